@@ -12,6 +12,8 @@ use super::prose::{ends_line, fence_marker, is_think};
 use super::source::{Found, Source};
 use super::{Flow, Machine, State, TagOf, text};
 
+/// More letters of a declaration are not shown.
+const LONGEST_DECLARATION: usize = 20;
 const JSON_OPEN: &str = "<<<TOOL_CALL>>>";
 const JSON_CLOSE: &str = "<<<END_TOOL_CALL>>>";
 
@@ -195,8 +197,12 @@ impl Machine {
     }
 
     pub(super) fn forbidden(&mut self, src: Source<'_>) -> Flow {
-        let word: String =
-            src.text[self.at + 2..].chars().take_while(char::is_ascii_alphabetic).take(20).collect();
+        let rest = &src.bytes()[self.at + 2..];
+        let len = rest.iter().take(LONGEST_DECLARATION).take_while(|byte| byte.is_ascii_alphabetic()).count();
+        if len == rest.len() && len < LONGEST_DECLARATION && !src.ended() {
+            return Flow::Wait;
+        }
+        let word = &src.text[self.at + 2..self.at + 2 + len];
         let message = format!("`<!{word}` is forbidden: DOCTYPE and entity declarations are never read");
         self.fail(src, Code::ForbiddenMarkup, message, "Leave it out.");
         Flow::Go
