@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::{Code, Diagnostic, Dialect, RawArgument, RawCall, SegmentKind, ShapeId, Span, Vocabulary};
 
 use super::element::{Frame, FrameKind, Role};
-use super::lex::{Lex, OpenTag, Scanned, TagScan, attributes, lex};
+use super::lex::{Lex, OpenTag, Scanned, TagScan, attributes, broken_close, lex};
 use super::output::Item;
 use super::prose::{ends_line, fence_marker, is_think};
 use super::source::{Found, Source};
@@ -23,6 +23,8 @@ pub(super) struct Block {
     pub(super) start: usize,
     /// Calls of another dialect without an `<ACTION>` around them.
     pub(super) bare: bool,
+    /// Its opener was written more than once.
+    doubled: bool,
     /// Open `<tool_call>` elements and markers that hold whole calls; their names.
     pub(super) wrappers: Vec<String>,
     pub(super) call: Option<CallBuild>,
@@ -77,6 +79,12 @@ impl Block {
         Self { start, bare, ..Self::default() }
     }
 
+    fn repair(&mut self, code: Code) {
+        if !self.repairs.contains(&code) {
+            self.repairs.push(code);
+        }
+    }
+
     /// The parameter that is being read, for messages.
     pub(super) fn parameter(&self, src: Source<'_>) -> Option<String> {
         let frame = self.frames.iter().find(|frame| frame.role == Role::Value)?;
@@ -111,6 +119,10 @@ impl Machine {
                 let end = *end;
                 self.bare_next(src, end)
             }
+            State::DoubledClose { end } => {
+                let end = *end;
+                self.doubled_close(src, end)
+            }
         }
     }
 
@@ -125,7 +137,7 @@ impl Machine {
                 None => Flow::Wait,
                 Some(None) => self.to_stray(),
                 Some(Some(after)) => {
-                    self.block.repairs.push(Code::FencedBlock);
+                    self.block.repair(Code::FencedBlock);
                     self.go(after)
                 }
             },
@@ -170,6 +182,11 @@ impl Machine {
             Lex::Declaration => self.forbidden(src),
             Lex::Data if at + 1 == src.len() => self.input_ends_in_tag(src),
             Lex::Data if src.ended() && unfinished(src, at) => self.input_ends_in_tag(src),
+            Lex::Data if !self.block.bare && broken_close(src, at, "action").is_some() => {
+                let after = broken_close(src, at, "action").unwrap_or(at);
+                self.block.repair(Code::MangledClose);
+                self.between_close(src, "ACTION", after)
+            }
             Lex::Data | Lex::Section => self.to_stray(),
             Lex::CutClose { name } => self.cut_close(src, name),
             Lex::Close { name, after } => self.between_close(src, name, after),
@@ -225,13 +242,42 @@ impl Machine {
                 );
                 return Flow::Go;
             }
+            if self.block.doubled {
+                self.state = State::DoubledClose { end: after };
+                self.at = after;
+                return Flow::Go;
+            }
             return self.end_block(src, after);
         }
         if self.block.last.as_ref().is_some_and(|(tool, _)| tool == name) {
-            self.repair_at(src, Code::MangledClose, after, format!("a second `</{name}>` was dropped"));
+            self.block.repair(Code::MangledClose);
             return self.go(after);
         }
         self.to_stray()
+    }
+
+    /// After the close tag of a block that was opened twice: another one belongs to it.
+    fn doubled_close(&mut self, src: Source<'_>, end: usize) -> Flow {
+        self.at = src.skip_blanks(self.at);
+        match src.byte(self.at) {
+            None if !src.ended() => return Flow::Wait,
+            Some(b'<') => match lex(src, self.at) {
+                Lex::More => return Flow::Wait,
+                Lex::Close { name, after } if name.eq_ignore_ascii_case("action") => {
+                    return self.end_block(src, after);
+                }
+                Lex::Close { .. }
+                | Lex::Open { .. }
+                | Lex::Data
+                | Lex::CutClose { .. }
+                | Lex::Comment
+                | Lex::Section
+                | Lex::Instruction
+                | Lex::Declaration => {}
+            },
+            None | Some(_) => {}
+        }
+        self.end_block(src, end)
     }
 
     fn close_wrapper(&mut self, name: &str, after: usize) -> Flow {
@@ -257,7 +303,7 @@ impl Machine {
         if !action && !wrapper {
             return self.to_stray();
         }
-        self.block.repairs.push(Code::MangledClose);
+        self.block.repair(Code::MangledClose);
         self.input_ends(src)
     }
 
@@ -306,8 +352,7 @@ impl Machine {
         if self.out.mute {
             self.out.mute = false;
             self.out.segment(SegmentKind::SecondBlock, end);
-            let note = Diagnostic::new(Code::SecondBlock, "a block after the first is not run");
-            self.out.diagnose(src.text, note.with_hint("Send one block a reply."), Span::new(start, end));
+            self.out.second_block(src.text, Span::new(start, end));
         } else {
             self.out.segment(SegmentKind::Block, end);
             for code in std::mem::take(&mut self.block.repairs) {
@@ -347,6 +392,7 @@ impl Machine {
         };
         match of {
             TagOf::Opener => {
+                self.block.doubled = true;
                 self.at = tag.after;
                 self.state = State::Between;
             }

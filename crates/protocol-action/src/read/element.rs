@@ -10,9 +10,9 @@ use std::ops::Range;
 use crate::{Code, RawArgument, RawValue, Shape, ShapeId, Span, Vocabulary};
 
 use super::block::{attribute, is_arguments_child, is_name_child};
-use super::lex::{Lex, OpenTag, TagScan, lex};
+use super::lex::{Lex, OpenTag, TagScan, broken_close, lex};
 use super::output::Item;
-use super::prose::fence_marker;
+use super::prose::{ends_line, fence_marker, is_think};
 use super::source::{Found, Source};
 use super::value::Value;
 use super::{Flow, Machine, State, TagOf, text};
@@ -127,7 +127,7 @@ impl Machine {
             Lex::Data if src.ended() && src.text[at + 1..].len() < 512 && cut_tag(src, at) => {
                 self.truncated(src)
             }
-            Lex::Data => self.loose_text(src),
+            Lex::Data => self.broken_child_close(src),
             Lex::Section => self.section_between(src),
             Lex::Close { name, after } => self.child_close(src, name, after),
             Lex::Open { name, after } => {
@@ -136,6 +136,22 @@ impl Machine {
                 Flow::Go
             }
         }
+    }
+
+    /// No markup, unless it is the damaged close tag of the open element.
+    fn broken_child_close(&mut self, src: Source<'_>) -> Flow {
+        let Some(frame) = self.block.frames.last() else { return Flow::Go };
+        let Some(after) = broken_close(src, self.at, frame.close_in(src)) else {
+            return self.loose_text(src);
+        };
+        if after == src.len() && !src.ended() {
+            return Flow::Wait;
+        }
+        if let Some(call) = &mut self.block.call {
+            call.repair(Code::MangledClose);
+        }
+        self.close_frame(src, after);
+        Flow::Go
     }
 
     /// A section between elements: JSON for the whole tool, or text of the element.
@@ -218,6 +234,13 @@ impl Machine {
         if self.block.any_root.is_some() {
             self.read_root_as_text();
             return Flow::Go;
+        }
+        if is_think(name) && !self.ignore_reasoning && self.blocks == 0 {
+            match ends_line(src, after) {
+                None => return Flow::Wait,
+                Some(true) => return self.all_was_reasoning(after),
+                Some(false) => {}
+            }
         }
         let ends_block = !self.block.bare && name.eq_ignore_ascii_case("action");
         if ends_block || self.is_open(src, name) {
@@ -343,6 +366,11 @@ impl Machine {
             return self.over_limit(src, "depth", self.limits.depth);
         }
         let Some(mut frame) = self.frame(src, vocabulary, tag, start) else { return };
+        if !frame.declared && !self.block.bare && src.text[tag.name.clone()].eq_ignore_ascii_case("action") {
+            let hint = "Close the call and its block before another block begins.";
+            self.fail(src, Code::MalformedXml, "a block begins inside a call", hint);
+            return;
+        }
         self.at = tag.after;
         if frame.role == Role::Value && self.block.any_root.is_none() {
             frame.path_len = self.block.path.len();

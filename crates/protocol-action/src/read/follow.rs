@@ -180,9 +180,11 @@ impl Machine {
                 if vocabulary.field(id, name).is_some() {
                     true
                 } else if is_parameter_tag(name) {
+                    // Beside `<param name="…">` another one is a parameter, declared or not: all of
+                    // them close with the same tag, so the first would swallow the others.
                     let window = src.clipped(at + LONGEST_TAG);
                     match TagScan::new(at, after).scan(window, name.len()) {
-                        Scanned::Tag(tag) => child(src, vocabulary, parent, &tag).1.is_some(),
+                        Scanned::Tag(tag) => own || child(src, vocabulary, parent, &tag).1.is_some(),
                         Scanned::More if window.len() == src.len() => return Tag::More,
                         Scanned::More | Scanned::Cut | Scanned::Broken(_) => false,
                     }

@@ -121,6 +121,25 @@ fn cut(src: Source<'_>, start: usize, end: usize) -> Lex<'_> {
     if src.ended() { Lex::CutClose { name: &src.text[start..end] } } else { Lex::More }
 }
 
+/// Where a damaged close tag of this name ends: without its `>`, or with an escaped slash. Asked only
+/// where [`lex`] found no markup.
+pub(crate) fn broken_close(src: Source<'_>, at: usize, name: &str) -> Option<usize> {
+    let rest = src.bytes().get(at + 1..)?;
+    let (slash, escaped) = match rest {
+        [b'/', ..] => (1, false),
+        [b'\\', b'/', ..] => (2, true),
+        _other => return None,
+    };
+    let blanks = rest[slash..].iter().take(LONGEST_NAME).take_while(|&&byte| is_blank(byte)).count();
+    let start = slash + blanks;
+    let found = rest.get(start..start + name.len())?;
+    let end = start + name.len();
+    let whole =
+        found.eq_ignore_ascii_case(name.as_bytes()) && rest.get(end).is_none_or(|&next| !in_name(next));
+    let closed = rest.get(end) == Some(&b'>');
+    (whole && closed == escaped).then_some(at + 1 + end + usize::from(closed))
+}
+
 /// A search for the end of an open tag, resumed when more text arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TagScan {

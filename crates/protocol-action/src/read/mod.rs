@@ -80,6 +80,10 @@ enum State {
     BareNext {
         end: usize,
     },
+    /// After the close tag of a block whose opener was written twice.
+    DoubledClose {
+        end: usize,
+    },
 }
 
 /// What an open tag in a block begins.
@@ -139,7 +143,10 @@ impl Machine {
         if matches!(self.state, State::Prose) {
             return self.prose_step(src);
         }
-        if matches!(self.state, State::Recover | State::BareNext { .. } | State::Stray { .. }) {
+        if matches!(
+            self.state,
+            State::Recover | State::BareNext { .. } | State::DoubledClose { .. } | State::Stray { .. }
+        ) {
             return self.block_step(src, vocabulary);
         }
         let limit = self.block.start.saturating_add(self.limits.block_bytes);

@@ -3,7 +3,7 @@
 use crate::event::Event;
 use crate::{Code, Diagnostic, RawCall, Segment, SegmentKind, Severity, Span};
 
-/// Most `opener_ignored` notes of one reply: more of them tell nothing new.
+/// Most notes of one kind in a reply.
 pub(crate) const MOST_NOTES: usize = 32;
 
 /// An event as it is stored until the caller takes it: places instead of text.
@@ -48,6 +48,7 @@ pub(crate) struct Output {
     scratch: String,
     held: Option<usize>,
     lines: Lines,
+    second_blocks: usize,
 }
 
 impl Output {
@@ -121,6 +122,15 @@ impl Output {
         self.add(diagnostic);
     }
 
+    /// Notes a block that is not run; after some of them more tell nothing new.
+    pub(crate) fn second_block(&mut self, input: &str, span: Span) {
+        self.second_blocks += 1;
+        if self.second_blocks <= MOST_NOTES {
+            let note = Diagnostic::new(Code::SecondBlock, "a block after the first is not run");
+            self.diagnose(input, note.with_hint("Send one block a reply."), span);
+        }
+    }
+
     /// A finding without a place.
     pub(crate) fn add(&mut self, diagnostic: Diagnostic) {
         self.diagnostics.push(diagnostic);
@@ -178,12 +188,12 @@ impl Output {
     }
 }
 
-/// Counts lines forward from the last place asked for.
+/// Counts lines and columns forward from the last place asked for.
 #[derive(Debug, Default)]
 struct Lines {
     at: usize,
     line: usize,
-    line_start: usize,
+    column: usize,
 }
 
 impl Lines {
@@ -191,12 +201,15 @@ impl Lines {
         if at < self.at {
             *self = Self::default();
         }
-        let between = &input.as_bytes()[self.at..at];
-        for newline in memchr::memchr_iter(b'\n', between) {
-            self.line += 1;
-            self.line_start = self.at + newline + 1;
+        let between = &input[self.at..at];
+        match between.rfind('\n') {
+            Some(newline) => {
+                self.line += memchr::memchr_iter(b'\n', between.as_bytes()).count();
+                self.column = between[newline + 1..].chars().count();
+            }
+            None => self.column += between.chars().count(),
         }
         self.at = at;
-        (self.line + 1, input[self.line_start..at].chars().count() + 1)
+        (self.line + 1, self.column + 1)
     }
 }
