@@ -4,7 +4,7 @@ use crate::{Span, Vocabulary};
 
 use super::Machine;
 use super::element::{FrameKind, child, is_parameter_tag};
-use super::lex::{Lex, Scanned, TagScan, lex};
+use super::lex::{Lex, Scanned, TagScan, broken_close, lex};
 use super::source::{Found, Source};
 use super::value::Value;
 
@@ -131,11 +131,26 @@ impl Machine {
     ) -> Tag {
         match lex(src, at) {
             Lex::More => Tag::More,
+            Lex::Data if following => self.damaged_close(src, at),
             Lex::Data | Lex::CutClose { .. } | Lex::Instruction | Lex::Declaration => Tag::Data,
             Lex::Section => Tag::Section,
             Lex::Comment => Tag::Comment { after: at + 4 },
             Lex::Close { name, after } => self.close_tag_role(src, name, after, following),
             Lex::Open { name, after } => self.open_tag_role(src, vocabulary, at, name, after),
+        }
+    }
+
+    /// No markup, unless it is the damaged close tag of an open element.
+    fn damaged_close(&self, src: Source<'_>, at: usize) -> Tag {
+        let Some((_, parents)) = self.block.frames.split_last() else { return Tag::Data };
+        let mut damaged = parents.iter().enumerate();
+        let found = damaged.find_map(|(depth, frame)| {
+            broken_close(src, at, frame.close_in(src)).map(|after| (depth, after))
+        });
+        match found {
+            Some((_, after)) if after == src.len() && !src.ended() => Tag::More,
+            Some((depth, after)) => Tag::FitClose { after, tool: depth == 0 },
+            None => Tag::Data,
         }
     }
 
