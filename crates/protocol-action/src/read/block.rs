@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::{Code, Diagnostic, Dialect, RawArgument, RawCall, SegmentKind, ShapeId, Span, Vocabulary};
 
 use super::element::{Frame, FrameKind, Role};
-use super::lex::{Lex, OpenTag, Scanned, TagScan, attributes, broken_close, lex};
+use super::lex::{Damaged, Lex, OpenTag, Scanned, TagScan, attributes, damaged_close, lex};
 use super::output::Item;
 use super::prose::{ends_line, fence_marker, is_think};
 use super::source::{Found, Source};
@@ -182,11 +182,14 @@ impl Machine {
             Lex::Declaration => self.forbidden(src),
             Lex::Data if at + 1 == src.len() => self.input_ends_in_tag(src),
             Lex::Data if src.ended() && unfinished(src, at) => self.input_ends_in_tag(src),
-            Lex::Data if !self.block.bare && broken_close(src, at, "action").is_some() => {
-                let after = broken_close(src, at, "action").unwrap_or(at);
-                self.block.repair(Code::MangledClose);
-                self.between_close(src, "ACTION", after)
-            }
+            Lex::Data if !self.block.bare => match damaged_close(src, at, "action") {
+                Damaged::More => Flow::Wait,
+                Damaged::No => self.to_stray(),
+                Damaged::Until(after) => {
+                    self.block.repair(Code::MangledClose);
+                    self.between_close(src, "ACTION", after)
+                }
+            },
             Lex::Data | Lex::Section => self.to_stray(),
             Lex::CutClose { name } => self.cut_close(src, name),
             Lex::Close { name, after } => self.between_close(src, name, after),

@@ -10,7 +10,7 @@ use std::ops::Range;
 use crate::{Code, RawArgument, RawValue, Shape, ShapeId, Span, Vocabulary};
 
 use super::block::{attribute, is_arguments_child, is_name_child};
-use super::lex::{Lex, OpenTag, TagScan, broken_close, lex};
+use super::lex::{Damaged, Lex, OpenTag, TagScan, damaged_close, lex};
 use super::output::Item;
 use super::prose::{ends_line, fence_marker, is_think};
 use super::source::{Found, Source};
@@ -127,7 +127,7 @@ impl Machine {
             Lex::Data if src.ended() && src.text[at + 1..].len() < 512 && cut_tag(src, at) => {
                 self.truncated(src)
             }
-            Lex::Data => self.broken_child_close(src),
+            Lex::Data => self.damaged_child_close(src),
             Lex::Section => self.section_between(src),
             Lex::Close { name, after } => self.child_close(src, name, after),
             Lex::Open { name, after } => {
@@ -139,14 +139,13 @@ impl Machine {
     }
 
     /// No markup, unless it is the damaged close tag of the open element.
-    fn broken_child_close(&mut self, src: Source<'_>) -> Flow {
+    fn damaged_child_close(&mut self, src: Source<'_>) -> Flow {
         let Some(frame) = self.block.frames.last() else { return Flow::Go };
-        let Some(after) = broken_close(src, self.at, frame.close_in(src)) else {
-            return self.loose_text(src);
+        let after = match damaged_close(src, self.at, frame.close_in(src)) {
+            Damaged::More => return Flow::Wait,
+            Damaged::No => return self.loose_text(src),
+            Damaged::Until(after) => after,
         };
-        if after == src.len() && !src.ended() {
-            return Flow::Wait;
-        }
         if let Some(call) = &mut self.block.call {
             call.repair(Code::MangledClose);
         }

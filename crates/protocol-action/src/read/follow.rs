@@ -4,7 +4,7 @@ use crate::{Span, Vocabulary};
 
 use super::Machine;
 use super::element::{FrameKind, child, is_parameter_tag};
-use super::lex::{Lex, Scanned, TagScan, broken_close, lex};
+use super::lex::{Damaged, Lex, Scanned, TagScan, damaged_close, lex};
 use super::source::{Found, Source};
 use super::value::Value;
 
@@ -143,15 +143,14 @@ impl Machine {
     /// No markup, unless it is the damaged close tag of an open element.
     fn damaged_close(&self, src: Source<'_>, at: usize) -> Tag {
         let Some((_, parents)) = self.block.frames.split_last() else { return Tag::Data };
-        let mut damaged = parents.iter().enumerate();
-        let found = damaged.find_map(|(depth, frame)| {
-            broken_close(src, at, frame.close_in(src)).map(|after| (depth, after))
-        });
-        match found {
-            Some((_, after)) if after == src.len() && !src.ended() => Tag::More,
-            Some((depth, after)) => Tag::FitClose { after, tool: depth == 0 },
-            None => Tag::Data,
+        for (depth, frame) in parents.iter().enumerate() {
+            match damaged_close(src, at, frame.close_in(src)) {
+                Damaged::More => return Tag::More,
+                Damaged::Until(after) => return Tag::FitClose { after, tool: depth == 0 },
+                Damaged::No => {}
+            }
         }
+        Tag::Data
     }
 
     fn close_tag_role(&self, src: Source<'_>, name: &str, after: usize, following: bool) -> Tag {

@@ -121,23 +121,39 @@ fn cut(src: Source<'_>, start: usize, end: usize) -> Lex<'_> {
     if src.ended() { Lex::CutClose { name: &src.text[start..end] } } else { Lex::More }
 }
 
-/// Where a damaged close tag of this name ends: without its `>`, or with an escaped slash. Asked only
-/// where [`lex`] found no markup.
-pub(crate) fn broken_close(src: Source<'_>, at: usize, name: &str) -> Option<usize> {
-    let rest = src.bytes().get(at + 1..)?;
+/// What a damaged close tag of a name looks like: without its `>`, or with an escaped slash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Damaged {
+    More,
+    No,
+    /// It ends here.
+    Until(usize),
+}
+
+/// Looks for a damaged close tag of this name. Asked only where [`lex`] found no markup.
+pub(crate) fn damaged_close(src: Source<'_>, at: usize, name: &str) -> Damaged {
+    let undecided = if src.ended() { Damaged::No } else { Damaged::More };
+    let rest = src.bytes().get(at + 1..).unwrap_or_default();
     let (slash, escaped) = match rest {
         [b'/', ..] => (1, false),
         [b'\\', b'/', ..] => (2, true),
-        _other => return None,
+        [b'\\'] | [] => return undecided,
+        _other => return Damaged::No,
     };
     let blanks = rest[slash..].iter().take(LONGEST_NAME).take_while(|&&byte| is_blank(byte)).count();
     let start = slash + blanks;
-    let found = rest.get(start..start + name.len())?;
+    let found = &rest[start..rest.len().min(start + name.len())];
+    if !found.eq_ignore_ascii_case(&name.as_bytes()[..found.len()]) {
+        return Damaged::No;
+    }
     let end = start + name.len();
-    let whole =
-        found.eq_ignore_ascii_case(name.as_bytes()) && rest.get(end).is_none_or(|&next| !in_name(next));
-    let closed = rest.get(end) == Some(&b'>');
-    (whole && closed == escaped).then_some(at + 1 + end + usize::from(closed))
+    let after = at + 1 + end;
+    match rest.get(end) {
+        None if escaped || found.len() < name.len() || !src.ended() => undecided,
+        Some(b'>') if escaped => Damaged::Until(after + 1),
+        Some(&next) if escaped || in_name(next) || next == b'>' => Damaged::No,
+        None | Some(_) => Damaged::Until(after),
+    }
 }
 
 /// A search for the end of an open tag, resumed when more text arrives.

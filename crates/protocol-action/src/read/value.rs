@@ -26,7 +26,7 @@ use crate::{Code, RawValue, Span, Vocabulary};
 
 use super::element::FrameKind;
 use super::follow::{Ahead, Follow, Tag};
-use super::lex::{Lex, SECTION, broken_close, lex};
+use super::lex::{Damaged, Lex, SECTION, damaged_close, lex};
 use super::output::Item;
 use super::source::{Found, Source, is_blank};
 use super::text::Builder;
@@ -254,13 +254,15 @@ impl Machine {
         match self.tag_at(src, vocabulary, at, false) {
             Tag::More => return Walk::Wait,
             Tag::Data => {
-                let solid_before = value.solid;
-                let broken =
-                    self.block.frames.last().and_then(|frame| broken_close(src, at, frame.close_in(src)));
-                value.walk(src, at + 1);
-                if let Some(after) = broken {
-                    value.walk_tag(after);
-                    value.scene.foreign = Some(Foreign { solid_before, start: at, after });
+                let own = self.block.frames.last().map(|frame| damaged_close(src, at, frame.close_in(src)));
+                match own {
+                    Some(Damaged::More) => return Walk::Wait,
+                    Some(Damaged::Until(after)) => {
+                        let solid_before = value.solid;
+                        value.walk_tag(after);
+                        value.scene.foreign = Some(Foreign { solid_before, start: at, after });
+                    }
+                    Some(Damaged::No) | None => value.walk(src, at + 1),
                 }
             }
             Tag::Section => {
