@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::{Code, Diagnostic, Dialect, RawArgument, RawCall, SegmentKind, ShapeId, Span, Vocabulary};
 
 use super::element::{Frame, FrameKind, Role};
-use super::lex::{Damaged, Lex, OpenTag, Scanned, TagScan, attributes, damaged_close, lex};
+use super::lex::{Damaged, Lex, OpenTag, Scanned, TagScan, attributes, damaged_close, is_cut, lex};
 use super::output::Item;
 use super::prose::{ends_line, fence_marker, is_think};
 use super::source::{Found, Source};
@@ -180,8 +180,7 @@ impl Machine {
                 self.skip(src, found, 2)
             }
             Lex::Declaration => self.forbidden(src),
-            Lex::Data if at + 1 == src.len() => self.input_ends_in_tag(src),
-            Lex::Data if src.ended() && unfinished(src, at) => self.input_ends_in_tag(src),
+            Lex::Data if is_cut(src, at) => self.input_ends_in_tag(src),
             Lex::Data if !self.block.bare => match damaged_close(src, at, "action") {
                 Damaged::More => Flow::Wait,
                 Damaged::No => self.to_stray(),
@@ -574,13 +573,17 @@ impl Machine {
     fn stray(&mut self, src: Source<'_>, probe: usize) -> Flow {
         match self.find_block_close(src, probe) {
             Closer::Comes => self.leave_out_words(src),
-            Closer::Opener => self.ends_before_stray(src),
+            // What cut the reply came after this block.
+            Closer::Opener => self.ends_before_stray(src, Cut::Later),
             Closer::NotBefore(_) if self.block.calls == 0 => self.stray_is_wrong(src),
             Closer::NotBefore(probe) if !src.ended() => {
                 self.state = State::Stray { probe };
                 Flow::Wait
             }
-            Closer::NotBefore(_) => self.ends_before_stray(src),
+            Closer::NotBefore(_) if src.end.is_some_and(crate::FinishReason::is_cut) => {
+                self.ends_before_stray(src, Cut::Here)
+            }
+            Closer::NotBefore(_) => self.ends_before_stray(src, Cut::Later),
         }
     }
 
@@ -639,9 +642,8 @@ impl Machine {
         }
     }
 
-    fn ends_before_stray(&mut self, src: Source<'_>) -> Flow {
-        let cut = src.end.is_some_and(crate::FinishReason::is_cut);
-        if cut || self.block.value_unclosed || self.block.section_unclosed.is_some() {
+    fn ends_before_stray(&mut self, src: Source<'_>, cut: Cut) -> Flow {
+        if cut == Cut::Here || self.block.value_unclosed || self.block.section_unclosed.is_some() {
             self.fail(src, Code::Truncated, "the block was not closed", "Send the whole block again.");
             return Flow::Go;
         }
@@ -745,6 +747,13 @@ impl Machine {
     }
 }
 
+/// Where a reply was cut, if it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Here,
+    Later,
+}
+
 enum Closer {
     Comes,
     /// Another block begins first.
@@ -787,12 +796,6 @@ pub(super) fn attribute(src: Source<'_>, tag: &OpenTag, names: &[&str]) -> Optio
 
 fn begins_ignoring_case(whole: &str, start: &str) -> bool {
     whole.len() >= start.len() && whole.as_bytes()[..start.len()].eq_ignore_ascii_case(start.as_bytes())
-}
-
-/// Whether a tag begins at `at` that the end of input cuts.
-fn unfinished(src: Source<'_>, at: usize) -> bool {
-    let rest = &src.bytes()[at + 1..];
-    rest.iter().all(|&byte| super::lex::starts_name(byte) || b"/-.:!?@".contains(&byte))
 }
 
 fn repair_text(code: Code) -> &'static str {

@@ -10,7 +10,7 @@ use std::ops::Range;
 use crate::{Code, RawArgument, RawValue, Shape, ShapeId, Span, Vocabulary};
 
 use super::block::{attribute, is_arguments_child, is_name_child};
-use super::lex::{Damaged, Lex, OpenTag, TagScan, damaged_close, lex};
+use super::lex::{Damaged, Lex, OpenTag, TagScan, damaged_close, is_cut, lex};
 use super::output::Item;
 use super::prose::{ends_line, fence_marker, is_think};
 use super::source::{Found, Source};
@@ -124,9 +124,7 @@ impl Machine {
             }
             Lex::Declaration => self.forbidden(src),
             Lex::CutClose { .. } => self.truncated(src),
-            Lex::Data if src.ended() && src.text[at + 1..].len() < 512 && cut_tag(src, at) => {
-                self.truncated(src)
-            }
+            Lex::Data if is_cut(src, at) => self.truncated(src),
             Lex::Data => self.damaged_child_close(src),
             Lex::Section => self.section_between(src),
             Lex::Close { name, after } => self.child_close(src, name, after),
@@ -525,9 +523,4 @@ fn name_attribute(src: Source<'_>, tag: &OpenTag) -> Option<Range<usize>> {
 
 pub(super) fn is_parameter_tag(name: &str) -> bool {
     matches!(name, "param" | "parameter" | "arg" | "argument")
-}
-
-/// Whether the input ends inside the tag at `at`.
-fn cut_tag(src: Source<'_>, at: usize) -> bool {
-    !src.text[at..].contains(['>', ' ', '\n'])
 }

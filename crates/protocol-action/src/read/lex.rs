@@ -44,6 +44,11 @@ pub(crate) fn lex(src: Source<'_>, at: usize) -> Lex<'_> {
     }
 }
 
+/// Whether the end of input cuts the tag at `at`: with more text it could have become one.
+pub(crate) fn is_cut(src: Source<'_>, at: usize) -> bool {
+    src.ended() && lex(Source { end: None, ..src }, at) == Lex::More
+}
+
 fn more_or_data(src: Source<'_>) -> Lex<'static> {
     if src.ended() { Lex::Data } else { Lex::More }
 }

@@ -25,7 +25,6 @@ pub(crate) enum Item {
 /// A state to return to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark {
-    queue: usize,
     calls: usize,
     diagnostics: usize,
     segments: usize,
@@ -54,9 +53,15 @@ pub(crate) struct Output {
 impl Output {
     /// Forgets the events that were taken; called before new text is read.
     pub(crate) fn clear_taken(&mut self) {
-        if self.held.is_none() {
-            self.queue.clear();
-            self.scratch.clear();
+        match &mut self.held {
+            Some(held) => {
+                self.queue.drain(..*held);
+                *held = 0;
+            }
+            None => {
+                self.queue.clear();
+                self.scratch.clear();
+            }
         }
     }
 
@@ -143,7 +148,6 @@ impl Output {
 
     pub(crate) fn mark(&self) -> Mark {
         Mark {
-            queue: self.queue.len(),
             calls: self.calls.len(),
             diagnostics: self.diagnostics.len(),
             segments: self.segments.len(),
@@ -153,8 +157,8 @@ impl Output {
     }
 
     /// Holds back events from here on.
-    pub(crate) fn hold(&mut self, mark: Mark) {
-        self.held = Some(mark.queue);
+    pub(crate) fn hold(&mut self) {
+        self.held = Some(self.queue.len());
     }
 
     pub(crate) fn release(&mut self) {
@@ -163,7 +167,9 @@ impl Output {
 
     /// Undoes everything since `mark`.
     pub(crate) fn roll_back(&mut self, mark: Mark) {
-        self.queue.truncate(mark.queue);
+        if let Some(held) = self.held.take() {
+            self.queue.truncate(held);
+        }
         self.calls.truncate(mark.calls);
         self.diagnostics.truncate(mark.diagnostics);
         self.segments.truncate(mark.segments);
@@ -171,7 +177,6 @@ impl Output {
             last.span.end = mark.segment_end;
         }
         self.reasoning.truncate(mark.reasoning);
-        self.held = None;
     }
 
     /// Everything before `inner` was reasoning, and `end` ends its tag.
