@@ -196,8 +196,17 @@ fn values(
     }
 }
 
+/// More cases than usual: they are cheap. `PROPTEST_CASES` raises the number.
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: ProptestConfig::default().cases.max(1000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20000, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn any_chunking_gives_the_whole(text in any_reply(), finish in finish(), sizes in prop::collection::vec(1_usize..9, 1..6)) {
