@@ -45,6 +45,8 @@ pub(super) struct Block {
     pub(super) no_fit: HashMap<String, (usize, usize)>,
     /// The close tags of the last call and its last parameter.
     pub(super) last: Option<(String, Option<String>)>,
+    /// A call was not plain enough for the short way: the rest of the block is read the long way.
+    long_way: bool,
     /// A close tag of the block that was seen ahead.
     pub(super) close_at: Option<usize>,
     /// The parameter whose value lacked its close tag last, for messages.
@@ -198,6 +200,8 @@ impl Machine {
                         return self.to_stray();
                     }
                     TagOf::Opener
+                } else if self.take_well_formed(src, vocabulary) {
+                    return Flow::Go;
                 } else {
                     TagOf::Call
                 };
@@ -422,6 +426,26 @@ impl Machine {
         self.at = src.len();
         self.fail(src, Code::Truncated, message, &hint);
         Flow::Go
+    }
+
+    /// Takes the call at the cursor the short way: in a whole text, when it is well-formed and plain.
+    fn take_well_formed(&mut self, src: Source<'_>, vocabulary: &dyn Vocabulary) -> bool {
+        if !src.ended() || self.out.live || self.block.long_way || self.block.calls >= self.limits.calls {
+            return false;
+        }
+        let Some(read) = self.well_formed(src, vocabulary) else {
+            self.block.long_way = true;
+            return false;
+        };
+        let mut call = read.call;
+        call.repairs = std::mem::take(&mut self.block.repairs);
+        self.at = call.span.end;
+        self.block.elements += read.elements;
+        self.block.unclosed_name = None;
+        self.block.last = Some((call.tool.clone(), read.last_parameter));
+        self.push_call(call);
+        self.after_call();
+        true
     }
 
     fn begin_call(&mut self, src: Source<'_>, vocabulary: &dyn Vocabulary, tag: &OpenTag, start: usize) {

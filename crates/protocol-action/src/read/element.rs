@@ -89,6 +89,11 @@ impl Frame {
         self.declared
     }
 
+    /// Whether no text stands in it so far.
+    fn is_untouched(&self) -> bool {
+        !self.mixed
+    }
+
     pub(super) fn close_in<'a>(&self, src: Source<'a>) -> &'a str {
         &src.text[self.close.clone()]
     }
@@ -183,7 +188,8 @@ impl Machine {
 
     fn loose_text(&mut self, src: Source<'_>) -> Flow {
         let byte = src.byte(self.at);
-        if self.block.frames.len() == 1 {
+        // Only the beginning of the text tells: what stands within it is part of it.
+        if self.block.frames.len() == 1 && self.block.frames[0].is_untouched() {
             if byte == Some(b'{') && self.takes_json_body() {
                 return self.begin_json(super::json_call::Purpose::Body);
             }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::source::{Source, is_blank};
 
 /// Longer names are no tags: it bounds how often a tag that arrives in pieces is looked at.
-const LONGEST_NAME: usize = 512;
+pub(crate) const LONGEST_NAME: usize = 512;
 
 /// What stands at a `<`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,6 +10,7 @@
 //! - `element`: parameters and the trees below them;
 //! - `value`: where a raw value ends (rules 3 and 5), with `follow` for what may stand after it;
 //! - `text`: entities, CDATA and layout of a value (rules 4 and 5);
+//! - `well_formed`: the short way for plain calls of a whole text;
 //! - `finish`: what can only be said at the end.
 
 mod block;
@@ -25,6 +26,7 @@ mod prose;
 mod source;
 mod text;
 mod value;
+mod well_formed;
 
 use std::ops::Range;
 
