@@ -1,6 +1,5 @@
 //! A block: its calls, what may stand between them, and its end (reading rules 7 to 9).
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::{Code, Diagnostic, Dialect, RawArgument, RawCall, SegmentKind, ShapeId, Span, Vocabulary};
@@ -41,8 +40,6 @@ pub(super) struct Block {
     pub(super) repairs: Vec<Code>,
     /// The outermost element without a declared shape, and the elements counted before it.
     pub(super) any_root: Option<(usize, usize)>,
-    /// Values that were found to have no fitting close tag: for each place, from where to where.
-    pub(super) no_fit: HashMap<String, (usize, usize)>,
     /// The close tags of the last call and its last parameter.
     pub(super) last: Option<(String, Option<String>)>,
     /// A call was not plain enough for the short way: the rest of the block is read the long way.

@@ -24,10 +24,13 @@ mod native;
 pub(crate) mod output;
 mod prose;
 mod source;
+#[cfg(test)]
+mod tests;
 mod text;
 mod value;
 mod well_formed;
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::{Code, Diagnostic, Limits, Span, Vocabulary};
@@ -110,8 +113,13 @@ pub(crate) struct Machine {
     /// Blocks that count, read so far: none or one.
     blocks: usize,
     block_end: usize,
+    /// How far the cursors went, back and forth: what tests hold against the length of the text.
+    work: usize,
     /// Reads reasoning as text, to see what it holds.
     ignore_reasoning: bool,
+    /// Values that were found to have no fitting close tag: for each place, from where to where. What
+    /// may follow a value depends on nothing else, so this holds for later blocks too.
+    no_fit: HashMap<String, (usize, usize)>,
     comments: Finder,
     instructions: Finder,
     section_ends: Finder,
@@ -129,7 +137,9 @@ impl Machine {
             closed: Block::default(),
             blocks: 0,
             block_end: 0,
+            work: 0,
             ignore_reasoning: false,
+            no_fit: HashMap::new(),
             comments: Finder::new("-->"),
             instructions: Finder::new("?>"),
             section_ends: Finder::new("]]>"),
@@ -138,7 +148,14 @@ impl Machine {
 
     /// Reads as far as the text allows.
     pub(crate) fn run(&mut self, src: Source<'_>, vocabulary: &dyn Vocabulary) {
-        while self.step(src, vocabulary) == Flow::Go {}
+        loop {
+            let before = self.at;
+            let flow = self.step(src, vocabulary);
+            self.work += self.at.abs_diff(before) + 1;
+            if flow == Flow::Wait {
+                return;
+            }
+        }
     }
 
     fn step(&mut self, src: Source<'_>, vocabulary: &dyn Vocabulary) -> Flow {

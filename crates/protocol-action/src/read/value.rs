@@ -156,7 +156,10 @@ impl Machine {
             return Flow::Go;
         };
         loop {
-            match self.value_step(src, vocabulary, &mut value) {
+            let before = value.at;
+            let walk = self.value_step(src, vocabulary, &mut value);
+            self.work += value.at - before + 1;
+            match walk {
                 Walk::On => {}
                 Walk::Ends(place) => {
                     self.end_value(src, &mut value, place);
@@ -341,7 +344,8 @@ impl Machine {
                 value.in_section =
                     Some(Place { end: first.start, resume: first.end, kind: PlaceKind::Closed, ..place });
             }
-            value.walk_tag(closes[0].end);
+            // A comment between them may hold the section's end.
+            value.walk_tag(if ahead.met_comment { closes[0].end } else { last });
             return Walk::On;
         }
         match follow {
@@ -362,10 +366,10 @@ impl Machine {
     /// Ends the value at the first place if it is known that no close tag fits.
     fn known_not_to_fit(&self, src: Source<'_>, value: &Value) -> Walk {
         let Some(first) = value.scene.first else { return Walk::On };
-        if self.block.no_fit.is_empty() {
+        if self.no_fit.is_empty() {
             return Walk::On;
         }
-        match self.block.no_fit.get(&self.place_key(src)) {
+        match self.no_fit.get(&self.place_key(src)) {
             Some(&(from, to)) if (from..to).contains(&value.start) => Walk::Ends(first),
             Some(_) | None => Walk::On,
         }
@@ -374,8 +378,11 @@ impl Machine {
     /// The tool's close tag and then another open tag of the parameter: the close tag is missing.
     fn resolve_before(&mut self, src: Source<'_>, value: &Value, _at: usize) -> Walk {
         let key = self.place_key(src);
-        let until = value.scene.tool_closed.unwrap_or(value.start);
-        self.block.no_fit.insert(key, (value.start, until.max(value.start + 1)));
+        let until = value.scene.tool_closed.unwrap_or(value.start).max(value.start + 1);
+        let known = self.no_fit.entry(key).or_default();
+        if known.1 < until {
+            *known = (value.start, until);
+        }
         match value.scene.first {
             Some(first) => Walk::Ends(first),
             None => Walk::On,
@@ -384,8 +391,11 @@ impl Machine {
 
     /// Names the place of a value: what may follow it depends on nothing else.
     fn place_key(&self, src: Source<'_>) -> String {
-        let mut key = String::new();
+        let mut key = if self.block.bare { "bare".to_owned() } else { String::new() };
         for frame in &self.block.frames {
+            if let FrameKind::Object(id) | FrameKind::List(id) = frame.kind {
+                key.push_str(&id.0.to_string());
+            }
             key.push('/');
             key.push_str(frame.close_in(src));
         }
@@ -397,7 +407,7 @@ impl Machine {
         let place = match value.part {
             Part::Section => value.in_section,
             Part::Text | Part::After { .. } => {
-                self.block.no_fit.insert(key, (value.start, usize::MAX));
+                self.no_fit.insert(key, (value.start, usize::MAX));
                 value.scene.first
             }
         };
