@@ -7,7 +7,7 @@ use crate::{Code, Diagnostic, Dialect, RawArgument, RawCall, SegmentKind, ShapeI
 use super::element::{Frame, FrameKind, Role};
 use super::lex::{Damaged, Lex, OpenTag, Scanned, TagScan, attributes, damaged_close, is_cut, lex};
 use super::output::Item;
-use super::prose::{ends_line, fence_marker, is_think};
+use super::prose::{LONGEST_OPENER, fence_marker, is_think};
 use super::source::{Found, Source};
 use super::{Flow, Machine, State, TagOf, text};
 
@@ -474,14 +474,19 @@ impl Machine {
         tag: &OpenTag,
         known: Option<ShapeId>,
     ) {
-        let Some(call) = &mut self.block.call else { return };
         for found in attributes(src, tag) {
+            if self.block.elements >= self.limits.elements {
+                self.over_limit(src, "elements", self.limits.elements);
+                return;
+            }
+            let Some(call) = &mut self.block.call else { return };
             let name = &src.text[found.name.clone()];
             if known.is_some_and(|tool| vocabulary.field(tool, name).is_none()) {
                 continue;
             }
             let value = crate::RawValue::Text(text::decoded(&src.text[found.value.clone()]));
             call.arguments.push(RawArgument::new(name, Span::new(found.name.start, found.value.end), value));
+            self.block.elements += 1;
         }
     }
 
@@ -688,7 +693,7 @@ impl Machine {
                 Lex::Close { name, after }
                     if is_think(name) && !self.ignore_reasoning && self.blocks == 0 =>
                 {
-                    match ends_line(src, after) {
+                    match self.ends_line(src, after) {
                         None => return Flow::Wait,
                         Some(true) => return self.all_was_reasoning(after),
                         Some(false) => self.at = after,
@@ -747,14 +752,15 @@ impl Machine {
                 Found::Never => Some(Next::Other),
             },
             Lex::Open { name, after } if name == "tool_call" || name == "tool_use" => {
-                match TagScan::new(at, after).scan(src, name.len()) {
-                    Scanned::More => None,
+                let window = src.clipped(at + LONGEST_OPENER);
+                match TagScan::new(at, after).scan(window, name.len()) {
+                    Scanned::More if window.len() == src.len() => None,
                     Scanned::Tag(tag) if tag.self_closed => Some(Next::Call),
                     Scanned::Tag(tag) => {
                         let leads = self.leads_to_call(src, tag.after)?;
                         Some(if leads { Next::Call } else { Next::Other })
                     }
-                    Scanned::Cut | Scanned::Broken(_) => Some(Next::Other),
+                    Scanned::More | Scanned::Cut | Scanned::Broken(_) => Some(Next::Other),
                 }
             }
             Lex::Open { .. }

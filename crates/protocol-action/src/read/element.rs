@@ -12,7 +12,7 @@ use crate::{Code, RawArgument, RawValue, Shape, ShapeId, Span, Vocabulary};
 use super::block::{attribute, is_arguments_child, is_name_child};
 use super::lex::{Damaged, Lex, OpenTag, TagScan, damaged_close, is_cut, lex};
 use super::output::Item;
-use super::prose::{ends_line, fence_marker, is_think};
+use super::prose::{fence_marker, is_think};
 use super::source::{Found, Source};
 use super::value::Value;
 use super::{Flow, Machine, State, TagOf, text};
@@ -239,7 +239,7 @@ impl Machine {
             return Flow::Go;
         }
         if is_think(name) && !self.ignore_reasoning && self.blocks == 0 {
-            match ends_line(src, after) {
+            match self.ends_line(src, after) {
                 None => return Flow::Wait,
                 Some(true) => return self.all_was_reasoning(after),
                 Some(false) => {}
@@ -447,7 +447,7 @@ impl Machine {
 
     /// At the start of a value that is no declared string: child elements or text.
     pub(super) fn peek(&mut self, src: Source<'_>, _vocabulary: &dyn Vocabulary) -> Flow {
-        let at = src.skip_blanks(self.at);
+        let at = self.blanks_from(src, self.at);
         let Some(frame) = self.block.frames.last() else { return Flow::Go };
         let kind = frame.kind;
         if src.byte(at) == Some(b'<') {

@@ -39,7 +39,7 @@ use block::Block;
 use lex::TagScan;
 use output::Output;
 use prose::Prose;
-use source::Finder;
+use source::{Finder, Probe};
 
 pub(crate) use finish::read_whole;
 pub(crate) use source::Source;
@@ -113,6 +113,10 @@ pub(crate) struct Machine {
     /// Blocks that count, read so far: none or one.
     blocks: usize,
     block_end: usize,
+    /// A search beyond the cursor.
+    probe: Probe,
+    /// The same for a run of one byte.
+    run_probe: Probe,
     /// How far the cursors went, back and forth: what tests hold against the length of the text.
     work: usize,
     /// Reads reasoning as text, to see what it holds.
@@ -137,6 +141,8 @@ impl Machine {
             closed: Block::default(),
             blocks: 0,
             block_end: 0,
+            probe: Probe::default(),
+            run_probe: Probe::default(),
             work: 0,
             ignore_reasoning: false,
             no_fit: HashMap::new(),

@@ -16,9 +16,11 @@ use super::source::{Found, Source};
 use super::{Flow, Machine, State};
 
 /// Open tags longer than this open no block.
-const LONGEST_OPENER: usize = 1024;
+pub(super) const LONGEST_OPENER: usize = 512;
 /// Inline code between longer runs of backticks is not looked for.
 const LONGEST_TICKS: usize = 64;
+/// Longer fence markers are text.
+const LONGEST_MARKER: usize = 128;
 const JSON_MARKER: &str = "<<<TOOL_CALL>>>";
 
 #[derive(Debug)]
@@ -30,8 +32,6 @@ pub(crate) struct Prose {
     /// Something that is not blank was read.
     begun: bool,
     mode: Mode,
-    /// How far a search beyond the cursor got, and where it began.
-    probe: Probe,
     ticks: Ticks,
     /// Elements that begin a line and are still open.
     elements: HashMap<String, usize>,
@@ -56,24 +56,6 @@ enum Mode {
         inner: usize,
     },
     Json(JsonReply),
-}
-
-/// A search beyond the cursor, so that it goes on where it stood when more text arrives.
-#[derive(Debug, Default)]
-struct Probe {
-    start: usize,
-    at: usize,
-}
-
-impl Probe {
-    /// Where the search from `start` stands.
-    fn resume(&self, start: usize) -> usize {
-        if self.start == start { self.at.max(start) } else { start }
-    }
-
-    fn keep(&mut self, start: usize, at: usize) {
-        *self = Self { start, at };
-    }
 }
 
 /// Runs of backticks on the current line, by length.
@@ -106,7 +88,6 @@ impl Default for Prose {
             line_text: 0,
             begun: false,
             mode: Mode::Plain,
-            probe: Probe::default(),
             ticks: Ticks { complete: false, last: [0; LONGEST_TICKS + 1] },
             elements: HashMap::new(),
             probation: None,
@@ -185,7 +166,7 @@ impl Machine {
 
     /// A fence is a run of three marks or more; the rest of a line of backticks holds none.
     fn fence_start(&mut self, src: Source<'_>, mark: u8) -> Option<Option<Mode>> {
-        let len = run(src, self.at, mark)?;
+        let len = self.run_of(src, self.at, mark)?;
         if len < 3 {
             return Some(None);
         }
@@ -194,27 +175,27 @@ impl Machine {
             return Some(Some(fence));
         }
         let start = self.at;
-        let from = self.prose.probe.resume(start).max(start + len);
+        let from = self.probe.resume(start).max(start + len);
         let rest = &src.bytes()[from..];
         match memchr::memchr2(b'\n', b'`', rest) {
             Some(found) if rest[found] == b'`' => Some(None),
             Some(_newline) => Some(Some(fence)),
             None if src.ended() => Some(Some(fence)),
             None => {
-                self.prose.probe.keep(start, src.len());
+                self.probe.keep(start, src.len());
                 None
             }
         }
     }
 
     fn fence(&mut self, src: Source<'_>) -> Flow {
-        let Mode::Fence { mark, len, line_start } = &mut self.prose.mode else { return Flow::Go };
-        if !*line_start {
+        let Mode::Fence { mark, len, line_start } = self.prose.mode else { return Flow::Go };
+        let in_line = Mode::Fence { mark, len, line_start: false };
+        if !line_start {
             return match memchr::memchr(b'\n', &src.bytes()[self.at..]) {
                 Some(newline) => {
-                    self.at += newline + 1;
-                    *line_start = true;
-                    Flow::Go
+                    self.prose.mode = Mode::Fence { mark, len, line_start: true };
+                    self.pass(self.at + newline + 1)
                 }
                 None => {
                     self.at = src.len();
@@ -227,24 +208,15 @@ impl Machine {
         if src.byte(self.at).is_none() {
             return Flow::Wait;
         }
-        let Some(marks) = run(src, self.at, *mark) else { return Flow::Wait };
-        if marks < *len {
-            *line_start = false;
-            return Flow::Go;
-        }
-        let from = self.prose.probe.resume(self.at).max(self.at + marks);
-        let blanks =
-            src.bytes()[from..].iter().take_while(|&&byte| matches!(byte, b' ' | b'\t' | b'\r')).count();
-        match src.byte(from + blanks) {
-            None if !src.ended() => {
-                self.prose.probe.keep(self.at, from + blanks);
-                return Flow::Wait;
-            }
-            None | Some(b'\n') => {
-                self.at = from + blanks;
+        let Some(marks) = self.run_of(src, self.at, mark) else { return Flow::Wait };
+        let ends = if marks < len { Some(false) } else { self.ends_line(src, self.at + marks) };
+        match ends {
+            None => return Flow::Wait,
+            Some(true) => {
+                self.at += marks;
                 self.prose.mode = Mode::Plain;
             }
-            Some(_text) => *line_start = false,
+            Some(false) => self.prose.mode = in_line,
         }
         Flow::Go
     }
@@ -304,14 +276,14 @@ impl Machine {
 
     /// Skips inline code: up to an equal run of backticks on the same line.
     fn inline_code(&mut self, src: Source<'_>) -> Flow {
-        let Some(len) = run(src, self.at, b'`') else { return Flow::Wait };
+        let Some(len) = self.run_of(src, self.at, b'`') else { return Flow::Wait };
         let after = self.at + len;
         let known = self.prose.ticks.last[len.min(LONGEST_TICKS)];
         if len > LONGEST_TICKS || (self.prose.ticks.complete && known <= self.at) {
             self.at = after;
             return Flow::Go;
         }
-        let mut at = self.prose.probe.resume(after);
+        let mut at = self.probe.resume(after);
         loop {
             let rest = &src.bytes()[at..];
             let Some(found) = memchr::memchr2(b'`', b'\n', rest) else {
@@ -322,7 +294,7 @@ impl Machine {
             if rest[found] == b'\n' {
                 break;
             }
-            let Some(other) = run(src, at, b'`') else { break };
+            let Some(other) = self.run_of(src, at, b'`') else { break };
             self.prose.ticks.last[other.min(LONGEST_TICKS)] = at;
             at += other;
             if other == len {
@@ -330,7 +302,7 @@ impl Machine {
                 return Flow::Go;
             }
         }
-        self.prose.probe.keep(after, at);
+        self.probe.keep(after, at);
         if src.byte(at) != Some(b'\n') && !src.ended() {
             return Flow::Wait;
         }
@@ -434,7 +406,8 @@ impl Machine {
 
     /// Whether a tag or a JSON object is next after blanks, comments, instructions and fence markers.
     pub(super) fn leads_to_call(&mut self, src: Source<'_>, from: usize) -> Option<bool> {
-        let mut at = self.prose.probe.resume(from);
+        let mut at = self.probe.resume(from);
+        self.work += 1;
         let answer = loop {
             at = src.skip_blanks(at);
             let skipped = match src.byte(at) {
@@ -464,7 +437,7 @@ impl Machine {
                 Found::Never => break Some(false),
             }
         };
-        self.prose.probe.keep(from, at);
+        self.probe.keep(from, at);
         answer
     }
 
@@ -497,7 +470,7 @@ impl Machine {
     }
 
     fn think_tag(&mut self, src: Source<'_>, after: usize) -> Flow {
-        let end = src.skip_blanks(after);
+        let end = self.blanks_from(src, after);
         match src.byte(end) {
             None if !src.ended() => return Flow::Wait,
             Some(b'>') => {}
@@ -553,11 +526,43 @@ impl Machine {
 
     /// A close tag without an open one ends reasoning only at the end of a line.
     fn think_without_open(&mut self, src: Source<'_>, after: usize) -> Flow {
-        match ends_line(src, after) {
+        match self.ends_line(src, after) {
             None => Flow::Wait,
             Some(false) => self.pass(after),
             Some(true) => self.all_was_reasoning(after),
         }
+    }
+
+    /// Whether only blanks stand between `at` and the end of the line.
+    pub(super) fn ends_line(&mut self, src: Source<'_>, at: usize) -> Option<bool> {
+        let from = self.probe.resume(at);
+        let blanks =
+            src.bytes()[from..].iter().take_while(|&&byte| matches!(byte, b' ' | b'\t' | b'\r')).count();
+        self.work += blanks;
+        self.probe.keep(at, from + blanks);
+        match src.byte(from + blanks) {
+            Some(byte) => Some(byte == b'\n'),
+            None => src.ended().then_some(true),
+        }
+    }
+
+    /// The first byte after blanks that begin at `at`, without going over them again and again.
+    pub(super) fn blanks_from(&mut self, src: Source<'_>, at: usize) -> usize {
+        let from = self.probe.resume(at);
+        let end = src.skip_blanks(from);
+        self.work += end - from;
+        self.probe.keep(at, end);
+        end
+    }
+
+    /// The length of a run of one byte; `None` while it may grow.
+    fn run_of(&mut self, src: Source<'_>, at: usize, mark: u8) -> Option<usize> {
+        let from = self.run_probe.resume(at);
+        let more = src.bytes()[from..].iter().take_while(|&&byte| byte == mark).count();
+        self.work += more;
+        let end = from + more;
+        self.run_probe.keep(at, end);
+        (end < src.len() || src.ended()).then_some(end - at)
     }
 
     /// Takes back everything: it was reasoning that ends at the close tag at the cursor.
@@ -572,15 +577,6 @@ impl Machine {
         self.prose.line_start = true;
         self.prose.begun = false;
         Flow::Go
-    }
-}
-
-/// Whether only blanks stand between `at` and the end of the line.
-pub(super) fn ends_line(src: Source<'_>, at: usize) -> Option<bool> {
-    let blanks = src.bytes()[at..].iter().take_while(|&&byte| matches!(byte, b' ' | b'\t' | b'\r')).count();
-    match src.byte(at + blanks) {
-        Some(byte) => Some(byte == b'\n'),
-        None => src.ended().then_some(true),
     }
 }
 
@@ -604,25 +600,20 @@ fn plus(found: Found, len: usize) -> Found {
     }
 }
 
-/// The length of a run of one byte; `None` while it may grow.
-fn run(src: Source<'_>, at: usize, mark: u8) -> Option<usize> {
-    let len = src.bytes()[at..].iter().take_while(|&&byte| byte == mark).count();
-    (at + len < src.len() || src.ended()).then_some(len)
-}
-
 /// Where a fence marker ends: three marks or more and a word. `None` while it may grow.
 pub(super) fn fence_marker(src: Source<'_>, at: usize) -> Option<Option<usize>> {
     let Some(mark) = src.byte(at).filter(|&byte| byte == b'`' || byte == b'~') else { return Some(None) };
-    let len = run(src, at, mark)?;
-    if len < 3 {
+    let rest = &src.bytes()[at..src.len().min(at + LONGEST_MARKER)];
+    let marks = rest.iter().take_while(|&&byte| byte == mark).count();
+    let word = rest[marks..].iter().take_while(|&&byte| starts_name(byte) || b"+-.".contains(&byte)).count();
+    let len = marks + word;
+    if len == LONGEST_MARKER || (marks < 3 && marks < rest.len()) {
         return Some(None);
     }
-    let word = src.bytes()[at + len..]
-        .iter()
-        .take_while(|&&byte| starts_name(byte) || b"+-.".contains(&byte))
-        .count();
-    let after = at + len + word;
-    (after < src.len() || src.ended()).then_some(Some(after))
+    if at + len == src.len() && !src.ended() {
+        return None;
+    }
+    Some((marks >= 3).then_some(at + len))
 }
 
 enum Closed {

@@ -76,6 +76,39 @@ fn floods_in_prose() {
 }
 
 #[test]
+fn long_runs() {
+    let heads = [
+        "",
+        "x",
+        "```\n",
+        "</think>",
+        "<think",
+        "<ACTION>",
+        "<ACTION>\n```",
+        "<ACTION><ping/>",
+        "<ACTION><write_file>",
+        "<ACTION><save><data>",
+        "<ACTION><write_file><content>x</content>",
+        "<ACTION><foo></think>",
+        "<tool_call name=\"ping\"/>",
+        "</",
+        "<",
+        "<ACTION><ACTION><ping/></ACTION>",
+        "<tool_call>",
+        "<ACTION><write_file ",
+        "<ACTION><write_file a=\"",
+        "<div ",
+        "<action ",
+    ];
+    for head in heads {
+        for unit in ["`", "~", " ", "\n", "a", "=", "\"", ">", "é", "\r"] {
+            check(head, unit, "");
+            check(head, unit, "x</b>");
+        }
+    }
+}
+
+#[test]
 fn floods_in_strings() {
     for unit in [
         "<",
