@@ -219,6 +219,11 @@ fn ends_of_strings() {
         "write_file(path=\"a\", mode=\"x\", content=\"has </path> in it\") | ! raw_markup",
     );
     check("<ACTION><write_file><path>a</path><content>one</ACTION>", "! malformed_xml");
+}
+
+/// Rule 3: ends beside comments, names that clash, nested strings, lists.
+#[test]
+fn ends_beside_other_things() {
     check("<ACTION><write_file><path>a</path></ACTION>", "! malformed_xml");
     check("<ACTION><write_file><path>a</path><content>one</content>", "! truncated");
     check(

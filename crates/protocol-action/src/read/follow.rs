@@ -3,8 +3,9 @@
 use crate::{Span, Vocabulary};
 
 use super::Machine;
-use super::element::{FrameKind, child, is_parameter_tag};
+use super::element::FrameKind;
 use super::lex::{Damaged, Lex, Scanned, TagScan, damaged_close, lex};
+use super::parameter::{child, is_parameter_tag};
 use super::source::{Found, Source};
 use super::value::Value;
 

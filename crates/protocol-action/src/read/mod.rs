@@ -5,29 +5,37 @@
 //! of the input every question has an answer, so the same steps finish the reading. Steps decide by
 //! places in the text and never by where a piece ended, which is why any chunking gives one result.
 //!
-//! - `prose`: text outside of blocks (rules 1 and 2), with `json_reply` for replies in JSON;
-//! - `block`: calls of a block, their dialects and its end (rules 7 to 9), with `json_call`;
-//! - `element`: parameters and the trees below them;
-//! - `value`: where a raw value ends (rules 3 and 5), with `follow` for what may stand after it;
+//! - `prose`: text outside of blocks (rule 1), with `lines` and `json_reply` for what hides openers,
+//!   and `reasoning` (rule 2);
+//! - `block`: what stands in a block and its end (rules 7 to 9), with `call`, `json_call`, `recovery`;
+//! - `element`: the trees of elements in a call, with `parameter` for how one begins;
+//! - `value`: where a raw value ends (rules 3 and 5), with `follow` for what may stand after it and
+//!   `value_end` for what is mended there;
 //! - `text`: entities, CDATA and layout of a value (rules 4 and 5);
 //! - `well_formed`: the short way for plain calls of a whole text;
 //! - `finish`: what can only be said at the end.
 
 mod block;
+mod call;
 mod element;
 mod finish;
 mod follow;
 mod json_call;
 mod json_reply;
 mod lex;
+mod lines;
 mod native;
 pub(crate) mod output;
+mod parameter;
 mod prose;
+mod reasoning;
+mod recovery;
 mod source;
 #[cfg(test)]
 mod tests;
 mod text;
 mod value;
+mod value_end;
 mod well_formed;
 
 use std::collections::HashMap;

@@ -29,6 +29,7 @@ impl Mark {
 
 /// Builds the text of one value.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one fact about the part that is being read")]
 pub(crate) struct Builder {
     pub(crate) out: String,
     from: usize,
@@ -78,9 +79,9 @@ impl Builder {
     pub(crate) fn end(&mut self, text: &str, end: usize) {
         self.pass_marks(text, end);
         if self.in_section {
-            self.end_section(text, end)
+            self.end_section(text, end);
         } else {
-            self.end_text(text, end, Next::End)
+            self.end_text(text, end, Next::End);
         }
         self.from = end;
     }

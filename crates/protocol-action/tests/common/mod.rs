@@ -1,8 +1,4 @@
 //! What the tests share: a vocabulary, and a short form of results.
-#![expect(
-    clippy::allow_attributes,
-    reason = "each test file takes what it needs, so an expectation would fail in some"
-)]
 #![allow(dead_code, unreachable_pub, reason = "each test file takes what it needs")]
 
 use std::fmt::Write as _;
