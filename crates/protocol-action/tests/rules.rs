@@ -391,6 +391,14 @@ fn dialects() {
         "<tool_call><function=read_file><parameter=path>a</parameter></function></tool_call>",
         "\"<tool_call><function=read_file><parameter=path>a</parameter></function></tool_call>\"",
     );
+    check(
+        "<ACTION><many><args><file><path>a</path><why>b <x></why></file><file><why>c</why><path>d</path></file></args></many></ACTION>",
+        "many(args={file={path=\"a\", why=\"b <x>\"}, file={why=\"c\", path=\"d\"}}) | ! raw_markup",
+    );
+    check(
+        "<ACTION><many><args><file><item><path>a</path><why>b</why></item></file></args></many></ACTION>",
+        "many(args={file={item={path=\"a\", why=\"b\"}}})",
+    );
 }
 
 /// Rule 5: CDATA.
@@ -594,6 +602,14 @@ fn damaged_tags() {
         "read_file(path=\"日本\") | then \"。次\"",
     );
     check("＜ACTION＞", "\"＜ACTION＞\"");
+    check(
+        "<ACTION><write_file><path>a</path><content>\n<![CDATA[\nx]]]]><![CDATA[>y\n  ]]>\n</content></write_file></ACTION>",
+        "write_file(path=\"a\", content=\"x]]>y\")",
+    );
+    check(
+        "<ACTION><write_file><path>a</path><content><![CDATA[\nx\n]]> <![CDATA[\ny\n]]></content></write_file></ACTION>",
+        "write_file(path=\"a\", content=\"xy\")",
+    );
 }
 
 /// Close tags that are cut or escaped.

@@ -89,14 +89,13 @@ fn value(out: &mut String, text: &str) {
         out.push_str(text);
         return;
     }
-    let split = text.contains("]]>");
     out.push_str("<![CDATA[");
     if block {
         // A line break at the start is layout, so the text's own one needs another before it.
         out.push('\n');
     }
     out.push_str(&text.replace("]]>", "]]]]><![CDATA[>"));
-    if block && !split {
+    if block {
         // So is the one at the end; `\r\n` counts as one.
         out.push_str(if text.ends_with('\r') { "\r\n" } else { "\n" });
     }

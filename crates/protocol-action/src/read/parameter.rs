@@ -28,6 +28,7 @@ impl Machine {
         if self.block.frames.len() >= self.limits.depth {
             return self.over_limit(src, "depth", self.limits.depth);
         }
+        self.read_list_as_item(src, vocabulary, tag);
         let Some(mut frame) = self.frame(src, vocabulary, tag, start) else { return };
         if !frame.declared && !self.block.bare && src.text[tag.name.clone()].eq_ignore_ascii_case("action") {
             let hint = "Close the call and its block before another block begins.";
@@ -49,6 +50,17 @@ impl Machine {
             self.state = State::Children;
         } else {
             self.state = State::Peek;
+        }
+    }
+
+    /// A list may be written as a repeated tag: where the first child of its element is no `item` but
+    /// a field of one, the element is an item itself.
+    fn read_list_as_item(&mut self, src: Source<'_>, vocabulary: &dyn Vocabulary, tag: &OpenTag) {
+        let Some(list) = self.block.frames.last_mut() else { return };
+        let FrameKind::List(item) = list.kind else { return };
+        let name = &src.text[tag.name.clone()];
+        if list.children.is_empty() && name != "item" && vocabulary.field(item, name).is_some() {
+            list.kind = FrameKind::Object(item);
         }
     }
 
