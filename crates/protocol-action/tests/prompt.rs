@@ -52,7 +52,7 @@ fn only_what_could_be_acted_on_is_escaped() {
         ("</ ACTION >", "&lt;/ ACTION >"),
         ("<Tool_Call name=\"x\">", "&lt;Tool_Call name=\"x\">"),
         ("a\n</think>\nb", "a\n&lt;/think>\nb"),
-        ("<<<TOOL_CALL>>>{}", "&lt;<<TOOL_CALL>>>{}"),
+        ("<<<TOOL_CALL>>>{}", "&lt;<&lt;TOOL_CALL>>>{}"),
         ("&lt;ACTION&gt;", "&amp;lt;ACTION&amp;gt;"),
         ("ends with <act", "ends with &lt;act"),
     ] {

@@ -209,6 +209,13 @@ pub(crate) fn decoded(text: &str) -> String {
     out
 }
 
+/// A whole value that holds neither child elements nor sections.
+pub(crate) fn plain(text: &str, start: usize, end: usize) -> String {
+    let mut builder = Builder::new(start);
+    builder.end(text, end);
+    builder.out
+}
+
 /// A whole value that holds no child elements.
 pub(crate) fn whole(text: &str, start: usize, end: usize) -> String {
     let mut builder = Builder::new(start);

@@ -49,6 +49,8 @@ pub(super) struct Value {
     pub(super) in_section: Option<Place>,
     pub(super) ahead: Option<Ahead>,
     pub(super) memo: HashMap<usize, Follow>,
+    /// Whether an earlier value showed that no close tag fits here; asked once.
+    pub(super) known_not_to_fit: Option<bool>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +119,7 @@ impl Value {
             in_section: None,
             ahead: None,
             memo: HashMap::new(),
+            known_not_to_fit: None,
         }
     }
 

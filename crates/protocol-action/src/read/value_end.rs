@@ -12,15 +12,13 @@ use super::{Flow, Machine};
 
 impl Machine {
     /// Ends the value at the first place if it is known that no close tag fits.
-    pub(super) fn known_not_to_fit(&self, src: Source<'_>, value: &Value) -> Walk {
+    pub(super) fn known_not_to_fit(&self, src: Source<'_>, value: &mut Value) -> Walk {
         let Some(first) = value.scene.first else { return Walk::On };
-        if self.no_fit.is_empty() {
-            return Walk::On;
-        }
-        match self.no_fit.get(&self.place_key(src)) {
-            Some(&(from, to)) if (from..to).contains(&value.start) => Walk::Ends(first),
-            Some(_) | None => Walk::On,
-        }
+        let known = *value.known_not_to_fit.get_or_insert_with(|| {
+            let known = if self.no_fit.is_empty() { None } else { self.no_fit.get(&self.place_key(src)) };
+            known.is_some_and(|&(from, to)| (from..to).contains(&value.start))
+        });
+        if known { Walk::Ends(first) } else { Walk::On }
     }
 
     /// The tool's close tag and then another open tag of the parameter: the close tag is missing.

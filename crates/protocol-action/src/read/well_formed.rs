@@ -157,7 +157,8 @@ impl Walk<'_> {
             return Some(Closed::Call(WellFormed { call, elements: self.elements, last_parameter }));
         };
         let value = if open.children.is_empty() {
-            RawValue::Text(text::whole(self.text, inner.min(end), end))
+            let read = if open.section { text::whole } else { text::plain };
+            RawValue::Text(read(self.text, inner.min(end), end))
         } else {
             RawValue::Elements { children: open.children, source: String::new(), mixed: false }
         };
