@@ -39,8 +39,8 @@ pub(super) struct Block {
     pub(super) repairs: Vec<Code>,
     /// The outermost element without a declared shape, and the elements counted before it.
     pub(super) any_root: Option<(usize, usize)>,
-    /// The close tags of the last call and its last parameter.
-    pub(super) last: Option<(String, Option<String>)>,
+    /// The call that was closed last.
+    pub(super) last: Option<LastCall>,
     /// A call was not plain enough for the short way: the rest of the block is read the long way.
     pub(super) long_way: bool,
     /// A close tag of the block that was seen ahead.
@@ -61,7 +61,22 @@ pub(super) struct CallBuild {
     /// Whether children `<param name="…">` are parameters of that name.
     pub(super) arguments: Vec<RawArgument>,
     pub(super) repairs: Vec<Code>,
-    pub(super) last_parameter: Option<String>,
+    pub(super) last_parameter: Option<LastParameter>,
+}
+
+/// The call that was closed last: its name, and the name in its close tag.
+#[derive(Debug)]
+pub(super) struct LastCall {
+    pub(super) tool: String,
+    pub(super) tag: String,
+    pub(super) parameter: Option<LastParameter>,
+}
+
+/// The last parameter of a call: its name, and the close tags from it up to the call's.
+#[derive(Debug)]
+pub(super) struct LastParameter {
+    pub(super) name: String,
+    pub(super) tags: Vec<String>,
 }
 
 impl CallBuild {
@@ -251,7 +266,7 @@ impl Machine {
             }
             return self.end_block(src, after);
         }
-        if self.block.last.as_ref().is_some_and(|(tool, _)| tool == name) {
+        if self.block.last.as_ref().is_some_and(|last| last.tag == name) {
             self.block.repair(Code::MangledClose);
             return self.go(after);
         }
@@ -337,8 +352,8 @@ impl Machine {
             return self.end_block(src, src.len());
         };
         let mut diagnostic = Diagnostic::new(Code::Truncated, why).with_hint("Send the whole block again.");
-        if let Some((tool, _)) = &self.block.last {
-            diagnostic = diagnostic.with_tool(tool.clone());
+        if let Some(last) = &self.block.last {
+            diagnostic = diagnostic.with_tool(last.tool.clone());
         }
         self.out.diagnose(src.text, diagnostic, Span::new(src.len(), src.len()));
         self.end_block(src, src.len())
@@ -430,9 +445,9 @@ fn begins_ignoring_case(whole: &str, start: &str) -> bool {
 }
 
 fn repair_text(code: Code) -> &'static str {
-    match code {
-        Code::MangledClose => "a close tag was damaged",
-        Code::FencedBlock => "a code fence inside the block was dropped",
-        _other => "mended",
+    if code == Code::FencedBlock {
+        "a code fence inside the block was dropped"
+    } else {
+        "a close tag was damaged"
     }
 }

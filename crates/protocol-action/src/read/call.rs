@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{Code, Dialect, RawArgument, RawCall, ShapeId, Span, Vocabulary};
 
-use super::block::CallBuild;
+use super::block::{CallBuild, LastCall};
 use super::element::{Frame, FrameKind, Role};
 use super::lex::{Lex, OpenTag, attributes, lex};
 use super::output::Item;
@@ -26,7 +26,8 @@ impl Machine {
         self.at = call.span.end;
         self.block.elements += read.elements;
         self.block.unclosed_name = None;
-        self.block.last = Some((call.tool.clone(), read.last_parameter));
+        let (tool, tag) = (call.tool.clone(), call.tool.clone());
+        self.block.last = Some(LastCall { tool, tag, parameter: read.last_parameter });
         self.push_call(call);
         self.after_call();
         true
@@ -172,7 +173,7 @@ impl Machine {
         call.repairs = build.repairs;
         inner.unwrap_or_default().trim().clone_into(&mut call.text);
         let tag = src.text[frame.close].to_owned();
-        self.block.last = Some((tag, build.last_parameter));
+        self.block.last = Some(LastCall { tool: call.tool.clone(), tag, parameter: build.last_parameter });
         self.push_call(call);
         self.after_call();
     }

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use crate::{Code, RawArgument, RawValue, ShapeId, Span};
 
+use super::block::LastParameter;
 use super::lex::{Damaged, Lex, TagScan, damaged_close, is_cut, lex};
 use super::lines::fence_marker;
 use super::output::Item;
@@ -310,7 +311,9 @@ impl Machine {
                 let Some(parent) = self.block.frames.last_mut() else { return };
                 if parent.role == Role::Call {
                     let Some(call) = &mut self.block.call else { return };
-                    call.last_parameter = Some(frame.close_in(src).to_owned());
+                    let name = frame.name_in(src).into_owned();
+                    call.last_parameter =
+                        Some(LastParameter { name, tags: vec![frame.close_in(src).to_owned()] });
                     call.arguments.push(argument);
                 } else {
                     parent.children.push(argument);
@@ -340,7 +343,10 @@ impl Machine {
         match value {
             RawValue::Elements { children, .. } => {
                 let Some(call) = &mut self.block.call else { return };
-                call.last_parameter = children.last().map(|child| child.name.clone());
+                call.last_parameter = children.last().map(|child| {
+                    let tags = vec![child.name.clone(), frame.close_in(src).to_owned()];
+                    LastParameter { name: child.name.clone(), tags }
+                });
                 call.arguments.extend(children);
             }
             RawValue::Text(text) if text.trim().is_empty() => {}

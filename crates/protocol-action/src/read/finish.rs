@@ -2,6 +2,7 @@
 
 use crate::{Code, Diagnostic, NativeCall, Options, Parsed, SegmentKind, Span, Vocabulary};
 
+use super::block::LastCall;
 use super::lex::{Lex, Scanned, TagScan, lex};
 use super::output::{MOST_NOTES, Output};
 use super::prose::LONGEST_OPENER;
@@ -59,12 +60,16 @@ impl Machine {
         if self.blocks == 0 || self.out.has_errors() {
             return;
         }
-        let Some((tool, Some(parameter))) = self.closed.last.take() else { return };
-        let mut wanted = vec![parameter.as_str(), tool.as_str()];
+        let Some(LastCall { tool, tag, parameter: Some(parameter) }) = self.closed.last.take() else {
+            return;
+        };
+        let mut wanted: Vec<&str> = parameter.tags.iter().map(String::as_str).collect();
+        wanted.push(&tag);
         if !self.closed.bare {
             wanted.push("action");
         }
-        let Some(at) = closers_again(src, self.block_end, &wanted) else { return };
+        let Some(at) = closers_again(src, self.block_end, &wanted, self.closed.bare) else { return };
+        let parameter = parameter.name;
         let message =
             format!("the value of `{parameter}` in `{tool}` holds the close tags of the block and was cut");
         let diagnostic = Diagnostic::new(Code::MalformedXml, message)
@@ -141,7 +146,7 @@ fn opener(src: Source<'_>, at: usize) -> Option<usize> {
 }
 
 /// Where these close tags stand in a row, with only blanks between them, before another opener.
-fn closers_again(src: Source<'_>, from: usize, wanted: &[&str]) -> Option<usize> {
+fn closers_again(src: Source<'_>, from: usize, wanted: &[&str], bare: bool) -> Option<usize> {
     let mut at = from;
     let mut met = 0;
     let mut start = from;
@@ -152,8 +157,10 @@ fn closers_again(src: Source<'_>, from: usize, wanted: &[&str]) -> Option<usize>
         at += found;
         match lex(src, at) {
             Lex::Close { name, after } => {
-                let fits =
-                    |met: usize| wanted[met] == name || (met == 2 && wanted[met].eq_ignore_ascii_case(name));
+                let fits = |met: usize| {
+                    let block = !bare && met + 1 == wanted.len();
+                    wanted[met] == name || (block && wanted[met].eq_ignore_ascii_case(name))
+                };
                 met = if fits(met) { met + 1 } else { usize::from(fits(0)) };
                 if met == 1 {
                     start = at;

@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json};
 use crate::json::{FaultKind, JsonFault, parse_lenient_within};
 use crate::{Code, Dialect, RawArgument, RawCall, RawValue, Span, Vocabulary};
 
+use super::block::LastCall;
 use super::source::Source;
 use super::{Flow, Machine, State};
 
@@ -125,7 +126,8 @@ impl Machine {
                 call.repair(Code::JsonRepaired);
             }
             self.call_starts(self.block.calls, &call.tool.clone());
-            self.block.last = Some((call.tool.clone(), None));
+            let (tool, tag) = (call.tool.clone(), call.tool.clone());
+            self.block.last = Some(LastCall { tool, tag, parameter: None });
             self.push_call(call);
         }
         self.at = end;

@@ -12,6 +12,7 @@ use quick_xml::events::Event;
 
 use crate::{Dialect, RawArgument, RawCall, RawValue, Shape, ShapeId, Span, Vocabulary};
 
+use super::block::LastParameter;
 use super::lex::{LONGEST_NAME, starts_name};
 use super::source::{Source, is_blank};
 use super::{Machine, text};
@@ -20,7 +21,7 @@ use super::{Machine, text};
 pub(super) struct WellFormed {
     pub(super) call: RawCall,
     pub(super) elements: usize,
-    pub(super) last_parameter: Option<String>,
+    pub(super) last_parameter: Option<LastParameter>,
 }
 
 /// An open element.
@@ -153,7 +154,10 @@ impl Walk<'_> {
         let Some(parent) = self.stack.last_mut() else {
             let mut call = RawCall::new(name, Dialect::Action, Span::new(self.base, after));
             call.arguments = open.children;
-            let last_parameter = call.arguments.last().map(|one| one.name.clone());
+            let last_parameter = call.arguments.last().map(|one| {
+                let tags = vec![one.name.clone()];
+                LastParameter { name: one.name.clone(), tags }
+            });
             return Some(Closed::Call(WellFormed { call, elements: self.elements, last_parameter }));
         };
         let value = if open.children.is_empty() {
