@@ -612,6 +612,207 @@ fn damaged_tags() {
     );
 }
 
+/// Rules 1 and 9: more openers and dialects.
+#[test]
+fn more_openers() {
+    check(
+        "Result of the tool:\nObservation: <ACTION><ping/></ACTION>\nObservation: more <ACTION><ping/></ACTION>\nOk <ACTION><read_file><path>a</path></read_file></ACTION>",
+        "\"Result of the tool:\\nObservation: <ACTION><ping/></ACTION>\\nObservation: more <ACTION><ping/></ACTION>\\nOk\" | read_file(path=\"a\") | ! opener_ignored opener_ignored",
+    );
+    check(
+        "> Observation\n>> <ACTION><ping/></ACTION>\nOk <ACTION><read_file><path>a</path></read_file></ACTION>",
+        "\"> Observation\\n>> <ACTION><ping/></ACTION>\\nOk\" | read_file(path=\"a\") | ! opener_ignored",
+    );
+    check(
+        "The doc says \"<ACTION><ping/></ACTION>\" is how. ",
+        "\"The doc says \\\"\" | ping() | then \"\\\" is how.\"",
+    );
+    check("<b>Note</b> <ACTION><ping/></ACTION>", "\"<b>Note</b>\" | ping()");
+    check(
+        "<details>\n<summary>x</summary>\n<ACTION><ping/></ACTION>",
+        "\"<details>\\n<summary>x</summary>\" | ping()",
+    );
+    check(
+        "<details>\n<summary>x</summary>\n</details>\n<ACTION><ping/></ACTION>",
+        "\"<details>\\n<summary>x</summary>\\n</details>\" | ping()",
+    );
+    check(
+        "<response>\n<ACTION><ping/></ACTION>\n</response>",
+        "\"<response>\\n<ACTION><ping/></ACTION>\\n</response>\" | ! opener_ignored",
+    );
+    check("<answer>Sure.</answer>\n<ACTION><ping/></ACTION>", "\"<answer>Sure.</answer>\" | ping()");
+    check(
+        "Vec<String>\n<ACTION><ping/></ACTION>\n</String>",
+        "\"Vec<String>\" | ping() | then \"</String>\"",
+    );
+    check(
+        "<T>(x: T) is generic\n<ACTION><ping/></ACTION>\nno </T> here",
+        "\"<T>(x: T) is generic\\n<ACTION><ping/></ACTION>\\nno </T> here\" | ! opener_ignored",
+    );
+    check("{\"a\": \"b\"}\n<ACTION><ping/></ACTION>", "\"{\\\"a\\\": \\\"b\\\"}\" | ping()");
+    check("{ not json <ACTION><ping/></ACTION>", "\"{ not json\" | ping()");
+    check(
+        "{\"thought\": \"I call <ACTION>\", \"x\": 1}\n<ACTION><ping/></ACTION>",
+        "\"{\\\"thought\\\": \\\"I call <ACTION>\\\", \\\"x\\\": 1}\" | ping()",
+    );
+    check("<ACTION>\n  <ping/>\n</ACTION>\n<ACTION>\n <ping/>\n</ACTION>", "ping() | ! second_block");
+    check("<tool_call>\n<read_file><path>a</path></read_file>\n</tool_call>", "read_file(path=\"a\")");
+    check(
+        "<tool_call><tool_name>read_file</tool_name><parameters><path>a</path></parameters></tool_call>",
+        "read_file(path=\"a\")",
+    );
+    check(
+        "<ACTION><tool_call>{\"name\": \"read_file\", \"arguments\": {\"path\": \"a\"}}</tool_call></ACTION>",
+        "read_file(path=\"a\")",
+    );
+    check(
+        "<ACTION><tool_call>{\"name\": \"ping\"}</tool_call><tool_call>{\"name\": \"ping\"}</tool_call></ACTION>",
+        "ping() | ping()",
+    );
+    check("<ACTION><<<TOOL_CALL>>>{\"name\": \"ping\"}<<<END_TOOL_CALL>>></ACTION>", "ping()");
+    check(
+        "```\n<tool_call>{\"name\": \"ping\"}</tool_call>\n```",
+        "\"```\\n<tool_call>{\\\"name\\\": \\\"ping\\\"}</tool_call>\\n```\" | ! opener_ignored",
+    );
+    check("<tool_call>{\"name\": \"ping\"}</tool_call>\n```\n", "ping() | then \"```\"");
+}
+
+/// More dialects and bodies.
+#[test]
+fn more_dialects() {
+    check("<tool_call name=\"ping\">", "\"<tool_call name=\\\"ping\\\">\"");
+    check(
+        "<tool_call name=\"read_file\"><param name=\"path\">a</param></tool_call></tool_call> x",
+        "read_file(path=\"a\") | then \"</tool_call> x\"",
+    );
+    check(
+        "<tool_call name=\"write_file\"><param name=\"path\">a</param><param name=\"content\">say </param></tool_call> end</param></tool_call>",
+        "write_file(path=\"a\", content=\"say \") | then \"end</param></tool_call>\" | ! malformed_xml",
+    );
+    check(
+        "<tool_use><tool_name>write_file</tool_name><parameters><path>a</path><content>x</parameters> y</content></parameters></tool_use>",
+        "write_file(path=\"a\", content=\"x</parameters> y\") | ! raw_markup",
+    );
+    check(
+        "<ACTION>{\"name\": \"write_file\", \"arguments\": {\"path\": \"a\", \"content\": \"</ACTION>\"}}</ACTION>",
+        "write_file(path=\"a\", content=\"</ACTION>\")",
+    );
+    check(
+        "<ACTION>{\"name\": \"write_file\", \"arguments\": {\"path\": \"a\", \"content\": \"line\nbreak\"}}</ACTION>",
+        "write_file(path=\"a\", content=\"line\\nbreak\") | ! json_repaired",
+    );
+    check("<ACTION>{\"function\": {\"name\": \"ping\", \"arguments\": \"{}\"}}</ACTION>", "ping()");
+    check(
+        "<ACTION>\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"a\"}\n</ACTION>",
+        "! malformed_xml",
+    );
+    check("<ACTION>{\"path\": \"a\"}</ACTION>", "! malformed_xml");
+    check("<ACTION><read_file>{\"path\": \"a\"} trailing</read_file></ACTION>", "! malformed_xml");
+    check(
+        "<ACTION><read_file>{\"path\": \"a\"}<limit>5</limit></read_file></ACTION>",
+        "read_file(path=\"a\", limit=\"5\")",
+    );
+}
+
+/// Lists, objects and values of no declared type.
+#[test]
+fn lists_and_values() {
+    check("<ACTION><send><to>a, b</to><body></body></send></ACTION>", "send(to=\"a, b\", body=\"\")");
+    check(
+        "<ACTION><send><to><item>a</item>\n<item>b</to><body>x</body></send></ACTION>",
+        "send(to={item=\"a\", item=\"b\"}, body=\"x\") | ! missing_close",
+    );
+    check(
+        "<ACTION><send><to><item>a<item>b</item></to><body>x</body></send></ACTION>",
+        "send(to={item=\"a<item>b\"}, body=\"x\") | ! raw_markup",
+    );
+    check(
+        "<ACTION><send><to><item>a</to><body>x</body></send></ACTION>",
+        "send(to={item=\"a\"}, body=\"x\") | ! missing_close",
+    );
+    check("<ACTION><send><to>\n a \n</to><body>x</body></send></ACTION>", "send(to=\" a \", body=\"x\")");
+    check(
+        "<ACTION><event><type>t</type><payload><![CDATA[<a>1</a>]]></payload></event></ACTION>",
+        "event(type=\"t\", payload=\"<a>1</a>\")",
+    );
+    check(
+        "<ACTION><event><type>t</type><extra><item>1</item><item>2</item></extra></event></ACTION>",
+        "event(type=\"t\", extra={item=\"1\", item=\"2\"})",
+    );
+    check(
+        "<ACTION><event><type>t</type><extra>a < b && c</extra></event></ACTION>",
+        "event(type=\"t\", extra=\"a < b && c\")",
+    );
+    check(
+        "<ACTION><event><type>t</type><extra><a>x</b></a></extra></event></ACTION>",
+        "event(type=\"t\", extra=\"<a>x</b></a>\")",
+    );
+    check(
+        "<ACTION><event><type>t</type><payload><a>x</b></payload></event></ACTION>",
+        "event(type=\"t\", payload={a=\"x\"}) | ! missing_close",
+    );
+    check(
+        "<ACTION><event><type>t</type><payload><a b=\"c\">x</a><d/></payload></event></ACTION>",
+        "event(type=\"t\", payload={a=\"x\", d=\"\"})",
+    );
+    check(
+        "<ACTION><event><type>t</type><payload>text <a>x</a> more</payload></event></ACTION>",
+        "event(type=\"t\", payload=\"text <a>x</a> more\")",
+    );
+    check(
+        "<ACTION><read_file path=\"a\"><limit>3</limit></read_file></ACTION>",
+        "read_file(path=\"a\", limit=\"3\")",
+    );
+    check(
+        "<ACTION><read_file path='a\"b' limit=\"3\"></read_file></ACTION>",
+        "read_file(path=\"a\\\"b\", limit=\"3\")",
+    );
+    check("<ACTION><tool name=\"read_file\" path=\"a\"/></ACTION>", "read_file()");
+}
+
+/// Attributes, names, and ends.
+#[test]
+fn more_calls_and_ends() {
+    check("<ACTION><tool_call name=\"read_file\" path=\"a\"></tool_call></ACTION>", "read_file()");
+    check(
+        "<ACTION><function name=\"read_file\"><path>a</path></function></ACTION>",
+        "function(name=\"read_file\", path=\"a\")",
+    );
+    check("<ACTION><tool>read_file</tool><path>a</path></ACTION>", "tool() | path()");
+    check("<ACTION>ping</ACTION>", "\"<ACTION>ping</ACTION>\"");
+    check("<ACTION><ping></ACTION>", "! malformed_xml");
+    check("<ACTION><ping>\n</ACTION></ping>", "then \"</ping>\" | ! malformed_xml");
+    check(
+        "<ACTION><read_file><path>a</path></read_file></ACTION></ACTION>",
+        "read_file(path=\"a\") | then \"</ACTION>\"",
+    );
+    check("<ACTION>\n<read_file>\n<path>a</path>\n</read_file>\n", "read_file(path=\"a\") | ! missing_close");
+    check_with(
+        "<ACTION><read_file><path>a</path></read_file></ACTIO",
+        FinishReason::Length,
+        "read_file(path=\"a\") | ! mangled_close truncated",
+    );
+    check_with("<ACTION><write_file><path>a</path><content>abc", FinishReason::Length, "! truncated");
+    check("<think>x</think>\n<think>y</think>\nok", "\"ok\" | thought \"x\\ny\"");
+    check("<think>a</think> b </think>\nc", "\"c\" | thought \"<think>a</think> b\"");
+    check("text\n<THINK>a</THINK>\nb", "\"text\\n\\nb\" | thought \"a\"");
+    check("<thinking>a</think>b", "\"b\" | thought \"a\"");
+    check("a<think>b\n</think>c", "\"ac\" | thought \"b\"");
+}
+
+/// Other spellings of generic tags, brackets too many.
+#[test]
+fn spellings() {
+    check("<Tool_Use><tool_name>ping</tool_name><parameters></parameters></Tool_Use>", "ping()");
+    check(
+        "<tool_call>{\"name\":\"read_file\",\"arguments\":{\"path\":\"a\"}}}</tool_call>",
+        "read_file(path=\"a\") | ! json_repaired",
+    );
+    check("<ACTION>{\"name\":\"ping\"}}</ACTION>", "ping() | ! json_repaired");
+    check("<TOOL_CALL name=\"ping\"></tool_call> x", "ping() | then \"x\" | ! mangled_close");
+    check("<ACTION><Tool name=\"ping\"/></ACTION>", "ping()");
+}
+
 /// Close tags that are cut or escaped.
 #[test]
 fn more_damaged_tags() {

@@ -69,6 +69,7 @@ pub(super) struct CallBuild {
 pub(super) struct LastCall {
     pub(super) tool: String,
     pub(super) tag: String,
+    pub(super) json: bool,
     pub(super) parameter: Option<LastParameter>,
 }
 
@@ -146,6 +147,11 @@ impl Machine {
             None => self.input_ends(src),
             Some(b'{' | b'[') => self.begin_json(super::json_call::Purpose::Calls),
             Some(b',') if self.block.calls > 0 => self.go(at + 1),
+            // A closing bracket too many after a call in JSON.
+            Some(b'}' | b']') if self.last_is_json() => {
+                self.block.repair(Code::JsonRepaired);
+                self.go(at + 1)
+            }
             Some(b'`' | b'~') => match fence_marker(src, at) {
                 Found::NotBefore(_) => Flow::Wait,
                 Found::Never => self.meet_stray(),
@@ -157,6 +163,10 @@ impl Machine {
             Some(b'<') => self.between_tag(src, vocabulary),
             Some(_) => self.meet_stray(),
         }
+    }
+
+    fn last_is_json(&self) -> bool {
+        self.block.last.as_ref().is_some_and(|last| last.json)
     }
 
     pub(super) fn go(&mut self, at: usize) -> Flow {
@@ -244,7 +254,7 @@ impl Machine {
     }
 
     fn between_close(&mut self, src: Source<'_>, name: &str, after: usize) -> Flow {
-        if self.block.wrappers.last().is_some_and(|open| open == name) {
+        if self.block.wrappers.last().is_some_and(|open| open.eq_ignore_ascii_case(name)) {
             let name = name.to_owned();
             return self.close_wrapper(&name, after);
         }
@@ -298,7 +308,7 @@ impl Machine {
     }
 
     fn close_wrapper(&mut self, name: &str, after: usize) -> Flow {
-        if self.block.wrappers.last().is_none_or(|open| open != name) {
+        if self.block.wrappers.last().is_none_or(|open| !open.eq_ignore_ascii_case(name)) {
             return self.meet_stray();
         }
         self.block.wrappers.pop();

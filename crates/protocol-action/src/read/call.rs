@@ -27,7 +27,7 @@ impl Machine {
         self.block.elements += read.elements;
         self.block.unclosed_name = None;
         let (tool, tag) = (call.tool.clone(), call.tool.clone());
-        self.block.last = Some(LastCall { tool, tag, parameter: read.last_parameter });
+        self.block.last = Some(LastCall { tool, tag, json: false, parameter: read.last_parameter });
         self.push_call(call);
         self.after_call();
         true
@@ -48,7 +48,7 @@ impl Machine {
         if let (Some(dialect), Some(tool)) = (generic, named) {
             let parameters = vocabulary.tool(&tool);
             self.open_call(src, tool, dialect, tag.name.clone(), start, parameters);
-        } else if generic.is_some() && name != "tool" && name != "invoke" && !tag.self_closed {
+        } else if generic.is_some() && is_bare_call(name) && !tag.self_closed {
             self.state = State::Unnamed { name: tag.name.clone(), start };
             return;
         } else {
@@ -147,7 +147,7 @@ impl Machine {
             Some(_) => None,
         };
         if child.is_some_and(|child| is_name_child(child) || is_arguments_child(child)) {
-            let dialect = if tag == "tool_use" { Dialect::ToolUse } else { Dialect::ToolCall };
+            let dialect = generic(tag).unwrap_or(Dialect::ToolCall);
             self.open_call(src, String::new(), dialect, name, start, None);
         } else {
             self.block.wrappers.push(tag.to_owned());
@@ -173,7 +173,8 @@ impl Machine {
         call.repairs = build.repairs;
         inner.unwrap_or_default().trim().clone_into(&mut call.text);
         let tag = src.text[frame.close].to_owned();
-        self.block.last = Some(LastCall { tool: call.tool.clone(), tag, parameter: build.last_parameter });
+        self.block.last =
+            Some(LastCall { tool: call.tool.clone(), tag, json: false, parameter: build.last_parameter });
         self.push_call(call);
         self.after_call();
     }
@@ -190,12 +191,18 @@ impl Machine {
 
 /// The dialect of an element that stands for a call and not for a tool of that name.
 fn generic(name: &str) -> Option<Dialect> {
-    match name {
-        "tool_call" => Some(Dialect::ToolCall),
-        "tool_use" => Some(Dialect::ToolUse),
-        "tool" | "invoke" => Some(Dialect::Action),
-        _tool => None,
-    }
+    let known = [
+        ("tool_call", Dialect::ToolCall),
+        ("tool_use", Dialect::ToolUse),
+        ("tool", Dialect::Action),
+        ("invoke", Dialect::Action),
+    ];
+    known.into_iter().find(|(tag, _)| name.eq_ignore_ascii_case(tag)).map(|(_, dialect)| dialect)
+}
+
+/// Whether an element is a call of another dialect also without a block around it.
+pub(super) fn is_bare_call(name: &str) -> bool {
+    matches!(generic(name), Some(Dialect::ToolCall | Dialect::ToolUse))
 }
 
 pub(super) fn is_name_child(name: &str) -> bool {

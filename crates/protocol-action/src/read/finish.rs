@@ -3,6 +3,7 @@
 use crate::{Code, Diagnostic, NativeCall, Options, Parsed, SegmentKind, Span, Vocabulary};
 
 use super::block::LastCall;
+use super::call::is_bare_call;
 use super::lex::{Lex, Scanned, TagScan, lex};
 use super::output::{MOST_NOTES, Output};
 use super::prose::LONGEST_OPENER;
@@ -60,7 +61,7 @@ impl Machine {
         if self.blocks == 0 || self.out.has_errors() {
             return;
         }
-        let Some(LastCall { tool, tag, parameter: Some(parameter) }) = self.closed.last.take() else {
+        let Some(LastCall { tool, tag, parameter: Some(parameter), .. }) = self.closed.last.take() else {
             return;
         };
         let mut wanted: Vec<&str> = parameter.tags.iter().map(String::as_str).collect();
@@ -136,7 +137,7 @@ impl Machine {
 /// Where the opener at `at` ends, if there is one.
 fn opener(src: Source<'_>, at: usize) -> Option<usize> {
     let Lex::Open { name, after } = lex(src, at) else { return None };
-    if !(name.eq_ignore_ascii_case("action") || name == "tool_call" || name == "tool_use") {
+    if !name.eq_ignore_ascii_case("action") && !is_bare_call(name) {
         return None;
     }
     match TagScan::new(at, after).scan(src.clipped(at + LONGEST_OPENER), name.len()) {

@@ -127,7 +127,7 @@ impl Machine {
             }
             self.call_starts(self.block.calls, &call.tool.clone());
             let (tool, tag) = (call.tool.clone(), call.tool.clone());
-            self.block.last = Some(LastCall { tool, tag, parameter: None });
+            self.block.last = Some(LastCall { tool, tag, json: true, parameter: None });
             self.push_call(call);
         }
         self.at = end;

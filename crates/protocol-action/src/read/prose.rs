@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use crate::{SegmentKind, Span};
 
+use super::call::is_bare_call;
 use super::json_reply::JsonReply;
 use super::lex::{Lex, Scanned, TagScan, is_cut, lex};
 use super::lines::fence_marker;
@@ -170,7 +171,7 @@ impl Machine {
 
     fn open_tag(&mut self, src: Source<'_>, name: &str, after: usize) -> Flow {
         let action = name.eq_ignore_ascii_case("action");
-        if action || name == "tool_call" || name == "tool_use" {
+        if action || is_bare_call(name) {
             let window = src.clipped(self.at + LONGEST_OPENER);
             return match TagScan::new(self.at, after).scan(window, name.len()) {
                 Scanned::More if window.len() == src.len() => Flow::Wait,

@@ -3,6 +3,7 @@
 use crate::{Code, FinishReason};
 
 use super::block::JSON_OPEN;
+use super::call::is_bare_call;
 use super::lex::{Lex, Scanned, TagScan, lex};
 use super::lines::fence_marker;
 use super::prose::LONGEST_OPENER;
@@ -102,7 +103,7 @@ impl Machine {
 
     pub(super) fn ends_block(&self, name: &str) -> bool {
         match self.block.wrappers.first() {
-            Some(wrapper) if self.block.bare => wrapper == name,
+            Some(wrapper) if self.block.bare => wrapper.eq_ignore_ascii_case(name),
             Some(_) | None => name.eq_ignore_ascii_case("action"),
         }
     }
@@ -190,7 +191,7 @@ impl Machine {
                 Found::NotBefore(_) => None,
                 Found::Never => Some(Next::Other),
             },
-            Lex::Open { name, after } if name == "tool_call" || name == "tool_use" => {
+            Lex::Open { name, after } if is_bare_call(name) => {
                 let window = src.clipped(at + LONGEST_OPENER);
                 match TagScan::new(at, after).scan(window, name.len()) {
                     Scanned::More if window.len() == src.len() => None,
