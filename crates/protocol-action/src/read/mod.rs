@@ -7,7 +7,8 @@
 //!
 //! - `prose`: text outside of blocks (rule 1), with `lines` and `json_reply` for what hides openers,
 //!   and `reasoning` (rule 2);
-//! - `block`: what stands in a block and its end (rules 7 to 9), with `call`, `json_call`, `recovery`;
+//! - `block`: what stands in a block and its end (rules 7 to 9), with `call`, `json_call`, `ends`,
+//!   `recovery`;
 //! - `element`: the trees of elements in a call, with `parameter` for how one begins;
 //! - `value`: where a raw value ends (rules 3 and 5), with `follow` for what may stand after it and
 //!   `value_end` for what is mended there;
@@ -18,6 +19,7 @@
 mod block;
 mod call;
 mod element;
+mod ends;
 mod finish;
 mod follow;
 mod json_call;

@@ -257,27 +257,8 @@ impl Machine {
         let at = value.at;
         match self.tag_at(src, vocabulary, at, false) {
             Tag::More => return Walk::Wait,
-            Tag::Data => {
-                let own = self.block.frames.last().map(|frame| damaged_close(src, at, frame.close_in(src)));
-                match own {
-                    Some(Damaged::More) => return Walk::Wait,
-                    Some(Damaged::Until(after)) => {
-                        let solid_before = value.solid;
-                        value.walk_tag(after);
-                        value.scene.foreign = Some(Foreign { solid_before, start: at, after });
-                    }
-                    Some(Damaged::No) | None => value.walk(src, at + 1),
-                }
-            }
-            Tag::Section => {
-                if let Part::After { end, .. } = value.part {
-                    value.builder.leave(end);
-                }
-                value.builder.enter(at);
-                value.part = Part::Section;
-                value.before_section = value.scene;
-                value.walk_tag(at + SECTION.len());
-            }
+            Tag::Data => return self.data_in_text(src, value),
+            Tag::Section => Self::enter_section(value),
             Tag::OwnClose { after } => value.ahead = Some(Ahead::new(at, after)),
             Tag::Comment { after } | Tag::OtherOpen { after } => {
                 value.scene.markup.get_or_insert(value.at);
@@ -313,6 +294,32 @@ impl Machine {
             }
         }
         self.known_not_to_fit(src, value)
+    }
+
+    /// A `<` that is no markup, unless it begins a damaged close tag of the value.
+    fn data_in_text(&mut self, src: Source<'_>, value: &mut Value) -> Walk {
+        let at = value.at;
+        let own = self.block.frames.last().map(|frame| damaged_close(src, at, frame.close_in(src)));
+        match own {
+            Some(Damaged::More) => return Walk::Wait,
+            Some(Damaged::Until(after)) => {
+                let solid_before = value.solid;
+                value.walk_tag(after);
+                value.scene.foreign = Some(Foreign { solid_before, start: at, after });
+            }
+            Some(Damaged::No) | None => value.walk(src, at + 1),
+        }
+        self.known_not_to_fit(src, value)
+    }
+
+    fn enter_section(value: &mut Value) {
+        if let Part::After { end, .. } = value.part {
+            value.builder.leave(end);
+        }
+        value.builder.enter(value.at);
+        value.part = Part::Section;
+        value.before_section = value.scene;
+        value.walk_tag(value.at + SECTION.len());
     }
 
     /// What can follow a parameter stands at `at`: the close tag may be missing before it.
