@@ -47,6 +47,8 @@ pub enum SegmentKind {
     Block,
     /// A later block, covered by a `second_block`.
     SecondBlock,
+    /// A byte-order mark at the start.
+    ByteOrderMark,
 }
 
 impl Parsed {

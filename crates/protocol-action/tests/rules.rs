@@ -23,6 +23,7 @@ fn check_with(text: &str, finish: FinishReason, expected: &str) {
 /// Rule 1: where a block opens.
 #[test]
 fn openers_in_prose() {
+    check("\u{feff}<ACTION><ping/></ACTION>", "ping()");
     check(
         "The `<ACTION>` tag opens, `</ACTION>` closes.\n<ACTION><ping/></ACTION>",
         "\"The `<ACTION>` tag opens, `</ACTION>` closes.\" | ping()",

@@ -1,5 +1,7 @@
 //! What hides openers by lines: fences, inline code, quotations, and replies in JSON.
 
+use crate::SegmentKind;
+
 use super::json_reply::{JsonReply, Step};
 use super::lex::starts_name;
 use super::prose::{LONGEST_TICKS, Mode};
@@ -14,7 +16,10 @@ impl Machine {
         if self.at == 0 {
             match src.begins(0, "\u{feff}".as_bytes()) {
                 None => return Flow::Wait,
-                Some(true) => self.at = 3,
+                Some(true) => {
+                    self.at = 3;
+                    self.out.segment(SegmentKind::ByteOrderMark, 3);
+                }
                 Some(false) => {}
             }
         }
