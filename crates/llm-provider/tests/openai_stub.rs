@@ -1,5 +1,7 @@
 //! A real HTTP server on loopback that answers as chat-completions servers do.
 
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
