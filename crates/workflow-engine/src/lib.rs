@@ -1,0 +1,1 @@
+//! Plans workflows and runs them.
