@@ -3,6 +3,7 @@
 mod call;
 mod diagnostic;
 mod event;
+pub mod json;
 mod options;
 mod parsed;
 mod vocabulary;

@@ -1,0 +1,259 @@
+//! JSON text as models write it: exact JSON, or JSON with safe repairs; never invented closers.
+//!
+//! Repairs, each of which has one reading: raw control characters inside strings, a comma before a
+//! closing bracket, `\'` in a string, the words `True`, `False`, `None`, a byte-order mark.
+//! Everything else is a [`JsonFault`].
+//!
+//! ```
+//! use protocol_action::json::{parse_lenient, FaultKind};
+//!
+//! let (value, repaired) = parse_lenient("{\"text\": \"two\nlines\",}").unwrap();
+//! assert_eq!((value["text"].as_str(), repaired), (Some("two\nlines"), true));
+//! assert_eq!(parse_lenient("{\"a\": [1, 2").unwrap_err().kind, FaultKind::Truncated);
+//! ```
+
+mod number;
+mod string;
+
+use serde_json::{Map, Value};
+
+use crate::Limits;
+
+/// Why text is no JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// The text ends before the value does, and is right so far.
+    Truncated,
+    /// Something else stands where it cannot.
+    Broken,
+    /// Nested deeper than the limit.
+    TooDeep,
+}
+
+/// A place where text stops being JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JsonFault {
+    /// What kind of fault.
+    pub kind: FaultKind,
+    /// The byte it was found at.
+    pub offset: usize,
+    /// A lower-case fragment.
+    pub message: String,
+}
+
+impl std::fmt::Display for JsonFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at byte {}", self.message, self.offset)
+    }
+}
+
+impl std::error::Error for JsonFault {}
+
+/// Reads one JSON value with blanks around it; tells whether a repair was needed. Nesting is bounded
+/// by the default [`Limits::depth`].
+///
+/// Integers are exact within `i64` and `u64`; beyond, an integer that a double holds exactly becomes
+/// that double, and any other is a fault, because rounding would change it. Numbers with a fraction
+/// or exponent are doubles. Of equal keys the last one counts.
+///
+/// # Errors
+/// A [`JsonFault`] that tells text that stops early from text that is wrong.
+pub fn parse_lenient(text: &str) -> Result<(Value, bool), JsonFault> {
+    parse_lenient_within(text, Limits::default().depth)
+}
+
+/// The same with a depth of the caller's.
+///
+/// # Errors
+/// As [`parse_lenient`].
+pub fn parse_lenient_within(text: &str, depth: usize) -> Result<(Value, bool), JsonFault> {
+    let mut reader = Reader { text, at: 0, repaired: false, depth, open: Vec::new() };
+    if text.starts_with('\u{feff}') {
+        reader.at = 3;
+        reader.repaired = true;
+    }
+    let value = reader.value()?;
+    reader.blanks();
+    if reader.at < text.len() {
+        return Err(reader.broken("text after the JSON value"));
+    }
+    Ok((value, reader.repaired))
+}
+
+pub(crate) struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    repaired: bool,
+    depth: usize,
+    open: Vec<Open>,
+}
+
+/// A value that is being filled.
+enum Open {
+    Array(Vec<Value>),
+    Object(Map<String, Value>, String),
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn broken(&self, message: impl Into<String>) -> JsonFault {
+        self.fault(FaultKind::Broken, message)
+    }
+
+    fn fault(&self, kind: FaultKind, message: impl Into<String>) -> JsonFault {
+        JsonFault { kind, offset: self.at, message: message.into() }
+    }
+
+    fn truncated(&self) -> JsonFault {
+        self.fault(FaultKind::Truncated, "the JSON text ends early")
+    }
+
+    /// Reads values into the open ones until the outermost is complete.
+    fn value(&mut self) -> Result<Value, JsonFault> {
+        loop {
+            self.blanks();
+            let Some(mut done) = self.start()? else { continue };
+            loop {
+                let Some(open) = self.open.pop() else { return Ok(done) };
+                match self.attach(open, done)? {
+                    Some(complete) => done = complete,
+                    None => break,
+                }
+            }
+        }
+    }
+
+    /// Begins a value: a scalar or empty container is complete at once, another one is left open.
+    fn start(&mut self) -> Result<Option<Value>, JsonFault> {
+        match self.peek() {
+            None => Err(self.truncated()),
+            Some(b'{') => self.open_object(),
+            Some(b'[') => self.open_array(),
+            Some(b'"') => string::read(self).map(|text| Some(Value::String(text))),
+            Some(b'-' | b'0'..=b'9') => number::read(self).map(Some),
+            Some(_) => self.word().map(Some),
+        }
+    }
+
+    fn enter(&mut self) -> Result<(), JsonFault> {
+        if self.open.len() >= self.depth {
+            return Err(self.fault(FaultKind::TooDeep, format!("nested deeper than {}", self.depth)));
+        }
+        self.at += 1;
+        self.blanks();
+        Ok(())
+    }
+
+    fn open_array(&mut self) -> Result<Option<Value>, JsonFault> {
+        self.enter()?;
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(Some(Value::Array(Vec::new())));
+        }
+        self.open.push(Open::Array(Vec::new()));
+        Ok(None)
+    }
+
+    fn open_object(&mut self) -> Result<Option<Value>, JsonFault> {
+        self.enter()?;
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(Some(Value::Object(Map::new())));
+        }
+        let key = self.key()?;
+        self.open.push(Open::Object(Map::new(), key));
+        Ok(None)
+    }
+
+    fn key(&mut self) -> Result<String, JsonFault> {
+        match self.peek() {
+            None => return Err(self.truncated()),
+            Some(b'"') => {}
+            Some(_) => return Err(self.broken("expected a key in double quotes")),
+        }
+        let key = string::read(self)?;
+        self.blanks();
+        match self.peek() {
+            None => Err(self.truncated()),
+            Some(b':') => {
+                self.at += 1;
+                Ok(key)
+            }
+            Some(_) => Err(self.broken("expected `:` after a key")),
+        }
+    }
+
+    /// Puts a complete value into its container; gives the container back when that is complete.
+    fn attach(&mut self, open: Open, value: Value) -> Result<Option<Value>, JsonFault> {
+        match open {
+            Open::Array(mut items) => {
+                items.push(value);
+                if self.ends(b']')? {
+                    return Ok(Some(Value::Array(items)));
+                }
+                self.open.push(Open::Array(items));
+            }
+            Open::Object(mut members, key) => {
+                members.insert(key, value);
+                if self.ends(b'}')? {
+                    return Ok(Some(Value::Object(members)));
+                }
+                let key = self.key()?;
+                self.open.push(Open::Object(members, key));
+            }
+        }
+        Ok(None)
+    }
+
+    /// After a member: `true` at the closing bracket, `false` after a comma with another one to come.
+    fn ends(&mut self, closer: u8) -> Result<bool, JsonFault> {
+        self.blanks();
+        let comma = self.peek() == Some(b',');
+        if comma {
+            self.at += 1;
+            self.blanks();
+        }
+        match self.peek() {
+            None => Err(self.truncated()),
+            Some(byte) if byte == closer => {
+                self.at += 1;
+                self.repaired |= comma;
+                Ok(true)
+            }
+            Some(_) if comma => Ok(false),
+            Some(_) => Err(self.broken(format!("expected `,` or `{}`", char::from(closer)))),
+        }
+    }
+
+    fn word(&mut self) -> Result<Value, JsonFault> {
+        const WORDS: [(&str, Value, bool); 6] = [
+            ("true", Value::Bool(true), false),
+            ("false", Value::Bool(false), false),
+            ("null", Value::Null, false),
+            ("True", Value::Bool(true), true),
+            ("False", Value::Bool(false), true),
+            ("None", Value::Null, true),
+        ];
+        let rest = &self.text[self.at..];
+        let len = rest.bytes().take_while(u8::is_ascii_alphanumeric).count();
+        let word = &rest[..len];
+        if let Some((text, value, repair)) = WORDS.into_iter().find(|(text, ..)| *text == word) {
+            self.at += text.len();
+            self.repaired |= repair;
+            return Ok(value);
+        }
+        let cut = len == rest.len() && WORDS.iter().any(|(text, ..)| text.starts_with(word));
+        Err(if cut { self.truncated() } else { self.broken("expected a JSON value") })
+    }
+}
