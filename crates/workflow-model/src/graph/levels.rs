@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use super::build::Builder;
-use super::{GraphNode, Held, MAX_DEPTH, MAX_NODES, NodeIx, NodeKind, Scope, ScopeIx, ScopeKind};
+use super::{GraphNode, Held, MAX_DEPTH, MAX_LEVELS, MAX_NODES, NodeIx, NodeKind, Scope, ScopeIx, ScopeKind};
 use crate::node::Node;
 use crate::policy::{Bypass, Cache, OnError};
 use crate::problem::{Problem, ProblemCode};
@@ -95,8 +95,11 @@ impl<'a> Builder<'a, '_> {
             parent: None,
         }]);
         while let Some(task) = tasks.pop_front() {
-            if self.graph.nodes.len() + task.held.nodes.len() > MAX_NODES && task.parent.is_some() {
-                let message = format!("more than {MAX_NODES} nodes after expansion");
+            let inner = task.boundary != Boundary::Root;
+            let too_many =
+                self.graph.nodes.len() + task.held.nodes.len() > MAX_NODES || self.levels.len() >= MAX_LEVELS;
+            if inner && too_many {
+                let message = format!("more than {MAX_LEVELS} groups or {MAX_NODES} nodes after expansion");
                 self.problem(Problem::error(ProblemCode::BadValue, message));
                 break;
             }

@@ -31,6 +31,8 @@ use crate::zone::ZoneSpec;
 pub const MAX_DEPTH: usize = 64;
 /// Nodes after expansion; a workflow that embeds others twice at each of many levels would have more.
 pub const MAX_NODES: usize = 1_000_000;
+/// Uses of groups and bodies in one workflow.
+pub const MAX_LEVELS: usize = 10_000;
 
 /// What a workflow is checked against.
 #[derive(Clone, Copy)]

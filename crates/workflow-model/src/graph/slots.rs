@@ -45,11 +45,12 @@ impl<'w> Builder<'_, 'w> {
                 Some(Cow::Owned(SlotDefinition::from(slot)))
             }
             NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_) => {
-                let Some(definition) = self.definitions[node as usize] else {
-                    // A type that is not known, or a group that is switched off: nothing can be said of its slots.
+                let config = &self.graph.spec(&self.graph.nodes[node as usize]).config_values;
+                let known = |definition: &&NodeDefinition| has_known_mode(definition, config);
+                let Some(definition) = self.definitions[node as usize].filter(known) else {
+                    // A type or mode that is not known, or a group that is switched off: nothing can be said of its slots.
                     return Some(Cow::Owned(anything()));
                 };
-                let config = &self.graph.spec(&self.graph.nodes[node as usize]).config_values;
                 let mode = || mode_of(definition, config)?.inputs.get(name);
                 match definition.inputs.get(name).or_else(mode) {
                     Some(slot) => Some(Cow::Borrowed(slot)),
@@ -94,7 +95,8 @@ impl<'w> Builder<'_, 'w> {
                 Some(Cow::Owned(self.graph.scopes[*scope as usize].outputs.get(&name)?.slot.clone()))
             }
             NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_) => {
-                let Some(definition) = self.definitions[node as usize] else {
+                let known = |definition: &&NodeDefinition| has_known_mode(definition, &spec.config_values);
+                let Some(definition) = self.definitions[node as usize].filter(known) else {
                     return Some(Cow::Owned(anything()));
                 };
                 let mode = || mode_of(definition, &spec.config_values)?.outputs.get(name);
@@ -171,6 +173,10 @@ pub(super) fn mode_of<'w>(
 ) -> Option<&'w ModeDefinition> {
     let modes = definition.modes.as_ref()?;
     modes.modes.get(modes.chosen(config))
+}
+
+fn has_known_mode(definition: &NodeDefinition, config: &Map<String, Value>) -> bool {
+    definition.modes.is_none() || mode_of(definition, config).is_some()
 }
 
 fn anything() -> SlotDefinition {

@@ -73,6 +73,9 @@ impl<'w> Builder<'_, 'w> {
             }
         };
         if source.is_none() {
+            if let Some(target) = target {
+                self.count_as_wired(level, target as usize, edge.target_slot());
+            }
             self.unknown_end(level, edge, &edge.source, target.map(|node| (node, edge.target_slot())));
         }
         if target.is_none() {
@@ -80,6 +83,23 @@ impl<'w> Builder<'_, 'w> {
             self.unknown_end(level, edge, &edge.target, other.map(|node| (node, edge.source_slot())));
         }
         Some((source?, target? as usize))
+    }
+
+    /// An edge from nowhere is reported as such; its slot is not reported as empty too.
+    fn count_as_wired(&mut self, level: usize, target: usize, handle: Option<&str>) {
+        if let Place::Node(target) = self.levels[level].places[target]
+            && let Some(found) = self.input_of(target, handle)
+        {
+            let slot = self.graph.names.intern(&found.name);
+            let shape = Shape::of(&found.slot);
+            self.wires[target as usize].push(WireIn {
+                slot,
+                ordinal: found.ordinal,
+                edge: (0, 0),
+                shape,
+                sources: Vec::new(),
+            });
+        }
     }
 
     /// The problem stands at the end that is there.
