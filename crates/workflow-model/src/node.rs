@@ -158,10 +158,7 @@ impl Node {
         node.input_values = from.free_map("inputValues");
         node.config_values = from.free_map("configValues");
         node.parent_node = from.optional("parentNode");
-        node.input_connection_orders = from
-            .part("inputConnectionOrders")
-            .map(|value| from.report.at_key("inputConnectionOrders", |report| read_orders(&value, report)))
-            .unwrap_or_default();
+        node.input_connection_orders = read_connection_orders(&mut from);
         node.read_policies(&mut from);
         for key in ["width", "height"] {
             from.check::<Option<Number>>(key);
@@ -223,6 +220,13 @@ impl Node {
         to.put("cancelRest", &self.cancel_rest);
         to.put("skipIf", &self.skip_if);
     }
+}
+
+/// The key `inputConnectionOrders`.
+pub(crate) fn read_connection_orders(from: &mut ObjectReader<'_>) -> IndexMap<String, Vec<String>> {
+    const KEY: &str = "inputConnectionOrders";
+    let part = from.part(KEY);
+    part.map(|value| from.report.at_key(KEY, |report| read_orders(&value, report))).unwrap_or_default()
 }
 
 /// `{slot: [edge ids]}`.

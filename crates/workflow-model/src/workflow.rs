@@ -211,7 +211,7 @@ pub struct Workflow {
     #[schemars(skip)]
     pub extra: Map<String, Value>,
     #[schemars(skip)]
-    order: KeyOrder,
+    pub(crate) order: KeyOrder,
 }
 
 impl Workflow {
@@ -313,12 +313,12 @@ fn without_place(error: &serde_json::Error) -> String {
 
 /// Whether a key must be there.
 #[derive(Clone, Copy, PartialEq)]
-enum Presence {
+pub(crate) enum Presence {
     Required,
     Optional,
 }
 
-fn read_list<T>(
+pub(crate) fn read_list<T>(
     from: &mut ObjectReader<'_>,
     key: &str,
     presence: Presence,
@@ -344,7 +344,7 @@ fn read_list<T>(
     })
 }
 
-fn read_slots(from: &mut ObjectReader<'_>, key: &str) -> IndexMap<String, Slot> {
+pub(crate) fn read_slots(from: &mut ObjectReader<'_>, key: &str) -> IndexMap<String, Slot> {
     let slots = from.free_map(key);
     from.report.at_key(key, |report| {
         let mut read = |name: &str, slot| report.at_key(name, |report| Slot::read(slot, report));

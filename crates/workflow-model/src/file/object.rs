@@ -13,7 +13,7 @@ use super::report::Report;
 ///
 /// Two structs are equal whatever their memory of the file is, so it takes no part in comparisons.
 #[derive(Debug, Clone, Default)]
-pub struct KeyOrder {
+pub(crate) struct KeyOrder {
     keys: Vec<(Box<str>, Option<Value>)>,
 }
 
