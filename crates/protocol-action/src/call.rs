@@ -60,6 +60,9 @@ pub struct RawCall {
     pub arguments: Vec<RawArgument>,
     /// What was mended inside it; each code once.
     pub repairs: Vec<Code>,
+    /// Text that stands between its tags outside of any parameter, as written. Only an element that
+    /// is no known tool can have some; elsewhere it is an error.
+    pub text: String,
 }
 
 /// A named value: a parameter, a field or an item.
@@ -96,7 +99,14 @@ pub enum RawValue {
 impl RawCall {
     /// A call without arguments.
     pub fn new(tool: impl Into<String>, dialect: Dialect, span: Span) -> Self {
-        Self { tool: tool.into(), span, dialect, arguments: Vec::new(), repairs: Vec::new() }
+        Self {
+            tool: tool.into(),
+            span,
+            dialect,
+            arguments: Vec::new(),
+            repairs: Vec::new(),
+            text: String::new(),
+        }
     }
 
     /// Adds a repair once.
@@ -118,7 +128,7 @@ impl Serialize for RawCall {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(3))?;
         map.serialize_entry("tool", &self.tool)?;
-        map.serialize_entry("tree", &Tree { name: &self.tool, children: &self.arguments })?;
+        map.serialize_entry("tree", &Tree { name: &self.tool, children: &self.arguments, text: &self.text })?;
         map.serialize_entry("dialect", &self.dialect)?;
         map.end()
     }
@@ -127,13 +137,18 @@ impl Serialize for RawCall {
 struct Tree<'a> {
     name: &'a str,
     children: &'a [RawArgument],
+    text: &'a str,
 }
 
 impl Serialize for Tree<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(2))?;
         map.serialize_entry("name", self.name)?;
-        map.serialize_entry("children", self.children)?;
+        if self.children.is_empty() && !self.text.trim().is_empty() {
+            map.serialize_entry("text", self.text.trim())?;
+        } else {
+            map.serialize_entry("children", self.children)?;
+        }
         map.end()
     }
 }

@@ -1,0 +1,509 @@
+//! Parameters, and the trees of elements below them.
+//!
+//! A frame is an open element. Under a declared object or list every child has a shape. Below an
+//! element of no declared shape (its root) reading is plain XML; where that fails, the root is read
+//! again as one raw value.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::{Code, RawArgument, RawValue, Shape, ShapeId, Span, Vocabulary};
+
+use super::block::{attribute, is_arguments_child, is_name_child};
+use super::lex::{Lex, OpenTag, TagScan, lex};
+use super::output::Item;
+use super::prose::fence_marker;
+use super::source::{Found, Source};
+use super::value::Value;
+use super::{Flow, Machine, State, TagOf, text};
+
+/// What may stand inside an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FrameKind {
+    /// Nothing is declared here.
+    Open,
+    /// A declared object, or the tool itself.
+    Object(ShapeId),
+    /// A declared list of this.
+    List(ShapeId),
+    Text,
+    Scalar,
+}
+
+/// What becomes of an element when it closes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Call,
+    /// A parameter, field or item.
+    Value,
+    /// The name of a `<tool_use>`.
+    ToolName,
+    /// The arguments of a `<tool_use>`.
+    Arguments,
+}
+
+/// An open element.
+#[derive(Debug)]
+pub(super) struct Frame {
+    /// Where its name for the close tag is written.
+    pub(super) close: Range<usize>,
+    /// Where its name is written: the tag, or an attribute.
+    name: Range<usize>,
+    pub(super) start: usize,
+    pub(super) inner: usize,
+    pub(super) kind: FrameKind,
+    pub(super) role: Role,
+    pub(super) children: Vec<RawArgument>,
+    mixed: bool,
+    declared: bool,
+    /// Length of the path before it.
+    path_len: usize,
+}
+
+impl Frame {
+    pub(super) fn new(
+        close: Range<usize>,
+        name: Range<usize>,
+        start: usize,
+        inner: usize,
+        kind: FrameKind,
+        role: Role,
+    ) -> Self {
+        let declared = kind != FrameKind::Open;
+        Self {
+            close,
+            name,
+            start,
+            inner,
+            kind,
+            role,
+            children: Vec::new(),
+            mixed: false,
+            declared,
+            path_len: 0,
+        }
+    }
+
+    /// Whether the vocabulary knows this name here.
+    pub(super) fn is_declared(&self) -> bool {
+        self.declared
+    }
+
+    pub(super) fn close_in<'a>(&self, src: Source<'a>) -> &'a str {
+        &src.text[self.close.clone()]
+    }
+
+    /// The name; as an attribute it may hold entities.
+    pub(super) fn name_in<'a>(&self, src: Source<'a>) -> Cow<'a, str> {
+        let name = &src.text[self.name.clone()];
+        if self.name == self.close || !name.contains('&') { name.into() } else { text::decoded(name).into() }
+    }
+}
+
+impl Machine {
+    pub(super) fn children(&mut self, src: Source<'_>) -> Flow {
+        self.at = src.skip_blanks(self.at);
+        match src.byte(self.at) {
+            None => self.truncated(src),
+            Some(b'<') => self.child_tag(src),
+            Some(_) => self.loose_text(src),
+        }
+    }
+
+    fn child_tag(&mut self, src: Source<'_>) -> Flow {
+        let at = self.at;
+        match lex(src, at) {
+            Lex::More => Flow::Wait,
+            Lex::Comment => {
+                let found = self.comments.next(src, at + 4);
+                self.skip(src, found, 3)
+            }
+            Lex::Instruction => {
+                let found = self.instructions.next(src, at + 2);
+                self.skip(src, found, 2)
+            }
+            Lex::Declaration => self.forbidden(src),
+            Lex::CutClose { .. } => self.truncated(src),
+            Lex::Data if src.ended() && src.text[at + 1..].len() < 512 && cut_tag(src, at) => {
+                self.truncated(src)
+            }
+            Lex::Data => self.loose_text(src),
+            Lex::Section => self.section_between(src),
+            Lex::Close { name, after } => self.child_close(src, name, after),
+            Lex::Open { name, after } => {
+                let scan = TagScan::new(at, after);
+                self.state = State::Tag { scan, name_len: name.len(), of: TagOf::Parameter };
+                Flow::Go
+            }
+        }
+    }
+
+    /// A section between elements: JSON for the whole tool, or text of the element.
+    fn section_between(&mut self, src: Source<'_>) -> Flow {
+        let inner = self.at + super::lex::SECTION.len();
+        match self.section_ends.next(src, inner) {
+            Found::NotBefore(_) => Flow::Wait,
+            Found::Never => {
+                self.at = src.len();
+                self.truncated(src)
+            }
+            Found::At(end) => {
+                let body = src.text[inner..end].trim();
+                if self.takes_json_body() && body.starts_with('{') {
+                    let start = inner + src.text[inner..end].find('{').unwrap_or(0);
+                    self.at = start;
+                    self.json_body(src, start, start + body.len());
+                    if matches!(self.state, State::Children) {
+                        self.at = end + 3;
+                    }
+                    return Flow::Go;
+                }
+                self.text_until(src, end + 3)
+            }
+        }
+    }
+
+    pub(super) fn takes_json_body(&self) -> bool {
+        let at_tool = self.block.frames.len() == 1;
+        at_tool && self.block.call.as_ref().is_some_and(|call| call.arguments.is_empty() && !call.unnamed)
+    }
+
+    fn loose_text(&mut self, src: Source<'_>) -> Flow {
+        let byte = src.byte(self.at);
+        if self.block.frames.len() == 1 {
+            if byte == Some(b'{') && self.takes_json_body() {
+                return self.begin_json(super::json_call::Purpose::Body);
+            }
+            match fence_marker(src, self.at) {
+                None => return Flow::Wait,
+                Some(Some(after)) => {
+                    if let Some(call) = &mut self.block.call {
+                        call.repair(Code::FencedBlock);
+                    }
+                    return self.go(after);
+                }
+                Some(None) => {}
+            }
+        }
+        let rest = &src.bytes()[self.at + 1..];
+        let end = memchr::memchr(b'<', rest).map_or(src.len(), |found| self.at + 1 + found);
+        self.text_until(src, end)
+    }
+
+    fn text_until(&mut self, src: Source<'_>, end: usize) -> Flow {
+        let Some(frame) = self.block.frames.last_mut() else { return Flow::Go };
+        frame.mixed = true;
+        if frame.role == Role::Call {
+            let unknown = frame.kind == FrameKind::Open;
+            match &mut self.block.call {
+                Some(call) if unknown && !call.unnamed => call.text.push_str(&src.text[self.at..end]),
+                Some(_) | None => {
+                    let hint = "Put every value into the tag of its parameter.";
+                    self.fail(src, Code::MalformedXml, "text outside of a parameter", hint);
+                    return Flow::Go;
+                }
+            }
+        }
+        self.go(end)
+    }
+
+    fn child_close(&mut self, src: Source<'_>, name: &str, after: usize) -> Flow {
+        let Some(frame) = self.block.frames.last() else { return Flow::Go };
+        let expected = frame.close_in(src);
+        let exact = expected == name;
+        if exact || (expected.eq_ignore_ascii_case(name) && !self.is_open(src, name)) {
+            if !exact && let Some(call) = &mut self.block.call {
+                call.repair(Code::MangledClose);
+            }
+            self.close_frame(src, after);
+            return Flow::Go;
+        }
+        if self.block.any_root.is_some() {
+            self.read_root_as_text();
+            return Flow::Go;
+        }
+        let ends_block = !self.block.bare && name.eq_ignore_ascii_case("action");
+        if ends_block || self.is_open(src, name) {
+            let message = format!("`</{name}>` stands where `</{expected}>` is still missing");
+            self.fail(src, Code::MalformedXml, message, "Close every tag, the innermost first.");
+            return Flow::Go;
+        }
+        if let Some(call) = &mut self.block.call {
+            call.repair(Code::MangledClose);
+        }
+        self.go(after)
+    }
+
+    fn is_open(&self, src: Source<'_>, name: &str) -> bool {
+        self.block.frames.iter().any(|frame| frame.close_in(src) == name)
+    }
+
+    /// The tree below the root is not well-formed: its value is text.
+    fn read_root_as_text(&mut self) {
+        let Some((root, elements)) = self.block.any_root.take() else { return };
+        self.block.frames.truncate(root + 1);
+        self.block.elements = elements;
+        let Some(frame) = self.block.frames.last_mut() else { return };
+        frame.children.clear();
+        frame.mixed = false;
+        self.at = frame.inner;
+        self.begin_value();
+    }
+
+    /// Closes the innermost element at its close tag, whose `<` is at the cursor.
+    fn close_frame(&mut self, src: Source<'_>, after: usize) {
+        let Some(frame) = self.block.frames.last_mut() else { return };
+        if frame.role == Role::Call {
+            self.close_call(src, after);
+            return;
+        }
+        let end = self.at;
+        let root = self.block.any_root.is_some_and(|(root, _)| root + 1 == self.block.frames.len());
+        let Some(frame) = self.block.frames.last_mut() else { return };
+        let value = if frame.children.is_empty() {
+            RawValue::Text(text::whole(src.text, frame.inner, end))
+        } else {
+            let source = if root { src.text[frame.inner..end].to_owned() } else { String::new() };
+            let children = std::mem::take(&mut frame.children);
+            RawValue::Elements { children, source, mixed: frame.mixed }
+        };
+        if root {
+            self.block.any_root = None;
+        }
+        self.finish_value(src, value, after);
+    }
+
+    /// Puts a complete value where it belongs; reading goes on at `after`.
+    pub(super) fn finish_value(&mut self, src: Source<'_>, value: RawValue, after: usize) {
+        let Some(frame) = self.block.frames.pop() else { return };
+        self.at = after;
+        self.state = State::Children;
+        match frame.role {
+            Role::Call => {}
+            Role::ToolName => self.name_call(&value),
+            Role::Arguments => self.take_arguments(src, value, &frame),
+            Role::Value => {
+                let argument = RawArgument::new(frame.name_in(src), Span::new(frame.start, after), value);
+                self.param_ends(&frame);
+                let Some(parent) = self.block.frames.last_mut() else { return };
+                if parent.role == Role::Call {
+                    let Some(call) = &mut self.block.call else { return };
+                    call.last_parameter = Some(frame.close_in(src).to_owned());
+                    call.arguments.push(argument);
+                } else {
+                    parent.children.push(argument);
+                }
+            }
+        }
+    }
+
+    fn param_ends(&mut self, frame: &Frame) {
+        // Below the root of an undeclared tree there are no events of their own.
+        if self.block.any_root.is_none() {
+            self.block.path.truncate(frame.path_len);
+            self.out.push(Item::ParamEnd);
+        }
+    }
+
+    fn name_call(&mut self, value: &RawValue) {
+        let Some(call) = &mut self.block.call else { return };
+        if let RawValue::Text(name) = value {
+            name.trim().clone_into(&mut call.tool);
+        }
+        let (number, tool) = (call.number, call.tool.clone());
+        self.call_starts(number, &tool);
+    }
+
+    fn take_arguments(&mut self, src: Source<'_>, value: RawValue, frame: &Frame) {
+        match value {
+            RawValue::Elements { children, .. } => {
+                let Some(call) = &mut self.block.call else { return };
+                call.last_parameter = children.last().map(|child| child.name.clone());
+                call.arguments.extend(children);
+            }
+            RawValue::Text(text) if text.trim().is_empty() => {}
+            RawValue::Text(text) => {
+                let parsed = super::json_call::arguments(&text, self.limits.depth);
+                self.add_json_arguments(src, parsed, frame.inner);
+            }
+            RawValue::Json(_) => {}
+        }
+    }
+
+    pub(super) fn begin_parameter(
+        &mut self,
+        src: Source<'_>,
+        vocabulary: &dyn Vocabulary,
+        tag: &OpenTag,
+        start: usize,
+    ) {
+        self.at = start;
+        self.block.elements += 1;
+        if self.block.elements > self.limits.elements {
+            return self.over_limit(src, "elements", self.limits.elements);
+        }
+        if self.block.frames.len() >= self.limits.depth {
+            return self.over_limit(src, "depth", self.limits.depth);
+        }
+        let Some(mut frame) = self.frame(src, vocabulary, tag, start) else { return };
+        self.at = tag.after;
+        if frame.role == Role::Value && self.block.any_root.is_none() {
+            frame.path_len = self.block.path.len();
+            self.param_starts(src, &frame);
+        }
+        let direct = matches!(frame.kind, FrameKind::Text);
+        self.block.frames.push(frame);
+        if tag.self_closed {
+            self.finish_value(src, RawValue::Text(String::new()), tag.after);
+        } else if direct {
+            self.begin_value();
+        } else if self.block.any_root.is_some() {
+            self.state = State::Children;
+        } else {
+            self.state = State::Peek;
+        }
+    }
+
+    fn param_starts(&mut self, src: Source<'_>, frame: &Frame) {
+        let Some(call) = &self.block.call else { return };
+        let number = call.number;
+        let in_list =
+            self.block.frames.last().is_some_and(|parent| matches!(parent.kind, FrameKind::List(_)));
+        self.block.path.push('/');
+        if in_list {
+            let index = self.block.frames.last().map_or(0, |parent| parent.children.len());
+            self.block.path.push_str(&index.to_string());
+        } else {
+            self.block.path.push_str(&frame.name_in(src));
+        }
+        let path = self.out.note(&self.block.path);
+        self.out.push(Item::ParamStart { call: number, path });
+    }
+
+    /// The frame of a child: its name, shape and role.
+    fn frame(
+        &mut self,
+        src: Source<'_>,
+        vocabulary: &dyn Vocabulary,
+        tag: &OpenTag,
+        start: usize,
+    ) -> Option<Frame> {
+        let close = tag.name.clone();
+        let tag_name = &src.text[close.clone()];
+        let parent = self.block.frames.last()?;
+        let unnamed = self.block.call.as_ref().is_some_and(|call| call.unnamed);
+        if unnamed && parent.role == Role::Call {
+            if is_name_child(tag_name) {
+                let frame =
+                    Frame::new(close.clone(), close, start, tag.after, FrameKind::Text, Role::ToolName);
+                return Some(frame);
+            }
+            if is_arguments_child(tag_name) {
+                let tool = self.block.call.as_ref().and_then(|call| vocabulary.tool(&call.tool));
+                let kind = tool.map_or(FrameKind::Open, FrameKind::Object);
+                return Some(Frame::new(close.clone(), close, start, tag.after, kind, Role::Arguments));
+            }
+        }
+        let (name, declared) = child(src, vocabulary, parent, tag);
+        let kind = declared.map_or(FrameKind::Open, |id| match vocabulary.shape(id) {
+            Shape::Text => FrameKind::Text,
+            Shape::Scalar => FrameKind::Scalar,
+            Shape::Any => FrameKind::Open,
+            Shape::List { item } => FrameKind::List(item),
+            Shape::Object => FrameKind::Object(id),
+        });
+        let mut frame = Frame::new(close, name, start, tag.after, kind, Role::Value);
+        frame.declared = declared.is_some();
+        Some(frame)
+    }
+
+    /// At the start of a value that is no declared string: child elements or text.
+    pub(super) fn peek(&mut self, src: Source<'_>, _vocabulary: &dyn Vocabulary) -> Flow {
+        let at = src.skip_blanks(self.at);
+        let Some(frame) = self.block.frames.last() else { return Flow::Go };
+        let kind = frame.kind;
+        if src.byte(at) == Some(b'<') {
+            match lex(src, at) {
+                Lex::More => return Flow::Wait,
+                Lex::Comment => {
+                    let found = self.comments.next(src, at + 4);
+                    return self.skip(src, found, 3);
+                }
+                Lex::Open { .. } if kind != FrameKind::Scalar => {
+                    self.at = at;
+                    if kind == FrameKind::Open && frame.role == Role::Value {
+                        self.block.any_root = Some((self.block.frames.len() - 1, self.block.elements));
+                    }
+                    self.state = State::Children;
+                    return Flow::Go;
+                }
+                Lex::Open { .. }
+                | Lex::Close { .. }
+                | Lex::CutClose { .. }
+                | Lex::Data
+                | Lex::Section
+                | Lex::Instruction
+                | Lex::Declaration => {}
+            }
+        } else if at == src.len() && !src.ended() {
+            return Flow::Wait;
+        }
+        self.begin_value();
+        Flow::Go
+    }
+
+    /// Begins a raw value at the cursor.
+    pub(super) fn begin_value(&mut self) {
+        let Some(frame) = self.block.frames.last() else { return };
+        let declared_text = frame.kind == FrameKind::Text && frame.role == Role::Value;
+        let live = declared_text && self.out.live && !self.out.mute;
+        self.state = State::Value(Box::new(Value::new(self.at, live)));
+    }
+}
+
+/// The name of a child element and its declared shape.
+pub(super) fn child(
+    src: Source<'_>,
+    vocabulary: &dyn Vocabulary,
+    parent: &Frame,
+    tag: &OpenTag,
+) -> (Range<usize>, Option<ShapeId>) {
+    let own = tag.name.clone();
+    match parent.kind {
+        FrameKind::List(item) => (own, Some(item)),
+        FrameKind::Object(id) => {
+            let name = &src.text[own.clone()];
+            match vocabulary.field(id, name) {
+                Some(field) => (own, Some(field)),
+                None => match name_attribute(src, tag) {
+                    Some(named) => {
+                        let field = vocabulary.field(id, &text::decoded(&src.text[named.clone()]));
+                        (named, field)
+                    }
+                    None => (own, None),
+                },
+            }
+        }
+        FrameKind::Open => (name_attribute(src, tag).unwrap_or(own), None),
+        FrameKind::Text | FrameKind::Scalar => (own, None),
+    }
+}
+
+/// The place of the name in `<param name="…">`.
+fn name_attribute(src: Source<'_>, tag: &OpenTag) -> Option<Range<usize>> {
+    if !is_parameter_tag(&src.text[tag.name.clone()]) {
+        return None;
+    }
+    attribute(src, tag, &["name"])?;
+    let found = super::lex::attributes(src, tag);
+    found.into_iter().find(|one| &src.text[one.name.clone()] == "name").map(|one| one.value)
+}
+
+pub(super) fn is_parameter_tag(name: &str) -> bool {
+    matches!(name, "param" | "parameter" | "arg" | "argument")
+}
+
+/// Whether the input ends inside the tag at `at`.
+fn cut_tag(src: Source<'_>, at: usize) -> bool {
+    !src.text[at..].contains(['>', ' ', '\n'])
+}

@@ -1,0 +1,202 @@
+//! What reading has brought so far: events for the caller, and the parts of the final result.
+
+use crate::event::Event;
+use crate::{Code, Diagnostic, RawCall, Segment, SegmentKind, Severity, Span};
+
+/// Most `opener_ignored` notes of one reply: more of them tell nothing new.
+pub(crate) const MOST_NOTES: usize = 32;
+
+/// An event as it is stored until the caller takes it: places instead of text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Item {
+    Text(Span),
+    Reasoning(Span),
+    Retracted,
+    BlockStart,
+    CallStart { call: usize, name: Span },
+    ParamStart { call: usize, path: Span },
+    ParamDelta(Span),
+    ParamEnd,
+    CallEnd(usize),
+    BlockEnd,
+    Diagnostic(usize),
+}
+
+/// A state to return to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark {
+    queue: usize,
+    calls: usize,
+    diagnostics: usize,
+    segments: usize,
+    segment_end: usize,
+    reasoning: usize,
+}
+
+/// Collects what reading brings.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    /// Whether anybody takes the events.
+    pub(crate) live: bool,
+    /// Whether this is a block that does not count.
+    pub(crate) mute: bool,
+    pub(crate) calls: Vec<RawCall>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) reasoning: Vec<Span>,
+    queue: Vec<Item>,
+    scratch: String,
+    held: Option<usize>,
+    lines: Lines,
+}
+
+impl Output {
+    /// Forgets the events that were taken; called before new text is read.
+    pub(crate) fn clear_taken(&mut self) {
+        if self.held.is_none() {
+            self.queue.clear();
+            self.scratch.clear();
+        }
+    }
+
+    /// The number of events that may be taken.
+    pub(crate) fn ready(&self) -> usize {
+        self.held.unwrap_or(self.queue.len())
+    }
+
+    pub(crate) fn push(&mut self, item: Item) {
+        if self.live && !self.mute {
+            self.queue.push(item);
+        }
+    }
+
+    /// Stores text that is no part of the input.
+    pub(crate) fn note(&mut self, text: &str) -> Span {
+        let start = self.scratch.len();
+        if self.live && !self.mute {
+            self.scratch.push_str(text);
+        }
+        Span::new(start, self.scratch.len())
+    }
+
+    /// The stored event with its texts.
+    pub(crate) fn event<'a>(&'a self, input: &'a str, index: usize) -> Option<Event<'a>> {
+        Some(match *self.queue.get(index)? {
+            Item::Text(span) => Event::Text { text: span.of(input) },
+            Item::Reasoning(span) => Event::Reasoning { text: span.of(input) },
+            Item::Retracted => Event::Retracted,
+            Item::BlockStart => Event::BlockStart,
+            Item::CallStart { call, name } => Event::CallStart { call, tool: name.of(&self.scratch) },
+            Item::ParamStart { call, path } => Event::ParamStart { call, path: path.of(&self.scratch) },
+            Item::ParamDelta(span) => Event::ParamDelta { text: span.of(&self.scratch) },
+            Item::ParamEnd => Event::ParamEnd,
+            Item::CallEnd(call) => Event::CallEnd { call: self.calls.get(call)? },
+            Item::BlockEnd => Event::BlockEnd,
+            Item::Diagnostic(index) => Event::Diagnostic { diagnostic: self.diagnostics.get(index)? },
+        })
+    }
+
+    /// Everything up to `end` that belongs to nothing yet is of this kind.
+    pub(crate) fn segment(&mut self, kind: SegmentKind, end: usize) {
+        let start = self.segment_end();
+        if end <= start {
+            return;
+        }
+        match self.segments.last_mut() {
+            Some(last) if last.kind == kind => last.span.end = end,
+            Some(_) | None => self.segments.push(Segment { kind, span: Span::new(start, end) }),
+        }
+    }
+
+    pub(crate) fn segment_end(&self) -> usize {
+        self.segments.last().map_or(0, |segment| segment.span.end)
+    }
+
+    pub(crate) fn diagnose(&mut self, input: &str, mut diagnostic: Diagnostic, span: Span) {
+        if self.mute {
+            return;
+        }
+        diagnostic.span = span;
+        (diagnostic.line, diagnostic.column) = self.lines.place(input, span.start);
+        self.add(diagnostic);
+    }
+
+    /// A finding without a place.
+    pub(crate) fn add(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+        self.push(Item::Diagnostic(self.diagnostics.len() - 1));
+    }
+
+    pub(crate) fn has_errors(&self) -> bool {
+        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            queue: self.queue.len(),
+            calls: self.calls.len(),
+            diagnostics: self.diagnostics.len(),
+            segments: self.segments.len(),
+            segment_end: self.segment_end(),
+            reasoning: self.reasoning.len(),
+        }
+    }
+
+    /// Holds back events from here on.
+    pub(crate) fn hold(&mut self, mark: Mark) {
+        self.held = Some(mark.queue);
+    }
+
+    pub(crate) fn release(&mut self) {
+        self.held = None;
+    }
+
+    /// Undoes everything since `mark`.
+    pub(crate) fn roll_back(&mut self, mark: Mark) {
+        self.queue.truncate(mark.queue);
+        self.calls.truncate(mark.calls);
+        self.diagnostics.truncate(mark.diagnostics);
+        self.segments.truncate(mark.segments);
+        if let Some(last) = self.segments.last_mut() {
+            last.span.end = mark.segment_end;
+        }
+        self.reasoning.truncate(mark.reasoning);
+        self.held = None;
+    }
+
+    /// Everything before `inner` was reasoning, and `end` ends its tag.
+    pub(crate) fn retract(&mut self, inner: usize, end: usize) {
+        self.held = None;
+        self.queue.clear();
+        self.calls.clear();
+        self.diagnostics.retain(|diagnostic| diagnostic.code == Code::BadUtf8);
+        self.segments.clear();
+        self.segment(SegmentKind::Reasoning, end);
+        self.reasoning = vec![Span::new(0, inner)];
+        self.push(Item::Retracted);
+        self.push(Item::Reasoning(Span::new(0, inner)));
+    }
+}
+
+/// Counts lines forward from the last place asked for.
+#[derive(Debug, Default)]
+struct Lines {
+    at: usize,
+    line: usize,
+    line_start: usize,
+}
+
+impl Lines {
+    fn place(&mut self, input: &str, at: usize) -> (usize, usize) {
+        if at < self.at {
+            *self = Self::default();
+        }
+        let between = &input.as_bytes()[self.at..at];
+        for newline in memchr::memchr_iter(b'\n', between) {
+            self.line += 1;
+            self.line_start = self.at + newline + 1;
+        }
+        self.at = at;
+        (self.line + 1, input[self.line_start..at].chars().count() + 1)
+    }
+}
