@@ -12,6 +12,8 @@ use super::prose::{ends_line, fence_marker, is_think};
 use super::source::{Found, Source};
 use super::{Flow, Machine, State, TagOf, text};
 
+/// More letters of a declaration are not shown.
+const LONGEST_DECLARATION: usize = 20;
 const JSON_OPEN: &str = "<<<TOOL_CALL>>>";
 const JSON_CLOSE: &str = "<<<END_TOOL_CALL>>>";
 
@@ -41,6 +43,8 @@ pub(super) struct Block {
     pub(super) no_fit: HashMap<String, (usize, usize)>,
     /// The close tags of the last call and its last parameter.
     pub(super) last: Option<(String, Option<String>)>,
+    /// A close tag of the block that was seen ahead.
+    pub(super) close_at: Option<usize>,
     /// The parameter whose value lacked its close tag last, for messages.
     pub(super) unclosed_name: Option<String>,
 }
@@ -56,7 +60,6 @@ pub(super) struct CallBuild {
     pub(super) unnamed: bool,
     /// Whether children `<param name="…">` are parameters of that name.
     pub(super) arguments: Vec<RawArgument>,
-    pub(super) text: String,
     pub(super) repairs: Vec<Code>,
     pub(super) last_parameter: Option<String>,
 }
@@ -195,8 +198,12 @@ impl Machine {
     }
 
     pub(super) fn forbidden(&mut self, src: Source<'_>) -> Flow {
-        let word: String =
-            src.text[self.at + 2..].chars().take_while(char::is_ascii_alphabetic).take(20).collect();
+        let rest = &src.bytes()[self.at + 2..];
+        let len = rest.iter().take(LONGEST_DECLARATION).take_while(|byte| byte.is_ascii_alphabetic()).count();
+        if len == rest.len() && len < LONGEST_DECLARATION && !src.ended() {
+            return Flow::Wait;
+        }
+        let word = &src.text[self.at + 2..self.at + 2 + len];
         let message = format!("`<!{word}` is forbidden: DOCTYPE and entity declarations are never read");
         self.fail(src, Code::ForbiddenMarkup, message, "Leave it out.");
         Flow::Go
@@ -438,7 +445,6 @@ impl Machine {
             start,
             number,
             arguments: Vec::new(),
-            text: String::new(),
             repairs: std::mem::take(&mut self.block.repairs),
             last_parameter: None,
         });
@@ -486,6 +492,7 @@ impl Machine {
     pub(super) fn close_call(&mut self, src: Source<'_>, after: usize) {
         let Some(frame) = self.block.frames.pop() else { return };
         let Some(build) = self.block.call.take() else { return };
+        let inner = src.text.get(frame.inner..self.at).filter(|_| frame.mixed && build.arguments.is_empty());
         self.at = after;
         if build.tool.is_empty() {
             self.at = frame.start;
@@ -496,7 +503,7 @@ impl Machine {
         let mut call = RawCall::new(build.tool, build.dialect, Span::new(build.start, after));
         call.arguments = build.arguments;
         call.repairs = build.repairs;
-        call.text = build.text;
+        call.text = inner.unwrap_or_default().trim().to_owned();
         let tag = src.text[frame.close].to_owned();
         self.block.last = Some((tag, build.last_parameter));
         self.push_call(call);
@@ -512,21 +519,39 @@ impl Machine {
         self.out.push(Item::CallEnd(self.out.calls.len() - 1));
     }
 
-    /// Something stands between calls that belongs to none: an error if the block is closed later,
-    /// otherwise the block's close tag is missing and it is text after the block.
-    fn stray(&mut self, src: Source<'_>, mut probe: usize) -> Flow {
-        let closed = loop {
+    /// Something stands between calls that belongs to none. If the block is not closed later, its close
+    /// tag is missing and this is text after the block. If it is, plain words are left out, and
+    /// anything that could be a damaged call is an error.
+    fn stray(&mut self, src: Source<'_>, probe: usize) -> Flow {
+        match self.find_block_close(src, probe) {
+            Closer::Comes => self.leave_out_words(src),
+            Closer::Opener => self.ends_before_stray(src),
+            Closer::NotBefore(_) if self.block.calls == 0 => self.stray_is_wrong(src),
+            Closer::NotBefore(probe) if !src.ended() => {
+                self.state = State::Stray { probe };
+                Flow::Wait
+            }
+            Closer::NotBefore(_) => self.ends_before_stray(src),
+        }
+    }
+
+    /// Whether the block's close tag comes before another opener.
+    fn find_block_close(&mut self, src: Source<'_>, mut probe: usize) -> Closer {
+        if self.block.close_at.is_some_and(|at| at >= self.at) {
+            return Closer::Comes;
+        }
+        loop {
             let rest = src.bytes().get(probe..).unwrap_or_default();
-            let Some(found) = memchr::memchr(b'<', rest) else {
-                probe = src.len();
-                break false;
-            };
+            let Some(found) = memchr::memchr(b'<', rest) else { return Closer::NotBefore(src.len()) };
             probe += found;
             match lex(src, probe) {
-                Lex::More => break false,
-                Lex::Close { name, .. } if self.ends_block(name) => break true,
+                Lex::More => return Closer::NotBefore(probe),
+                Lex::Close { name, .. } if self.ends_block(name) => {
+                    self.block.close_at = Some(probe);
+                    return Closer::Comes;
+                }
                 Lex::Open { name, .. } if name.eq_ignore_ascii_case("action") && self.block.calls > 0 => {
-                    return self.ends_before_stray(src);
+                    return Closer::Opener;
                 }
                 Lex::Open { .. }
                 | Lex::Close { .. }
@@ -537,17 +562,25 @@ impl Machine {
                 | Lex::Instruction
                 | Lex::Declaration => probe += 1,
             }
-        };
-        if closed || self.block.calls == 0 {
-            let hint = "Put nothing but calls into the block.";
-            self.fail(src, Code::MalformedXml, "text between the calls of the block", hint);
-            return Flow::Go;
         }
-        if !src.ended() {
-            self.state = State::Stray { probe };
-            return Flow::Wait;
+    }
+
+    fn leave_out_words(&mut self, src: Source<'_>) -> Flow {
+        let rest = &src.bytes()[self.at..];
+        let len = rest.iter().position(|byte| b"<>{}[]`~".contains(byte)).unwrap_or(rest.len());
+        if self.block.calls == 0 || len == 0 || rest.get(len) != Some(&b'<') {
+            return self.stray_is_wrong(src);
         }
-        self.ends_before_stray(src)
+        let end = self.at + len;
+        self.repair_at(src, Code::RawMarkup, end, "text between the calls was left out".to_owned());
+        self.state = State::Between;
+        self.go(end)
+    }
+
+    fn stray_is_wrong(&mut self, src: Source<'_>) -> Flow {
+        let hint = "Put nothing but calls into the block.";
+        self.fail(src, Code::MalformedXml, "text between the calls of the block", hint);
+        Flow::Go
     }
 
     fn ends_block(&self, name: &str) -> bool {
@@ -661,6 +694,14 @@ impl Machine {
             | Lex::Declaration => Some(Next::Other),
         }
     }
+}
+
+enum Closer {
+    Comes,
+    /// Another block begins first.
+    Opener,
+    /// Not before this place.
+    NotBefore(usize),
 }
 
 enum Next {

@@ -54,7 +54,7 @@ pub(super) struct Frame {
     pub(super) kind: FrameKind,
     pub(super) role: Role,
     pub(super) children: Vec<RawArgument>,
-    mixed: bool,
+    pub(super) mixed: bool,
     declared: bool,
     /// Length of the path before it.
     path_len: usize,
@@ -195,13 +195,10 @@ impl Machine {
         frame.mixed = true;
         if frame.role == Role::Call {
             let unknown = frame.kind == FrameKind::Open;
-            match &mut self.block.call {
-                Some(call) if unknown && !call.unnamed => call.text.push_str(&src.text[self.at..end]),
-                Some(_) | None => {
-                    let hint = "Put every value into the tag of its parameter.";
-                    self.fail(src, Code::MalformedXml, "text outside of a parameter", hint);
-                    return Flow::Go;
-                }
+            if !unknown || self.block.call.as_ref().is_none_or(|call| call.unnamed) {
+                let hint = "Put every value into the tag of its parameter.";
+                self.fail(src, Code::MalformedXml, "text outside of a parameter", hint);
+                return Flow::Go;
             }
         }
         self.go(end)

@@ -1,0 +1,67 @@
+//! The other direction: calls to text in the form that is taught to models.
+//!
+//! ```
+//! use protocol_action::encode::{encode, EncodeCall};
+//!
+//! let arguments = serde_json::json!({"path": "a.txt", "content": "if a < b {}"});
+//! let call = EncodeCall::new("write_file", arguments.as_object().unwrap());
+//! assert_eq!(encode(&[call]), "\
+//! <ACTION>
+//!   <write_file>
+//!     <path>a.txt</path>
+//!     <content><![CDATA[if a < b {}]]></content>
+//!   </write_file>
+//! </ACTION>");
+//! ```
+
+mod text;
+mod tree;
+
+use serde_json::{Map, Value};
+
+use crate::{NoVocabulary, RawCall, Vocabulary};
+
+/// A call to be written.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct EncodeCall<'a> {
+    /// The tool's tag or name. A name that is no tag is written as `<tool name="…">`.
+    pub tool: &'a str,
+    /// Its arguments.
+    pub arguments: &'a Map<String, Value>,
+}
+
+impl<'a> EncodeCall<'a> {
+    /// A call of a tool.
+    pub const fn new(tool: &'a str, arguments: &'a Map<String, Value>) -> Self {
+        Self { tool, arguments }
+    }
+}
+
+/// Writes calls as one block, for people and for examples: objects as nested elements, lists as
+/// `<item>` elements, strings raw, in CDATA where they hold markup.
+///
+/// Nothing is known of the types here. To get exactly the same values back, use [`encode_with`] and
+/// read with the same vocabulary.
+pub fn encode(calls: &[EncodeCall<'_>]) -> String {
+    encode_with(calls, &NoVocabulary)
+}
+
+/// Writes calls so that reading them with the same vocabulary, and taking what it declares as text
+/// for strings, gives the same values: whatever is declared goes into elements, anything else that
+/// plain text could not tell apart (a string `7` where no type is declared) is JSON text.
+pub fn encode_with(calls: &[EncodeCall<'_>], vocabulary: &dyn Vocabulary) -> String {
+    let trees: Vec<RawCall> = calls.iter().map(|call| tree::tree(call, vocabulary)).collect();
+    encode_trees(&trees, vocabulary)
+}
+
+/// Writes calls that are trees already: reading them with the same vocabulary gives the same trees
+/// (names, texts and order). Values out of JSON text become JSON text.
+pub fn encode_trees(calls: &[RawCall], vocabulary: &dyn Vocabulary) -> String {
+    let mut out = String::from("<ACTION>\n");
+    for call in calls {
+        text::call(&mut out, call, vocabulary);
+    }
+    out.push_str("</ACTION>");
+    out
+}

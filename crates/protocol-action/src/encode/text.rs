@@ -1,0 +1,147 @@
+//! Trees to text.
+
+use serde_json::{Map, Value};
+
+use crate::{RawArgument, RawCall, RawValue, Shape, ShapeId, Vocabulary};
+
+/// Writes a call with two blanks of indentation, and a line break after it.
+pub(super) fn call(out: &mut String, call: &RawCall, vocabulary: &dyn Vocabulary) {
+    let tag = tool_tag(&call.tool, vocabulary);
+    let (open, close) = match tag {
+        Some(tag) => (tag.to_owned(), tag),
+        None => {
+            let tag = wrapper(vocabulary);
+            (format!("{tag} name=\"{}\"", attribute(&call.tool)), tag)
+        }
+    };
+    if call.arguments.is_empty() {
+        out.push_str(&format!("  <{open}></{close}>\n"));
+        return;
+    }
+    if let Some(body) = json_body(&call.arguments) {
+        out.push_str(&format!("  <{open}>{body}</{close}>\n"));
+        return;
+    }
+    out.push_str(&format!("  <{open}>\n"));
+    let shape = vocabulary.tool(&call.tool);
+    for argument in &call.arguments {
+        element(out, argument, shape, vocabulary, 2);
+    }
+    out.push_str(&format!("  </{close}>\n"));
+}
+
+/// The arguments as one JSON object, if they came out of one.
+fn json_body(arguments: &[RawArgument]) -> Option<String> {
+    let mut members = Map::new();
+    for argument in arguments {
+        let RawValue::Json(value) = &argument.value else { return None };
+        members.insert(argument.name.clone(), value.clone());
+    }
+    Some(Value::Object(members).to_string())
+}
+
+/// Writes an element on lines of its own. Trees are at most as deep as they were built or read, which
+/// is bounded.
+fn element(
+    out: &mut String,
+    argument: &RawArgument,
+    parent: Option<ShapeId>,
+    vocabulary: &dyn Vocabulary,
+    depth: usize,
+) {
+    let in_list = parent.is_some_and(|id| matches!(vocabulary.shape(id), Shape::List { .. }));
+    let generic = if is_tag(&argument.name) || in_list { None } else { generic_tag(parent, vocabulary) };
+    let (open, close) = match generic {
+        Some(tag) => (format!("{tag} name=\"{}\"", attribute(&argument.name)), tag),
+        None => (argument.name.clone(), argument.name.as_str()),
+    };
+    let indent = "  ".repeat(depth);
+    out.push_str(&format!("{indent}<{open}>"));
+    match &argument.value {
+        RawValue::Text(text) => value(out, text),
+        RawValue::Json(json) => value(out, &json.to_string()),
+        RawValue::Elements { children, .. } => {
+            out.push('\n');
+            let shape = inner_shape(parent, &argument.name, vocabulary);
+            for child in children {
+                element(out, child, shape, vocabulary, depth + 1);
+            }
+            out.push_str(&indent);
+        }
+    }
+    out.push_str(&format!("</{close}>\n"));
+}
+
+fn inner_shape(parent: Option<ShapeId>, name: &str, vocabulary: &dyn Vocabulary) -> Option<ShapeId> {
+    let parent = parent?;
+    match vocabulary.shape(parent) {
+        Shape::List { item } => Some(item),
+        Shape::Object => vocabulary.field(parent, name),
+        Shape::Text | Shape::Scalar | Shape::Any => None,
+    }
+}
+
+/// Writes text so that it is read back byte for byte.
+fn value(out: &mut String, text: &str) {
+    let block = text.starts_with('\n') || text.starts_with("\r\n");
+    if !block && !text.contains(['<', '&']) && !text.contains("]]>") {
+        out.push_str(text);
+        return;
+    }
+    let split = text.contains("]]>");
+    out.push_str("<![CDATA[");
+    if block {
+        // A line break at the start is layout, so the text's own one needs another before it.
+        out.push('\n');
+    }
+    out.push_str(&text.replace("]]>", "]]]]><![CDATA[>"));
+    if block && !split {
+        // So is the one at the end; `\r\n` counts as one.
+        out.push_str(if text.ends_with('\r') { "\r\n" } else { "\n" });
+    }
+    out.push_str("]]>");
+}
+
+/// Text for an attribute in double quotes.
+fn attribute(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' => out.push_str("&#10;"),
+            '\r' => out.push_str("&#13;"),
+            plain => out.push(plain),
+        }
+    }
+    out
+}
+
+/// Whether a name can be a tag as it is.
+pub(super) fn is_tag(name: &str) -> bool {
+    let mut characters = name.chars();
+    let first = characters.next().is_some_and(|first| first.is_alphabetic() || first == '_');
+    first && name.len() <= 200 && characters.all(|other| other.is_alphanumeric() || "_-.".contains(other))
+}
+
+/// The tool's own tag, unless its name is none or stands for something else.
+fn tool_tag<'a>(tool: &'a str, vocabulary: &dyn Vocabulary) -> Option<&'a str> {
+    let taken = tool.eq_ignore_ascii_case("action") || WRAPPERS.contains(&tool) || tool == "tool_use";
+    (is_tag(tool) && (!taken || vocabulary.tool(tool).is_some())).then_some(tool)
+}
+
+const WRAPPERS: [&str; 3] = ["tool", "invoke", "tool_call"];
+const GENERIC: [&str; 4] = ["param", "parameter", "arg", "argument"];
+
+/// The element for tools whose name is no tag: one that is no tool itself.
+fn wrapper(vocabulary: &dyn Vocabulary) -> &'static str {
+    WRAPPERS.into_iter().find(|tag| vocabulary.tool(tag).is_none()).unwrap_or(WRAPPERS[0])
+}
+
+/// The element for fields whose name is no tag: one that is no field itself.
+pub(super) fn generic_tag(object: Option<ShapeId>, vocabulary: &dyn Vocabulary) -> Option<&'static str> {
+    let Some(object) = object else { return Some(GENERIC[0]) };
+    GENERIC.into_iter().find(|tag| vocabulary.field(object, tag).is_none())
+}
