@@ -74,7 +74,7 @@ impl CompiledSchema {
             .with_draft(draft_of(schema))
             .build(schema)
             .map_err(|error| SchemaError { message: error.to_string() })?;
-        Ok(Self(Arc::new(Inner { nodes: Nodes::read(schema), validator })))
+        Ok(Self(Arc::new(Inner { nodes: Nodes::of_arguments(schema), validator })))
     }
 
     /// Whether a value fits as it is.

@@ -67,28 +67,31 @@ impl CallFault {
     }
 }
 
-/// What to do with a reply.
+/// What to do with the calls of a reply: each in its place, typed or with what is wrong with it.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Decision {
-    /// The calls of the block, in order. They may run only when `faults` is empty and the reply had no errors.
-    pub calls: Vec<TypedCall>,
+    /// The calls of the block, in order. They may run only when none is wrong and the reply had no errors.
+    pub results: Vec<Result<TypedCall, CallFault>>,
+}
+
+impl Decision {
+    /// The calls that fit.
+    pub fn calls(&self) -> impl Iterator<Item = &TypedCall> {
+        self.results.iter().filter_map(|result| result.as_ref().ok())
+    }
+
     /// What is wrong, in the order of the calls.
-    pub faults: Vec<CallFault>,
+    pub fn faults(&self) -> impl Iterator<Item = &CallFault> {
+        self.results.iter().filter_map(|result| result.as_ref().err())
+    }
 }
 
 impl ToolSet {
     /// Types every call of a reply; a wrong one does not hide the faults of the others.
     #[must_use]
     pub fn interpret(&self, parsed: &Parsed) -> Decision {
-        let mut decision = Decision::default();
-        for call in &parsed.calls {
-            match self.interpret_call(call) {
-                Ok(call) => decision.calls.push(call),
-                Err(fault) => decision.faults.push(fault),
-            }
-        }
-        decision
+        Decision { results: parsed.calls.iter().map(|call| self.interpret_call(call)).collect() }
     }
 
     fn interpret_call(&self, call: &RawCall) -> Result<TypedCall, CallFault> {

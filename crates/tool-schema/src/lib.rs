@@ -17,10 +17,11 @@
 //! let tools = ToolSet::new([tool])?;
 //! let parsed = parse("<ACTION><read_file><path>a.rs</path><limit>5</limit></read_file></ACTION>", &tools);
 //! let decision = tools.interpret(&parsed);
-//! assert_eq!(decision.calls[0].arguments["limit"], json!(5));
+//! assert_eq!(decision.calls().next().unwrap().arguments["limit"], json!(5));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod catalogue;
 mod coerce;
 mod compiled;
 mod definition;
@@ -35,6 +36,7 @@ mod toolset;
 mod wire;
 mod workflow;
 
+pub use catalogue::{Catalogue, CatalogueSize, estimate_tokens};
 pub use compiled::{Coercion, CompiledSchema, SchemaError, Typed};
 pub use definition::ToolDefinition;
 pub use foreign::{Mapped, Oddity, map_schema};

@@ -100,6 +100,8 @@ pub(crate) struct Node {
     pub(crate) required: Vec<String>,
     /// Whether undeclared fields are refused.
     pub(crate) closed: bool,
+    /// Whether the schema says in so many words that there may be undeclared fields.
+    pub(crate) open: bool,
     /// What undeclared fields may hold.
     pub(crate) additional: Option<NodeId>,
     pub(crate) prefix: Vec<NodeId>,
@@ -123,6 +125,7 @@ impl Node {
             && self.prefix.is_empty()
             && self.additional.is_none()
             && !self.closed
+            && !self.open
     }
 }
 
@@ -136,6 +139,17 @@ impl Nodes {
         let mut reader = SchemaReader { root: schema, nodes: vec![Node::default()], known: HashMap::new() };
         reader.fill(0, schema, 0);
         Self(reader.nodes)
+    }
+
+    /// Reads the schema of a tool's arguments. Parameters that it does not declare are refused unless it says otherwise:
+    /// a misspelt optional one would be dropped in silence.
+    pub(crate) fn of_arguments(schema: &Value) -> Self {
+        let mut nodes = Self::read(schema);
+        if let Some(root) = nodes.0.first_mut() {
+            let declares = !root.fields.is_empty() || schema.get("properties").is_some();
+            root.closed |= declares && !root.open && root.additional.is_none() && root.branches.is_empty();
+        }
+        nodes
     }
 
     pub(crate) fn get(&self, id: NodeId) -> &Node {
@@ -230,9 +244,11 @@ impl<'s> SchemaReader<'s> {
         }
         match object.get("additionalProperties").or_else(|| object.get("unevaluatedProperties")) {
             Some(Value::Bool(false)) => node.closed = !object.contains_key("patternProperties"),
+            Some(Value::Bool(true)) => node.open = true,
             Some(schema @ Value::Object(_)) => node.additional = Some(self.add(schema, depth)),
             Some(_) | None => {}
         }
+        node.open |= object.contains_key("patternProperties");
         self.read_items(node, object, depth);
         if node.types.is_empty() && node.members.is_none() {
             node.types = implied_types(object);
@@ -297,6 +313,7 @@ fn merge(node: &mut Node, part: Node) {
     node.fields.extend(part.fields);
     node.required.extend(part.required);
     node.closed |= part.closed;
+    node.open |= part.open;
     node.additional = node.additional.or(part.additional);
     node.item = node.item.or(part.item);
     if node.prefix.is_empty() {
