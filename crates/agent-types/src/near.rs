@@ -80,6 +80,7 @@ impl Score {
             || self.contained
             || self.words_contained
             || self.shared_words * 2 > self.words
+            || (self.shared_words * 2 >= self.words && self.distance * 2 <= self.length)
     }
 }
 
@@ -172,6 +173,7 @@ mod tests {
         check("fiel_path", &["file_path", "file_name"], Some("file_path"));
         check("bases", &["base", "height"], Some("base"));
         check("time_zone", &["timezone", "time"], Some("timezone"));
+        check("get_date", &["get_time"], Some("get_time"));
         check("id", &["name", "user_id"], Some("user_id"));
         check("id_user", &["user_id", "item_id"], Some("user_id"));
         check("city", &["location", "unit"], None);

@@ -264,7 +264,7 @@ impl<'s> Coercer<'s> {
     /// One of the legal values: exact, then unique when letters' case is ignored.
     fn member(&mut self, node: &Node, members: &[Value], text: &str, path: &str) -> Value {
         let trimmed = text.trim();
-        let as_json = |member: &&Value| member.to_string() == trimmed;
+        let as_json = |member: &&Value| is_json_text(member, trimmed);
         let as_text = |member: &&Value| member.as_str() == Some(text);
         let as_trimmed = |member: &&Value| member.as_str() == Some(trimmed);
         let exact = members.iter().find(as_json).or_else(|| members.iter().find(as_text));
@@ -609,7 +609,7 @@ fn unquoted(types: Types, text: &str) -> Option<Cow<'static, str>> {
     let mut levels = Vec::new();
     while inner.starts_with('"') {
         let Ok(string) = serde_json::from_str::<String>(&inner) else { break };
-        if Value::from(string.as_str()).to_string() != inner {
+        if !is_json_text(&Value::from(string.as_str()), &inner) {
             break;
         }
         levels.push(string.clone());
@@ -619,6 +619,11 @@ fn unquoted(types: Types, text: &str) -> Option<Cow<'static, str>> {
     let innermost = levels.last()?;
     other_reading(types, innermost)?;
     levels.into_iter().next().map(Cow::Owned)
+}
+
+/// Whether a text is a value exactly as JSON writes it.
+fn is_json_text(value: &Value, text: &str) -> bool {
+    serde_json::to_string(value).is_ok_and(|json| json == text)
 }
 
 /// The integer that a whole double stands for, where a double is exact.

@@ -73,7 +73,7 @@ impl Mapper {
                     mapped.insert(key.clone(), self.schema(value, &place, depth + 1));
                 }
                 ("optional", Value::Bool(_)) => {
-                    self.note(&place, "`optional` is no keyword; `required` of the object decides")
+                    self.note(&place, "`optional` is no keyword; `required` of the object decides");
                 }
                 ("required", Value::Bool(_)) => self.note(&place, "`required` belongs to the object"),
                 ("required", Value::Null) => self.note(&place, "`required` is no list"),
@@ -82,7 +82,7 @@ impl Mapper {
                 }
             }
         }
-        self.add_required(&mut mapped, required);
+        Self::add_required(&mut mapped, required);
         self.move_enum_to_items(&mut mapped, path);
         Value::Object(mapped)
     }
@@ -134,7 +134,7 @@ impl Mapper {
         mapped
     }
 
-    fn add_required(&mut self, mapped: &mut Map<String, Value>, more: Vec<Value>) {
+    fn add_required(mapped: &mut Map<String, Value>, more: Vec<Value>) {
         if more.is_empty() {
             return;
         }

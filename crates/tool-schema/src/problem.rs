@@ -138,7 +138,7 @@ fn dotted(path: &str) -> String {
     for step in path.split('/').skip(1) {
         let step = step.replace("~1", "/").replace("~0", "~");
         if !out.is_empty() && step.bytes().all(|b| b.is_ascii_digit()) {
-            out.push_str(&format!("[{step}]"));
+            out.extend(["[", &step, "]"]);
         } else {
             out.push_str(if out.is_empty() { "" } else { "." });
             out.push_str(&step);

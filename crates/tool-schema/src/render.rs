@@ -1,6 +1,6 @@
 //! Tools in the forms that providers and protocols want.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
@@ -54,11 +54,11 @@ pub fn render(definition: &ToolDefinition, dialect: SchemaDialect) -> Value {
             }
             declaration
         }
-        SchemaDialect::Mcp => mcp(definition, &name, parameters),
+        SchemaDialect::Mcp => mcp(definition, &name, &parameters),
     }
 }
 
-fn mcp(definition: &ToolDefinition, name: &str, parameters: Value) -> Value {
+fn mcp(definition: &ToolDefinition, name: &str, parameters: &Value) -> Value {
     let mut tool = json!({"name": name, "description": definition.description, "inputSchema": parameters});
     if let Some(title) = &definition.title {
         tool["title"] = title.as_str().into();
@@ -81,7 +81,7 @@ fn mcp(definition: &ToolDefinition, name: &str, parameters: Value) -> Value {
 /// Where a schema holds itself, the inner one may hold anything of its type.
 #[must_use]
 pub fn inline_references(schema: &Value) -> Value {
-    let mut inliner = Inliner { root: schema, open: HashMap::new(), parts: 0 };
+    let mut inliner = Inliner { root: schema, open: HashSet::new(), parts: 0 };
     let mut inlined = inliner.schema(schema);
     if let Some(object) = inlined.as_object_mut() {
         object.remove("$defs");
@@ -93,7 +93,7 @@ pub fn inline_references(schema: &Value) -> Value {
 struct Inliner<'s> {
     root: &'s Value,
     /// References that are being expanded.
-    open: HashMap<&'s str, ()>,
+    open: HashSet<&'s str>,
     parts: usize,
 }
 
@@ -129,7 +129,7 @@ impl<'s> Inliner<'s> {
     fn reference(&mut self, reference: &'s str) -> Map<String, Value> {
         let target = resolve(self.root, reference);
         let Some(target) = target.filter(|_| self.open.len() < 64) else { return Map::new() };
-        if self.open.insert(reference, ()).is_some() {
+        if !self.open.insert(reference) {
             let kind = target.get("type").cloned();
             return kind.into_iter().map(|kind| ("type".to_owned(), kind)).collect();
         }
@@ -197,7 +197,9 @@ fn gemini(schema: &Value) -> Value {
             }
             ("anyOf" | "oneOf", Value::Array(parts)) => gemini_union(parts, &mut out),
             ("allOf", Value::Array(parts)) => {
-                parts.iter().for_each(|part| merge_part(&mut out, gemini(part)))
+                for part in parts {
+                    merge_part(&mut out, gemini(part));
+                }
             }
             (
                 "type" | "description" | "title" | "enum" | "format" | "required" | "minimum" | "maximum"
