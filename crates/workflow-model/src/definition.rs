@@ -313,6 +313,8 @@ pub struct NodeDefinition {
     pub pure: bool,
     /// It changes something outside.
     pub effect: bool,
+    /// It runs even where no result of the workflow needs it.
+    pub always: bool,
     /// It holds a thread while it runs.
     pub blocking: bool,
     /// It passes the idempotency key on, so that a second start after a crash does no harm.
@@ -339,6 +341,7 @@ impl NodeDefinition {
             modes: None,
             pure: false,
             effect: false,
+            always: false,
             blocking: false,
             idempotent: false,
             bypass: BypassBehavior::default(),
@@ -377,6 +380,13 @@ impl NodeDefinition {
     #[must_use]
     pub fn effect(mut self) -> Self {
         self.effect = true;
+        self
+    }
+
+    /// The same type, which runs even where no result needs it.
+    #[must_use]
+    pub fn always(mut self) -> Self {
+        self.always = true;
         self
     }
 

@@ -18,6 +18,9 @@ pub const LOOP_NEXT: &str = "core:LoopNext";
 /// A box that an editor draws around nodes.
 pub const FRAME: &str = "core:Frame";
 
+/// All of them.
+pub const ALL: [&str; 7] = [GROUP_INPUT, GROUP_OUTPUT, NODE_GROUP, LOOP_ZONE, LOOP_STATE, LOOP_NEXT, FRAME];
+
 /// The slot that gives the error of a node whose `onError` is `branch`.
 pub const ERROR_SLOT: &str = "error";
 

@@ -77,6 +77,7 @@ impl<'w> Builder<'_, 'w> {
         Input {
             slot,
             data_flow_type: shape.data_flow_type,
+            typed: group.iter().all(|wire| wire.typed),
             multi: shape.multi,
             stream: shape.stream,
             lazy: shape.lazy,
@@ -112,6 +113,7 @@ impl<'w> Builder<'_, 'w> {
         Some(Input {
             slot: self.graph.names.intern(&found.name),
             data_flow_type: shape.data_flow_type,
+            typed: found.slot.match_categories.is_empty(),
             multi: shape.multi,
             stream: shape.stream,
             lazy: false,

@@ -179,6 +179,8 @@ pub struct Input {
     pub slot: NameIx,
     /// Its type.
     pub data_flow_type: crate::slot::DataFlowType,
+    /// Values are checked against that type and converted; not where an edge fits by category only.
+    pub typed: bool,
     /// The node gets a list of all its sources.
     pub multi: bool,
     /// The node reads it piece by piece.
@@ -269,6 +271,12 @@ impl Graph<'_> {
     #[must_use]
     pub fn name(&self, index: NameIx) -> &Arc<str> {
         &self.names.texts[index as usize]
+    }
+
+    /// All slot names, by their indexes.
+    #[must_use]
+    pub fn names(&self) -> &[Arc<str>] {
+        &self.names.texts
     }
 
     /// The index of a slot name that occurs in the graph.

@@ -7,7 +7,7 @@ use super::{NameIx, NodeIx, NodeKind, ScopeIx, ScopeKind, Source};
 use crate::definition::SlotDefinition;
 use crate::edge::Edge;
 use crate::problem::{Problem, ProblemCode};
-use crate::types::slots_fit;
+use crate::types::{slots_fit, type_fits};
 use crate::zone::ZoneSpec;
 
 /// An edge into an input slot, followed back to what gives its value.
@@ -17,6 +17,8 @@ pub(super) struct WireIn {
     /// Level and index of the edge.
     pub(super) edge: (u32, u32),
     pub(super) shape: Shape,
+    /// The types of all sources fit that of the slot.
+    pub(super) typed: bool,
     pub(super) sources: Vec<Source>,
 }
 
@@ -97,6 +99,7 @@ impl<'w> Builder<'_, 'w> {
                 ordinal: found.ordinal,
                 edge: (0, 0),
                 shape,
+                typed: true,
                 sources: Vec::new(),
             });
         }
@@ -154,13 +157,21 @@ impl<'w> Builder<'_, 'w> {
         };
         let sources = self.sources_of(ends.source.0, ends.source.1, ends.edge.source_slot());
         let scope = self.graph.nodes[target as usize].scope;
+        let typed = sources.iter().all(|(_, from)| type_fits(from.data_flow_type, found.slot.data_flow_type));
         let sources = self.join(sources, (scope, Some(target)), &found.slot, ends);
         let slot = self.graph.names.intern(&found.name);
         let mut shape = Shape::of(&found.slot);
         shape.lazy |= self.graph.spec(&self.graph.nodes[target as usize]).lazy.contains(&found.name);
         let as_u32 = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         let edge = (as_u32(ends.level), as_u32(ends.index));
-        self.wires[target as usize].push(WireIn { slot, ordinal: found.ordinal, edge, shape, sources });
+        self.wires[target as usize].push(WireIn {
+            slot,
+            ordinal: found.ordinal,
+            edge,
+            shape,
+            typed,
+            sources,
+        });
     }
 
     /// Checks that values may come from there to here, and notes what waits for what.
