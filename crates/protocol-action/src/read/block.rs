@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::{Code, Diagnostic, Dialect, RawArgument, RawCall, SegmentKind, ShapeId, Span, Vocabulary};
 
 use super::element::{Frame, FrameKind, Role};
-use super::lex::{Lex, OpenTag, Scanned, TagScan, attributes, lex};
+use super::lex::{Damaged, Lex, OpenTag, Scanned, TagScan, attributes, damaged_close, is_cut, lex};
 use super::output::Item;
 use super::prose::{ends_line, fence_marker, is_think};
 use super::source::{Found, Source};
@@ -23,6 +23,8 @@ pub(super) struct Block {
     pub(super) start: usize,
     /// Calls of another dialect without an `<ACTION>` around them.
     pub(super) bare: bool,
+    /// Its opener was written more than once.
+    doubled: bool,
     /// Open `<tool_call>` elements and markers that hold whole calls; their names.
     pub(super) wrappers: Vec<String>,
     pub(super) call: Option<CallBuild>,
@@ -43,6 +45,8 @@ pub(super) struct Block {
     pub(super) no_fit: HashMap<String, (usize, usize)>,
     /// The close tags of the last call and its last parameter.
     pub(super) last: Option<(String, Option<String>)>,
+    /// A call was not plain enough for the short way: the rest of the block is read the long way.
+    long_way: bool,
     /// A close tag of the block that was seen ahead.
     pub(super) close_at: Option<usize>,
     /// The parameter whose value lacked its close tag last, for messages.
@@ -75,6 +79,12 @@ impl CallBuild {
 impl Block {
     pub(super) fn new(start: usize, bare: bool) -> Self {
         Self { start, bare, ..Self::default() }
+    }
+
+    fn repair(&mut self, code: Code) {
+        if !self.repairs.contains(&code) {
+            self.repairs.push(code);
+        }
     }
 
     /// The parameter that is being read, for messages.
@@ -111,6 +121,10 @@ impl Machine {
                 let end = *end;
                 self.bare_next(src, end)
             }
+            State::DoubledClose { end } => {
+                let end = *end;
+                self.doubled_close(src, end)
+            }
         }
     }
 
@@ -125,7 +139,7 @@ impl Machine {
                 None => Flow::Wait,
                 Some(None) => self.to_stray(),
                 Some(Some(after)) => {
-                    self.block.repairs.push(Code::FencedBlock);
+                    self.block.repair(Code::FencedBlock);
                     self.go(after)
                 }
             },
@@ -168,8 +182,15 @@ impl Machine {
                 self.skip(src, found, 2)
             }
             Lex::Declaration => self.forbidden(src),
-            Lex::Data if at + 1 == src.len() => self.input_ends_in_tag(src),
-            Lex::Data if src.ended() && unfinished(src, at) => self.input_ends_in_tag(src),
+            Lex::Data if is_cut(src, at) => self.input_ends_in_tag(src),
+            Lex::Data if !self.block.bare => match damaged_close(src, at, "action") {
+                Damaged::More => Flow::Wait,
+                Damaged::No => self.to_stray(),
+                Damaged::Until(after) => {
+                    self.block.repair(Code::MangledClose);
+                    self.between_close(src, "ACTION", after)
+                }
+            },
             Lex::Data | Lex::Section => self.to_stray(),
             Lex::CutClose { name } => self.cut_close(src, name),
             Lex::Close { name, after } => self.between_close(src, name, after),
@@ -179,6 +200,8 @@ impl Machine {
                         return self.to_stray();
                     }
                     TagOf::Opener
+                } else if self.take_well_formed(src, vocabulary) {
+                    return Flow::Go;
                 } else {
                     TagOf::Call
                 };
@@ -225,13 +248,42 @@ impl Machine {
                 );
                 return Flow::Go;
             }
+            if self.block.doubled {
+                self.state = State::DoubledClose { end: after };
+                self.at = after;
+                return Flow::Go;
+            }
             return self.end_block(src, after);
         }
         if self.block.last.as_ref().is_some_and(|(tool, _)| tool == name) {
-            self.repair_at(src, Code::MangledClose, after, format!("a second `</{name}>` was dropped"));
+            self.block.repair(Code::MangledClose);
             return self.go(after);
         }
         self.to_stray()
+    }
+
+    /// After the close tag of a block that was opened twice: another one belongs to it.
+    fn doubled_close(&mut self, src: Source<'_>, end: usize) -> Flow {
+        self.at = src.skip_blanks(self.at);
+        match src.byte(self.at) {
+            None if !src.ended() => return Flow::Wait,
+            Some(b'<') => match lex(src, self.at) {
+                Lex::More => return Flow::Wait,
+                Lex::Close { name, after } if name.eq_ignore_ascii_case("action") => {
+                    return self.end_block(src, after);
+                }
+                Lex::Close { .. }
+                | Lex::Open { .. }
+                | Lex::Data
+                | Lex::CutClose { .. }
+                | Lex::Comment
+                | Lex::Section
+                | Lex::Instruction
+                | Lex::Declaration => {}
+            },
+            None | Some(_) => {}
+        }
+        self.end_block(src, end)
     }
 
     fn close_wrapper(&mut self, name: &str, after: usize) -> Flow {
@@ -257,7 +309,7 @@ impl Machine {
         if !action && !wrapper {
             return self.to_stray();
         }
-        self.block.repairs.push(Code::MangledClose);
+        self.block.repair(Code::MangledClose);
         self.input_ends(src)
     }
 
@@ -306,8 +358,7 @@ impl Machine {
         if self.out.mute {
             self.out.mute = false;
             self.out.segment(SegmentKind::SecondBlock, end);
-            let note = Diagnostic::new(Code::SecondBlock, "a block after the first is not run");
-            self.out.diagnose(src.text, note.with_hint("Send one block a reply."), Span::new(start, end));
+            self.out.second_block(src.text, Span::new(start, end));
         } else {
             self.out.segment(SegmentKind::Block, end);
             for code in std::mem::take(&mut self.block.repairs) {
@@ -347,6 +398,7 @@ impl Machine {
         };
         match of {
             TagOf::Opener => {
+                self.block.doubled = true;
                 self.at = tag.after;
                 self.state = State::Between;
             }
@@ -374,6 +426,26 @@ impl Machine {
         self.at = src.len();
         self.fail(src, Code::Truncated, message, &hint);
         Flow::Go
+    }
+
+    /// Takes the call at the cursor the short way: in a whole text, when it is well-formed and plain.
+    fn take_well_formed(&mut self, src: Source<'_>, vocabulary: &dyn Vocabulary) -> bool {
+        if !src.ended() || self.out.live || self.block.long_way || self.block.calls >= self.limits.calls {
+            return false;
+        }
+        let Some(read) = self.well_formed(src, vocabulary) else {
+            self.block.long_way = true;
+            return false;
+        };
+        let mut call = read.call;
+        call.repairs = std::mem::take(&mut self.block.repairs);
+        self.at = call.span.end;
+        self.block.elements += read.elements;
+        self.block.unclosed_name = None;
+        self.block.last = Some((call.tool.clone(), read.last_parameter));
+        self.push_call(call);
+        self.after_call();
+        true
     }
 
     fn begin_call(&mut self, src: Source<'_>, vocabulary: &dyn Vocabulary, tag: &OpenTag, start: usize) {
@@ -525,13 +597,17 @@ impl Machine {
     fn stray(&mut self, src: Source<'_>, probe: usize) -> Flow {
         match self.find_block_close(src, probe) {
             Closer::Comes => self.leave_out_words(src),
-            Closer::Opener => self.ends_before_stray(src),
+            // What cut the reply came after this block.
+            Closer::Opener => self.ends_before_stray(src, Cut::Later),
             Closer::NotBefore(_) if self.block.calls == 0 => self.stray_is_wrong(src),
             Closer::NotBefore(probe) if !src.ended() => {
                 self.state = State::Stray { probe };
                 Flow::Wait
             }
-            Closer::NotBefore(_) => self.ends_before_stray(src),
+            Closer::NotBefore(_) if src.end.is_some_and(crate::FinishReason::is_cut) => {
+                self.ends_before_stray(src, Cut::Here)
+            }
+            Closer::NotBefore(_) => self.ends_before_stray(src, Cut::Later),
         }
     }
 
@@ -590,9 +666,8 @@ impl Machine {
         }
     }
 
-    fn ends_before_stray(&mut self, src: Source<'_>) -> Flow {
-        let cut = src.end.is_some_and(crate::FinishReason::is_cut);
-        if cut || self.block.value_unclosed || self.block.section_unclosed.is_some() {
+    fn ends_before_stray(&mut self, src: Source<'_>, cut: Cut) -> Flow {
+        if cut == Cut::Here || self.block.value_unclosed || self.block.section_unclosed.is_some() {
             self.fail(src, Code::Truncated, "the block was not closed", "Send the whole block again.");
             return Flow::Go;
         }
@@ -696,6 +771,13 @@ impl Machine {
     }
 }
 
+/// Where a reply was cut, if it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Here,
+    Later,
+}
+
 enum Closer {
     Comes,
     /// Another block begins first.
@@ -738,12 +820,6 @@ pub(super) fn attribute(src: Source<'_>, tag: &OpenTag, names: &[&str]) -> Optio
 
 fn begins_ignoring_case(whole: &str, start: &str) -> bool {
     whole.len() >= start.len() && whole.as_bytes()[..start.len()].eq_ignore_ascii_case(start.as_bytes())
-}
-
-/// Whether a tag begins at `at` that the end of input cuts.
-fn unfinished(src: Source<'_>, at: usize) -> bool {
-    let rest = &src.bytes()[at + 1..];
-    rest.iter().all(|&byte| super::lex::starts_name(byte) || b"/-.:!?@".contains(&byte))
 }
 
 fn repair_text(code: Code) -> &'static str {

@@ -10,9 +10,9 @@ use std::ops::Range;
 use crate::{Code, RawArgument, RawValue, Shape, ShapeId, Span, Vocabulary};
 
 use super::block::{attribute, is_arguments_child, is_name_child};
-use super::lex::{Lex, OpenTag, TagScan, lex};
+use super::lex::{Damaged, Lex, OpenTag, TagScan, damaged_close, is_cut, lex};
 use super::output::Item;
-use super::prose::fence_marker;
+use super::prose::{ends_line, fence_marker, is_think};
 use super::source::{Found, Source};
 use super::value::Value;
 use super::{Flow, Machine, State, TagOf, text};
@@ -89,6 +89,11 @@ impl Frame {
         self.declared
     }
 
+    /// Whether no text stands in it so far.
+    fn is_untouched(&self) -> bool {
+        !self.mixed
+    }
+
     pub(super) fn close_in<'a>(&self, src: Source<'a>) -> &'a str {
         &src.text[self.close.clone()]
     }
@@ -124,10 +129,8 @@ impl Machine {
             }
             Lex::Declaration => self.forbidden(src),
             Lex::CutClose { .. } => self.truncated(src),
-            Lex::Data if src.ended() && src.text[at + 1..].len() < 512 && cut_tag(src, at) => {
-                self.truncated(src)
-            }
-            Lex::Data => self.loose_text(src),
+            Lex::Data if is_cut(src, at) => self.truncated(src),
+            Lex::Data => self.damaged_child_close(src),
             Lex::Section => self.section_between(src),
             Lex::Close { name, after } => self.child_close(src, name, after),
             Lex::Open { name, after } => {
@@ -136,6 +139,21 @@ impl Machine {
                 Flow::Go
             }
         }
+    }
+
+    /// No markup, unless it is the damaged close tag of the open element.
+    fn damaged_child_close(&mut self, src: Source<'_>) -> Flow {
+        let Some(frame) = self.block.frames.last() else { return Flow::Go };
+        let after = match damaged_close(src, self.at, frame.close_in(src)) {
+            Damaged::More => return Flow::Wait,
+            Damaged::No => return self.loose_text(src),
+            Damaged::Until(after) => after,
+        };
+        if let Some(call) = &mut self.block.call {
+            call.repair(Code::MangledClose);
+        }
+        self.close_frame(src, after);
+        Flow::Go
     }
 
     /// A section between elements: JSON for the whole tool, or text of the element.
@@ -170,7 +188,8 @@ impl Machine {
 
     fn loose_text(&mut self, src: Source<'_>) -> Flow {
         let byte = src.byte(self.at);
-        if self.block.frames.len() == 1 {
+        // Only the beginning of the text tells: what stands within it is part of it.
+        if self.block.frames.len() == 1 && self.block.frames[0].is_untouched() {
             if byte == Some(b'{') && self.takes_json_body() {
                 return self.begin_json(super::json_call::Purpose::Body);
             }
@@ -218,6 +237,13 @@ impl Machine {
         if self.block.any_root.is_some() {
             self.read_root_as_text();
             return Flow::Go;
+        }
+        if is_think(name) && !self.ignore_reasoning && self.blocks == 0 {
+            match ends_line(src, after) {
+                None => return Flow::Wait,
+                Some(true) => return self.all_was_reasoning(after),
+                Some(false) => {}
+            }
         }
         let ends_block = !self.block.bare && name.eq_ignore_ascii_case("action");
         if ends_block || self.is_open(src, name) {
@@ -343,6 +369,11 @@ impl Machine {
             return self.over_limit(src, "depth", self.limits.depth);
         }
         let Some(mut frame) = self.frame(src, vocabulary, tag, start) else { return };
+        if !frame.declared && !self.block.bare && src.text[tag.name.clone()].eq_ignore_ascii_case("action") {
+            let hint = "Close the call and its block before another block begins.";
+            self.fail(src, Code::MalformedXml, "a block begins inside a call", hint);
+            return;
+        }
         self.at = tag.after;
         if frame.role == Role::Value && self.block.any_root.is_none() {
             frame.path_len = self.block.path.len();
@@ -498,9 +529,4 @@ fn name_attribute(src: Source<'_>, tag: &OpenTag) -> Option<Range<usize>> {
 
 pub(super) fn is_parameter_tag(name: &str) -> bool {
     matches!(name, "param" | "parameter" | "arg" | "argument")
-}
-
-/// Whether the input ends inside the tag at `at`.
-fn cut_tag(src: Source<'_>, at: usize) -> bool {
-    !src.text[at..].contains(['>', ' ', '\n'])
 }

@@ -4,7 +4,7 @@ use crate::{Span, Vocabulary};
 
 use super::Machine;
 use super::element::{FrameKind, child, is_parameter_tag};
-use super::lex::{Lex, Scanned, TagScan, lex};
+use super::lex::{Damaged, Lex, Scanned, TagScan, damaged_close, lex};
 use super::source::{Found, Source};
 use super::value::Value;
 
@@ -131,12 +131,26 @@ impl Machine {
     ) -> Tag {
         match lex(src, at) {
             Lex::More => Tag::More,
+            Lex::Data if following => self.damaged_close(src, at),
             Lex::Data | Lex::CutClose { .. } | Lex::Instruction | Lex::Declaration => Tag::Data,
             Lex::Section => Tag::Section,
             Lex::Comment => Tag::Comment { after: at + 4 },
             Lex::Close { name, after } => self.close_tag_role(src, name, after, following),
             Lex::Open { name, after } => self.open_tag_role(src, vocabulary, at, name, after),
         }
+    }
+
+    /// No markup, unless it is the damaged close tag of an open element.
+    fn damaged_close(&self, src: Source<'_>, at: usize) -> Tag {
+        let Some((_, parents)) = self.block.frames.split_last() else { return Tag::Data };
+        for (depth, frame) in parents.iter().enumerate() {
+            match damaged_close(src, at, frame.close_in(src)) {
+                Damaged::More => return Tag::More,
+                Damaged::Until(after) => return Tag::FitClose { after, tool: depth == 0 },
+                Damaged::No => {}
+            }
+        }
+        Tag::Data
     }
 
     fn close_tag_role(&self, src: Source<'_>, name: &str, after: usize, following: bool) -> Tag {
@@ -180,9 +194,11 @@ impl Machine {
                 if vocabulary.field(id, name).is_some() {
                     true
                 } else if is_parameter_tag(name) {
+                    // Beside `<param name="…">` another one is a parameter, declared or not: all of
+                    // them close with the same tag, so the first would swallow the others.
                     let window = src.clipped(at + LONGEST_TAG);
                     match TagScan::new(at, after).scan(window, name.len()) {
-                        Scanned::Tag(tag) => child(src, vocabulary, parent, &tag).1.is_some(),
+                        Scanned::Tag(tag) => own || child(src, vocabulary, parent, &tag).1.is_some(),
                         Scanned::More if window.len() == src.len() => return Tag::More,
                         Scanned::More | Scanned::Cut | Scanned::Broken(_) => false,
                     }

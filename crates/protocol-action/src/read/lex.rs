@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::source::{Source, is_blank};
 
 /// Longer names are no tags: it bounds how often a tag that arrives in pieces is looked at.
-const LONGEST_NAME: usize = 512;
+pub(crate) const LONGEST_NAME: usize = 512;
 
 /// What stands at a `<`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,11 @@ pub(crate) fn lex(src: Source<'_>, at: usize) -> Lex<'_> {
         Some(byte) if starts_name(byte) => open(src, at + 1),
         Some(_) => Lex::Data,
     }
+}
+
+/// Whether the end of input cuts the tag at `at`: with more text it could have become one.
+pub(crate) fn is_cut(src: Source<'_>, at: usize) -> bool {
+    src.ended() && lex(Source { end: None, ..src }, at) == Lex::More
 }
 
 fn more_or_data(src: Source<'_>) -> Lex<'static> {
@@ -119,6 +124,41 @@ fn close(src: Source<'_>, at: usize) -> Lex<'_> {
 
 fn cut(src: Source<'_>, start: usize, end: usize) -> Lex<'_> {
     if src.ended() { Lex::CutClose { name: &src.text[start..end] } } else { Lex::More }
+}
+
+/// What a damaged close tag of a name looks like: without its `>`, or with an escaped slash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Damaged {
+    More,
+    No,
+    /// It ends here.
+    Until(usize),
+}
+
+/// Looks for a damaged close tag of this name. Asked only where [`lex`] found no markup.
+pub(crate) fn damaged_close(src: Source<'_>, at: usize, name: &str) -> Damaged {
+    let undecided = if src.ended() { Damaged::No } else { Damaged::More };
+    let rest = src.bytes().get(at + 1..).unwrap_or_default();
+    let (slash, escaped) = match rest {
+        [b'/', ..] => (1, false),
+        [b'\\', b'/', ..] => (2, true),
+        [b'\\'] | [] => return undecided,
+        _other => return Damaged::No,
+    };
+    let blanks = rest[slash..].iter().take(LONGEST_NAME).take_while(|&&byte| is_blank(byte)).count();
+    let start = slash + blanks;
+    let found = &rest[start..rest.len().min(start + name.len())];
+    if !found.eq_ignore_ascii_case(&name.as_bytes()[..found.len()]) {
+        return Damaged::No;
+    }
+    let end = start + name.len();
+    let after = at + 1 + end;
+    match rest.get(end) {
+        None if escaped || found.len() < name.len() || !src.ended() => undecided,
+        Some(b'>') if escaped => Damaged::Until(after + 1),
+        Some(&next) if escaped || in_name(next) || next == b'>' => Damaged::No,
+        None | Some(_) => Damaged::Until(after),
+    }
 }
 
 /// A search for the end of an open tag, resumed when more text arrives.

@@ -10,6 +10,7 @@
 //! - `element`: parameters and the trees below them;
 //! - `value`: where a raw value ends (rules 3 and 5), with `follow` for what may stand after it;
 //! - `text`: entities, CDATA and layout of a value (rules 4 and 5);
+//! - `well_formed`: the short way for plain calls of a whole text;
 //! - `finish`: what can only be said at the end.
 
 mod block;
@@ -25,6 +26,7 @@ mod prose;
 mod source;
 mod text;
 mod value;
+mod well_formed;
 
 use std::ops::Range;
 
@@ -78,6 +80,10 @@ enum State {
     Recover,
     /// After a bare call: another one may follow.
     BareNext {
+        end: usize,
+    },
+    /// After the close tag of a block whose opener was written twice.
+    DoubledClose {
         end: usize,
     },
 }
@@ -139,7 +145,10 @@ impl Machine {
         if matches!(self.state, State::Prose) {
             return self.prose_step(src);
         }
-        if matches!(self.state, State::Recover | State::BareNext { .. } | State::Stray { .. }) {
+        if matches!(
+            self.state,
+            State::Recover | State::BareNext { .. } | State::DoubledClose { .. } | State::Stray { .. }
+        ) {
             return self.block_step(src, vocabulary);
         }
         let limit = self.block.start.saturating_add(self.limits.block_bytes);

@@ -3,7 +3,7 @@
 use crate::event::Event;
 use crate::{Code, Diagnostic, RawCall, Segment, SegmentKind, Severity, Span};
 
-/// Most `opener_ignored` notes of one reply: more of them tell nothing new.
+/// Most notes of one kind in a reply.
 pub(crate) const MOST_NOTES: usize = 32;
 
 /// An event as it is stored until the caller takes it: places instead of text.
@@ -25,7 +25,6 @@ pub(crate) enum Item {
 /// A state to return to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark {
-    queue: usize,
     calls: usize,
     diagnostics: usize,
     segments: usize,
@@ -48,14 +47,21 @@ pub(crate) struct Output {
     scratch: String,
     held: Option<usize>,
     lines: Lines,
+    second_blocks: usize,
 }
 
 impl Output {
     /// Forgets the events that were taken; called before new text is read.
     pub(crate) fn clear_taken(&mut self) {
-        if self.held.is_none() {
-            self.queue.clear();
-            self.scratch.clear();
+        match &mut self.held {
+            Some(held) => {
+                self.queue.drain(..*held);
+                *held = 0;
+            }
+            None => {
+                self.queue.clear();
+                self.scratch.clear();
+            }
         }
     }
 
@@ -121,6 +127,15 @@ impl Output {
         self.add(diagnostic);
     }
 
+    /// Notes a block that is not run; after some of them more tell nothing new.
+    pub(crate) fn second_block(&mut self, input: &str, span: Span) {
+        self.second_blocks += 1;
+        if self.second_blocks <= MOST_NOTES {
+            let note = Diagnostic::new(Code::SecondBlock, "a block after the first is not run");
+            self.diagnose(input, note.with_hint("Send one block a reply."), span);
+        }
+    }
+
     /// A finding without a place.
     pub(crate) fn add(&mut self, diagnostic: Diagnostic) {
         self.diagnostics.push(diagnostic);
@@ -133,7 +148,6 @@ impl Output {
 
     pub(crate) fn mark(&self) -> Mark {
         Mark {
-            queue: self.queue.len(),
             calls: self.calls.len(),
             diagnostics: self.diagnostics.len(),
             segments: self.segments.len(),
@@ -143,8 +157,8 @@ impl Output {
     }
 
     /// Holds back events from here on.
-    pub(crate) fn hold(&mut self, mark: Mark) {
-        self.held = Some(mark.queue);
+    pub(crate) fn hold(&mut self) {
+        self.held = Some(self.queue.len());
     }
 
     pub(crate) fn release(&mut self) {
@@ -153,7 +167,9 @@ impl Output {
 
     /// Undoes everything since `mark`.
     pub(crate) fn roll_back(&mut self, mark: Mark) {
-        self.queue.truncate(mark.queue);
+        if let Some(held) = self.held.take() {
+            self.queue.truncate(held);
+        }
         self.calls.truncate(mark.calls);
         self.diagnostics.truncate(mark.diagnostics);
         self.segments.truncate(mark.segments);
@@ -161,7 +177,6 @@ impl Output {
             last.span.end = mark.segment_end;
         }
         self.reasoning.truncate(mark.reasoning);
-        self.held = None;
     }
 
     /// Everything before `inner` was reasoning, and `end` ends its tag.
@@ -178,12 +193,12 @@ impl Output {
     }
 }
 
-/// Counts lines forward from the last place asked for.
+/// Counts lines and columns forward from the last place asked for.
 #[derive(Debug, Default)]
 struct Lines {
     at: usize,
     line: usize,
-    line_start: usize,
+    column: usize,
 }
 
 impl Lines {
@@ -191,12 +206,15 @@ impl Lines {
         if at < self.at {
             *self = Self::default();
         }
-        let between = &input.as_bytes()[self.at..at];
-        for newline in memchr::memchr_iter(b'\n', between) {
-            self.line += 1;
-            self.line_start = self.at + newline + 1;
+        let between = &input[self.at..at];
+        match between.rfind('\n') {
+            Some(newline) => {
+                self.line += memchr::memchr_iter(b'\n', between.as_bytes()).count();
+                self.column = between[newline + 1..].chars().count();
+            }
+            None => self.column += between.chars().count(),
         }
         self.at = at;
-        (self.line + 1, input[self.line_start..at].chars().count() + 1)
+        (self.line + 1, self.column + 1)
     }
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use crate::{SegmentKind, Span};
 
 use super::json_reply::{JsonReply, Step};
-use super::lex::{Lex, Scanned, TagScan, lex, starts_name};
+use super::lex::{Lex, Scanned, TagScan, is_cut, lex, starts_name};
 use super::output::{Item, Mark};
 use super::source::{Found, Source};
 use super::{Flow, Machine, State};
@@ -453,11 +453,8 @@ impl Machine {
                     Lex::Comment => plus(self.comments.next(src, at + 4), 3),
                     Lex::Instruction => plus(self.instructions.next(src, at + 2), 2),
                     Lex::Section => break Some(false),
-                    Lex::Data => match src.byte(at + 1) {
-                        None => break Some(true),
-                        Some(byte) if starts_name(byte) && cut_name(src, at + 1) => break Some(true),
-                        Some(_) => break src.begins(at, JSON_MARKER.as_bytes()),
-                    },
+                    Lex::Data if is_cut(src, at) => break Some(true),
+                    Lex::Data => break src.begins(at, JSON_MARKER.as_bytes()),
                 },
                 Some(_text) => break Some(false),
             };
@@ -477,7 +474,7 @@ impl Machine {
         if self.blocks == 0 {
             if !self.prose.elements.is_empty() {
                 let mark = self.out.mark();
-                self.out.hold(mark);
+                self.out.hold();
                 self.prose.probation = Some(Probation { mark, opened: HashMap::new() });
             }
             self.out.push(Item::BlockStart);
@@ -605,11 +602,6 @@ fn plus(found: Found, len: usize) -> Found {
         Found::At(at) => Found::At(at + len),
         Found::NotBefore(_) | Found::Never => found,
     }
-}
-
-/// Whether the input ends inside a name that begins at `at`.
-fn cut_name(src: Source<'_>, at: usize) -> bool {
-    src.bytes()[at..].iter().all(|&byte| starts_name(byte) || matches!(byte, b'-' | b'.' | b':' | b'/'))
 }
 
 /// The length of a run of one byte; `None` while it may grow.

@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use memchr::memmem;
+
 use super::lex::SECTION;
 use super::source::is_blank;
 
@@ -198,9 +200,9 @@ pub(crate) fn decoded(text: &str) -> String {
 pub(crate) fn whole(text: &str, start: usize, end: usize) -> String {
     let mut builder = Builder::new(start);
     let mut at = start;
-    while let Some(open) = text[at..end].find(SECTION) {
+    while let Some(open) = memmem::find(&text.as_bytes()[at..end], SECTION.as_bytes()) {
         let inner = at + open + SECTION.len();
-        let Some(close) = text[inner..end].find("]]>") else { break };
+        let Some(close) = memmem::find(&text.as_bytes()[inner..end], b"]]>") else { break };
         builder.enter(at + open);
         builder.leave(inner + close);
         at = inner + close + 3;

@@ -26,7 +26,7 @@ use crate::{Code, RawValue, Span, Vocabulary};
 
 use super::element::FrameKind;
 use super::follow::{Ahead, Follow, Tag};
-use super::lex::{Lex, SECTION, lex};
+use super::lex::{Damaged, Lex, SECTION, damaged_close, lex};
 use super::output::Item;
 use super::source::{Found, Source, is_blank};
 use super::text::Builder;
@@ -51,7 +51,6 @@ pub(super) struct Value {
     in_section: Option<Place>,
     ahead: Option<Ahead>,
     pub(super) memo: HashMap<usize, Follow>,
-    markup: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +72,8 @@ struct Scene {
     own_open: usize,
     tool_closed: Option<usize>,
     foreign: Option<Foreign>,
+    /// Where markup that is data begins.
+    markup: Option<usize>,
 }
 
 /// A place where the value may end.
@@ -118,7 +119,6 @@ impl Value {
             in_section: None,
             ahead: None,
             memo: HashMap::new(),
-            markup: false,
         }
     }
 
@@ -254,7 +254,16 @@ impl Machine {
         match self.tag_at(src, vocabulary, at, false) {
             Tag::More => return Walk::Wait,
             Tag::Data => {
-                value.walk(src, at + 1);
+                let own = self.block.frames.last().map(|frame| damaged_close(src, at, frame.close_in(src)));
+                match own {
+                    Some(Damaged::More) => return Walk::Wait,
+                    Some(Damaged::Until(after)) => {
+                        let solid_before = value.solid;
+                        value.walk_tag(after);
+                        value.scene.foreign = Some(Foreign { solid_before, start: at, after });
+                    }
+                    Some(Damaged::No) | None => value.walk(src, at + 1),
+                }
             }
             Tag::Section => {
                 if let Part::After { end, .. } = value.part {
@@ -267,20 +276,20 @@ impl Machine {
             }
             Tag::OwnClose { after } => value.ahead = Some(Ahead::new(at, after)),
             Tag::Comment { after } => {
-                value.markup = true;
+                value.scene.markup.get_or_insert(value.at);
                 value.walk_tag(after);
             }
             Tag::OtherOpen { after } => {
-                value.markup = true;
+                value.scene.markup.get_or_insert(value.at);
                 value.walk_tag(after);
             }
             Tag::OwnOpen { after } => {
-                value.markup = true;
+                value.scene.markup.get_or_insert(value.at);
                 value.scene.own_open += 1;
                 value.walk_tag(after);
             }
             Tag::OtherClose { after } => {
-                value.markup = true;
+                value.scene.markup.get_or_insert(value.at);
                 let solid_before = value.solid;
                 value.walk_tag(after);
                 value.scene.foreign = Some(Foreign { solid_before, start: at, after });
@@ -290,13 +299,13 @@ impl Machine {
                 if own && value.scene.tool_closed.is_some() {
                     return self.resolve_before(src, value, at);
                 }
-                value.markup = true;
+                value.scene.markup.get_or_insert(value.at);
                 value.scene.own_open += usize::from(own);
                 value.walk_tag(after);
             }
             Tag::FitClose { after, tool } => {
                 self.boundary(value, at);
-                value.markup = true;
+                value.scene.markup.get_or_insert(value.at);
                 if tool && value.scene.tool_closed.is_none() {
                     value.scene.tool_closed = Some(at);
                 }
@@ -344,7 +353,7 @@ impl Machine {
             }
             Follow::Data => {}
         }
-        value.markup = true;
+        value.scene.markup.get_or_insert(value.at);
         value.scene.own_open = own_open.saturating_sub(closes.len());
         value.walk_tag(last);
         self.known_not_to_fit(src, value)
@@ -439,7 +448,9 @@ impl Machine {
             if let Some(code) = repair {
                 call.repair(code);
             }
-            if value.markup && self.block.frames.last().is_some_and(|frame| frame.kind == FrameKind::Text) {
+            if value.scene.markup.is_some_and(|at| at < end)
+                && self.block.frames.last().is_some_and(|frame| frame.kind == FrameKind::Text)
+            {
                 call.repair(Code::RawMarkup);
             }
         }
