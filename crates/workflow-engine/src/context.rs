@@ -13,6 +13,7 @@ use crate::error::NodeError;
 use crate::inputs::{Given, Inputs};
 use crate::plan::{Details, NONE};
 use crate::run::{Key, Message, OpenStream, Question, RunShared};
+use crate::stream::StreamItem;
 
 /// Signs of life of one attempt, for its idle limit.
 #[derive(Debug, Default)]
@@ -204,13 +205,25 @@ impl NodeContext {
     /// # Errors
     /// The type declares no such stream.
     pub async fn chunk(&self, slot: &str, text: impl Into<Arc<str>>) -> Result<(), NodeError> {
+        self.write(slot, StreamItem::Chunk(text.into())).await
+    }
+
+    /// Writes something beside the text of a stream output, such as why a model stopped.
+    ///
+    /// # Errors
+    /// The type declares no such stream.
+    pub async fn mark(&self, slot: &str, what: impl Into<Arc<str>>) -> Result<(), NodeError> {
+        self.write(slot, StreamItem::Mark(what.into())).await
+    }
+
+    async fn write(&self, slot: &str, item: StreamItem) -> Result<(), NodeError> {
         let streams = self.streams.as_deref().unwrap_or_default();
         let open = streams
             .iter()
             .find(|open| &*open.name == slot)
             .ok_or_else(|| NodeError::fatal(format!("`{slot}` is no stream output of this node")))?;
         self.heartbeat();
-        if open.stream.push(self.attempt, text.into()).await {
+        if open.stream.push(self.attempt, item).await {
             self.shared.inbox.post(Message::Chunks(open.clone()));
         }
         self.heartbeat();

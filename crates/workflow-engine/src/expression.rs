@@ -47,6 +47,7 @@ pub enum ExpressionError {
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     names: BTreeMap<String, Option<BTreeSet<String>>>,
+    open: bool,
 }
 
 impl Scope {
@@ -54,6 +55,12 @@ impl Scope {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Any name: which ones there are is known only when the expression is evaluated.
+    #[must_use]
+    pub fn open() -> Self {
+        Self { open: true, ..Self::default() }
     }
 
     /// The same scope with a name whose members are not known.
@@ -179,6 +186,9 @@ fn check_name(
         suggest: suggest.map(str::to_owned),
     };
     let Some(known) = scope.names.get(name) else {
+        if scope.open {
+            return Ok(());
+        }
         return Err(unknown(
             name.to_owned(),
             agent_types::nearest(name, scope.names.keys().map(String::as_str)),

@@ -19,6 +19,8 @@ const CAPACITY: usize = 64;
 pub enum StreamItem {
     /// The next piece of text.
     Chunk(Arc<str>),
+    /// Something beside the text, such as why a model stopped. It is no part of the joined text.
+    Mark(Arc<str>),
     /// The attempt that wrote all so far has failed: forget it, another one begins.
     Retracted,
 }
@@ -26,7 +28,7 @@ pub enum StreamItem {
 #[derive(Debug, Default)]
 struct State {
     /// Chunks that somebody has not read, with the attempt that wrote each.
-    chunks: VecDeque<(u32, Arc<str>)>,
+    chunks: VecDeque<(u32, StreamItem)>,
     /// Number of the first chunk held.
     first: u64,
     /// Up to where the run has seen, as a number.
@@ -60,8 +62,8 @@ pub(crate) struct Stream {
     joined: bool,
 }
 
-/// What the run takes out of a stream: attempt and text.
-pub(crate) type Seen = (u32, Arc<str>);
+/// What the run takes out of a stream, with the attempt that wrote it.
+pub(crate) type Seen = (u32, StreamItem);
 
 impl Stream {
     pub(crate) fn new(expected_readers: u32, joined: bool) -> Arc<Self> {
@@ -76,27 +78,27 @@ impl Stream {
     }
 
     /// Adds a chunk as soon as there is room; true if the run must be told that something is there.
-    pub(crate) async fn push(&self, attempt: u32, text: Arc<str>) -> bool {
-        let mut text = Some(text);
-        poll_fn(|cx| self.poll_push(cx, attempt, &mut text)).await
+    pub(crate) async fn push(&self, attempt: u32, item: StreamItem) -> bool {
+        let mut item = Some(item);
+        poll_fn(|cx| self.poll_push(cx, attempt, &mut item)).await
     }
 
-    fn poll_push(&self, cx: &Context<'_>, attempt: u32, text: &mut Option<Arc<str>>) -> Poll<bool> {
+    fn poll_push(&self, cx: &Context<'_>, attempt: u32, item: &mut Option<StreamItem>) -> Poll<bool> {
         let mut state = self.lock();
         state.make_room();
         if state.chunks.len() >= CAPACITY {
             state.writer = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        if let Some(text) = text.take() {
-            state.append(attempt, text);
+        if let Some(item) = item.take() {
+            state.append(attempt, item);
         }
         Poll::Ready(!std::mem::replace(&mut state.noticed, true))
     }
 
     /// Adds a chunk without waiting; for the run itself.
     pub(crate) fn push_now(&self, text: Arc<str>) {
-        self.lock().append(1, text);
+        self.lock().append(1, StreamItem::Chunk(text));
     }
 
     /// What the run has not seen yet; from now on nodes may read it.
@@ -147,7 +149,7 @@ impl Stream {
         let mut state = self.lock();
         state.expected = state.expected.saturating_sub(1);
         let missed = match &state.joined {
-            Some(joined) if state.forgotten > 0 => Some(joined[..state.forgotten].into()),
+            Some(joined) if state.forgotten > 0 => Some(StreamItem::Chunk(joined[..state.forgotten].into())),
             Some(_) | None => None,
         };
         let place = state.readers.len();
@@ -167,11 +169,11 @@ impl Stream {
 }
 
 impl State {
-    fn append(&mut self, attempt: u32, text: Arc<str>) {
-        if let Some(joined) = &mut self.joined {
-            joined.push_str(&text);
+    fn append(&mut self, attempt: u32, item: StreamItem) {
+        if let (Some(joined), StreamItem::Chunk(text)) = (&mut self.joined, &item) {
+            joined.push_str(text);
         }
-        self.chunks.push_back((attempt, text));
+        self.chunks.push_back((attempt, item));
     }
 
     /// Drops what all that have started have read, and what only those hold back that have not.
@@ -185,8 +187,9 @@ impl State {
             Some(slowest) => slowest.min(self.seen),
         };
         while self.first < until {
-            if let Some((_, text)) = self.chunks.pop_front() {
-                self.forgotten += if self.joined.is_some() { text.len() } else { 0 };
+            let kept = self.joined.is_some();
+            if let Some((_, StreamItem::Chunk(text))) = self.chunks.pop_front().filter(|_| kept) {
+                self.forgotten += text.len();
             }
             self.first += 1;
         }
@@ -210,7 +213,7 @@ impl State {
 pub struct StreamReader {
     source: Option<(Arc<Stream>, usize)>,
     /// Chunks taken out of the ring and not given yet.
-    held: VecDeque<Arc<str>>,
+    held: VecDeque<StreamItem>,
     /// Where the attempt began whose chunks were given last.
     began: Option<u64>,
 }
@@ -221,7 +224,7 @@ impl StreamReader {
             Value::String(text) => text.as_str().into(),
             other => other.to_string().into(),
         };
-        Self { source: None, held: VecDeque::from([text]), began: None }
+        Self { source: None, held: VecDeque::from([StreamItem::Chunk(text)]), began: None }
     }
 
     /// The next item; none at the end.
@@ -241,6 +244,7 @@ impl StreamReader {
         while let Some(item) = self.next().await {
             match item {
                 StreamItem::Chunk(chunk) => text.push_str(&chunk),
+                StreamItem::Mark(_) => {}
                 StreamItem::Retracted => text.clear(),
             }
         }
@@ -249,7 +253,7 @@ impl StreamReader {
 
     fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Option<StreamItem>> {
         let Some((stream, place)) = &self.source else {
-            return Poll::Ready(self.held.pop_front().map(StreamItem::Chunk));
+            return Poll::Ready(self.held.pop_front());
         };
         let mut state = stream.lock();
         let began = state.began;
@@ -264,20 +268,20 @@ impl StreamReader {
             state.readers[*place] = Some(Position { next: position, waker: None });
             return Poll::Ready(Some(StreamItem::Retracted));
         }
-        if let Some(chunk) = self.held.pop_front() {
-            return Poll::Ready(Some(StreamItem::Chunk(chunk)));
+        if let Some(item) = self.held.pop_front() {
+            return Poll::Ready(Some(item));
         }
         let (first, seen) = (state.first, state.seen);
         let as_place = |number: u64| usize::try_from(number.saturating_sub(first)).unwrap_or(usize::MAX);
         let (from, to) = (as_place(position), as_place(seen));
         if from < to {
-            self.held.extend(state.chunks.iter().take(to).skip(from).map(|(_, text)| Arc::clone(text)));
+            self.held.extend(state.chunks.iter().take(to).skip(from).map(|(_, item)| item.clone()));
             state.readers[*place] = Some(Position { next: seen, waker: None });
             state.make_room();
             let writer = state.wake_writer().next();
             drop(state);
             writer.into_iter().for_each(Waker::wake);
-            return Poll::Ready(self.held.pop_front().map(StreamItem::Chunk));
+            return Poll::Ready(self.held.pop_front());
         }
         if state.ended {
             return Poll::Ready(None);
@@ -314,7 +318,7 @@ mod tests {
     }
 
     fn push(stream: &Stream, attempt: u32, text: &str) -> bool {
-        ready(stream.push(attempt, text.into())).is_some()
+        ready(stream.push(attempt, StreamItem::Chunk(text.into()))).is_some()
     }
 
     fn see(stream: &Stream) -> usize {

@@ -20,6 +20,7 @@ use super::shared::RunShared;
 use super::zone::ZoneRun;
 use crate::error::RunError;
 use crate::plan::{PlanInner, SlotIx};
+use crate::stream::StreamItem;
 
 /// Events that are handed on together.
 const BATCH: usize = 256;
@@ -332,7 +333,8 @@ impl Owner {
         }
         let mut seen = Vec::new();
         open.stream.see(&mut seen);
-        for (attempt, text) in seen {
+        for (attempt, item) in seen {
+            let StreamItem::Chunk(text) = item else { continue };
             let place = Place { attempt: Some(attempt), ..open.place.clone() };
             self.emit(place, EventBody::NodeChunk { slot: Arc::clone(&open.name), text });
         }

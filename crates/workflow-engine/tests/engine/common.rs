@@ -144,6 +144,7 @@ async fn tap(ctx: &NodeContext, inputs: &Inputs) -> Result<Outputs, NodeError> {
     while let Some(item) = stream.next().await {
         match item {
             StreamItem::Chunk(text) => ctx.chunk("out", text).await?,
+            StreamItem::Mark(mark) => ctx.mark("out", mark).await?,
             StreamItem::Retracted => return Err(NodeError::new("taken back")),
         }
     }
