@@ -32,6 +32,7 @@ mod output;
 mod registry;
 mod system;
 mod tool;
+mod workflow;
 
 pub use context::ToolContext;
 pub use func::IntoToolResult;
@@ -40,3 +41,4 @@ pub use output::{Part, ToolError, ToolErrorKind, ToolOutput};
 pub use registry::{RegistryError, Snapshot, ToolRegistry, Unresolved};
 pub use system::system_tools;
 pub use tool::{Tool, ToolHandler, ToolKind, ToolSettings};
+pub use workflow::{WorkflowRuntime, WorkflowToolError, workflow_tool};

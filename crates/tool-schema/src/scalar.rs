@@ -131,8 +131,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check_integer(text: &str, expected: Option<Value>) {
-        assert_eq!(integer(text).map(Read::value), expected, "{text}");
+    fn check_integer(text: &str, expected: impl Into<Option<Value>>) {
+        assert_eq!(integer(text).map(Read::value), expected.into(), "{text}");
     }
 
     #[test]
