@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace;
 
-/// Longest file without a reason to be longer, in lines.
-const MAX_LINES: usize = 700;
+/// Longest file, in lines; a table of cases may be longer.
+const MAX_LINES: usize = 550;
 
 /// What no file of ours may hold, and why.
 const FORBIDDEN: &[(&str, &str)] = &[
@@ -76,7 +76,8 @@ fn file_faults(path: &Path) -> Result<Vec<String>> {
         }
     }
     let lines = text.lines().count();
-    if lines > MAX_LINES {
+    let is_table = path.components().any(|part| part.as_os_str() == "tests");
+    if lines > MAX_LINES && !is_table {
         faults.push(format!("{shown} has {lines} lines; split it by job"));
     }
     Ok(faults)

@@ -9,9 +9,9 @@ use protocol_action::RawArgument;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::coerce::{Coercer, not_an_object};
+use crate::coerce::Coercer;
 use crate::node::Nodes;
-use crate::problem::{Problem, ProblemCode};
+use crate::problem::{Problem, ProblemCode, shown};
 
 /// Why a schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,7 +94,7 @@ impl CompiledSchema {
     pub fn type_json(&self, arguments: Value) -> Typed {
         if !arguments.is_object() {
             let mut problem = Problem::invalid("", "object", &arguments);
-            problem.message = not_an_object(&arguments);
+            problem.message = format!("the arguments must be an object, got {}", shown(&arguments));
             return Typed { problems: vec![problem], ..Typed::default() };
         }
         self.typed(|coercer| coercer.json(0, arguments, ""))

@@ -1,6 +1,6 @@
 //! Why a command failed, as a person and a program read it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::json;
@@ -38,14 +38,21 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// Where in which file: line and column from 1, as far as they are known.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) file: PathBuf,
+    pub(crate) line: Option<usize>,
+    pub(crate) column: Option<usize>,
+}
+
 /// A command that failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) code: String,
     pub(crate) message: String,
-    /// File, line and column, as far as they are known.
-    pub(crate) place: Option<(PathBuf, Option<usize>, Option<usize>)>,
+    pub(crate) place: Option<Box<Place>>,
     pub(crate) help: Option<String>,
 }
 
@@ -63,6 +70,11 @@ impl Failure {
         self
     }
 
+    pub(crate) fn at(mut self, file: &Path, line: Option<usize>, column: Option<usize>) -> Self {
+        self.place = Some(Box::new(Place { file: shown(file), line, column }));
+        self
+    }
+
     pub(crate) fn of_project(error: &ProjectError) -> Self {
         let exit = match error {
             ProjectError::NoProject { .. }
@@ -73,22 +85,20 @@ impl Failure {
             ProjectError::Settings(_) | ProjectError::Model(_) => Exit::Configuration,
             _ => Exit::Invalid,
         };
-        let place = error.place().map(|(path, line, column)| (shown(path), line, column));
         let mut failure = Self::new(exit, error.code(), error.to_string());
-        failure.place = place;
         failure.help = error.help();
-        failure
+        match error.place() {
+            Some((file, line, column)) => failure.at(file, line, column),
+            None => failure,
+        }
     }
 
     /// Tells it on stderr: for a person, or as one JSON object.
     pub(crate) fn print(&self, output: Output) {
         if output != Output::Text {
-            let (file, line, column) = match &self.place {
-                Some((file, line, column)) => (Some(file), *line, *column),
-                None => (None, None, None),
-            };
-            let object = json!({"code": self.code, "message": self.message, "file": file, "line": line,
-                "column": column, "help": self.help});
+            let place = self.place.as_deref();
+            let object = json!({"code": self.code, "message": self.message, "file": place.map(|at| &at.file),
+                "line": place.and_then(|at| at.line), "column": place.and_then(|at| at.column), "help": self.help});
             let object: serde_json::Map<_, _> = match object {
                 serde_json::Value::Object(object) => {
                     object.into_iter().filter(|(_, value)| !value.is_null()).collect()
@@ -99,10 +109,10 @@ impl Failure {
             return;
         }
         eprintln!("error[{}]: {}", self.code, self.message);
-        if let Some((file, line, column)) = &self.place {
-            let place: Vec<String> =
-                [*line, *column].into_iter().flatten().map(|number| format!(":{number}")).collect();
-            eprintln!("  --> {}{}", file.display(), place.concat());
+        if let Some(at) = &self.place {
+            let numbers = [at.line, at.column].into_iter().flatten();
+            let place: Vec<String> = numbers.map(|number| format!(":{number}")).collect();
+            eprintln!("  --> {}{}", at.file.display(), place.concat());
         }
         if let Some(help) = &self.help {
             eprintln!("help: {help}");
@@ -111,7 +121,7 @@ impl Failure {
 }
 
 /// A path as a person would write it: relative to the working folder where it lies below.
-pub(crate) fn shown(path: &std::path::Path) -> PathBuf {
+pub(crate) fn shown(path: &Path) -> PathBuf {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(&here).unwrap_or(path).to_owned()
 }

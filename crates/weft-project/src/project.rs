@@ -55,7 +55,7 @@ impl Project {
     ///
     /// # Errors
     /// There is none, its settings do not fit, or a file cannot be read.
-    pub fn find(start: &Path, options: ProjectOptions) -> Result<Self, ProjectError> {
+    pub fn find(start: &Path, options: &ProjectOptions) -> Result<Self, ProjectError> {
         let absolute = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
         let root = absolute.ancestors().find(|folder| folder.join(SETTINGS).is_file());
         match root {
@@ -68,19 +68,19 @@ impl Project {
     ///
     /// # Errors
     /// Its settings do not fit, or a file cannot be read.
-    pub fn open(root: &Path, options: ProjectOptions) -> Result<Self, ProjectError> {
+    pub fn open(root: &Path, options: &ProjectOptions) -> Result<Self, ProjectError> {
         let settings = Settings::read(&root.join(SETTINGS))?;
         let workflows = ProjectWorkflows::read(root)?;
-        Self::with(root, settings, workflows, ProjectAgents::read(root)?, &options)
+        Self::with(root, settings, workflows, ProjectAgents::read(root)?, options)
     }
 
     /// What is needed to look at workflow files of a folder that is no project.
     ///
     /// # Errors
     /// A script that cannot be read.
-    pub fn around(folder: &Path, options: ProjectOptions) -> Result<Self, ProjectError> {
+    pub fn around(folder: &Path, options: &ProjectOptions) -> Result<Self, ProjectError> {
         let workflows = ProjectWorkflows::beside(folder);
-        Self::with(folder, Settings::default(), workflows, ProjectAgents::default(), &options)
+        Self::with(folder, Settings::default(), workflows, ProjectAgents::default(), options)
     }
 
     fn with(

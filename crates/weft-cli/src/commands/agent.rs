@@ -44,8 +44,8 @@ fn list(context: &Context) -> Result<Exit, Failure> {
         }
     }
     for broken in project.broken_agents() {
-        let place = Some((shown(&broken.path), broken.line, broken.column));
-        Failure { place, ..Failure::new(Exit::Invalid, "bad_profile", broken.message.clone()) }
+        Failure::new(Exit::Invalid, "bad_profile", broken.message.clone())
+            .at(&broken.path, broken.line, broken.column)
             .print(context.output);
     }
     Ok(if project.broken_agents().is_empty() { Exit::Ok } else { Exit::Invalid })

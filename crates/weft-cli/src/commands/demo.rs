@@ -18,13 +18,13 @@ pub(super) fn run(context: &Context, arguments: &DemoArguments) -> Result<Exit, 
         options.environment = Some(ModelConfig { model: model.clone(), ..environment });
     }
     let model = options.environment.as_ref().map(|config| config.model.clone());
-    let project = Project::open(&folder.0, options)?;
+    let project = Project::open(&folder.0, &options)?;
     let desk = project.agent("desk")?;
     if context.output == Output::Text {
         match model {
             Some(model) => eprintln!("The model is {model}."),
             None => {
-                eprintln!("No model is set, so a script plays the model's part; everything else is real.")
+                eprintln!("No model is set, so a script plays the model's part; everything else is real.");
             }
         }
         eprintln!("\nquestion:\n  {}\n", desk::question().trim().replace('\n', "\n  "));

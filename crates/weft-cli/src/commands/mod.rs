@@ -31,8 +31,8 @@ impl Context {
         options.script = script;
         let start = self.directory.as_deref().unwrap_or(Path::new("."));
         Ok(match &self.directory {
-            Some(directory) if directory.join("weft.toml").is_file() => Project::open(directory, options)?,
-            Some(_) | None => Project::find(start, options)?,
+            Some(directory) if directory.join("weft.toml").is_file() => Project::open(directory, &options)?,
+            Some(_) | None => Project::find(start, &options)?,
         })
     }
 }

@@ -12,10 +12,9 @@ use crate::failure::{Exit, Failure};
 pub(super) fn read(path: &Path) -> Result<ToolSet, Failure> {
     let value = read_json(path)?;
     tool_set(&value).map_err(|message| {
-        let mut failure = Failure::new(Exit::Invalid, "bad_tools", message)
-            .with_help("write a list of {\"name\", \"parameters\", \"description\"?}");
-        failure.place = Some((crate::failure::shown(path), None, None));
-        failure
+        Failure::new(Exit::Invalid, "bad_tools", message)
+            .with_help("write a list of {\"name\", \"parameters\", \"description\"?}")
+            .at(path, None, None)
     })
 }
 

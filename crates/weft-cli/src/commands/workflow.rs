@@ -6,7 +6,7 @@ use std::sync::Arc;
 use agent_types::{Recorder, RunId, RunStatus, Watched};
 use serde_json::{Map, Value, json};
 use tool_schema::{definition_of, parameters_of};
-use weft_project::{Project, ProjectError, ProjectOptions};
+use weft_project::{Project, ProjectOptions};
 use workflow_engine::{Plan, RunOptions, RunOutcome};
 use workflow_model::{Problem, Severity, Workflow, check, check_as_tool};
 
@@ -42,14 +42,15 @@ struct Chosen {
 impl Chosen {
     /// The workflow of an id, or of a path ending in `.json`.
     fn find(context: &Context, name: &str, script: Option<PathBuf>) -> Result<Self, Failure> {
-        if !name.ends_with(".json") {
+        // Exactly so: an id may hold a point.
+        let Some(_) = name.strip_suffix(".json") else {
             let project = context.project(script)?;
             let (path, workflow) = {
                 let (file, workflow) = project.workflows().get(name)?;
                 (file.path.clone(), workflow)
             };
             return Ok(Self { project, id: name.to_owned(), path, workflow });
-        }
+        };
         let path = context.directory.as_ref().map_or_else(|| PathBuf::from(name), |base| base.join(name));
         let workflow = Arc::new(Project::read_workflow(&path)?);
         let project = match context.project(script.clone()) {
@@ -57,7 +58,7 @@ impl Chosen {
             Err(failure) if failure.code == "no_project" => {
                 let mut options = ProjectOptions::default();
                 options.script = script;
-                Project::around(path.parent().unwrap_or(Path::new(".")), options)?
+                Project::around(path.parent().unwrap_or(Path::new(".")), &options)?
             }
             Err(failure) => return Err(failure),
         };
@@ -71,11 +72,10 @@ fn list(context: &Context) -> Result<Exit, Failure> {
     let mut exit = Exit::Ok;
     let mut workflows = Vec::new();
     for file in project.workflows().files() {
-        match &file.loaded {
-            Ok(workflow) => workflows.push((file.id.clone(), Arc::clone(workflow))),
-            Err(_) => {
-                let error = project.workflows().get(&file.id).err();
-                error.iter().for_each(|error| Failure::of_project(error).print(context.output));
+        match project.workflows().get(&file.id) {
+            Ok((_, workflow)) => workflows.push((file.id.clone(), workflow)),
+            Err(error) => {
+                Failure::of_project(&error).print(context.output);
                 exit = Exit::Invalid;
             }
         }
@@ -282,11 +282,5 @@ fn exit_of(outcome: &RunOutcome) -> Exit {
         (RunStatus::Waiting, _) => Exit::NeedsPerson,
         (RunStatus::Error, Some("timeout" | "max_passes" | "budget_exceeded" | "max_starts")) => Exit::Limit,
         (RunStatus::Error, _) => Exit::Failed,
-    }
-}
-
-impl From<&ProjectError> for Failure {
-    fn from(error: &ProjectError) -> Self {
-        Self::of_project(error)
     }
 }

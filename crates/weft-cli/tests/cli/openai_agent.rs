@@ -13,9 +13,12 @@ use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+/// One answer, in the pieces that it is sent in.
+type Pieces = Vec<String>;
+
 /// Answers in order, and the requests that came.
 #[derive(Clone)]
-struct Server(Arc<Mutex<(Vec<Vec<String>>, Vec<Value>)>>);
+struct Server(Arc<Mutex<(Vec<Pieces>, Vec<Value>)>>);
 
 async fn reply(State(Server(state)): State<Server>, body: Bytes) -> Response {
     let pieces = {
@@ -44,7 +47,7 @@ fn text(pieces: &[&str]) -> Vec<String> {
 }
 
 /// Runs the desk agent against a server with these answers; gives what it printed and what was asked.
-async fn run(answers: Vec<Vec<String>>, settings: &str) -> (Ran, Vec<Value>) {
+async fn run(answers: Vec<Pieces>, settings: &str) -> (Ran, Vec<Value>) {
     let server = Server(Arc::new(Mutex::new((answers, Vec::new()))));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/v1", listener.local_addr().unwrap());
