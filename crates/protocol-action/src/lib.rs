@@ -1,4 +1,24 @@
 //! Model text to tool calls, and back.
+//!
+//! A model writes text and at most one `<ACTION>` block. [`parse`] reads a whole reply, [`Decoder`] one
+//! that arrives in pieces; both give the same [`Parsed`]: text, reasoning, calls, diagnostics. Parsing
+//! never fails. Calls are untyped trees ([`RawCall`]); a [`Vocabulary`] tells the reader which tools and
+//! parameters exist and which values are plain text, so that markup inside a string is data.
+//!
+//! ```
+//! use protocol_action::{parse, Code, StaticVocabulary};
+//!
+//! let tools = StaticVocabulary::builder().tool("search", |tool| tool.text("query").scalar("limit")).build();
+//!
+//! let parsed = parse("Let me look.\n<ACTION><search><query>a < b</query></search></ACTION>", &tools);
+//! assert_eq!((parsed.text_before.as_str(), parsed.runnable().len()), ("Let me look.\n", 1));
+//!
+//! let cut = parse("<ACTION><search><query>a", &tools);
+//! assert!(cut.has(Code::Truncated) && cut.runnable().is_empty());
+//! ```
+//!
+//! Not here: types, validation and near names (`tool-schema`), running tools, files, the network. There
+//! is no recursion on the depth of the input, and reading is linear in its length, also in pieces.
 
 mod call;
 mod decoder;
@@ -25,3 +45,8 @@ pub use prompt::{Lang, prompt_rules};
 pub use vocabulary::{
     Declared, Fields, NoVocabulary, Shape, ShapeId, StaticVocabulary, StaticVocabularyBuilder, Vocabulary,
 };
+
+/// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

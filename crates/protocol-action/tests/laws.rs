@@ -179,6 +179,9 @@ fn values(
 ) {
     for argument in arguments.iter().filter(|one| one.span.end > 0) {
         let shape = object.and_then(|id| match vocabulary.shape(id) {
+            Shape::List { item } if argument.name != "item" => {
+                vocabulary.field(item, &argument.name).or(Some(item))
+            }
             Shape::List { item } => Some(item),
             Shape::Object => vocabulary.field(id, &argument.name),
             Shape::Text | Shape::Scalar | Shape::Any => None,

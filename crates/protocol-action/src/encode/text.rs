@@ -1,5 +1,7 @@
 //! Trees to text.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value};
 
 use crate::{RawArgument, RawCall, RawValue, Shape, ShapeId, Vocabulary};
@@ -7,27 +9,26 @@ use crate::{RawArgument, RawCall, RawValue, Shape, ShapeId, Vocabulary};
 /// Writes a call with two blanks of indentation, and a line break after it.
 pub(super) fn call(out: &mut String, call: &RawCall, vocabulary: &dyn Vocabulary) {
     let tag = tool_tag(&call.tool, vocabulary);
-    let (open, close) = match tag {
-        Some(tag) => (tag.to_owned(), tag),
-        None => {
-            let tag = wrapper(vocabulary);
-            (format!("{tag} name=\"{}\"", attribute(&call.tool)), tag)
-        }
+    let (open, close) = if let Some(tag) = tag {
+        (tag.to_owned(), tag)
+    } else {
+        let tag = wrapper(vocabulary);
+        (format!("{tag} name=\"{}\"", attribute(&call.tool)), tag)
     };
     if call.arguments.is_empty() {
-        out.push_str(&format!("  <{open}></{close}>\n"));
+        let _ = writeln!(out, "  <{open}></{close}>");
         return;
     }
     if let Some(body) = json_body(&call.arguments) {
-        out.push_str(&format!("  <{open}>{body}</{close}>\n"));
+        let _ = writeln!(out, "  <{open}>{body}</{close}>");
         return;
     }
-    out.push_str(&format!("  <{open}>\n"));
+    let _ = writeln!(out, "  <{open}>");
     let shape = vocabulary.tool(&call.tool);
     for argument in &call.arguments {
         element(out, argument, shape, vocabulary, 2);
     }
-    out.push_str(&format!("  </{close}>\n"));
+    let _ = writeln!(out, "  </{close}>");
 }
 
 /// The arguments as one JSON object, if they came out of one.
@@ -56,7 +57,7 @@ fn element(
         None => (argument.name.clone(), argument.name.as_str()),
     };
     let indent = "  ".repeat(depth);
-    out.push_str(&format!("{indent}<{open}>"));
+    let _ = write!(out, "{indent}<{open}>");
     match &argument.value {
         RawValue::Text(text) => value(out, text),
         RawValue::Json(json) => value(out, &json.to_string()),
@@ -69,7 +70,7 @@ fn element(
             out.push_str(&indent);
         }
     }
-    out.push_str(&format!("</{close}>\n"));
+    let _ = writeln!(out, "</{close}>");
 }
 
 fn inner_shape(parent: Option<ShapeId>, name: &str, vocabulary: &dyn Vocabulary) -> Option<ShapeId> {
@@ -88,14 +89,13 @@ fn value(out: &mut String, text: &str) {
         out.push_str(text);
         return;
     }
-    let split = text.contains("]]>");
     out.push_str("<![CDATA[");
     if block {
         // A line break at the start is layout, so the text's own one needs another before it.
         out.push('\n');
     }
     out.push_str(&text.replace("]]>", "]]]]><![CDATA[>"));
-    if block && !split {
+    if block {
         // So is the one at the end; `\r\n` counts as one.
         out.push_str(if text.ends_with('\r') { "\r\n" } else { "\n" });
     }

@@ -1,7 +1,8 @@
 //! JSON text as models write it: exact JSON, or JSON with safe repairs; never invented closers.
 //!
 //! Repairs, each of which has one reading: raw control characters inside strings, a comma before a
-//! closing bracket, `\'` in a string, the words `True`, `False`, `None`, a byte-order mark.
+//! closing bracket, strings in single quotes, `\'` in a string, the words `True`, `False`, `None`, a
+//! byte-order mark.
 //! Everything else is a [`JsonFault`].
 //!
 //! ```
@@ -140,7 +141,7 @@ impl Reader<'_> {
             None => Err(self.truncated()),
             Some(b'{') => self.open_object(),
             Some(b'[') => self.open_array(),
-            Some(b'"') => string::read(self).map(|text| Some(Value::String(text))),
+            Some(b'"' | b'\'') => string::read(self).map(|text| Some(Value::String(text))),
             Some(b'-' | b'0'..=b'9') => number::read(self).map(Some),
             Some(_) => self.word().map(Some),
         }
@@ -179,7 +180,7 @@ impl Reader<'_> {
     fn key(&mut self) -> Result<String, JsonFault> {
         match self.peek() {
             None => return Err(self.truncated()),
-            Some(b'"') => {}
+            Some(b'"' | b'\'') => {}
             Some(_) => return Err(self.broken("expected a key in double quotes")),
         }
         let key = string::read(self)?;

@@ -2,24 +2,27 @@
 
 use super::{JsonFault, Reader};
 
-/// Reads a string whose opening quote is next.
+/// Reads a string whose opening quote is next. In single quotes it ends at one that a comma, a colon,
+/// a closing bracket or the end follows: any other is an apostrophe.
 pub(super) fn read(reader: &mut Reader<'_>) -> Result<String, JsonFault> {
+    let text = reader.text;
+    let quote = text.as_bytes()[reader.at];
+    reader.repaired |= quote == b'\'';
     reader.at += 1;
     let mut out = String::new();
-    let text = reader.text;
     loop {
-        let run = plain_run(&text.as_bytes()[reader.at..]);
+        let run = plain_run(&text.as_bytes()[reader.at..], quote);
         out.push_str(&text[reader.at..reader.at + run]);
         reader.at += run;
         match reader.peek() {
             None => return Err(reader.truncated()),
-            Some(b'"') => {
+            Some(byte) if byte == quote && (quote == b'"' || ends_single(reader)) => {
                 reader.at += 1;
                 return Ok(out);
             }
             Some(b'\\') => out.push(escape(reader)?),
-            Some(control) => {
-                out.push(char::from(control));
+            Some(other) => {
+                out.push(char::from(other));
                 reader.at += 1;
                 reader.repaired = true;
             }
@@ -28,8 +31,13 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<String, JsonFault> {
 }
 
 /// Bytes that stand for themselves; never ends inside a character.
-fn plain_run(bytes: &[u8]) -> usize {
-    bytes.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\').unwrap_or(bytes.len())
+fn plain_run(bytes: &[u8], quote: u8) -> usize {
+    bytes.iter().position(|&byte| byte < 0x20 || byte == quote || byte == b'\\').unwrap_or(bytes.len())
+}
+
+fn ends_single(reader: &Reader<'_>) -> bool {
+    let after = &reader.text.as_bytes()[reader.at + 1..];
+    after.iter().find(|byte| !byte.is_ascii_whitespace()).is_none_or(|next| b",:]}".contains(next))
 }
 
 fn escape(reader: &mut Reader<'_>) -> Result<char, JsonFault> {

@@ -7,14 +7,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::{Code, RawArgument, RawValue, Shape, ShapeId, Span, Vocabulary};
+use crate::{Code, RawArgument, RawValue, ShapeId, Span};
 
-use super::block::{attribute, is_arguments_child, is_name_child};
-use super::lex::{Damaged, Lex, OpenTag, TagScan, damaged_close, is_cut, lex};
+use super::lex::{Damaged, Lex, TagScan, damaged_close, is_cut, lex};
+use super::lines::fence_marker;
 use super::output::Item;
-use super::prose::{ends_line, fence_marker, is_think};
+use super::reasoning::is_think;
 use super::source::{Found, Source};
-use super::value::Value;
 use super::{Flow, Machine, State, TagOf, text};
 
 /// What may stand inside an element.
@@ -48,16 +47,16 @@ pub(super) struct Frame {
     /// Where its name for the close tag is written.
     pub(super) close: Range<usize>,
     /// Where its name is written: the tag, or an attribute.
-    name: Range<usize>,
+    pub(super) name: Range<usize>,
     pub(super) start: usize,
     pub(super) inner: usize,
     pub(super) kind: FrameKind,
     pub(super) role: Role,
     pub(super) children: Vec<RawArgument>,
     pub(super) mixed: bool,
-    declared: bool,
+    pub(super) declared: bool,
     /// Length of the path before it.
-    path_len: usize,
+    pub(super) path_len: usize,
 }
 
 impl Frame {
@@ -194,14 +193,14 @@ impl Machine {
                 return self.begin_json(super::json_call::Purpose::Body);
             }
             match fence_marker(src, self.at) {
-                None => return Flow::Wait,
-                Some(Some(after)) => {
+                Found::NotBefore(_) => return Flow::Wait,
+                Found::At(after) => {
                     if let Some(call) = &mut self.block.call {
                         call.repair(Code::FencedBlock);
                     }
                     return self.go(after);
                 }
-                Some(None) => {}
+                Found::Never => {}
             }
         }
         let rest = &src.bytes()[self.at + 1..];
@@ -239,7 +238,7 @@ impl Machine {
             return Flow::Go;
         }
         if is_think(name) && !self.ignore_reasoning && self.blocks == 0 {
-            match ends_line(src, after) {
+            match self.ends_line(src, after) {
                 None => return Flow::Wait,
                 Some(true) => return self.all_was_reasoning(after),
                 Some(false) => {}
@@ -257,7 +256,7 @@ impl Machine {
         self.go(after)
     }
 
-    fn is_open(&self, src: Source<'_>, name: &str) -> bool {
+    pub(super) fn is_open(&self, src: Source<'_>, name: &str) -> bool {
         self.block.frames.iter().any(|frame| frame.close_in(src) == name)
     }
 
@@ -352,181 +351,4 @@ impl Machine {
             RawValue::Json(_) => {}
         }
     }
-
-    pub(super) fn begin_parameter(
-        &mut self,
-        src: Source<'_>,
-        vocabulary: &dyn Vocabulary,
-        tag: &OpenTag,
-        start: usize,
-    ) {
-        self.at = start;
-        self.block.elements += 1;
-        if self.block.elements > self.limits.elements {
-            return self.over_limit(src, "elements", self.limits.elements);
-        }
-        if self.block.frames.len() >= self.limits.depth {
-            return self.over_limit(src, "depth", self.limits.depth);
-        }
-        let Some(mut frame) = self.frame(src, vocabulary, tag, start) else { return };
-        if !frame.declared && !self.block.bare && src.text[tag.name.clone()].eq_ignore_ascii_case("action") {
-            let hint = "Close the call and its block before another block begins.";
-            self.fail(src, Code::MalformedXml, "a block begins inside a call", hint);
-            return;
-        }
-        self.at = tag.after;
-        if frame.role == Role::Value && self.block.any_root.is_none() {
-            frame.path_len = self.block.path.len();
-            self.param_starts(src, &frame);
-        }
-        let direct = matches!(frame.kind, FrameKind::Text);
-        self.block.frames.push(frame);
-        if tag.self_closed {
-            self.finish_value(src, RawValue::Text(String::new()), tag.after);
-        } else if direct {
-            self.begin_value();
-        } else if self.block.any_root.is_some() {
-            self.state = State::Children;
-        } else {
-            self.state = State::Peek;
-        }
-    }
-
-    fn param_starts(&mut self, src: Source<'_>, frame: &Frame) {
-        let Some(call) = &self.block.call else { return };
-        let number = call.number;
-        let in_list =
-            self.block.frames.last().is_some_and(|parent| matches!(parent.kind, FrameKind::List(_)));
-        self.block.path.push('/');
-        if in_list {
-            let index = self.block.frames.last().map_or(0, |parent| parent.children.len());
-            self.block.path.push_str(&index.to_string());
-        } else {
-            self.block.path.push_str(&frame.name_in(src));
-        }
-        let path = self.out.note(&self.block.path);
-        self.out.push(Item::ParamStart { call: number, path });
-    }
-
-    /// The frame of a child: its name, shape and role.
-    fn frame(
-        &mut self,
-        src: Source<'_>,
-        vocabulary: &dyn Vocabulary,
-        tag: &OpenTag,
-        start: usize,
-    ) -> Option<Frame> {
-        let close = tag.name.clone();
-        let tag_name = &src.text[close.clone()];
-        let parent = self.block.frames.last()?;
-        let unnamed = self.block.call.as_ref().is_some_and(|call| call.unnamed);
-        if unnamed && parent.role == Role::Call {
-            if is_name_child(tag_name) {
-                let frame =
-                    Frame::new(close.clone(), close, start, tag.after, FrameKind::Text, Role::ToolName);
-                return Some(frame);
-            }
-            if is_arguments_child(tag_name) {
-                let tool = self.block.call.as_ref().and_then(|call| vocabulary.tool(&call.tool));
-                let kind = tool.map_or(FrameKind::Open, FrameKind::Object);
-                return Some(Frame::new(close.clone(), close, start, tag.after, kind, Role::Arguments));
-            }
-        }
-        let (name, declared) = child(src, vocabulary, parent, tag);
-        let kind = declared.map_or(FrameKind::Open, |id| match vocabulary.shape(id) {
-            Shape::Text => FrameKind::Text,
-            Shape::Scalar => FrameKind::Scalar,
-            Shape::Any => FrameKind::Open,
-            Shape::List { item } => FrameKind::List(item),
-            Shape::Object => FrameKind::Object(id),
-        });
-        let mut frame = Frame::new(close, name, start, tag.after, kind, Role::Value);
-        frame.declared = declared.is_some();
-        Some(frame)
-    }
-
-    /// At the start of a value that is no declared string: child elements or text.
-    pub(super) fn peek(&mut self, src: Source<'_>, _vocabulary: &dyn Vocabulary) -> Flow {
-        let at = src.skip_blanks(self.at);
-        let Some(frame) = self.block.frames.last() else { return Flow::Go };
-        let kind = frame.kind;
-        if src.byte(at) == Some(b'<') {
-            match lex(src, at) {
-                Lex::More => return Flow::Wait,
-                Lex::Comment => {
-                    let found = self.comments.next(src, at + 4);
-                    return self.skip(src, found, 3);
-                }
-                Lex::Open { .. } if kind != FrameKind::Scalar => {
-                    self.at = at;
-                    if kind == FrameKind::Open && frame.role == Role::Value {
-                        self.block.any_root = Some((self.block.frames.len() - 1, self.block.elements));
-                    }
-                    self.state = State::Children;
-                    return Flow::Go;
-                }
-                Lex::Open { .. }
-                | Lex::Close { .. }
-                | Lex::CutClose { .. }
-                | Lex::Data
-                | Lex::Section
-                | Lex::Instruction
-                | Lex::Declaration => {}
-            }
-        } else if at == src.len() && !src.ended() {
-            return Flow::Wait;
-        }
-        self.begin_value();
-        Flow::Go
-    }
-
-    /// Begins a raw value at the cursor.
-    pub(super) fn begin_value(&mut self) {
-        let Some(frame) = self.block.frames.last() else { return };
-        let declared_text = frame.kind == FrameKind::Text && frame.role == Role::Value;
-        let live = declared_text && self.out.live && !self.out.mute;
-        self.state = State::Value(Box::new(Value::new(self.at, live)));
-    }
-}
-
-/// The name of a child element and its declared shape.
-pub(super) fn child(
-    src: Source<'_>,
-    vocabulary: &dyn Vocabulary,
-    parent: &Frame,
-    tag: &OpenTag,
-) -> (Range<usize>, Option<ShapeId>) {
-    let own = tag.name.clone();
-    match parent.kind {
-        FrameKind::List(item) => (own, Some(item)),
-        FrameKind::Object(id) => {
-            let name = &src.text[own.clone()];
-            match vocabulary.field(id, name) {
-                Some(field) => (own, Some(field)),
-                None => match name_attribute(src, tag) {
-                    Some(named) => {
-                        let field = vocabulary.field(id, &text::decoded(&src.text[named.clone()]));
-                        (named, field)
-                    }
-                    None => (own, None),
-                },
-            }
-        }
-        FrameKind::Open => (name_attribute(src, tag).unwrap_or(own), None),
-        FrameKind::Text | FrameKind::Scalar => (own, None),
-    }
-}
-
-/// The place of the name in `<param name="…">`.
-fn name_attribute(src: Source<'_>, tag: &OpenTag) -> Option<Range<usize>> {
-    if !is_parameter_tag(&src.text[tag.name.clone()]) {
-        return None;
-    }
-    attribute(src, tag, &["name"])?;
-    let found = super::lex::attributes(src, tag);
-    found.into_iter().find(|one| &src.text[one.name.clone()] == "name").map(|one| one.value)
-}
-
-pub(super) fn is_parameter_tag(name: &str) -> bool {
-    matches!(name, "param" | "parameter" | "arg" | "argument")
 }

@@ -4,6 +4,7 @@ use crate::{Code, Diagnostic, NativeCall, Options, Parsed, SegmentKind, Span, Vo
 
 use super::lex::{Lex, Scanned, TagScan, lex};
 use super::output::{MOST_NOTES, Output};
+use super::prose::LONGEST_OPENER;
 use super::source::{Source, is_blank};
 use super::{Machine, State};
 
@@ -133,7 +134,7 @@ fn opener(src: Source<'_>, at: usize) -> Option<usize> {
     if !(name.eq_ignore_ascii_case("action") || name == "tool_call" || name == "tool_use") {
         return None;
     }
-    match TagScan::new(at, after).scan(src.clipped(at + 1024), name.len()) {
+    match TagScan::new(at, after).scan(src.clipped(at + LONGEST_OPENER), name.len()) {
         Scanned::Tag(tag) if !tag.self_closed => Some(tag.after),
         Scanned::Tag(_) | Scanned::More | Scanned::Cut | Scanned::Broken(_) => None,
     }

@@ -3,8 +3,9 @@
 use crate::{Span, Vocabulary};
 
 use super::Machine;
-use super::element::{FrameKind, child, is_parameter_tag};
+use super::element::FrameKind;
 use super::lex::{Damaged, Lex, Scanned, TagScan, damaged_close, lex};
+use super::parameter::{child, is_parameter_tag};
 use super::source::{Found, Source};
 use super::value::Value;
 
@@ -62,11 +63,12 @@ pub(super) struct Ahead {
     cursor: usize,
     /// Ends of comments passed, after how many close tags.
     passed: Vec<usize>,
+    pub(super) met_comment: bool,
 }
 
 impl Ahead {
     pub(super) fn new(start: usize, after: usize) -> Self {
-        Self { closes: vec![Span::new(start, after)], cursor: after, passed: Vec::new() }
+        Self { closes: vec![Span::new(start, after)], cursor: after, passed: Vec::new(), met_comment: false }
     }
 }
 
@@ -84,7 +86,9 @@ impl Machine {
         ahead: &mut Ahead,
     ) -> Option<Follow> {
         let follow = loop {
-            ahead.cursor = src.skip_blanks(ahead.cursor);
+            let cursor = src.skip_blanks(ahead.cursor);
+            self.work += cursor - ahead.cursor + 1;
+            ahead.cursor = cursor;
             match src.byte(ahead.cursor) {
                 None if src.ended() => break Follow::Fits,
                 None => return None,
@@ -97,6 +101,7 @@ impl Machine {
                     Found::NotBefore(_) => return None,
                     Found::Never => break Follow::Data,
                     Found::At(end) => {
+                        ahead.met_comment = true;
                         if let Some(&known) = value.memo.get(&end) {
                             break known;
                         }

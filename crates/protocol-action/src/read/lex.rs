@@ -197,11 +197,10 @@ impl TagScan {
         while let Some(byte) = src.byte(self.at) {
             match (self.quote, byte) {
                 (Some(quote), _) if quote == byte => self.quote = None,
-                (Some(_), _) => {}
                 (None, b'"' | b'\'') if self.follows_equals(src) => self.quote = Some(byte),
                 (None, b'<') => return Scanned::Broken(self.at),
                 (None, b'>') => return Scanned::Tag(self.tag(src, name_len)),
-                (None, _) => {}
+                (None | Some(_), _) => {}
             }
             self.at += 1;
         }

@@ -5,29 +5,40 @@
 //! of the input every question has an answer, so the same steps finish the reading. Steps decide by
 //! places in the text and never by where a piece ended, which is why any chunking gives one result.
 //!
-//! - `prose`: text outside of blocks (rules 1 and 2), with `json_reply` for replies in JSON;
-//! - `block`: calls of a block, their dialects and its end (rules 7 to 9), with `json_call`;
-//! - `element`: parameters and the trees below them;
-//! - `value`: where a raw value ends (rules 3 and 5), with `follow` for what may stand after it;
+//! - `prose`: text outside of blocks (rule 1), with `lines` and `json_reply` for what hides openers,
+//!   and `reasoning` (rule 2);
+//! - `block`: what stands in a block and its end (rules 7 to 9), with `call`, `json_call`, `recovery`;
+//! - `element`: the trees of elements in a call, with `parameter` for how one begins;
+//! - `value`: where a raw value ends (rules 3 and 5), with `follow` for what may stand after it and
+//!   `value_end` for what is mended there;
 //! - `text`: entities, CDATA and layout of a value (rules 4 and 5);
 //! - `well_formed`: the short way for plain calls of a whole text;
 //! - `finish`: what can only be said at the end.
 
 mod block;
+mod call;
 mod element;
 mod finish;
 mod follow;
 mod json_call;
 mod json_reply;
 mod lex;
+mod lines;
 mod native;
 pub(crate) mod output;
+mod parameter;
 mod prose;
+mod reasoning;
+mod recovery;
 mod source;
+#[cfg(test)]
+mod tests;
 mod text;
 mod value;
+mod value_end;
 mod well_formed;
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::{Code, Diagnostic, Limits, Span, Vocabulary};
@@ -36,7 +47,7 @@ use block::Block;
 use lex::TagScan;
 use output::Output;
 use prose::Prose;
-use source::Finder;
+use source::{Finder, Probe};
 
 pub(crate) use finish::read_whole;
 pub(crate) use source::Source;
@@ -110,8 +121,17 @@ pub(crate) struct Machine {
     /// Blocks that count, read so far: none or one.
     blocks: usize,
     block_end: usize,
+    /// A search beyond the cursor.
+    probe: Probe,
+    /// The same for a run of one byte.
+    run_probe: Probe,
+    /// How far the cursors went, back and forth: what tests hold against the length of the text.
+    work: usize,
     /// Reads reasoning as text, to see what it holds.
     ignore_reasoning: bool,
+    /// Values that were found to have no fitting close tag: for each place, from where to where. What
+    /// may follow a value depends on nothing else, so this holds for later blocks too.
+    no_fit: HashMap<String, (usize, usize)>,
     comments: Finder,
     instructions: Finder,
     section_ends: Finder,
@@ -129,7 +149,11 @@ impl Machine {
             closed: Block::default(),
             blocks: 0,
             block_end: 0,
+            probe: Probe::default(),
+            run_probe: Probe::default(),
+            work: 0,
             ignore_reasoning: false,
+            no_fit: HashMap::new(),
             comments: Finder::new("-->"),
             instructions: Finder::new("?>"),
             section_ends: Finder::new("]]>"),
@@ -138,7 +162,14 @@ impl Machine {
 
     /// Reads as far as the text allows.
     pub(crate) fn run(&mut self, src: Source<'_>, vocabulary: &dyn Vocabulary) {
-        while self.step(src, vocabulary) == Flow::Go {}
+        loop {
+            let before = self.at;
+            let flow = self.step(src, vocabulary);
+            self.work += self.at.abs_diff(before) + 1;
+            if flow == Flow::Wait {
+                return;
+            }
+        }
     }
 
     fn step(&mut self, src: Source<'_>, vocabulary: &dyn Vocabulary) -> Flow {

@@ -27,7 +27,7 @@ impl Machine {
                     self.out.add(Diagnostic::new(Code::LimitExceeded, message));
                     return;
                 }
-                Err(diagnostic) => self.out.add(diagnostic),
+                Err(diagnostic) => self.out.add(*diagnostic),
             }
         }
     }
@@ -43,7 +43,7 @@ impl Machine {
     }
 }
 
-fn native_call(one: &NativeCall, depth: usize) -> Result<RawCall, Diagnostic> {
+fn native_call(one: &NativeCall, depth: usize) -> Result<RawCall, Box<Diagnostic>> {
     let mut call = RawCall::new(one.name.clone(), Dialect::Native, Span::default());
     if one.arguments.trim().is_empty() {
         return Ok(call);
@@ -63,7 +63,7 @@ fn native_call(one: &NativeCall, depth: usize) -> Result<RawCall, Diagnostic> {
                 FaultKind::TooDeep => (Code::LimitExceeded, "exceed the depth limit"),
             };
             let message = format!("the native arguments of `{}` {what}: {fault}", one.name);
-            Err(Diagnostic::new(code, message).with_tool(one.name.clone()))
+            Err(Box::new(Diagnostic::new(code, message).with_tool(one.name.clone())))
         }
     }
 }

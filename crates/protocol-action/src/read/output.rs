@@ -53,15 +53,12 @@ pub(crate) struct Output {
 impl Output {
     /// Forgets the events that were taken; called before new text is read.
     pub(crate) fn clear_taken(&mut self) {
-        match &mut self.held {
-            Some(held) => {
-                self.queue.drain(..*held);
-                *held = 0;
-            }
-            None => {
-                self.queue.clear();
-                self.scratch.clear();
-            }
+        if let Some(held) = &mut self.held {
+            self.queue.drain(..*held);
+            *held = 0;
+        } else {
+            self.queue.clear();
+            self.scratch.clear();
         }
     }
 

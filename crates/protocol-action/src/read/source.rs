@@ -110,3 +110,21 @@ impl Finder {
         if src.ended() { Found::Never } else { Found::NotBefore(self.scanned.max(from)) }
     }
 }
+
+/// A search beyond the cursor, so that it goes on where it stood when more text arrives.
+#[derive(Debug, Default)]
+pub(crate) struct Probe {
+    start: usize,
+    at: usize,
+}
+
+impl Probe {
+    /// Where the search from `start` stands.
+    pub(crate) fn resume(&self, start: usize) -> usize {
+        if self.start == start { self.at.max(start) } else { start }
+    }
+
+    pub(crate) fn keep(&mut self, start: usize, at: usize) {
+        *self = Self { start, at };
+    }
+}

@@ -29,6 +29,7 @@ impl Mark {
 
 /// Builds the text of one value.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one fact about the part that is being read")]
 pub(crate) struct Builder {
     pub(crate) out: String,
     from: usize,
@@ -65,9 +66,7 @@ impl Builder {
             return;
         }
         if self.in_section {
-            self.open_part(text, limit);
-            self.out.push_str(&text[self.from..limit]);
-            self.from = limit;
+            self.take_section(text, limit);
         } else {
             self.open_part(text, limit);
             self.from += decode(&text[self.from..limit], &mut self.out, Rest::MayCome);
@@ -78,9 +77,9 @@ impl Builder {
     pub(crate) fn end(&mut self, text: &str, end: usize) {
         self.pass_marks(text, end);
         if self.in_section {
-            self.end_section(text, end)
+            self.end_section(text, end);
         } else {
-            self.end_text(text, end, Next::End)
+            self.end_text(text, end, Next::End);
         }
         self.from = end;
     }
@@ -93,11 +92,25 @@ impl Builder {
                     self.end_text(text, at, Next::Section);
                     self.begin(at + SECTION.len(), true);
                 }
+                Mark::Leave(at) if self.marks.front() == Some(&Mark::Enter(at + 3)) => {
+                    // Sections side by side are one, split because of a `]]>` in it.
+                    self.marks.pop_front();
+                    self.take_section(text, at);
+                    self.from = at + 3 + SECTION.len();
+                }
                 Mark::Leave(at) => {
                     self.end_section(text, at);
                     self.begin(at + 3, false);
                 }
             }
+        }
+    }
+
+    fn take_section(&mut self, text: &str, limit: usize) {
+        self.open_part(text, limit);
+        if self.from < limit {
+            self.out.push_str(&text[self.from..limit]);
+            self.from = limit;
         }
     }
 

@@ -22,12 +22,10 @@
 
 use std::collections::HashMap;
 
-use crate::{Code, RawValue, Span, Vocabulary};
+use crate::Vocabulary;
 
-use super::element::FrameKind;
 use super::follow::{Ahead, Follow, Tag};
 use super::lex::{Damaged, Lex, SECTION, damaged_close, lex};
-use super::output::Item;
 use super::source::{Found, Source, is_blank};
 use super::text::Builder;
 use super::{Flow, Machine, State};
@@ -37,24 +35,24 @@ use super::{Flow, Machine, State};
 pub(super) struct Value {
     pub(super) start: usize,
     /// The walk stands here.
-    at: usize,
+    pub(super) at: usize,
     /// One past the last byte before `at` that is not blank.
-    solid: usize,
-    builder: Builder,
+    pub(super) solid: usize,
+    pub(super) builder: Builder,
     /// Whether its pieces are events.
-    live: bool,
-    part: Part,
-    scene: Scene,
+    pub(super) live: bool,
+    pub(super) part: Part,
+    pub(super) scene: Scene,
     /// The state before the section that is being read.
-    before_section: Scene,
+    pub(super) before_section: Scene,
     /// The first fitting close tag inside a section that may have no end.
-    in_section: Option<Place>,
-    ahead: Option<Ahead>,
+    pub(super) in_section: Option<Place>,
+    pub(super) ahead: Option<Ahead>,
     pub(super) memo: HashMap<usize, Follow>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+pub(super) enum Part {
     Text,
     Section,
     /// After a `]]>` at `end` that may not be the section's end; text is certain up to `hold`.
@@ -66,29 +64,29 @@ enum Part {
 
 /// What the walk remembers of the text so far.
 #[derive(Debug, Clone, Copy, Default)]
-struct Scene {
-    first: Option<Place>,
+pub(super) struct Scene {
+    pub(super) first: Option<Place>,
     /// Open tags of its own name that were not closed.
-    own_open: usize,
-    tool_closed: Option<usize>,
-    foreign: Option<Foreign>,
+    pub(super) own_open: usize,
+    pub(super) tool_closed: Option<usize>,
+    pub(super) foreign: Option<Foreign>,
     /// Where markup that is data begins.
-    markup: Option<usize>,
+    pub(super) markup: Option<usize>,
 }
 
 /// A place where the value may end.
 #[derive(Debug, Clone, Copy)]
-struct Place {
-    end: usize,
+pub(super) struct Place {
+    pub(super) end: usize,
     /// Up to here the text is certain in any case.
-    hold: usize,
+    pub(super) hold: usize,
     /// Where reading goes on.
-    resume: usize,
-    kind: PlaceKind,
+    pub(super) resume: usize,
+    pub(super) kind: PlaceKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PlaceKind {
+pub(super) enum PlaceKind {
     /// At its close tag.
     Closed,
     /// At its close tag, written more than once.
@@ -99,10 +97,10 @@ enum PlaceKind {
 
 /// A close tag of another name, with blanks before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Foreign {
-    solid_before: usize,
-    start: usize,
-    after: usize,
+pub(super) struct Foreign {
+    pub(super) solid_before: usize,
+    pub(super) start: usize,
+    pub(super) after: usize,
 }
 
 impl Value {
@@ -123,7 +121,7 @@ impl Value {
     }
 
     /// Walks on to `to`, over data.
-    fn walk(&mut self, src: Source<'_>, to: usize) {
+    pub(super) fn walk(&mut self, src: Source<'_>, to: usize) {
         if let Some(last) = src.bytes()[self.at..to].iter().rposition(|&byte| !is_blank(byte)) {
             self.solid = self.at + last + 1;
         }
@@ -131,13 +129,13 @@ impl Value {
     }
 
     /// Walks over a tag.
-    fn walk_tag(&mut self, after: usize) {
+    pub(super) fn walk_tag(&mut self, after: usize) {
         self.at = after;
         self.solid = after;
     }
 
     /// Up to where the text is certain.
-    fn limit(&self) -> usize {
+    pub(super) fn limit(&self) -> usize {
         let near = match self.part {
             Part::After { hold, .. } => hold,
             Part::Section => self.in_section.map_or(self.solid, |place| place.hold),
@@ -156,7 +154,10 @@ impl Machine {
             return Flow::Go;
         };
         loop {
-            match self.value_step(src, vocabulary, &mut value) {
+            let before = value.at;
+            let walk = self.value_step(src, vocabulary, &mut value);
+            self.work += value.at - before + 1;
+            match walk {
                 Walk::On => {}
                 Walk::Ends(place) => {
                     self.end_value(src, &mut value, place);
@@ -275,11 +276,7 @@ impl Machine {
                 value.walk_tag(at + SECTION.len());
             }
             Tag::OwnClose { after } => value.ahead = Some(Ahead::new(at, after)),
-            Tag::Comment { after } => {
-                value.scene.markup.get_or_insert(value.at);
-                value.walk_tag(after);
-            }
-            Tag::OtherOpen { after } => {
+            Tag::Comment { after } | Tag::OtherOpen { after } => {
                 value.scene.markup.get_or_insert(value.at);
                 value.walk_tag(after);
             }
@@ -295,7 +292,7 @@ impl Machine {
                 value.scene.foreign = Some(Foreign { solid_before, start: at, after });
             }
             Tag::FitOpen { after, own } => {
-                self.boundary(value, at);
+                Self::boundary(value, at);
                 if own && value.scene.tool_closed.is_some() {
                     return self.resolve_before(src, value, at);
                 }
@@ -304,7 +301,7 @@ impl Machine {
                 value.walk_tag(after);
             }
             Tag::FitClose { after, tool } => {
-                self.boundary(value, at);
+                Self::boundary(value, at);
                 value.scene.markup.get_or_insert(value.at);
                 if tool && value.scene.tool_closed.is_none() {
                     value.scene.tool_closed = Some(at);
@@ -316,7 +313,7 @@ impl Machine {
     }
 
     /// What can follow a parameter stands at `at`: the close tag may be missing before it.
-    fn boundary(&self, value: &mut Value, at: usize) {
+    fn boundary(value: &mut Value, at: usize) {
         if value.scene.first.is_some() {
             return;
         }
@@ -341,7 +338,8 @@ impl Machine {
                 value.in_section =
                     Some(Place { end: first.start, resume: first.end, kind: PlaceKind::Closed, ..place });
             }
-            value.walk_tag(closes[0].end);
+            // A comment between them may hold the section's end.
+            value.walk_tag(if ahead.met_comment { closes[0].end } else { last });
             return Walk::On;
         }
         match follow {
@@ -358,147 +356,11 @@ impl Machine {
         value.walk_tag(last);
         self.known_not_to_fit(src, value)
     }
-
-    /// Ends the value at the first place if it is known that no close tag fits.
-    fn known_not_to_fit(&self, src: Source<'_>, value: &Value) -> Walk {
-        let Some(first) = value.scene.first else { return Walk::On };
-        if self.block.no_fit.is_empty() {
-            return Walk::On;
-        }
-        match self.block.no_fit.get(&self.place_key(src)) {
-            Some(&(from, to)) if (from..to).contains(&value.start) => Walk::Ends(first),
-            Some(_) | None => Walk::On,
-        }
-    }
-
-    /// The tool's close tag and then another open tag of the parameter: the close tag is missing.
-    fn resolve_before(&mut self, src: Source<'_>, value: &Value, _at: usize) -> Walk {
-        let key = self.place_key(src);
-        let until = value.scene.tool_closed.unwrap_or(value.start);
-        self.block.no_fit.insert(key, (value.start, until.max(value.start + 1)));
-        match value.scene.first {
-            Some(first) => Walk::Ends(first),
-            None => Walk::On,
-        }
-    }
-
-    /// Names the place of a value: what may follow it depends on nothing else.
-    fn place_key(&self, src: Source<'_>) -> String {
-        let mut key = String::new();
-        for frame in &self.block.frames {
-            key.push('/');
-            key.push_str(frame.close_in(src));
-        }
-        key
-    }
-
-    fn input_ends_in_value(&mut self, src: Source<'_>, value: &mut Value) -> Flow {
-        let key = self.place_key(src);
-        let place = match value.part {
-            Part::Section => value.in_section,
-            Part::Text | Part::After { .. } => {
-                self.block.no_fit.insert(key, (value.start, usize::MAX));
-                value.scene.first
-            }
-        };
-        match place {
-            Some(place) => {
-                if value.part == Part::Section {
-                    self.section_was_unclosed(src, value);
-                }
-                self.end_value(src, value, place);
-                Flow::Go
-            }
-            None => self.truncated(src),
-        }
-    }
-
-    fn section_was_unclosed(&mut self, src: Source<'_>, value: &Value) {
-        let tool = self.block.call.as_ref().map(|call| call.tool.clone()).unwrap_or_default();
-        let parameter = self.block.parameter(src).unwrap_or_default();
-        self.block.section_unclosed.get_or_insert((value.start, tool, parameter));
-        if let Some(call) = &mut self.block.call {
-            call.repair(Code::UnclosedCdata);
-        }
-    }
-
-    fn end_value(&mut self, src: Source<'_>, value: &mut Value, place: Place) {
-        if let Part::After { end, .. } = value.part
-            && place.end >= end
-        {
-            value.builder.leave(end);
-        }
-        let mut end = place.end;
-        let mut repair = None;
-        match place.kind {
-            PlaceKind::Closed => {}
-            PlaceKind::ClosedTwice => repair = Some(Code::MangledClose),
-            PlaceKind::Missing { foreign } => {
-                repair = Some(Code::MissingClose);
-                self.block.value_unclosed = true;
-                self.block.unclosed_name = self.block.parameter(src);
-                if let Some(foreign) = foreign
-                    && closes_nothing(src, value.start, foreign)
-                {
-                    end = foreign.solid_before.max(value.start);
-                }
-            }
-        }
-        if let Some(call) = &mut self.block.call {
-            if let Some(code) = repair {
-                call.repair(code);
-            }
-            if value.scene.markup.is_some_and(|at| at < end)
-                && self.block.frames.last().is_some_and(|frame| frame.kind == FrameKind::Text)
-            {
-                call.repair(Code::RawMarkup);
-            }
-        }
-        self.take(value, |builder| builder.end(src.text, end));
-        let text = std::mem::take(&mut value.builder.out);
-        self.finish_value(src, RawValue::Text(text), place.resume);
-    }
-
-    /// Lets the builder take text and tells what came out.
-    fn take(&mut self, value: &mut Value, take: impl FnOnce(&mut Builder)) {
-        let before = value.builder.out.len();
-        take(&mut value.builder);
-        if value.live && value.builder.out.len() > before {
-            let delta: Span = self.out.note(&value.builder.out[before..]);
-            self.out.push(Item::ParamDelta(delta));
-        }
-    }
 }
 
-enum Walk {
+pub(super) enum Walk {
     On,
     Wait,
     Ends(Place),
     InputEnds,
-}
-
-/// Whether a close tag closes no open tag between `start` and itself.
-fn closes_nothing(src: Source<'_>, start: usize, foreign: Foreign) -> bool {
-    let tag = &src.text[foreign.start..foreign.after];
-    let name = tag.trim_start_matches("</").trim_end_matches('>').trim();
-    let mut open = 0_usize;
-    let mut at = start;
-    while let Some(found) = memchr::memchr(b'<', &src.bytes()[at..foreign.start]) {
-        at += found;
-        match lex(src, at) {
-            Lex::Open { name: other, .. } if other == name => open += 1,
-            Lex::Close { name: other, .. } if other == name => open = open.saturating_sub(1),
-            Lex::Open { .. }
-            | Lex::Close { .. }
-            | Lex::More
-            | Lex::Data
-            | Lex::CutClose { .. }
-            | Lex::Comment
-            | Lex::Section
-            | Lex::Instruction
-            | Lex::Declaration => {}
-        }
-        at += 1;
-    }
-    open == 0
 }

@@ -36,6 +36,12 @@ struct Open {
     text: bool,
 }
 
+/// What a step of the walk closed, if anything.
+enum Closed {
+    Element,
+    Call(WellFormed),
+}
+
 struct Walk<'a> {
     vocabulary: &'a dyn Vocabulary,
     text: &'a str,
@@ -60,14 +66,14 @@ impl Machine {
             let event = reader.read_event().ok()?;
             let after = position(&reader, base);
             let done = match event {
-                Event::Start(tag) => walk.opens(&tag, before).then_some(None)?,
+                Event::Start(tag) => walk.opens(&tag, before).then_some(Closed::Element)?,
                 Event::Empty(tag) => {
                     walk.opens(tag.strip_suffix('/').unwrap_or(&tag).trim_end(), before).then_some(())?;
                     walk.closes(after, after)?
                 }
                 Event::End(tag) if tag.len() + 3 == after - before => walk.closes(before, after)?,
-                Event::Text(text) => walk.words(&text).then_some(None)?,
-                Event::CData(_) => walk.section().then_some(None)?,
+                Event::Text(text) => walk.words(&text).then_some(Closed::Element)?,
+                Event::CData(_) => walk.section().then_some(Closed::Element)?,
                 // Entities come one by one: the long way decodes them faster.
                 Event::GeneralRef(_)
                 | Event::End(_)
@@ -80,8 +86,9 @@ impl Machine {
             if walk.stack.len() > depth || walk.elements > room {
                 return None;
             }
-            if let Some(call) = done {
-                return Some(call);
+            match done {
+                Closed::Element => {}
+                Closed::Call(call) => return Some(call),
             }
         }
     }
@@ -138,8 +145,8 @@ impl Walk<'_> {
         !at_tool && open.children.is_empty()
     }
 
-    /// The innermost element closes; `Some(Some(_))` when it was the call.
-    fn closes(&mut self, end: usize, after: usize) -> Option<Option<WellFormed>> {
+    /// The innermost element closes; `None` when it is not plain.
+    fn closes(&mut self, end: usize, after: usize) -> Option<Closed> {
         let open = self.stack.pop()?;
         let name = &self.text[open.name.clone()];
         let inner = self.text[open.name.end..].find('>').map_or(end, |found| open.name.end + found + 1);
@@ -147,7 +154,7 @@ impl Walk<'_> {
             let mut call = RawCall::new(name, Dialect::Action, Span::new(self.base, after));
             call.arguments = open.children;
             let last_parameter = call.arguments.last().map(|one| one.name.clone());
-            return Some(Some(WellFormed { call, elements: self.elements, last_parameter }));
+            return Some(Closed::Call(WellFormed { call, elements: self.elements, last_parameter }));
         };
         let value = if open.children.is_empty() {
             RawValue::Text(text::whole(self.text, inner.min(end), end))
@@ -155,6 +162,6 @@ impl Walk<'_> {
             RawValue::Elements { children: open.children, source: String::new(), mixed: false }
         };
         parent.children.push(RawArgument::new(name, Span::new(open.start, after), value));
-        Some(None)
+        Some(Closed::Element)
     }
 }

@@ -1,5 +1,5 @@
 //! What the tests share: a vocabulary, and a short form of results.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, reason = "each test file takes what it needs")]
 
 use std::fmt::Write as _;
 
