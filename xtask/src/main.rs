@@ -7,8 +7,8 @@
 mod check;
 mod codegen;
 mod conformance;
-mod judge;
 mod layers;
+mod sets;
 mod tidy;
 mod workspace;
 

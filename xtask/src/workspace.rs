@@ -57,3 +57,11 @@ pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
     }
     String::from_utf8(output.stdout).context("the output is no UTF-8")
 }
+
+/// Builds an example of a crate and gives its path.
+pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf> {
+    run("cargo", &["build", "--quiet", "--package", package, "--example", name])?;
+    let folder = metadata()?.target_directory.into_std_path_buf().join("debug/examples");
+    let path = folder.join(name);
+    Ok(if path.is_file() { path } else { path.with_extension("exe") })
+}

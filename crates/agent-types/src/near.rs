@@ -68,6 +68,10 @@ struct Score {
 impl Score {
     /// Nearer is smaller. Edits count most; shared words settle what edits leave open and count as half an edit each.
     fn rank(self) -> (usize, usize) {
+        if self.shared_words == self.words && self.words > 1 {
+            // The same words in another order.
+            return (0, self.distance);
+        }
         let edits = self.distance * 1000 / self.length.max(1);
         let shared = self.shared_words * 1000 / self.words.max(1);
         let bonus = if self.contained { 250 } else { 0 } + shared / 2;
@@ -175,6 +179,7 @@ mod tests {
         check("time_zone", &["timezone", "time"], Some("timezone"));
         check("get_date", &["get_time"], Some("get_time"));
         check("id", &["name", "user_id"], Some("user_id"));
+        check("3_FindBus_Buses", &["Buses_3_BuyBus", "Buses_3_FindBus"], Some("Buses_3_FindBus"));
         check("id_user", &["user_id", "item_id"], Some("user_id"));
         check("city", &["location", "unit"], None);
         check("task_create", &["search", "read_file"], None);

@@ -195,9 +195,24 @@ pub(crate) struct PromptArguments {
     /// Language of the rules and headings; absent, the agent's, else English.
     #[arg(long, value_enum)]
     pub(crate) lang: Option<LangArgument>,
-    /// Print the size instead of the text.
-    #[arg(long)]
+    /// Print the size of the catalogue instead of the text.
+    #[arg(long, conflicts_with = "dialect")]
     pub(crate) count: bool,
+    /// Print the tools in a provider's own form instead of the text.
+    #[arg(long, value_enum)]
+    pub(crate) dialect: Option<DialectArgument>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DialectArgument {
+    /// Functions of chat completions.
+    Openai,
+    /// Tools of Anthropic's messages.
+    Anthropic,
+    /// Function declarations of Gemini.
+    Gemini,
+    /// Tools of the Model Context Protocol.
+    Mcp,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -171,13 +171,16 @@ impl<'s> Coercer<'s> {
 
     /// Child elements as a list: `item`s, or one name repeated, or the fields of a single bare object.
     fn raw_list_of(&mut self, node: &Node, children: &[RawArgument], path: &str) -> Value {
+        let all_items = children.iter().all(|child| child.name == ITEM);
         let item = node.item.map(|item| self.nodes.get(item));
-        let is_bare_object = item.is_some_and(|item| {
-            item.types.has(Types::OBJECT)
-                && !children.iter().all(|child| child.name == ITEM)
-                && (item.fields.is_empty()
-                    || children.iter().any(|child| declared(item, &child.name).is_some()))
-        });
+        let is_bare_object = !all_items
+            && item.is_some_and(|item| {
+                let declares = children.iter().any(|child| declared(item, &child.name).is_some());
+                let repeats =
+                    children.len() > 1 && children.iter().all(|child| child.name == children[0].name);
+                (item.types.has(Types::OBJECT) && (item.fields.is_empty() || declares))
+                    || (item.is_any() && !repeats)
+            });
         if let (true, Some(item)) = (is_bare_object, node.item) {
             let place = joined(path, "0");
             let value = self.nested(|reader| reader.fields(item, children, &place), "");

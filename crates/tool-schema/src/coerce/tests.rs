@@ -108,6 +108,10 @@ fn lists_come_in_many_forms() {
     refuses(&strings, &text("[a, b]"), &["must be array as valid JSON"]);
     let numbers = json!({"type": "array", "items": {"type": "number"}});
     reads(&numbers, &text("1, 2.5,-3"), json!([1, 2.5, -3]), 1);
+    reads(&numbers, &text("10\n20"), json!([10, 20]), 1);
+    let untyped = json!({"type": "array", "items": {}});
+    reads(&untyped, &elements([("user", text("A"))]), json!([{"user": "A"}]), 0);
+    reads(&untyped, &elements([("user", text("A")), ("user", text("B"))]), json!(["A", "B"]), 0);
     refuses(&numbers, &text("1, x"), &["'x[1]' must be number"]);
 }
 

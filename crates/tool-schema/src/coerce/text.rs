@@ -120,7 +120,7 @@ impl Coercer<'_> {
         }
     }
 
-    /// Nothing, JSON text, a comma list where numbers are declared, or one bare value.
+    /// Nothing, JSON text, numbers parted by commas or lines where numbers are declared, or one bare value.
     pub(super) fn list_text(&mut self, id: NodeId, trimmed: &str, text: &str, path: &str) -> Value {
         let node = self.nodes.get(id);
         if trimmed.is_empty() {
@@ -139,7 +139,7 @@ impl Coercer<'_> {
             .filter(|types| types.has(Types::INTEGER.with(Types::NUMBER)) && !types.has(Types::STRING));
         let from = Value::from(text);
         let parts: Vec<&str> = match numbers {
-            Some(_) => trimmed.split(',').map(str::trim).collect(),
+            Some(_) => trimmed.split([',', '\n']).map(str::trim).collect(),
             None => vec![text],
         };
         let items = parts
