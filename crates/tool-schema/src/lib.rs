@@ -25,6 +25,10 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/own-agent.md")]
+struct OwnAgent;
+
 mod catalogue;
 mod coerce;
 mod compiled;

@@ -105,3 +105,8 @@ fn check(page: &str) {
 fn the_command_line() {
     check("command-line.md");
 }
+
+#[test]
+fn the_protocol() {
+    check("protocol.md");
+}

@@ -1,8 +1,4 @@
-//! Prints the generated files of the repository as one JSON object: path to text.
-//!
-//! `cargo xtask codegen` writes them, and `cargo xtask codegen --check` compares.
-
-#![expect(clippy::print_stdout, reason = "an example prints")]
+//! The generated files of the repository.
 
 use std::fmt::Write;
 
@@ -16,15 +12,15 @@ use workflow_model::{NodeDefinition, SlotDefinition, Workflow};
 /// First line of a generated page.
 const HEAD: &str = "<!-- written by `cargo xtask codegen` -->\n";
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// Every generated file: path in the repository to text.
+pub(crate) fn files() -> Result<Map<String, Value>, Box<dyn std::error::Error>> {
     let mut files = Map::new();
     let mut put = |path: &str, text: String| files.insert(path.to_owned(), text.into());
     put("docs/schema/workflow.schema.json", schema::<Workflow>("A workflow file.")?);
     put("docs/schema/agent-profile.schema.json", schema::<AgentProfile>("An agent_profile.json.")?);
     put("docs/schema/weft-toml.schema.json", schema::<Settings>("A weft.toml, as JSON.")?);
     put("docs/reference/nodes.md", nodes()?);
-    println!("{}", Value::Object(files));
-    Ok(())
+    Ok(files)
 }
 
 fn schema<T: JsonSchema>(title: &str) -> Result<String, serde_json::Error> {
