@@ -1,1 +1,44 @@
-//! What every layer of weft agrees on.
+//! What every layer of weft agrees on: ids, tool calls, observations, trace events, budgets and clocks.
+//!
+//! The crate holds types and the rules that keep them valid.
+//! It opens no file and no socket, spawns no task and knows no runtime; a program that only reads traces needs nothing else.
+//!
+//! ```
+//! use agent_types::ToolId;
+//!
+//! let id: ToolId = "workflow:summarize_text".parse()?;
+//! assert_eq!(id.namespace(), Some("workflow"));
+//! assert_eq!(id.name(), "summarize_text");
+//! # Ok::<(), agent_types::InvalidToolId>(())
+//! ```
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod budget;
+mod call;
+mod clock;
+mod event;
+mod id;
+mod near;
+mod observation;
+mod recorder;
+mod system_clock;
+mod timestamp;
+mod virtual_clock;
+
+pub use budget::{Budget, BudgetKey, BudgetLimits, Spent};
+pub use call::{Annotations, ApprovalDefault, ToolCall, ToolSpec, Usage};
+pub use clock::{Clock, Sleep};
+pub use event::{
+    ApprovalState, AskSummary, CallSummary, EventBody, ExitReason, LoopEnd, NodeErrorKind, Place, RunStatus,
+    ToolStatus, TraceEvent,
+};
+pub use id::{CallId, InvalidToolId, RunId, ToolId};
+pub use near::{fold, nearest, ranked};
+pub use observation::{Fault, OBSERVATION_PREFIX, Observation, ObservationCode};
+pub use recorder::{Batch, Draft, EventSink, Recorder, Watched, Watcher};
+pub use system_clock::SystemClock;
+pub use timestamp::Timestamp;
+pub use virtual_clock::{ClockHold, VirtualClock};

@@ -77,9 +77,8 @@ pub struct RawArgument {
     pub value: RawValue,
 }
 
-/// A value as written.
+/// A value as written. There is no fourth way, so consumers may match all of them.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum RawValue {
     /// Text after layout was removed and entities and CDATA were decoded. For a declared string this
     /// is the value; for other shapes it may be a number, JSON text and so on.

@@ -2,7 +2,6 @@
 
 /// The language of the instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
 pub enum Lang {
     /// English.
     #[default]

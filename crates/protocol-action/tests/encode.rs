@@ -160,7 +160,6 @@ fn typed(value: &RawValue, shape: Option<ShapeId>, vocabulary: &StaticVocabulary
             children.iter().map(|child| typed(&child.value, Some(item), vocabulary)).collect()
         }
         (RawValue::Elements { children, .. }, _) => object_of(children, shape, vocabulary),
-        (other, _) => unreachable!("{other:?}"),
     }
 }
 

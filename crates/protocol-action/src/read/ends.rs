@@ -50,7 +50,7 @@ impl Machine {
         self.fail(
             src,
             Code::Truncated,
-            "the input ended inside a tag of the block",
+            "the reply was cut off inside a tag of the block",
             "Send the whole block again.",
         );
         Flow::Go
@@ -60,7 +60,7 @@ impl Machine {
     pub(super) fn input_ends(&mut self, src: Source<'_>) -> Flow {
         let Some(reason) = src.end else { return Flow::Wait };
         let why = if self.block.calls == 0 {
-            "the input ended in the block, before its first call"
+            "the reply was cut off in the block, before its first call"
         } else if reason.is_cut() {
             "the model was cut off before the block was closed"
         } else if self.block.value_unclosed || self.block.section_unclosed.is_some() {
@@ -82,9 +82,9 @@ impl Machine {
         if !src.ended() {
             return Flow::Wait;
         }
-        let mut message = "the input ended inside a call".to_owned();
+        let mut message = "the reply was cut off inside a call".to_owned();
         if let Some(call) = &self.block.call {
-            message = format!("the input ended inside `{}`", call.tool);
+            message = format!("the reply was cut off inside `{}`", call.tool);
         }
         if let Some(parameter) = self.block.parameter(src) {
             message = format!("{message}, in parameter `{parameter}`");

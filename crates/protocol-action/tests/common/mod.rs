@@ -72,9 +72,6 @@ fn arguments(out: &mut String, list: &[RawArgument]) {
                 arguments(out, children);
                 out.push('}');
             }
-            other => {
-                let _ = write!(out, "{other:?}");
-            }
         }
     }
 }

@@ -1,0 +1,399 @@
+//! The loop around the state machine: asks the model, runs the calls, tells what happens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_types::{
+    Budget, BudgetKey, CallSummary, Clock, Draft, EventBody, EventSink, ExitReason, Place, Recorder, Spent,
+    ToolStatus, Usage,
+};
+use futures::future::{Either, select};
+use llm_provider::{LlmError, LlmProvider, LlmRequest, ModelParameters};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tool_registry::{Snapshot, ToolContext};
+use tool_schema::ToolSet;
+
+use crate::agent::ApprovalMode;
+use crate::ask::{Answer, NoAnswer, ask};
+use crate::decide::{Reply, decide};
+use crate::dispatch::{self, Finished};
+use crate::loop_guard::Repetition;
+use crate::observe;
+use crate::outcome::{PendingCall, RunOutcome, exit_status};
+use crate::plan::{PlannedCall, Verdict, plan};
+use crate::profile::{AgentProfile, OnLimit};
+use crate::prompt::{self, Protocol};
+use crate::state::{AgentState, Next};
+
+/// Where events of a run go, at one place of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Trace {
+    recorder: Arc<Recorder>,
+    place: Place,
+}
+
+impl Trace {
+    pub(crate) fn emit(&self, body: EventBody) {
+        self.emit_at(self.place.clone(), body);
+    }
+
+    pub(crate) fn emit_at(&self, place: Place, body: EventBody) {
+        self.recorder.record(&mut vec![Draft { place, body }]);
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.place.clone()
+    }
+
+    pub(crate) fn sink(&self) -> Arc<dyn EventSink> {
+        Arc::clone(&self.recorder) as Arc<dyn EventSink>
+    }
+
+    /// A new span inside this one.
+    pub(crate) fn span(&self, change: impl FnOnce(&mut Place)) -> Self {
+        let mut place = self.place.clone();
+        place.parent = Some(place.span);
+        place.span = self.recorder.new_span();
+        change(&mut place);
+        Self { recorder: Arc::clone(&self.recorder), place }
+    }
+}
+
+/// Everything that a run needs and does not change.
+pub(crate) struct Driver {
+    pub(crate) profile: Arc<AgentProfile>,
+    pub(crate) model: Arc<dyn LlmProvider>,
+    pub(crate) tools: Snapshot,
+    pub(crate) tool_set: Arc<ToolSet>,
+    pub(crate) protocol: Protocol,
+    pub(crate) parameters: ModelParameters,
+    pub(crate) approval: ApprovalMode,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) budget: Budget,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) recorder: Arc<Recorder>,
+}
+
+/// Why a run ended.
+#[derive(Debug)]
+struct End {
+    exit: ExitReason,
+    kind: Option<String>,
+    error: Option<String>,
+    pending: Vec<PendingCall>,
+}
+
+impl End {
+    fn new(exit: ExitReason) -> Self {
+        Self { exit, kind: None, error: None, pending: Vec::new() }
+    }
+
+    fn spent(spent: Spent) -> Self {
+        let exit =
+            if spent.key == BudgetKey::Turns { ExitReason::MaxTurns } else { ExitReason::BudgetExceeded };
+        Self { kind: Some(spent.key.as_str().into()), error: Some(spent.to_string()), ..Self::new(exit) }
+    }
+
+    fn llm(error: &LlmError) -> Self {
+        Self {
+            kind: Some(error.code().into()),
+            error: Some(error.to_string()),
+            ..Self::new(ExitReason::LlmFailed)
+        }
+    }
+}
+
+impl Driver {
+    /// Answers one message. Always ends with `run.finished` (or `run.waiting`) and an outcome.
+    pub(crate) async fn run(&self, state: &mut AgentState, message: String) -> RunOutcome {
+        let trace = Trace { recorder: Arc::clone(&self.recorder), place: Place::default() };
+        trace.emit(EventBody::RunStarted {
+            agent: Some(self.profile.id.clone()),
+            workflow: None,
+            message: Some(message.clone()),
+            inputs: None,
+        });
+        state.begin(message);
+        let end = self.within_wall_time(state, &trace).await;
+        self.finish(state, &trace, end)
+    }
+
+    /// The turns, with the limit of the whole run's time around them.
+    async fn within_wall_time(&self, state: &mut AgentState, trace: &Trace) -> End {
+        let Some(limit) = self.budget.limits().wall_ms else { return self.turns(state, trace).await };
+        let turns = std::pin::pin!(self.turns(state, trace));
+        match select(turns, self.clock.sleep(Duration::from_millis(limit))).await {
+            Either::Left((end, _)) => end,
+            Either::Right(((), turns)) => {
+                // Calls under way end as cancelled, so that each has its result.
+                self.cancel.cancel();
+                turns.await;
+                End {
+                    kind: Some("wall_ms".into()),
+                    error: Some(format!("limit of {limit} ms reached")),
+                    ..End::new(ExitReason::BudgetExceeded)
+                }
+            }
+        }
+    }
+
+    async fn turns(&self, state: &mut AgentState, trace: &Trace) -> End {
+        loop {
+            if self.cancel.is_cancelled() {
+                return End::new(ExitReason::Cancelled);
+            }
+            if let Some(spent) = self.spent() {
+                return End::spent(spent);
+            }
+            state.turn += 1;
+            let turn = state.turn;
+            let trace = trace.span(|place| place.turn = Some(turn));
+            trace.emit(EventBody::AgentTurnStarted {});
+            let end = self.turn(state, &trace).await;
+            trace.emit(EventBody::AgentTurnFinished {});
+            if let Some(end) = end {
+                return end;
+            }
+        }
+    }
+
+    /// Takes a turn out of the budget, or says what is used up.
+    fn spent(&self) -> Option<Spent> {
+        let before = [BudgetKey::Tokens, BudgetKey::CostMicros];
+        let used_up = before.into_iter().find_map(|key| self.budget.spent(key));
+        used_up.or_else(|| self.budget.take(BudgetKey::Turns).err())
+    }
+
+    /// One pass: ask, read, run. `None` when another pass follows.
+    async fn turn(&self, state: &mut AgentState, trace: &Trace) -> Option<End> {
+        let last = self.is_last_turn();
+        if let Some(before) = state.last_turn().filter(|_| last) {
+            before.notes.push(observe::note("this is the last turn"));
+        }
+        let request = self.request(state);
+        let first_call = state.calls + 1;
+        let answer = ask(&*self.model, request, &self.tool_set, trace, &self.cancel, first_call).await;
+        let Answer { response, parsed } = match answer {
+            Ok(answer) => answer,
+            Err(NoAnswer::Cancelled) => return Some(End::new(ExitReason::Cancelled)),
+            Err(NoAnswer::Llm(error)) => return Some(End::llm(&error)),
+        };
+        self.count(state, response.usage);
+        let mut reply = decide(&response, &parsed, &self.tool_set, first_call);
+        Self::tell_reply(trace, &reply);
+        let corrections = self.budget.limits().corrections.unwrap_or(u64::MAX);
+        let next = state.take_reply(&mut reply, corrections);
+        if !matches!(next, Next::Answer) && !reply.message.is_empty() {
+            trace.emit(EventBody::AgentMessage { text: reply.message.clone(), r#final: false });
+        }
+        match next {
+            Next::Answer => {
+                trace.emit(EventBody::AgentMessage { text: reply.message, r#final: true });
+                let exit = if last { ExitReason::MaxTurns } else { ExitReason::Completed };
+                Some(End::new(exit))
+            }
+            Next::Correct | Next::GiveUp => {
+                Self::tell_observations(state, trace);
+                (next == Next::GiveUp).then(|| End::new(ExitReason::SelfCorrectionFailed))
+            }
+            Next::Run => self.run_calls(state, trace, reply, last).await,
+        }
+    }
+
+    /// Whether this turn is the last one and the model should answer in it.
+    fn is_last_turn(&self) -> bool {
+        let wants_answer = self.profile.on_limit == Some(OnLimit::FinalAnswer);
+        wants_answer && self.budget.spent(BudgetKey::Turns).is_some()
+    }
+
+    fn request(&self, state: &AgentState) -> LlmRequest {
+        let system = prompt::system_text(&self.profile, &self.tools, self.protocol);
+        let boundary = self.recorder.run().as_str();
+        let boundary = &boundary[boundary.len().saturating_sub(8)..];
+        let messages = prompt::messages(&system, state.history(), self.protocol, boundary);
+        let tools = match self.protocol {
+            Protocol::Text => Vec::new(),
+            Protocol::Native => self.tools.tools().map(|tool| tool.definition().spec()).collect(),
+        };
+        LlmRequest::new(messages).with_tools(tools).with_parameters(self.parameters.clone())
+    }
+
+    fn count(&self, state: &mut AgentState, usage: Usage) {
+        state.usage += usage;
+        self.budget.add(BudgetKey::Tokens, usage.total);
+        let info = self.model.info();
+        // A price for a million tokens is a price in millionths of a dollar for one.
+        let cost = price(usage.input, info.price_in) + price(usage.output, info.price_out);
+        self.budget.add(BudgetKey::CostMicros, cost);
+    }
+
+    fn tell_reply(trace: &Trace, reply: &Reply) {
+        let calls =
+            reply.ready.iter().map(|call| CallSummary { call: call.id.clone(), tool: call.tool.clone() });
+        trace.emit(EventBody::AgentParsed { calls: calls.collect(), diagnostics: reply.diagnostics.clone() });
+        if let Some(refusal) = &reply.refusal {
+            trace.emit(EventBody::AgentParseFailed {
+                code: refusal.code.clone(),
+                errors: refusal.errors.clone(),
+            });
+        }
+        for call in &reply.ready {
+            let place = Place { call: Some(call.id.clone()), ..trace.place() };
+            trace.emit_at(
+                place,
+                EventBody::AgentCallReady {
+                    tool: call.tool.clone(),
+                    arguments: Arc::new(call.arguments.clone()),
+                    repairs: call.repairs.clone(),
+                },
+            );
+        }
+    }
+
+    /// Runs what may run, refuses the rest, gives every call its observation.
+    async fn run_calls(
+        &self,
+        state: &mut AgentState,
+        trace: &Trace,
+        reply: Reply,
+        last: bool,
+    ) -> Option<End> {
+        let planned = plan(reply.ready, &self.tools, &self.profile, self.approval, last);
+        if planned.iter().any(|call| call.verdict == Verdict::Ask) {
+            return Some(Self::wait_for_approval(trace, &planned));
+        }
+        let context = |call: &PlannedCall, place: Place| {
+            ToolContext::new(
+                call.call.id.clone(),
+                call.call.tool.clone(),
+                Arc::clone(&self.clock),
+                self.budget.clone(),
+                trace.sink(),
+                place,
+            )
+            .with_cancel(self.cancel.clone())
+        };
+        let finished = dispatch::run(planned, trace, &self.budget, &reply.message, context).await;
+        let mut stop = None;
+        let mut ended = None;
+        for Finished { index, observation, status, value } in finished {
+            if status == ToolStatus::Refused {
+                state.settle_refused(index, observation);
+                continue;
+            }
+            let (_, repetition) = state.settle(index, observation);
+            match repetition {
+                Repetition::None => {}
+                Repetition::Warn(_) => trace.emit(EventBody::AgentWarning {
+                    kind: "loop".into(),
+                    message: "the same call gave the same result again and again".into(),
+                }),
+                Repetition::Stop => stop = Some(End::new(ExitReason::LoopDetected)),
+            }
+            ended = ended.or(value);
+        }
+        Self::tell_observations(state, trace);
+        if self.cancel.is_cancelled() {
+            return Some(End::new(ExitReason::Cancelled));
+        }
+        if let Some(value) = ended {
+            state.text = Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            state.value = Some(value);
+            return Some(End::new(ExitReason::Completed));
+        }
+        if last {
+            return Some(End::new(ExitReason::MaxTurns));
+        }
+        stop
+    }
+
+    fn wait_for_approval(trace: &Trace, planned: &[PlannedCall]) -> End {
+        let asked = planned.iter().filter(|call| call.verdict == Verdict::Ask);
+        let mut end = End::new(ExitReason::AwaitingApproval);
+        for PlannedCall { call, .. } in asked {
+            let place = Place { call: Some(call.id.clone()), ..trace.place() };
+            trace.emit_at(
+                place,
+                EventBody::AgentToolApproval {
+                    tool: call.tool.clone(),
+                    state: agent_types::ApprovalState::Asked,
+                    reason: None,
+                },
+            );
+            end.pending.push(PendingCall {
+                ask: call.id.to_string(),
+                tool: call.tool.clone(),
+                arguments: Arc::new(call.arguments.clone()),
+            });
+        }
+        end
+    }
+
+    /// Tells the observations of the last turn, in the order of its calls.
+    fn tell_observations(state: &mut AgentState, trace: &Trace) {
+        let Some(turn) = state.last_turn() else { return };
+        for observation in turn.observations() {
+            let place = Place { call: observation.call.clone(), ..trace.place() };
+            trace.emit_at(
+                place,
+                EventBody::AgentObservation {
+                    tool: Some(observation.tool.clone()).filter(|tool| !tool.is_empty()),
+                    text: observation.line(),
+                },
+            );
+        }
+    }
+
+    fn finish(&self, state: &AgentState, trace: &Trace, end: End) -> RunOutcome {
+        let partial = AgentState::is_partial(end.exit);
+        let status = exit_status(end.exit);
+        if status == agent_types::RunStatus::Waiting {
+            let asks = end.pending.iter().map(|pending| agent_types::AskSummary {
+                ask: pending.ask.as_str().into(),
+                tool: Some(pending.tool.clone()),
+                arguments: Some(Arc::clone(&pending.arguments)),
+                path: None,
+                prompt: None,
+            });
+            trace.emit(EventBody::RunWaiting { exit: Some(end.exit), asks: asks.collect() });
+        } else {
+            trace.emit(EventBody::RunFinished {
+                status,
+                exit: Some(end.exit),
+                kind: end.kind,
+                partial: Some(partial),
+                message: end.error.clone(),
+            });
+        }
+        self.recorder.close();
+        RunOutcome {
+            run: self.recorder.run().clone(),
+            exit: end.exit,
+            text: state.text.clone(),
+            value: state.value.clone(),
+            partial,
+            usage: state.usage,
+            pending: end.pending,
+            error: end.error,
+            history: state.history().to_vec(),
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a price times tokens, far below what a double counts exactly"
+)]
+fn price(tokens: u64, millionth: Option<f64>) -> u64 {
+    millionth.map_or(0, |price| (tokens as f64 * price.max(0.0)).round() as u64)
+}
+
+/// The parameters of a profile as the provider's.
+pub(crate) fn parameters(profile: &AgentProfile) -> ModelParameters {
+    let own = profile.llm.as_ref().map(|llm| llm.parameters.clone()).unwrap_or_default();
+    let known = own.into_iter().filter(|(name, _)| name != "context_window");
+    serde_json::from_value(Value::Object(known.collect())).unwrap_or_default()
+}

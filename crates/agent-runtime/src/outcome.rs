@@ -1,0 +1,64 @@
+//! What a run ends with, whatever ends it.
+
+use std::sync::Arc;
+
+use agent_types::{ExitReason, RunId, RunStatus, ToolId, Usage};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::history::Exchange;
+
+/// A call that waits for a person.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PendingCall {
+    /// Id that an answer names.
+    pub ask: String,
+    /// The tool.
+    pub tool: ToolId,
+    /// Its arguments.
+    pub arguments: Arc<Map<String, Value>>,
+}
+
+/// What a run ends with.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct RunOutcome {
+    /// The run.
+    pub run: RunId,
+    /// Why it ended.
+    pub exit: ExitReason,
+    /// The last text for the user.
+    pub text: Option<String>,
+    /// The answer as a value, where a tool or a schema gave one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+    /// Whether the answer is not complete.
+    pub partial: bool,
+    /// Tokens of the whole tree.
+    pub usage: Usage,
+    /// Calls that wait for a person.
+    pub pending: Vec<PendingCall>,
+    /// What went wrong, in a sentence, where something did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The conversation as it stands.
+    #[serde(skip)]
+    pub history: Vec<Exchange>,
+}
+
+/// How a run that ended for this reason stands.
+#[must_use]
+pub const fn exit_status(exit: ExitReason) -> RunStatus {
+    match exit {
+        ExitReason::Completed
+        | ExitReason::HandedOff
+        | ExitReason::Closed
+        | ExitReason::FlowCompleted
+        | ExitReason::FlowSilent => RunStatus::Ok,
+        ExitReason::AwaitingApproval | ExitReason::AwaitingResult | ExitReason::NeedsReconciliation => {
+            RunStatus::Waiting
+        }
+        ExitReason::Cancelled => RunStatus::Cancelled,
+        _ => RunStatus::Error,
+    }
+}

@@ -1,0 +1,320 @@
+//! `agent_profile.json`: what an agent is, may do and is told.
+
+use std::collections::BTreeMap;
+
+use agent_types::BudgetLimits;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Turns of a run unless the profile says otherwise.
+const DEFAULT_TURNS: u64 = 16;
+
+/// Tool calls of a run unless the profile says otherwise.
+const DEFAULT_TOOL_CALLS: u64 = 32;
+
+/// Faulty replies in a row that end a run unless the profile says otherwise.
+const DEFAULT_CORRECTIONS: u64 = 3;
+
+/// The language of what weft itself writes into a prompt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Language {
+    /// English.
+    #[default]
+    En,
+    /// Chinese.
+    Zh,
+}
+
+/// How the model calls tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProtocolChoice {
+    /// In the provider's own form where the model's entry says that it can, else in text.
+    #[default]
+    Auto,
+    /// In text.
+    Text,
+    /// In the provider's own form.
+    Native,
+}
+
+/// What happens when the turns are used up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLimit {
+    /// The run ends with what there is.
+    #[default]
+    Stop,
+    /// The last turn is told to the model, and its calls are refused.
+    FinalAnswer,
+}
+
+/// Which model, and how it is asked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LlmChoice {
+    /// An entry `[models.<id>]`; absent is the default one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Settings that differ from the entry's.
+    #[serde(flatten)]
+    pub parameters: Map<String, Value>,
+}
+
+/// Whether a person is asked before a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalChoice {
+    /// A person is asked.
+    Ask,
+    /// It runs.
+    Auto,
+    /// It is refused.
+    Never,
+    /// A person is asked where this expression over `args` is true.
+    AskIf(String),
+}
+
+/// Approval rules of an agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApprovalPolicy {
+    /// For tools that no rule names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<ApprovalChoice>,
+    /// By canonical id.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, ApprovalChoice>,
+}
+
+/// What of a long conversation is kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct MemoryPolicy {
+    /// Share of the context window at which old exchanges are put together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compact_at: Option<f64>,
+    /// Newest messages that stay, widened to whole exchanges.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep: Option<usize>,
+}
+
+/// A tool of an inventory: its id, or the id with how it is treated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum InventoryEntry {
+    /// Just the id.
+    Id(String),
+    /// The id with rules.
+    Detailed {
+        /// Canonical id.
+        id: String,
+        /// `handle`: a stream output is answered with a handle.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stream: Option<String>,
+        /// Whether a person is asked first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval: Option<ApprovalChoice>,
+        /// Keys that weft does not know.
+        #[serde(flatten)]
+        extra: BTreeMap<String, Value>,
+    },
+}
+
+impl InventoryEntry {
+    /// The id as the file has it.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Id(id) | Self::Detailed { id, .. } => id,
+        }
+    }
+}
+
+/// An agent's budgets; see [`BudgetLimits`] for the keys.
+pub type Budgets = BudgetLimits;
+
+/// What an agent is, may do and is told. Unknown keys survive load and save.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentProfile {
+    /// Id of the agent.
+    pub id: String,
+    /// Name for people.
+    #[serde(default)]
+    pub name: String,
+    /// Version of the profile.
+    #[serde(default)]
+    pub version: String,
+    /// Version of the form of this file.
+    #[serde(default)]
+    pub schema_version: String,
+    /// A workflow that deliberates in place of the built-in turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_deliberation_workflow_id: Option<String>,
+    /// Tools that the agent may use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_ids_inventory: Vec<InventoryEntry>,
+    /// Workflows offered as skills; `workflow:` is implied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skill_workflow_ids_inventory: Vec<String>,
+    /// What the agent is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What the model is told first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// Language of what weft writes into the prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<Language>,
+    /// Which model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llm: Option<LlmChoice>,
+    /// How the model calls tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<ProtocolChoice>,
+    /// Limits of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budgets: Option<Budgets>,
+    /// What happens when the turns are used up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_limit: Option<OnLimit>,
+    /// When a person is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalPolicy>,
+    /// What of a long conversation is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryPolicy>,
+    /// JSON Schema of the final answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// Every other key, as it is.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// Why a text is no profile.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// The text is no JSON, or a value has the wrong shape.
+    #[error("line {line}, column {column}: {message}")]
+    Json {
+        /// From 1.
+        line: usize,
+        /// From 1, in bytes.
+        column: usize,
+        /// What the reader says.
+        message: String,
+    },
+}
+
+impl ProfileError {
+    /// Stable code for logs, tests and the wire.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Json { .. } => "bad_profile",
+        }
+    }
+}
+
+impl AgentProfile {
+    /// A profile with nothing but its id.
+    #[must_use]
+    pub fn new(id: impl Into<String>) -> Self {
+        Self { id: id.into(), ..Self::default() }
+    }
+
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// Broken JSON, a missing id, values of the wrong shape, with line and column.
+    pub fn from_json(text: &str) -> Result<Self, ProfileError> {
+        serde_json::from_str(text).map_err(|error| {
+            let message = error.to_string();
+            let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(before, _)| before);
+            ProfileError::Json { line: error.line(), column: error.column(), message: message.to_owned() }
+        })
+    }
+
+    /// The tools that the agent may use, as canonical ids: inventories in order, skills last; a node package (`core:TextMerge`) is `node:core:TextMerge`.
+    #[must_use]
+    pub fn tool_ids(&self) -> Vec<String> {
+        let tools = self.tool_ids_inventory.iter().map(|entry| canonical(entry.id()));
+        tools.chain(self.skill_ids()).collect()
+    }
+
+    /// The skills among them.
+    #[must_use]
+    pub fn skill_ids(&self) -> Vec<String> {
+        let skill = |id: &String| if id.contains(':') { id.clone() } else { format!("workflow:{id}") };
+        self.skill_workflow_ids_inventory.iter().map(skill).collect()
+    }
+
+    /// Limits of a run, with the defaults where the profile says nothing.
+    #[must_use]
+    pub fn limits(&self) -> BudgetLimits {
+        let mut limits = self.budgets.clone().unwrap_or_default();
+        limits.turns.get_or_insert(DEFAULT_TURNS);
+        limits.tool_calls.get_or_insert(DEFAULT_TOOL_CALLS);
+        limits.corrections.get_or_insert(DEFAULT_CORRECTIONS);
+        limits
+    }
+
+    /// What is said of approvals for a tool: by name, in the inventory, by default.
+    #[must_use]
+    pub fn approval_of(&self, id: &str) -> Option<&ApprovalChoice> {
+        let policy = self.approval.as_ref();
+        let named = policy.and_then(|policy| policy.tools.get(id));
+        let listed = || {
+            self.tool_ids_inventory.iter().find_map(|entry| match entry {
+                InventoryEntry::Detailed { id: listed, approval, .. } if canonical(listed) == id => {
+                    approval.as_ref()
+                }
+                InventoryEntry::Id(_) | InventoryEntry::Detailed { .. } => None,
+            })
+        };
+        named.or_else(listed).or_else(|| policy?.default.as_ref())
+    }
+}
+
+/// A node package in front means a node; every other id is canonical as written.
+fn canonical(id: &str) -> String {
+    match id.split_once(':') {
+        Some(("core" | "agent", _)) => format!("node:{id}"),
+        Some(_) | None => id.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_keys_survive() {
+        let text = r#"{"id":"a","name":"A","version":"1","schema_version":"1.0","initial_private_state_values":{"x":1},"zz":[null]}"#;
+        let profile = AgentProfile::from_json(text).unwrap();
+        assert_eq!(serde_json::to_string(&profile).unwrap(), text);
+    }
+
+    #[test]
+    fn ids_are_canonical_and_skills_are_workflows() {
+        let profile = AgentProfile::from_json(
+            r#"{"id":"a","tool_ids_inventory":["system:now",{"id":"core:TextMerge","approval":"ask"}],"skill_workflow_ids_inventory":["greet"]}"#,
+        )
+        .unwrap();
+        assert_eq!(profile.tool_ids(), ["system:now", "node:core:TextMerge", "workflow:greet"]);
+        assert_eq!(profile.approval_of("node:core:TextMerge"), Some(&ApprovalChoice::Ask));
+        assert_eq!(profile.approval_of("system:now"), None);
+    }
+
+    #[test]
+    fn faults_have_a_place() {
+        let error = AgentProfile::from_json("{\n \"id\": 3}").unwrap_err();
+        assert_eq!(error.to_string(), "line 2, column 8: invalid type: integer `3`, expected a string");
+        let error = AgentProfile::from_json("{").unwrap_err();
+        assert_eq!(error.code(), "bad_profile");
+    }
+}

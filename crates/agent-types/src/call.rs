@@ -1,0 +1,85 @@
+//! What a model may use, and one use of it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{CallId, ToolId};
+
+/// One request for a tool, with arguments that already fit its schema.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Unique within the run; binds the call to its one observation.
+    pub id: CallId,
+    /// What is called.
+    pub tool: ToolId,
+    /// The arguments, by parameter name.
+    pub arguments: Map<String, Value>,
+}
+
+/// What a provider is told of a tool: the schema dialects are renderings of this.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// Name on the wire: `^[A-Za-z_][A-Za-z0-9_-]{0,63}$`.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of the arguments, an object.
+    pub parameters: Value,
+}
+
+/// What a tool says of its own behaviour.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four independent hints, named as the tool protocols name them"
+)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Annotations {
+    /// Changes nothing that anybody could see.
+    pub read_only: bool,
+    /// Changes something outside the run: asks for approval by default and is never repeated alone.
+    pub effect: bool,
+    /// The same call twice does what it does once.
+    pub idempotent: bool,
+    /// Reaches beyond this machine.
+    pub open_world: bool,
+}
+
+/// What happens with a call of a tool before anybody was asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ApprovalDefault {
+    /// It runs.
+    #[default]
+    Auto,
+    /// A person is asked.
+    Ask,
+    /// It is refused.
+    Never,
+}
+
+/// Tokens that a model read and wrote.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// Tokens read.
+    pub input: u64,
+    /// Tokens written, reasoning included.
+    pub output: u64,
+    /// Both together.
+    pub total: u64,
+}
+
+impl Usage {
+    /// So many tokens read and written.
+    #[must_use]
+    pub const fn new(input: u64, output: u64) -> Self {
+        Self { input, output, total: input.saturating_add(output) }
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        *self = Self::new(self.input.saturating_add(other.input), self.output.saturating_add(other.output));
+    }
+}

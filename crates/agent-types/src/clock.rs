@@ -1,0 +1,28 @@
+//! Where time comes from.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::Timestamp;
+
+/// A wait that ends by itself. Dropping it forgets it.
+pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Where time comes from, so that tests need none.
+///
+/// [`SystemClock`](crate::SystemClock) is the real one, [`VirtualClock`](crate::VirtualClock) moves only when told.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// The time of day, for trace events. May jump when somebody sets the machine's clock.
+    fn now(&self) -> Timestamp;
+
+    /// Time since some fixed moment, for measuring. Never goes back.
+    fn elapsed(&self) -> Duration;
+
+    /// Waits for `duration`; at least one poll ends pending unless the duration is zero.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves nothing behind.
+    fn sleep(&self, duration: Duration) -> Sleep;
+}

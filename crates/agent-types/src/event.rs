@@ -1,0 +1,533 @@
+//! Trace events: numbered facts of a run.
+//!
+//! On the wire an event is one flat object: the envelope's keys, then `type` and `data`.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{CallId, RunId, Timestamp, ToolId, Usage};
+
+/// Version of the envelope.
+const ENVELOPE_VERSION: u8 = 1;
+
+/// One numbered fact of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TraceEvent {
+    /// Version of this form, 1.
+    pub v: u8,
+    /// The run it belongs to.
+    pub run: RunId,
+    /// From 1, without holes within a run.
+    pub seq: u64,
+    /// When it was numbered.
+    pub ts: Timestamp,
+    /// Where in the run.
+    #[serde(flatten)]
+    pub place: Place,
+    /// What happened.
+    #[serde(flatten)]
+    pub body: EventBody,
+}
+
+impl TraceEvent {
+    /// Puts a fact into its envelope.
+    #[must_use]
+    pub fn new(run: RunId, seq: u64, ts: Timestamp, place: Place, body: EventBody) -> Self {
+        Self { v: ENVELOPE_VERSION, run, seq, ts, place, body }
+    }
+}
+
+/// Where in a run something happened. Absent parts do not apply.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Node or zone, from the root of its workflow: `loop[3]/inner[0]/a`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<Arc<str>>,
+    /// Innermost pass, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iteration: Option<u64>,
+    /// Attempt of a node, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// Turn of the agent, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u32>,
+    /// The tool call that this is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallId>,
+    /// The call in which that call was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_call: Option<CallId>,
+    /// Levels of agents and workflows above; absent at the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    /// The span that this event starts, ends or lies in; 0 is the run itself.
+    #[serde(default)]
+    pub span: u64,
+    /// The span around that span.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<u64>,
+}
+
+/// How a run stands or ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    /// Ended as meant.
+    Ok,
+    /// Ended by an error.
+    Error,
+    /// Ended by a wish to end.
+    Cancelled,
+    /// Waits for answers from outside.
+    Waiting,
+}
+
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[non_exhaustive]
+        pub enum $name {
+            $($(#[$doc])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            /// The word on the wire; never reworded.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// Why an agent run ended.
+    ExitReason {
+        /// The model answered.
+        Completed = "completed",
+        /// No turns left.
+        MaxTurns = "max_turns",
+        /// Another limit was reached.
+        BudgetExceeded = "budget_exceeded",
+        /// The same call gave the same result too often.
+        LoopDetected = "loop_detected",
+        /// Too many faulty replies in a row.
+        SelfCorrectionFailed = "self_correction_failed",
+        /// A person must approve a call.
+        AwaitingApproval = "awaiting_approval",
+        /// A long-running call is not done.
+        AwaitingResult = "awaiting_result",
+        /// A tool ended the run with an error.
+        ToolError = "tool_error",
+        /// Somebody asked for the end.
+        Cancelled = "cancelled",
+        /// A person took over.
+        HandedOff = "handed_off",
+        /// The conversation was closed.
+        Closed = "closed",
+        /// A flow answered.
+        FlowCompleted = "flow_completed",
+        /// A flow ran without a reply.
+        FlowSilent = "flow_silent",
+        /// A guardrail stopped the run.
+        GuardrailBlocked = "guardrail_blocked",
+        /// The model could not be asked.
+        LlmFailed = "llm_failed",
+        /// The end of an effect is not known.
+        NeedsReconciliation = "needs_reconciliation",
+    }
+}
+
+words! {
+    /// Why a node failed.
+    NodeErrorKind {
+        /// The node said so.
+        Failed = "failed",
+        /// An attempt, the node or the run took too long.
+        Timeout = "timeout",
+        /// No chunk came for too long.
+        Idle = "idle",
+        /// The node's code panicked.
+        Panic = "panic",
+        /// A condition could not be evaluated.
+        Condition = "condition",
+        /// A loop zone reached its last pass and its condition did not hold.
+        MaxPasses = "max_passes",
+        /// Nothing runs and something is not settled.
+        Stalled = "stalled",
+        /// A required input was not given.
+        MissingInput = "missing_input",
+        /// A shared limit was reached.
+        BudgetExceeded = "budget_exceeded",
+    }
+}
+
+words! {
+    /// Why a loop zone ended.
+    LoopEnd {
+        /// Its condition held, or no longer held.
+        Condition = "condition",
+        /// It reached `maxIterations`.
+        Max = "max",
+        /// The body asked for the end.
+        Break = "break",
+        /// The number of passes was done.
+        Times = "times",
+        /// Every item was done.
+        Items = "items",
+        /// A pass failed.
+        Error = "error",
+        /// The run was cancelled.
+        Cancelled = "cancelled",
+    }
+}
+
+words! {
+    /// How a tool call ended.
+    ToolStatus {
+        /// It answered.
+        Ok = "ok",
+        /// It said that it failed.
+        Failed = "failed",
+        /// It was not started.
+        Refused = "refused",
+        /// It did not answer in time.
+        Timeout = "timeout",
+        /// Its code panicked.
+        Panicked = "panicked",
+        /// It was cancelled.
+        Cancelled = "cancelled",
+    }
+}
+
+words! {
+    /// How an approval stands.
+    ApprovalState {
+        /// A person is asked.
+        Asked = "asked",
+        /// It may run.
+        Approved = "approved",
+        /// It may run with changed arguments.
+        Edited = "edited",
+        /// It may not run.
+        Denied = "denied",
+    }
+}
+
+/// One open question of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AskSummary {
+    /// Id that an answer names.
+    pub ask: Arc<str>,
+    /// The tool whose call waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolId>,
+    /// The arguments of that call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Arc<Map<String, Value>>>,
+    /// The node that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<Arc<str>>,
+    /// What is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+}
+
+/// One call as a summary of a parsed reply holds it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallSummary {
+    /// Its id.
+    pub call: CallId,
+    /// What it calls.
+    pub tool: ToolId,
+}
+
+/// What happened; the wire names are those of the variants, dotted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data")]
+#[non_exhaustive]
+#[expect(
+    missing_docs,
+    reason = "fields carry the words of the event's documentation in docs/reference/events.md"
+)]
+pub enum EventBody {
+    /// Accepted, not yet started.
+    #[serde(rename = "run.queued")]
+    RunQueued {},
+    /// The run began.
+    #[serde(rename = "run.started")]
+    RunStarted {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        workflow: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        inputs: Option<Arc<Value>>,
+    },
+    /// Nothing is left to do but to wait for answers.
+    #[serde(rename = "run.waiting")]
+    RunWaiting {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit: Option<ExitReason>,
+        asks: Vec<AskSummary>,
+    },
+    /// A waiting or interrupted run goes on.
+    #[serde(rename = "run.resumed")]
+    RunResumed {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<String>,
+    },
+    /// The last event of a run.
+    #[serde(rename = "run.finished")]
+    RunFinished {
+        status: RunStatus,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit: Option<ExitReason>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kind: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        partial: Option<bool>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+
+    /// An attempt of a node began.
+    #[serde(rename = "node.started")]
+    NodeStarted {
+        #[serde(default, rename = "node_type", skip_serializing_if = "Option::is_none")]
+        node_type: Option<Arc<str>>,
+    },
+    /// A node says how far it is.
+    #[serde(rename = "node.progress")]
+    NodeProgress {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<f64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max: Option<f64>,
+    },
+    /// A piece of a stream.
+    #[serde(rename = "node.chunk")]
+    NodeChunk { slot: Arc<str>, text: Arc<str> },
+    /// An attempt failed and another follows.
+    #[serde(rename = "node.retrying")]
+    NodeRetrying { kind: NodeErrorKind, message: String, delay_ms: u64 },
+    /// The value was known.
+    #[serde(rename = "node.cached")]
+    NodeCached {
+        value: Arc<Value>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<Arc<str>>,
+    },
+    /// A node gave its outputs, or its failure was handled.
+    #[serde(rename = "node.finished")]
+    NodeFinished {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<Arc<Value>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        handled: Option<Arc<str>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cache: Option<Arc<str>>,
+    },
+    /// A node failed and nothing handled it.
+    #[serde(rename = "node.failed")]
+    NodeFailed {
+        kind: NodeErrorKind,
+        message: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit_ms: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempts: Option<u32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detached: Option<bool>,
+    },
+    /// No branch led here.
+    #[serde(rename = "node.skipped")]
+    NodeSkipped { cause: Arc<str> },
+    /// The node was ended, or never began, because something else ended.
+    #[serde(rename = "node.cancelled")]
+    NodeCancelled { cause: Arc<str> },
+    /// A node waits for an answer.
+    #[serde(rename = "node.waiting")]
+    NodeWaiting {
+        ask: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unknown_effect: Option<bool>,
+    },
+
+    /// A loop zone began.
+    #[serde(rename = "loop.entered")]
+    LoopEntered { mode: Arc<str> },
+    /// A pass began.
+    #[serde(rename = "loop.iter.started")]
+    LoopIterStarted {},
+    /// A pass ended.
+    #[serde(rename = "loop.iter.finished")]
+    LoopIterFinished { changed: Vec<Arc<str>> },
+    /// A loop zone ended.
+    #[serde(rename = "loop.exited")]
+    LoopExited { passes: u64, why: LoopEnd },
+
+    /// A pass of the agent loop began.
+    #[serde(rename = "agent.turn.started")]
+    AgentTurnStarted {},
+    /// The model is asked.
+    #[serde(rename = "agent.llm.started")]
+    AgentLlmStarted { model: String, messages: usize, digest: String },
+    /// The model is at work and has said nothing yet.
+    #[serde(rename = "agent.thinking")]
+    AgentThinking {},
+    /// A piece of reasoning.
+    #[serde(rename = "agent.reasoning.delta")]
+    AgentReasoningDelta { text: String },
+    /// A piece of text.
+    #[serde(rename = "agent.text.delta")]
+    AgentTextDelta { offset: u64, text: String },
+    /// A piece of a call's argument.
+    #[serde(rename = "agent.call.delta")]
+    AgentCallDelta { path: String, text: String },
+    /// A call was read and its arguments fit.
+    #[serde(rename = "agent.call.ready")]
+    AgentCallReady { tool: ToolId, arguments: Arc<Map<String, Value>>, repairs: Vec<String> },
+    /// The model's reply is complete.
+    #[serde(rename = "agent.llm.finished")]
+    AgentLlmFinished {
+        text: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reasoning: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool_calls: Option<Value>,
+        finish: String,
+        usage: Usage,
+    },
+    /// The reply was read.
+    #[serde(rename = "agent.parsed")]
+    AgentParsed { calls: Vec<CallSummary>, diagnostics: Vec<Value> },
+    /// The reply holds a block that may not run.
+    #[serde(rename = "agent.parse_failed")]
+    AgentParseFailed { code: String, errors: Vec<Value> },
+    /// Text for the user.
+    #[serde(rename = "agent.message")]
+    AgentMessage { text: String, r#final: bool },
+    /// A call is about to run.
+    #[serde(rename = "agent.tool.chosen")]
+    AgentToolChosen {
+        tool: ToolId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// A call needs, got or did not get a person's word.
+    #[serde(rename = "agent.tool.approval")]
+    AgentToolApproval {
+        tool: ToolId,
+        state: ApprovalState,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// A call runs.
+    #[serde(rename = "agent.tool.started")]
+    AgentToolStarted { tool: ToolId },
+    /// A piece of a call's result.
+    #[serde(rename = "agent.tool.chunk")]
+    AgentToolChunk { tool: ToolId, text: String },
+    /// A call ended, or was refused.
+    #[serde(rename = "agent.tool.finished")]
+    AgentToolFinished {
+        tool: ToolId,
+        status: ToolStatus,
+        summary: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blob: Option<String>,
+        ms: u64,
+    },
+    /// What goes back to the model.
+    #[serde(rename = "agent.observation")]
+    AgentObservation {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        text: String,
+    },
+    /// Old exchanges were put together.
+    #[serde(rename = "agent.compacted")]
+    AgentCompacted { by: String },
+    /// How much of a budget is used.
+    #[serde(rename = "agent.budget")]
+    AgentBudget { key: String, used: u64, limit: u64 },
+    /// Something that a person should look at.
+    #[serde(rename = "agent.warning")]
+    AgentWarning { kind: String, message: String },
+    /// A pass of the agent loop ended.
+    #[serde(rename = "agent.turn.finished")]
+    AgentTurnFinished {},
+
+    /// A flow's pattern matched.
+    #[serde(rename = "flow.matched")]
+    FlowMatched { flow: String, why: String },
+    /// A flow ended.
+    #[serde(rename = "flow.finished")]
+    FlowFinished { flow: String, silent: bool },
+    /// A flow failed.
+    #[serde(rename = "flow.failed")]
+    FlowFailed { flow: String, message: String },
+    /// A system action ran.
+    #[serde(rename = "system.action")]
+    SystemAction { action: String, status: String },
+    /// A person took over.
+    #[serde(rename = "system.handed_off")]
+    SystemHandedOff { action: String },
+
+    /// The offered tools changed.
+    #[serde(rename = "registry.changed")]
+    RegistryChanged { added: Vec<ToolId>, removed: Vec<ToolId>, changed: Vec<ToolId>, warnings: Vec<String> },
+    /// A line of the developer log.
+    #[serde(rename = "log.line")]
+    LogLine { level: String, message: String },
+}
+
+impl EventBody {
+    /// The dotted name on the wire.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(mut object)) => match object.remove("type") {
+                Some(Value::String(name)) => name,
+                Some(_) | None => String::new(),
+            },
+            Ok(_) | Err(_) => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_flat_object() {
+        let place = Place { path: Some("a".into()), attempt: Some(1), span: 3, ..Place::default() };
+        let body = EventBody::NodeFinished { value: Some(Arc::new(1.into())), handled: None, cache: None };
+        let event = TraceEvent::new(RunId::new("r"), 7, Timestamp::from_millis(0), place, body);
+        let text = serde_json::to_string(&event).unwrap();
+        assert_eq!(
+            text,
+            r#"{"v":1,"run":"r","seq":7,"ts":"1970-01-01T00:00:00.000Z","path":"a","attempt":1,"span":3,"type":"node.finished","data":{"value":1}}"#
+        );
+        assert_eq!(serde_json::from_str::<TraceEvent>(&text).unwrap(), event);
+        assert_eq!(EventBody::RunQueued {}.name(), "run.queued");
+    }
+}

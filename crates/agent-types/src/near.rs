@@ -1,0 +1,203 @@
+//! Near names: what somebody probably meant.
+
+use std::collections::BTreeSet;
+
+use unicode_normalization::UnicodeNormalization;
+
+/// Longest name that is compared by distance, in characters; longer ones are compared when folded equal only.
+const MAX_COMPARED: usize = 128;
+
+/// A name without what people vary: lower case, and no `-`, `_`, `.` or blanks.
+#[must_use]
+pub fn fold(name: &str) -> String {
+    name.nfc()
+        .filter(|c| !matches!(c, '-' | '_' | '.') && !c.is_whitespace())
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
+/// The candidate that `name` most probably means; `None` when nothing is near.
+///
+/// ```
+/// assert_eq!(agent_types::nearest("playerId", ["player_id", "name"]), Some("player_id"));
+/// assert_eq!(agent_types::nearest("colour", ["limit"]), None);
+/// ```
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    best(name, candidates).filter(|(score, _)| score.is_near()).map(|(_, candidate)| candidate)
+}
+
+/// All candidates, the nearest first; equally near ones keep their order.
+pub fn ranked<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let target = Target::new(name);
+    let mut scored: Vec<_> =
+        candidates.into_iter().map(|candidate| (target.score(candidate), candidate)).collect();
+    scored.sort_by_key(|(score, _)| score.rank());
+    scored.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
+fn best<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<(Score, &'a str)> {
+    let target = Target::new(name);
+    candidates
+        .into_iter()
+        .map(|candidate| (target.score(candidate), candidate))
+        .min_by_key(|(score, _)| score.rank())
+}
+
+/// A name prepared for comparison.
+struct Target {
+    folded: Vec<char>,
+    words: BTreeSet<String>,
+}
+
+/// How far a candidate is from a name.
+#[derive(Debug, Clone, Copy)]
+struct Score {
+    /// Edit distance of the folded names, a transposition counting one.
+    distance: usize,
+    /// Length of the longer folded name.
+    length: usize,
+    /// Whether one folded name holds the other, at least three characters long.
+    contained: bool,
+    /// Words that both names have, of the larger number of words.
+    shared_words: usize,
+    words: usize,
+    /// Whether every word of one name is a word of the other.
+    words_contained: bool,
+}
+
+impl Score {
+    /// Nearer is smaller. Edits count most; shared words settle what edits leave open and count as half an edit each.
+    fn rank(self) -> (usize, usize) {
+        if self.shared_words == self.words && self.words > 1 {
+            // The same words in another order.
+            return (0, self.distance);
+        }
+        let edits = self.distance * 1000 / self.length.max(1);
+        let shared = self.shared_words * 1000 / self.words.max(1);
+        let bonus = if self.contained { 250 } else { 0 } + shared / 2;
+        ((edits * 2).saturating_sub(bonus), self.distance)
+    }
+
+    fn is_near(self) -> bool {
+        self.distance == 0
+            || self.distance * 5 <= self.length * 2
+            || self.contained
+            || self.words_contained
+            || self.shared_words * 2 > self.words
+            || (self.shared_words * 2 >= self.words && self.distance * 2 <= self.length)
+    }
+}
+
+impl Target {
+    fn new(name: &str) -> Self {
+        Self { folded: fold(name).chars().collect(), words: words(name) }
+    }
+
+    fn score(&self, candidate: &str) -> Score {
+        let folded: Vec<char> = fold(candidate).chars().collect();
+        let other_words = words(candidate);
+        let shared_words = self.words.intersection(&other_words).count();
+        Score {
+            distance: distance(&self.folded, &folded),
+            length: self.folded.len().max(folded.len()),
+            contained: contains(&self.folded, &folded) || contains(&folded, &self.folded),
+            shared_words,
+            words: self.words.len().max(other_words.len()),
+            words_contained: shared_words > 0 && shared_words == self.words.len().min(other_words.len()),
+        }
+    }
+}
+
+fn contains(long: &[char], short: &[char]) -> bool {
+    short.len() >= 3 && short.len() <= long.len() && long.windows(short.len()).any(|part| part == short)
+}
+
+/// The words of a name: parted by separators and by a capital after a small letter.
+fn words(name: &str) -> BTreeSet<String> {
+    let mut words = BTreeSet::new();
+    let mut word = String::new();
+    let mut was_lower = false;
+    for c in name.chars() {
+        let starts = c.is_uppercase() && was_lower;
+        if (starts || !c.is_alphanumeric()) && !word.is_empty() {
+            words.insert(std::mem::take(&mut word));
+        }
+        if c.is_alphanumeric() {
+            word.extend(c.to_lowercase());
+        }
+        was_lower = c.is_lowercase() || c.is_numeric();
+    }
+    if !word.is_empty() {
+        words.insert(word);
+    }
+    words
+}
+
+/// Edits (insert, delete, replace, swap two neighbours) from one text to the other.
+fn distance(left: &[char], right: &[char]) -> usize {
+    if left == right {
+        return 0;
+    }
+    if left.len().max(right.len()) > MAX_COMPARED {
+        return left.len().max(right.len());
+    }
+    let width = right.len() + 1;
+    let mut before_last = vec![0; width];
+    let mut last: Vec<usize> = (0..width).collect();
+    let mut current = vec![0; width];
+    for (i, a) in left.iter().enumerate() {
+        current[0] = i + 1;
+        for (j, b) in right.iter().enumerate() {
+            let replaced = last[j] + usize::from(a != b);
+            let mut cheapest = replaced.min(last[j + 1] + 1).min(current[j] + 1);
+            if i > 0 && j > 0 && *a == right[j - 1] && left[i - 1] == *b {
+                cheapest = cheapest.min(before_last[j - 1] + 1);
+            }
+            current[j + 1] = cheapest;
+        }
+        std::mem::swap(&mut before_last, &mut last);
+        std::mem::swap(&mut last, &mut current);
+    }
+    last[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, candidates: &[&str], expected: Option<&str>) {
+        assert_eq!(nearest(name, candidates.iter().copied()), expected, "{name}");
+    }
+
+    #[test]
+    fn what_was_meant_comes_first() {
+        check("playerId", &["name", "player_id"], Some("player_id"));
+        check("query_string", &["limit", "query"], Some("query"));
+        check("fiel_path", &["file_path", "file_name"], Some("file_path"));
+        check("bases", &["base", "height"], Some("base"));
+        check("time_zone", &["timezone", "time"], Some("timezone"));
+        check("get_date", &["get_time"], Some("get_time"));
+        check("id", &["name", "user_id"], Some("user_id"));
+        check("3_FindBus_Buses", &["Buses_3_BuyBus", "Buses_3_FindBus"], Some("Buses_3_FindBus"));
+        check("id_user", &["user_id", "item_id"], Some("user_id"));
+        check("city", &["location", "unit"], None);
+        check("task_create", &["search", "read_file"], None);
+        check("x", &[], None);
+    }
+
+    #[test]
+    fn distance_counts_a_swap_once() {
+        let chars = |text: &str| text.chars().collect::<Vec<_>>();
+        for (left, right, edits) in
+            [("", "abc", 3), ("abc", "acb", 1), ("kitten", "sitting", 3), ("é", "e", 1)]
+        {
+            assert_eq!(distance(&chars(left), &chars(right)), edits, "{left} {right}");
+        }
+    }
+
+    #[test]
+    fn ranking_keeps_all() {
+        assert_eq!(ranked("serch", ["ping", "search", "fetch"]), ["search", "fetch", "ping"]);
+    }
+}

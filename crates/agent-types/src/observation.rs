@@ -1,0 +1,223 @@
+//! What goes back to the model after a call: one exact text for each outcome.
+
+use serde::{Deserialize, Serialize};
+
+use crate::CallId;
+
+/// What every observation begins with in events and history.
+pub const OBSERVATION_PREFIX: &str = "Observation: ";
+
+/// The one table of outcomes: variant, code on the wire, whether a retry can help, and the text for the model.
+macro_rules! observation_codes {
+    ($($(#[$doc:meta])* $variant:ident => ($code:literal, $retryable:literal, $text:literal),)+) => {
+        /// How a call ended, or why it did not run.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[non_exhaustive]
+        pub enum ObservationCode {
+            $($(#[$doc])* #[serde(rename = $code)] $variant,)+
+        }
+
+        impl ObservationCode {
+            /// Every code there is.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// Stable name on the wire; never reworded.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $code,)+ }
+            }
+
+            /// Whether another try by the model can help.
+            #[must_use]
+            pub const fn is_retryable(self) -> bool {
+                match self { $(Self::$variant => $retryable,)+ }
+            }
+
+            const fn template(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+        }
+    };
+}
+
+observation_codes! {
+    // kind                code                   retry  what the model reads
+    /// The tool answered.
+    Ok                 => ("ok",                  false, "Tool {name} executed successfully. Result: {result}"),
+    /// No such tool is offered.
+    UnknownTool        => ("unknown_tool",        true,  "Error - Unknown tool '{name}'{near} Available: {available}"),
+    /// A parameter that the tool does not declare.
+    UnknownParameter   => ("unknown_parameter",   true,  "Error - Invalid parameters for {name}: {faults}"),
+    /// A required parameter is absent.
+    MissingParameter   => ("missing_parameter",   true,  "Error - Invalid parameters for {name}: {faults}"),
+    /// Two values for one parameter.
+    DuplicateParameter => ("duplicate_parameter", true,  "Error - Invalid parameters for {name}: {faults}"),
+    /// A value that does not fit its schema.
+    InvalidArgument    => ("invalid_argument",    true,  "Error - Invalid parameters for {name}: {faults}"),
+    /// The block could not be read.
+    Malformed          => ("malformed_xml",       true,  "Error - Malformed XML in ACTION block: {message}{place}. {hint}"),
+    /// The tool said that it failed.
+    Failed             => ("failed",              true,  "Error - Tool {name} failed: {message}"),
+    /// The tool's code panicked.
+    Panicked           => ("panicked",            false, "Error - Tool {name} failed: {message}"),
+    /// The tool did not answer in time.
+    Timeout            => ("timeout",             true,  "Error - Tool {name} failed: no answer within {n} ms"),
+    /// The run was cancelled while the tool ran.
+    Cancelled          => ("cancelled",           false, "Error - Tool {name} was cancelled"),
+    /// The call was never started.
+    Refused            => ("refused",             false, "Error - Tool {name} was not run: {reason}"),
+    /// The final answer does not fit the agent's output schema.
+    OutputSchema       => ("output_schema",       true,  "Error - The answer does not fit the output schema: {faults}"),
+    /// Something the model should know.
+    Note               => ("note",                false, "Note - {text}"),
+}
+
+impl ObservationCode {
+    /// The exact text of §7.1 without the prefix; `fields` fill the placeholders, which are not read again.
+    #[must_use]
+    pub fn text(self, fields: &[(&str, &str)]) -> String {
+        let mut text = String::new();
+        let mut rest = self.template();
+        while let Some((before, after)) = rest.split_once('{') {
+            text.push_str(before);
+            let (name, tail) = after.split_once('}').unwrap_or((after, ""));
+            text.push_str(fields.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value));
+            rest = tail;
+        }
+        text.push_str(rest);
+        text.truncate(text.trim_end().len());
+        text
+    }
+}
+
+/// One fault of a call's arguments, as a part of an observation's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A parameter that the tool does not declare.
+    Unknown {
+        /// As the model wrote it.
+        parameter: String,
+        /// The declared name that is near, if one is.
+        near: Option<String>,
+    },
+    /// A required parameter is absent.
+    Missing {
+        /// The declared name.
+        parameter: String,
+    },
+    /// Two different values for one parameter.
+    Duplicate {
+        /// The declared name.
+        parameter: String,
+    },
+    /// A value that does not fit.
+    Invalid {
+        /// Declared name or path of the value.
+        parameter: String,
+        /// The type, or the members.
+        expected: String,
+        /// What came, shortened.
+        got: String,
+    },
+}
+
+impl Fault {
+    /// The code that a block with this fault is refused with.
+    #[must_use]
+    pub const fn code(&self) -> ObservationCode {
+        match self {
+            Self::Unknown { .. } => ObservationCode::UnknownParameter,
+            Self::Missing { .. } => ObservationCode::MissingParameter,
+            Self::Duplicate { .. } => ObservationCode::DuplicateParameter,
+            Self::Invalid { .. } => ObservationCode::InvalidArgument,
+        }
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unknown { parameter, near: Some(near) } => {
+                write!(f, "Unknown parameter '{parameter}', did you mean '{near}'?")
+            }
+            Self::Unknown { parameter, near: None } => write!(f, "Unknown parameter '{parameter}'"),
+            Self::Missing { parameter } => write!(f, "Missing parameter '{parameter}'"),
+            Self::Duplicate { parameter } => {
+                write!(f, "Parameter '{parameter}' given twice with different values")
+            }
+            Self::Invalid { parameter, expected, got } => {
+                write!(f, "Parameter '{parameter}' must be {expected}, got {got}")
+            }
+        }
+    }
+}
+
+/// What goes back to the model for one call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    /// The call it answers; `None` for a note, or for a block that held no call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallId>,
+    /// Canonical id of the tool, or the name that the model wrote; empty for a note.
+    pub tool: String,
+    /// How it ended.
+    pub code: ObservationCode,
+    /// The exact text without the prefix.
+    pub text: String,
+}
+
+impl Observation {
+    /// The text with its prefix, as events and history hold it.
+    #[must_use]
+    pub fn line(&self) -> String {
+        format!("{OBSERVATION_PREFIX}{}", self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(code: ObservationCode, fields: &[(&str, &str)], expected: &str) {
+        assert_eq!(code.text(fields), expected);
+    }
+
+    #[test]
+    fn texts_are_those_of_the_table() {
+        check(
+            ObservationCode::Ok,
+            &[("name", "ReadWorldStateTool"), ("result", "sunny {name}")],
+            "Tool ReadWorldStateTool executed successfully. Result: sunny {name}",
+        );
+        check(
+            ObservationCode::UnknownTool,
+            &[("name", "serch"), ("near", ", did you mean 'search'?"), ("available", "search")],
+            "Error - Unknown tool 'serch', did you mean 'search'? Available: search",
+        );
+        check(
+            ObservationCode::Malformed,
+            &[("message", "unexpected end"), ("place", " at line 1, column 2"), ("hint", "Close it.")],
+            "Error - Malformed XML in ACTION block: unexpected end at line 1, column 2. Close it.",
+        );
+        check(ObservationCode::Cancelled, &[("name", "t")], "Error - Tool t was cancelled");
+    }
+
+    #[test]
+    fn faults_read_as_sentences() {
+        let unknown = Fault::Unknown { parameter: "playerId".into(), near: Some("player_id".into()) };
+        assert_eq!(unknown.to_string(), "Unknown parameter 'playerId', did you mean 'player_id'?");
+        let invalid =
+            Fault::Invalid { parameter: "n".into(), expected: "integer".into(), got: "\"x\"".into() };
+        assert_eq!(invalid.to_string(), "Parameter 'n' must be integer, got \"x\"");
+    }
+
+    #[test]
+    fn codes_are_distinct() {
+        let mut codes: Vec<_> = ObservationCode::ALL.iter().map(|code| code.as_str()).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), ObservationCode::ALL.len());
+    }
+}

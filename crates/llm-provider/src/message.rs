@@ -1,0 +1,157 @@
+//! What is sent to a model.
+
+use agent_types::ToolSpec;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A tool call in the provider's own form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NativeCall {
+    /// Id that the result must name.
+    pub id: String,
+    /// Wire name of the tool.
+    pub name: String,
+    /// Argument text as the model wrote it; may be cut off.
+    pub arguments: String,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+pub enum Message {
+    /// Instructions.
+    System {
+        /// The text.
+        text: String,
+    },
+    /// What a person said, or an observation in the text protocol.
+    User {
+        /// The text.
+        text: String,
+    },
+    /// What the model said.
+    Assistant {
+        /// The text, with blocks as they were written.
+        text: String,
+        /// Native calls that came with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        calls: Vec<NativeCall>,
+    },
+    /// The result of a native call.
+    Tool {
+        /// Id of the call.
+        call: String,
+        /// Wire name of the tool.
+        name: String,
+        /// The observation.
+        text: String,
+    },
+}
+
+impl Message {
+    /// Instructions.
+    #[must_use]
+    pub fn system(text: impl Into<String>) -> Self {
+        Self::System { text: text.into() }
+    }
+
+    /// What a person said.
+    #[must_use]
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::User { text: text.into() }
+    }
+
+    /// What the model said, without native calls.
+    #[must_use]
+    pub fn assistant(text: impl Into<String>) -> Self {
+        Self::Assistant { text: text.into(), calls: Vec::new() }
+    }
+
+    /// The text of the message.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::System { text }
+            | Self::User { text }
+            | Self::Assistant { text, .. }
+            | Self::Tool { text, .. } => text,
+        }
+    }
+}
+
+/// Settings of one request; absent ones are the provider's.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ModelParameters {
+    /// Randomness of the choice of tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Share of probability that tokens are chosen from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// Most tokens that the model may write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// Seed of the choice, where the provider takes one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Texts at which the model stops.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+    /// What else the provider's body should hold, as it is.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl ModelParameters {
+    /// These settings, with those of `over` in their place where it has some.
+    #[must_use]
+    pub fn overridden_by(mut self, over: &Self) -> Self {
+        self.temperature = over.temperature.or(self.temperature);
+        self.top_p = over.top_p.or(self.top_p);
+        self.max_tokens = over.max_tokens.or(self.max_tokens);
+        self.seed = over.seed.or(self.seed);
+        if !over.stop.is_empty() {
+            self.stop.clone_from(&over.stop);
+        }
+        self.extra.extend(over.extra.clone());
+        self
+    }
+}
+
+/// One question to a model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct LlmRequest {
+    /// The conversation, oldest first.
+    pub messages: Vec<Message>,
+    /// Tools in the provider's own form; empty in the text protocol.
+    pub tools: Vec<ToolSpec>,
+    /// Settings that differ from the model's own.
+    pub parameters: ModelParameters,
+    /// What the request is for, such as `summary`; scripts tell requests apart by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<&'static str>,
+}
+
+impl LlmRequest {
+    /// A request with nothing but messages.
+    #[must_use]
+    pub fn new(messages: Vec<Message>) -> Self {
+        Self { messages, ..Self::default() }
+    }
+
+    /// Offers tools in the provider's own form.
+    #[must_use]
+    pub fn with_tools(mut self, tools: Vec<ToolSpec>) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    /// Sets what differs from the model's own settings.
+    #[must_use]
+    pub fn with_parameters(mut self, parameters: ModelParameters) -> Self {
+        self.parameters = parameters;
+        self
+    }
+}

@@ -1,0 +1,91 @@
+//! The trait that models implement.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::{Stream, StreamExt};
+
+use crate::{LlmError, LlmEvent, LlmRequest, ModelError, StandardResponse};
+
+/// An answer as it comes. Dropping it drops the connection.
+pub type LlmStream = Pin<Box<dyn Stream<Item = Result<LlmEvent, LlmError>> + Send>>;
+
+/// What is known of a model.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ModelInfo {
+    /// Name as the provider knows it.
+    pub name: String,
+    /// Whether tools may be offered in the provider's own form.
+    pub native_tools: bool,
+    /// Tokens that a request and its answer may hold together.
+    pub context_window: Option<u64>,
+    /// Dollars for a million tokens read.
+    pub price_in: Option<f64>,
+    /// Dollars for a million tokens written.
+    pub price_out: Option<f64>,
+    /// Whether the answers come from a script.
+    pub scripted: bool,
+}
+
+/// A language model.
+#[async_trait]
+pub trait LlmProvider: Send + Sync + fmt::Debug {
+    /// What is known of the model.
+    fn info(&self) -> &ModelInfo;
+
+    /// Asks the model. The stream ends with [`LlmEvent::Finished`] or an error.
+    ///
+    /// # Errors
+    /// What goes wrong before the first token; later faults come in the stream.
+    ///
+    /// # Cancel safety
+    /// Dropping the future or the stream drops the connection; nothing is retried behind the caller's back.
+    async fn stream(&self, request: LlmRequest) -> Result<LlmStream, LlmError>;
+}
+
+/// Asks and waits for the whole answer.
+///
+/// # Errors
+/// Those of [`LlmProvider::stream`], and a stream that ends without an answer.
+pub async fn complete(
+    provider: &(impl LlmProvider + ?Sized),
+    request: LlmRequest,
+) -> Result<StandardResponse, LlmError> {
+    let mut stream = provider.stream(request).await?;
+    while let Some(event) = stream.next().await {
+        if let LlmEvent::Finished(response) = event? {
+            return Ok(response);
+        }
+    }
+    Err(LlmError::Stream { message: "it ended without an answer".into() })
+}
+
+/// Where models are found by the name of their entry.
+pub trait ModelSource: Send + Sync + fmt::Debug {
+    /// The model of an entry; `None` asks for the default one.
+    ///
+    /// # Errors
+    /// No such entry, or it lacks what the model needs.
+    fn model(&self, profile: Option<&str>) -> Result<Arc<dyn LlmProvider>, ModelError>;
+}
+
+/// One model under every name.
+#[derive(Debug, Clone)]
+pub struct SingleModel(Arc<dyn LlmProvider>);
+
+impl SingleModel {
+    /// A source that always gives `model`.
+    #[must_use]
+    pub fn new(model: Arc<dyn LlmProvider>) -> Self {
+        Self(model)
+    }
+}
+
+impl ModelSource for SingleModel {
+    fn model(&self, _: Option<&str>) -> Result<Arc<dyn LlmProvider>, ModelError> {
+        Ok(Arc::clone(&self.0))
+    }
+}

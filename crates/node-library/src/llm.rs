@@ -1,0 +1,167 @@
+//! One request to a language model.
+
+use std::sync::Arc;
+
+use agent_types::EventBody;
+use async_trait::async_trait;
+use futures::StreamExt;
+use llm_provider::{LlmEvent, LlmProvider, LlmRequest, Message, ModelParameters, ModelSource};
+use serde::Deserialize;
+use serde_json::Value;
+
+use workflow_engine::{Inputs, Node, NodeCatalog, NodeContext, NodeError, Outputs};
+use workflow_model::{DataFlowType, NodeDefinition, SlotDefinition};
+
+use crate::define::{any, as_text, setting, text};
+
+pub(crate) fn register(catalog: &mut NodeCatalog) {
+    catalog.register(GenericLlmRequest::new());
+}
+
+/// Sends messages to a model and gives its answer, whole and as it comes.
+struct GenericLlmRequest(NodeDefinition);
+
+impl GenericLlmRequest {
+    fn new() -> Self {
+        let definition = NodeDefinition::new("core:GenericLlmRequest", "Sends messages to a language model.")
+            .input(
+                "messages",
+                any("a text, a list of {role, content}, or such a list as JSON text")
+                    .required()
+                    .with_category("ChatHistory"),
+            )
+            .input(
+                "activated_model_id",
+                text("entry of the model; one that is not there means the default model"),
+            )
+            .input(
+                "stream",
+                SlotDefinition::new(
+                    DataFlowType::Boolean,
+                    "kept for files of others: `stream_output` always streams",
+                )
+                .with_default(false),
+            )
+            .input(
+                "parameters",
+                SlotDefinition::new(DataFlowType::Object, "settings of the request, such as `temperature`"),
+            )
+            .output("response", text("the answer"))
+            .output("responseText", text("the answer"))
+            .output("stream_output", text("the answer as it comes").stream().with_category("StreamChunk"))
+            .config("profileId", setting(DataFlowType::String, "entry of the model; it must be there"))
+            .config("prompt", setting(DataFlowType::String, "instructions that come before the messages"))
+            .config(
+                "parameters",
+                setting(DataFlowType::Object, "settings of the request, such as `temperature`"),
+            );
+        Self(definition)
+    }
+}
+
+#[async_trait]
+impl Node for GenericLlmRequest {
+    fn definition(&self) -> &NodeDefinition {
+        &self.0
+    }
+
+    async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
+        let model = model(&ctx, &inputs)?;
+        let mut messages = Vec::new();
+        if let Some(prompt) = ctx.config("prompt").and_then(Value::as_str) {
+            messages.push(Message::system(prompt));
+        }
+        messages.extend(read_messages(inputs.required("messages")?)?);
+        let request = LlmRequest::new(messages).with_parameters(parameters(&ctx, &inputs)?);
+        let failed =
+            |error: llm_provider::LlmError| NodeError::new(error.to_string()).with_code("llm_failed");
+        let mut stream = model.stream(request).await.map_err(failed)?;
+        while let Some(event) = stream.next().await {
+            match event.map_err(failed)? {
+                LlmEvent::Text(piece) => ctx.chunk("stream_output", piece).await?,
+                LlmEvent::Reasoning(_) | LlmEvent::ToolCall { .. } => ctx.heartbeat(),
+                LlmEvent::Finished(response) => {
+                    ctx.add_usage(response.usage);
+                    ctx.mark("stream_output", response.finish.as_str()).await?;
+                    return Ok(Outputs::value(response.text.clone()).with("responseText", response.text));
+                }
+            }
+        }
+        Err(NodeError::new("the model's answer ended without an end").with_code("llm_failed"))
+    }
+}
+
+/// The model that the settings or the file name, else the default one.
+fn model(ctx: &NodeContext, inputs: &Inputs) -> Result<Arc<dyn LlmProvider>, NodeError> {
+    let source = ctx.required_service::<dyn ModelSource>()?;
+    let failed = |error: llm_provider::ModelError| NodeError::fatal(error.to_string()).with_code("no_model");
+    if let Some(profile) = ctx.config("profileId").and_then(Value::as_str) {
+        return source.model(Some(profile)).map_err(failed);
+    }
+    let asked = inputs.get("activated_model_id").and_then(|id| id.as_str()).filter(|id| !id.is_empty());
+    if let Some(id) = asked {
+        match source.model(Some(id)) {
+            Ok(model) => return Ok(model),
+            Err(error) => {
+                let message = format!("{error}; the default model is asked instead");
+                ctx.emit(EventBody::LogLine { level: "warn".to_owned(), message });
+            }
+        }
+    }
+    source.model(None).map_err(failed)
+}
+
+fn parameters(ctx: &NodeContext, inputs: &Inputs) -> Result<ModelParameters, NodeError> {
+    let given = ctx.config("parameters").or_else(|| inputs.get("parameters").map(|value| &**value));
+    match given {
+        None | Some(Value::Null) => Ok(ModelParameters::default()),
+        Some(value) => ModelParameters::deserialize(value)
+            .map_err(|error| NodeError::fatal(format!("`parameters` cannot be used: {error}"))),
+    }
+}
+
+/// Messages in any of the forms in which files hold them.
+pub(crate) fn read_messages(value: &Value) -> Result<Vec<Message>, NodeError> {
+    match value {
+        Value::String(text) => match serde_json::from_str::<Value>(text) {
+            Ok(Value::Array(items)) if items.iter().all(is_message) => {
+                items.iter().map(read_message).collect()
+            }
+            Ok(_) | Err(_) => Ok(vec![Message::user(text.clone())]),
+        },
+        Value::Array(items) => items.iter().map(read_message).collect(),
+        Value::Object(_) => Ok(vec![read_message(value)?]),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(vec![Message::user(as_text(value))]),
+    }
+}
+
+fn is_message(item: &Value) -> bool {
+    item.get("role").is_some_and(Value::is_string)
+}
+
+fn read_message(item: &Value) -> Result<Message, NodeError> {
+    if let Value::String(text) = item {
+        return Ok(Message::user(text.clone()));
+    }
+    let content = item.get("content").or_else(|| item.get("text")).map(content_text).unwrap_or_default();
+    match item.get("role").and_then(Value::as_str) {
+        Some("system" | "developer") => Ok(Message::system(content)),
+        Some("user") | None if item.is_object() => Ok(Message::user(content)),
+        Some("assistant" | "model") => Ok(Message::assistant(content)),
+        Some(role) => {
+            Err(NodeError::fatal(format!("`{role}` is no role of a message that can be sent here")))
+        }
+        None => Err(NodeError::fatal("a message must be a text or an object with `role` and `content`")),
+    }
+}
+
+/// A text, or the texts of a list of parts.
+fn content_text(content: &Value) -> String {
+    match content {
+        Value::Array(parts) => {
+            let texts = parts.iter().filter_map(|part| part.as_str().or_else(|| part.get("text")?.as_str()));
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        other => as_text(other),
+    }
+}

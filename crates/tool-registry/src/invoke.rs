@@ -1,0 +1,152 @@
+//! One call, with its limits; it always ends in an outcome.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{Either, select};
+use serde_json::{Map, Value};
+
+use crate::context::ToolContext;
+use crate::output::{ToolError, ToolErrorKind, ToolOutput};
+use crate::tool::Tool;
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum CallEnd {
+    /// It answered.
+    Ok(ToolOutput),
+    /// It said why not.
+    Failed(ToolError),
+    /// Its code panicked.
+    Panicked {
+        /// What the panic said.
+        message: String,
+    },
+    /// It did not answer in time.
+    TimedOut {
+        /// The limit.
+        limit: Duration,
+    },
+    /// The run was cancelled.
+    Cancelled,
+}
+
+/// A call that is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallOutcome {
+    /// How it ended.
+    pub end: CallEnd,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Tool {
+    /// Runs one call. The arguments must fit the schema.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the call.
+    pub async fn invoke(&self, arguments: Map<String, Value>, mut cx: ToolContext) -> CallOutcome {
+        let limit = self.settings().timeout;
+        let started = cx.clock.elapsed();
+        cx.deadline = Some(started + limit);
+        let (clock, cancel) = (cx.clock.clone(), cx.cancel.clone());
+        let call = AssertUnwindSafe(self.handler().call(arguments, &cx)).catch_unwind();
+        let stopped = std::pin::pin!(async {
+            match select(std::pin::pin!(cancel.cancelled()), clock.sleep(limit)).await {
+                Either::Left(_) => CallEnd::Cancelled,
+                Either::Right(_) => CallEnd::TimedOut { limit },
+            }
+        });
+        let end = match select(call, stopped).await {
+            Either::Left((Ok(Ok(output)), _)) => CallEnd::Ok(output),
+            Either::Left((Ok(Err(error)), _)) if error.kind == ToolErrorKind::Cancelled => CallEnd::Cancelled,
+            Either::Left((Ok(Err(error)), _)) => CallEnd::Failed(error),
+            Either::Left((Err(panic), _)) => CallEnd::Panicked { message: panic_message(&*panic) },
+            Either::Right((end, _)) => end,
+        };
+        CallOutcome { end, took: clock.elapsed().saturating_sub(started) }
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use agent_types::{Budget, BudgetLimits, CallId, Place, Recorder, RunId, Timestamp, VirtualClock};
+    use schemars::JsonSchema;
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+    use crate::tool::ToolSettings;
+
+    #[derive(Deserialize, JsonSchema)]
+    struct Args {
+        mode: String,
+    }
+
+    fn tool() -> Tool {
+        Tool::try_func("t", "Does what it is told.", |Args { mode }, cx: ToolContext| async move {
+            match mode.as_str() {
+                "ok" => Ok(json!({"a": 1})),
+                "fail" => Err(ToolError::failed("no luck")),
+                "panic" => panic!("boom"),
+                _ => {
+                    cx.clock.sleep(Duration::from_hours(1)).await;
+                    Ok(json!(null))
+                }
+            }
+        })
+        .unwrap()
+        .with_settings(ToolSettings::default().with_timeout(Duration::from_secs(5)))
+    }
+
+    fn context(clock: &VirtualClock) -> ToolContext {
+        let clock: Arc<dyn agent_types::Clock> = Arc::new(clock.clone());
+        let sink = Recorder::new(RunId::new("r"), Arc::clone(&clock));
+        let budget = Budget::new(BudgetLimits::default());
+        ToolContext::new(CallId::new("c"), "t".parse().unwrap(), clock, budget, sink, Place::default())
+    }
+
+    async fn run(mode: &str) -> CallEnd {
+        let clock = VirtualClock::new(Timestamp::default());
+        let arguments = json!({"mode": mode}).as_object().unwrap().clone();
+        let tool = tool();
+        let call = tool.invoke(arguments, context(&clock));
+        let time = async {
+            loop {
+                tokio::task::yield_now().await;
+                clock.advance_to_next();
+            }
+        };
+        tokio::select! {
+            outcome = call => outcome.end,
+            () = time => unreachable!("time never ends"),
+        }
+    }
+
+    #[tokio::test]
+    async fn every_way_to_end_is_an_outcome() {
+        assert_eq!(run("ok").await, CallEnd::Ok(ToolOutput::Json(json!({"a": 1}))));
+        assert_eq!(run("fail").await, CallEnd::Failed(ToolError::failed("no luck")));
+        assert_eq!(run("panic").await, CallEnd::Panicked { message: "boom".into() });
+        assert_eq!(run("hang").await, CallEnd::TimedOut { limit: Duration::from_secs(5) });
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_call_ends_at_once() {
+        let clock = VirtualClock::new(Timestamp::default());
+        let cx = context(&clock);
+        cx.cancel.cancel();
+        let arguments = json!({"mode": "hang"}).as_object().unwrap().clone();
+        assert_eq!(tool().invoke(arguments, cx).await.end, CallEnd::Cancelled);
+    }
+}

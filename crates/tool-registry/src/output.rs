@@ -1,0 +1,134 @@
+//! What a tool gives back.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A piece of a result that has several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Part {
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// An image, as base64.
+    Image {
+        /// Its bytes in base64.
+        image: String,
+        /// Its media type, such as `image/png`.
+        mime: String,
+    },
+}
+
+/// The result of a call that succeeded.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum ToolOutput {
+    /// A text, shown to the model as it is.
+    Text(String),
+    /// A value, shown as compact JSON; a string as it is.
+    Json(Value),
+    /// Several pieces, images among them.
+    Parts(Vec<Part>),
+    /// The run ends with this value.
+    Ended(Value),
+}
+
+impl ToolOutput {
+    /// The result as the model reads it: strings raw, other values compact JSON.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Json(value) | Self::Ended(value) => value_text(value),
+            Self::Parts(parts) => {
+                let texts = parts.iter().map(|part| match part {
+                    Part::Text { text } => text.clone(),
+                    Part::Image { mime, .. } => format!("[{mime}]"),
+                });
+                texts.collect::<Vec<_>>().join("\n")
+            }
+        }
+    }
+
+    /// The result as a value.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        match self {
+            Self::Text(text) => text.as_str().into(),
+            Self::Json(value) | Self::Ended(value) => value.clone(),
+            Self::Parts(parts) => serde_json::to_value(parts).unwrap_or_default(),
+        }
+    }
+}
+
+fn value_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The kind of a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ToolErrorKind {
+    /// The tool tried and failed.
+    Failed,
+    /// The arguments do not fit.
+    InvalidArguments,
+    /// The tool gave up waiting.
+    Timeout,
+    /// The call was cancelled.
+    Cancelled,
+    /// The tool may not do that.
+    Refused,
+}
+
+/// Why a call failed, in the words of the tool.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message_for_model}")]
+#[non_exhaustive]
+pub struct ToolError {
+    /// The kind.
+    pub kind: ToolErrorKind,
+    /// What the model reads. Holds no secrets.
+    pub message_for_model: String,
+    /// What a developer reads besides.
+    pub detail: Option<String>,
+    /// Whether the same call may succeed later.
+    pub retryable: bool,
+    /// How long to wait before that.
+    pub retry_after: Option<Duration>,
+}
+
+impl ToolError {
+    /// A failure that another try may mend.
+    #[must_use]
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(ToolErrorKind::Failed, message).retryable(true)
+    }
+
+    /// A failure of a kind; not retryable unless said.
+    #[must_use]
+    pub fn new(kind: ToolErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message_for_model: message.into(), detail: None, retryable: false, retry_after: None }
+    }
+
+    /// The same with what a developer should know.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// The same, which a later try may mend or not.
+    #[must_use]
+    pub const fn retryable(mut self, retryable: bool) -> Self {
+        self.retryable = retryable;
+        self
+    }
+}

@@ -1,0 +1,114 @@
+//! From typed arguments back to the taught form.
+
+use protocol_action::encode::encode_trees;
+use protocol_action::{Dialect, RawArgument, RawCall, RawValue, Span};
+use serde_json::{Map, Value};
+
+use crate::coerce::Coercer;
+use crate::interpret::CallFault;
+use crate::node::{NodeId, Nodes, Types};
+use crate::toolset::{OfferedTool, ToolSet};
+use crate::wire::{is_wire_name, wire_name};
+
+impl ToolSet {
+    /// Writes calls in the taught form so that reading them gives the very same tools and arguments.
+    ///
+    /// Lists and objects whose shape is declared become elements, everything else that is no plain text becomes JSON text.
+    /// The arguments are not validated: what does not fit its schema is written as well as it can be.
+    ///
+    /// # Errors
+    /// The first name that no tool has.
+    pub fn encode(&self, calls: &[(&str, &Map<String, Value>)]) -> Result<String, CallFault> {
+        let trees = calls
+            .iter()
+            .map(|(name, arguments)| {
+                let tool = self.get(name).ok_or_else(|| self.unknown_tool(name, Span::default()))?;
+                let mut call = RawCall::new(tool.name.as_str(), Dialect::Action, Span::default());
+                call.arguments = written_arguments(tool, arguments);
+                Ok(call)
+            })
+            .collect::<Result<Vec<_>, CallFault>>()?;
+        Ok(encode_trees(&trees, self))
+    }
+}
+
+fn written_arguments(tool: &OfferedTool, arguments: &Map<String, Value>) -> Vec<RawArgument> {
+    let nodes = tool.schema.nodes();
+    let root = nodes.get(0);
+    let any = Nodes::read(&Value::Bool(true));
+    arguments
+        .iter()
+        .map(|(name, value)| {
+            let written = match root.fields.get(name).copied().or(root.additional) {
+                Some(id) => Writer { nodes }.value(id, value),
+                None => Writer { nodes: &any }.value(0, value),
+            };
+            argument(&wire_parameter(name), written)
+        })
+        .collect()
+}
+
+fn argument(name: &str, value: RawValue) -> RawArgument {
+    RawArgument::new(name, Span::default(), value)
+}
+
+fn wire_parameter(name: &str) -> String {
+    if is_wire_name(name) { name.to_owned() } else { wire_name(name) }
+}
+
+/// Writes values so that the reader gives them back.
+struct Writer<'s> {
+    nodes: &'s Nodes,
+}
+
+impl Writer<'_> {
+    fn value(&self, id: NodeId, value: &Value) -> RawValue {
+        let elements = match value {
+            Value::Array(items) => self.items(id, items),
+            Value::Object(object) => self.fields(id, object),
+            Value::String(text) if self.reads_back(id, text, value) => return RawValue::Text(text.clone()),
+            Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => None,
+        };
+        let elements = elements.filter(|children| !children.is_empty());
+        match elements {
+            Some(children) => RawValue::Elements { children, source: String::new(), mixed: false },
+            None => RawValue::Text(value.to_string()),
+        }
+    }
+
+    /// Whether a node declares just this type, so that elements have one meaning.
+    fn is_only(&self, id: NodeId, types: Types) -> bool {
+        let node = self.nodes.get(id);
+        node.types == types && node.branches.is_empty() && node.members.is_none()
+    }
+
+    fn items(&self, id: NodeId, items: &[Value]) -> Option<Vec<RawArgument>> {
+        if !self.is_only(id, Types::ARRAY) {
+            return None;
+        }
+        let node = self.nodes.get(id);
+        let typed = items.iter().enumerate().map(|(index, item)| {
+            let id = node.prefix.get(index).copied().or(node.item)?;
+            Some(argument("item", self.value(id, item)))
+        });
+        typed.collect()
+    }
+
+    fn fields(&self, id: NodeId, object: &Map<String, Value>) -> Option<Vec<RawArgument>> {
+        if !self.is_only(id, Types::OBJECT) {
+            return None;
+        }
+        let node = self.nodes.get(id);
+        let typed = object.iter().map(|(name, value)| {
+            let id = node.fields.get(name).copied()?;
+            Some(argument(&wire_parameter(name), self.value(id, value)))
+        });
+        typed.collect()
+    }
+
+    fn reads_back(&self, id: NodeId, text: &str, value: &Value) -> bool {
+        let mut coercer = Coercer::new(self.nodes);
+        let read = coercer.raw(id, &RawValue::Text(text.to_owned()), "");
+        coercer.problems.is_empty() && read == *value
+    }
+}

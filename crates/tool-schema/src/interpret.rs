@@ -1,0 +1,160 @@
+//! From a parsed reply to the calls that may run, or to everything that is wrong with them.
+
+use std::collections::HashSet;
+
+use agent_types::ranked;
+use protocol_action::{Code, Dialect, Parsed, RawArgument, RawCall, RawValue, Span};
+use serde_json::{Map, Value};
+
+use crate::compiled::{Coercion, Typed};
+use crate::problem::Problem;
+use crate::toolset::{Found, OfferedTool, ToolSet};
+
+/// A call whose arguments fit.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct TypedCall {
+    /// Canonical name of the tool.
+    pub tool: String,
+    /// The arguments, defaults included.
+    pub arguments: Map<String, Value>,
+    /// How it was written.
+    pub dialect: Dialect,
+    /// Its place in the reply.
+    pub span: Span,
+    /// What was mended, each code once.
+    pub repairs: Vec<Code>,
+    /// Values that changed their type or spelling.
+    pub coercions: Vec<Coercion>,
+}
+
+/// What is wrong with one call.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum CallFault {
+    /// No such tool is offered.
+    UnknownTool {
+        /// As the model wrote it.
+        name: String,
+        /// The offered name that is near.
+        near: Option<String>,
+        /// All offered names, nearest first.
+        available: Vec<String>,
+        /// Its place.
+        span: Span,
+    },
+    /// Arguments that do not fit; all faults of the call.
+    Arguments {
+        /// Canonical name of the tool.
+        tool: String,
+        /// At least one.
+        problems: Vec<Problem>,
+        /// Its place.
+        span: Span,
+    },
+}
+
+impl CallFault {
+    /// The code of the first fault.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownTool { .. } => "unknown_tool",
+            Self::Arguments { problems, .. } => {
+                problems.first().map_or("invalid_argument", |problem| problem.code.as_str())
+            }
+        }
+    }
+}
+
+/// What to do with the calls of a reply: each in its place, typed or with what is wrong with it.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Decision {
+    /// The calls of the block, in order. They may run only when none is wrong and the reply had no errors.
+    pub results: Vec<Result<TypedCall, CallFault>>,
+}
+
+impl Decision {
+    /// The calls that fit.
+    pub fn calls(&self) -> impl Iterator<Item = &TypedCall> {
+        self.results.iter().filter_map(|result| result.as_ref().ok())
+    }
+
+    /// What is wrong, in the order of the calls.
+    pub fn faults(&self) -> impl Iterator<Item = &CallFault> {
+        self.results.iter().filter_map(|result| result.as_ref().err())
+    }
+}
+
+impl ToolSet {
+    /// Types every call of a reply; a wrong one does not hide the faults of the others.
+    #[must_use]
+    pub fn interpret(&self, parsed: &Parsed) -> Decision {
+        Decision { results: parsed.calls.iter().map(|call| self.interpret_call(call)).collect() }
+    }
+
+    fn interpret_call(&self, call: &RawCall) -> Result<TypedCall, CallFault> {
+        let found = self.find(&call.tool).ok_or_else(|| self.unknown_tool(&call.tool, call.span))?;
+        let (Found::Exact(index) | Found::Folded(index)) = found;
+        let tool = &self.tools()[index];
+        let typed = type_arguments(tool, &call.arguments);
+        if !typed.problems.is_empty() {
+            let problems = typed.problems;
+            return Err(CallFault::Arguments { tool: tool.name.clone(), problems, span: call.span });
+        }
+        let mut repairs = call.repairs.clone();
+        let mut repair = |code: Code, happened: bool| {
+            if happened && !repairs.contains(&code) {
+                repairs.push(code);
+            }
+        };
+        repair(Code::ToolName, matches!(found, Found::Folded(_)));
+        repair(Code::JsonRepaired, typed.json_repaired);
+        repair(Code::Coerced, !typed.coercions.is_empty());
+        Ok(TypedCall {
+            tool: tool.name.clone(),
+            arguments: with_defaults(tool, typed.arguments),
+            dialect: call.dialect,
+            span: call.span,
+            repairs,
+            coercions: typed.coercions,
+        })
+    }
+
+    /// The fault of a name that no tool has.
+    #[must_use]
+    pub fn unknown_tool(&self, name: &str, span: Span) -> CallFault {
+        let names = self.tools().iter().map(|tool| tool.name.as_str());
+        CallFault::UnknownTool {
+            name: name.to_owned(),
+            near: agent_types::nearest(name, names.clone()).map(str::to_owned),
+            available: ranked(name, names).into_iter().map(str::to_owned).collect(),
+            span,
+        }
+    }
+}
+
+fn type_arguments(tool: &OfferedTool, arguments: &[RawArgument]) -> Typed {
+    // Arguments that are one JSON object are typed as JSON, so that a value's own type counts.
+    let all_json = arguments.iter().all(|argument| matches!(argument.value, RawValue::Json(_)));
+    let mut names = HashSet::new();
+    let distinct = arguments.iter().all(|argument| names.insert(argument.name.as_str()));
+    if all_json && distinct && !arguments.is_empty() {
+        let object = arguments.iter().filter_map(|argument| match &argument.value {
+            RawValue::Json(value) => Some((argument.name.clone(), value.clone())),
+            RawValue::Text(_) | RawValue::Elements { .. } => None,
+        });
+        return tool.schema.type_json(Value::Object(object.collect()));
+    }
+    tool.schema.type_raw(arguments)
+}
+
+fn with_defaults(tool: &OfferedTool, mut arguments: Map<String, Value>) -> Map<String, Value> {
+    for (name, value) in &tool.defaults {
+        if !arguments.contains_key(name) {
+            arguments.insert(name.clone(), value.clone());
+        }
+    }
+    arguments
+}

@@ -1,0 +1,56 @@
+//! JSON Schema of tools: typing what a model wrote, validating it, naming and rendering tools.
+//!
+//! `protocol-action` reads a reply into untyped trees; this crate knows what the offered tools declare and turns the trees into arguments.
+//! A value is never changed by guessing: what does not fit is a [`Problem`] with its place, what was expected and a near name, all of them at once.
+//!
+//! ```
+//! use protocol_action::{Options, parse};
+//! use serde_json::json;
+//! use tool_schema::{ToolDefinition, ToolSet};
+//!
+//! let tool = ToolDefinition::new("read_file".parse()?, "Reads a file.", json!({
+//!     "type": "object",
+//!     "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}},
+//!     "required": ["path"],
+//!     "additionalProperties": false,
+//! }));
+//! let tools = ToolSet::new([tool])?;
+//! let parsed = parse("<ACTION><read_file><path>a.rs</path><limit>5</limit></read_file></ACTION>", &tools);
+//! let decision = tools.interpret(&parsed);
+//! assert_eq!(decision.calls().next().unwrap().arguments["limit"], json!(5));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/own-agent.md")]
+struct OwnAgent;
+
+mod catalogue;
+mod coerce;
+mod compiled;
+mod definition;
+mod encode;
+mod foreign;
+mod interpret;
+mod node;
+mod problem;
+mod render;
+mod scalar;
+mod toolset;
+mod wire;
+mod workflow;
+
+pub use catalogue::{Catalogue, CatalogueSize, estimate_tokens};
+pub use compiled::{Coercion, CompiledSchema, SchemaError, Typed};
+pub use definition::ToolDefinition;
+pub use foreign::{Mapped, Oddity, map_schema};
+pub use interpret::{CallFault, Decision, TypedCall};
+pub use problem::{Problem, ProblemCode};
+pub use render::{SchemaDialect, inline_references, render};
+pub use toolset::{OfferedTool, ToolSet, ToolSetError};
+pub use wire::{is_wire_name, wire_name};
+pub use workflow::{definition_of, parameters_of};

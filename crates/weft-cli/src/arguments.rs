@@ -1,0 +1,224 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Workflows as tools for language models, and the agents that call them.
+#[derive(Debug, Parser)]
+#[command(name = "weft", version, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    /// Folder of the project; absent, the nearest one above the working folder that holds weft.toml.
+    #[arg(short = 'C', value_name = "DIR", global = true)]
+    pub(crate) directory: Option<PathBuf>,
+
+    /// Form of what is printed on stdout.
+    #[arg(long, value_enum, default_value_t, global = true)]
+    pub(crate) output: Output,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Form of what is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON value.
+    Json,
+    /// One JSON value a line; of a run, its events.
+    Jsonl,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Write a project to start from.
+    Init {
+        /// Folder to write it to.
+        #[arg(default_value = ".")]
+        directory: PathBuf,
+    },
+    /// Run the example project: an agent asks the clock, calls a workflow, answers.
+    Demo(DemoArguments),
+    /// Agents of the project.
+    #[command(subcommand)]
+    Agent(AgentCommand),
+    /// Workflows of the project, or of a file.
+    #[command(subcommand)]
+    Workflow(WorkflowCommand),
+    /// Types of nodes.
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// Read a model's reply from stdin into calls.
+    Parse(ParseArguments),
+    /// Write calls from stdin as a model would.
+    Encode {
+        /// File with the tools: a list of {name, parameters, description}.
+        #[arg(long, value_name = "FILE")]
+        tools: PathBuf,
+    },
+    /// Show what a model is told of the tools.
+    Prompt(PromptArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArguments {
+    /// Model to talk to instead of the script: a name that the server of OPENAI_BASE_URL knows.
+    #[arg(long, value_name = "ID")]
+    pub(crate) model: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentCommand {
+    /// List the agents.
+    List,
+    /// Show one agent: its profile and its tools.
+    Show {
+        /// Id of the agent.
+        id: String,
+    },
+    /// Check that agents can run: their tools exist, their workflows have no problems.
+    Check {
+        /// Id of the agent; absent, all of them.
+        id: Option<String>,
+    },
+    /// Answer a message.
+    Run(AgentRunArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentRunArguments {
+    /// Id of the agent.
+    pub(crate) id: String,
+    /// What is said to it; `-` reads stdin.
+    pub(crate) message: String,
+    /// Play replies from a file, one a line, in place of the model.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+    /// What to do where a person would have to be asked.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) approve: Approve,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Approve {
+    /// The run ends and says what waits.
+    #[default]
+    Ask,
+    /// Everything that may be approved runs.
+    All,
+    /// Everything that needs approval is denied.
+    None,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkflowCommand {
+    /// List the workflows.
+    List,
+    /// Show one workflow: what it is for, takes and gives.
+    Show {
+        /// Id, or a path ending in .json.
+        workflow: String,
+    },
+    /// Check a workflow.
+    Check {
+        /// Id, or a path ending in .json.
+        workflow: String,
+        /// Also check what a model needs to use it as a tool.
+        #[arg(long)]
+        as_tool: bool,
+    },
+    /// Run a workflow.
+    Run(WorkflowRunArguments),
+    /// Print the schema of the workflow as a tool.
+    Schema {
+        /// Id, or a path ending in .json.
+        workflow: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkflowRunArguments {
+    /// Id, or a path ending in .json.
+    pub(crate) workflow: String,
+    #[command(flatten)]
+    pub(crate) inputs: InputArguments,
+    /// Play replies from a file, one a line, in place of the models.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InputArguments {
+    /// An input: `k=text` (read as its slot says), `k:=json`, `k=@file`. May be repeated.
+    #[arg(short = 'i', value_name = "INPUT")]
+    pub(crate) inputs: Vec<String>,
+    /// A file with an object of inputs; `-` reads stdin.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodeCommand {
+    /// List the types.
+    List,
+    /// Show one type: its slots and settings.
+    Show {
+        /// Full type, such as core:TextTemplate.
+        node_type: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ParseArguments {
+    /// File with the tools: a list of {name, parameters, description}.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tools: Option<PathBuf>,
+    /// Read one request a line and print one result a line.
+    #[arg(long)]
+    pub(crate) jsonl: bool,
+    /// Feed so many bytes at a time; the result is the same.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) stream: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PromptArguments {
+    /// File with the tools: a list of {name, parameters, description}.
+    #[arg(long, value_name = "FILE", conflicts_with = "agent", required_unless_present = "agent")]
+    pub(crate) tools: Option<PathBuf>,
+    /// Id of an agent of the project.
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent: Option<String>,
+    /// Language of the rules and headings; absent, the agent's, else English.
+    #[arg(long, value_enum)]
+    pub(crate) lang: Option<LangArgument>,
+    /// Print the size of the catalogue instead of the text.
+    #[arg(long, conflicts_with = "dialect")]
+    pub(crate) count: bool,
+    /// Print the tools in a provider's own form instead of the text.
+    #[arg(long, value_enum)]
+    pub(crate) dialect: Option<DialectArgument>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DialectArgument {
+    /// Functions of chat completions.
+    Openai,
+    /// Tools of Anthropic's messages.
+    Anthropic,
+    /// Function declarations of Gemini.
+    Gemini,
+    /// Tools of the Model Context Protocol.
+    Mcp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LangArgument {
+    /// English.
+    En,
+    /// Chinese.
+    Zh,
+}

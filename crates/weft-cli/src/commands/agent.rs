@@ -1,0 +1,198 @@
+//! `weft agent`: list, show, check, run.
+
+use agent_runtime::{Agent, AgentRun, AgentState, ApprovalMode, RunOutcome};
+use agent_types::{ExitReason, Watched};
+use llm_provider::ModelSource;
+use serde_json::{Value, json};
+use weft_project::Project;
+
+use super::{Context, block_on};
+use crate::arguments::{AgentCommand, AgentRunArguments, Approve, Output};
+use crate::failure::{Exit, Failure, shown};
+use crate::timeline::Timeline;
+use crate::{inputs, interrupt, output};
+
+/// Events that a reader may be behind before some are lost.
+const BEHIND: usize = 1 << 20;
+
+pub(super) fn run(context: &Context, command: AgentCommand) -> Result<Exit, Failure> {
+    match command {
+        AgentCommand::List => list(context),
+        AgentCommand::Show { id } => show(context, &id),
+        AgentCommand::Check { id } => check(context, id.as_deref()),
+        AgentCommand::Run(arguments) => answer(context, &arguments),
+    }
+}
+
+fn list(context: &Context) -> Result<Exit, Failure> {
+    let project = context.project(None)?;
+    let agents: Vec<Value> = project
+        .agents()
+        .map(|file| {
+            json!({"id": file.profile.id, "title": file.profile.name, "description": file.profile.description,
+                "tools": file.profile.tool_ids()})
+        })
+        .collect();
+    match context.output {
+        Output::Json => output::json(&agents)?,
+        Output::Jsonl => agents.iter().try_for_each(output::json)?,
+        Output::Text => {
+            for file in project.agents() {
+                let about = file.profile.description.as_deref().unwrap_or(&file.profile.name);
+                output::line(&format!("{}\t{about}", file.profile.id))?;
+            }
+        }
+    }
+    for broken in project.broken_agents() {
+        Failure::new(Exit::Invalid, "bad_profile", broken.message.clone())
+            .at(&broken.path, broken.line, broken.column)
+            .print(context.output);
+    }
+    Ok(if project.broken_agents().is_empty() { Exit::Ok } else { Exit::Invalid })
+}
+
+fn show(context: &Context, id: &str) -> Result<Exit, Failure> {
+    let project = context.project(None)?;
+    let file = project.agent_file(id)?;
+    let tools = project.tools_of(file)?;
+    if context.output != Output::Text {
+        let definitions: Vec<_> = tools.tools().map(tool_registry::Tool::definition).collect();
+        output::json(&json!({"id": id, "profile": file.profile, "tools": definitions}))?;
+        return Ok(Exit::Ok);
+    }
+    output::line(&format!("{} ({})", file.profile.id, shown(&file.path).display()))?;
+    if let Some(description) = &file.profile.description {
+        output::line(description)?;
+    }
+    output::line("tools:")?;
+    for tool in tools.tools() {
+        output::line(&format!("  {}\t{}", tool.id(), tool.definition().description))?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn check(context: &Context, id: Option<&str>) -> Result<Exit, Failure> {
+    let project = context.project(None)?;
+    let files = match id {
+        Some(id) => vec![project.agent_file(id)?],
+        None => project.agents().collect(),
+    };
+    let mut exit = Exit::Ok;
+    for file in files {
+        match project.agent(&file.profile.id) {
+            Ok(_) if context.output == Output::Text => output::line(&format!("{}: ok", file.profile.id))?,
+            Ok(_) => output::json(&json!({"id": file.profile.id, "ok": true}))?,
+            Err(error) => {
+                let failure = Failure::of_project(&error);
+                exit = failure.exit;
+                failure.print(context.output);
+            }
+        }
+    }
+    Ok(exit)
+}
+
+fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Failure> {
+    let project = context.project(arguments.script.clone())?;
+    let agent = project.agent(&arguments.id)?.with_approval(match arguments.approve {
+        Approve::Ask => ApprovalMode::Ask,
+        Approve::All => ApprovalMode::All,
+        Approve::None => ApprovalMode::None,
+    });
+    if arguments.script.is_none() {
+        note_script(&project, &agent);
+    }
+    let message = if arguments.message == "-" { inputs::stdin()? } else { arguments.message.clone() };
+    run_agent(context, &agent, &message)
+}
+
+/// Says so where replies come from the project's script because no model is set.
+pub(super) fn note_script(project: &Project, agent: &Agent) {
+    let profile = agent.profile().llm.as_ref().and_then(|llm| llm.profile.as_deref());
+    if project.models().model(profile).is_ok_and(|model| model.info().scripted) {
+        eprintln!(
+            "note: no model is set, so the replies are played from a script; set OPENAI_BASE_URL and OPENAI_MODEL to talk to one"
+        );
+    }
+}
+
+/// Runs an agent to its end, telling what happens as the output form wants it.
+pub(super) fn run_agent(context: &Context, agent: &Agent, message: &str) -> Result<Exit, Failure> {
+    let run = agent
+        .start(AgentState::default(), message)
+        .map_err(|error| Failure::new(Exit::Invalid, error.code(), error.to_string()))?;
+    let outcome = block_on(drive(context.output, run))??;
+    match context.output {
+        Output::Text => output::line(outcome.text.as_deref().unwrap_or_default())?,
+        Output::Json => output::json(&outcome)?,
+        Output::Jsonl => {}
+    }
+    let exit = exit_of(&outcome);
+    if exit != Exit::Ok && context.output == Output::Text {
+        failure_of(&outcome, exit).print(context.output);
+    }
+    Ok(exit)
+}
+
+async fn drive(form: Output, run: AgentRun) -> Result<RunOutcome, Failure> {
+    let cancel = run.cancel_token();
+    let mut watcher = run.watch(BEHIND);
+    let telling = async {
+        let mut timeline = Timeline::new();
+        while let Some(watched) = watcher.next().await {
+            match watched {
+                Watched::Lagged(missed) => eprintln!("note: {missed} events were passed over"),
+                Watched::Events(batch) => {
+                    for event in batch.iter() {
+                        match form {
+                            Output::Text => timeline.show(event),
+                            Output::Jsonl => output::json(event)?,
+                            Output::Json => {}
+                        }
+                    }
+                }
+            }
+        }
+        Ok::<(), Failure>(())
+    };
+    let (outcome, told) = futures::join!(interrupt::run(run.outcome(), &cancel), telling);
+    told?;
+    Ok(outcome.0)
+}
+
+fn exit_of(outcome: &RunOutcome) -> Exit {
+    match outcome.exit {
+        ExitReason::Completed
+        | ExitReason::HandedOff
+        | ExitReason::Closed
+        | ExitReason::FlowCompleted
+        | ExitReason::FlowSilent => Exit::Ok,
+        ExitReason::LlmFailed => Exit::Unreachable,
+        ExitReason::ToolError => Exit::Tool,
+        ExitReason::MaxTurns | ExitReason::BudgetExceeded | ExitReason::LoopDetected => Exit::Limit,
+        ExitReason::AwaitingApproval | ExitReason::AwaitingResult | ExitReason::NeedsReconciliation => {
+            Exit::NeedsPerson
+        }
+        ExitReason::Cancelled => Exit::Interrupted,
+        _ => Exit::Failed,
+    }
+}
+
+fn failure_of(outcome: &RunOutcome, exit: Exit) -> Failure {
+    let message = outcome.error.clone().unwrap_or_else(|| format!("the run ended: {}", outcome.exit));
+    let failure = Failure::new(exit, outcome.exit.as_str(), message);
+    match outcome.exit {
+        ExitReason::AwaitingApproval => {
+            let tools: Vec<&str> = outcome.pending.iter().map(|pending| pending.tool.as_str()).collect();
+            failure.with_help(format!("{} must be approved: run again with --approve all", tools.join(", ")))
+        }
+        ExitReason::LlmFailed => {
+            failure.with_help("is the model's server up, and the key right? see OPENAI_BASE_URL, OPENAI_MODEL, OPENAI_API_KEY and [models] in weft.toml")
+        }
+        ExitReason::MaxTurns => failure.with_help("raise budgets.turns in the agent's profile"),
+        ExitReason::SelfCorrectionFailed => {
+            failure.with_help("the model does not keep to the protocol; see `weft prompt`, or try another model")
+        }
+        _ => failure,
+    }
+}

@@ -1,0 +1,64 @@
+//! `weft demo`: the example project, run once.
+
+use llm_provider::{ModelConfig, ProviderKind};
+use weft_project::{Project, ProjectOptions};
+
+use super::{Context, agent};
+use crate::arguments::{DemoArguments, Output};
+use crate::desk;
+use crate::failure::{Exit, Failure};
+
+pub(super) fn run(context: &Context, arguments: &DemoArguments) -> Result<Exit, Failure> {
+    let folder = Folder::new()?;
+    desk::write(&folder.0)?;
+    let mut options = ProjectOptions::default();
+    if let Some(model) = &arguments.model {
+        let environment =
+            options.environment.take().unwrap_or_else(|| ModelConfig::new(ProviderKind::OpenAi, ""));
+        options.environment = Some(ModelConfig { model: model.clone(), ..environment });
+    }
+    let model = options.environment.as_ref().map(|config| config.model.clone());
+    let project = Project::open(&folder.0, &options)?;
+    let desk = project.agent("desk")?;
+    if context.output == Output::Text {
+        match model {
+            Some(model) => eprintln!("The model is {model}."),
+            None => {
+                eprintln!("No model is set, so a script plays the model's part; everything else is real.");
+            }
+        }
+        eprintln!("\nquestion:\n  {}\n", desk::question().trim().replace('\n', "\n  "));
+    }
+    let exit = agent::run_agent(context, &desk, desk::question())?;
+    if context.output == Output::Text {
+        eprintln!("\nTry it in a project of your own:");
+        eprintln!("  weft init my-desk");
+        eprintln!("  weft -C my-desk agent run desk \"What time is it?\"");
+        eprintln!("  weft -C my-desk workflow schema summarize_text");
+        eprintln!(
+            "With a model: set OPENAI_BASE_URL and OPENAI_MODEL (and OPENAI_API_KEY), and run the same commands."
+        );
+    }
+    Ok(exit)
+}
+
+/// A folder that is removed at the end.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, Failure> {
+        let name = format!("weft-demo-{}", agent_types::RunId::generate());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).map_err(|error| {
+            Failure::new(Exit::Failed, "unwritable", format!("{}: {error}", path.display()))
+        })?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What stays behind is in the system's folder for such things.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,66 @@
+//! What each command does.
+
+mod agent;
+mod demo;
+mod encode;
+mod init;
+mod node;
+mod parse;
+mod prompt;
+mod tools;
+mod workflow;
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+
+use weft_project::{Project, ProjectOptions};
+
+use crate::arguments::{Arguments, Command, Output};
+use crate::failure::{Exit, Failure};
+
+/// What every command knows.
+pub(crate) struct Context {
+    directory: Option<PathBuf>,
+    output: Output,
+}
+
+impl Context {
+    /// The project of `-C`, or of the working folder.
+    fn project(&self, script: Option<PathBuf>) -> Result<Project, Failure> {
+        let mut options = ProjectOptions::default();
+        options.script = script;
+        let start = self.directory.as_deref().unwrap_or(Path::new("."));
+        Ok(match &self.directory {
+            Some(directory) if directory.join("weft.toml").is_file() => Project::open(directory, &options)?,
+            Some(_) | None => Project::find(start, &options)?,
+        })
+    }
+}
+
+/// Runs one command to its exit code.
+pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let context = Context { directory: arguments.directory, output: arguments.output };
+    match arguments.command {
+        Command::Init { directory } => init::run(&context, &directory),
+        Command::Demo(demo) => demo::run(&context, &demo),
+        Command::Agent(command) => agent::run(&context, command),
+        Command::Workflow(command) => workflow::run(&context, command),
+        Command::Node(command) => node::run(&context, command),
+        Command::Parse(parse) => parse::run(&parse),
+        Command::Encode { tools } => encode::run(&tools),
+        Command::Prompt(prompt) => prompt::run(&context, &prompt),
+    }
+}
+
+/// Runs a future on a runtime of its own.
+fn block_on<F: Future>(future: F) -> Result<F::Output, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Failed, "runtime", error.to_string()))?;
+    let output = runtime.block_on(future);
+    // Blocking work that was given up does not hold the program.
+    runtime.shutdown_background();
+    Ok(output)
+}

@@ -1,0 +1,286 @@
+//! `weft workflow`: list, show, check, run, schema.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use agent_types::{Recorder, RunId, RunStatus, Watched};
+use serde_json::{Map, Value, json};
+use tool_schema::{definition_of, parameters_of};
+use weft_project::{Project, ProjectOptions};
+use workflow_engine::{Plan, RunOptions, RunOutcome};
+use workflow_model::{Problem, Severity, Workflow, check, check_as_tool};
+
+use super::{Context, block_on};
+use crate::arguments::{Output, WorkflowCommand, WorkflowRunArguments};
+use crate::failure::{Exit, Failure, shown};
+use crate::timeline::Timeline;
+use crate::{inputs, interrupt, output};
+
+/// Events that a reader may be behind before some are lost.
+const BEHIND: usize = 1 << 20;
+
+pub(super) fn run(context: &Context, command: WorkflowCommand) -> Result<Exit, Failure> {
+    match command {
+        WorkflowCommand::List => list(context),
+        WorkflowCommand::Show { workflow } => show(context, &Chosen::find(context, &workflow, None)?),
+        WorkflowCommand::Check { workflow, as_tool } => {
+            report(context, &Chosen::find(context, &workflow, None)?, as_tool)
+        }
+        WorkflowCommand::Run(arguments) => start(context, &arguments),
+        WorkflowCommand::Schema { workflow } => schema(context, &Chosen::find(context, &workflow, None)?),
+    }
+}
+
+/// A workflow and the project that it is looked at in.
+struct Chosen {
+    project: Project,
+    id: String,
+    path: PathBuf,
+    workflow: Arc<Workflow>,
+}
+
+impl Chosen {
+    /// The workflow of an id, or of a path ending in `.json`.
+    fn find(context: &Context, name: &str, script: Option<PathBuf>) -> Result<Self, Failure> {
+        // Exactly so: an id may hold a point.
+        let Some(_) = name.strip_suffix(".json") else {
+            let project = context.project(script)?;
+            let (path, workflow) = {
+                let (file, workflow) = project.workflows().get(name)?;
+                (file.path.clone(), workflow)
+            };
+            return Ok(Self { project, id: name.to_owned(), path, workflow });
+        };
+        let path = context.directory.as_ref().map_or_else(|| PathBuf::from(name), |base| base.join(name));
+        let workflow = Arc::new(Project::read_workflow(&path)?);
+        let project = match context.project(script.clone()) {
+            Ok(project) => project,
+            Err(failure) if failure.code == "no_project" => {
+                let mut options = ProjectOptions::default();
+                options.script = script;
+                Project::around(path.parent().unwrap_or(Path::new(".")), &options)?
+            }
+            Err(failure) => return Err(failure),
+        };
+        let id = project.id_of_workflow(&path);
+        Ok(Self { project, id, path, workflow })
+    }
+}
+
+fn list(context: &Context) -> Result<Exit, Failure> {
+    let project = context.project(None)?;
+    let mut exit = Exit::Ok;
+    let mut workflows = Vec::new();
+    for file in project.workflows().files() {
+        match project.workflows().get(&file.id) {
+            Ok((_, workflow)) => workflows.push((file.id.clone(), workflow)),
+            Err(error) => {
+                Failure::of_project(&error).print(context.output);
+                exit = Exit::Invalid;
+            }
+        }
+    }
+    let values = workflows.iter().map(|(id, workflow)| {
+        json!({"id": id, "title": workflow.name, "description": workflow.description,
+            "inputs": workflow.interface_inputs.keys().collect::<Vec<_>>(),
+            "outputs": workflow.interface_outputs.keys().collect::<Vec<_>>()})
+    });
+    match context.output {
+        Output::Json => output::json(&values.collect::<Vec<_>>())?,
+        Output::Jsonl => values.into_iter().try_for_each(|value| output::json(&value))?,
+        Output::Text => {
+            for (id, workflow) in &workflows {
+                output::line(&format!("{id}\t{}", workflow.description.as_deref().unwrap_or_default()))?;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+fn show(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
+    let Chosen { id, workflow, .. } = chosen;
+    if context.output != Output::Text {
+        output::json(&json!({"id": id, "title": workflow.name, "description": workflow.description,
+            "workflow": workflow.to_value()}))?;
+        return Ok(Exit::Ok);
+    }
+    output::line(&format!("{id} ({})", shown(&chosen.path).display()))?;
+    if let Some(description) = &workflow.description {
+        output::line(description)?;
+    }
+    for (heading, slots) in [("takes:", &workflow.interface_inputs), ("gives:", &workflow.interface_outputs)]
+    {
+        output::line(heading)?;
+        for (name, slot) in slots {
+            let required = if slot.is_required() { ", required" } else { "" };
+            let about = slot.description().map(|text| format!(": {text}")).unwrap_or_default();
+            output::line(&format!("  {name} ({}{required}){about}", slot.data_flow_type))?;
+        }
+    }
+    output::line(&format!("{} nodes, {} edges", workflow.nodes.len(), workflow.edges.len()))?;
+    Ok(Exit::Ok)
+}
+
+/// All problems: those of the plan, and what a model would miss.
+fn problems(chosen: &Chosen, as_tool: bool) -> Vec<Problem> {
+    let Chosen { project, workflow, .. } = chosen;
+    let mut problems = match Plan::new(workflow, project.catalog(), &**project.workflows()) {
+        Ok(plan) => plan.warnings().to_vec(),
+        Err(error) => error.problems,
+    };
+    if problems.is_empty() {
+        problems = check(workflow, &**project.catalog(), &**project.workflows());
+    }
+    if as_tool {
+        problems.extend(check_as_tool(workflow));
+    }
+    problems
+}
+
+fn is_ok(problems: &[Problem]) -> bool {
+    problems.iter().all(|problem| problem.severity != Severity::Error)
+}
+
+fn report(context: &Context, chosen: &Chosen, as_tool: bool) -> Result<Exit, Failure> {
+    let problems = problems(chosen, as_tool);
+    let ok = is_ok(&problems);
+    if context.output == Output::Text {
+        problems.iter().for_each(|problem| print_problem(chosen, problem));
+        if ok {
+            output::line(&format!("{}: ok", chosen.id))?;
+        }
+    } else {
+        output::json(&json!({"ok": ok, "problems": problems}))?;
+    }
+    Ok(if ok { Exit::Ok } else { Exit::Invalid })
+}
+
+/// Tells a problem on stderr, as an error or a warning.
+fn print_problem(chosen: &Chosen, problem: &Problem) {
+    let kind = match problem.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    let code = serde_json::to_value(problem.code).unwrap_or_default();
+    eprintln!("{kind}[{}]: {}", code.as_str().unwrap_or_default(), problem.message);
+    let place: Vec<&str> = [problem.node.as_deref(), problem.slot.as_deref()].into_iter().flatten().collect();
+    let place = if place.is_empty() { String::new() } else { format!(", {}", place.join(".")) };
+    eprintln!("  --> {}{place}", shown(&chosen.path).display());
+    if let Some(near) = &problem.suggest {
+        eprintln!("help: did you mean `{near}`?");
+    }
+}
+
+fn schema(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
+    let definition = definition_of(&chosen.id, &chosen.workflow)
+        .map_err(|error| Failure::new(Exit::Invalid, error.code(), error.to_string()))?;
+    let schema = json!({"name": definition.id, "description": definition.description,
+        "parameters": definition.parameters});
+    match context.output {
+        Output::Text => output::pretty(&schema)?,
+        Output::Json | Output::Jsonl => output::json(&schema)?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn start(context: &Context, arguments: &WorkflowRunArguments) -> Result<Exit, Failure> {
+    let chosen = Chosen::find(context, &arguments.workflow, arguments.script.clone())?;
+    let plan = match Plan::new(&chosen.workflow, chosen.project.catalog(), &**chosen.project.workflows()) {
+        Ok(plan) => plan,
+        Err(error) => return refuse(context, &chosen, &error.problems),
+    };
+    let inputs = inputs::typed(&arguments.inputs, &parameters_of(&chosen.workflow))?;
+    let outcome = block_on(drive(context.output, &chosen, &plan, inputs))??;
+    tell(context, &outcome)
+}
+
+/// A workflow that cannot run: its problems in the form of a run.
+fn refuse(context: &Context, chosen: &Chosen, problems: &[Problem]) -> Result<Exit, Failure> {
+    if context.output == Output::Text {
+        problems.iter().for_each(|problem| print_problem(chosen, problem));
+    } else {
+        let message = problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ");
+        output::json(
+            &json!({"status": "invalid", "outputs": {}, "error": {"kind": "invalid", "message": message},
+            "problems": problems}),
+        )?;
+    }
+    Ok(Exit::Invalid)
+}
+
+async fn drive(
+    form: Output,
+    chosen: &Chosen,
+    plan: &Plan,
+    inputs: Map<String, Value>,
+) -> Result<RunOutcome, Failure> {
+    let project = &chosen.project;
+    let recorder = Recorder::new(RunId::generate(), Arc::clone(project.clock()));
+    let mut watcher = recorder.watch(BEHIND);
+    let cancel = tokio_util::sync::CancellationToken::new();
+    let mut options = RunOptions::new()
+        .with_services(project.services().clone())
+        .with_clock(Arc::clone(project.clock()))
+        .with_sink(Arc::clone(&recorder) as Arc<dyn agent_types::EventSink>);
+    options.workflow = Some(chosen.id.clone());
+    options.cancel = Some(cancel.clone());
+    let telling = async {
+        let mut timeline = Timeline::new();
+        while let Some(watched) = watcher.next().await {
+            if let Watched::Events(batch) = watched {
+                for event in batch.iter() {
+                    match form {
+                        Output::Text => timeline.show(event),
+                        Output::Jsonl => output::json(event)?,
+                        Output::Json => {}
+                    }
+                }
+            }
+        }
+        Ok::<(), Failure>(())
+    };
+    let running = async {
+        let outcome = interrupt::run(workflow_engine::run(plan, inputs, options).outcome(), &cancel).await;
+        recorder.close();
+        outcome
+    };
+    let (outcome, told) = futures::join!(running, telling);
+    told?;
+    Ok(outcome)
+}
+
+fn tell(context: &Context, outcome: &RunOutcome) -> Result<Exit, Failure> {
+    let exit = exit_of(outcome);
+    match context.output {
+        Output::Json => {
+            let mut result =
+                json!({"run": outcome.run, "status": outcome.status, "outputs": outcome.outputs});
+            if let Some(error) = &outcome.error {
+                result["error"] = json!({"kind": error.kind, "message": error.message, "path": error.path});
+            }
+            output::json(&result)?;
+        }
+        Output::Jsonl => {}
+        Output::Text => {
+            match outcome.outputs.values().collect::<Vec<_>>()[..] {
+                [Value::String(text)] => output::line(text)?,
+                [] => {}
+                _ => output::pretty(&outcome.outputs)?,
+            }
+            if let Some(error) = &outcome.error {
+                Failure::new(exit, error.kind.clone(), error.to_string()).print(context.output);
+            }
+        }
+    }
+    Ok(exit)
+}
+
+fn exit_of(outcome: &RunOutcome) -> Exit {
+    match (outcome.status, outcome.error.as_ref().map(|error| error.kind.as_str())) {
+        (RunStatus::Ok, _) => Exit::Ok,
+        (RunStatus::Cancelled, _) => Exit::Interrupted,
+        (RunStatus::Waiting, _) => Exit::NeedsPerson,
+        (RunStatus::Error, Some("timeout" | "max_passes" | "budget_exceeded" | "max_starts")) => Exit::Limit,
+        (RunStatus::Error, _) => Exit::Failed,
+    }
+}

@@ -1,0 +1,127 @@
+//! Why a command failed, as a person and a program read it.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::json;
+use weft_project::ProjectError;
+
+use crate::arguments::Output;
+
+/// How a command ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Ok = 0,
+    /// The run failed.
+    Failed = 1,
+    /// The command was not understood, or names what is not there.
+    Usage = 2,
+    /// Settings, a model or a key are missing.
+    Configuration = 3,
+    /// A provider or server cannot be reached.
+    Unreachable = 4,
+    /// A tool ended the run with an error.
+    Tool = 5,
+    /// A limit was reached.
+    Limit = 6,
+    /// A file does not parse or validate.
+    Invalid = 7,
+    /// A person is needed and nobody can be asked.
+    NeedsPerson = 8,
+    /// Interrupted.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Where in which file: line and column from 1, as far as they are known.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) file: PathBuf,
+    pub(crate) line: Option<usize>,
+    pub(crate) column: Option<usize>,
+}
+
+/// A command that failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) place: Option<Box<Place>>,
+    pub(crate) help: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { exit, code: code.into(), message: message.into(), place: None, help: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, "usage", message)
+    }
+
+    pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    pub(crate) fn at(mut self, file: &Path, line: Option<usize>, column: Option<usize>) -> Self {
+        self.place = Some(Box::new(Place { file: shown(file), line, column }));
+        self
+    }
+
+    pub(crate) fn of_project(error: &ProjectError) -> Self {
+        let exit = match error {
+            ProjectError::NoProject { .. }
+            | ProjectError::MissingFile { .. }
+            | ProjectError::Unreadable { .. }
+            | ProjectError::UnknownAgent { .. }
+            | ProjectError::UnknownWorkflow { .. } => Exit::Usage,
+            ProjectError::Settings(_) | ProjectError::Model(_) => Exit::Configuration,
+            _ => Exit::Invalid,
+        };
+        let mut failure = Self::new(exit, error.code(), error.to_string());
+        failure.help = error.help();
+        match error.place() {
+            Some((file, line, column)) => failure.at(file, line, column),
+            None => failure,
+        }
+    }
+
+    /// Tells it on stderr: for a person, or as one JSON object.
+    pub(crate) fn print(&self, output: Output) {
+        if output != Output::Text {
+            let place = self.place.as_deref();
+            let object = json!({"code": self.code, "message": self.message, "file": place.map(|at| &at.file),
+                "line": place.and_then(|at| at.line), "column": place.and_then(|at| at.column), "help": self.help});
+            let object: serde_json::Map<_, _> = match object {
+                serde_json::Value::Object(object) => {
+                    object.into_iter().filter(|(_, value)| !value.is_null()).collect()
+                }
+                _ => return,
+            };
+            eprintln!("{}", json!({ "error": object }));
+            return;
+        }
+        eprintln!("error[{}]: {}", self.code, self.message);
+        if let Some(at) = &self.place {
+            let numbers = [at.line, at.column].into_iter().flatten();
+            let place: Vec<String> = numbers.map(|number| format!(":{number}")).collect();
+            eprintln!("  --> {}{}", at.file.display(), place.concat());
+        }
+        if let Some(help) = &self.help {
+            eprintln!("help: {help}");
+        }
+    }
+}
+
+/// A path as a person would write it: relative to the working folder where it lies below.
+pub(crate) fn shown(path: &Path) -> PathBuf {
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(&here).unwrap_or(path).to_owned()
+}

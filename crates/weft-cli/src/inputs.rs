@@ -1,0 +1,96 @@
+//! Inputs from the command line: `k=text`, `k:=json`, `k=@file`, and whole objects.
+
+use std::io::Read;
+use std::path::Path;
+
+use protocol_action::{RawArgument, RawValue, Span};
+use serde_json::{Map, Value};
+use tool_schema::CompiledSchema;
+use weft_project::{read_file, read_json};
+
+use crate::arguments::InputArguments;
+use crate::failure::{Exit, Failure};
+
+/// The inputs, typed by a schema.
+pub(crate) fn typed(arguments: &InputArguments, schema: &Value) -> Result<Map<String, Value>, Failure> {
+    let mut raw = Vec::new();
+    if let Some(path) = &arguments.input {
+        raw.extend(object(path)?.into_iter().map(|(name, value)| argument(&name, RawValue::Json(value))));
+    }
+    for input in &arguments.inputs {
+        let given = one(input)?;
+        // What is said last counts.
+        raw.retain(|known: &RawArgument| known.name != given.name);
+        raw.push(given);
+    }
+    let schema = CompiledSchema::new(schema)
+        .map_err(|error| Failure::new(Exit::Invalid, error.code(), error.to_string()))?;
+    let typed = schema.type_raw(&raw);
+    match typed.problems.first() {
+        None => Ok(typed.arguments),
+        Some(first) => {
+            let messages: Vec<&str> = typed.problems.iter().map(|problem| problem.message.as_str()).collect();
+            let message =
+                messages.join("; ").replace("Parameter '", "input '").replace("parameter '", "input '");
+            let failure = Failure::new(Exit::Invalid, first.code.as_str(), message);
+            Err(match &first.suggest {
+                Some(near) => failure.with_help(format!("did you mean `{near}`?")),
+                None => failure,
+            })
+        }
+    }
+}
+
+fn argument(name: &str, value: RawValue) -> RawArgument {
+    RawArgument::new(name, Span::default(), value)
+}
+
+fn one(input: &str) -> Result<RawArgument, Failure> {
+    let bad =
+        || Failure::usage(format!("`-i {input}` is no input")).with_help("write k=text, k:=json or k=@file");
+    let (name, value) = input.split_once('=').ok_or_else(bad)?;
+    if let Some(name) = name.strip_suffix(':') {
+        let value = serde_json::from_str(value).map_err(|error| {
+            Failure::usage(format!("`-i {input}`: {error}")).with_help("write the value as JSON")
+        })?;
+        return named(name, RawValue::Json(value)).ok_or_else(bad);
+    }
+    let text = match value.strip_prefix('@') {
+        Some(path) => read_file(Path::new(path))?,
+        None => value.to_owned(),
+    };
+    named(name, RawValue::Text(text)).ok_or_else(bad)
+}
+
+fn named(name: &str, value: RawValue) -> Option<RawArgument> {
+    (!name.is_empty()).then(|| argument(name, value))
+}
+
+fn object(path: &Path) -> Result<Map<String, Value>, Failure> {
+    let value = if path == Path::new("-") {
+        serde_json::from_str(&stdin()?)
+            .map_err(|error| Failure::new(Exit::Invalid, "bad_json", format!("stdin: {error}")))?
+    } else {
+        read_json(path)?
+    };
+    match value {
+        Value::Object(object) => Ok(object),
+        other => {
+            Err(Failure::new(Exit::Invalid, "bad_value", format!("inputs must be an object, got {other}")))
+        }
+    }
+}
+
+/// All of stdin as text; bytes that are no UTF-8 are replaced.
+pub(crate) fn stdin() -> Result<String, Failure> {
+    Ok(String::from_utf8_lossy(&stdin_bytes()?).into_owned())
+}
+
+/// All of stdin.
+pub(crate) fn stdin_bytes() -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    std::io::stdin()
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::new(Exit::Failed, "stdin", error.to_string()))?;
+    Ok(bytes)
+}

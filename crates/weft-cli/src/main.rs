@@ -1,0 +1,49 @@
+//! The program `weft`: reads its arguments, runs one command, and ends with that command's exit code.
+
+mod arguments;
+mod commands;
+mod desk;
+mod failure;
+mod inputs;
+mod interrupt;
+mod output;
+mod timeline;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::Arguments;
+use crate::failure::{Exit, Failure};
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&error),
+    };
+    let output = arguments.output;
+    let exit = commands::run(arguments).unwrap_or_else(|failure| {
+        failure.print(output);
+        failure.exit
+    });
+    exit.into()
+}
+
+/// What the reader of arguments has to say: help and version on stdout, faults on stderr.
+fn usage(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        let text = error.render().to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
+        eprint!("error[usage]: {text}");
+        return Exit::Usage.into();
+    }
+    // A closed pipe is the reader's choice.
+    let _ = error.print();
+    Exit::Ok.into()
+}
+
+impl From<weft_project::ProjectError> for Failure {
+    fn from(error: weft_project::ProjectError) -> Self {
+        Self::of_project(&error)
+    }
+}

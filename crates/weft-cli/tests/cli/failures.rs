@@ -1,0 +1,194 @@
+//! Bad input: a code, the place, a way out, the exit code.
+
+use std::path::Path;
+
+use crate::common::{desk, weft, weft_with, write};
+use serde_json::{Value, json};
+
+/// Runs a command that fails and looks at what it says.
+#[track_caller]
+fn check(folder: &Path, arguments: &[&str], code: i32, said: &[&str]) {
+    let ran = weft(folder, arguments);
+    assert_eq!(ran.code, code, "{ran:#?}");
+    for piece in said {
+        assert!(ran.stderr.contains(piece), "{piece:?} in {}", ran.stderr);
+    }
+    assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_is_not_there_is_named_with_the_near_name() {
+    let folder = desk();
+    let folder = folder.path();
+    check(
+        folder,
+        &["agent", "show", "dsek"],
+        2,
+        &["error[unknown_agent]: there is no agent `dsek`", "help: did you mean `desk`?"],
+    );
+    check(
+        folder,
+        &["workflow", "show", "sumarize_text"],
+        2,
+        &["error[unknown_workflow]", "help: did you mean `summarize_text`?"],
+    );
+    check(
+        folder,
+        &["workflow", "check", "nowhere.json"],
+        2,
+        &["error[missing_file]: there is no file nowhere.json", "help:"],
+    );
+    check(folder, &["parse", "--tools", "nowhere.json"], 2, &["error[missing_file]"]);
+    check(
+        folder,
+        &["node", "show", "core:TextTemplat"],
+        2,
+        &["error[unknown_type]", "did you mean `core:TextTemplate`?"],
+    );
+    check(folder, &["agent", "lst"], 2, &["error[usage]: unrecognized subcommand 'lst'", "'list'"]);
+    let empty = tempfile::tempdir().unwrap();
+    check(empty.path(), &["agent", "list"], 2, &["error[no_project]", "weft init"]);
+    check(folder, &["init"], 2, &["error[file_exists]", "weft init DIR"]);
+}
+
+#[test]
+fn ids_do_not_leave_the_project() {
+    let folder = desk();
+    write(folder.path(), "secret.json", r#"{"nodes": [], "edges": []}"#);
+    for id in ["../secret", "a/../../secret", "/etc/passwd", "..\\secret"] {
+        check(folder.path(), &["workflow", "show", id], 2, &["error[unknown_workflow]"]);
+    }
+}
+
+#[test]
+fn broken_files_are_told_with_line_and_column() {
+    let folder = desk();
+    let folder = folder.path();
+    write(folder, "workflows/broken.json", "{\n  \"nodes\": [,\n");
+    check(folder, &["workflow", "check", "broken"], 7, &["error[bad_workflow]", "broken.json:2:13"]);
+    write(folder, "tools.json", "[\n {\"name\": }]");
+    check(folder, &["parse", "--tools", "tools.json"], 7, &["error[bad_json]", "tools.json:2:11"]);
+    write(folder, "agents/bad/agent_profile.json", "{\n  \"id\": 5\n}");
+    check(folder, &["agent", "show", "bad"], 7, &["error[bad_profile]", "agent_profile.json:2:9"]);
+    check(folder, &["agent", "list"], 7, &["error[bad_profile]"]);
+    write(folder, "weft.toml", "scirpt = \"x\"\n");
+    check(folder, &["agent", "list"], 3, &["error[bad_settings]", "did you mean `script`?", "weft.toml:1:1"]);
+}
+
+#[test]
+fn a_workflow_with_problems_tells_all_of_them() {
+    let folder = desk();
+    let folder = folder.path();
+    let workflow = json!({"nodes": [
+        {"id": "a", "type": "core:TextMerge"}, {"id": "b", "type": "core:TextMerge"},
+        {"id": "c", "type": "core:TextTemplte"}],
+        "edges": [
+            {"source": "a", "sourceHandle": "merged_text", "target": "b", "targetHandle": "text_inputs__0"},
+            {"source": "b", "sourceHandle": "merged_text", "target": "a", "targetHandle": "text_inputs__0"}]});
+    write(folder, "workflows/bad.json", &workflow.to_string());
+    check(
+        folder,
+        &["workflow", "check", "bad"],
+        7,
+        &["error[cycle]", "error[unknown_type]", "did you mean `core:TextTemplate`?", "bad.json"],
+    );
+    check(folder, &["workflow", "run", "bad"], 7, &["error[cycle]"]);
+    let report = weft(folder, &["workflow", "check", "bad", "--output", "json"]);
+    assert_eq!(report.code, 7);
+    let report = report.json();
+    assert_eq!(report["ok"], false);
+    let codes: Vec<&Value> =
+        report["problems"].as_array().unwrap().iter().map(|problem| &problem["code"]).collect();
+    assert!(codes.contains(&&json!("cycle")) && codes.contains(&&json!("unknown_type")), "{codes:?}");
+}
+
+#[test]
+fn inputs_that_do_not_fit_are_refused() {
+    let folder = desk();
+    let run = |inputs: &[&str], code: i32, said: &[&str]| {
+        let arguments: Vec<&str> =
+            ["workflow", "run", "summarize_text"].iter().chain(inputs).copied().collect();
+        check(folder.path(), &arguments, code, said);
+    };
+    run(&[], 7, &["error[missing_parameter]: Missing input 'text_to_summarize'"]);
+    run(
+        &["-i", "text_to_summarise=x"],
+        7,
+        &["error[unknown_parameter]", "did you mean `text_to_summarize`?"],
+    );
+    run(&["-i", "text_to_summarize=x", "-i", "summary_length=long"], 7, &["error[invalid_argument]", "简短"]);
+    run(&["-i", "nothing"], 2, &["error[usage]", "help: write k=text"]);
+    run(&["-i", "text_to_summarize=@nowhere.txt"], 2, &["error[missing_file]"]);
+}
+
+#[test]
+fn a_profile_that_cannot_run_says_why() {
+    let folder = desk();
+    let folder = folder.path();
+    write(folder, "agents/b.json", r#"{"id": "b", "tool_ids_inventory": ["workflow:sumarize_text"]}"#);
+    check(
+        folder,
+        &["agent", "run", "b", "x"],
+        7,
+        &["error[unknown_tool]", "help: did you mean `workflow:summarize_text`?", "b.json"],
+    );
+    check(folder, &["agent", "check"], 7, &["error[unknown_tool]"]);
+    write(folder, "agents/c.json", r#"{"id": "c", "core_deliberation_workflow_id": "summarize_text"}"#);
+    check(folder, &["agent", "run", "c", "x"], 7, &["error[unsupported]", "core_deliberation_workflow_id"]);
+    write(folder, "agents/d.json", r#"{"id": "c"}"#);
+    check(folder, &["agent", "list"], 7, &["error[duplicate_agent]: two agents have the id `c`"]);
+}
+
+#[test]
+fn a_missing_model_or_key_is_a_matter_of_configuration() {
+    let folder = desk();
+    let folder = folder.path();
+    write(folder, "weft.toml", "");
+    check(
+        folder,
+        &["agent", "run", "desk", "x"],
+        3,
+        &["error[model_not_set]: no model is set", "OPENAI_BASE_URL"],
+    );
+    write(
+        folder,
+        "weft.toml",
+        "[models.default]\nprovider = \"openai\"\nmodel = \"m\"\napi_key_env = \"MY_SECRET_KEY\"\n",
+    );
+    check(
+        folder,
+        &["agent", "run", "desk", "x"],
+        3,
+        &["error[missing_key]", "help: put the key into MY_SECRET_KEY"],
+    );
+    write(folder, "weft.toml", "[models.default]\nprovider = \"opnai\"\nmodel = \"m\"\n");
+    check(folder, &["agent", "run", "desk", "x"], 3, &["error[bad_settings]", "weft.toml:2:12"]);
+}
+
+#[test]
+fn a_model_that_cannot_be_reached_is_told_and_keeps_the_key() {
+    let folder = desk();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let variables =
+        [("OPENAI_BASE_URL", address.as_str()), ("OPENAI_MODEL", "m"), ("OPENAI_API_KEY", "sk-very-secret")];
+    for form in ["text", "json", "jsonl"] {
+        let ran = weft_with(folder.path(), &["agent", "run", "desk", "x", "--output", form], "", &variables);
+        assert_eq!(ran.code, 4, "{ran:#?}");
+        assert!(!ran.stdout.contains("sk-very") && !ran.stderr.contains("sk-very"), "{ran:#?}");
+        let said = if form == "text" { &ran.stderr } else { &ran.stdout };
+        assert!(said.contains("llm_failed") && said.contains("cannot be reached"), "{ran:#?}");
+    }
+}
+
+#[test]
+fn a_program_reads_errors_as_json() {
+    let folder = desk();
+    let ran = weft(folder.path(), &["agent", "show", "dsek", "--output", "json"]);
+    let error: Value = serde_json::from_str(&ran.stderr).unwrap();
+    assert_eq!(
+        error,
+        json!({"error": {"code": "unknown_agent", "message": "there is no agent `dsek`", "help": "did you mean `desk`?"}})
+    );
+}

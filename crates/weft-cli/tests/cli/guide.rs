@@ -1,0 +1,112 @@
+//! The commands of the guide pages do what the pages say.
+//!
+//! A block marked `console` is run line by line in a fresh project: `$ command`, then what it prints (stderr first), then `exit N` where that is not 0.
+//! `…` stands for any text within a line, alone on a line for any lines. A command without anything behind it only has to succeed.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// One command of a page and what follows it.
+struct Step {
+    line: usize,
+    command: String,
+    expected: Vec<String>,
+}
+
+fn steps(page: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut inside = false;
+    for (number, line) in page.lines().enumerate() {
+        match (inside, line) {
+            (false, "```console") => inside = true,
+            (true, "```") => inside = false,
+            (true, line) => match (line.strip_prefix("$ "), steps.last_mut()) {
+                (Some(command), _) => {
+                    steps.push(Step { line: number + 1, command: command.into(), expected: Vec::new() });
+                }
+                (None, Some(step)) => step.expected.push(line.to_owned()),
+                (None, None) => {}
+            },
+            (false, _) => {}
+        }
+    }
+    steps
+}
+
+/// Whether a line is the expected one, `…` standing for any text.
+fn line_fits(got: &str, expected: &str) -> bool {
+    let mut parts = expected.split('…');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = got.strip_prefix(first) else { return false };
+    let mut whole = true;
+    for part in parts {
+        whole = false;
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.is_empty() || (!whole && expected.ends_with('…'))
+}
+
+fn lines_fit(got: &[&str], expected: &[String]) -> bool {
+    match expected.split_first() {
+        None => got.is_empty(),
+        Some((first, rest)) if first == "…" => (0..=got.len()).any(|skip| lines_fit(&got[skip..], rest)),
+        Some((first, rest)) => {
+            got.first().is_some_and(|got| line_fits(got, first)) && lines_fit(&got[1..], rest)
+        }
+    }
+}
+
+#[track_caller]
+fn check(page: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide").join(page);
+    let steps = steps(&std::fs::read_to_string(path).unwrap());
+    assert!(!steps.is_empty(), "{page} has examples");
+    let folder = crate::common::desk();
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_weft"));
+    let search = std::env::join_paths(
+        std::iter::once(program.parent().unwrap().to_owned())
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    )
+    .unwrap();
+    for step in steps {
+        let mut shell = Command::new("sh");
+        // The environment is that of a command of the tests: no model, no colour.
+        for (key, value) in crate::common::command(folder.path()).get_envs() {
+            match value {
+                Some(value) => shell.env(key, value),
+                None => shell.env_remove(key),
+            };
+        }
+        let output = shell
+            .args(["-c", &step.command])
+            .env("PATH", &search)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let place = format!("{page}:{}: {}\n{stderr}{stdout}", step.line, step.command);
+        let (expected, code) = match step.expected.last().and_then(|last| last.strip_prefix("exit ")) {
+            Some(code) => (&step.expected[..step.expected.len() - 1], code.parse().unwrap()),
+            None => (&step.expected[..], 0),
+        };
+        assert_eq!(output.status.code(), Some(code), "{place}");
+        // Notes and the timeline of a run are not shown on the pages.
+        let shown = if code == 0 { stdout } else { format!("{stderr}{stdout}") };
+        let got: Vec<&str> = shown.lines().collect();
+        assert!(expected.is_empty() || lines_fit(&got, expected), "{place}");
+    }
+}
+
+#[test]
+fn the_command_line() {
+    check("command-line.md");
+}
+
+#[test]
+fn the_protocol() {
+    check("protocol.md");
+}

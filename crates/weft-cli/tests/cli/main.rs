@@ -1,0 +1,9 @@
+//! The program, run as a user would run it.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
+mod commands;
+mod common;
+mod failures;
+mod guide;
+mod openai_agent;

@@ -1,0 +1,98 @@
+//! The agents of a project.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use agent_runtime::{AgentProfile, ProfileError};
+use agent_types::nearest;
+
+use crate::error::{FileError, ProjectError};
+use crate::files::{files_below, read_file};
+
+/// Folder of the agents.
+const FOLDER: &str = "agents";
+
+/// A profile and its file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentFile {
+    /// The file.
+    pub path: PathBuf,
+    /// What it holds.
+    pub profile: AgentProfile,
+}
+
+/// Agents by id. A file that is broken is known by its path and reported when it is needed.
+#[derive(Debug, Default)]
+pub(crate) struct ProjectAgents {
+    agents: BTreeMap<String, AgentFile>,
+    broken: Vec<FileError>,
+}
+
+impl ProjectAgents {
+    /// Reads `agents/<id>/agent_profile.json` and `agents/<id>.json`; the id in the file counts.
+    pub(crate) fn read(root: &Path) -> Result<Self, ProjectError> {
+        let folder = root.join(FOLDER);
+        let mut found = Self::default();
+        for relative in files_below(root, &folder, ".json") {
+            let in_folder = relative.file_name().is_some_and(|name| name == "agent_profile.json");
+            let depth = relative.components().count();
+            if (depth == 1 && !in_folder) || (depth == 2 && in_folder) {
+                found.add(folder.join(&relative))?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn add(&mut self, path: PathBuf) -> Result<(), ProjectError> {
+        let profile = match AgentProfile::from_json(&read_file(&path)?) {
+            Ok(profile) => profile,
+            Err(error) => {
+                self.broken.push(file_error(path, error));
+                return Ok(());
+            }
+        };
+        if let Some(first) = self.agents.get(&profile.id) {
+            return Err(ProjectError::DuplicateAgent {
+                id: profile.id,
+                first: first.path.clone(),
+                second: path,
+            });
+        }
+        self.agents.insert(profile.id.clone(), AgentFile { path, profile });
+        Ok(())
+    }
+
+    pub(crate) fn broken(&self) -> &[FileError] {
+        &self.broken
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &AgentFile> {
+        self.agents.values()
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Result<&AgentFile, ProjectError> {
+        if let Some(agent) = self.agents.get(id) {
+            return Ok(agent);
+        }
+        // The id of a broken file is not known, but its path says which agent it is meant for.
+        if let Some(broken) = self.broken.iter().find(|file| is_named(&file.path, id)) {
+            return Err(ProjectError::Profile(broken.clone()));
+        }
+        let near = nearest(id, self.agents.keys().map(String::as_str)).map(str::to_owned);
+        Err(ProjectError::UnknownAgent { id: id.to_owned(), near })
+    }
+}
+
+fn is_named(path: &Path, id: &str) -> bool {
+    let folder = path.parent().and_then(Path::file_name);
+    path.file_stem().is_some_and(|stem| stem == id) || folder.is_some_and(|folder| folder == id)
+}
+
+fn file_error(path: PathBuf, error: ProfileError) -> FileError {
+    match error {
+        ProfileError::Json { line, column, message } => {
+            FileError { path, line: Some(line), column: Some(column), message }
+        }
+        other => FileError { path, line: None, column: None, message: other.to_string() },
+    }
+}

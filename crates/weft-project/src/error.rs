@@ -1,0 +1,223 @@
+//! What can be wrong with a project, with its place and a way out.
+
+use std::path::{Path, PathBuf};
+
+use agent_runtime::AgentError;
+use llm_provider::{ModelError, ScriptError};
+use tool_registry::RegistryError;
+use workflow_model::LoadError;
+
+/// Where in which file something is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileError {
+    /// The file, as the user would name it.
+    pub path: PathBuf,
+    /// Line from 1, where there is one.
+    pub line: Option<usize>,
+    /// Column from 1, where there is one.
+    pub column: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// What can be wrong with a project.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProjectError {
+    /// No `weft.toml` here or above.
+    #[error("there is no weft.toml in {} or above it", start.display())]
+    NoProject {
+        /// Where the search began.
+        start: PathBuf,
+    },
+    /// A file that is not there.
+    #[error("there is no file {}", path.display())]
+    MissingFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file that cannot be read.
+    #[error("{} cannot be read: {message}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        message: String,
+    },
+    /// `weft.toml` does not fit.
+    #[error("{}", .0.message)]
+    Settings(FileError),
+    /// A file that is no JSON.
+    #[error("{}", .0.message)]
+    Json(FileError),
+    /// A workflow file that is none.
+    #[error("{}", .0.message)]
+    Workflow(FileError),
+    /// A profile that is none.
+    #[error("{}", .0.message)]
+    Profile(FileError),
+    /// No agent of that id.
+    #[error("there is no agent `{id}`")]
+    UnknownAgent {
+        /// The id.
+        id: String,
+        /// The nearest one.
+        near: Option<String>,
+    },
+    /// No workflow of that id.
+    #[error("there is no workflow `{id}`")]
+    UnknownWorkflow {
+        /// The id.
+        id: String,
+        /// The nearest one.
+        near: Option<String>,
+    },
+    /// Two agents of one id.
+    #[error("two agents have the id `{id}`: {} and {}", first.display(), second.display())]
+    DuplicateAgent {
+        /// The id.
+        id: String,
+        /// One file.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+    /// A profile names a tool that is not there.
+    #[error("agent `{agent}` lists the tool `{tool}`, which does not exist")]
+    UnknownTool {
+        /// The agent.
+        agent: String,
+        /// The tool.
+        tool: String,
+        /// The nearest one.
+        near: Option<String>,
+        /// The profile.
+        path: PathBuf,
+    },
+    /// A workflow of an inventory cannot be planned.
+    #[error("workflow `{id}` cannot be used as a tool: {message}")]
+    WorkflowTool {
+        /// The workflow.
+        id: String,
+        /// Its problems.
+        message: String,
+    },
+    /// A profile asks for something that this program does not do.
+    #[error("agent `{agent}`: {what} is not supported")]
+    Unsupported {
+        /// The agent.
+        agent: String,
+        /// What it asks for.
+        what: String,
+    },
+    /// No model, no key, no such entry.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A script that is none.
+    #[error("{}: {source}", path.display())]
+    Script {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: ScriptError,
+    },
+    /// Tools that cannot be registered.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// An agent that cannot run.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+}
+
+impl ProjectError {
+    /// Stable code for logs, tests and the wire.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoProject { .. } => "no_project",
+            Self::MissingFile { .. } => "missing_file",
+            Self::Unreadable { .. } => "unreadable_file",
+            Self::Settings(_) => "bad_settings",
+            Self::Json(_) => "bad_json",
+            Self::Workflow(_) => "bad_workflow",
+            Self::Profile(_) => "bad_profile",
+            Self::UnknownAgent { .. } => "unknown_agent",
+            Self::UnknownWorkflow { .. } => "unknown_workflow",
+            Self::DuplicateAgent { .. } => "duplicate_agent",
+            Self::UnknownTool { .. } => "unknown_tool",
+            Self::WorkflowTool { .. } => "bad_workflow_tool",
+            Self::Unsupported { .. } => "unsupported",
+            Self::Model(error) => error.code(),
+            Self::Script { source, .. } => source.code(),
+            Self::Registry(error) => error.code(),
+            Self::Agent(error) => error.code(),
+        }
+    }
+
+    /// The file it is about, with line and column where there are some.
+    #[must_use]
+    pub fn place(&self) -> Option<(&Path, Option<usize>, Option<usize>)> {
+        match self {
+            Self::Settings(at) | Self::Json(at) | Self::Workflow(at) | Self::Profile(at) => {
+                Some((&at.path, at.line, at.column))
+            }
+            Self::UnknownTool { path, .. } => Some((path, None, None)),
+            Self::Script { path, source } => Some((path, Some(source.line), None)),
+            Self::NoProject { .. }
+            | Self::MissingFile { .. }
+            | Self::Unreadable { .. }
+            | Self::UnknownAgent { .. }
+            | Self::UnknownWorkflow { .. }
+            | Self::DuplicateAgent { .. }
+            | Self::WorkflowTool { .. }
+            | Self::Unsupported { .. }
+            | Self::Model(_)
+            | Self::Registry(_)
+            | Self::Agent(_) => None,
+        }
+    }
+
+    /// A way out, for a person.
+    #[must_use]
+    pub fn help(&self) -> Option<String> {
+        let did_you_mean =
+            |near: &Option<String>| near.as_ref().map(|near| format!("did you mean `{near}`?"));
+        match self {
+            Self::NoProject { .. } => Some("make a project with `weft init`, or name one with -C DIR".into()),
+            Self::UnknownAgent { near, .. } => {
+                did_you_mean(near).or_else(|| Some("see `weft agent list`".into()))
+            }
+            Self::UnknownWorkflow { near, .. } => {
+                did_you_mean(near).or_else(|| Some("see `weft workflow list`".into()))
+            }
+            Self::UnknownTool { near, .. } => {
+                did_you_mean(near).or_else(|| Some("take it out of tool_ids_inventory".into()))
+            }
+            Self::DuplicateAgent { .. } => Some("give one of them another id".into()),
+            Self::WorkflowTool { id, .. } => Some(format!("see `weft workflow check {id}`")),
+            Self::Model(error) => Some(error.help()),
+            Self::MissingFile { .. } => Some("check the path".into()),
+            Self::Unreadable { .. } => Some("check the permissions".into()),
+            Self::Settings(_)
+            | Self::Json(_)
+            | Self::Workflow(_)
+            | Self::Profile(_)
+            | Self::Unsupported { .. }
+            | Self::Script { .. }
+            | Self::Registry(_)
+            | Self::Agent(_) => None,
+        }
+    }
+
+    pub(crate) fn workflow(path: &Path, error: &LoadError) -> Self {
+        let (line, column) = match error {
+            LoadError::Syntax { line, column, .. } => (Some(*line), Some(*column)),
+            _ => (None, None),
+        };
+        let message = match error {
+            LoadError::Syntax { message, .. } => message.clone(),
+            other => other.to_string(),
+        };
+        Self::Workflow(FileError { path: path.to_owned(), line, column, message })
+    }
+}

@@ -1,0 +1,102 @@
+//! Reading files, and ids that stay inside the project.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::error::{FileError, ProjectError};
+
+/// Deepest folder below `workflows/` that is looked into.
+const MAX_DEPTH: usize = 32;
+
+/// The text of a file.
+///
+/// # Errors
+/// It is not there, cannot be read, or is no UTF-8.
+pub fn read_file(path: &Path) -> Result<String, ProjectError> {
+    match std::fs::read(path) {
+        Ok(bytes) => String::from_utf8(bytes).map_err(|_| ProjectError::Unreadable {
+            path: path.to_owned(),
+            message: "it is no UTF-8 text".into(),
+        }),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err(ProjectError::MissingFile { path: path.to_owned() })
+        }
+        Err(error) => Err(ProjectError::Unreadable { path: path.to_owned(), message: error.to_string() }),
+    }
+}
+
+/// The JSON value of a file.
+///
+/// # Errors
+/// Those of [`read_file`], and text that is no JSON, with line and column.
+pub fn read_json(path: &Path) -> Result<Value, ProjectError> {
+    let text = read_file(path)?;
+    serde_json::from_str(&text).map_err(|error| ProjectError::Json(json_error(path, &error)))
+}
+
+pub(crate) fn json_error(path: &Path, error: &serde_json::Error) -> FileError {
+    let message = error.to_string();
+    let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(before, _)| before);
+    FileError {
+        path: path.to_owned(),
+        line: Some(error.line()),
+        column: Some(error.column()),
+        message: message.to_owned(),
+    }
+}
+
+/// The files of a folder whose names end so, with their paths relative to it; in order of name. A folder that is not there is empty.
+///
+/// Links are followed only where they stay inside `root`.
+pub(crate) fn files_below(root: &Path, folder: &Path, suffix: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let Ok(root) = root.canonicalize() else { return found };
+    let mut open = vec![(folder.to_owned(), 0)];
+    while let Some((directory, depth)) = open.pop() {
+        let Ok(entries) = std::fs::read_dir(&directory) else { continue };
+        for entry in entries.filter_map(Result::ok) {
+            let path = entry.path();
+            let inside = path.canonicalize().is_ok_and(|real| real.starts_with(&root));
+            if !inside {
+                continue;
+            }
+            if path.is_dir() && depth < MAX_DEPTH {
+                open.push((path, depth + 1));
+            } else if path.is_file() && path.to_string_lossy().ends_with(suffix) {
+                found.extend(path.strip_prefix(folder).map(Path::to_owned));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A relative path as an id: parts joined by `/`, without the suffix.
+pub(crate) fn id_of(relative: &Path, suffix: &str) -> Option<String> {
+    let parts: Option<Vec<&str>> = relative.iter().map(|part| part.to_str()).collect();
+    parts?.join("/").strip_suffix(suffix).map(str::to_owned)
+}
+
+/// Whether an id may name a file: no empty, `.` or `..` part, no absolute path, no other root.
+pub(crate) fn is_safe_id(id: &str) -> bool {
+    !id.is_empty()
+        && !id.contains(['\\', ':', '\0'])
+        && id.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_stay_inside() {
+        for id in ["summarize_text", "skills/greet", "摘要"] {
+            assert!(is_safe_id(id), "{id}");
+        }
+        for id in ["", "..", "../x", "a/../b", "/abs", "a//b", "C:\\x", "a\\b", "./a"] {
+            assert!(!is_safe_id(id), "{id}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! A weft project on disk: settings, discovery, and the wiring of models, nodes, tools and agents.
+//!
+//! [`Project::open`] finds `weft.toml` and looks for workflows and agents; what a run needs is put together from it by [`Project::agent`] and [`Project::plan`].
+//! Ids resolve inside the project's folder only: no `..`, no absolute path, no link that leaves it.
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod agents;
+mod error;
+mod files;
+mod models;
+mod project;
+mod settings;
+mod workflows;
+
+pub use agents::AgentFile;
+pub use error::{FileError, ProjectError};
+pub use files::{read_file, read_json};
+pub use models::ProjectModels;
+pub use project::{Project, ProjectOptions};
+pub use settings::Settings;
+pub use workflows::{ProjectWorkflows, WorkflowFile};
+
+/// Every type of node that a project can use.
+#[must_use]
+pub fn node_catalog() -> workflow_engine::NodeCatalog {
+    node_library::catalog()
+}

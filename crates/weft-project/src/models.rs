@@ -1,0 +1,67 @@
+//! The models of a project, made when they are first asked for.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use agent_types::{Clock, nearest};
+use llm_provider::{LlmProvider, ModelConfig, ModelError, ModelSource};
+
+/// Name of the entry that counts when none is named.
+const DEFAULT: &str = "default";
+
+/// Models by name: those of `weft.toml`, then the environment's, then the script.
+#[derive(Debug)]
+pub struct ProjectModels {
+    entries: BTreeMap<String, ModelConfig>,
+    environment: Option<ModelConfig>,
+    /// Played when no model is set.
+    fallback: Option<Arc<dyn LlmProvider>>,
+    /// Played in place of every model.
+    instead: Option<Arc<dyn LlmProvider>>,
+    clock: Arc<dyn Clock>,
+    made: Mutex<HashMap<String, Arc<dyn LlmProvider>>>,
+}
+
+impl ProjectModels {
+    pub(crate) fn new(
+        entries: BTreeMap<String, ModelConfig>,
+        environment: Option<ModelConfig>,
+        fallback: Option<Arc<dyn LlmProvider>>,
+        instead: Option<Arc<dyn LlmProvider>>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { entries, environment, fallback, instead, clock, made: Mutex::default() }
+    }
+
+    fn config(&self, name: &str) -> Option<&ModelConfig> {
+        self.entries.get(name).or_else(|| self.environment.as_ref().filter(|_| name == DEFAULT))
+    }
+
+    fn made(&self, name: &str, config: &ModelConfig) -> Result<Arc<dyn LlmProvider>, ModelError> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(model) = made.get(name) {
+            return Ok(Arc::clone(model));
+        }
+        let model: Arc<dyn LlmProvider> = Arc::new(config.connect(Arc::clone(&self.clock))?);
+        made.insert(name.to_owned(), Arc::clone(&model));
+        Ok(model)
+    }
+}
+
+impl ModelSource for ProjectModels {
+    fn model(&self, profile: Option<&str>) -> Result<Arc<dyn LlmProvider>, ModelError> {
+        if let Some(model) = &self.instead {
+            return Ok(Arc::clone(model));
+        }
+        let name = profile.unwrap_or(DEFAULT);
+        match (self.config(name), &self.fallback) {
+            (Some(config), _) => self.made(name, config),
+            (None, Some(script)) => Ok(Arc::clone(script)),
+            (None, None) if profile.is_none_or(|name| name == DEFAULT) => Err(ModelError::NotSet),
+            (None, None) => {
+                let near = nearest(name, self.entries.keys().map(String::as_str)).map(str::to_owned);
+                Err(ModelError::Unknown { name: name.to_owned(), near })
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! A project, opened.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use agent_runtime::{Agent, AgentProfile};
+use agent_types::{Clock, SystemClock, nearest};
+use llm_provider::{LlmProvider, ModelConfig, ModelSource, ScriptedModel};
+use tool_registry::{Snapshot, Tool, WorkflowRuntime, system_tools, workflow_tool};
+use workflow_engine::{NodeCatalog, Services};
+use workflow_model::Workflow;
+
+use crate::agents::{AgentFile, ProjectAgents};
+use crate::error::{FileError, ProjectError};
+use crate::files::read_file;
+use crate::models::ProjectModels;
+use crate::settings::Settings;
+use crate::workflows::ProjectWorkflows;
+
+/// Name of the settings file, which makes a folder a project.
+const SETTINGS: &str = "weft.toml";
+
+/// How a project is opened.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ProjectOptions {
+    /// Replies, one a line, that are played in place of every model.
+    pub script: Option<PathBuf>,
+    /// The model that the environment names.
+    pub environment: Option<ModelConfig>,
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for ProjectOptions {
+    fn default() -> Self {
+        Self { script: None, environment: ModelConfig::from_env(), clock: Arc::new(SystemClock) }
+    }
+}
+
+/// A project: its settings, workflows and agents, and what is needed to run them.
+#[derive(Debug)]
+pub struct Project {
+    root: PathBuf,
+    settings: Settings,
+    workflows: Arc<ProjectWorkflows>,
+    agents: ProjectAgents,
+    models: Arc<ProjectModels>,
+    runtime: WorkflowRuntime,
+    clock: Arc<dyn Clock>,
+}
+
+impl Project {
+    /// Opens the project of a folder, or of the nearest one above it.
+    ///
+    /// # Errors
+    /// There is none, its settings do not fit, or a file cannot be read.
+    pub fn find(start: &Path, options: &ProjectOptions) -> Result<Self, ProjectError> {
+        let absolute = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
+        let root = absolute.ancestors().find(|folder| folder.join(SETTINGS).is_file());
+        match root {
+            Some(root) => Self::open(root, options),
+            None => Err(ProjectError::NoProject { start: start.to_owned() }),
+        }
+    }
+
+    /// Opens the project of exactly this folder.
+    ///
+    /// # Errors
+    /// Its settings do not fit, or a file cannot be read.
+    pub fn open(root: &Path, options: &ProjectOptions) -> Result<Self, ProjectError> {
+        let settings = Settings::read(&root.join(SETTINGS))?;
+        let workflows = ProjectWorkflows::read(root)?;
+        Self::with(root, settings, workflows, ProjectAgents::read(root)?, options)
+    }
+
+    /// What is needed to look at workflow files of a folder that is no project.
+    ///
+    /// # Errors
+    /// A script that cannot be read.
+    pub fn around(folder: &Path, options: &ProjectOptions) -> Result<Self, ProjectError> {
+        let workflows = ProjectWorkflows::beside(folder);
+        Self::with(folder, Settings::default(), workflows, ProjectAgents::default(), options)
+    }
+
+    fn with(
+        root: &Path,
+        settings: Settings,
+        workflows: ProjectWorkflows,
+        agents: ProjectAgents,
+        options: &ProjectOptions,
+    ) -> Result<Self, ProjectError> {
+        let scripted = |path: &Path| -> Result<Arc<dyn LlmProvider>, ProjectError> {
+            let model = ScriptedModel::from_jsonl(&read_file(path)?)
+                .map_err(|source| ProjectError::Script { path: path.to_owned(), source })?;
+            Ok(Arc::new(model.with_clock(Arc::clone(&options.clock))))
+        };
+        let models = Arc::new(ProjectModels::new(
+            settings.models.clone(),
+            options.environment.clone(),
+            settings.script.as_ref().map(|script| scripted(&root.join(script))).transpose()?,
+            options.script.as_deref().map(scripted).transpose()?,
+            Arc::clone(&options.clock),
+        ));
+        let source: Arc<dyn ModelSource> = Arc::clone(&models) as Arc<dyn ModelSource>;
+        Ok(Self {
+            workflows: Arc::new(workflows),
+            agents,
+            runtime: WorkflowRuntime {
+                catalog: Arc::new(node_library::catalog()),
+                services: Services::new().with::<dyn ModelSource>(source),
+            },
+            root: root.to_owned(),
+            settings,
+            models,
+            clock: Arc::clone(&options.clock),
+        })
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The models.
+    #[must_use]
+    pub fn models(&self) -> &Arc<ProjectModels> {
+        &self.models
+    }
+
+    /// The workflows.
+    #[must_use]
+    pub fn workflows(&self) -> &Arc<ProjectWorkflows> {
+        &self.workflows
+    }
+
+    /// Reads a workflow from any file.
+    ///
+    /// # Errors
+    /// It is not there, or holds none.
+    pub fn read_workflow(path: &Path) -> Result<Workflow, ProjectError> {
+        Workflow::from_json(&read_file(path)?).map_err(|error| ProjectError::workflow(path, &error))
+    }
+
+    /// The id that a workflow file has here: its path below `workflows/`, else the stem of its name.
+    #[must_use]
+    pub fn id_of_workflow(&self, path: &Path) -> String {
+        let real = path.canonicalize().ok();
+        let known =
+            self.workflows.files().find(|file| file.path.canonicalize().ok() == real && real.is_some());
+        known.map_or_else(
+            || path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            |file| file.id.clone(),
+        )
+    }
+
+    /// Types of nodes.
+    #[must_use]
+    pub fn catalog(&self) -> &Arc<NodeCatalog> {
+        &self.runtime.catalog
+    }
+
+    /// What nodes need from outside.
+    #[must_use]
+    pub fn services(&self) -> &Services {
+        &self.runtime.services
+    }
+
+    /// Where time comes from.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// The agents in order of id.
+    pub fn agents(&self) -> impl Iterator<Item = &AgentFile> {
+        self.agents.all()
+    }
+
+    /// Agent files that hold no profile.
+    #[must_use]
+    pub fn broken_agents(&self) -> &[FileError] {
+        self.agents.broken()
+    }
+
+    /// The file of an agent.
+    ///
+    /// # Errors
+    /// There is none of that id, or its file holds no profile.
+    pub fn agent_file(&self, id: &str) -> Result<&AgentFile, ProjectError> {
+        self.agents.get(id)
+    }
+
+    /// An agent, ready to run: its model, and the tools of its inventories.
+    ///
+    /// # Errors
+    /// No such agent, an unknown tool (with the near one), a workflow with problems, a model that is not set.
+    pub fn agent(&self, id: &str) -> Result<Agent, ProjectError> {
+        let file = self.agent_file(id)?;
+        let profile = file.profile.clone();
+        refuse_unsupported(&profile)?;
+        let tools = self.tools_of(file)?;
+        let model = self.models.model(profile.llm.as_ref().and_then(|llm| llm.profile.as_deref()))?;
+        Ok(Agent::of(profile, model, tools).with_clock(Arc::clone(&self.clock)))
+    }
+
+    /// The tools of an agent's inventories.
+    ///
+    /// # Errors
+    /// An unknown tool (with the near one), a workflow with problems.
+    pub fn tools_of(&self, file: &AgentFile) -> Result<Snapshot, ProjectError> {
+        let mut tools: Vec<Tool> = Vec::new();
+        for id in file.profile.tool_ids() {
+            if tools.iter().all(|tool| tool.id().as_str() != id) {
+                tools.push(self.tool(&id, file)?);
+            }
+        }
+        Ok(Snapshot::of(tools)?)
+    }
+
+    fn tool(&self, id: &str, file: &AgentFile) -> Result<Tool, ProjectError> {
+        let unknown = || {
+            let system = system_tools().unwrap_or_default();
+            let system = system.iter().map(|tool| tool.id().to_string());
+            let workflows = self.workflows.files().map(|workflow| format!("workflow:{}", workflow.id));
+            let known: Vec<String> = system.chain(workflows).collect();
+            ProjectError::UnknownTool {
+                agent: file.profile.id.clone(),
+                tool: id.to_owned(),
+                near: nearest(id, known.iter().map(String::as_str)).map(str::to_owned),
+                path: file.path.clone(),
+            }
+        };
+        match id.split_once(':') {
+            Some(("workflow", workflow_id)) => {
+                let (_, workflow) = match self.workflows.get(workflow_id) {
+                    Err(ProjectError::UnknownWorkflow { .. }) => return Err(unknown()),
+                    found => found?,
+                };
+                workflow_tool(workflow_id, &workflow, &*self.workflows, &self.runtime).map_err(|error| {
+                    ProjectError::WorkflowTool { id: workflow_id.to_owned(), message: error.to_string() }
+                })
+            }
+            Some(_) | None => {
+                system_tools()?.into_iter().find(|tool| tool.id().as_str() == id).ok_or_else(unknown)
+            }
+        }
+    }
+}
+
+/// Says so where a profile asks for what this program does not do yet, instead of passing over it.
+fn refuse_unsupported(profile: &AgentProfile) -> Result<(), ProjectError> {
+    let asked = [
+        ("core_deliberation_workflow_id", profile.core_deliberation_workflow_id.is_some()),
+        ("output_schema", profile.output_schema.is_some()),
+    ];
+    match asked.into_iter().find(|(_, asked)| *asked) {
+        Some((what, _)) => {
+            Err(ProjectError::Unsupported { agent: profile.id.clone(), what: format!("`{what}`") })
+        }
+        None => Ok(()),
+    }
+}

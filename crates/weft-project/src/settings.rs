@@ -1,0 +1,98 @@
+//! `weft.toml`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use agent_types::nearest;
+use llm_provider::ModelConfig;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{FileError, ProjectError};
+use crate::files::read_file;
+
+/// The settings of a project. An unknown key is an error, so that a misspelt one is not passed over.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Models by the name that agents and nodes use; `default` is the one that counts when none is named.
+    pub models: BTreeMap<String, ModelConfig>,
+    /// Replies, one a line, that are played when neither an entry nor the environment names a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+}
+
+/// Keys that may stand in the file, for suggestions.
+const KEYS: [&str; 15] = [
+    "models",
+    "script",
+    "provider",
+    "model",
+    "base_url",
+    "api_key_env",
+    "temperature",
+    "top_p",
+    "max_tokens",
+    "native",
+    "price_in",
+    "price_out",
+    "context_window",
+    "token_timeout_ms",
+    "default",
+];
+
+impl Settings {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// It is not there, is no TOML, or holds an unknown key (with the near one).
+    pub fn read(path: &Path) -> Result<Self, ProjectError> {
+        Self::parse(path, &read_file(path)?)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self, ProjectError> {
+        toml::from_str(text).map_err(|error| {
+            let before = error.span().map(|span| &text[..span.start.min(text.len())]);
+            ProjectError::Settings(FileError {
+                path: path.to_owned(),
+                line: before.map(|before| before.matches('\n').count() + 1),
+                column: before.map(|before| before.rsplit('\n').next().unwrap_or("").chars().count() + 1),
+                message: with_suggestion(error.message()),
+            })
+        })
+    }
+}
+
+/// Adds the near key to the reader's message about an unknown one.
+fn with_suggestion(message: &str) -> String {
+    let first = message.lines().next().unwrap_or(message);
+    let unknown = first.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
+    match unknown.and_then(|key| nearest(key, KEYS)) {
+        Some(near) => format!("{first}; did you mean `{near}`?"),
+        None => first.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Settings, ProjectError> {
+        Settings::parse(Path::new("weft.toml"), text)
+    }
+
+    #[test]
+    fn models_have_names() {
+        let settings = parse("[models.default]\nprovider = \"openai\"\nmodel = \"m\"\n").unwrap();
+        assert_eq!(settings.models["default"].model, "m");
+        assert_eq!(parse("").unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error_with_a_suggestion() {
+        let error = parse("[models.default]\nprovider = \"openai\"\nmodle = \"m\"\n").unwrap_err();
+        assert!(error.to_string().contains("unknown field `modle`"), "{error}");
+        assert!(error.to_string().ends_with("did you mean `model`?"), "{error}");
+        assert_eq!(error.place().unwrap().1, Some(3));
+    }
+}

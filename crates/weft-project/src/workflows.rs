@@ -1,0 +1,95 @@
+//! The workflow files of a project.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use agent_types::nearest;
+use workflow_model::{LoadError, Workflow, WorkflowSource};
+
+use crate::error::ProjectError;
+use crate::files::{files_below, id_of, is_safe_id, read_file};
+
+/// Folder of the workflows.
+const FOLDER: &str = "workflows";
+
+/// Ending of their files.
+const SUFFIX: &str = ".json";
+
+/// A workflow file, loaded or not loadable.
+#[derive(Debug, Clone)]
+pub struct WorkflowFile {
+    /// Path below `workflows/` without the ending.
+    pub id: String,
+    /// The file.
+    pub path: PathBuf,
+    /// What it holds, or why it holds none.
+    pub loaded: Result<Arc<Workflow>, LoadError>,
+}
+
+/// The workflows of a project, read once.
+#[derive(Debug, Clone, Default)]
+pub struct ProjectWorkflows {
+    files: BTreeMap<String, WorkflowFile>,
+    /// Where further ones are looked for when they are named, without a project.
+    beside: Option<PathBuf>,
+}
+
+impl ProjectWorkflows {
+    /// Reads all files; one that is broken does not hide the others.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(crate) fn read(root: &Path) -> Result<Self, ProjectError> {
+        let folder = root.join(FOLDER);
+        let mut files = BTreeMap::new();
+        for relative in files_below(root, &folder, SUFFIX) {
+            let Some(id) = id_of(&relative, SUFFIX) else { continue };
+            let path = folder.join(&relative);
+            let loaded = Workflow::from_json(&read_file(&path)?).map(Arc::new);
+            files.insert(id.clone(), WorkflowFile { id, path, loaded });
+        }
+        Ok(Self { files, beside: None })
+    }
+
+    /// Those of a folder that is no project; a file is read when another names it.
+    pub(crate) fn beside(folder: &Path) -> Self {
+        Self { files: BTreeMap::new(), beside: Some(folder.to_owned()) }
+    }
+
+    /// All files in order of id.
+    pub fn files(&self) -> impl Iterator<Item = &WorkflowFile> {
+        self.files.values()
+    }
+
+    /// The workflow of an id.
+    ///
+    /// # Errors
+    /// There is none, or its file holds none.
+    pub fn get(&self, id: &str) -> Result<(&WorkflowFile, Arc<Workflow>), ProjectError> {
+        let file =
+            self.files.get(id).filter(|_| is_safe_id(id)).ok_or_else(|| ProjectError::UnknownWorkflow {
+                id: id.to_owned(),
+                near: nearest(id, self.files.keys().map(String::as_str)).map(str::to_owned),
+            })?;
+        match &file.loaded {
+            Ok(workflow) => Ok((file, Arc::clone(workflow))),
+            Err(error) => Err(ProjectError::workflow(&file.path, error)),
+        }
+    }
+}
+
+impl WorkflowSource for ProjectWorkflows {
+    fn workflow(&self, id: &str) -> Option<Arc<Workflow>> {
+        if let Some(file) = self.files.get(id) {
+            return file.loaded.as_ref().ok().cloned();
+        }
+        let folder = self.beside.as_ref().filter(|_| is_safe_id(id))?;
+        let text = read_file(&folder.join(format!("{id}{SUFFIX}"))).ok()?;
+        Workflow::from_json(&text).ok().map(Arc::new)
+    }
+
+    fn workflow_ids(&self) -> Vec<String> {
+        self.files.keys().cloned().collect()
+    }
+}

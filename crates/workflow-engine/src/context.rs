@@ -1,0 +1,286 @@
+//! What a node can see and do while it runs.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use agent_types::{Budget, Clock, Draft, EventBody, EventSink, Place, RunId, Sleep, Usage};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::NodeError;
+use crate::inputs::{Given, Inputs};
+use crate::plan::{Details, NONE};
+use crate::run::{Key, Message, OpenStream, Question, RunShared};
+use crate::stream::StreamItem;
+
+/// Signs of life of one attempt, for its idle limit.
+#[derive(Debug, Default)]
+pub(crate) struct Activity {
+    last_ms: AtomicU64,
+}
+
+impl Activity {
+    pub(crate) fn note(&self, clock: &dyn Clock) {
+        self.last_ms.store(millis(clock.elapsed()), Ordering::Relaxed);
+    }
+
+    pub(crate) fn last_ms(&self) -> u64 {
+        self.last_ms.load(Ordering::Relaxed)
+    }
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The surroundings of one attempt of a node.
+#[derive(Clone)]
+pub struct NodeContext {
+    pub(crate) shared: Arc<RunShared>,
+    pub(crate) key: Key,
+    pub(crate) details: u32,
+    pub(crate) path: Arc<str>,
+    pub(crate) iteration: Option<u64>,
+    pub(crate) attempt: u32,
+    pub(crate) span: u64,
+    pub(crate) parent_span: u64,
+    pub(crate) streams: Option<Arc<[OpenStream]>>,
+    pub(crate) activity: Option<Arc<Activity>>,
+    /// A token of its own, where cancelling is not dropping.
+    pub(crate) cancel: Option<CancellationToken>,
+}
+
+impl fmt::Debug for NodeContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeContext")
+            .field("path", &self.path)
+            .field("iteration", &self.iteration)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}
+
+impl NodeContext {
+    /// The run.
+    #[must_use]
+    pub fn run_id(&self) -> &RunId {
+        self.shared.sink.run()
+    }
+
+    /// Where the node stands, as in `loop[3]/a`.
+    #[must_use]
+    pub fn path(&self) -> &Arc<str> {
+        &self.path
+    }
+
+    /// The innermost pass, from 0.
+    #[must_use]
+    pub fn iteration(&self) -> Option<u64> {
+        self.iteration
+    }
+
+    /// The attempt, from 1.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// The same for every attempt of this start, also after a crash: services that take one do an effect once.
+    #[must_use]
+    pub fn idempotency_key(&self) -> String {
+        format!("{}/{}", self.run_id(), self.path)
+    }
+
+    fn details(&self) -> Option<&Details> {
+        (self.details != NONE).then(|| &self.shared.plan.details[self.details as usize])
+    }
+
+    /// A setting; none where it is absent or null.
+    #[must_use]
+    pub fn config(&self, key: &str) -> Option<&Value> {
+        self.details()?.config.get(key).filter(|value| !value.is_null())
+    }
+
+    /// All settings.
+    #[must_use]
+    pub fn config_map(&self) -> Option<&Map<String, Value>> {
+        self.details().map(|details| &details.config)
+    }
+
+    /// What [`Node::prepare`](crate::Node::prepare) made of the settings.
+    #[must_use]
+    pub fn prepared<T: 'static>(&self) -> Option<&T> {
+        self.details()?.prepared.get()
+    }
+
+    /// The variables of the workflow, an object.
+    #[must_use]
+    pub fn variables(&self) -> &Arc<Value> {
+        &self.shared.plan.variables
+    }
+
+    /// A service by its type.
+    #[must_use]
+    pub fn service<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.shared.services.get()
+    }
+
+    /// A service by its type.
+    ///
+    /// # Errors
+    /// Nobody provides one.
+    pub fn required_service<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>, NodeError> {
+        self.service().ok_or_else(|| {
+            NodeError::fatal(format!("this run has no `{}`", std::any::type_name::<T>()))
+                .with_code("no_service")
+        })
+    }
+
+    /// Where time comes from.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.shared.clock
+    }
+
+    /// Waits.
+    ///
+    /// # Cancel safety
+    /// Nothing is left behind when the future is dropped.
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        self.shared.clock.sleep(duration)
+    }
+
+    /// The limits shared with whatever started this run.
+    #[must_use]
+    pub fn budget(&self) -> Option<&Budget> {
+        self.shared.budget.as_ref()
+    }
+
+    /// Is cancelled when the node is. Async nodes are dropped then and need not look; blocking ones should.
+    #[must_use]
+    pub fn cancel_token(&self) -> &CancellationToken {
+        self.cancel.as_ref().unwrap_or(&self.shared.cancel)
+    }
+
+    /// The place of events of this attempt.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        Place {
+            path: Some(Arc::clone(&self.path)),
+            iteration: self.iteration,
+            attempt: Some(self.attempt),
+            span: self.span,
+            parent: Some(self.parent_span),
+            ..Place::default()
+        }
+    }
+
+    /// Puts an event into the order of the run. Never waits.
+    pub fn emit(&self, body: EventBody) {
+        self.heartbeat();
+        self.shared.inbox.post(Message::Event(Draft { place: self.place(), body }));
+    }
+
+    /// Says how far the work is.
+    pub fn progress(&self, message: impl Into<String>, value: Option<f64>, max: Option<f64>) {
+        self.emit(EventBody::NodeProgress { message: Some(message.into()), value, max });
+    }
+
+    /// Says that the node is alive, which its idle limit asks for.
+    pub fn heartbeat(&self) {
+        if let Some(activity) = &self.activity {
+            activity.note(&*self.shared.clock);
+        }
+    }
+
+    /// Counts what a model read and wrote.
+    pub fn add_usage(&self, usage: Usage) {
+        self.shared.inbox.post(Message::Usage(usage));
+    }
+
+    /// Writes a piece of a stream output; waits while its readers are behind.
+    ///
+    /// # Errors
+    /// The type declares no such stream.
+    pub async fn chunk(&self, slot: &str, text: impl Into<Arc<str>>) -> Result<(), NodeError> {
+        self.write(slot, StreamItem::Chunk(text.into())).await
+    }
+
+    /// Writes something beside the text of a stream output, such as why a model stopped.
+    ///
+    /// # Errors
+    /// The type declares no such stream.
+    pub async fn mark(&self, slot: &str, what: impl Into<Arc<str>>) -> Result<(), NodeError> {
+        self.write(slot, StreamItem::Mark(what.into())).await
+    }
+
+    async fn write(&self, slot: &str, item: StreamItem) -> Result<(), NodeError> {
+        let streams = self.streams.as_deref().unwrap_or_default();
+        let open = streams
+            .iter()
+            .find(|open| &*open.name == slot)
+            .ok_or_else(|| NodeError::fatal(format!("`{slot}` is no stream output of this node")))?;
+        self.heartbeat();
+        if open.stream.push(self.attempt, item).await {
+            self.shared.inbox.post(Message::Chunks(open.clone()));
+        }
+        self.heartbeat();
+        Ok(())
+    }
+
+    /// The value of a lazy input: its source runs now if it has not. None if its source is skipped.
+    pub async fn pull(&self, inputs: &Inputs, slot: &str) -> Option<Arc<Value>> {
+        if !matches!(inputs.given(slot), Some(Given::Lazy)) {
+            return inputs.get(slot).cloned();
+        }
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        self.shared.inbox.post(Message::Pull { key: self.key, slot: slot.into(), reply });
+        answer.await.ok().flatten()
+    }
+
+    /// Asks a person and waits for the answer.
+    ///
+    /// # Errors
+    /// The run ends before somebody answers.
+    pub async fn ask(&self, prompt: impl Into<String>) -> Result<Value, NodeError> {
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let question = Question { prompt: prompt.into(), tool: None, arguments: None };
+        self.shared.inbox.post(Message::Ask { key: self.key, place: self.place(), question, reply });
+        answer.await.map_err(|_| NodeError::fatal("nobody answered"))
+    }
+
+    /// Cancels another node of the same workflow or body by its id. True if it was not settled yet.
+    pub async fn cancel_node(&self, id: &str) -> bool {
+        let (reply, done) = tokio::sync::oneshot::channel();
+        self.shared.inbox.post(Message::CancelNode { key: self.key, id: id.into(), reply });
+        done.await.unwrap_or(false)
+    }
+
+    /// A sink that puts events of something this node runs into the order of the run.
+    #[must_use]
+    pub fn sink(&self) -> Arc<dyn EventSink> {
+        Arc::new(InboxSink(Arc::clone(&self.shared)))
+    }
+}
+
+/// Hands events to the run that owns the node.
+#[derive(Debug)]
+struct InboxSink(Arc<RunShared>);
+
+impl EventSink for InboxSink {
+    fn record(&self, drafts: &mut Vec<Draft>) {
+        for draft in drafts.drain(..) {
+            self.0.inbox.post(Message::Event(draft));
+        }
+    }
+
+    fn new_span(&self) -> u64 {
+        self.0.sink.new_span()
+    }
+
+    fn run(&self) -> &RunId {
+        self.0.sink.run()
+    }
+}

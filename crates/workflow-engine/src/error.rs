@@ -1,0 +1,121 @@
+//! What can go wrong, in a node, a plan and a run.
+
+use std::sync::Arc;
+
+use agent_types::NodeErrorKind;
+use serde_json::{Map, Value};
+use workflow_model::{Problem, Severity};
+
+/// Why an attempt of a node failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct NodeError {
+    /// What happened, for people.
+    pub message: String,
+    /// A word for programs; the error slot hands it on.
+    pub code: Option<String>,
+    /// The kind that events and outcomes name.
+    pub kind: NodeErrorKind,
+    /// Whether another attempt may help. Retries of the node are used only then.
+    pub retryable: bool,
+}
+
+impl NodeError {
+    /// A failure that another attempt may mend.
+    #[must_use]
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: None, kind: NodeErrorKind::Failed, retryable: true }
+    }
+
+    /// A failure that would only happen again.
+    #[must_use]
+    pub fn fatal(message: impl Into<String>) -> Self {
+        Self { retryable: false, ..Self::new(message) }
+    }
+
+    /// The same failure with a word for programs.
+    #[must_use]
+    pub fn with_code(mut self, code: impl Into<String>) -> Self {
+        self.code = Some(code.into());
+        self
+    }
+
+    /// The same failure of another kind.
+    #[must_use]
+    pub fn with_kind(mut self, kind: NodeErrorKind) -> Self {
+        self.kind = kind;
+        self
+    }
+}
+
+/// A setting that a node cannot work with, found when the plan is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingFault {
+    /// The key of `configValues`.
+    pub key: String,
+    /// What is wrong with it.
+    pub message: String,
+    /// The name that was probably meant.
+    pub suggest: Option<String>,
+}
+
+impl SettingFault {
+    /// A fault of that key.
+    #[must_use]
+    pub fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { key: key.into(), message: message.into(), suggest: None }
+    }
+}
+
+/// Why a workflow cannot run: everything at once.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", list(.problems))]
+#[non_exhaustive]
+pub struct PlanError {
+    /// All problems, warnings included.
+    pub problems: Vec<Problem>,
+}
+
+fn list(problems: &[Problem]) -> String {
+    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
+    errors.map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// Why a run ended without what it was to give.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{}{message}", place(.path.as_deref()))]
+#[non_exhaustive]
+pub struct RunError {
+    /// What kind of failure, as events name it.
+    pub kind: String,
+    /// What happened, for people.
+    pub message: String,
+    /// The node that failed.
+    pub path: Option<Arc<str>>,
+    /// The innermost pass in which it failed.
+    pub iteration: Option<u64>,
+    /// The limit that was reached: milliseconds, passes or units of a budget.
+    pub limit: Option<u64>,
+    /// More that is known: `state` of a zone that ran out of passes, `item` of a pass over a list.
+    pub details: Map<String, Value>,
+}
+
+fn place(path: Option<&str>) -> String {
+    path.map(|path| format!("`{path}`: ")).unwrap_or_default()
+}
+
+impl RunError {
+    /// A failure of the run itself.
+    #[must_use]
+    pub fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            kind: kind.into(),
+            message: message.into(),
+            path: None,
+            iteration: None,
+            limit: None,
+            details: Map::new(),
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Expressions in CEL: typed, total, without side effects.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock};
+
+use cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use cel::objects::{Key, Map as CelMap};
+use cel::{Context, Env, Program, Value as CelValue};
+use serde_json::Value;
+
+/// The functions of CEL, built once.
+static STANDARD: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+
+/// Why an expression cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExpressionError {
+    /// It is not written in CEL.
+    #[error("`{source_text}` is no expression: {message}")]
+    Syntax {
+        /// The expression.
+        source_text: String,
+        /// What the parser says.
+        message: String,
+    },
+    /// It uses a name that nobody gives.
+    #[error("`{source_text}` uses `{name}`, which is not there")]
+    UnknownName {
+        /// The expression.
+        source_text: String,
+        /// The name, with its members as far as they are wrong.
+        name: String,
+        /// The name that was probably meant.
+        suggest: Option<String>,
+    },
+    /// It has no value for these inputs.
+    #[error("`{source_text}` cannot be evaluated: {message}")]
+    Evaluation {
+        /// The expression.
+        source_text: String,
+        /// Why.
+        message: String,
+    },
+}
+
+/// The names that an expression may use. A name with members may be used only with one of them.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    names: BTreeMap<String, Option<BTreeSet<String>>>,
+    open: bool,
+}
+
+impl Scope {
+    /// No names.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Any name: which ones there are is known only when the expression is evaluated.
+    #[must_use]
+    pub fn open() -> Self {
+        Self { open: true, ..Self::default() }
+    }
+
+    /// The same scope with a name whose members are not known.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>) -> Self {
+        self.names.insert(name.into(), None);
+        self
+    }
+
+    /// The same scope with a name and all its members.
+    #[must_use]
+    pub fn with_members<M: Into<String>>(
+        mut self,
+        name: impl Into<String>,
+        members: impl IntoIterator<Item = M>,
+    ) -> Self {
+        self.names.insert(name.into(), Some(members.into_iter().map(Into::into).collect()));
+        self
+    }
+}
+
+/// A compiled expression.
+///
+/// ```
+/// use serde_json::json;
+/// use workflow_engine::{Expression, Scope};
+///
+/// let scope = Scope::new().with_members("state", ["k"]);
+/// let more = Expression::compile("state.k >= 3", &scope)?;
+/// assert_eq!(more.evaluate_bool(|name| (name == "state").then(|| json!({"k": 4})))?, true);
+/// assert!(Expression::compile("state.q > 1", &scope).is_err());
+/// # Ok::<(), workflow_engine::ExpressionError>(())
+/// ```
+#[derive(Debug)]
+pub struct Expression {
+    source: String,
+    program: Program,
+    /// Names it uses, with the members it uses of them; none where it uses a name as a whole.
+    used: BTreeMap<String, Option<BTreeSet<String>>>,
+}
+
+impl Expression {
+    /// Reads an expression and checks its names.
+    ///
+    /// # Errors
+    /// [`ExpressionError::Syntax`] or [`ExpressionError::UnknownName`].
+    pub fn compile(source: &str, scope: &Scope) -> Result<Self, ExpressionError> {
+        let program = Program::compile(source).map_err(|error| ExpressionError::Syntax {
+            source_text: source.to_owned(),
+            message: error.errors.first().map_or_else(|| error.to_string(), |first| first.msg.clone()),
+        })?;
+        let used = used_names(program.expression());
+        for (name, members) in &used {
+            check_name(source, scope, name, members.as_ref())?;
+        }
+        Ok(Self { source: source.to_owned(), program, used })
+    }
+
+    /// The text it was made of.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Names it uses, so that callers give no others.
+    pub fn used(&self) -> impl Iterator<Item = &str> {
+        self.used.keys().map(String::as_str)
+    }
+
+    /// The members it uses of a name; none where it uses it as a whole or not at all.
+    pub fn members(&self, name: &str) -> Option<&BTreeSet<String>> {
+        self.used.get(name)?.as_ref()
+    }
+
+    /// Its value; `lookup` gives the values of the names it uses.
+    ///
+    /// # Errors
+    /// [`ExpressionError::Evaluation`]: types that do not fit, a key or name that is not there, a division by zero.
+    pub fn evaluate(&self, lookup: impl Fn(&str) -> Option<Value>) -> Result<Value, ExpressionError> {
+        let value = self.run(|name| lookup(name).map(|value| to_cel(&value)))?;
+        value.json().map_err(|_| self.failed("its value is no JSON"))
+    }
+
+    /// Its value, which must be true or false.
+    ///
+    /// # Errors
+    /// As [`evaluate`](Self::evaluate), and where the value is something else.
+    pub fn evaluate_bool(&self, lookup: impl Fn(&str) -> Option<Value>) -> Result<bool, ExpressionError> {
+        self.decide(|name| lookup(name).map(|value| to_cel(&value)))
+    }
+
+    pub(crate) fn decide(&self, lookup: impl Fn(&str) -> Option<CelValue>) -> Result<bool, ExpressionError> {
+        match self.run(lookup)? {
+            CelValue::Bool(flag) => Ok(flag),
+            other => Err(self.failed(format!("it gives {}, not true or false", other.type_of()))),
+        }
+    }
+
+    fn run(&self, lookup: impl Fn(&str) -> Option<CelValue>) -> Result<CelValue, ExpressionError> {
+        let mut context = Context::with_env(Arc::clone(&STANDARD));
+        for name in self.used.keys() {
+            if let Some(value) = lookup(name) {
+                context.add_variable_from_value(name.as_str(), value);
+            }
+        }
+        self.program.execute(&context).map_err(|error| self.failed(error.to_string()))
+    }
+
+    fn failed(&self, message: impl Into<String>) -> ExpressionError {
+        ExpressionError::Evaluation { source_text: self.source.clone(), message: message.into() }
+    }
+}
+
+fn check_name(
+    source: &str,
+    scope: &Scope,
+    name: &str,
+    members: Option<&BTreeSet<String>>,
+) -> Result<(), ExpressionError> {
+    let unknown = |name: String, suggest: Option<&str>| ExpressionError::UnknownName {
+        source_text: source.to_owned(),
+        name,
+        suggest: suggest.map(str::to_owned),
+    };
+    let Some(known) = scope.names.get(name) else {
+        if scope.open {
+            return Ok(());
+        }
+        return Err(unknown(
+            name.to_owned(),
+            agent_types::nearest(name, scope.names.keys().map(String::as_str)),
+        ));
+    };
+    let (Some(known), Some(members)) = (known, members) else { return Ok(()) };
+    match members.iter().find(|member| !known.contains(*member)) {
+        None => Ok(()),
+        Some(member) => {
+            let near = agent_types::nearest(member, known.iter().map(String::as_str));
+            Err(unknown(format!("{name}.{member}"), near))
+        }
+    }
+}
+
+/// JSON as the evaluator takes it. Whole numbers beyond 64 bits do not exist in JSON values.
+pub(crate) fn to_cel(value: &Value) -> CelValue {
+    match value {
+        Value::Null => CelValue::Null,
+        Value::Bool(flag) => CelValue::Bool(*flag),
+        Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(whole), _) => CelValue::Int(whole),
+            (None, Some(whole)) => CelValue::UInt(whole),
+            (None, None) => CelValue::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Value::String(text) => CelValue::String(Arc::new(text.clone())),
+        Value::Array(items) => CelValue::List(Arc::new(items.iter().map(to_cel).collect())),
+        Value::Object(map) => cel_map(map.iter().map(|(key, value)| (key.as_str(), to_cel(value)))),
+    }
+}
+
+/// A map from names; a name that is a whole number can be used as an index too.
+pub(crate) fn cel_map<'a>(entries: impl Iterator<Item = (&'a str, CelValue)>) -> CelValue {
+    let map: HashMap<Key, CelValue> = entries.map(|(name, value)| (cel_key(name), value)).collect();
+    CelValue::Map(CelMap { map: Arc::new(map) })
+}
+
+fn cel_key(name: &str) -> Key {
+    Key::String(Arc::new(name.to_owned()))
+}
+
+/// The free names of an expression.
+fn used_names(root: &IdedExpr) -> BTreeMap<String, Option<BTreeSet<String>>> {
+    let mut bound = BTreeSet::new();
+    bound_names(root, &mut bound);
+    let mut used = BTreeMap::new();
+    collect_names(root, &bound, &mut used);
+    used
+}
+
+/// Visits the direct parts of an expression. The parser limits how deep they go.
+fn parts(expr: &IdedExpr) -> Vec<&IdedExpr> {
+    match &expr.expr {
+        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
+        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
+        Expr::Comprehension(inner) => {
+            vec![&inner.iter_range, &inner.accu_init, &inner.loop_cond, &inner.loop_step, &inner.result]
+        }
+        Expr::List(list) => list.elements.iter().collect(),
+        Expr::Select(select) => vec![&select.operand],
+        Expr::Map(map) => map.entries.iter().flat_map(|entry| entry_parts(&entry.expr)).collect(),
+        Expr::Struct(structure) => {
+            structure.entries.iter().flat_map(|entry| entry_parts(&entry.expr)).collect()
+        }
+    }
+}
+
+fn entry_parts(entry: &EntryExpr) -> Vec<&IdedExpr> {
+    match entry {
+        EntryExpr::StructField(field) => vec![&field.value],
+        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
+    }
+}
+
+fn bound_names<'e>(expr: &'e IdedExpr, bound: &mut BTreeSet<&'e str>) {
+    if let Expr::Comprehension(inner) = &expr.expr {
+        bound.extend([inner.iter_var.as_str(), inner.accu_var.as_str()]);
+        bound.extend(inner.iter_var2.as_deref());
+    }
+    parts(expr).into_iter().for_each(|part| bound_names(part, bound));
+}
+
+fn collect_names(
+    expr: &IdedExpr,
+    bound: &BTreeSet<&str>,
+    used: &mut BTreeMap<String, Option<BTreeSet<String>>>,
+) {
+    match &expr.expr {
+        Expr::Ident(name) if !bound.contains(name.as_str()) && !name.starts_with('@') => {
+            used.insert(name.clone(), None);
+        }
+        Expr::Select(select) => match &select.operand.expr {
+            // `has(state.k)` asks whether a member is there, so it may name one that is not.
+            Expr::Ident(name) if !bound.contains(name.as_str()) && !select.test => {
+                let members = used.entry(name.clone()).or_insert_with(|| Some(BTreeSet::new()));
+                if let Some(members) = members {
+                    members.insert(select.field.clone());
+                }
+            }
+            _ => collect_names(&select.operand, bound, used),
+        },
+        _ => parts(expr).into_iter().for_each(|part| collect_names(part, bound, used)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn scope() -> Scope {
+        Scope::new().with_members("state", ["k", "name"]).with("inputs").with("index")
+    }
+
+    #[track_caller]
+    fn check(source: &str, expected: Result<Value, &str>) {
+        let value = Expression::compile(source, &scope()).and_then(|expression| {
+            expression.evaluate(|name| match name {
+                "state" => Some(json!({"k": 3, "name": "x"})),
+                "inputs" => Some(json!([5, "a"])),
+                "index" => Some(json!(0)),
+                _ => None,
+            })
+        });
+        match (value, expected) {
+            (Ok(value), Ok(expected)) => assert_eq!(value, expected, "{source}"),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{source}: {error}"),
+            (got, expected) => panic!("{source}: {got:?}, not {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn values_are_typed() {
+        check("state.k + 1", Ok(json!(4)));
+        check("inputs[0] > 4", Ok(json!(true)));
+        check("size(inputs) == 2 && state.name == 'x'", Ok(json!(true)));
+        check("inputs.exists(i, i == 'a')", Ok(json!(true)));
+        check("{'a': index}", Ok(json!({"a": 0})));
+        check("state.name > 3", Err("cannot be evaluated"));
+        check("1 / index", Err("cannot be evaluated"));
+        check("inputs[7]", Err("cannot be evaluated"));
+    }
+
+    #[test]
+    fn unknown_names_are_found_early() {
+        check("state.nam == 'x'", Err("uses `state.nam`"));
+        check("stat.k", Err("uses `stat`"));
+        check("has(state.other)", Ok(json!(false)));
+        check("state.k >", Err("is no expression"));
+        let near = match Expression::compile("state.nam", &scope()) {
+            Err(ExpressionError::UnknownName { suggest, .. }) => suggest,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(near.as_deref(), Some("name"));
+    }
+
+    #[test]
+    fn a_condition_is_true_or_false() {
+        let number = Expression::compile("index", &scope()).unwrap();
+        let error = number.evaluate_bool(|_| Some(json!(1))).unwrap_err();
+        assert_eq!(error.to_string(), "`index` cannot be evaluated: it gives int, not true or false");
+    }
+}

@@ -1,0 +1,132 @@
+//! Types of nodes and where they are registered.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use indexmap::IndexMap;
+use serde_json::{Map, Value};
+use workflow_model::{Definitions, NodeDefinition};
+
+use crate::context::NodeContext;
+use crate::error::{NodeError, SettingFault};
+use crate::inputs::Inputs;
+use crate::outputs::Outputs;
+
+/// What a node made of its settings when the plan was made; [`NodeContext::prepared`] gives it back.
+#[derive(Clone, Default)]
+pub struct Prepared(Option<Arc<dyn Any + Send + Sync>>);
+
+impl Prepared {
+    /// Nothing.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// A value, shared by all starts of the node.
+    #[must_use]
+    pub fn new<T: Send + Sync + 'static>(value: T) -> Self {
+        Self(Some(Arc::new(value)))
+    }
+
+    pub(crate) fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(crate) fn get<T: 'static>(&self) -> Option<&T> {
+        self.0.as_deref()?.downcast_ref()
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Prepared(..)" } else { "Prepared" })
+    }
+}
+
+/// A type of node: what it takes and gives, and what it does.
+#[async_trait]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no node",
+    note = "implement `workflow_engine::Node` for it"
+)]
+pub trait Node: Send + Sync {
+    /// Type, slots, settings and promises.
+    fn definition(&self) -> &NodeDefinition;
+
+    /// Looks at the settings of one node when a plan is made.
+    ///
+    /// # Errors
+    /// Settings that the node cannot work with; they become problems of the plan.
+    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
+        let _ = config;
+        Ok(Prepared::none())
+    }
+
+    /// One attempt. Dropping the future cancels it.
+    ///
+    /// # Errors
+    /// Anything that keeps the node from giving its outputs.
+    async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError>;
+}
+
+/// Types of nodes by full name.
+#[derive(Default, Clone)]
+pub struct NodeCatalog {
+    nodes: IndexMap<String, Arc<dyn Node>>,
+}
+
+impl fmt::Debug for NodeCatalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.nodes.keys()).finish()
+    }
+}
+
+impl NodeCatalog {
+    /// No types.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a type; one of the same name is replaced.
+    pub fn register(&mut self, node: impl Node + 'static) -> &mut Self {
+        self.register_shared(Arc::new(node))
+    }
+
+    /// Adds a shared type; one of the same name is replaced.
+    pub fn register_shared(&mut self, node: Arc<dyn Node>) -> &mut Self {
+        self.nodes.insert(node.definition().node_type.clone(), node);
+        self
+    }
+
+    /// The same catalogue with one more type.
+    #[must_use]
+    pub fn with(mut self, node: impl Node + 'static) -> Self {
+        self.register(node);
+        self
+    }
+
+    /// The type of that full name.
+    #[must_use]
+    pub fn get(&self, node_type: &str) -> Option<&Arc<dyn Node>> {
+        self.nodes.get(node_type)
+    }
+
+    /// All definitions in the order of registration.
+    pub fn definitions(&self) -> impl Iterator<Item = &NodeDefinition> {
+        self.nodes.values().map(|node| node.definition())
+    }
+}
+
+impl Definitions for NodeCatalog {
+    fn definition(&self, node_type: &str) -> Option<&NodeDefinition> {
+        self.nodes.get(node_type).map(|node| node.definition())
+    }
+
+    fn type_names(&self) -> Vec<&str> {
+        self.nodes.keys().map(String::as_str).chain(workflow_model::structural::ALL).collect()
+    }
+}

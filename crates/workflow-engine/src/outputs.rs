@@ -1,0 +1,92 @@
+//! What a node gives.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// How much a stopping node ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopScope {
+    /// The whole run, which ends well.
+    Run,
+    /// The innermost loop zone.
+    Loop,
+}
+
+/// Values by output slot. A slot that is not named is not taken: what hangs on it is skipped.
+///
+/// ```
+/// use workflow_engine::Outputs;
+/// let branch = Outputs::named("then", 5);
+/// assert_eq!(branch.get("then").map(|value| value.as_i64()), Some(Some(5)));
+/// assert!(branch.get("else").is_none());
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outputs {
+    main: Option<Arc<Value>>,
+    named: Vec<(Cow<'static, str>, Arc<Value>)>,
+    pub(crate) stop: Option<StopScope>,
+}
+
+impl Outputs {
+    /// Nothing: all slots are skipped.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// A value of the main slot, the first that the type declares.
+    #[must_use]
+    pub fn value(value: impl Into<Value>) -> Self {
+        Self::shared(Arc::new(value.into()))
+    }
+
+    /// A shared value of the main slot.
+    #[must_use]
+    pub fn shared(value: Arc<Value>) -> Self {
+        Self { main: Some(value), named: Vec::new(), stop: None }
+    }
+
+    /// A value of the slot of that name.
+    #[must_use]
+    pub fn named(slot: impl Into<Cow<'static, str>>, value: impl Into<Value>) -> Self {
+        Self::none().with(slot, value)
+    }
+
+    /// The same outputs with one more.
+    #[must_use]
+    pub fn with(self, slot: impl Into<Cow<'static, str>>, value: impl Into<Value>) -> Self {
+        self.with_shared(slot, Arc::new(value.into()))
+    }
+
+    /// The same outputs with one more, shared.
+    #[must_use]
+    pub fn with_shared(mut self, slot: impl Into<Cow<'static, str>>, value: Arc<Value>) -> Self {
+        self.named.push((slot.into(), value));
+        self
+    }
+
+    /// A value with which the run or the loop ends.
+    #[must_use]
+    pub fn stop(value: Arc<Value>, scope: StopScope) -> Self {
+        Self { stop: Some(scope), ..Self::shared(value) }
+    }
+
+    /// The value given for a slot by its name.
+    #[must_use]
+    pub fn get(&self, slot: &str) -> Option<&Arc<Value>> {
+        self.named.iter().find(|(name, _)| name == slot).map(|(_, value)| value)
+    }
+
+    /// The value of the main slot, whether it was given by name or not.
+    pub(crate) fn main(&self, name: &str) -> Option<&Arc<Value>> {
+        self.main.as_ref().or_else(|| self.get(name))
+    }
+
+    /// All values by name; the main one under `main`.
+    pub(crate) fn all<'a>(&'a self, main: &'a str) -> impl Iterator<Item = (&'a str, &'a Arc<Value>)> {
+        let first = self.main.as_ref().map(|value| (main, value));
+        first.into_iter().chain(self.named.iter().map(|(name, value)| (&**name, value)))
+    }
+}

@@ -1,0 +1,64 @@
+//! From the expanded graph to flat arrays.
+
+mod layout;
+mod settings;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use workflow_model::graph::{Graph, NodeKind, ScopeKind};
+use workflow_model::{Analysis, Problem, Severity, effective_default};
+
+use super::{Argument, PlanInner};
+use crate::error::PlanError;
+use crate::node::NodeCatalog;
+
+/// Compiles a graph without errors; settings and expressions are looked at in any case.
+pub(super) fn compile(analysis: Analysis<'_>, catalog: &NodeCatalog) -> Result<PlanInner, PlanError> {
+    let Analysis { graph, mut problems } = analysis;
+    let settled = settings::settle(&graph, catalog, &mut problems);
+    if problems.iter().any(|problem| problem.severity == Severity::Error) {
+        return Err(PlanError { problems });
+    }
+    Ok(layout::Layout::new(&graph, catalog, settled).finish(problems))
+}
+
+/// The read-only values of the workflow as one object.
+fn variables(graph: &Graph<'_>) -> Arc<Value> {
+    let variables = graph.root().variables.iter();
+    let map: Map<String, Value> =
+        variables.map(|variable| (variable.name.clone(), variable.value.clone())).collect();
+    Arc::new(Value::Object(map))
+}
+
+fn arguments(graph: &Graph<'_>) -> Vec<Argument> {
+    let arguments = graph.scopes[0].inputs.iter().map(|(name, slot)| Argument {
+        name: name.as_str().into(),
+        data_flow_type: slot.data_flow_type,
+        required: slot.is_required() && slot.default_value().is_none(),
+        default: Arc::new(effective_default(slot)),
+    });
+    arguments.collect()
+}
+
+/// Whether a node in the graph changes something outside.
+fn has_effect(graph: &Graph<'_>, catalog: &NodeCatalog) -> bool {
+    graph.nodes.iter().any(|node| {
+        let by_type = || graph.definition(node, catalog).is_some_and(|definition| definition.effect);
+        !matches!(node.kind, NodeKind::Muted | NodeKind::Bypass(_))
+            && graph.spec(node).effect.unwrap_or_else(by_type)
+    })
+}
+
+/// A scope whose container is switched off never runs.
+fn is_dead(graph: &Graph<'_>, scope: usize) -> bool {
+    let scope = &graph.scopes[scope];
+    let Some(owner) = scope.owner else { return scope.kind != ScopeKind::Root };
+    let owner = &graph.nodes[owner as usize];
+    matches!(owner.kind, NodeKind::Muted) || is_dead(graph, owner.scope as usize)
+}
+
+/// A problem of a node.
+fn problem_at(graph: &Graph<'_>, node: usize, problem: Problem) -> Problem {
+    problem.at(graph.full_path(u32::try_from(node).unwrap_or(u32::MAX)))
+}

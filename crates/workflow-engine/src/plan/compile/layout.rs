@@ -1,0 +1,545 @@
+//! Giving every node, slot and edge its number.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use workflow_model::graph::{BypassSource, Graph, GraphNode, Input, NameIx, NodeKind, ScopeKind, Source};
+use workflow_model::{Definitions, NodeDefinition, Problem, ZoneSpec, effective_default};
+
+use super::settings::{Settled, is_detailed, key_ref};
+use super::{arguments, has_effect, is_dead, variables};
+use crate::node::NodeCatalog;
+use crate::plan::reach::slots;
+use crate::plan::{
+    BypassPlan, Csr, Details, Entry, From, InputPlan, Kind, LocalIx, NONE, NodePlan, Origin, OutPlan,
+    PlanInner, Policy, ResultPlan, ScopePlan, SlotIx, TypePlan, ZonePlan,
+};
+
+/// A scope while its wires are gathered.
+#[derive(Default)]
+struct Draft {
+    plan: ScopePlan,
+    /// (slot, reader), and the same for those that read a stream.
+    reads: Vec<(u32, u32)>,
+    stream_reads: Vec<(u32, u32)>,
+    /// (node, follower).
+    follows: Vec<(u32, u32)>,
+    /// (node, source).
+    sources: Vec<(u32, u32)>,
+    entries: HashMap<EntryKey, SlotIx>,
+    captured: HashSet<(SlotIx, LocalIx)>,
+    joined: HashSet<SlotIx>,
+    next: Vec<Origin>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum EntryKey {
+    Name(NameIx),
+    Outer(SlotIx),
+}
+
+pub(super) struct Layout<'g> {
+    graph: &'g Graph<'g>,
+    catalog: &'g NodeCatalog,
+    settled: Settled,
+    drafts: Vec<Draft>,
+    /// Index of each node of the graph within its scope.
+    local: Vec<LocalIx>,
+    /// Used outputs of each node of the graph.
+    slots: Vec<Vec<(NameIx, SlotIx)>>,
+    types: Vec<TypePlan>,
+    type_index: HashMap<&'g str, u32>,
+    details: Vec<Details>,
+    bypasses: Vec<Vec<BypassPlan>>,
+    zones: Vec<ZonePlan>,
+}
+
+fn index(value: usize) -> u32 {
+    u32::try_from(value).unwrap_or(NONE)
+}
+
+impl<'g> Layout<'g> {
+    pub(super) fn new(graph: &'g Graph<'g>, catalog: &'g NodeCatalog, settled: Settled) -> Self {
+        let mut drafts: Vec<Draft> = graph.scopes.iter().map(|_| Draft::default()).collect();
+        let mut local = Vec::with_capacity(graph.nodes.len());
+        let mut counts = vec![0_u32; drafts.len()];
+        for node in &graph.nodes {
+            local.push(counts[node.scope as usize]);
+            counts[node.scope as usize] += 1;
+        }
+        for (draft, count) in drafts.iter_mut().zip(&counts) {
+            draft.plan.counts = vec![0; *count as usize];
+        }
+        Self {
+            graph,
+            catalog,
+            settled,
+            drafts,
+            local,
+            slots: vec![Vec::new(); graph.nodes.len()],
+            types: Vec::new(),
+            type_index: HashMap::new(),
+            details: Vec::new(),
+            bypasses: Vec::new(),
+            zones: Vec::new(),
+        }
+    }
+
+    pub(super) fn finish(mut self, problems: Vec<Problem>) -> PlanInner {
+        let graph = self.graph;
+        for (number, node) in graph.nodes.iter().enumerate() {
+            self.add_node(number, node);
+        }
+        for scope in 0..graph.scopes.len() {
+            if !is_dead(graph, scope) {
+                self.add_results(scope);
+            }
+        }
+        for (number, node) in graph.nodes.iter().enumerate() {
+            self.add_kind(number, node);
+        }
+        let scopes = (0..graph.scopes.len()).map(|scope| self.seal(scope)).collect();
+        let mut plan = PlanInner {
+            names: graph.names().to_vec(),
+            types: self.types,
+            details: self.details,
+            scopes,
+            bypasses: self.bypasses,
+            zones: self.zones,
+            groups: self.settled.groups,
+            arguments: arguments(graph),
+            variables: variables(graph),
+            input_nodes: graph.scopes[0].input_nodes.iter().filter(|path| is_shown(path)).cloned().collect(),
+            output_nodes: graph.scopes[0]
+                .output_nodes
+                .iter()
+                .filter(|path| is_shown(path))
+                .cloned()
+                .collect(),
+            warnings: problems,
+            has_effect: has_effect(graph, self.catalog),
+        };
+        mark_needed(&mut plan, graph, self.catalog, &self.local, &self.drafts);
+        plan
+    }
+
+    /// The inputs of a node and what it waits for.
+    fn add_node(&mut self, number: usize, node: &GraphNode) {
+        let (scope, local) = (node.scope as usize, self.local[number]);
+        let start = index(self.drafts[scope].plan.inputs.len());
+        // A second attempt reads its streams again, so their text must be kept.
+        let rereads = self.graph.spec(node).retry.is_some();
+        for input in &node.inputs {
+            let plan = self.input(scope, local, input);
+            if rereads {
+                let read = slots(plan.from.origins()).collect::<Vec<_>>();
+                self.drafts[scope].joined.extend(read);
+            }
+            self.drafts[scope].plan.inputs.push(plan);
+        }
+        let end = index(self.drafts[scope].plan.inputs.len());
+        for source in &node.after {
+            let source = self.local[*source as usize];
+            self.drafts[scope].follows.push((source, local));
+            self.drafts[scope].sources.push((local, source));
+            self.drafts[scope].plan.counts[local as usize] += 1;
+        }
+        self.drafts[scope].plan.nodes.push(NodePlan {
+            path: Arc::clone(&node.path),
+            kind: Kind::Muted,
+            details: NONE,
+            inputs: (start, end),
+            outs: (0, 0),
+        });
+    }
+
+    fn input(&mut self, scope: usize, local: LocalIx, input: &Input) -> InputPlan {
+        let mut origins = Vec::with_capacity(input.sources.len());
+        for source in &input.sources {
+            let Some(origin) = self.origin(scope, source) else { continue };
+            if let Origin::Slot(slot) = origin {
+                self.wait(scope, local, slot, input, source);
+            }
+            origins.push(origin);
+        }
+        let from = match <[Origin; 1]>::try_from(origins) {
+            Ok([origin]) => From::One(origin),
+            Err(origins) if origins.is_empty() => From::Nothing,
+            Err(origins) => From::Many(origins.into()),
+        };
+        InputPlan {
+            slot: input.slot,
+            data_flow_type: input.data_flow_type,
+            typed: input.typed && !input.data_flow_type.is_any(),
+            multi: input.multi,
+            stream: input.stream,
+            lazy: input.lazy,
+            from,
+            fallback: input.fallback.clone(),
+        }
+    }
+
+    /// Notes that a node waits for a slot, for all of it or for its beginning.
+    fn wait(&mut self, scope: usize, local: LocalIx, slot: SlotIx, input: &Input, source: &Source) {
+        let draft = &mut self.drafts[scope];
+        if input.lazy {
+            draft.joined.insert(slot);
+            return;
+        }
+        draft.plan.counts[local as usize] += 1;
+        let owner = draft.plan.owners[slot as usize];
+        if owner != NONE {
+            draft.sources.push((local, owner));
+        }
+        let streamed = input.stream
+            && matches!(source, Source::Node(node, name) if self.graph.nodes[*node as usize].scope as usize == scope && is_stream(self.graph, self.catalog, *node, *name));
+        let draft = &mut self.drafts[scope];
+        if streamed {
+            draft.stream_reads.push((slot, local));
+        } else {
+            draft.reads.push((slot, local));
+            draft.joined.insert(slot);
+        }
+    }
+
+    /// Where a value stands in the frames of a scope.
+    fn origin(&mut self, scope: usize, source: &Source) -> Option<Origin> {
+        let slot = match source {
+            Source::Value(value) => return Some(Origin::Value(Arc::clone(value))),
+            Source::Node(node, name) if self.graph.nodes[*node as usize].scope as usize == scope => {
+                self.node_slot(*node as usize, *name)
+            }
+            Source::Entry(home, name) if *home as usize == scope => return self.entry_origin(scope, *name),
+            Source::Node(..) | Source::Entry(..) => return self.captured(scope, source),
+        };
+        Some(Origin::Slot(slot))
+    }
+
+    /// A value of a frame further out: it comes in through the container.
+    fn captured(&mut self, scope: usize, source: &Source) -> Option<Origin> {
+        let owner = self.graph.scopes[scope].owner? as usize;
+        let home = self.graph.nodes[owner].scope as usize;
+        let outer = match self.origin(home, source)? {
+            Origin::Value(value) => return Some(Origin::Value(value)),
+            Origin::Slot(slot) => slot,
+        };
+        let container = self.local[owner];
+        let draft = &mut self.drafts[home];
+        if draft.captured.insert((outer, container)) {
+            draft.plan.counts[container as usize] += 1;
+            draft.reads.push((outer, container));
+            draft.joined.insert(outer);
+            let from = draft.plan.owners[outer as usize];
+            if from != NONE {
+                draft.sources.push((container, from));
+            }
+        }
+        Some(Origin::Slot(self.entry_slot(scope, EntryKey::Outer(outer), Entry::Outer(outer))))
+    }
+
+    fn entry_origin(&mut self, scope: usize, name: NameIx) -> Option<Origin> {
+        let text = Arc::clone(self.graph.name(name));
+        let graph_scope = &self.graph.scopes[scope];
+        let entry = match graph_scope.kind {
+            ScopeKind::Root => Entry::Argument(index(graph_scope.inputs.get_index_of(&*text)?)),
+            ScopeKind::Call => {
+                let owner = &self.graph.nodes[graph_scope.owner? as usize];
+                match owner.inputs.iter().position(|input| input.slot == name) {
+                    Some(place) => Entry::Input(index(place)),
+                    None => {
+                        let default = effective_default(graph_scope.inputs.get(&*text)?);
+                        return Some(Origin::Value(Arc::new(default)));
+                    }
+                }
+            }
+            ScopeKind::Zone => match &*text {
+                "index" => Entry::Index,
+                "item" => Entry::Item,
+                "remaining" => Entry::Remaining,
+                key => {
+                    let owner = &self.graph.nodes[graph_scope.owner? as usize];
+                    let NodeKind::Zone { spec, .. } = &owner.kind else { return None };
+                    Entry::State(index(spec.state_index(key)?))
+                }
+            },
+        };
+        Some(Origin::Slot(self.entry_slot(scope, EntryKey::Name(name), entry)))
+    }
+
+    fn entry_slot(&mut self, scope: usize, key: EntryKey, entry: Entry) -> SlotIx {
+        let draft = &mut self.drafts[scope];
+        if let Some(slot) = draft.entries.get(&key) {
+            return *slot;
+        }
+        let slot = new_slot(&mut draft.plan, NONE);
+        draft.entries.insert(key, slot);
+        draft.plan.entries.push((slot, entry));
+        slot
+    }
+
+    fn node_slot(&mut self, node: usize, name: NameIx) -> SlotIx {
+        if let Some((_, slot)) = self.slots[node].iter().find(|(own, _)| *own == name) {
+            return *slot;
+        }
+        let scope = self.graph.nodes[node].scope as usize;
+        let slot = new_slot(&mut self.drafts[scope].plan, self.local[node]);
+        self.slots[node].push((name, slot));
+        slot
+    }
+
+    /// What a scope gives, and what the next pass takes.
+    fn add_results(&mut self, scope: usize) {
+        let graph = self.graph;
+        for (name, output) in &graph.scopes[scope].outputs {
+            let origins: Vec<Origin> =
+                output.sources.iter().filter_map(|source| self.origin(scope, source)).collect();
+            let draft = &mut self.drafts[scope];
+            draft.joined.extend(slots(&origins));
+            let name = Arc::clone(graph.name(*name));
+            draft.plan.results.push(ResultPlan { name, multi: output.slot.multi, origins });
+        }
+        let next: Vec<Origin> =
+            graph.scopes[scope].next.values().filter_map(|source| self.origin(scope, source)).collect();
+        self.drafts[scope].joined.extend(slots(&next));
+        self.drafts[scope].next = next;
+        if let Some(owner) = graph.scopes[scope].owner {
+            let home = graph.nodes[owner as usize].scope;
+            self.drafts[scope].plan.owner = Some((home, self.local[owner as usize]));
+        }
+    }
+
+    /// What happens when the node's turn comes, now that all slots are known.
+    fn add_kind(&mut self, number: usize, node: &GraphNode) {
+        let scope = node.scope as usize;
+        let kind = match &node.kind {
+            NodeKind::Plain => Kind::Run(self.type_of(number)),
+            NodeKind::Muted => Kind::Muted,
+            NodeKind::Bypass(outputs) => {
+                let outputs = outputs.iter().map(|output| match &output.from {
+                    BypassSource::Input(slot, empty) => {
+                        BypassPlan { output: output.output, input: Some(*slot), value: Arc::clone(empty) }
+                    }
+                    BypassSource::Value(value) => {
+                        BypassPlan { output: output.output, input: None, value: Arc::clone(value) }
+                    }
+                });
+                self.bypasses.push(outputs.collect());
+                Kind::Bypass(index(self.bypasses.len() - 1))
+            }
+            NodeKind::Zone { scope: body, spec } => {
+                let zone = self.zone(number, *body as usize, spec);
+                self.zones.push(zone);
+                Kind::Zone(index(self.zones.len() - 1))
+            }
+            NodeKind::Call { scope } => Kind::Call(*scope),
+        };
+        let details = self.details_of(number);
+        let draft = &mut self.drafts[scope];
+        let start = index(draft.plan.outs.len());
+        for (name, slot) in &self.slots[number] {
+            let stream = is_stream(self.graph, self.catalog, index(number), *name);
+            let joined = draft.joined.contains(slot);
+            draft.plan.outs.push(OutPlan { name: *name, slot: *slot, stream, joined });
+        }
+        let plan = &mut draft.plan.nodes[self.local[number] as usize];
+        plan.kind = kind;
+        plan.details = details;
+        plan.outs = (start, index(draft.plan.outs.len()));
+    }
+
+    fn type_of(&mut self, number: usize) -> u32 {
+        let name = self.graph.spec(&self.graph.nodes[number]).node_type.as_str();
+        if let Some(known) = self.type_index.get(name) {
+            return *known;
+        }
+        // The check has found every type, so this one is there.
+        let Some(node) = self.catalog.get(name) else { return NONE };
+        let definition = node.definition();
+        let first = definition.outputs.keys().next();
+        let first_of_mode =
+            definition.modes.as_ref().and_then(|modes| modes.modes.values().next()?.outputs.keys().next());
+        self.types.push(TypePlan {
+            node: Arc::clone(node),
+            name: name.into(),
+            main: first.or(first_of_mode).map_or("", String::as_str).into(),
+            blocking: definition.blocking,
+            streams: stream_names(definition),
+        });
+        let known = index(self.types.len() - 1);
+        self.type_index.insert(name, known);
+        known
+    }
+
+    fn details_of(&mut self, number: usize) -> u32 {
+        let spec = self.graph.spec(&self.graph.nodes[number]);
+        let prepared = self.settled.prepared.remove(&number);
+        let policy = self.settled.policies.remove(&number);
+        if !is_detailed(spec, prepared.as_ref(), policy.as_ref()) {
+            return NONE;
+        }
+        self.details.push(Details {
+            config: spec.config_values.clone(),
+            prepared: prepared.unwrap_or_default(),
+            policy: policy.unwrap_or_else(Policy::default),
+        });
+        index(self.details.len() - 1)
+    }
+
+    fn zone(&mut self, number: usize, body: usize, spec: &ZoneSpec) -> ZonePlan {
+        let graph = self.graph;
+        let node = &graph.nodes[number];
+        let place_of = |name: &str| {
+            let name = graph.find_name(name);
+            let place = name.and_then(|name| node.inputs.iter().position(|input| input.slot == name));
+            place.map_or(NONE, index)
+        };
+        let results: Vec<&str> = graph.scopes[body].outputs.keys().map(|name| &**graph.name(*name)).collect();
+        let collect = spec.collect.iter().filter_map(|name| {
+            Some((Arc::from(format!("collected.{name}")), key_ref(spec, &results, name)?))
+        });
+        let collect = collect.collect();
+        let mut next = |name: &str| {
+            let source = graph.scopes[body].next.get(&graph.find_name(name)?)?.clone();
+            self.origin(body, &source)
+        };
+        ZonePlan {
+            scope: index(body),
+            keys: spec.state.iter().map(|state| state.key.as_str().into()).collect(),
+            next: spec.state.iter().map(|state| next(&state.key)).collect(),
+            break_if: next("break"),
+            continue_if: next("continue"),
+            condition: self.settled.conditions.remove(&number),
+            collect,
+            initial_inputs: spec.state.iter().map(|state| place_of(&state.key)).collect(),
+            items_input: place_of("items"),
+            spec: spec.clone(),
+        }
+    }
+
+    fn seal(&mut self, scope: usize) -> ScopePlan {
+        let draft = &mut self.drafts[scope];
+        let mut plan = std::mem::take(&mut draft.plan);
+        let (n_slots, n_nodes) = (plan.n_slots as usize, plan.nodes.len());
+        plan.readers = Csr::new(n_slots, &draft.reads);
+        plan.stream_readers = Csr::new(n_slots, &draft.stream_reads);
+        plan.followers = Csr::new(n_nodes, &draft.follows);
+        plan.sources = Csr::new(n_nodes, &draft.sources);
+        plan
+    }
+}
+
+fn new_slot(plan: &mut ScopePlan, owner: LocalIx) -> SlotIx {
+    let slot = plan.n_slots;
+    plan.n_slots += 1;
+    plan.owners.push(owner);
+    slot
+}
+
+/// Nodes whose id begins with `$` belong to the machinery that made the workflow.
+fn is_shown(path: &str) -> bool {
+    !path.starts_with('$')
+}
+
+/// The outputs of a type that are written piece by piece, in any of its modes.
+fn stream_names(definition: &NodeDefinition) -> Vec<Arc<str>> {
+    let modes = definition.modes.iter().flat_map(|modes| modes.modes.values()).flat_map(|mode| &mode.outputs);
+    let streams = definition.outputs.iter().chain(modes).filter(|(_, slot)| slot.is_stream);
+    streams.map(|(name, _)| name.as_str().into()).collect()
+}
+
+/// Whether an output is written piece by piece.
+fn is_stream(graph: &Graph<'_>, catalog: &NodeCatalog, node: u32, name: NameIx) -> bool {
+    let node = &graph.nodes[node as usize];
+    match &node.kind {
+        NodeKind::Plain => {
+            let spec = graph.spec(node);
+            let by_mode = |definition: &NodeDefinition| {
+                let modes = definition.modes.as_ref()?;
+                Some(
+                    modes
+                        .modes
+                        .get(modes.chosen(&spec.config_values))?
+                        .outputs
+                        .get(&**graph.name(name))?
+                        .is_stream,
+                )
+            };
+            catalog.definition(&spec.node_type).is_some_and(|definition| {
+                let declared = definition.outputs.get(&**graph.name(name)).map(|slot| slot.is_stream);
+                declared.or_else(|| by_mode(definition)).unwrap_or(false)
+            })
+        }
+        NodeKind::Zone { .. } => &**graph.name(name) == "stream",
+        NodeKind::Muted | NodeKind::Bypass(_) | NodeKind::Call { .. } => false,
+    }
+}
+
+/// Finds the nodes that run whatever is wanted, and with them those that something needs.
+fn mark_needed(
+    plan: &mut PlanInner,
+    graph: &Graph<'_>,
+    catalog: &NodeCatalog,
+    local: &[LocalIx],
+    drafts: &[Draft],
+) {
+    let mut always: Vec<HashSet<LocalIx>> = vec![HashSet::new(); plan.scopes.len()];
+    for (number, node) in graph.nodes.iter().enumerate() {
+        let spec = graph.spec(node);
+        let definition = graph.definition(node, catalog);
+        let by_type = definition.is_some_and(|definition| definition.effect);
+        let always_runs = definition.is_some_and(|definition| definition.always);
+        if spec.effect.unwrap_or(by_type) || always_runs {
+            let (mut scope, mut at) = (node.scope as usize, local[number]);
+            while always[scope].insert(at) {
+                let Some((home, container)) = plan.scopes[scope].owner else { break };
+                (scope, at) = (home as usize, container);
+            }
+        }
+    }
+    for ((scope, always), draft) in plan.scopes.iter_mut().zip(always).zip(drafts) {
+        scope.always = always.into_iter().collect();
+        scope.always.sort_unstable();
+        let wanted = scope.results.iter().flat_map(|result| slots(&result.origins)).chain(slots(&draft.next));
+        let wanted: Vec<SlotIx> = wanted.collect();
+        scope.needed = if scope.results.is_empty() {
+            scope.reach(sinks(scope).into_iter().chain(scope.always.iter().copied()))
+        } else {
+            scope.reach(scope.owners_of(wanted).chain(scope.always.iter().copied()))
+        };
+        scope.n_needed = index(scope.needed.iter().filter(|needed| **needed).count());
+    }
+}
+
+/// Nodes that nothing hangs on. Without wanted results everything runs that leads to one of them, which leaves out
+/// what only inputs take that ask for it.
+fn sinks(scope: &ScopePlan) -> Vec<LocalIx> {
+    let mut taken = vec![false; scope.nodes.len()];
+    for input in scope.inputs.iter().filter(|input| input.lazy) {
+        scope.owners_of(slots(input.from.origins())).for_each(|owner| taken[owner as usize] = true);
+    }
+    for (node, taken) in taken.iter_mut().enumerate() {
+        let waits = |out: &OutPlan| {
+            !scope.readers.row(out.slot).is_empty() || !scope.stream_readers.row(out.slot).is_empty()
+        };
+        *taken |=
+            !scope.followers.row(index(node)).is_empty() || scope.outs(&scope.nodes[node]).iter().any(waits);
+    }
+    (0..index(taken.len())).filter(|node| !taken[*node as usize]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_keep_their_order() {
+        let csr = Csr::new(3, &[(2, 5), (0, 1), (2, 4)]);
+        assert_eq!([csr.row(0), csr.row(1), csr.row(2), csr.row(9)], [&[1][..], &[], &[5, 4], &[]]);
+        assert_eq!(Csr::default().row(0), &[0_u32; 0]);
+    }
+
+    #[test]
+    fn machinery_is_not_shown() {
+        assert!(is_shown("a/$b") && !is_shown("$b"));
+    }
+}

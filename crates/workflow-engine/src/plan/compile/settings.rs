@@ -1,0 +1,171 @@
+//! Settings of nodes, prepared; conditions, compiled.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use workflow_model::graph::{Graph, NodeKind};
+use workflow_model::{Node, Problem, ProblemCode, ZoneSpec};
+
+use super::problem_at;
+use crate::error::SettingFault;
+use crate::expression::{Expression, ExpressionError, Scope};
+use crate::node::{NodeCatalog, Prepared};
+use crate::plan::{Condition, KeyRef, Policy};
+
+/// What was made of the settings, by node of the graph.
+#[derive(Default)]
+pub(super) struct Settled {
+    pub(super) prepared: HashMap<usize, Prepared>,
+    pub(super) policies: HashMap<usize, Policy>,
+    pub(super) conditions: HashMap<usize, Condition>,
+    pub(super) groups: Vec<Arc<str>>,
+}
+
+pub(super) fn settle(graph: &Graph<'_>, catalog: &NodeCatalog, problems: &mut Vec<Problem>) -> Settled {
+    let mut settled = Settled::default();
+    for (index, node) in graph.nodes.iter().enumerate() {
+        let spec = graph.spec(node);
+        if matches!(node.kind, NodeKind::Muted | NodeKind::Bypass(_)) {
+            continue;
+        }
+        if let NodeKind::Plain = node.kind {
+            prepare(graph, catalog, index, problems, &mut settled);
+        }
+        let effect = spec
+            .effect
+            .unwrap_or_else(|| graph.definition(node, catalog).is_some_and(|definition| definition.effect));
+        let mut policy = Policy::of(spec, effect);
+        policy.group = spec.group.as_deref().map(|name| group_index(&mut settled.groups, name));
+        let skip_if = match &node.kind {
+            NodeKind::Zone { spec: zone, .. } => zone.skip_if.as_deref(),
+            NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_) | NodeKind::Call { .. } => {
+                spec.skip_if.as_deref()
+            }
+        };
+        policy.skip_if = skip_if.and_then(|source| skip_condition(graph, index, source, problems));
+        if !policy.is_plain() {
+            settled.policies.insert(index, policy);
+        }
+        if let NodeKind::Zone { scope, spec: zone } = &node.kind {
+            let condition = zone_condition(graph, index, *scope, zone, problems);
+            settled.conditions.extend(condition.map(|condition| (index, condition)));
+        }
+    }
+    settled
+}
+
+fn prepare(
+    graph: &Graph<'_>,
+    catalog: &NodeCatalog,
+    index: usize,
+    problems: &mut Vec<Problem>,
+    settled: &mut Settled,
+) {
+    let spec = graph.spec(&graph.nodes[index]);
+    let Some(node) = catalog.get(&spec.node_type) else { return };
+    match node.prepare(&spec.config_values) {
+        Ok(prepared) => {
+            settled.prepared.insert(index, prepared);
+        }
+        Err(faults) => {
+            let known = |fault: &SettingFault| already_reported(graph, index, &fault.key, problems);
+            let new: Vec<SettingFault> = faults.into_iter().filter(|fault| !known(fault)).collect();
+            problems.extend(new.into_iter().map(|fault| {
+                let problem = Problem::error(ProblemCode::BadValue, fault.message).suggest(fault.suggest);
+                problem_at(graph, index, problem).slot(fault.key)
+            }));
+        }
+    }
+}
+
+/// A setting that is missing has been named already.
+fn already_reported(graph: &Graph<'_>, index: usize, key: &str, problems: &[Problem]) -> bool {
+    let path = graph.full_path(u32::try_from(index).unwrap_or(u32::MAX));
+    problems.iter().any(|problem| {
+        problem.code == ProblemCode::BadValue
+            && problem.node.as_deref() == Some(&path)
+            && problem.slot.as_deref() == Some(key)
+    })
+}
+
+fn group_index(groups: &mut Vec<Arc<str>>, name: &str) -> u32 {
+    let found = groups.iter().position(|own| &**own == name).unwrap_or_else(|| {
+        groups.push(name.into());
+        groups.len() - 1
+    });
+    u32::try_from(found).unwrap_or(u32::MAX)
+}
+
+fn skip_condition(
+    graph: &Graph<'_>,
+    index: usize,
+    source: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<Arc<Expression>> {
+    let mut scope = Scope::new().with("inputs").with_members("vars", variable_names(graph));
+    if let NodeKind::Zone { spec, .. } = &graph.nodes[index].kind {
+        scope = scope.with_members("state", spec.state.iter().map(|state| state.key.clone()));
+    }
+    match Expression::compile(source, &scope) {
+        Ok(expression) => Some(Arc::new(expression)),
+        Err(error) => {
+            problems.push(expression_problem(graph, index, "skipIf", error));
+            None
+        }
+    }
+}
+
+fn zone_condition(
+    graph: &Graph<'_>,
+    index: usize,
+    scope: u32,
+    zone: &ZoneSpec,
+    problems: &mut Vec<Problem>,
+) -> Option<Condition> {
+    let source = zone.condition.as_deref().map(str::trim).filter(|source| !source.is_empty())?;
+    let results: Vec<&str> =
+        graph.scopes[scope as usize].outputs.keys().map(|name| &**graph.name(*name)).collect();
+    if let Some(key) = key_ref(zone, &results, source) {
+        return Some(Condition::Key(key, source.to_owned()));
+    }
+    let names = Scope::new()
+        .with("index")
+        .with("item")
+        .with("inputs")
+        .with_members("state", zone.state.iter().map(|state| state.key.clone()))
+        .with_members("out", results.iter().copied())
+        .with_members("last", results.iter().copied())
+        .with_members("vars", variable_names(graph));
+    match Expression::compile(source, &names) {
+        Ok(expression) => Some(Condition::Expression(expression)),
+        Err(error) => {
+            problems.push(expression_problem(graph, index, "condition", error));
+            None
+        }
+    }
+}
+
+/// A condition that is just a name: of a carried value or of a result.
+pub(super) fn key_ref(zone: &ZoneSpec, results: &[&str], name: &str) -> Option<KeyRef> {
+    let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    let state = zone.state_index(name).map(|at| KeyRef::State(place(at)));
+    state.or_else(|| results.iter().position(|own| *own == name).map(|at| KeyRef::Result(place(at))))
+}
+
+fn variable_names(graph: &Graph<'_>) -> impl Iterator<Item = String> {
+    graph.root().variables.iter().map(|variable| variable.name.clone())
+}
+
+fn expression_problem(graph: &Graph<'_>, index: usize, key: &str, error: ExpressionError) -> Problem {
+    let near = match &error {
+        ExpressionError::UnknownName { suggest, .. } => suggest.clone(),
+        ExpressionError::Syntax { .. } | ExpressionError::Evaluation { .. } => None,
+    };
+    let problem = Problem::error(ProblemCode::BadValue, error.to_string()).suggest(near);
+    problem_at(graph, index, problem).slot(key)
+}
+
+/// Whether a node has anything that needs a place of its own in the plan.
+pub(super) fn is_detailed(spec: &Node, prepared: Option<&Prepared>, policy: Option<&Policy>) -> bool {
+    !spec.config_values.is_empty() || prepared.is_some_and(Prepared::is_some) || policy.is_some()
+}

@@ -1,0 +1,66 @@
+//! Which nodes some result or effect needs.
+
+use super::{LocalIx, NONE, Origin, ScopePlan, SlotIx};
+
+impl ScopePlan {
+    /// The nodes that fill these slots.
+    pub(crate) fn owners_of<'a>(
+        &'a self,
+        slots: impl IntoIterator<Item = SlotIx> + 'a,
+    ) -> impl Iterator<Item = LocalIx> + 'a {
+        slots.into_iter().map(|slot| self.owners[slot as usize]).filter(|owner| *owner != NONE)
+    }
+
+    /// The roots, everything they need, and nothing else. Iterative: graphs may be deep.
+    pub(crate) fn reach(&self, roots: impl IntoIterator<Item = LocalIx>) -> Vec<bool> {
+        let mut reached = vec![false; self.nodes.len()];
+        let mut stack: Vec<LocalIx> = roots.into_iter().collect();
+        while let Some(node) = stack.pop() {
+            if !std::mem::replace(&mut reached[node as usize], true) {
+                stack.extend(self.sources.row(node).iter().filter(|source| !reached[**source as usize]));
+            }
+        }
+        reached
+    }
+
+    /// The nodes that the named results need, besides those that run whatever is wanted.
+    pub(crate) fn needed_for(&self, wanted: &[String]) -> Vec<bool> {
+        let results = self.results.iter().filter(|result| wanted.iter().any(|name| **name == *result.name));
+        let slots = results.flat_map(|result| slots(&result.origins));
+        self.reach(self.owners_of(slots).chain(self.always.iter().copied()))
+    }
+}
+
+/// The slots among these origins.
+pub(crate) fn slots(origins: &[Origin]) -> impl Iterator<Item = SlotIx> + '_ {
+    origins.iter().filter_map(|origin| match origin {
+        Origin::Slot(slot) => Some(*slot),
+        Origin::Value(_) => None,
+    })
+}
+
+impl ScopePlan {
+    /// The nodes all of whose ways lead to `target`, and that nothing needs otherwise.
+    pub(crate) fn only_for(&self, target: LocalIx) -> Vec<LocalIx> {
+        let behind = self.reach([target]);
+        let wanted: Vec<LocalIx> =
+            self.owners_of(self.results.iter().flat_map(|result| slots(&result.origins))).collect();
+        let mut only = behind.clone();
+        only[target as usize] = false;
+        for node in wanted.iter().chain(&self.always) {
+            only[*node as usize] &= *node == target;
+        }
+        // A node that something else needs makes what it needs needed too: take away until nothing changes.
+        let mut stack: Vec<LocalIx> =
+            (0..).zip(&only).filter(|(_, only)| !**only).map(|(node, _)| node).collect();
+        stack.retain(|node| *node != target);
+        while let Some(node) = stack.pop() {
+            for source in self.sources.row(node) {
+                if std::mem::replace(&mut only[*source as usize], false) {
+                    stack.push(*source);
+                }
+            }
+        }
+        (0..).zip(&only).filter(|(_, only)| **only).map(|(node, _)| node).collect()
+    }
+}

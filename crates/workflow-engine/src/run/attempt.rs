@@ -1,0 +1,282 @@
+//! The only place where a node's code is called: panics, limits and further attempts are handled here.
+
+use std::any::Any;
+use std::future::{Future, pending};
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use agent_types::{Clock, NodeErrorKind};
+use futures::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use super::message::Message;
+use crate::context::{Activity, NodeContext, millis};
+use crate::error::NodeError;
+use crate::inputs::Inputs;
+use crate::node::Node;
+use crate::outputs::Outputs;
+use crate::plan::Policy;
+
+/// Why a node failed for good.
+#[derive(Debug, Clone)]
+pub(super) struct Failure {
+    pub(super) kind: NodeErrorKind,
+    pub(super) message: String,
+    pub(super) code: Option<String>,
+    pub(super) limit_ms: Option<u64>,
+    /// The attempt that failed last.
+    pub(super) attempt: u32,
+    /// Its thread is still at work and its result will be thrown away.
+    pub(super) detached: bool,
+    pub(super) retryable: bool,
+}
+
+impl Failure {
+    pub(super) fn new(kind: NodeErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            code: None,
+            limit_ms: None,
+            attempt: 1,
+            detached: false,
+            retryable: false,
+        }
+    }
+
+    fn of(error: NodeError, attempt: u32) -> Self {
+        let NodeError { message, code, kind, retryable } = error;
+        Self { code, attempt, retryable, ..Self::new(kind, message) }
+    }
+
+    fn limit(kind: NodeErrorKind, limit: Duration, attempt: u32) -> Self {
+        let limit_ms = millis(limit);
+        let message = match kind {
+            NodeErrorKind::Idle => format!("no sign of life within {limit_ms} ms"),
+            _ => format!("not done within {limit_ms} ms"),
+        };
+        Self { limit_ms: Some(limit_ms), attempt, retryable: true, ..Self::new(kind, message) }
+    }
+}
+
+/// How a start of a node ended, with the number of its last attempt.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) result: Result<Outputs, Failure>,
+    pub(super) attempt: u32,
+}
+
+/// A start of a node as one future.
+pub(super) type Work = Pin<Box<dyn Future<Output = Ended> + Send>>;
+
+/// One attempt without any limit.
+pub(super) fn plain(node: Arc<dyn Node>, ctx: NodeContext, inputs: Inputs) -> Work {
+    Box::pin(async move {
+        let attempt = ctx.attempt;
+        let result = guarded(&*node, ctx, inputs).await;
+        Ended { result, attempt }
+    })
+}
+
+/// Attempts until one succeeds or none is left, within the limits.
+pub(super) fn watched(node: Arc<dyn Node>, ctx: NodeContext, inputs: Inputs, blocking: bool) -> Work {
+    Box::pin(async move {
+        let shared = Arc::clone(&ctx.shared);
+        let no_rules = Policy::default();
+        let details = shared.plan.details.get(ctx.details as usize);
+        let policy = details.map_or(&no_rules, |details| &details.policy);
+        let attempt = AtomicU32::new(0);
+        let give_up = CancelOnDrop(CancellationToken::new());
+        let attempts = Attempts { node, policy, blocking, attempt: &attempt, token: give_up.0.clone() };
+        let result = tokio::select! {
+            biased;
+            result = attempts.run(ctx, inputs) => result,
+            limit = after(&*shared.clock, policy.total) => {
+                let mut failure = Failure::limit(NodeErrorKind::Timeout, limit, attempt.load(Ordering::Relaxed));
+                failure.detached = blocking;
+                Err(failure)
+            }
+        };
+        Ended { result, attempt: attempt.into_inner() }
+    })
+}
+
+/// Tells a thread that its result is not wanted any more.
+struct CancelOnDrop(CancellationToken);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// Ends after the limit, with it; never without one.
+async fn after(clock: &dyn Clock, limit: Option<Duration>) -> Duration {
+    match limit {
+        Some(limit) => {
+            clock.sleep(limit).await;
+            limit
+        }
+        None => pending().await,
+    }
+}
+
+/// Ends when there was no sign of life for too long.
+async fn idle(clock: &dyn Clock, activity: &Activity, limit: Option<Duration>) -> Duration {
+    let Some(limit) = limit else { return pending().await };
+    loop {
+        let silent = millis(clock.elapsed()).saturating_sub(activity.last_ms());
+        match millis(limit).checked_sub(silent) {
+            None | Some(0) => return limit,
+            Some(left) => clock.sleep(Duration::from_millis(left)).await,
+        }
+    }
+}
+
+struct Attempts<'a> {
+    node: Arc<dyn Node>,
+    policy: &'a Policy,
+    blocking: bool,
+    attempt: &'a AtomicU32,
+    token: CancellationToken,
+}
+
+impl Attempts<'_> {
+    async fn run(&self, mut ctx: NodeContext, inputs: Inputs) -> Result<Outputs, Failure> {
+        let more = self.policy.retry.as_ref().map_or(0, |retry| retry.max);
+        loop {
+            let attempt = self.attempt.fetch_add(1, Ordering::Relaxed) + 1;
+            ctx.attempt = attempt;
+            let failure = match self.one(ctx.clone(), inputs.clone()).await {
+                Ok(outputs) => return Ok(outputs),
+                Err(failure) => failure,
+            };
+            if !failure.retryable || attempt > more {
+                return Err(failure);
+            }
+            self.note(&ctx, &failure).await;
+        }
+    }
+
+    /// Tells the run, so that chunks of the failed attempt are taken back before the next one begins, and waits.
+    async fn note(&self, ctx: &NodeContext, failure: &Failure) {
+        let delay = jittered(self.policy.backoff(failure.attempt), ctx);
+        let (noted, done) = tokio::sync::oneshot::channel();
+        ctx.shared.inbox.post(Message::Retrying {
+            key: ctx.key,
+            place: ctx.place(),
+            kind: failure.kind,
+            message: failure.message.clone(),
+            delay,
+            noted,
+        });
+        // Without an answer the run has ended, and this future is about to be dropped.
+        let _ = done.await;
+        if !delay.is_zero() {
+            ctx.sleep(delay).await;
+        }
+    }
+
+    async fn one(&self, mut ctx: NodeContext, inputs: Inputs) -> Result<Outputs, Failure> {
+        let attempt = ctx.attempt;
+        let clock = Arc::clone(&ctx.shared.clock);
+        let activity = Arc::new(Activity::default());
+        activity.note(&*clock);
+        ctx.activity = Some(Arc::clone(&activity));
+        let token = self.token.child_token();
+        let guard = CancelOnDrop(token.clone());
+        ctx.cancel = Some(token);
+        let limit = |kind, limit| {
+            let mut failure = Failure::limit(kind, limit, attempt);
+            failure.detached = self.blocking;
+            Err(failure)
+        };
+        let result = tokio::select! {
+            biased;
+            result = self.call(ctx, inputs) => result,
+            reached = after(&*clock, self.policy.timeout) => limit(NodeErrorKind::Timeout, reached),
+            reached = idle(&*clock, &activity, self.policy.idle) => limit(NodeErrorKind::Idle, reached),
+        };
+        drop(guard);
+        result
+    }
+
+    async fn call(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, Failure> {
+        if !self.blocking {
+            return guarded(&*self.node, ctx, inputs).await;
+        }
+        let attempt = ctx.attempt;
+        let mut thread = Thread::new(&ctx, self.policy.group);
+        let (node, done) = (Arc::clone(&self.node), Arc::clone(&thread.done));
+        let shared = Arc::clone(&ctx.shared);
+        let group = self.policy.group;
+        let result = tokio::task::spawn_blocking(move || {
+            let result = futures::executor::block_on(guarded(&*node, ctx, inputs));
+            if done.swap(true, Ordering::AcqRel) {
+                // Given up while it was at work: only now its room is free.
+                shared.inbox.post(Message::Freed { group });
+            }
+            result
+        })
+        .await;
+        thread.returned = true;
+        result.unwrap_or_else(|error| {
+            Err(Failure { attempt, ..Failure::new(NodeErrorKind::Panic, error.to_string()) })
+        })
+    }
+}
+
+/// Work on a thread, which goes on when nobody waits for it any more.
+struct Thread {
+    done: Arc<AtomicBool>,
+    returned: bool,
+    shared: Arc<super::RunShared>,
+    group: Option<u32>,
+}
+
+impl Thread {
+    fn new(ctx: &NodeContext, group: Option<u32>) -> Self {
+        Self { done: Arc::default(), returned: false, shared: Arc::clone(&ctx.shared), group }
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        if !self.returned && self.done.swap(true, Ordering::AcqRel) {
+            // It came to its end just when it was given up.
+            self.shared.inbox.post(Message::Freed { group: self.group });
+        }
+    }
+}
+
+/// The code of a node, with a panic as an error of that node.
+async fn guarded(node: &dyn Node, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, Failure> {
+    let attempt = ctx.attempt;
+    // A node that panicked is not called again in this attempt, and what it shares with others guards itself.
+    match AssertUnwindSafe(async { node.run(ctx, inputs).await }).catch_unwind().await {
+        Ok(Ok(outputs)) => Ok(outputs),
+        Ok(Err(error)) => Err(Failure::of(error, attempt)),
+        Err(panic) => {
+            let failure = Failure::new(NodeErrorKind::Panic, panic_message(&*panic));
+            Err(Failure { attempt, retryable: true, ..failure })
+        }
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())
+}
+
+/// Up to a tenth longer, different for each node, so that many that failed together do not come back together.
+fn jittered(delay: Duration, ctx: &NodeContext) -> Duration {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in ctx.run_id().as_str().bytes().chain(ctx.path.bytes()) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    let part = u32::try_from((hash.wrapping_add(u64::from(ctx.attempt))) % 100).unwrap_or(0);
+    delay + delay / 1000 * part
+}

@@ -1,0 +1,450 @@
+//! Beginnings and ends: of the run, of passes, of what is cancelled.
+
+use std::sync::Arc;
+
+use agent_types::{EventBody, LoopEnd, NodeErrorKind, Place, RunStatus};
+use serde_json::{Map, Value};
+
+use super::attempt::Failure;
+use super::frame::{Key, NodeState, Slot, Standing};
+use super::gather::origin_value;
+use super::options::OnFail;
+use super::outcome::RunOutcome;
+use super::owner::Owner;
+use super::settle::Note;
+use crate::context::millis;
+use crate::error::RunError;
+use crate::inputs::Given;
+use crate::outputs::Outputs;
+use crate::plan::{Entry, NONE, PlanInner, ResultPlan};
+
+/// Why a run comes to its end.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// Every node is settled.
+    Complete,
+    /// A node failed and the others are cancelled.
+    Failed(RunError),
+    /// A node stopped the run, with this value.
+    Stopped(Arc<Value>),
+    Cancelled,
+    Deadline,
+    /// Nothing runs and something is not settled.
+    Stalled,
+    /// Only questions are left.
+    Waiting,
+}
+
+/// What fills the slots that a frame begins with.
+pub(super) struct Opening<'a> {
+    pub(super) inputs: &'a [Given],
+    pub(super) state: &'a [Arc<Value>],
+    pub(super) index: u64,
+    pub(super) item: Option<Arc<Value>>,
+    pub(super) remaining: Option<u64>,
+}
+
+impl Opening<'_> {
+    /// An opening without a pass.
+    pub(super) fn of_inputs(inputs: &[Given]) -> Opening<'_> {
+        Opening { inputs, state: &[], index: 0, item: None, remaining: None }
+    }
+}
+
+impl Owner {
+    /// The first events and the root frame.
+    pub(super) fn begin(&mut self, plan: &PlanInner) {
+        let root = &plan.scopes[0];
+        let needed = self.options.want.as_ref().map(|want| root.needed_for(want));
+        let standing = Standing {
+            scope: 0,
+            container: None,
+            prefix: Arc::from(""),
+            pass: None,
+            iteration: None,
+            span: 0,
+        };
+        let at = self.add_frame(plan, standing, needed.as_deref().unwrap_or(&root.needed));
+        for path in &plan.input_nodes {
+            let span = self.shared.sink.new_span();
+            let place = Place {
+                path: Some(Arc::clone(path)),
+                attempt: Some(1),
+                span,
+                parent: Some(0),
+                ..Place::default()
+            };
+            self.emit(
+                place.clone(),
+                EventBody::NodeStarted { node_type: Some(Arc::from("core:GroupInput")) },
+            );
+            self.emit(place, EventBody::NodeFinished { value: None, handled: None, cache: None });
+        }
+        self.open_frame(plan, at, &Opening::of_inputs(&[]));
+    }
+
+    /// Fills the slots that a frame begins with and queues the nodes that wait for nothing.
+    pub(super) fn open_frame(&mut self, plan: &PlanInner, at: u32, opening: &Opening<'_>) {
+        let Some(frame) = self.frames[at as usize].as_deref() else { return };
+        let (generation, container) = (frame.generation, frame.container);
+        let scope = &plan.scopes[frame.scope as usize];
+        let key = |node| Key { frame: at, generation, node };
+        for node in 0..u32::try_from(scope.nodes.len()).unwrap_or(NONE) {
+            let Some(frame) = self.frames[at as usize].as_deref_mut() else { return };
+            if frame.in_degree(node) == 0 && frame.state[node as usize] == NodeState::Waiting {
+                frame.state[node as usize] = NodeState::Queued;
+                self.ready.push_back(key(node));
+            }
+        }
+        for (slot, entry) in &scope.entries {
+            let value = self.entry_value(*entry, container, opening);
+            self.set_slot(plan, key(0), *slot, value);
+        }
+        if self.frames[at as usize].as_deref().is_some_and(|frame| frame.remaining == 0) {
+            self.complete.push_back(key(NONE));
+        }
+    }
+
+    fn entry_value(&mut self, entry: Entry, container: Option<Key>, opening: &Opening<'_>) -> Slot {
+        let value = match entry {
+            Entry::Argument(at) => Some(Arc::clone(&self.arguments[at as usize])),
+            Entry::Outer(slot) => {
+                let Some(frame) = container.and_then(|container| self.frame(container)) else {
+                    return Slot::Skipped(NONE);
+                };
+                match &frame.slots[slot as usize] {
+                    Slot::Skipped(cause) => return Slot::Skipped(*cause),
+                    value => value.value().cloned(),
+                }
+            }
+            Entry::Input(at) => match opening.inputs.get(at as usize) {
+                Some(Given::One(value)) => Some(Arc::clone(value)),
+                Some(Given::Many(values)) => {
+                    Some(Arc::new(values.iter().map(|value| (**value).clone()).collect()))
+                }
+                Some(Given::Nothing | Given::Stream(_) | Given::Lazy) | None => None,
+            },
+            Entry::State(at) => opening.state.get(at as usize).cloned(),
+            Entry::Index => Some(Arc::new(opening.index.into())),
+            Entry::Item => Some(opening.item.clone().unwrap_or_default()),
+            Entry::Remaining => Some(Arc::new(opening.remaining.map_or(Value::Null, Value::from))),
+        };
+        match value {
+            Some(value) => Slot::Value(value),
+            None => {
+                let path = container.map(|container| self.path(&Arc::clone(&self.shared.plan), container));
+                Slot::Skipped(self.cause(path.unwrap_or_else(|| Arc::from(""))))
+            }
+        }
+    }
+
+    /// The body of a group that runs as one node.
+    pub(super) fn enter_call(&mut self, plan: &PlanInner, key: Key, body: u32, span: u64, given: Vec<Given>) {
+        let Some(frame) = self.frame(key) else { return };
+        let (iteration, prefix) = (frame.iteration, format!("{}/", self.path(plan, key)));
+        let standing = Standing {
+            scope: body,
+            container: Some(key),
+            prefix: prefix.into(),
+            pass: None,
+            iteration,
+            span,
+        };
+        let at = self.add_frame(plan, standing, &plan.scopes[body as usize].needed);
+        self.calls.insert(key, at);
+        self.spans.insert(key, span);
+        self.open_frame(plan, at, &Opening::of_inputs(&given));
+    }
+
+    /// All nodes of a frame are settled.
+    pub(super) fn frame_complete(&mut self, plan: &PlanInner, key: Key) {
+        let Some(frame) = self.frame(key).filter(|frame| frame.remaining == 0) else { return };
+        let Some(container) = frame.container else {
+            self.ending = Some(Ending::Complete);
+            return;
+        };
+        if self.zones.contains_key(&container) {
+            return self.pass_complete(plan, key.frame);
+        }
+        let outputs = self.results(plan, key.frame);
+        self.calls.remove(&container);
+        let span = self.spans.remove(&container).unwrap_or(0);
+        self.drop_frame(key.frame);
+        self.finished(plan, container, span, &outputs, Note::default());
+    }
+
+    /// What a frame gives, by name; results whose branch was not taken are left out.
+    pub(super) fn results(&self, plan: &PlanInner, at: u32) -> Outputs {
+        let Some(frame) = self.frames[at as usize].as_deref() else { return Outputs::none() };
+        let mut outputs = Outputs::none();
+        for result in &plan.scopes[frame.scope as usize].results {
+            if let Some(value) = self.result(at, result) {
+                outputs = outputs.with_shared(result.name.to_string(), value);
+            }
+        }
+        outputs
+    }
+
+    pub(super) fn result(&self, at: u32, result: &ResultPlan) -> Option<Arc<Value>> {
+        let frame = self.frames[at as usize].as_deref()?;
+        let mut values = result.origins.iter().filter_map(|origin| origin_value(frame, origin));
+        if !result.multi {
+            return values.next();
+        }
+        let all: Vec<Value> = values.map(|value| (*value).clone()).collect();
+        (!all.is_empty()).then(|| Arc::new(Value::Array(all)))
+    }
+
+    /// A failure that its node does not handle: its pass, its container and at last the run may.
+    pub(super) fn escalate(&mut self, plan: &PlanInner, key: Key, error: RunError) {
+        let Some(container) = self.frame(key).map(|frame| frame.container) else { return };
+        match container {
+            None if self.options.on_fail == OnFail::FinishOthers && error.kind != "node_starts" => {
+                self.first_error.get_or_insert(error);
+                self.end_readers(plan, key);
+                self.settle_without_outputs(plan, key);
+            }
+            None => {
+                if let Some(frame) = self.frame_mut(key) {
+                    frame.settle(key.node);
+                }
+                self.ending = Some(Ending::Failed(error));
+            }
+            Some(container) => {
+                if let Some(frame) = self.frame_mut(key) {
+                    frame.settle(key.node);
+                }
+                if self.zones.contains_key(&container) {
+                    return self.pass_failed(plan, key.frame, error);
+                }
+                let cause = error.path.clone().unwrap_or_else(|| Arc::from(""));
+                self.close_frame(plan, key.frame, &cause);
+                self.calls.remove(&container);
+                self.container_failed(plan, container, error);
+            }
+        }
+    }
+
+    /// A container fails with the failure of something inside it.
+    pub(super) fn container_failed(&mut self, plan: &PlanInner, container: Key, error: RunError) {
+        let span = self.spans.remove(&container).unwrap_or(0);
+        let kind = kind_of(&error.kind);
+        let mut failure = Failure::new(kind, error.message.clone());
+        failure.limit_ms =
+            error.limit.filter(|_| matches!(kind, NodeErrorKind::Timeout | NodeErrorKind::Idle));
+        self.failed_with(plan, container, span, failure, error);
+    }
+
+    /// Cancels a node and what runs inside it; its outputs are skipped. False if it was settled.
+    pub(super) fn cancel_node(&mut self, plan: &PlanInner, key: Key, cause: &Arc<str>) -> bool {
+        if !self.abandon(plan, key, cause, LoopEnd::Cancelled) {
+            return false;
+        }
+        let number = self.own_cause(plan, key);
+        self.drop_outputs(plan, key, number);
+        if self.frame(key).is_some_and(|frame| frame.remaining == 0) {
+            self.complete.push_back(key);
+        }
+        true
+    }
+
+    /// Stops what a node does and gives it its terminal event; nobody hears of its outputs.
+    fn abandon(&mut self, plan: &PlanInner, key: Key, cause: &Arc<str>, why: LoopEnd) -> bool {
+        let Some(frame) = self.frame(key) else { return false };
+        let state = frame.state[key.node as usize];
+        if matches!(state, NodeState::Settled | NodeState::Dormant) {
+            return false;
+        }
+        let mut span = self.spans.remove(&key).unwrap_or(0);
+        if let Some(active) = self.active.remove(&key) {
+            active.abort.abort();
+            span = active.span;
+            if !active.paused {
+                self.limits.leave(active.group);
+            }
+        }
+        self.asks.retain(|ask| ask.key != key);
+        self.close_zone(plan, key, cause, why);
+        if let Some(inner) = self.calls.remove(&key) {
+            self.close_frame(plan, inner, cause);
+        }
+        let place = self.place(plan, key, span, None);
+        let place = if state == NodeState::Running { place } else { Place { attempt: None, ..place } };
+        self.emit(place, EventBody::NodeCancelled { cause: Arc::clone(cause) });
+        if let Some(frame) = self.frame_mut(key) {
+            frame.settle(key.node);
+        }
+        true
+    }
+
+    /// Cancels everything in a frame that is not settled, and the frame with it.
+    pub(super) fn close_frame(&mut self, plan: &PlanInner, at: u32, cause: &Arc<str>) {
+        self.close_frame_why(plan, at, cause, LoopEnd::Cancelled);
+    }
+
+    pub(super) fn close_frame_why(&mut self, plan: &PlanInner, at: u32, cause: &Arc<str>, why: LoopEnd) {
+        let Some(frame) = self.frames[at as usize].as_deref() else { return };
+        let generation = frame.generation;
+        let open: Vec<u32> = frame.unsettled().collect();
+        for node in open {
+            self.abandon(plan, Key { frame: at, generation, node }, cause, why);
+        }
+        self.drop_frame(at);
+    }
+
+    /// A node cancels another one of its scope by id.
+    pub(super) fn cancel_by_id(&mut self, plan: &PlanInner, key: Key, id: &str) -> bool {
+        let Some(frame) = self.frame(key) else { return false };
+        let own = &plan.scopes[frame.scope as usize].nodes;
+        let prefix = own[key.node as usize].path.rsplit_once('/').map_or("", |(groups, _)| groups);
+        let wanted = if prefix.is_empty() { id.to_owned() } else { format!("{prefix}/{id}") };
+        let Some(node) = own.iter().position(|node| *node.path == *wanted) else { return false };
+        let cause = self.path(plan, key);
+        self.cancel_node(plan, Key { node: u32::try_from(node).unwrap_or(NONE), ..key }, &cause)
+    }
+
+    /// The first taken edge decided: what only leads to the others is not needed.
+    pub(super) fn cancel_rest(&mut self, plan: &PlanInner, key: Key) {
+        let Some(frame) = self.frame(key) else { return };
+        let scope = &plan.scopes[frame.scope as usize];
+        let rest = super::start::policy(plan, &scope.nodes[key.node as usize])
+            .is_some_and(|policy| policy.cancel_rest);
+        if !rest {
+            return;
+        }
+        let cause: Arc<str> = Arc::from("first");
+        for node in scope.only_for(key.node) {
+            let other = Key { node, ..key };
+            if self.abandon(plan, other, &cause, LoopEnd::Cancelled) {
+                let number = self.own_cause(plan, other);
+                self.drop_outputs(plan, other, number);
+            }
+        }
+    }
+
+    /// The last events, after everything has really stopped.
+    pub(super) async fn end(mut self, plan: &PlanInner) -> RunOutcome {
+        self.tasks.shutdown().await;
+        self.read_messages(plan);
+        let ending = self.ending.take().unwrap_or(Ending::Cancelled);
+        let asks = match ending {
+            Ending::Waiting => self.asks.iter().map(|ask| ask.summary.clone()).collect(),
+            _ => Vec::new(),
+        };
+        let (status, error, stopped, cause, why) = self.verdict(plan, ending);
+        if status != RunStatus::Waiting {
+            self.end_results(plan, &cause);
+            self.close_root(plan, &cause, why);
+        }
+        let outputs = self.outputs(plan);
+        if status != RunStatus::Waiting && !self.options.nested {
+            let body = EventBody::RunFinished {
+                status,
+                exit: None,
+                kind: error.as_ref().map(|error| error.kind.clone()),
+                partial: None,
+                message: error.as_ref().map(ToString::to_string),
+            };
+            self.emit(Place::default(), body);
+        }
+        self.flush();
+        let run = self.shared.sink.run().clone();
+        RunOutcome { run, status, outputs, error, stopped, asks, usage: self.usage, node_starts: self.starts }
+    }
+
+    /// Status, error, value of a stop, and what cancelled nodes name as their cause.
+    fn verdict(
+        &mut self,
+        plan: &PlanInner,
+        ending: Ending,
+    ) -> (RunStatus, Option<RunError>, Option<Arc<Value>>, Arc<str>, LoopEnd) {
+        match ending {
+            Ending::Complete => match self.first_error.take() {
+                None => (RunStatus::Ok, None, None, Arc::from(""), LoopEnd::Cancelled),
+                Some(error) => (RunStatus::Error, Some(error), None, Arc::from(""), LoopEnd::Error),
+            },
+            Ending::Failed(error) => {
+                let cause = error.path.clone().unwrap_or_else(|| Arc::from("error"));
+                (RunStatus::Error, Some(error), None, cause, LoopEnd::Error)
+            }
+            Ending::Stopped(value) => {
+                (RunStatus::Ok, None, Some(value), Arc::from("stop"), LoopEnd::Cancelled)
+            }
+            Ending::Cancelled => {
+                (RunStatus::Cancelled, None, None, Arc::from("cancelled"), LoopEnd::Cancelled)
+            }
+            Ending::Deadline => {
+                let limit = millis(self.options.deadline.unwrap_or_default());
+                let kind = NodeErrorKind::Timeout.as_str();
+                let error = RunError {
+                    limit: Some(limit),
+                    ..RunError::new(kind, format!("the run was not done within {limit} ms"))
+                };
+                (RunStatus::Error, Some(error), None, Arc::from("deadline"), LoopEnd::Cancelled)
+            }
+            Ending::Stalled => {
+                let nodes = self.unsettled_paths(plan);
+                let message = format!("nothing runs and these nodes are not settled: {}", nodes.join(", "));
+                let mut error = RunError::new(NodeErrorKind::Stalled.as_str(), message);
+                error.details.insert("nodes".to_owned(), nodes.into());
+                (RunStatus::Error, Some(error), None, Arc::from("stalled"), LoopEnd::Error)
+            }
+            Ending::Waiting => (RunStatus::Waiting, None, None, Arc::from(""), LoopEnd::Cancelled),
+        }
+    }
+
+    fn unsettled_paths(&self, plan: &PlanInner) -> Vec<String> {
+        let Some(frame) = self.frames.first().and_then(Option::as_deref) else { return Vec::new() };
+        let key = |node| Key { frame: 0, generation: frame.generation, node };
+        frame.unsettled().take(20).map(|node| self.path(plan, key(node)).to_string()).collect()
+    }
+
+    /// The nodes that stand for the results end with the run.
+    fn end_results(&mut self, plan: &PlanInner, cause: &Arc<str>) {
+        let complete = self.frames[0].as_deref().is_some_and(|frame| frame.remaining == 0);
+        let any = !self.outputs(plan).is_empty() || plan.scopes[0].results.is_empty();
+        for path in &plan.output_nodes {
+            let span = self.shared.sink.new_span();
+            let place = Place { path: Some(Arc::clone(path)), span, parent: Some(0), ..Place::default() };
+            if complete && any {
+                let place = Place { attempt: Some(1), ..place };
+                self.emit(
+                    place.clone(),
+                    EventBody::NodeStarted { node_type: Some(Arc::from("core:GroupOutput")) },
+                );
+                self.emit(place, EventBody::NodeFinished { value: None, handled: None, cache: None });
+            } else if complete {
+                let cause = self.causes.last().cloned().unwrap_or_else(|| Arc::from(""));
+                self.emit(place, EventBody::NodeSkipped { cause });
+            } else {
+                self.emit(place, EventBody::NodeCancelled { cause: Arc::clone(cause) });
+            }
+        }
+    }
+
+    fn close_root(&mut self, plan: &PlanInner, cause: &Arc<str>, why: LoopEnd) {
+        let Some(frame) = self.frames[0].as_deref() else { return };
+        let generation = frame.generation;
+        let open: Vec<u32> = frame.unsettled().collect();
+        for node in open {
+            self.abandon(plan, Key { frame: 0, generation, node }, cause, why);
+        }
+    }
+
+    fn outputs(&self, plan: &PlanInner) -> Map<String, Value> {
+        let wanted =
+            |name: &str| self.options.want.as_ref().is_none_or(|want| want.iter().any(|own| own == name));
+        let results = plan.scopes[0].results.iter().filter(|result| wanted(&result.name));
+        results
+            .filter_map(|result| Some((result.name.to_string(), (*self.result(0, result)?).clone())))
+            .collect()
+    }
+}
+
+/// The kind that a word of an error stands for.
+fn kind_of(word: &str) -> NodeErrorKind {
+    use NodeErrorKind::{Condition, Idle, MaxPasses, MissingInput, Panic, Stalled, Timeout};
+    let known = [Timeout, Idle, Panic, Condition, MaxPasses, Stalled, MissingInput];
+    let budget = if word == "node_starts" { NodeErrorKind::BudgetExceeded } else { NodeErrorKind::Failed };
+    known.into_iter().find(|kind| kind.as_str() == word).unwrap_or(budget)
+}

@@ -1,0 +1,218 @@
+//! The state of one pass through a scope.
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+use crate::plan::{LocalIx, NONE, ScopePlan, SlotIx};
+use crate::stream::Stream;
+
+/// A start of a node: which frame, which use of that frame, which node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) frame: u32,
+    pub(crate) generation: u32,
+    pub(crate) node: LocalIx,
+}
+
+/// How far a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NodeState {
+    /// Nothing needs it.
+    Dormant,
+    /// Something it needs is not settled.
+    Waiting,
+    /// Its turn has come.
+    Queued,
+    /// An attempt is on, or its body.
+    Running,
+    /// It has had its terminal event.
+    Settled,
+}
+
+/// The value of an output, as far as it is known.
+#[derive(Debug, Clone)]
+pub(super) enum Slot {
+    Unknown,
+    /// Not taken; the number of the cause.
+    Skipped(u32),
+    Value(Arc<Value>),
+    /// Open, or ended with its value.
+    Stream(Arc<StreamSlot>),
+}
+
+/// A stream and, when it has ended, its value.
+#[derive(Debug)]
+pub(super) struct StreamSlot {
+    pub(super) stream: Arc<Stream>,
+    pub(super) value: OnceLock<Arc<Value>>,
+}
+
+impl Slot {
+    /// The value, where there is one.
+    pub(super) fn value(&self) -> Option<&Arc<Value>> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Stream(slot) => slot.value.get(),
+            Self::Unknown | Self::Skipped(_) => None,
+        }
+    }
+}
+
+/// Whether an edge was taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Arrival {
+    Taken,
+    /// With the number of the cause.
+    Skipped(u32),
+}
+
+/// What the last arrival means for a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// It goes on waiting, or is past it.
+    NotYet,
+    Ready,
+    Skip,
+}
+
+/// One pass through a scope: counts, states and values.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) scope: u32,
+    pub(super) generation: u32,
+    /// The node whose body this is.
+    pub(super) container: Option<Key>,
+    /// What stands before the paths of its nodes.
+    pub(super) prefix: Arc<str>,
+    /// The pass, for the body of a zone.
+    pub(super) pass: Option<u64>,
+    /// The innermost pass around its nodes.
+    pub(super) iteration: Option<u64>,
+    /// The span around its nodes.
+    pub(super) span: u64,
+    unknown: Vec<u32>,
+    taken: Vec<bool>,
+    cause: Vec<u32>,
+    pub(super) state: Vec<NodeState>,
+    pub(super) slots: Vec<Slot>,
+    /// Scheduled nodes without a terminal event.
+    pub(super) remaining: u32,
+}
+
+/// Where a frame stands.
+#[derive(Debug, Clone)]
+pub(super) struct Standing {
+    pub(super) scope: u32,
+    pub(super) container: Option<Key>,
+    pub(super) prefix: Arc<str>,
+    pub(super) pass: Option<u64>,
+    pub(super) iteration: Option<u64>,
+    pub(super) span: u64,
+}
+
+impl Frame {
+    pub(super) fn new(standing: Standing, plan: &ScopePlan, needed: &[bool]) -> Self {
+        let mut frame = Self {
+            scope: standing.scope,
+            generation: 0,
+            container: None,
+            prefix: Arc::from(""),
+            pass: None,
+            iteration: None,
+            span: 0,
+            unknown: Vec::new(),
+            taken: Vec::new(),
+            cause: Vec::new(),
+            state: Vec::new(),
+            slots: Vec::new(),
+            remaining: 0,
+        };
+        frame.reset(standing, plan, needed);
+        frame
+    }
+
+    /// Makes the frame that of another pass; what it holds of memory stays.
+    pub(super) fn reset(&mut self, standing: Standing, plan: &ScopePlan, needed: &[bool]) {
+        let n_nodes = plan.nodes.len();
+        self.scope = standing.scope;
+        self.container = standing.container;
+        self.prefix = standing.prefix;
+        self.pass = standing.pass;
+        self.iteration = standing.iteration;
+        self.span = standing.span;
+        self.unknown.clear();
+        self.unknown.extend_from_slice(&plan.counts);
+        self.taken.clear();
+        self.taken.resize(n_nodes, false);
+        self.cause.clear();
+        self.cause.resize(n_nodes, NONE);
+        self.state.clear();
+        let state = |needed: &bool| if *needed { NodeState::Waiting } else { NodeState::Dormant };
+        self.state.extend(needed.iter().map(state));
+        self.slots.clear();
+        self.slots.resize(plan.n_slots as usize, Slot::Unknown);
+        self.remaining = u32::try_from(needed.iter().filter(|needed| **needed).count()).unwrap_or(NONE);
+    }
+
+    /// Counts one in-edge of a node. `first` nodes do not wait for the others.
+    pub(super) fn arrive(&mut self, node: LocalIx, arrival: Arrival, first: bool) -> Turn {
+        let at = node as usize;
+        self.unknown[at] -= 1;
+        match arrival {
+            Arrival::Taken => self.taken[at] = true,
+            Arrival::Skipped(cause) if self.cause[at] == NONE => self.cause[at] = cause,
+            Arrival::Skipped(_) => {}
+        }
+        self.turn(node, first)
+    }
+
+    /// Whether a waiting node's turn has come; it is queued then.
+    pub(super) fn turn(&mut self, node: LocalIx, first: bool) -> Turn {
+        let at = node as usize;
+        if self.state[at] != NodeState::Waiting {
+            return Turn::NotYet;
+        }
+        let turn = match (self.unknown[at], self.taken[at]) {
+            (0, true) => Turn::Ready,
+            (_, true) if first => Turn::Ready,
+            // Nothing leads here: it does not wait.
+            (0, false) if self.cause[at] == NONE => Turn::Ready,
+            (0, false) => Turn::Skip,
+            _ => Turn::NotYet,
+        };
+        if turn != Turn::NotYet {
+            self.state[at] = NodeState::Queued;
+        }
+        turn
+    }
+
+    pub(super) fn cause_of(&self, node: LocalIx) -> u32 {
+        self.cause[node as usize]
+    }
+
+    pub(super) fn in_degree(&self, node: LocalIx) -> u32 {
+        self.unknown[node as usize]
+    }
+
+    /// A scheduled node gets its terminal event; false if it had one.
+    pub(super) fn settle(&mut self, node: LocalIx) -> bool {
+        let state = &mut self.state[node as usize];
+        if matches!(state, NodeState::Settled | NodeState::Dormant) {
+            return false;
+        }
+        *state = NodeState::Settled;
+        self.remaining -= 1;
+        true
+    }
+
+    pub(super) fn value(&self, slot: SlotIx) -> Option<&Arc<Value>> {
+        self.slots[slot as usize].value()
+    }
+
+    /// Scheduled nodes without a terminal event.
+    pub(super) fn unsettled(&self) -> impl Iterator<Item = LocalIx> + '_ {
+        let open = |state: &NodeState| !matches!(state, NodeState::Settled | NodeState::Dormant);
+        (0..).zip(&self.state).filter(move |(_, state)| open(state)).map(|(node, _)| node)
+    }
+}

@@ -1,0 +1,237 @@
+//! Starting a run and holding on to it.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+use agent_types::{EventBody, EventSink, Place, Recorder, RunId, RunStatus, Usage, nearest};
+use serde_json::{Map, Value};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::limits::Limits;
+use super::message::{Inbox, Message};
+use super::options::RunOptions;
+use super::outcome::RunOutcome;
+use super::owner::Owner;
+use super::shared::RunShared;
+use crate::convert::convert;
+use crate::error::RunError;
+use crate::plan::{Plan, PlanInner};
+
+/// A run that goes on by itself. Dropping the handle cancels it.
+pub struct RunHandle {
+    run: RunId,
+    shared: Arc<RunShared>,
+    task: JoinSet<RunOutcome>,
+}
+
+impl fmt::Debug for RunHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunHandle").field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+/// Starts a run on the tokio runtime of the caller.
+///
+/// `inputs` are the arguments by name. Missing ones take their default; a required one without a default, or a name
+/// that the workflow does not declare, ends the run with the kind `missing_input` before any node starts.
+///
+/// # Panics
+/// Outside a tokio runtime.
+#[must_use = "dropping the handle cancels the run"]
+pub fn run(plan: &Plan, inputs: Map<String, Value>, options: RunOptions) -> RunHandle {
+    let parent = options.cancel.clone().unwrap_or_default();
+    let sink: Arc<dyn EventSink> = match &options.sink {
+        Some(sink) => Arc::clone(sink),
+        None => Recorder::new(RunId::generate(), Arc::clone(&options.clock)),
+    };
+    let shared = Arc::new(RunShared {
+        plan: Arc::clone(&plan.0),
+        sink,
+        clock: Arc::clone(&options.clock),
+        services: options.services.clone(),
+        budget: options.budget.clone(),
+        cancel: parent.child_token(),
+        inbox: Inbox::default(),
+    });
+    let run = shared.sink.run().clone();
+    let mut task = JoinSet::new();
+    let handle_shared = Arc::clone(&shared);
+    task.spawn(async move { start(shared, inputs, options).await });
+    RunHandle { run, shared: handle_shared, task }
+}
+
+impl Plan {
+    /// Starts a run; see [`run`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[must_use = "dropping the handle cancels the run"]
+    pub fn run(&self, inputs: Map<String, Value>, options: RunOptions) -> RunHandle {
+        run(self, inputs, options)
+    }
+}
+
+impl RunHandle {
+    /// The run.
+    #[must_use]
+    pub fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// Asks the run to end; [`outcome`](Self::outcome) tells when it has.
+    pub fn cancel(&self) {
+        self.shared.cancel.cancel();
+    }
+
+    /// A token that cancels the run, for somebody else to hold.
+    #[must_use]
+    pub fn cancel_token(&self) -> CancellationToken {
+        self.shared.cancel.clone()
+    }
+
+    /// Answers an open question by its id. False if there is none of that id.
+    pub async fn answer(&self, ask: &str, value: Value) -> bool {
+        let (known, answer) = oneshot::channel();
+        self.shared.inbox.post(Message::Answer { ask: ask.into(), value, known });
+        answer.await.unwrap_or(false)
+    }
+
+    /// Whether the run has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.shared.cancel.is_cancelled() && self.task.is_empty()
+    }
+
+    /// Waits for the end. The run goes on as long as this future is polled or the handle lives.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the run.
+    pub async fn outcome(mut self) -> RunOutcome {
+        match self.task.join_next().await {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(error)) => lost(&self.run, &error.to_string()),
+            None => lost(&self.run, "it has no task"),
+        }
+    }
+}
+
+impl Drop for RunHandle {
+    fn drop(&mut self) {
+        // The task writes the last events by itself; to abort it would leave starts without an end.
+        self.shared.cancel.cancel();
+        self.task.detach_all();
+    }
+}
+
+fn lost(run: &RunId, why: &str) -> RunOutcome {
+    let error = RunError::new("panic", format!("the run itself came to an end: {why}"));
+    RunOutcome { error: Some(error), status: RunStatus::Error, ..empty(run) }
+}
+
+fn empty(run: &RunId) -> RunOutcome {
+    RunOutcome {
+        run: run.clone(),
+        status: RunStatus::Ok,
+        outputs: Map::new(),
+        error: None,
+        stopped: None,
+        asks: Vec::new(),
+        usage: Usage::default(),
+        node_starts: 0,
+    }
+}
+
+async fn start(shared: Arc<RunShared>, inputs: Map<String, Value>, options: RunOptions) -> RunOutcome {
+    if !options.nested {
+        let body = EventBody::RunStarted {
+            agent: None,
+            workflow: options.workflow.clone(),
+            message: None,
+            inputs: (!inputs.is_empty()).then(|| Arc::new(Value::Object(inputs.clone()))),
+        };
+        emit(&*shared.sink, body);
+    }
+    match arguments(&shared.plan, inputs) {
+        Ok(arguments) => owner(shared, arguments, options).drive().await,
+        Err(error) => {
+            if !options.nested {
+                let body = EventBody::RunFinished {
+                    status: RunStatus::Error,
+                    exit: None,
+                    kind: Some(error.kind.clone()),
+                    partial: None,
+                    message: Some(error.message.clone()),
+                };
+                emit(&*shared.sink, body);
+            }
+            RunOutcome { status: RunStatus::Error, error: Some(error), ..empty(shared.sink.run()) }
+        }
+    }
+}
+
+fn emit(sink: &dyn EventSink, body: EventBody) {
+    sink.record(&mut vec![agent_types::Draft { place: Place::default(), body }]);
+}
+
+/// The value of each declared argument, all faults together.
+fn arguments(plan: &PlanInner, mut inputs: Map<String, Value>) -> Result<Vec<Arc<Value>>, RunError> {
+    let mut faults = Vec::new();
+    let mut values = Vec::with_capacity(plan.arguments.len());
+    for argument in &plan.arguments {
+        let value = match inputs.remove(&*argument.name) {
+            Some(value) if !value.is_null() || argument.data_flow_type.is_any() => {
+                let converted = convert(&Arc::new(value), argument.data_flow_type);
+                converted.unwrap_or_else(|fault| {
+                    faults.push(format!("the input `{}` {fault}", argument.name));
+                    Arc::default()
+                })
+            }
+            Some(_) | None if argument.required => {
+                faults.push(format!("the required input `{}` was not given", argument.name));
+                Arc::default()
+            }
+            Some(_) | None => Arc::clone(&argument.default),
+        };
+        values.push(value);
+    }
+    for unknown in inputs.keys() {
+        let names = plan.arguments.iter().map(|argument| &*argument.name);
+        let near =
+            nearest(unknown, names).map(|near| format!(", did you mean `{near}`?")).unwrap_or_default();
+        faults.push(format!("there is no input `{unknown}`{near}"));
+    }
+    if faults.is_empty() { Ok(values) } else { Err(RunError::new("missing_input", faults.join("; "))) }
+}
+
+fn owner(shared: Arc<RunShared>, arguments: Vec<Arc<Value>>, options: RunOptions) -> Owner {
+    let groups = shared.plan.groups.iter().map(|name| options.groups.get(&**name).copied());
+    let limits = Limits::new(options.max_parallel, groups);
+    Owner {
+        shared: Arc::clone(&shared),
+        options,
+        frames: Vec::new(),
+        free: Vec::new(),
+        ready: VecDeque::new(),
+        skips: VecDeque::new(),
+        complete: VecDeque::new(),
+        tasks: JoinSet::new(),
+        active: HashMap::new(),
+        zones: HashMap::new(),
+        calls: HashMap::new(),
+        spans: HashMap::new(),
+        pullers: HashMap::new(),
+        asks: Vec::new(),
+        limits,
+        causes: Vec::new(),
+        drafts: Vec::new(),
+        arguments,
+        ending: None,
+        first_error: None,
+        usage: Usage::default(),
+        starts: 0,
+        was_waiting: false,
+    }
+}

@@ -1,0 +1,104 @@
+//! What running nodes tell the run that owns them.
+
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use agent_types::{Draft, NodeErrorKind, Place, ToolId, Usage};
+use serde_json::{Map, Value};
+use tokio::sync::{Notify, oneshot};
+
+use super::frame::Key;
+use crate::stream::Stream;
+
+/// A stream output of a running node.
+#[derive(Debug, Clone)]
+pub(crate) struct OpenStream {
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) name: Arc<str>,
+    pub(crate) key: Key,
+    pub(crate) place: Place,
+}
+
+/// What is asked of a person.
+#[derive(Debug, Clone)]
+pub(crate) struct Question {
+    pub(crate) prompt: String,
+    pub(crate) tool: Option<ToolId>,
+    pub(crate) arguments: Option<Arc<Map<String, Value>>>,
+}
+
+/// A message to the run.
+#[derive(Debug)]
+pub(crate) enum Message {
+    Event(Draft),
+    Usage(Usage),
+    /// A stream holds something new.
+    Chunks(OpenStream),
+    /// An attempt failed; the next one begins when the run has taken note.
+    Retrying {
+        key: Key,
+        place: Place,
+        kind: NodeErrorKind,
+        message: String,
+        delay: Duration,
+        noted: oneshot::Sender<()>,
+    },
+    Pull {
+        key: Key,
+        slot: Arc<str>,
+        reply: oneshot::Sender<Option<Arc<Value>>>,
+    },
+    Ask {
+        key: Key,
+        place: Place,
+        question: Question,
+        reply: oneshot::Sender<Value>,
+    },
+    Answer {
+        ask: Arc<str>,
+        value: Value,
+        known: oneshot::Sender<bool>,
+    },
+    CancelNode {
+        key: Key,
+        id: Arc<str>,
+        reply: oneshot::Sender<bool>,
+    },
+    /// A thread that was given up is free again.
+    Freed {
+        group: Option<u32>,
+    },
+}
+
+/// Messages in the order in which they were posted.
+///
+/// It does not grow with the run: a stream posts once until it is read, questions wait for their answers.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    messages: Mutex<Vec<Message>>,
+    filled: AtomicBool,
+    notify: Notify,
+}
+
+impl Inbox {
+    pub(crate) fn post(&self, message: Message) {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        self.filled.store(true, Ordering::Release);
+        self.notify.notify_one();
+    }
+
+    /// Everything posted so far; cheap when there is nothing.
+    pub(crate) fn take(&self) -> Vec<Message> {
+        if !self.filled.swap(false, Ordering::Acquire) {
+            return Vec::new();
+        }
+        mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits until something is posted.
+    pub(crate) async fn filled(&self) {
+        self.notify.notified().await;
+    }
+}

@@ -1,0 +1,23 @@
+//! Running a plan.
+
+mod attempt;
+mod ending;
+mod frame;
+mod gather;
+mod handle;
+mod limits;
+mod message;
+mod options;
+mod outcome;
+mod owner;
+mod settle;
+mod shared;
+mod start;
+mod zone;
+
+pub(crate) use frame::Key;
+pub use handle::{RunHandle, run};
+pub(crate) use message::{Message, OpenStream, Question};
+pub use options::{Before, BeforeHook, OnFail, OnWaiting, RunOptions};
+pub use outcome::RunOutcome;
+pub(crate) use shared::RunShared;

@@ -1,0 +1,424 @@
+//! The one owner of a run's state: it decides whose turn it is, numbers nothing itself, and tells everything once.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_types::{AskSummary, Draft, EventBody, Place, Usage};
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::attempt::Ended;
+use super::ending::Ending;
+use super::frame::{Frame, Key, NodeState, Standing};
+use super::limits::Limits;
+use super::message::{Message, OpenStream};
+use super::options::{OnWaiting, RunOptions};
+use super::outcome::RunOutcome;
+use super::shared::RunShared;
+use super::zone::ZoneRun;
+use crate::error::RunError;
+use crate::plan::{PlanInner, SlotIx};
+use crate::stream::StreamItem;
+
+/// Events that are handed on together.
+const BATCH: usize = 256;
+/// Steps after which others get a turn on this thread.
+const STEPS: usize = 256;
+
+/// A node whose future is in a task of its own.
+pub(super) struct Active {
+    pub(super) abort: AbortHandle,
+    pub(super) span: u64,
+    pub(super) group: Option<u32>,
+    pub(super) streams: Option<Arc<[OpenStream]>>,
+    /// It gave its room back while it waits for something of this run.
+    pub(super) paused: bool,
+}
+
+/// What a task brings home.
+pub(super) struct Report {
+    pub(super) key: Key,
+    pub(super) ended: Ended,
+}
+
+/// An open question.
+pub(super) struct OpenAsk {
+    pub(super) key: Key,
+    pub(super) summary: AskSummary,
+    pub(super) reply: oneshot::Sender<Value>,
+}
+
+/// Somebody who waits for a lazy input.
+pub(super) struct Puller {
+    pub(super) key: Key,
+    pub(super) reply: oneshot::Sender<Option<Arc<Value>>>,
+}
+
+pub(super) struct Owner {
+    pub(super) shared: Arc<RunShared>,
+    pub(super) options: RunOptions,
+    pub(super) frames: Vec<Option<Box<Frame>>>,
+    pub(super) free: Vec<u32>,
+    pub(super) ready: VecDeque<Key>,
+    pub(super) skips: VecDeque<Key>,
+    /// Frames all of whose nodes are settled.
+    pub(super) complete: VecDeque<Key>,
+    pub(super) tasks: JoinSet<Report>,
+    pub(super) active: HashMap<Key, Active>,
+    pub(super) zones: HashMap<Key, Box<ZoneRun>>,
+    /// The frame of a group that runs as one node, by that node.
+    pub(super) calls: HashMap<Key, u32>,
+    /// The span of a container that runs.
+    pub(super) spans: HashMap<Key, u64>,
+    pub(super) pullers: HashMap<(u32, SlotIx), Vec<Puller>>,
+    pub(super) asks: Vec<OpenAsk>,
+    pub(super) limits: Limits,
+    pub(super) causes: Vec<Arc<str>>,
+    pub(super) drafts: Vec<Draft>,
+    pub(super) arguments: Vec<Arc<Value>>,
+    pub(super) ending: Option<Ending>,
+    pub(super) first_error: Option<RunError>,
+    pub(super) usage: Usage,
+    pub(super) starts: u64,
+    pub(super) was_waiting: bool,
+}
+
+/// Why the owner woke.
+enum Woken {
+    Cancelled,
+    Deadline,
+    Posted,
+    Task(Option<Result<Report, tokio::task::JoinError>>),
+}
+
+impl Owner {
+    pub(super) async fn drive(mut self) -> RunOutcome {
+        let shared = Arc::clone(&self.shared);
+        let plan = &*shared.plan;
+        self.begin(plan);
+        let mut deadline = self.options.deadline.map(|limit| shared.clock.sleep(limit));
+        while self.ending.is_none() {
+            let mut steps = 0;
+            while self.ending.is_none() && self.step(plan) {
+                steps += 1;
+                if steps % STEPS == 0 {
+                    self.flush();
+                    if shared.cancel.is_cancelled() {
+                        self.ending = Some(Ending::Cancelled);
+                    }
+                    tokio::task::yield_now().await;
+                    self.read_messages(plan);
+                }
+            }
+            if self.ending.is_some() || self.nothing_left(plan) {
+                break;
+            }
+            self.flush();
+            let woken = tokio::select! {
+                biased;
+                () = shared.cancel.cancelled() => Woken::Cancelled,
+                () = shared.inbox.filled() => Woken::Posted,
+                task = self.tasks.join_next(), if !self.tasks.is_empty() => Woken::Task(task),
+                () = until(&mut deadline) => Woken::Deadline,
+            };
+            self.wake(plan, woken);
+        }
+        self.end(plan).await
+    }
+
+    fn wake(&mut self, plan: &PlanInner, woken: Woken) {
+        match woken {
+            Woken::Cancelled => self.ending = Some(Ending::Cancelled),
+            Woken::Deadline => self.ending = Some(Ending::Deadline),
+            Woken::Posted => self.read_messages(plan),
+            Woken::Task(task) => {
+                // What a node said before it ended comes before its end.
+                self.read_messages(plan);
+                if let Some(Ok(report)) = task {
+                    self.returned(plan, report);
+                }
+            }
+        }
+    }
+
+    /// A task is done: its result counts unless the node was settled by something else.
+    fn returned(&mut self, plan: &PlanInner, report: Report) {
+        let Some(active) = self.active.remove(&report.key) else { return };
+        if !active.paused {
+            self.leave(active.group, report.ended.result.as_ref().is_err_and(|failure| failure.detached));
+        }
+        self.ended(plan, report.key, active.span, active.streams, report.ended);
+    }
+
+    /// Gives room back; a thread that goes on keeps its own.
+    pub(super) fn leave(&mut self, group: Option<u32>, detached: bool) {
+        if !detached {
+            self.limits.leave(group);
+        }
+    }
+
+    /// One piece of work that needs no waiting; false if there is none.
+    fn step(&mut self, plan: &PlanInner) -> bool {
+        if let Some(key) = self.skips.pop_front() {
+            self.skip_queued(plan, key);
+        } else if let Some(key) = self.complete.pop_front() {
+            self.frame_complete(plan, key);
+        } else if let Some(parked) = self.limits.unpark() {
+            if self.is_queued(parked.key) {
+                self.enter(plan, parked.key, parked.inputs);
+            } else {
+                let group = self.group_of(plan, parked.key);
+                self.limits.leave(group);
+            }
+        } else if let Some(key) = self.ready.pop_front() {
+            if self.is_queued(key) {
+                self.consider(plan, key);
+            }
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Whether the run is over, or waits for people only; sets how it ends.
+    fn nothing_left(&mut self, _plan: &PlanInner) -> bool {
+        let waiting = !self.asks.is_empty() && self.active.values().all(|active| active.paused);
+        if waiting && self.pullers.is_empty() {
+            self.note_waiting();
+            if self.options.on_waiting == OnWaiting::End {
+                self.ending = Some(Ending::Waiting);
+                return true;
+            }
+            return false;
+        }
+        if !self.tasks.is_empty() || !self.active.is_empty() {
+            return false;
+        }
+        if self.limits.has_parked() {
+            // Only threads that were given up hold the room; they say when it is free.
+            return false;
+        }
+        // The root frame would have ended the run if it were complete.
+        self.ending = Some(Ending::Stalled);
+        true
+    }
+
+    fn note_waiting(&mut self) {
+        if !std::mem::replace(&mut self.was_waiting, true) && !self.options.nested {
+            let asks = self.asks.iter().map(|ask| ask.summary.clone()).collect();
+            self.emit(Place::default(), EventBody::RunWaiting { exit: None, asks });
+        }
+    }
+
+    pub(super) fn emit(&mut self, place: Place, body: EventBody) {
+        self.drafts.push(Draft { place, body });
+        if self.drafts.len() >= BATCH {
+            self.flush();
+        }
+    }
+
+    pub(super) fn flush(&mut self) {
+        if !self.drafts.is_empty() {
+            self.shared.sink.record(&mut self.drafts);
+        }
+    }
+
+    pub(super) fn read_messages(&mut self, plan: &PlanInner) {
+        for message in self.shared.inbox.take() {
+            self.read_message(plan, message);
+        }
+    }
+
+    pub(super) fn frame(&self, key: Key) -> Option<&Frame> {
+        self.frames.get(key.frame as usize)?.as_deref().filter(|frame| frame.generation == key.generation)
+    }
+
+    pub(super) fn frame_mut(&mut self, key: Key) -> Option<&mut Frame> {
+        self.frames
+            .get_mut(key.frame as usize)?
+            .as_deref_mut()
+            .filter(|frame| frame.generation == key.generation)
+    }
+
+    pub(super) fn is_queued(&self, key: Key) -> bool {
+        self.frame(key).is_some_and(|frame| frame.state[key.node as usize] == NodeState::Queued)
+    }
+
+    pub(super) fn is_running(&self, key: Key) -> bool {
+        self.frame(key).is_some_and(|frame| frame.state[key.node as usize] == NodeState::Running)
+    }
+
+    /// A frame for a scope, made anew or used again.
+    pub(super) fn add_frame(&mut self, plan: &PlanInner, standing: Standing, needed: &[bool]) -> u32 {
+        let scope = &plan.scopes[standing.scope as usize];
+        if let Some(at) = self.free.pop() {
+            if let Some(frame) = self.frames[at as usize].as_deref_mut() {
+                frame.generation = frame.generation.wrapping_add(1);
+                frame.reset(standing, scope, needed);
+                return at;
+            }
+        }
+        self.frames.push(Some(Box::new(Frame::new(standing, scope, needed))));
+        u32::try_from(self.frames.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// Nothing of the frame counts any more.
+    pub(super) fn drop_frame(&mut self, at: u32) {
+        if let Some(frame) = self.frames[at as usize].as_deref_mut() {
+            frame.generation = frame.generation.wrapping_add(1);
+            frame.slots.clear();
+            self.free.push(at);
+        }
+    }
+
+    pub(super) fn cause(&mut self, path: Arc<str>) -> u32 {
+        if self.causes.last().is_none_or(|last| *last != path) {
+            self.causes.push(path);
+        }
+        u32::try_from(self.causes.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// The path of a node in this run.
+    pub(super) fn path(&self, plan: &PlanInner, key: Key) -> Arc<str> {
+        let Some(frame) = self.frames.get(key.frame as usize).and_then(Option::as_deref) else {
+            return Arc::from("");
+        };
+        let path = &plan.scopes[frame.scope as usize].nodes[key.node as usize].path;
+        if frame.prefix.is_empty() { Arc::clone(path) } else { format!("{}{path}", frame.prefix).into() }
+    }
+}
+
+/// Ends when the deadline has passed; never without one.
+async fn until(deadline: &mut Option<agent_types::Sleep>) {
+    match deadline {
+        Some(sleep) => sleep.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The message with the place of the node that it is about, for the run's own order.
+impl Owner {
+    fn read_message(&mut self, plan: &PlanInner, message: Message) {
+        match message {
+            Message::Event(draft) => self.emit(draft.place, draft.body),
+            Message::Usage(usage) => self.usage += usage,
+            Message::Chunks(open) => self.see_chunks(&open),
+            Message::Retrying { key, place, kind, message, delay, noted } => {
+                if self.is_running(key) {
+                    self.retrying(key, place, kind, message, delay);
+                    // Without a receiver the node has been dropped already.
+                    let _ = noted.send(());
+                }
+            }
+            Message::Pull { key, slot, reply } => self.pull(plan, key, &slot, reply),
+            Message::Ask { key, place, question, reply } => self.ask(key, place, question, reply),
+            Message::Answer { ask, value, known } => {
+                let found = self.answer(&ask, value);
+                let _ = known.send(found);
+            }
+            Message::CancelNode { key, id, reply } => {
+                let cancelled = self.cancel_by_id(plan, key, &id);
+                let _ = reply.send(cancelled);
+            }
+            Message::Freed { group } => self.limits.leave(group),
+        }
+    }
+
+    /// New chunks become events; from then on nodes may read them.
+    pub(super) fn see_chunks(&mut self, open: &OpenStream) {
+        if !self.is_running(open.key) {
+            return;
+        }
+        let mut seen = Vec::new();
+        open.stream.see(&mut seen);
+        for (attempt, item) in seen {
+            let StreamItem::Chunk(text) = item else { continue };
+            let place = Place { attempt: Some(attempt), ..open.place.clone() };
+            self.emit(place, EventBody::NodeChunk { slot: Arc::clone(&open.name), text });
+        }
+    }
+
+    fn retrying(
+        &mut self,
+        key: Key,
+        place: Place,
+        kind: agent_types::NodeErrorKind,
+        message: String,
+        delay: Duration,
+    ) {
+        let streams = self.active.get(&key).and_then(|active| active.streams.clone());
+        for open in streams.iter().flat_map(|streams| streams.iter()) {
+            self.see_chunks(open);
+        }
+        let delay_ms = crate::context::millis(delay);
+        self.emit(place, EventBody::NodeRetrying { kind, message, delay_ms });
+        for open in streams.iter().flat_map(|streams| streams.iter()) {
+            open.stream.retract();
+        }
+    }
+
+    fn ask(
+        &mut self,
+        key: Key,
+        place: Place,
+        question: super::message::Question,
+        reply: oneshot::Sender<Value>,
+    ) {
+        if !self.is_running(key) {
+            return;
+        }
+        let path = place.path.clone();
+        let before = self.asks.iter().filter(|ask| ask.key == key).count();
+        let id: Arc<str> = match &path {
+            Some(path) if before > 0 => format!("{path}#{before}").into(),
+            Some(path) => Arc::clone(path),
+            None => Arc::from(""),
+        };
+        let summary = AskSummary {
+            ask: Arc::clone(&id),
+            tool: question.tool,
+            arguments: question.arguments,
+            path,
+            prompt: Some(question.prompt.clone()),
+        };
+        self.emit(
+            place,
+            EventBody::NodeWaiting { ask: id, prompt: Some(question.prompt), unknown_effect: None },
+        );
+        self.asks.push(OpenAsk { key, summary, reply });
+        self.pause(key);
+    }
+
+    fn answer(&mut self, ask: &str, value: Value) -> bool {
+        let Some(at) = self.asks.iter().position(|open| &*open.summary.ask == ask) else { return false };
+        let open = self.asks.remove(at);
+        if std::mem::take(&mut self.was_waiting) && !self.options.nested {
+            self.emit(Place::default(), EventBody::RunResumed { cause: Some("answer".to_owned()) });
+        }
+        if !self.asks.iter().any(|other| other.key == open.key) {
+            self.resume(open.key);
+        }
+        open.reply.send(value).is_ok()
+    }
+
+    /// A node that waits for something of this run gives its room to others.
+    pub(super) fn pause(&mut self, key: Key) {
+        if let Some(active) = self.active.get_mut(&key)
+            && !std::mem::replace(&mut active.paused, true)
+        {
+            let group = active.group;
+            self.limits.leave(group);
+        }
+    }
+
+    pub(super) fn resume(&mut self, key: Key) {
+        if let Some(active) = self.active.get_mut(&key)
+            && std::mem::replace(&mut active.paused, false)
+        {
+            let group = active.group;
+            self.limits.take(group);
+        }
+    }
+}

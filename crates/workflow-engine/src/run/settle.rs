@@ -1,0 +1,441 @@
+//! What a node's end means for those that wait for it.
+
+use std::sync::Arc;
+
+use agent_types::{EventBody, NodeErrorKind, Place};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use workflow_model::OnError;
+use workflow_model::structural::ERROR_SLOT;
+
+use super::attempt::{Ended, Failure};
+use super::ending::Ending;
+use super::frame::{Arrival, Key, NodeState, Slot, StreamSlot, Turn};
+use super::message::OpenStream;
+use super::owner::{Owner, Puller};
+use super::start::policy;
+use crate::error::RunError;
+use crate::outputs::{Outputs, StopScope};
+use crate::plan::{Kind, NodePlan, PlanInner, SlotIx};
+
+/// What the event of a finished node says besides its value.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Note {
+    pub(super) handled: Option<&'static str>,
+    pub(super) cache: Option<&'static str>,
+    pub(super) attempt: Option<u32>,
+}
+
+impl Note {
+    pub(super) fn handled(how: &'static str) -> Self {
+        Self { handled: Some(how), ..Self::default() }
+    }
+
+    fn attempt(attempt: u32) -> Self {
+        Self { attempt: Some(attempt), ..Self::default() }
+    }
+}
+
+impl Owner {
+    /// A node's code has come to an end.
+    pub(super) fn ended(
+        &mut self,
+        plan: &PlanInner,
+        key: Key,
+        span: u64,
+        streams: Option<Arc<[OpenStream]>>,
+        ended: Ended,
+    ) {
+        if !self.is_running(key) {
+            return;
+        }
+        for open in streams.iter().flat_map(|streams| streams.iter()) {
+            self.see_chunks(open);
+        }
+        match ended.result {
+            Ok(outputs) => self.finished(plan, key, span, &outputs, Note::attempt(ended.attempt)),
+            Err(failure) => self.failed(plan, key, span, failure),
+        }
+    }
+
+    /// A node has given its outputs.
+    pub(super) fn finished(&mut self, plan: &PlanInner, key: Key, span: u64, outputs: &Outputs, note: Note) {
+        let Some(frame) = self.frame(key) else { return };
+        let scope = frame.scope as usize;
+        let node = &plan.scopes[scope].nodes[key.node as usize];
+        let main = main_output(plan, node);
+        let place = self.place(plan, key, span, note.attempt);
+        let stop = outputs.stop;
+        let body = EventBody::NodeFinished {
+            value: outputs.main(main).cloned(),
+            handled: note.handled.map(Arc::from),
+            cache: note.cache.map(Arc::from),
+        };
+        self.emit(place, body);
+        self.fill(plan, key, outputs, note.handled);
+        match stop {
+            None => {}
+            Some(StopScope::Run) => {
+                self.ending = Some(Ending::Stopped(outputs.main(main).cloned().unwrap_or_default()));
+            }
+            Some(StopScope::Loop) => self.stop_loop(plan, key),
+        }
+    }
+
+    /// Hands the values of a settled node on.
+    pub(super) fn fill(&mut self, plan: &PlanInner, key: Key, outputs: &Outputs, handled: Option<&str>) {
+        let Some(frame) = self.frame_mut(key) else { return };
+        if !frame.settle(key.node) {
+            return;
+        }
+        let done = frame.remaining == 0;
+        let scope = &plan.scopes[frame.scope as usize];
+        let node = &scope.nodes[key.node as usize];
+        let main = main_output(plan, node);
+        for out in scope.outs(node) {
+            let name = &plan.names[out.name as usize];
+            let given = if **name == **main { outputs.main(main) } else { outputs.get(name) };
+            if let Some(open) = self.open_stream(key, out.slot) {
+                let text =
+                    || open.stream.text().filter(|_| handled.is_none()).map(|text| Arc::new(text.into()));
+                let value = given.cloned().or_else(text);
+                open.stream.end();
+                let arrival = match value {
+                    // It is set once: a node ends once.
+                    Some(value) => open.value.set(value).map_or(Arrival::Taken, |()| Arrival::Taken),
+                    None if handled.is_none() => Arrival::Taken,
+                    None => Arrival::Skipped(self.own_cause(plan, key)),
+                };
+                self.arrive_all(plan, key, out.slot, arrival);
+                continue;
+            }
+            let slot = match given {
+                Some(value) => Slot::Value(Arc::clone(value)),
+                None => Slot::Skipped(self.own_cause(plan, key)),
+            };
+            self.set_slot(plan, key, out.slot, slot);
+        }
+        self.follow(plan, key, Arrival::Taken);
+        if done {
+            self.complete.push_back(key);
+        }
+    }
+
+    /// The node itself as a cause.
+    pub(super) fn own_cause(&mut self, plan: &PlanInner, key: Key) -> u32 {
+        let path = self.path(plan, key);
+        self.cause(path)
+    }
+
+    /// The stream that was opened for a slot.
+    fn open_stream(&self, key: Key, slot: SlotIx) -> Option<Arc<StreamSlot>> {
+        match &self.frame(key)?.slots[slot as usize] {
+            Slot::Stream(open) => Some(Arc::clone(open)),
+            Slot::Unknown | Slot::Skipped(_) | Slot::Value(_) => None,
+        }
+    }
+
+    /// The streams that a node has opened.
+    fn open_slots(&self, plan: &PlanInner, key: Key) -> Vec<(SlotIx, Arc<StreamSlot>)> {
+        let Some(frame) = self.frame(key) else { return Vec::new() };
+        let scope = &plan.scopes[frame.scope as usize];
+        let outs = scope.outs(&scope.nodes[key.node as usize]);
+        outs.iter().filter_map(|out| Some((out.slot, self.open_stream(key, out.slot)?))).collect()
+    }
+
+    /// A stream has begun: those who read it piece by piece may start.
+    pub(super) fn open_slot(&mut self, plan: &PlanInner, key: Key, slot: SlotIx, value: Slot) {
+        let Some(frame) = self.frame_mut(key) else { return };
+        frame.slots[slot as usize] = value;
+        let scope = &plan.scopes[frame.scope as usize];
+        for reader in scope.stream_readers.row(slot) {
+            self.arrive(plan, Key { node: *reader, ..key }, Arrival::Taken);
+        }
+    }
+
+    /// An output that is no open stream is known.
+    pub(super) fn set_slot(&mut self, plan: &PlanInner, key: Key, slot: SlotIx, value: Slot) {
+        let Some(frame) = self.frame_mut(key) else { return };
+        let arrival = match &value {
+            Slot::Skipped(cause) => Arrival::Skipped(*cause),
+            Slot::Unknown | Slot::Value(_) | Slot::Stream(_) => Arrival::Taken,
+        };
+        frame.slots[slot as usize] = value;
+        let scope = &plan.scopes[frame.scope as usize];
+        for reader in scope.stream_readers.row(slot) {
+            self.arrive(plan, Key { node: *reader, ..key }, arrival);
+        }
+        self.arrive_all(plan, key, slot, arrival);
+    }
+
+    fn arrive_all(&mut self, plan: &PlanInner, key: Key, slot: SlotIx, arrival: Arrival) {
+        let Some(frame) = self.frame(key) else { return };
+        let scope = &plan.scopes[frame.scope as usize];
+        for reader in scope.readers.row(slot) {
+            self.arrive(plan, Key { node: *reader, ..key }, arrival);
+        }
+        if !self.pullers.is_empty() {
+            self.answer_pullers(key.frame, slot);
+        }
+    }
+
+    /// Those that wait for the node without taking a value.
+    fn follow(&mut self, plan: &PlanInner, key: Key, arrival: Arrival) {
+        let Some(frame) = self.frame(key) else { return };
+        for follower in plan.scopes[frame.scope as usize].followers.row(key.node) {
+            self.arrive(plan, Key { node: *follower, ..key }, arrival);
+        }
+    }
+
+    fn arrive(&mut self, plan: &PlanInner, key: Key, arrival: Arrival) {
+        let Some(frame) = self.frames[key.frame as usize].as_deref_mut() else { return };
+        let node = &plan.scopes[frame.scope as usize].nodes[key.node as usize];
+        let first = policy(plan, node).is_some_and(|policy| policy.first);
+        match frame.arrive(key.node, arrival, first) {
+            Turn::NotYet => {}
+            Turn::Ready => {
+                self.ready.push_back(key);
+                if first {
+                    self.cancel_rest(plan, key);
+                }
+            }
+            Turn::Skip => self.skips.push_back(key),
+        }
+    }
+
+    /// A node that no taken edge leads to.
+    pub(super) fn skip_queued(&mut self, plan: &PlanInner, key: Key) {
+        let Some(frame) = self.frame(key) else { return };
+        let cause = frame.cause_of(key.node);
+        let cause = self.causes.get(cause as usize).cloned().unwrap_or_else(|| Arc::from(""));
+        self.skip(plan, key, cause);
+    }
+
+    /// A node is skipped, and so is what hangs on it alone.
+    pub(super) fn skip(&mut self, plan: &PlanInner, key: Key, cause: Arc<str>) {
+        let Some(frame) = self.frame_mut(key) else { return };
+        if !frame.settle(key.node) {
+            return;
+        }
+        let done = frame.remaining == 0;
+        let place = Place { attempt: None, ..self.place(plan, key, 0, None) };
+        let number = self.cause(Arc::clone(&cause));
+        self.emit(place, EventBody::NodeSkipped { cause });
+        self.drop_outputs(plan, key, number);
+        if done {
+            self.complete.push_back(key);
+        }
+    }
+
+    /// All outputs of a node are skipped.
+    pub(super) fn drop_outputs(&mut self, plan: &PlanInner, key: Key, cause: u32) {
+        let Some(frame) = self.frame(key) else { return };
+        let scope = &plan.scopes[frame.scope as usize];
+        for out in scope.outs(&scope.nodes[key.node as usize]) {
+            let open = self
+                .frame(key)
+                .is_some_and(|frame| matches!(frame.slots[out.slot as usize], Slot::Stream(_)));
+            if open {
+                // Those who read it have started; only those who wait for all of it are left.
+                self.arrive_all(plan, key, out.slot, Arrival::Skipped(cause));
+            } else {
+                self.set_slot(plan, key, out.slot, Slot::Skipped(cause));
+            }
+        }
+        self.follow(plan, key, Arrival::Skipped(cause));
+    }
+
+    /// A node has failed for good.
+    pub(super) fn failed(&mut self, plan: &PlanInner, key: Key, span: u64, failure: Failure) {
+        let error = self.run_error(plan, key, &failure);
+        self.failed_with(plan, key, span, failure, error);
+    }
+
+    /// As [`failed`](Self::failed), with the error that the run has if nothing handles it.
+    pub(super) fn failed_with(
+        &mut self,
+        plan: &PlanInner,
+        key: Key,
+        span: u64,
+        failure: Failure,
+        error: RunError,
+    ) {
+        let Some(frame) = self.frame(key) else { return };
+        let node = &plan.scopes[frame.scope as usize].nodes[key.node as usize];
+        let strategy = policy(plan, node).map_or(&OnError::Fail, |policy| &policy.on_error);
+        // A spent budget is spent: no strategy of a node mends it.
+        if failure.kind == NodeErrorKind::BudgetExceeded {
+            return self.fail(plan, key, span, &failure, error);
+        }
+        let note = |handled| Note { attempt: Some(failure.attempt), ..Note::handled(handled) };
+        match strategy {
+            OnError::Fail => self.fail(plan, key, span, &failure, error),
+            OnError::Branch => {
+                self.end_readers(plan, key);
+                let value = json!({
+                    "message": failure.message,
+                    "code": failure.code.clone().unwrap_or_else(|| failure.kind.as_str().to_owned()),
+                    "node": self.path(plan, key),
+                    "attempt": failure.attempt,
+                });
+                self.finished(plan, key, span, &Outputs::named(ERROR_SLOT, value), note("branch"));
+            }
+            OnError::Skip => {
+                self.end_readers(plan, key);
+                let place = self.place(plan, key, span, Some(failure.attempt));
+                let handled = Some(Arc::from("skip"));
+                self.emit(place, EventBody::NodeFinished { value: None, handled, cache: None });
+                self.settle_without_outputs(plan, key);
+            }
+            OnError::Default(value) => {
+                for (_, open) in self.open_slots(plan, key) {
+                    open.stream.retract();
+                }
+                let main = main_output(plan, node);
+                let outputs = Outputs::none().with(main.to_string(), value.clone());
+                self.finished(plan, key, span, &outputs, note("default"));
+            }
+        }
+    }
+
+    /// A failure that nothing at the node handles.
+    fn fail(&mut self, plan: &PlanInner, key: Key, span: u64, failure: &Failure, error: RunError) {
+        let place = self.place(plan, key, span, Some(failure.attempt));
+        self.emit(
+            place,
+            EventBody::NodeFailed {
+                kind: failure.kind,
+                message: failure.message.clone(),
+                limit_ms: failure.limit_ms,
+                attempts: Some(failure.attempt),
+                detached: failure.detached.then_some(true),
+            },
+        );
+        self.escalate(plan, key, error);
+    }
+
+    /// A settled node whose outputs and followers are all skipped.
+    pub(super) fn settle_without_outputs(&mut self, plan: &PlanInner, key: Key) {
+        let Some(frame) = self.frame_mut(key) else { return };
+        if !frame.settle(key.node) {
+            return;
+        }
+        let done = frame.remaining == 0;
+        let cause = self.own_cause(plan, key);
+        self.drop_outputs(plan, key, cause);
+        if done {
+            self.complete.push_back(key);
+        }
+    }
+
+    /// Those who have begun to read a stream whose writer failed cannot go on.
+    pub(super) fn end_readers(&mut self, plan: &PlanInner, key: Key) {
+        let open = self.open_slots(plan, key);
+        let Some(frame) = self.frame(key).filter(|_| !open.is_empty()) else { return };
+        let scope = &plan.scopes[frame.scope as usize];
+        let path = self.path(plan, key);
+        for (slot, _) in open {
+            for reader in scope.stream_readers.row(slot) {
+                self.cancel_node(plan, Key { node: *reader, ..key }, &path);
+            }
+        }
+    }
+
+    pub(super) fn place(&self, plan: &PlanInner, key: Key, span: u64, attempt: Option<u32>) -> Place {
+        let frame = self.frames[key.frame as usize].as_deref();
+        Place {
+            path: Some(self.path(plan, key)),
+            iteration: frame.and_then(|frame| frame.iteration),
+            attempt: Some(attempt.unwrap_or(1)),
+            span,
+            parent: frame.map(|frame| frame.span),
+            ..Place::default()
+        }
+    }
+
+    fn run_error(&self, plan: &PlanInner, key: Key, failure: &Failure) -> RunError {
+        let kind = match (failure.kind, &failure.code) {
+            // The kind of a run that spent a budget is the budget's key.
+            (NodeErrorKind::BudgetExceeded, Some(budget)) => budget.clone(),
+            (kind, _) => kind.as_str().to_owned(),
+        };
+        RunError {
+            path: Some(self.path(plan, key)),
+            iteration: self.frame(key).and_then(|frame| frame.iteration),
+            limit: failure.limit_ms,
+            ..RunError::new(kind, failure.message.clone())
+        }
+    }
+
+    /// A lazy input is asked for: its source and what that needs are scheduled now.
+    pub(super) fn pull(
+        &mut self,
+        plan: &PlanInner,
+        key: Key,
+        slot: &str,
+        reply: oneshot::Sender<Option<Arc<Value>>>,
+    ) {
+        let Some(frame) = self.frame(key) else { return };
+        let scope = &plan.scopes[frame.scope as usize];
+        let inputs = scope.inputs(&scope.nodes[key.node as usize]);
+        let Some(input) = inputs.iter().find(|input| &*plan.names[input.slot as usize] == slot) else {
+            return;
+        };
+        let from = crate::plan::slots(input.from.origins()).next();
+        let Some(from) = from.filter(|from| matches!(frame.slots[*from as usize], Slot::Unknown)) else {
+            let origin =
+                input.from.origins().iter().find_map(|origin| super::gather::origin_value(frame, origin));
+            let _ = reply.send(origin.or_else(|| input.fallback.clone()));
+            return;
+        };
+        self.pullers.entry((key.frame, from)).or_default().push(Puller { key, reply });
+        self.pause(key);
+        let owner = scope.owners[from as usize];
+        self.waken(plan, Key { node: owner, ..key });
+    }
+
+    /// Schedules a node that nothing needed so far, and what it needs.
+    fn waken(&mut self, plan: &PlanInner, key: Key) {
+        let mut stack = vec![key.node];
+        while let Some(node) = stack.pop() {
+            let Some(frame) = self.frame_mut(key) else { return };
+            if frame.state[node as usize] != NodeState::Dormant {
+                continue;
+            }
+            frame.state[node as usize] = NodeState::Waiting;
+            frame.remaining += 1;
+            let scope = &plan.scopes[frame.scope as usize];
+            stack.extend(scope.sources.row(node));
+            let first = policy(plan, &scope.nodes[node as usize]).is_some_and(|policy| policy.first);
+            match frame.turn(node, first) {
+                Turn::NotYet => {}
+                Turn::Ready => self.ready.push_back(Key { node, ..key }),
+                Turn::Skip => self.skips.push_back(Key { node, ..key }),
+            }
+        }
+    }
+
+    fn answer_pullers(&mut self, frame: u32, slot: SlotIx) {
+        for puller in self.pullers.remove(&(frame, slot)).unwrap_or_default() {
+            let value = self.frame(puller.key).and_then(|frame| frame.value(slot).cloned());
+            self.resume(puller.key);
+            // Without a receiver the node has been dropped.
+            let _ = puller.reply.send(value);
+        }
+    }
+}
+
+/// The output that unnamed values of a node belong to.
+pub(super) fn main_output<'p>(plan: &'p PlanInner, node: &NodePlan) -> &'p Arc<str> {
+    static NONE: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| Arc::from(""));
+    let first_result = |scope: u32| plan.scopes[scope as usize].results.first().map(|result| &result.name);
+    match node.kind {
+        Kind::Run(node_type) => &plan.types[node_type as usize].main,
+        Kind::Zone(zone) => {
+            let zone = &plan.zones[zone as usize];
+            first_result(zone.scope).or(zone.keys.first()).unwrap_or(&NONE)
+        }
+        Kind::Call(scope) => first_result(scope).unwrap_or(&NONE),
+        Kind::Muted | Kind::Bypass(_) => &NONE,
+    }
+}

@@ -1,0 +1,27 @@
+//! What a run and its nodes share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use agent_types::{Budget, Clock, EventSink};
+use tokio_util::sync::CancellationToken;
+
+use super::message::Inbox;
+use crate::plan::PlanInner;
+use crate::services::Services;
+
+pub(crate) struct RunShared {
+    pub(crate) plan: Arc<PlanInner>,
+    pub(crate) sink: Arc<dyn EventSink>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) services: Services,
+    pub(crate) budget: Option<Budget>,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) inbox: Inbox,
+}
+
+impl fmt::Debug for RunShared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunShared").field("run", self.sink.run()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,300 @@
+//! A node's turn has come: what is done before, and how its code gets going.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use agent_types::{BudgetKey, EventBody, NodeErrorKind, Place};
+use serde_json::{Map, Value};
+use workflow_model::graph::NameIx;
+
+use super::attempt::{Failure, plain, watched};
+use super::frame::{Frame, Key, NodeState, Slot, StreamSlot};
+use super::gather::gather;
+use super::limits::Parked;
+use super::message::OpenStream;
+use super::options::Before;
+use super::owner::{Active, Owner, Report};
+use super::settle::Note;
+use crate::context::NodeContext;
+use crate::inputs::{Given, Inputs};
+use crate::outputs::Outputs;
+use crate::plan::{Kind, NONE, NodePlan, PlanInner, Policy};
+use crate::stream::Stream;
+
+impl Owner {
+    /// What is decided before a node takes room: hook, switch, condition.
+    pub(super) fn consider(&mut self, plan: &PlanInner, key: Key) {
+        if let Some(before) = &self.options.before {
+            let before = Arc::clone(before);
+            if before(&self.path(plan, key)) == Before::Skip {
+                return self.skip(plan, key, Arc::from("hook"));
+            }
+        }
+        let Some(frame) = self.frame(key) else { return };
+        let scope = &plan.scopes[frame.scope as usize];
+        let node = &scope.nodes[key.node as usize];
+        if node.kind == Kind::Muted {
+            let path = self.path(plan, key);
+            return self.skip(plan, key, path);
+        }
+        let given = match gather(plan, frame, scope.inputs(node)) {
+            Ok(given) => given,
+            Err(message) => return self.refuse(plan, key, Failure::new(NodeErrorKind::Failed, message)),
+        };
+        if let Kind::Bypass(outputs) = node.kind {
+            return self.bypass(plan, key, outputs, &given);
+        }
+        match self.wants_skip(plan, key, &given) {
+            Ok(false) => {}
+            Ok(true) => {
+                let path = self.path(plan, key);
+                return self.skip(plan, key, path);
+            }
+            Err(failure) => return self.refuse(plan, key, failure),
+        }
+        let group = policy(plan, node).and_then(|policy| policy.group);
+        if matches!(node.kind, Kind::Zone(_) | Kind::Call(_)) {
+            // A container only holds others: it takes no room itself.
+            self.enter(plan, key, given);
+        } else if self.limits.enter(group) {
+            self.enter(plan, key, given);
+        } else {
+            self.limits.park(group, Parked { key, inputs: given });
+        }
+    }
+
+    /// The condition under which a node is skipped, read once.
+    fn wants_skip(&self, plan: &PlanInner, key: Key, given: &[Given]) -> Result<bool, Failure> {
+        let Some(frame) = self.frame(key) else { return Ok(false) };
+        let node = &plan.scopes[frame.scope as usize].nodes[key.node as usize];
+        let Some(condition) = policy(plan, node).and_then(|policy| policy.skip_if.as_ref()) else {
+            return Ok(false);
+        };
+        let inputs = self.inputs(frame.scope, node, given.to_vec());
+        let decided = condition.evaluate_bool(|name| match name {
+            "inputs" => Some(inputs.for_expressions()),
+            "vars" => Some((*plan.variables).clone()),
+            "state" => Some(first_state(plan, node, &inputs)),
+            _ => None,
+        });
+        decided.map_err(|error| Failure::new(NodeErrorKind::Condition, error.to_string()))
+    }
+
+    /// Starts a node that has its room.
+    pub(super) fn enter(&mut self, plan: &PlanInner, key: Key, given: Vec<Given>) {
+        if let Err(failure) = self.count_start() {
+            let group = self.group_of(plan, key);
+            if self.takes_room(plan, key) {
+                self.limits.leave(group);
+            }
+            return self.refuse(plan, key, failure);
+        }
+        let Some(frame) = self.frame_mut(key) else { return };
+        frame.state[key.node as usize] = NodeState::Running;
+        let (scope, iteration, parent_span) = (frame.scope, frame.iteration, frame.span);
+        let node = &plan.scopes[scope as usize].nodes[key.node as usize];
+        let path = self.path(plan, key);
+        let span = self.shared.sink.new_span();
+        let place = Place {
+            path: Some(Arc::clone(&path)),
+            iteration,
+            attempt: Some(1),
+            span,
+            parent: Some(parent_span),
+            ..Place::default()
+        };
+        match node.kind {
+            Kind::Run(node_type) => {
+                let node_type = &plan.types[node_type as usize];
+                let started = EventBody::NodeStarted { node_type: Some(Arc::clone(&node_type.name)) };
+                self.emit(place.clone(), started);
+                let streams = self.open_streams(plan, key, &node_type.streams, &place);
+                let ctx = NodeContext {
+                    shared: Arc::clone(&self.shared),
+                    key,
+                    details: node.details,
+                    path,
+                    iteration,
+                    attempt: 1,
+                    span,
+                    parent_span,
+                    streams: streams.clone(),
+                    activity: None,
+                    cancel: None,
+                };
+                let inputs = self.inputs(scope, node, given);
+                let rules = policy(plan, node);
+                let work = if node_type.blocking || rules.is_some_and(Policy::watches_attempts) {
+                    watched(Arc::clone(&node_type.node), ctx, inputs, node_type.blocking)
+                } else {
+                    plain(Arc::clone(&node_type.node), ctx, inputs)
+                };
+                self.poll_or_spawn(plan, key, span, rules.and_then(|rules| rules.group), streams, work);
+            }
+            Kind::Zone(zone) => {
+                self.emit(place, EventBody::NodeStarted { node_type: Some(Arc::from("core:LoopZone")) });
+                self.enter_zone(plan, key, zone, span, given);
+            }
+            Kind::Call(body) => {
+                self.emit(place, EventBody::NodeStarted { node_type: Some(Arc::from("core:NodeGroup")) });
+                self.enter_call(plan, key, body, span, given);
+            }
+            Kind::Muted | Kind::Bypass(_) => {}
+        }
+    }
+
+    /// Most nodes end here, without a task of their own.
+    fn poll_or_spawn(
+        &mut self,
+        plan: &PlanInner,
+        key: Key,
+        span: u64,
+        group: Option<u32>,
+        streams: Option<Arc<[OpenStream]>>,
+        mut work: super::attempt::Work,
+    ) {
+        // The task polls again with its own waker, so nothing that happens in between is missed.
+        match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(ended) => {
+                self.limits.leave(group);
+                self.read_messages(plan);
+                self.ended(plan, key, span, streams, ended);
+            }
+            Poll::Pending => {
+                let abort = self.tasks.spawn(async move { Report { key, ended: work.await } });
+                self.active.insert(key, Active { abort, span, group, streams, paused: false });
+                self.read_messages(plan);
+            }
+        }
+    }
+
+    /// Opens the stream outputs of a node; those who read them may start.
+    fn open_streams(
+        &mut self,
+        plan: &PlanInner,
+        key: Key,
+        names: &[Arc<str>],
+        place: &Place,
+    ) -> Option<Arc<[OpenStream]>> {
+        if names.is_empty() {
+            return None;
+        }
+        let scope = &plan.scopes[self.frame(key)?.scope as usize];
+        let node = &scope.nodes[key.node as usize];
+        let mut open = Vec::with_capacity(names.len());
+        for name in names {
+            let out = scope.outs(node).iter().find(|out| *plan.names[out.name as usize] == **name);
+            let readers = out.map_or(0, |out| scope.stream_readers.row(out.slot).len());
+            let joined = out.is_some_and(|out| out.joined);
+            let stream = Stream::new(u32::try_from(readers).unwrap_or(NONE), joined);
+            if let Some(out) = out {
+                let slot = StreamSlot { stream: Arc::clone(&stream), value: std::sync::OnceLock::new() };
+                self.open_slot(plan, key, out.slot, Slot::Stream(Arc::new(slot)));
+            }
+            open.push(OpenStream { stream, name: Arc::clone(name), key, place: place.clone() });
+        }
+        Some(open.into())
+    }
+
+    /// Counts a start against the limits of the run and of what started it.
+    fn count_start(&mut self) -> Result<(), Failure> {
+        self.starts += 1;
+        if let Some(limit) = self.options.max_starts.filter(|limit| self.starts > *limit) {
+            let message = format!("limit of {limit} {} reached", BudgetKey::NodeStarts.as_str());
+            let failure = Failure::new(NodeErrorKind::BudgetExceeded, message);
+            return Err(Failure {
+                limit_ms: None,
+                code: Some(BudgetKey::NodeStarts.as_str().to_owned()),
+                ..failure
+            });
+        }
+        let Some(budget) = &self.options.budget else { return Ok(()) };
+        budget.take(BudgetKey::NodeStarts).map_err(|spent| {
+            let failure = Failure::new(NodeErrorKind::BudgetExceeded, spent.to_string());
+            Failure { code: Some(spent.key.as_str().to_owned()), ..failure }
+        })
+    }
+
+    /// A node that fails before its code is called.
+    fn refuse(&mut self, plan: &PlanInner, key: Key, failure: Failure) {
+        let Some(frame) = self.frame_mut(key) else { return };
+        frame.state[key.node as usize] = NodeState::Running;
+        let (iteration, parent) = (frame.iteration, frame.span);
+        let (path, span) = (self.path(plan, key), self.shared.sink.new_span());
+        let place = Place {
+            path: Some(path),
+            iteration,
+            attempt: Some(1),
+            span,
+            parent: Some(parent),
+            ..Place::default()
+        };
+        self.emit(place, EventBody::NodeStarted { node_type: None });
+        self.failed(plan, key, span, failure);
+    }
+
+    fn bypass(&mut self, plan: &PlanInner, key: Key, outputs: u32, given: &[Given]) {
+        let Some(frame) = self.frame_mut(key) else { return };
+        frame.state[key.node as usize] = NodeState::Running;
+        let (scope, iteration, parent) = (frame.scope, frame.iteration, frame.span);
+        let scope = &plan.scopes[scope as usize];
+        let node = &scope.nodes[key.node as usize];
+        let given_to = |name: NameIx| {
+            let place = scope.inputs(node).iter().position(|input| input.slot == name)?;
+            match &given[place] {
+                Given::One(value) => Some(Arc::clone(value)),
+                Given::Many(values) => Some(Arc::new(values.iter().map(|value| (**value).clone()).collect())),
+                Given::Nothing | Given::Stream(_) | Given::Lazy => None,
+            }
+        };
+        let mut handed = Outputs::none();
+        for output in &plan.bypasses[outputs as usize] {
+            let name = plan.names[output.output as usize].to_string();
+            let value = output.input.and_then(given_to).unwrap_or_else(|| Arc::clone(&output.value));
+            handed = handed.with_shared(name, value);
+        }
+        let (path, span) = (self.path(plan, key), self.shared.sink.new_span());
+        let place = Place {
+            path: Some(path),
+            iteration,
+            attempt: Some(1),
+            span,
+            parent: Some(parent),
+            ..Place::default()
+        };
+        self.emit(place, EventBody::NodeStarted { node_type: None });
+        self.finished(plan, key, span, &handed, Note::handled("bypass"));
+    }
+
+    pub(super) fn inputs(&self, scope: u32, node: &NodePlan, values: Vec<Given>) -> Inputs {
+        Inputs { plan: Arc::clone(&self.shared.plan), scope, range: node.inputs, values }
+    }
+
+    pub(super) fn group_of(&self, plan: &PlanInner, key: Key) -> Option<u32> {
+        let frame: &Frame = self.frames[key.frame as usize].as_deref()?;
+        policy(plan, &plan.scopes[frame.scope as usize].nodes[key.node as usize])?.group
+    }
+
+    fn takes_room(&self, plan: &PlanInner, key: Key) -> bool {
+        self.frame(key).is_some_and(|frame| {
+            matches!(plan.scopes[frame.scope as usize].nodes[key.node as usize].kind, Kind::Run(_))
+        })
+    }
+}
+
+/// The rules of a node, where it has any.
+pub(super) fn policy<'p>(plan: &'p PlanInner, node: &NodePlan) -> Option<&'p Policy> {
+    (node.details != NONE).then(|| &plan.details[node.details as usize].policy)
+}
+
+/// The carried values with which a zone would begin.
+fn first_state(plan: &PlanInner, node: &NodePlan, inputs: &Inputs) -> Value {
+    let Kind::Zone(zone) = node.kind else { return Value::Null };
+    let zone = &plan.zones[zone as usize];
+    let state = zone.spec.state.iter().zip(&zone.initial_inputs).map(|(state, input)| {
+        let given = (*input != NONE).then(|| inputs.at(*input as usize)).flatten();
+        let value = given.map(|value| (**value).clone()).or_else(|| state.initial.clone());
+        (state.key.clone(), value.unwrap_or_default())
+    });
+    Value::Object(state.collect::<Map<_, _>>())
+}

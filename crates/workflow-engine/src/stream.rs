@@ -1,0 +1,402 @@
+//! Text that goes from node to node piece by piece.
+//!
+//! A stream is a ring of at most 64 chunks. The run reads it first, so that every chunk is an event before any node
+//! sees it; nodes read what the run has seen. A slow reader holds the writer back. A reader that has not started
+//! does not: it gets what it missed as one chunk.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use serde_json::Value;
+
+/// Chunks that wait in a stream before its writer must wait.
+const CAPACITY: usize = 64;
+
+/// What a reader gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StreamItem {
+    /// The next piece of text.
+    Chunk(Arc<str>),
+    /// Something beside the text, such as why a model stopped. It is no part of the joined text.
+    Mark(Arc<str>),
+    /// The attempt that wrote all so far has failed: forget it, another one begins.
+    Retracted,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Chunks that somebody has not read, with the attempt that wrote each.
+    chunks: VecDeque<(u32, StreamItem)>,
+    /// Number of the first chunk held.
+    first: u64,
+    /// Up to where the run has seen, as a number.
+    seen: u64,
+    /// Where the current attempt began.
+    began: u64,
+    ended: bool,
+    /// Readers that have started: the number of the chunk each reads next.
+    readers: Vec<Option<Position>>,
+    /// Readers that have not started yet.
+    expected: u32,
+    /// Text of the current attempt, kept while somebody may want it as a whole.
+    joined: Option<String>,
+    /// How much of `joined` is older than the first chunk held.
+    forgotten: usize,
+    writer: Option<Waker>,
+    noticed: bool,
+}
+
+#[derive(Debug)]
+struct Position {
+    next: u64,
+    waker: Option<Waker>,
+}
+
+/// A stream of one start of a node.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    state: Mutex<State>,
+    /// Somebody takes the whole text at the end.
+    joined: bool,
+}
+
+/// What the run takes out of a stream, with the attempt that wrote it.
+pub(crate) type Seen = (u32, StreamItem);
+
+impl Stream {
+    pub(crate) fn new(expected_readers: u32, joined: bool) -> Arc<Self> {
+        let keeps = joined || expected_readers > 0;
+        let state = State { expected: expected_readers, joined: keeps.then(String::new), ..State::default() };
+        Arc::new(Self { state: Mutex::new(state), joined })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic runs under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a chunk as soon as there is room; true if the run must be told that something is there.
+    pub(crate) async fn push(&self, attempt: u32, item: StreamItem) -> bool {
+        let mut item = Some(item);
+        poll_fn(|cx| self.poll_push(cx, attempt, &mut item)).await
+    }
+
+    fn poll_push(&self, cx: &Context<'_>, attempt: u32, item: &mut Option<StreamItem>) -> Poll<bool> {
+        let mut state = self.lock();
+        state.make_room();
+        if state.chunks.len() >= CAPACITY {
+            state.writer = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        if let Some(item) = item.take() {
+            state.append(attempt, item);
+        }
+        Poll::Ready(!std::mem::replace(&mut state.noticed, true))
+    }
+
+    /// Adds a chunk without waiting; for the run itself.
+    pub(crate) fn push_now(&self, text: Arc<str>) {
+        self.lock().append(1, StreamItem::Chunk(text));
+    }
+
+    /// What the run has not seen yet; from now on nodes may read it.
+    pub(crate) fn see(&self, seen: &mut Vec<Seen>) {
+        let mut state = self.lock();
+        state.noticed = false;
+        let from = usize::try_from(state.seen - state.first).unwrap_or(usize::MAX);
+        seen.extend(state.chunks.iter().skip(from).cloned());
+        state.seen = state.first + state.chunks.len() as u64;
+        state.make_room();
+        let wakers = state.wake_all();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The attempt has failed: readers forget what it wrote.
+    pub(crate) fn retract(&self) {
+        let mut state = self.lock();
+        state.began = state.first + state.chunks.len() as u64;
+        state.seen = state.began;
+        state.forgotten = 0;
+        if let Some(joined) = &mut state.joined {
+            joined.clear();
+        }
+        state.first = state.began;
+        state.chunks.clear();
+        let wakers = state.wake_all();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Nothing follows. The run has seen everything.
+    pub(crate) fn end(&self) {
+        let mut state = self.lock();
+        state.ended = true;
+        let wakers = state.wake_all();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// All text of the last attempt, where somebody takes it as a whole.
+    pub(crate) fn text(&self) -> Option<String> {
+        self.joined.then(|| self.lock().joined.clone()).flatten()
+    }
+
+    /// A reader that begins with the first chunk.
+    pub(crate) fn reader(self: &Arc<Self>) -> StreamReader {
+        let mut state = self.lock();
+        state.expected = state.expected.saturating_sub(1);
+        let missed = match &state.joined {
+            Some(joined) if state.forgotten > 0 => Some(StreamItem::Chunk(joined[..state.forgotten].into())),
+            Some(_) | None => None,
+        };
+        let place = state.readers.len();
+        let next = state.first;
+        state.readers.push(Some(Position { next, waker: None }));
+        if state.expected == 0 && !self.joined {
+            state.joined = None;
+            state.forgotten = 0;
+        }
+        drop(state);
+        StreamReader {
+            source: Some((Arc::clone(self), place)),
+            held: missed.into_iter().collect(),
+            began: None,
+        }
+    }
+}
+
+impl State {
+    fn append(&mut self, attempt: u32, item: StreamItem) {
+        if let (Some(joined), StreamItem::Chunk(text)) = (&mut self.joined, &item) {
+            joined.push_str(text);
+        }
+        self.chunks.push_back((attempt, item));
+    }
+
+    /// Drops what all that have started have read, and what only those hold back that have not.
+    fn make_room(&mut self) {
+        let slowest = self.readers.iter().flatten().map(|reader| reader.next).min();
+        let keep_for_late = self.expected > 0 && self.chunks.len() < CAPACITY;
+        let until = match slowest {
+            None if keep_for_late => return,
+            Some(_) if keep_for_late => return,
+            None => self.seen,
+            Some(slowest) => slowest.min(self.seen),
+        };
+        while self.first < until {
+            let kept = self.joined.is_some();
+            if let Some((_, StreamItem::Chunk(text))) = self.chunks.pop_front().filter(|_| kept) {
+                self.forgotten += text.len();
+            }
+            self.first += 1;
+        }
+    }
+
+    fn wake_all(&mut self) -> Vec<Waker> {
+        let mut wakers: Vec<Waker> =
+            self.readers.iter_mut().flatten().filter_map(|reader| reader.waker.take()).collect();
+        wakers.extend(self.wake_writer());
+        wakers
+    }
+
+    fn wake_writer(&mut self) -> impl Iterator<Item = Waker> + use<> {
+        let room = self.chunks.len() < CAPACITY;
+        self.writer.take_if(|_| room).into_iter()
+    }
+}
+
+/// Reads a stream from its first chunk.
+#[derive(Debug)]
+pub struct StreamReader {
+    source: Option<(Arc<Stream>, usize)>,
+    /// Chunks taken out of the ring and not given yet.
+    held: VecDeque<StreamItem>,
+    /// Where the attempt began whose chunks were given last.
+    began: Option<u64>,
+}
+
+impl StreamReader {
+    pub(crate) fn of_value(value: &Value) -> Self {
+        let text: Arc<str> = match value {
+            Value::String(text) => text.as_str().into(),
+            other => other.to_string().into(),
+        };
+        Self { source: None, held: VecDeque::from([StreamItem::Chunk(text)]), began: None }
+    }
+
+    /// The next item; none at the end.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<StreamItem> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// The whole text, as it is when the stream has ended.
+    ///
+    /// # Cancel safety
+    /// What was read is lost when the future is dropped.
+    pub async fn read_to_end(&mut self) -> String {
+        let mut text = String::new();
+        while let Some(item) = self.next().await {
+            match item {
+                StreamItem::Chunk(chunk) => text.push_str(&chunk),
+                StreamItem::Mark(_) => {}
+                StreamItem::Retracted => text.clear(),
+            }
+        }
+        text
+    }
+
+    fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Option<StreamItem>> {
+        let Some((stream, place)) = &self.source else {
+            return Poll::Ready(self.held.pop_front());
+        };
+        let mut state = stream.lock();
+        let began = state.began;
+        let Some(position) = state.readers[*place].as_ref().map(|position| position.next) else {
+            return Poll::Ready(None);
+        };
+        let known = *self.began.get_or_insert(began.min(position));
+        if known < began {
+            self.began = Some(began);
+            self.held.clear();
+            let position = position.max(began);
+            state.readers[*place] = Some(Position { next: position, waker: None });
+            return Poll::Ready(Some(StreamItem::Retracted));
+        }
+        if let Some(item) = self.held.pop_front() {
+            return Poll::Ready(Some(item));
+        }
+        let (first, seen) = (state.first, state.seen);
+        let as_place = |number: u64| usize::try_from(number.saturating_sub(first)).unwrap_or(usize::MAX);
+        let (from, to) = (as_place(position), as_place(seen));
+        if from < to {
+            self.held.extend(state.chunks.iter().take(to).skip(from).map(|(_, item)| item.clone()));
+            state.readers[*place] = Some(Position { next: seen, waker: None });
+            state.make_room();
+            let writer = state.wake_writer().next();
+            drop(state);
+            writer.into_iter().for_each(Waker::wake);
+            return Poll::Ready(self.held.pop_front());
+        }
+        if state.ended {
+            return Poll::Ready(None);
+        }
+        state.readers[*place] = Some(Position { next: position, waker: Some(cx.waker().clone()) });
+        Poll::Pending
+    }
+}
+
+impl Drop for StreamReader {
+    /// A reader that is gone holds nobody back.
+    fn drop(&mut self) {
+        if let Some((stream, place)) = &self.source {
+            let mut state = stream.lock();
+            state.readers[*place] = None;
+            state.make_room();
+            let writer = state.wake_writer().next();
+            drop(state);
+            writer.into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready<T>(future: impl Future<Output = T>) -> Option<T> {
+        let mut future = Box::pin(future);
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+
+    fn push(stream: &Stream, attempt: u32, text: &str) -> bool {
+        ready(stream.push(attempt, StreamItem::Chunk(text.into()))).is_some()
+    }
+
+    fn see(stream: &Stream) -> usize {
+        let mut seen = Vec::new();
+        stream.see(&mut seen);
+        seen.len()
+    }
+
+    fn chunk(text: &str) -> Option<Option<StreamItem>> {
+        Some(Some(StreamItem::Chunk(text.into())))
+    }
+
+    #[test]
+    fn every_reader_sees_every_chunk_after_the_run_has_seen_it() {
+        let stream = Stream::new(2, true);
+        let (mut one, mut two) = (stream.reader(), stream.reader());
+        assert!(push(&stream, 1, "a") && push(&stream, 1, "b"));
+        assert_eq!(ready(one.next()), None);
+        assert_eq!(see(&stream), 2);
+        assert_eq!(ready(one.next()), chunk("a"));
+        assert_eq!(ready(two.next()), chunk("a"));
+        assert_eq!(ready(two.next()), chunk("b"));
+        stream.end();
+        assert_eq!(ready(two.next()), Some(None));
+        assert_eq!(ready(one.next()), chunk("b"));
+        assert_eq!(stream.text().as_deref(), Some("ab"));
+    }
+
+    #[test]
+    fn a_slow_reader_holds_the_writer_back_and_a_late_one_does_not() {
+        let stream = Stream::new(2, false);
+        let mut early = stream.reader();
+        for n in 0..200 {
+            if !push(&stream, 1, "x") {
+                assert_eq!(n, CAPACITY);
+                break;
+            }
+        }
+        see(&stream);
+        assert!(!push(&stream, 1, "x"), "nobody has read");
+        assert_eq!(ready(early.next()), chunk("x"));
+        assert!(push(&stream, 1, "y"), "the late reader does not count");
+        see(&stream);
+        let mut late = stream.reader();
+        let text = |reader: &mut StreamReader| {
+            let mut text = String::new();
+            while let Some(Some(StreamItem::Chunk(chunk))) = ready(reader.next()) {
+                text.push_str(&chunk);
+            }
+            text
+        };
+        assert_eq!(text(&mut late), format!("{}y", "x".repeat(CAPACITY)));
+        drop(late);
+        assert_eq!(text(&mut early), format!("{}y", "x".repeat(CAPACITY - 1)));
+    }
+
+    #[test]
+    fn a_failed_attempt_is_taken_back() {
+        let stream = Stream::new(1, true);
+        let mut reader = stream.reader();
+        push(&stream, 1, "a");
+        see(&stream);
+        assert_eq!(ready(reader.next()), chunk("a"));
+        push(&stream, 1, "b");
+        stream.retract();
+        push(&stream, 2, "c");
+        see(&stream);
+        stream.end();
+        assert_eq!(ready(reader.next()), Some(Some(StreamItem::Retracted)));
+        assert_eq!(ready(reader.next()), chunk("c"));
+        assert_eq!(ready(reader.next()), Some(None));
+        assert_eq!(stream.text().as_deref(), Some("c"));
+    }
+
+    #[test]
+    fn a_value_is_a_stream_of_one_chunk() {
+        let mut reader = StreamReader::of_value(&serde_json::json!({"a": 1}));
+        assert_eq!(ready(reader.next()), chunk(r#"{"a":1}"#));
+        assert_eq!(ready(reader.next()), Some(None));
+    }
+}

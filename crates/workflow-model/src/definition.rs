@@ -1,0 +1,459 @@
+//! What a type of node takes, gives and does.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::slot::{DataFlowType, Slot};
+use crate::workflow::Workflow;
+
+/// An input or output slot of a type of node.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SlotDefinition {
+    /// What kind of data it carries.
+    pub data_flow_type: DataFlowType,
+    /// What it is for.
+    pub description: String,
+    /// For an input: a value must come from an edge, from the file or from the default.
+    pub required: bool,
+    /// For an input: the value that counts when none is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// For an input: several edges may lead here; the node gets the list of their values.
+    pub multi: bool,
+    /// Whether values come piece by piece.
+    pub is_stream: bool,
+    /// For an input: its source runs only when the node asks for the value.
+    pub lazy: bool,
+    /// Tags such as `ChatMessage` or `BehaviorWildcard`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub match_categories: Vec<String>,
+}
+
+impl SlotDefinition {
+    /// An optional slot for single values.
+    #[must_use]
+    pub fn new(data_flow_type: DataFlowType, description: impl Into<String>) -> Self {
+        Self {
+            data_flow_type,
+            description: description.into(),
+            required: false,
+            default: None,
+            multi: false,
+            is_stream: false,
+            lazy: false,
+            match_categories: Vec::new(),
+        }
+    }
+
+    /// The same slot, which must be given a value.
+    #[must_use]
+    pub fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+
+    /// The same slot with a value for when none is given.
+    #[must_use]
+    pub fn with_default(mut self, value: impl Into<Value>) -> Self {
+        self.default = Some(value.into());
+        self
+    }
+
+    /// The same slot for several edges.
+    #[must_use]
+    pub fn multi(mut self) -> Self {
+        self.multi = true;
+        self
+    }
+
+    /// The same slot as a stream.
+    #[must_use]
+    pub fn stream(mut self) -> Self {
+        self.is_stream = true;
+        self
+    }
+
+    /// The same slot, whose source runs only when asked for.
+    #[must_use]
+    pub fn lazy(mut self) -> Self {
+        self.lazy = true;
+        self
+    }
+
+    /// The same slot with a tag.
+    #[must_use]
+    pub fn with_category(mut self, category: impl Into<String>) -> Self {
+        self.match_categories.push(category.into());
+        self
+    }
+}
+
+impl From<&Slot> for SlotDefinition {
+    fn from(slot: &Slot) -> Self {
+        Self {
+            data_flow_type: slot.data_flow_type,
+            description: slot.description().unwrap_or_default().to_owned(),
+            required: slot.is_required(),
+            default: slot.default_value().cloned(),
+            multi: slot.multi,
+            is_stream: slot.is_stream,
+            lazy: false,
+            match_categories: slot.match_categories.clone(),
+        }
+    }
+}
+
+/// One key of `configValues`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ConfigDefinition {
+    /// What kind of value it has.
+    pub data_flow_type: DataFlowType,
+    /// What it is for.
+    pub description: String,
+    /// Whether the node cannot do without.
+    pub required: bool,
+    /// The value that counts when the file has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// The only legal values, where there are few.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<Value>,
+}
+
+impl ConfigDefinition {
+    /// An optional key.
+    #[must_use]
+    pub fn new(data_flow_type: DataFlowType, description: impl Into<String>) -> Self {
+        Self {
+            data_flow_type,
+            description: description.into(),
+            required: false,
+            default: None,
+            allowed: Vec::new(),
+        }
+    }
+
+    /// The same key, which must be there.
+    #[must_use]
+    pub fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+
+    /// The same key with a value for when the file has none.
+    #[must_use]
+    pub fn with_default(mut self, value: impl Into<Value>) -> Self {
+        self.default = Some(value.into());
+        self
+    }
+
+    /// The same key with its only legal values.
+    #[must_use]
+    pub fn one_of<V: Into<Value>>(mut self, values: impl IntoIterator<Item = V>) -> Self {
+        self.allowed = values.into_iter().map(Into::into).collect();
+        self
+    }
+}
+
+/// Slots beyond the declared ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub enum DynamicSlots {
+    /// There are none: any other name is a problem.
+    #[default]
+    None,
+    /// Any name is a slot of type WILDCARD.
+    Any,
+    /// Any name that stands in the text of this configuration key is one.
+    NamedIn(&'static str),
+    /// The keys of this configuration object are slots, or the texts of this list.
+    KeysOf(&'static str),
+}
+
+/// What a switched-off node gives.
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum BypassBehavior {
+    /// Each output gives the first input of a fitting type that no output has yet.
+    #[default]
+    ByType,
+    /// The node is skipped.
+    Mute,
+    /// Outputs from inputs, and values for the other outputs.
+    #[non_exhaustive]
+    Map {
+        /// Output → input.
+        pass_through: IndexMap<String, String>,
+        /// Output → value.
+        defaults: IndexMap<String, Value>,
+    },
+}
+
+impl BypassBehavior {
+    /// Hands these inputs to these outputs.
+    #[must_use]
+    pub fn map<I, O>(outputs_from_inputs: impl IntoIterator<Item = (O, I)>) -> Self
+    where
+        I: Into<String>,
+        O: Into<String>,
+    {
+        let pairs = outputs_from_inputs.into_iter();
+        Self::Map {
+            pass_through: pairs.map(|(output, input)| (output.into(), input.into())).collect(),
+            defaults: IndexMap::new(),
+        }
+    }
+}
+
+/// Inputs and outputs of one mode of a node.
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ModeDefinition {
+    /// A title for people.
+    pub display_name: String,
+    /// Input slots in this mode.
+    pub inputs: IndexMap<String, SlotDefinition>,
+    /// Output slots in this mode.
+    pub outputs: IndexMap<String, SlotDefinition>,
+}
+
+impl ModeDefinition {
+    /// A mode without slots.
+    #[must_use]
+    pub fn new(display_name: impl Into<String>) -> Self {
+        Self { display_name: display_name.into(), ..Self::default() }
+    }
+
+    /// The same mode with one more input.
+    #[must_use]
+    pub fn input(mut self, name: impl Into<String>, slot: SlotDefinition) -> Self {
+        self.inputs.insert(name.into(), slot);
+        self
+    }
+
+    /// The same mode with one more output.
+    #[must_use]
+    pub fn output(mut self, name: impl Into<String>, slot: SlotDefinition) -> Self {
+        self.outputs.insert(name.into(), slot);
+        self
+    }
+}
+
+/// Several ways in which one type of node works, chosen by a configuration key.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Modes {
+    /// The configuration key that chooses.
+    pub config_key: String,
+    /// The mode where the key is absent.
+    pub default: String,
+    /// The modes by name.
+    pub modes: IndexMap<String, ModeDefinition>,
+}
+
+impl Modes {
+    /// Modes that this configuration key chooses from.
+    #[must_use]
+    pub fn new(config_key: impl Into<String>, default: impl Into<String>) -> Self {
+        Self { config_key: config_key.into(), default: default.into(), modes: IndexMap::new() }
+    }
+
+    /// One more mode.
+    #[must_use]
+    pub fn mode(mut self, name: impl Into<String>, mode: ModeDefinition) -> Self {
+        self.modes.insert(name.into(), mode);
+        self
+    }
+
+    /// The name of the mode that these settings choose.
+    #[must_use]
+    pub fn chosen<'a>(&'a self, config: &'a Map<String, Value>) -> &'a str {
+        config.get(&self.config_key).and_then(Value::as_str).unwrap_or(&self.default)
+    }
+}
+
+/// A type of node: its slots, settings and promises.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct NodeDefinition {
+    /// The full type, `namespace:Type`.
+    #[serde(rename = "type")]
+    pub node_type: String,
+    /// Changes when equal inputs no longer give equal outputs; part of the cache key.
+    pub version: String,
+    /// A title for people.
+    pub display_name: String,
+    /// What it does.
+    pub description: String,
+    /// Input slots, the main one first.
+    pub inputs: IndexMap<String, SlotDefinition>,
+    /// Output slots, the main one first.
+    pub outputs: IndexMap<String, SlotDefinition>,
+    /// Input slots beyond the declared ones.
+    pub dynamic_inputs: DynamicSlots,
+    /// Output slots beyond the declared ones.
+    pub dynamic_outputs: DynamicSlots,
+    /// Settings by key.
+    pub config: IndexMap<String, ConfigDefinition>,
+    /// The ways it can work, where there are several; their slots come after the common ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modes: Option<Modes>,
+    /// Equal inputs always give equal outputs and nothing else happens.
+    pub pure: bool,
+    /// It changes something outside.
+    pub effect: bool,
+    /// It runs even where no result of the workflow needs it.
+    pub always: bool,
+    /// It holds a thread while it runs.
+    pub blocking: bool,
+    /// It passes the idempotency key on, so that a second start after a crash does no harm.
+    pub idempotent: bool,
+    /// What it gives when switched off.
+    pub bypass: BypassBehavior,
+}
+
+impl NodeDefinition {
+    /// A type without slots or settings.
+    #[must_use]
+    pub fn new(node_type: impl Into<String>, description: impl Into<String>) -> Self {
+        let node_type = node_type.into();
+        Self {
+            display_name: node_type.rsplit(':').next().unwrap_or_default().to_owned(),
+            node_type,
+            version: "1".to_owned(),
+            description: description.into(),
+            inputs: IndexMap::new(),
+            outputs: IndexMap::new(),
+            dynamic_inputs: DynamicSlots::None,
+            dynamic_outputs: DynamicSlots::None,
+            config: IndexMap::new(),
+            modes: None,
+            pure: false,
+            effect: false,
+            always: false,
+            blocking: false,
+            idempotent: false,
+            bypass: BypassBehavior::default(),
+        }
+    }
+
+    /// The same type with one more input.
+    #[must_use]
+    pub fn input(mut self, name: impl Into<String>, slot: SlotDefinition) -> Self {
+        self.inputs.insert(name.into(), slot);
+        self
+    }
+
+    /// The same type with one more output.
+    #[must_use]
+    pub fn output(mut self, name: impl Into<String>, slot: SlotDefinition) -> Self {
+        self.outputs.insert(name.into(), slot);
+        self
+    }
+
+    /// The same type with one more setting.
+    #[must_use]
+    pub fn config(mut self, key: impl Into<String>, config: ConfigDefinition) -> Self {
+        self.config.insert(key.into(), config);
+        self
+    }
+
+    /// The same type, pure.
+    #[must_use]
+    pub fn pure(mut self) -> Self {
+        self.pure = true;
+        self
+    }
+
+    /// The same type, with an effect outside.
+    #[must_use]
+    pub fn effect(mut self) -> Self {
+        self.effect = true;
+        self
+    }
+
+    /// The same type, which runs even where no result needs it.
+    #[must_use]
+    pub fn always(mut self) -> Self {
+        self.always = true;
+        self
+    }
+
+    /// The same type, which holds a thread.
+    #[must_use]
+    pub fn blocking(mut self) -> Self {
+        self.blocking = true;
+        self
+    }
+
+    /// The same type with inputs beyond the declared ones.
+    #[must_use]
+    pub fn dynamic_inputs(mut self, slots: DynamicSlots) -> Self {
+        self.dynamic_inputs = slots;
+        self
+    }
+
+    /// The same type with outputs beyond the declared ones.
+    #[must_use]
+    pub fn dynamic_outputs(mut self, slots: DynamicSlots) -> Self {
+        self.dynamic_outputs = slots;
+        self
+    }
+
+    /// The same type with several ways to work.
+    #[must_use]
+    pub fn modes(mut self, modes: Modes) -> Self {
+        self.modes = Some(modes);
+        self
+    }
+
+    /// The same type with its own way of being switched off.
+    #[must_use]
+    pub fn bypass(mut self, bypass: BypassBehavior) -> Self {
+        self.bypass = bypass;
+        self
+    }
+}
+
+/// Where checks find types of nodes.
+pub trait Definitions {
+    /// The type of that full name.
+    fn definition(&self, node_type: &str) -> Option<&NodeDefinition>;
+
+    /// All full names, for near names in messages.
+    fn type_names(&self) -> Vec<&str>;
+}
+
+/// Where node groups find the workflows they embed.
+pub trait WorkflowSource {
+    /// The workflow of that id.
+    fn workflow(&self, id: &str) -> Option<Arc<Workflow>>;
+
+    /// All ids, for near names in messages.
+    fn workflow_ids(&self) -> Vec<String>;
+}
+
+/// No other workflows.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoWorkflows;
+
+impl WorkflowSource for NoWorkflows {
+    fn workflow(&self, _id: &str) -> Option<Arc<Workflow>> {
+        None
+    }
+
+    fn workflow_ids(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,289 @@
+//! Making the inputs of each node of its wires and values, and finding what is missing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::build::Builder;
+use super::wires::{Shape, WireIn};
+use super::{BypassOutput, BypassSource, Input, NodeIx, NodeKind, ScopeKind};
+use crate::definition::{BypassBehavior, SlotDefinition};
+use crate::node::Node;
+use crate::problem::{Problem, ProblemCode};
+use crate::structural::{GROUP_INPUT, NODE_GROUP};
+use crate::types::{type_default, type_fits};
+use crate::zone::{OnItemError, ZoneMode, is_reserved};
+
+impl<'w> Builder<'_, 'w> {
+    pub(super) fn finish_nodes(&mut self) {
+        for node in 0..self.graph.nodes.len() {
+            let node = NodeIx::try_from(node).unwrap_or(NodeIx::MAX);
+            let wires = std::mem::take(&mut self.wires[node as usize]);
+            let spec = self.graph.spec(&self.graph.nodes[node as usize]).clone();
+            let inputs = self.inputs_of(node, &spec, wires);
+            self.graph.nodes[node as usize].inputs = inputs;
+            if spec.node_type != NODE_GROUP || self.definitions[node as usize].is_some() {
+                self.check_missing(node);
+            }
+            if matches!(self.graph.nodes[node as usize].kind, NodeKind::Bypass(_)) {
+                let outputs = self.bypass_of(node);
+                self.graph.nodes[node as usize].kind = NodeKind::Bypass(outputs);
+            }
+        }
+    }
+
+    fn inputs_of(&mut self, node: NodeIx, spec: &Node, wires: Vec<WireIn>) -> Vec<Input> {
+        let mut groups: Vec<(super::NameIx, Vec<WireIn>)> = Vec::new();
+        for wire in wires {
+            match groups.iter_mut().find(|(slot, _)| *slot == wire.slot) {
+                Some((_, group)) => group.push(wire),
+                None => groups.push((wire.slot, vec![wire])),
+            }
+        }
+        let mut inputs: Vec<Input> =
+            groups.into_iter().map(|(slot, group)| self.wired_input(node, spec, slot, group)).collect();
+        for (name, value) in &spec.input_values {
+            let wired =
+                self.graph.find_name(name).is_some_and(|slot| inputs.iter().any(|input| input.slot == slot));
+            if !wired && !value.is_null() {
+                inputs.extend(self.valued_input(node, name, value));
+            }
+        }
+        inputs
+    }
+
+    fn wired_input(
+        &mut self,
+        node: NodeIx,
+        spec: &Node,
+        slot: super::NameIx,
+        mut group: Vec<WireIn>,
+    ) -> Input {
+        let shape = group[0].shape;
+        let name = Arc::clone(self.graph.name(slot));
+        if !shape.multi && group.len() > 1 {
+            let path = self.path_of(node);
+            let message = format!("{} edges lead into `{name}`, which takes one", group.len());
+            self.problem(Problem::error(ProblemCode::DuplicateInput, message).at(path).slot(&*name));
+        }
+        if group.len() > 1 {
+            let order = self.edge_order(spec, &name, &group);
+            let place = |wire: &WireIn| {
+                (order.get(&wire.edge).copied().unwrap_or(usize::MAX), wire.ordinal, wire.edge)
+            };
+            group.sort_by_key(place);
+        }
+        Input {
+            slot,
+            data_flow_type: shape.data_flow_type,
+            typed: group.iter().all(|wire| wire.typed),
+            multi: shape.multi,
+            stream: shape.stream,
+            lazy: shape.lazy,
+            sources: group.into_iter().flat_map(|wire| wire.sources).collect(),
+            fallback: spec.input_values.get(&*name).filter(|value| !value.is_null()).cloned().map(Arc::new),
+        }
+    }
+
+    /// The place that `inputConnectionOrders` gives to each edge of a slot.
+    fn edge_order(&self, spec: &Node, slot: &str, group: &[WireIn]) -> HashMap<(u32, u32), usize> {
+        let Some(ids) = spec.input_connection_orders.get(slot) else { return HashMap::new() };
+        let places: HashMap<&str, usize> = ids.iter().enumerate().map(|(at, id)| (id.as_str(), at)).collect();
+        let place = |wire: &WireIn| {
+            let workflow = &self.graph.workflows[self.levels[wire.edge.0 as usize].workflow];
+            let id = workflow.edges[wire.edge.1 as usize].id.as_deref()?;
+            Some((wire.edge, *places.get(id)?))
+        };
+        group.iter().filter_map(place).collect()
+    }
+
+    fn valued_input(&mut self, node: NodeIx, name: &str, value: &Value) -> Option<Input> {
+        let Some(found) = self.input_of(node, Some(name)) else {
+            let names = self.input_names(node);
+            let near = self.nearest(name, names.iter().map(String::as_str));
+            let path = self.path_of(node);
+            let message = format!("a value is given for `{name}`, which is no input; it is not used");
+            self.problem(
+                Problem::warning(ProblemCode::UnknownSlot, message).at(path).slot(name).suggest(near),
+            );
+            return None;
+        };
+        let shape = Shape::of(&found.slot);
+        Some(Input {
+            slot: self.graph.names.intern(&found.name),
+            data_flow_type: shape.data_flow_type,
+            typed: found.slot.match_categories.is_empty(),
+            multi: shape.multi,
+            stream: shape.stream,
+            lazy: false,
+            sources: Vec::new(),
+            fallback: Some(Arc::new(value.clone())),
+        })
+    }
+
+    fn check_missing(&mut self, node: NodeIx) {
+        if let NodeKind::Zone { spec, .. } = &self.graph.nodes[node as usize].kind {
+            let each = spec.mode == ZoneMode::Each;
+            let keys: Vec<String> = spec
+                .state
+                .iter()
+                .filter(|state| state.initial.is_none())
+                .map(|state| state.key.clone())
+                .collect();
+            for key in keys.into_iter().filter(|key| !self.has_input(node, key)).collect::<Vec<_>>() {
+                let message = format!(
+                    "the carried value `{key}` has no first value: give `initial`, a value or an edge"
+                );
+                self.missing(node, &key, ProblemCode::MissingInitial, message);
+            }
+            if each && !self.has_input(node, "items") {
+                let message = "mode `each` needs a list in `items`".to_owned();
+                self.missing(node, "items", ProblemCode::MissingInput, message);
+            }
+            return;
+        }
+        for name in self.input_names(node) {
+            let required = self
+                .input_of(node, Some(&name))
+                .is_some_and(|found| found.slot.required && found.slot.default.is_none());
+            if required && !self.has_input(node, &name) {
+                let message = format!("the required input `{name}` has no edge, value or default");
+                self.missing(node, &name, ProblemCode::MissingInput, message);
+            }
+        }
+    }
+
+    fn missing(&mut self, node: NodeIx, slot: &str, code: ProblemCode, message: String) {
+        let path = self.path_of(node);
+        self.problem(Problem::error(code, message).at(path).slot(slot));
+    }
+
+    fn has_input(&self, node: NodeIx, name: &str) -> bool {
+        self.input(node, name).is_some()
+    }
+
+    fn input(&self, node: NodeIx, name: &str) -> Option<&Input> {
+        let slot = self.graph.find_name(name)?;
+        self.graph.nodes[node as usize].inputs.iter().find(|input| input.slot == slot)
+    }
+
+    /// What each output of a switched-off node gives.
+    fn bypass_of(&mut self, node: NodeIx) -> Vec<BypassOutput> {
+        let Some(definition) = self.definitions[node as usize] else { return Vec::new() };
+        let mut given = Vec::new();
+        match &definition.bypass {
+            BypassBehavior::Mute => {}
+            BypassBehavior::Map { pass_through, defaults } => {
+                for (output, input) in pass_through {
+                    given.push((output.clone(), self.handed(node, input)));
+                }
+                for (output, value) in defaults {
+                    given.push((output.clone(), BypassSource::Value(Arc::new(value.clone()))));
+                }
+            }
+            BypassBehavior::ByType => {
+                let mut free = self.input_names(node);
+                for output in self.output_names(node) {
+                    let fits = free.iter().position(|input| self.hands_to(node, input, &output));
+                    let from = match fits {
+                        Some(input) => self.handed(node, &free.remove(input)),
+                        None => BypassSource::Value(Arc::new(self.empty_output(node, &output))),
+                    };
+                    given.push((output, from));
+                }
+            }
+        }
+        let names = &mut self.graph.names;
+        given.into_iter().map(|(output, from)| BypassOutput { output: names.intern(&output), from }).collect()
+    }
+
+    fn handed(&mut self, node: NodeIx, input: &str) -> BypassSource {
+        let kind = self.input_of(node, Some(input)).map(|found| found.slot);
+        let empty = kind.map_or(Value::Null, |slot| {
+            slot.default.clone().unwrap_or_else(|| type_default(slot.data_flow_type))
+        });
+        BypassSource::Input(self.graph.names.intern(input), Arc::new(empty))
+    }
+
+    fn hands_to(&self, node: NodeIx, input: &str, output: &str) -> bool {
+        let (Some(input), Some((_, output))) =
+            (self.input_of(node, Some(input)), self.output_of(node, Some(output)))
+        else {
+            return false;
+        };
+        let (input, output): (&SlotDefinition, &SlotDefinition) = (&input.slot, &output);
+        let common = input.match_categories.iter().any(|category| output.match_categories.contains(category));
+        input.is_stream == output.is_stream
+            && (common || type_fits(input.data_flow_type, output.data_flow_type))
+    }
+
+    fn empty_output(&self, node: NodeIx, output: &str) -> Value {
+        self.output_of(node, Some(output)).map_or(Value::Null, |(_, slot)| type_default(slot.data_flow_type))
+    }
+
+    /// What can be said of a scope only when all its wires are known.
+    pub(super) fn check_scopes(&mut self) {
+        for scope in 0..self.graph.scopes.len() {
+            match self.graph.scopes[scope].kind {
+                ScopeKind::Zone => self.check_zone(scope),
+                ScopeKind::Root => self.check_results(scope),
+                ScopeKind::Call => {}
+            }
+        }
+    }
+
+    fn check_zone(&mut self, scope: usize) {
+        let Some(spec) = self.zone_spec(Self::scope_ix(scope)).cloned() else { return };
+        let Some(owner) = self.graph.scopes[scope].owner else { return };
+        let path = self.path_of(owner);
+        let outputs: Vec<String> =
+            self.graph.scopes[scope].outputs.keys().map(|name| self.graph.name(*name).to_string()).collect();
+        for output in &outputs {
+            let taken = spec.state_index(output).is_some();
+            if taken || is_reserved(output) {
+                let owner = if taken { "a carried value" } else { "the zone itself" };
+                let message =
+                    format!("a result of the body is called `{output}`, which is a name of {owner}");
+                self.problem(Problem::error(ProblemCode::ReservedName, message).at(&path).slot(output));
+            }
+        }
+        let known: Vec<&str> = outputs
+            .iter()
+            .map(String::as_str)
+            .chain(spec.state.iter().map(|state| state.key.as_str()))
+            .collect();
+        for name in spec.collect.iter().filter(|name| !known.contains(&name.as_str())) {
+            let near = self.nearest(name, known.iter().copied());
+            let message = format!("`collect` names `{name}`, which the body does not give");
+            self.problem(
+                Problem::error(ProblemCode::UnknownSlot, message).at(&path).slot(name).suggest(near),
+            );
+        }
+        if spec.mode != ZoneMode::Each && spec.on_item_error != OnItemError::Fail {
+            let message = "`onItemError` counts with mode `each` only; use `onPassError`";
+            self.problem(Problem::warning(ProblemCode::BadValue, message).at(&path).slot("onItemError"));
+        }
+    }
+
+    /// A declared result that nothing fills.
+    fn check_results(&mut self, scope: usize) {
+        let has_nodes = !self.graph.scopes[scope].output_nodes.is_empty();
+        let empty: Vec<String> = self.graph.scopes[scope]
+            .outputs
+            .iter()
+            .filter(|(_, output)| output.sources.is_empty())
+            .map(|(name, _)| self.graph.name(*name).to_string())
+            .collect();
+        for name in empty.into_iter().filter(|_| has_nodes) {
+            let message = format!("nothing is given for the output `{name}` of the workflow");
+            self.problem(Problem::warning(ProblemCode::MissingInput, message).slot(name));
+        }
+        let declares = !self.graph.scopes[scope].inputs.is_empty();
+        let takes = self.graph.workflows[0].nodes.iter().any(|node| node.node_type == GROUP_INPUT);
+        if declares && !takes && !self.graph.nodes.is_empty() {
+            let message = "the workflow declares inputs, but has no `core:GroupInput` that gives them";
+            self.problem(Problem::warning(ProblemCode::MissingInput, message));
+        }
+    }
+}

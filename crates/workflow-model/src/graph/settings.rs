@@ -1,0 +1,129 @@
+//! Settings of nodes and the parts of a file that are no graph.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::build::Builder;
+use super::{NodeIx, NodeKind};
+use crate::definition::ConfigDefinition;
+use crate::file::report::describe;
+use crate::policy::Cache;
+use crate::problem::{Problem, ProblemCode};
+use crate::workflow::Workflow;
+
+impl Builder<'_, '_> {
+    pub(super) fn check_settings(&mut self, workflow: &Workflow) {
+        for node in 0..self.graph.nodes.len() {
+            let node = NodeIx::try_from(node).unwrap_or(NodeIx::MAX);
+            if matches!(self.graph.nodes[node as usize].kind, NodeKind::Plain | NodeKind::Bypass(_)) {
+                self.check_config(node);
+            }
+            self.check_named_slots(node);
+        }
+        self.check_tools(workflow);
+        self.check_variables(workflow);
+    }
+
+    fn check_config(&mut self, node: NodeIx) {
+        let Some(definition) = self.definitions[node as usize] else { return };
+        let config = &self.graph.spec(&self.graph.nodes[node as usize]).config_values;
+        let mut found = Vec::new();
+        for (key, rule) in &definition.config {
+            let value = config.get(key).filter(|value| !value.is_null());
+            found.extend(config_fault(rule, value).map(|(message, near)| (key.clone(), message, near)));
+        }
+        if let Some(modes) = &definition.modes {
+            let chosen = modes.chosen(config);
+            if !modes.modes.contains_key(chosen) {
+                let near = agent_types::nearest(chosen, modes.modes.keys().map(String::as_str));
+                let message = format!("there is no mode `{chosen}`");
+                found.push((modes.config_key.clone(), message, near.map(str::to_owned)));
+            }
+        }
+        let unknown: Vec<String> =
+            config.keys().filter(|key| !definition.config.contains_key(*key)).cloned().collect();
+        for (key, message, near) in found {
+            let path = self.path_of(node);
+            self.problem(Problem::error(ProblemCode::BadValue, message).at(path).slot(key).suggest(near));
+        }
+        // Files keep things of their editor among the settings: only what looks like a slip is worth a word.
+        for key in unknown {
+            if let Some(near) = self.nearest(&key, definition.config.keys().map(String::as_str)) {
+                let path = self.path_of(node);
+                let message = format!("there is no setting `{key}`; it is not used");
+                self.problem(
+                    Problem::warning(ProblemCode::BadValue, message).at(path).slot(key).suggest(Some(near)),
+                );
+            }
+        }
+    }
+
+    /// Slots named by `lazy` and `cache.key`.
+    fn check_named_slots(&mut self, node: NodeIx) {
+        let spec = self.graph.spec(&self.graph.nodes[node as usize]);
+        let keys = match &spec.cache {
+            Some(Cache::ByKey(keys)) => keys.as_slice(),
+            Some(Cache::Off | Cache::ByInputs) | None => &[],
+        };
+        let named: Vec<String> = spec.lazy.iter().chain(keys).cloned().collect();
+        for name in named {
+            if self.input_of(node, Some(&name)).is_none() {
+                let names = self.input_names(node);
+                let near = self.nearest(&name, names.iter().map(String::as_str));
+                let path = self.path_of(node);
+                let message = format!("`{name}` is no input of it");
+                self.problem(
+                    Problem::error(ProblemCode::UnknownSlot, message).at(path).slot(name).suggest(near),
+                );
+            }
+        }
+    }
+
+    fn check_tools(&mut self, workflow: &Workflow) {
+        let Some(tools) = &workflow.available_tools else { return };
+        for (list, ids) in tools.lists() {
+            let mut seen = HashSet::new();
+            for id in ids {
+                if !seen.insert(id) {
+                    let message = format!("`availableTools.{list}` names `{id}` twice");
+                    self.problem(Problem::error(ProblemCode::BadValue, message).slot(id));
+                }
+                let Some(known) = self.world.tools else { continue };
+                if !known.contains(id) {
+                    let near = self.nearest(id, known.iter().map(String::as_str));
+                    let message = format!("`availableTools.{list}` names `{id}`, which is no tool");
+                    self.problem(Problem::error(ProblemCode::UnknownTool, message).slot(id).suggest(near));
+                }
+            }
+        }
+    }
+
+    fn check_variables(&mut self, workflow: &Workflow) {
+        let mut seen = HashSet::new();
+        for variable in &workflow.variables {
+            if !seen.insert(&variable.name) {
+                let message = format!("two variables have the name `{}`", variable.name);
+                self.problem(Problem::error(ProblemCode::BadValue, message).slot(&variable.name));
+            }
+        }
+    }
+}
+
+/// What is wrong with a setting, and the value that was probably meant.
+fn config_fault(rule: &ConfigDefinition, value: Option<&Value>) -> Option<(String, Option<String>)> {
+    let Some(value) = value else {
+        let missing = rule.required && rule.default.is_none();
+        return missing.then(|| ("this setting is required".to_owned(), None));
+    };
+    if rule.allowed.is_empty() || rule.allowed.contains(value) {
+        return None;
+    }
+    let names: Vec<&str> = rule.allowed.iter().filter_map(Value::as_str).collect();
+    let near = value.as_str().and_then(|text| agent_types::nearest(text, names.iter().copied()));
+    let allowed: Vec<String> = rule.allowed.iter().map(ToString::to_string).collect();
+    Some((
+        format!("expected one of {}, found {}", allowed.join(", "), describe(value)),
+        near.map(str::to_owned),
+    ))
+}

@@ -1,0 +1,236 @@
+//! Following an edge back to what really gives its value, through the borders of groups.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::build::Builder;
+use super::expose::RESULTS;
+use super::levels::{Boundary, Place};
+use super::{ScopeIx, Source};
+use crate::definition::SlotDefinition;
+use crate::problem::{Problem, ProblemCode};
+use crate::slot::DataFlowType;
+use crate::types::effective_default;
+
+/// Something that an edge leads back to.
+enum Want {
+    /// An output slot of a node of a level; without a name the main one.
+    Slot { level: usize, node: usize, slot: Option<String> },
+    /// An argument of a level.
+    Argument { level: usize, name: String },
+}
+
+/// A source and what is known of its type.
+pub(super) type Found<'w> = (Source, Cow<'w, SlotDefinition>);
+
+impl<'w> Builder<'_, 'w> {
+    /// What gives the value of an output slot; several where a group takes several.
+    pub(super) fn sources_of(&mut self, level: usize, node: usize, slot: Option<&str>) -> Vec<Found<'w>> {
+        let mut stack = vec![Want::Slot { level, node, slot: slot.map(str::to_owned) }];
+        let mut found = Vec::new();
+        let mut steps = 100 + 4 * self.levels.len();
+        while let Some(want) = stack.pop() {
+            if steps == 0 {
+                let path = self.path_in(level, node);
+                let message =
+                    "groups hand this value to each other in a circle; use a `core:LoopZone` to repeat work";
+                let mut problem = Problem::error(ProblemCode::Cycle, message).at(&path);
+                problem.nodes = vec![path];
+                self.problem(problem);
+                break;
+            }
+            steps -= 1;
+            let before = stack.len();
+            match want {
+                Want::Slot { level, node, slot } => {
+                    self.follow_slot(level, node, slot, &mut stack, &mut found)
+                }
+                Want::Argument { level, name } => self.follow_argument(level, &name, &mut stack, &mut found),
+            }
+            stack[before..].reverse();
+        }
+        found
+    }
+
+    fn follow_slot(
+        &mut self,
+        level: usize,
+        node: usize,
+        slot: Option<String>,
+        stack: &mut Vec<Want>,
+        found: &mut Vec<Found<'w>>,
+    ) {
+        match self.levels[level].places[node] {
+            Place::Node(source) => match self.output_of(source, slot.as_deref()) {
+                Some((name, definition)) => {
+                    let name = self.graph.names.intern(&name);
+                    found.push((Source::Node(source, name), definition));
+                }
+                None => {
+                    let names = self.output_names(source);
+                    self.no_output(level, node, slot.as_deref(), &names);
+                }
+            },
+            Place::Flat { level: child } => self.follow_result(level, node, child, slot, stack),
+            Place::GroupInput => {
+                let first = self.arguments(level).next().cloned();
+                match slot.or(first) {
+                    Some(name) => stack.push(Want::Argument { level, name }),
+                    None => self.no_output(level, node, None, &[]),
+                }
+            }
+            Place::LoopState(scope) => self.follow_state(level, node, scope, slot, found),
+            Place::GroupOutput(_) | Place::LoopNext(_) => self.no_output(level, node, slot.as_deref(), &[]),
+            Place::Nothing => {}
+        }
+    }
+
+    /// A result of a group that is wired straight through.
+    fn follow_result(
+        &mut self,
+        level: usize,
+        node: usize,
+        child: usize,
+        slot: Option<String>,
+        stack: &mut Vec<Want>,
+    ) {
+        let workflow = self.graph.workflows[self.levels[child].workflow].clone();
+        let declared: Vec<String> = workflow.interface_outputs.keys().cloned().collect();
+        let Some(name) = slot.clone().or_else(|| declared.first().cloned()) else {
+            return self.no_output(level, node, slot.as_deref(), &declared);
+        };
+        let edges = self.levels[child].into.get(&(RESULTS, name.clone())).cloned().unwrap_or_default();
+        if edges.is_empty() && !declared.contains(&name) {
+            return self.no_output(level, node, Some(&name), &declared);
+        }
+        for edge in edges {
+            self.want_source(child, edge, stack);
+        }
+    }
+
+    /// A value of a pass.
+    fn follow_state(
+        &mut self,
+        level: usize,
+        node: usize,
+        scope: ScopeIx,
+        slot: Option<String>,
+        found: &mut Vec<Found<'w>>,
+    ) {
+        let Some(spec) = self.zone_spec(scope) else { return };
+        let own = [
+            ("index", DataFlowType::Integer),
+            ("item", DataFlowType::Wildcard),
+            ("remaining", DataFlowType::Integer),
+        ];
+        let keys = spec.state.iter().map(|state| (state.key.as_str(), state.data_flow_type));
+        let slots: Vec<(String, DataFlowType)> =
+            keys.chain(own).map(|(name, kind)| (name.to_owned(), kind)).collect();
+        let wanted = slot.clone().unwrap_or_else(|| slots[0].0.clone());
+        match slots.iter().find(|(name, _)| *name == wanted) {
+            Some((name, kind)) => {
+                let name = self.graph.names.intern(name);
+                found.push((Source::Entry(scope, name), Cow::Owned(SlotDefinition::new(*kind, ""))));
+            }
+            None => {
+                let names: Vec<String> = slots.into_iter().map(|(name, _)| name).collect();
+                self.no_output(level, node, Some(&wanted), &names);
+            }
+        }
+    }
+
+    fn follow_argument(
+        &mut self,
+        level: usize,
+        name: &str,
+        stack: &mut Vec<Want>,
+        found: &mut Vec<Found<'w>>,
+    ) {
+        let boundary = self.levels[level].boundary;
+        if let Boundary::Body { level: outer } = boundary {
+            return stack.push(Want::Argument { level: outer, name: name.to_owned() });
+        }
+        let Some(slot) =
+            self.graph.workflows[self.levels[level].workflow].interface_inputs.get(name).cloned()
+        else {
+            return self.no_argument(level, name);
+        };
+        match boundary {
+            Boundary::Root | Boundary::Call { .. } | Boundary::Body { .. } => {
+                let name = self.graph.names.intern(name);
+                let definition = Cow::Owned(SlotDefinition::from(&slot));
+                found.push((Source::Entry(self.levels[level].scope, name), definition));
+            }
+            Boundary::Flat { level: outer, index } => {
+                let key = (u32::try_from(index).unwrap_or(u32::MAX), name.to_owned());
+                let edges = self.levels[outer].into.get(&key).cloned().unwrap_or_default();
+                for edge in &edges {
+                    self.want_source(outer, *edge, stack);
+                }
+                if !edges.is_empty() {
+                    return;
+                }
+                let preset =
+                    self.graph.workflows[self.levels[outer].workflow].nodes[index].input_values.get(name);
+                let value = preset.cloned().or_else(|| {
+                    let can_default = !slot.is_required() || slot.default_value().is_some();
+                    can_default.then(|| effective_default(&slot))
+                });
+                match value {
+                    Some(value) => {
+                        found.push((Source::Value(Arc::new(value)), Cow::Owned(SlotDefinition::from(&slot))));
+                    }
+                    None => {
+                        let message = format!("the required input `{name}` has no edge, value or default");
+                        let problem = Problem::error(ProblemCode::MissingInput, message);
+                        let path = self.path_in(outer, index);
+                        self.problem(problem.at(path).slot(name));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Follows an edge of a level from its beginning.
+    fn want_source(&self, level: usize, edge: u32, stack: &mut Vec<Want>) {
+        let workflow = &self.graph.workflows[self.levels[level].workflow];
+        let edge = &workflow.edges[edge as usize];
+        // An edge from nowhere is reported where edges are gone through.
+        if let Some(node) = self.levels[level].ids.get(edge.source.as_str()) {
+            let slot = edge.source_slot().map(str::to_owned);
+            stack.push(Want::Slot { level, node: *node as usize, slot });
+        }
+    }
+
+    fn arguments(&self, level: usize) -> impl Iterator<Item = &String> {
+        let mut level = level;
+        while let Boundary::Body { level: outer } = self.levels[level].boundary {
+            level = outer;
+        }
+        self.graph.workflows[self.levels[level].workflow].interface_inputs.keys()
+    }
+
+    fn no_output(&mut self, level: usize, node: usize, slot: Option<&str>, names: &[String]) {
+        let path = self.path_in(level, node);
+        let message = match slot {
+            Some(slot) => format!("it has no output `{slot}`"),
+            None => "it has no output".to_owned(),
+        };
+        let near = slot.and_then(|slot| self.nearest(slot, names.iter().map(String::as_str)));
+        let mut problem = Problem::error(ProblemCode::UnknownSlot, message).at(path).suggest(near);
+        problem.slot = slot.map(str::to_owned);
+        self.problem(problem);
+    }
+
+    fn no_argument(&mut self, level: usize, name: &str) {
+        let names: Vec<String> = self.arguments(level).cloned().collect();
+        let near = self.nearest(name, names.iter().map(String::as_str));
+        let workflow = &self.graph.workflows[self.levels[level].workflow];
+        let input = workflow.nodes.iter().position(|node| node.node_type == crate::structural::GROUP_INPUT);
+        let path = input.map(|node| self.path_in(level, node));
+        let message = format!("the workflow declares no input `{name}`");
+        let mut problem = Problem::error(ProblemCode::UnknownSlot, message).slot(name).suggest(near);
+        problem.node = path;
+        self.problem(problem);
+    }
+}

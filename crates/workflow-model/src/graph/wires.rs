@@ -1,0 +1,362 @@
+//! Going through the edges: each ends in an input, a result or the next pass.
+
+use super::build::Builder;
+use super::levels::{Boundary, Place};
+use super::sources::Found;
+use super::{NameIx, NodeIx, NodeKind, ScopeIx, ScopeKind, Source};
+use crate::definition::SlotDefinition;
+use crate::edge::Edge;
+use crate::problem::{Problem, ProblemCode};
+use crate::types::{slots_fit, type_fits};
+use crate::zone::ZoneSpec;
+
+/// An edge into an input slot, followed back to what gives its value.
+pub(super) struct WireIn {
+    pub(super) slot: NameIx,
+    pub(super) ordinal: Option<u32>,
+    /// Level and index of the edge.
+    pub(super) edge: (u32, u32),
+    pub(super) shape: Shape,
+    /// The types of all sources fit that of the slot.
+    pub(super) typed: bool,
+    pub(super) sources: Vec<Source>,
+}
+
+/// What the slot takes.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) data_flow_type: crate::slot::DataFlowType,
+    pub(super) multi: bool,
+    pub(super) stream: bool,
+    pub(super) lazy: bool,
+}
+
+impl Shape {
+    pub(super) fn of(slot: &SlotDefinition) -> Self {
+        Self {
+            data_flow_type: slot.data_flow_type,
+            multi: slot.multi,
+            stream: slot.is_stream,
+            lazy: slot.lazy,
+        }
+    }
+}
+
+/// An edge with its ends found.
+struct Ends<'e> {
+    level: usize,
+    index: usize,
+    edge: &'e Edge,
+    source: (usize, usize),
+    target: usize,
+}
+
+impl<'w> Builder<'_, 'w> {
+    pub(super) fn add_wires(&mut self) {
+        for level in 0..self.levels.len() {
+            let workflow = self.graph.workflows[self.levels[level].workflow].clone();
+            for (index, edge) in workflow.edges.iter().enumerate() {
+                if let Some((source, target)) = self.ends_of(level, edge) {
+                    self.add_wire(&Ends { level, index, edge, source, target });
+                }
+            }
+        }
+    }
+
+    /// The nodes at the ends. Bodies see the nodes around their zone too.
+    fn ends_of(&mut self, level: usize, edge: &Edge) -> Option<((usize, usize), usize)> {
+        let target = self.levels[level].ids.get(edge.target.as_str()).copied();
+        let mut at = level;
+        let source = loop {
+            match (self.levels[at].ids.get(edge.source.as_str()), self.levels[at].boundary) {
+                (Some(node), _) => break Some((at, *node as usize)),
+                (None, Boundary::Body { level }) => at = level,
+                (None, Boundary::Root | Boundary::Flat { .. } | Boundary::Call { .. }) => break None,
+            }
+        };
+        if source.is_none() {
+            if let Some(target) = target {
+                self.count_as_wired(level, target as usize, edge.target_slot());
+            }
+            self.unknown_end(level, edge, &edge.source, target.map(|node| (node, edge.target_slot())));
+        }
+        if target.is_none() {
+            let other = self.levels[level].ids.get(edge.source.as_str()).copied();
+            self.unknown_end(level, edge, &edge.target, other.map(|node| (node, edge.source_slot())));
+        }
+        Some((source?, target? as usize))
+    }
+
+    /// An edge from nowhere is reported as such; its slot is not reported as empty too.
+    fn count_as_wired(&mut self, level: usize, target: usize, handle: Option<&str>) {
+        if let Place::Node(target) = self.levels[level].places[target]
+            && let Some(found) = self.input_of(target, handle)
+        {
+            let slot = self.graph.names.intern(&found.name);
+            let shape = Shape::of(&found.slot);
+            self.wires[target as usize].push(WireIn {
+                slot,
+                ordinal: found.ordinal,
+                edge: (0, 0),
+                shape,
+                typed: true,
+                sources: Vec::new(),
+            });
+        }
+    }
+
+    /// The problem stands at the end that is there.
+    fn unknown_end(&mut self, level: usize, edge: &Edge, missing: &str, other: Option<(u32, Option<&str>)>) {
+        let workflow = self.graph.workflows[self.levels[level].workflow].clone();
+        let near = self.nearest(missing, workflow.nodes.iter().map(|node| node.id.as_str()));
+        let message = format!("an edge names the node `{missing}`, which is not there");
+        let mut problem = Problem::error(ProblemCode::UnknownNode, message).suggest(near);
+        if let Some((node, slot)) = other {
+            problem = problem.at(self.path_in(level, node as usize));
+            problem.slot = slot.map(str::to_owned);
+        } else if let Some(id) = &edge.id {
+            problem.message.push_str(&format!(" (edge `{id}`)"));
+        }
+        self.problem(problem);
+    }
+
+    fn add_wire(&mut self, ends: &Ends<'_>) {
+        let is_order = ends.edge.source_slot().is_none() && ends.edge.target_slot().is_none();
+        let target = self.levels[ends.level].places[ends.target];
+        let source = self.levels[ends.source.0].places[ends.source.1];
+        match (target, source) {
+            (Place::Nothing, _) | (_, Place::Nothing) => {}
+            (Place::Node(target), Place::Node(source)) if is_order => self.add_order(source, target),
+            // What a scope gives is there before its nodes, what it takes comes after them.
+            (Place::Node(_), _) | (Place::GroupOutput(_) | Place::LoopNext(_), _) if is_order => {}
+            (Place::Node(target), _) => self.wire_input(ends, target),
+            (Place::GroupOutput(scope), _) => self.wire_result(ends, scope),
+            (Place::LoopNext(scope), _) => self.wire_next(ends, scope),
+            (Place::Flat { level: child }, _) => self.check_group_input(ends, child),
+            (Place::GroupInput | Place::LoopState(_), _) => self.no_input(ends, &[]),
+        }
+    }
+
+    fn add_order(&mut self, source: NodeIx, target: NodeIx) {
+        match self.graph.holder_in(target, self.graph.nodes[source as usize].scope) {
+            Some(holder) => {
+                self.links.push((source, holder));
+                self.graph.nodes[holder as usize].after.push(source);
+            }
+            None => {
+                let (source, target) = (self.path_of(source), self.path_of(target));
+                self.leaves_zone(source, None, &target);
+            }
+        }
+    }
+
+    fn wire_input(&mut self, ends: &Ends<'_>, target: NodeIx) {
+        let Some(found) = self.input_of(target, ends.edge.target_slot()) else {
+            let names = self.input_names(target);
+            return self.no_input(ends, &names);
+        };
+        let sources = self.sources_of(ends.source.0, ends.source.1, ends.edge.source_slot());
+        let scope = self.graph.nodes[target as usize].scope;
+        let typed = sources.iter().all(|(_, from)| type_fits(from.data_flow_type, found.slot.data_flow_type));
+        let sources = self.join(sources, (scope, Some(target)), &found.slot, ends);
+        let slot = self.graph.names.intern(&found.name);
+        let mut shape = Shape::of(&found.slot);
+        shape.lazy |= self.graph.spec(&self.graph.nodes[target as usize]).lazy.contains(&found.name);
+        let as_u32 = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+        let edge = (as_u32(ends.level), as_u32(ends.index));
+        self.wires[target as usize].push(WireIn {
+            slot,
+            ordinal: found.ordinal,
+            edge,
+            shape,
+            typed,
+            sources,
+        });
+    }
+
+    /// Checks that values may come from there to here, and notes what waits for what.
+    fn join(
+        &mut self,
+        sources: Vec<Found<'w>>,
+        (scope, node): (ScopeIx, Option<NodeIx>),
+        slot: &SlotDefinition,
+        ends: &Ends<'_>,
+    ) -> Vec<Source> {
+        let mut joined = Vec::with_capacity(sources.len());
+        for (source, from) in sources {
+            if !self.reaches(&source, scope, node, ends) {
+                continue;
+            }
+            if !slots_fit(&from, slot) {
+                let path = self.path_in(ends.level, ends.target);
+                let message = format!(
+                    "takes {}, but `{}` gives {}",
+                    slot.data_flow_type, ends.edge.source, from.data_flow_type
+                );
+                let mut problem = Problem::error(ProblemCode::TypeMismatch, message).at(path);
+                problem.slot = ends.edge.target_slot().map(str::to_owned);
+                self.problem(problem);
+            }
+            joined.push(source);
+        }
+        joined
+    }
+
+    /// Whether a source may be seen from a scope: it stands in it or around it.
+    fn reaches(&mut self, source: &Source, scope: ScopeIx, node: Option<NodeIx>, ends: &Ends<'_>) -> bool {
+        let reached = match source {
+            Source::Value(_) => true,
+            Source::Entry(entry, _) => self.is_inside(scope, *entry),
+            Source::Node(from, _) => {
+                let home = self.graph.nodes[*from as usize].scope;
+                let start = node.or(self.graph.scopes[scope as usize].owner.filter(|_| scope != home));
+                match start.map(|start| self.graph.holder_in(start, home)) {
+                    // A result takes from a node beside it: nothing waits.
+                    None => home == scope,
+                    Some(Some(holder)) => {
+                        self.links.push((*from, holder));
+                        true
+                    }
+                    Some(None) => false,
+                }
+            }
+        };
+        if !reached {
+            let path = self.path_in(ends.source.0, ends.source.1);
+            let target = self.path_in(ends.level, ends.target);
+            self.leaves_zone(path, ends.edge.source_slot(), &target);
+        }
+        reached
+    }
+
+    fn is_inside(&self, scope: ScopeIx, outer: ScopeIx) -> bool {
+        let mut at = Some(scope);
+        while let Some(scope) = at {
+            if scope == outer {
+                return true;
+            }
+            at = self.graph.scopes[scope as usize].owner.map(|owner| self.graph.nodes[owner as usize].scope);
+        }
+        false
+    }
+
+    fn wire_result(&mut self, ends: &Ends<'_>, scope: ScopeIx) {
+        let flat = matches!(self.levels[ends.level].boundary, Boundary::Flat { .. });
+        if flat && scope == self.levels[ends.level].scope {
+            // Followed from the outside; here only what the group declares counts.
+            let workflow = self.graph.workflows[self.levels[ends.level].workflow].clone();
+            let declared: Vec<String> = workflow.interface_outputs.keys().cloned().collect();
+            let known = ends
+                .edge
+                .target_slot()
+                .is_some_and(|slot| declared.is_empty() || workflow.interface_outputs.contains_key(slot));
+            return if known {
+            } else {
+                self.no_input(ends, &declared)
+            };
+        }
+        let first = self.graph.scopes[scope as usize].outputs.keys().next().copied();
+        let named = ends.edge.target_slot().map_or(first, |slot| self.graph.find_name(slot));
+        let slot = named.and_then(|name| {
+            Some((name, self.graph.scopes[scope as usize].outputs.get(&name)?.slot.clone()))
+        });
+        let Some((name, slot)) = slot else {
+            let names = self.graph.scopes[scope as usize].outputs.keys();
+            let names: Vec<String> = names.map(|name| self.graph.name(*name).to_string()).collect();
+            return self.no_input(ends, &names);
+        };
+        let sources = self.sources_of(ends.source.0, ends.source.1, ends.edge.source_slot());
+        let sources = self.join(sources, (scope, None), &slot, ends);
+        let taken = &mut self.graph.scopes[scope as usize].outputs[&name].sources;
+        let twice = !taken.is_empty() && !slot.multi;
+        taken.extend(sources);
+        if twice {
+            self.duplicate(ends);
+        }
+    }
+
+    fn wire_next(&mut self, ends: &Ends<'_>, scope: ScopeIx) {
+        let Some(spec) = self.zone_spec(scope) else { return };
+        let slots: Vec<(String, crate::slot::DataFlowType)> = spec
+            .state
+            .iter()
+            .map(|state| (state.key.clone(), state.data_flow_type))
+            .chain(["break", "continue"].map(|name| (name.to_owned(), crate::slot::DataFlowType::Boolean)))
+            .collect();
+        let wanted = ends.edge.target_slot().unwrap_or(&slots[0].0);
+        let Some((name, kind)) = slots.iter().find(|(name, _)| name == wanted) else {
+            let names: Vec<String> = slots.into_iter().map(|(name, _)| name).collect();
+            return self.no_input(ends, &names);
+        };
+        let slot = SlotDefinition::new(*kind, "");
+        let sources = self.sources_of(ends.source.0, ends.source.1, ends.edge.source_slot());
+        let sources = self.join(sources, (scope, None), &slot, ends);
+        let name = self.graph.names.intern(name);
+        let next = &mut self.graph.scopes[scope as usize].next;
+        let twice = next.contains_key(&name);
+        next.extend(sources.into_iter().take(1).map(|source| (name, source)));
+        if twice {
+            self.duplicate(ends);
+        }
+    }
+
+    fn check_group_input(&mut self, ends: &Ends<'_>, child: usize) {
+        let workflow = self.graph.workflows[self.levels[child].workflow].clone();
+        let Some(handle) = ends.edge.target_slot() else { return };
+        let name = self.group_input_name(child, handle);
+        let Some(slot) = workflow.interface_inputs.get(&name) else {
+            let names: Vec<String> = workflow.interface_inputs.keys().cloned().collect();
+            return self.no_input(ends, &names);
+        };
+        let key = (u32::try_from(ends.target).unwrap_or(u32::MAX), name);
+        let edges = self.levels[ends.level].into.get(&key).map_or(&[][..], Vec::as_slice);
+        let first = edges.first().is_none_or(|edge| *edge as usize == ends.index);
+        if !slot.multi && !first {
+            self.duplicate(ends);
+        }
+        let sources = self.sources_of(ends.source.0, ends.source.1, ends.edge.source_slot());
+        for (_, from) in sources {
+            if !slots_fit(&from, &SlotDefinition::from(slot)) {
+                let path = self.path_in(ends.level, ends.target);
+                let message = format!(
+                    "takes {}, but `{}` gives {}",
+                    slot.data_flow_type, ends.edge.source, from.data_flow_type
+                );
+                self.problem(Problem::error(ProblemCode::TypeMismatch, message).at(path).slot(handle));
+            }
+        }
+    }
+
+    fn duplicate(&mut self, ends: &Ends<'_>) {
+        let path = self.path_in(ends.level, ends.target);
+        let message = format!("another edge leads here already, and `{}` does too", ends.edge.source);
+        let mut problem = Problem::error(ProblemCode::DuplicateInput, message).at(path);
+        problem.slot = ends.edge.target_slot().map(str::to_owned);
+        self.problem(problem);
+    }
+
+    fn no_input(&mut self, ends: &Ends<'_>, names: &[String]) {
+        let path = self.path_in(ends.level, ends.target);
+        let slot = ends.edge.target_slot();
+        let message = match slot {
+            Some(slot) => format!("it has no input `{slot}`"),
+            None => "it has no input".to_owned(),
+        };
+        let near = slot.and_then(|slot| self.nearest(slot, names.iter().map(String::as_str)));
+        let mut problem = Problem::error(ProblemCode::UnknownSlot, message).at(path).suggest(near);
+        problem.slot = slot.map(str::to_owned);
+        self.problem(problem);
+    }
+
+    /// The settings of the zone whose body a scope is.
+    pub(super) fn zone_spec(&self, scope: ScopeIx) -> Option<&ZoneSpec> {
+        let scope = &self.graph.scopes[scope as usize];
+        if scope.kind != ScopeKind::Zone {
+            return None;
+        }
+        match &self.graph.nodes[scope.owner? as usize].kind {
+            NodeKind::Zone { spec, .. } => Some(spec),
+            NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_) | NodeKind::Call { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Workflows as files say them: load, check, expand, save without loss.
+//!
+//! ```
+//! use workflow_model::{DataFlowType, Workflow};
+//!
+//! let workflow = Workflow::from_json(
+//!     r#"{"nodes": [], "edges": [],
+//!         "interfaceInputs": {"city": {"dataFlowType": "STRING", "customDescription": "where"}}}"#,
+//! )?;
+//! let city = &workflow.interface_inputs["city"];
+//! assert_eq!(city.data_flow_type, DataFlowType::String);
+//! assert_eq!(city.description(), Some("where"));
+//! # Ok::<(), workflow_model::LoadError>(())
+//! ```
+
+mod check;
+mod definition;
+mod edge;
+mod file;
+pub mod graph;
+mod node;
+mod payload;
+mod policy;
+mod problem;
+mod slot;
+pub mod structural;
+mod types;
+mod workflow;
+mod zone;
+
+pub use check::{check, check_as_tool, reference_notes};
+pub use definition::{
+    BypassBehavior, ConfigDefinition, Definitions, DynamicSlots, ModeDefinition, Modes, NoWorkflows,
+    NodeDefinition, SlotDefinition, WorkflowSource,
+};
+pub use edge::Edge;
+pub use file::report::ShapeFault;
+pub use graph::{Analysis, Graph, World, analyze};
+pub use node::{Node, Position};
+pub use payload::Payload;
+pub use policy::{Bypass, Cache, OnError, Retry};
+pub use problem::{Problem, ProblemCode, Severity};
+pub use slot::{DataFlowType, Slot, Suggestion};
+pub use types::{effective_default, slots_fit, type_default, type_fits};
+pub use workflow::{AvailableTools, LoadError, Variable, Workflow};
+pub use zone::{
+    DEFAULT_MAX_ITERATIONS, OnItemError, OnMax, OnPassError, StateKey, TestAt, ZoneMode, ZoneSpec,
+};

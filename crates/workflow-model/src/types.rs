@@ -1,0 +1,55 @@
+//! Which values may go where.
+
+use serde_json::Value;
+
+use crate::definition::SlotDefinition;
+use crate::slot::{DataFlowType, Slot, suggestions_of};
+
+/// Whether a value of one type may go into a slot of the other without a category in common.
+#[must_use]
+pub const fn type_fits(from: DataFlowType, to: DataFlowType) -> bool {
+    use DataFlowType::{Boolean, Float, Integer, String};
+    if from.is_any() || to.is_any() || from as u8 == to as u8 {
+        return true;
+    }
+    matches!((from, to), (Integer, Float) | (Integer | Float | Boolean, String))
+}
+
+/// Whether an edge may join these slots. A stream may end in a plain slot, which gets the joined text, and a
+/// plain value may begin a stream of one chunk.
+#[must_use]
+pub fn slots_fit(from: &SlotDefinition, to: &SlotDefinition) -> bool {
+    let shared = || from.match_categories.iter().any(|category| to.match_categories.contains(category));
+    let wild =
+        |slot: &SlotDefinition| slot.match_categories.iter().any(|category| category == "BehaviorWildcard");
+    type_fits(from.data_flow_type, to.data_flow_type) || wild(from) || wild(to) || shared()
+}
+
+/// The value of an input that nothing else gives: its default, its first suggestion, or that of its type.
+#[must_use]
+pub fn effective_default(slot: &Slot) -> Value {
+    if slot.is_stream {
+        return Value::Null;
+    }
+    if let Some(default) = slot.default_value() {
+        return default.clone();
+    }
+    match suggestions_of(&slot.config).into_iter().next() {
+        Some(suggestion) => suggestion.value,
+        None => type_default(slot.data_flow_type),
+    }
+}
+
+/// The empty value of a type.
+#[must_use]
+pub fn type_default(kind: DataFlowType) -> Value {
+    match kind {
+        DataFlowType::String => Value::from(""),
+        DataFlowType::Integer => Value::from(0),
+        DataFlowType::Float => Value::from(0.0),
+        DataFlowType::Boolean => Value::from(false),
+        DataFlowType::Object => Value::Object(serde_json::Map::new()),
+        DataFlowType::Array => Value::Array(Vec::new()),
+        DataFlowType::Binary | DataFlowType::Wildcard | DataFlowType::ConvertibleAny => Value::Null,
+    }
+}

@@ -1,0 +1,285 @@
+//! Loop zones: how many passes, what is carried, what comes out.
+
+use serde_json::{Map, Value};
+
+use crate::file::report::describe;
+use crate::node::Node;
+use crate::problem::{Problem, ProblemCode};
+use crate::slot::DataFlowType;
+
+/// Passes of a zone that ends by its condition, where the file says nothing.
+pub const DEFAULT_MAX_ITERATIONS: u64 = 1_000;
+
+/// What decides that a zone ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ZoneMode {
+    /// A condition that becomes true.
+    Until,
+    /// A condition that stops being true.
+    While,
+    /// A number of passes.
+    Times,
+    /// The end of a list.
+    Each,
+}
+
+impl ZoneMode {
+    /// The name in a file.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Until => "until",
+            Self::While => "while",
+            Self::Times => "times",
+            Self::Each => "each",
+        }
+    }
+}
+
+/// What reaching the last allowed pass means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnMax {
+    /// The zone ends with the state it has.
+    Finish,
+    /// The zone fails with `max_passes`.
+    Fail,
+}
+
+/// When the condition is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TestAt {
+    /// After each pass, on the new state.
+    After,
+    /// Before each pass, so that there may be none.
+    Before,
+}
+
+/// What a failed pass of a list means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnItemError {
+    /// The zone fails.
+    Fail,
+    /// Collected values get a null.
+    Null,
+    /// Collected values get nothing.
+    Drop,
+}
+
+/// What a failed pass means in the other modes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnPassError {
+    /// The zone fails.
+    Fail,
+    /// The state stays as it was and the next pass begins.
+    Continue,
+}
+
+/// A carried value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StateKey {
+    /// Its name.
+    pub key: String,
+    /// Its type.
+    pub data_flow_type: DataFlowType,
+    /// Its value in the first pass, unless an edge gives it.
+    pub initial: Option<Value>,
+}
+
+/// The settings of a zone, checked.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ZoneSpec {
+    /// What decides that it ends.
+    pub mode: ZoneMode,
+    /// What is carried from pass to pass.
+    pub state: Vec<StateKey>,
+    /// An expression, or the name of a boolean key.
+    pub condition: Option<String>,
+    /// With [`ZoneMode::Times`]: how many passes.
+    pub times: u64,
+    /// Passes at most; none is no limit.
+    pub max_iterations: Option<u64>,
+    /// What reaching that limit means.
+    pub on_max: OnMax,
+    /// When the condition is read.
+    pub test: TestAt,
+    /// With [`ZoneMode::Each`]: passes at once, at least 1.
+    pub parallel: usize,
+    /// With [`ZoneMode::Each`]: what a failed pass means.
+    pub on_item_error: OnItemError,
+    /// In the other modes: what a failed pass means.
+    pub on_pass_error: OnPassError,
+    /// Names whose values of all passes come out as lists.
+    pub collect: Vec<String>,
+    /// Read once at entry.
+    pub skip_if: Option<String>,
+}
+
+/// Names that a state key may not have, because the engine's own slots have them.
+const RESERVED: [&str; 8] = ["index", "item", "remaining", "break", "continue", "items", "stream", "error"];
+
+/// Whether a state key or a result of a body may have this name.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name) || name.starts_with("collected.")
+}
+
+impl ZoneSpec {
+    /// Reads the settings; each fault becomes a problem of the node and counts as its default.
+    pub(crate) fn read(node: &Node, path: &str, problems: &mut Vec<Problem>) -> Self {
+        let mut from = Settings { map: &node.config_values, path, problems };
+        let mode = from.choice(
+            "mode",
+            ZoneMode::Until,
+            &[ZoneMode::Until, ZoneMode::While, ZoneMode::Times, ZoneMode::Each]
+                .map(|mode| (mode.as_str(), mode)),
+        );
+        let test_default = if mode == ZoneMode::While { TestAt::Before } else { TestAt::After };
+        let spec = Self {
+            mode,
+            state: from.state(),
+            condition: from.text("condition"),
+            times: from.whole("times").unwrap_or(0),
+            max_iterations: from.whole("maxIterations").or(match mode {
+                ZoneMode::Until | ZoneMode::While => Some(DEFAULT_MAX_ITERATIONS),
+                ZoneMode::Times | ZoneMode::Each => None,
+            }),
+            on_max: from.choice("onMax", OnMax::Finish, &[("finish", OnMax::Finish), ("fail", OnMax::Fail)]),
+            test: from.choice("test", test_default, &[("after", TestAt::After), ("before", TestAt::Before)]),
+            parallel: from.whole("parallel").map_or(1, |n| usize::try_from(n).unwrap_or(usize::MAX)).max(1),
+            on_item_error: from.choice(
+                "onItemError",
+                OnItemError::Fail,
+                &[("fail", OnItemError::Fail), ("null", OnItemError::Null), ("drop", OnItemError::Drop)],
+            ),
+            on_pass_error: from.choice(
+                "onPassError",
+                OnPassError::Fail,
+                &[("fail", OnPassError::Fail), ("continue", OnPassError::Continue)],
+            ),
+            collect: from.texts("collect"),
+            skip_if: from.text("skipIf").or_else(|| node.skip_if.clone()),
+        };
+        spec.check(&mut from);
+        spec
+    }
+
+    /// The state key of that name.
+    #[must_use]
+    pub fn state_index(&self, key: &str) -> Option<usize> {
+        self.state.iter().position(|state| state.key == key)
+    }
+
+    fn check(&self, from: &mut Settings<'_>) {
+        let needs_condition = matches!(self.mode, ZoneMode::Until | ZoneMode::While);
+        if needs_condition && self.condition.as_deref().is_none_or(|text| text.trim().is_empty()) {
+            from.fault("condition", format!("mode `{}` needs a condition", self.mode.as_str()));
+        }
+        if self.mode == ZoneMode::Times && !from.map.contains_key("times") {
+            from.fault("times", "mode `times` needs a number of passes".to_owned());
+        }
+        if self.parallel > 1 && !self.state.is_empty() {
+            from.fault("parallel", "carried values need passes one after the other".to_owned());
+        }
+        let mut seen = std::collections::HashSet::new();
+        for state in &self.state {
+            if is_reserved(&state.key) {
+                let message = format!("`{}` is a name of the zone itself", state.key);
+                from.problems
+                    .push(Problem::error(ProblemCode::ReservedName, message).at(from.path).slot(&state.key));
+            }
+            if !seen.insert(&state.key) {
+                from.fault("state", format!("the key `{}` stands there twice", state.key));
+            }
+        }
+    }
+}
+
+/// Reads `configValues` of a zone.
+struct Settings<'a> {
+    map: &'a Map<String, Value>,
+    path: &'a str,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl<'a> Settings<'a> {
+    fn get(&self, key: &str) -> Option<&'a Value> {
+        self.map.get(key).filter(|value| !value.is_null())
+    }
+
+    fn fault(&mut self, key: &str, message: String) {
+        self.problems.push(Problem::error(ProblemCode::BadValue, message).at(self.path).slot(key));
+    }
+
+    fn expected(&mut self, key: &str, wanted: &str, found: &Value) {
+        self.fault(key, format!("expected {wanted}, found {}", describe(found)));
+    }
+
+    fn text(&mut self, key: &str) -> Option<String> {
+        let value = self.get(key)?;
+        if value.as_str().is_none() {
+            self.expected(key, "a text", value);
+        }
+        value.as_str().map(str::to_owned)
+    }
+
+    fn whole(&mut self, key: &str) -> Option<u64> {
+        let value = self.get(key)?;
+        if value.as_u64().is_none() {
+            self.expected(key, "a whole number from 0", value);
+        }
+        value.as_u64()
+    }
+
+    fn texts(&mut self, key: &str) -> Vec<String> {
+        let Some(value) = self.get(key) else { return Vec::new() };
+        let texts: Option<Vec<String>> = value
+            .as_array()
+            .and_then(|items| items.iter().map(|item| item.as_str().map(str::to_owned)).collect());
+        if texts.is_none() {
+            self.expected(key, "a list of texts", value);
+        }
+        texts.unwrap_or_default()
+    }
+
+    fn choice<T: Copy>(&mut self, key: &str, default: T, choices: &[(&str, T)]) -> T {
+        let Some(value) = self.get(key) else { return default };
+        let found = choices.iter().find(|(name, _)| value.as_str() == Some(name));
+        if found.is_none() {
+            let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+            let near = value.as_str().and_then(|text| agent_types::nearest(text, names.iter().copied()));
+            let message = format!("expected one of {}, found {}", names.join(", "), describe(value));
+            let problem =
+                Problem::error(ProblemCode::BadValue, message).at(self.path).slot(key).suggest(near);
+            self.problems.push(problem);
+        }
+        found.map_or(default, |(_, choice)| *choice)
+    }
+
+    /// `[{key, dataFlowType?, initial?}]`.
+    fn state(&mut self) -> Vec<StateKey> {
+        let Some(value) = self.get("state") else { return Vec::new() };
+        let Some(items) = value.as_array() else {
+            self.expected("state", "a list of {key, dataFlowType, initial?}", value);
+            return Vec::new();
+        };
+        items.iter().filter_map(|item| self.state_key(item)).collect()
+    }
+
+    fn state_key(&mut self, item: &Value) -> Option<StateKey> {
+        let Some(key) = item.get("key").and_then(Value::as_str) else {
+            self.expected("state", "{key, dataFlowType, initial?}", item);
+            return None;
+        };
+        let data_flow_type = match item.get("dataFlowType") {
+            None | Some(Value::Null) => DataFlowType::Wildcard,
+            Some(kind) => match kind.as_str().and_then(DataFlowType::from_name) {
+                Some(kind) => kind,
+                None => {
+                    self.fault("state", format!("`{key}` has no known type: {}", describe(kind)));
+                    DataFlowType::Wildcard
+                }
+            },
+        };
+        Some(StateKey { key: key.to_owned(), data_flow_type, initial: item.get("initial").cloned() })
+    }
+}

@@ -1,0 +1,118 @@
+//! Outside cases against the program, as a user would run it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{sets, workspace};
+
+/// Cases that fail, with their reasons. An unlisted failure fails, and so does an entry that no failure answers to.
+const KNOWN_FAILURES: &str = include_str!("../known-failures.txt");
+
+/// What the user asked for.
+struct Options {
+    data: PathBuf,
+    list: bool,
+}
+
+/// Runs every set that is there.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let options = options(arguments)?;
+    let cases = options.data.join("cases");
+    ensure!(cases.is_dir(), "{} holds no cases; name the folder with --data DIR", options.data.display());
+    let weft = build()?;
+    let known = KnownFailures::read();
+    let mut failed = Vec::new();
+    let mut passed = 0;
+    let mut names = Vec::new();
+    for set in sets::all(&options.data, &weft)? {
+        let outcome = set.run(&weft)?;
+        println!("{}: {} passed, {} failed", set.name, outcome.passed, outcome.failed.len());
+        passed += outcome.passed;
+        for failure in outcome.failed {
+            let id = format!("{}/{}", set.name, failure.id);
+            let mark = if known.has(&id) { " (known)" } else { "" };
+            println!("  {}{mark}", failure.id);
+            if options.list {
+                println!("    want {}\n    got  {}", failure.wanted, failure.got);
+            }
+            failed.push(id);
+        }
+        names.push(set.name);
+    }
+    println!("{passed} passed, {} failed", failed.len());
+    let mended = known.without_failure(&names, &failed);
+    ensure!(mended.is_empty(), "listed as failures, and pass: {}", mended.join(", "));
+    let unlisted: Vec<&str> = failed.iter().map(String::as_str).filter(|id| !known.has(id)).collect();
+    ensure!(unlisted.is_empty(), "failures that are not listed with a reason: {}", unlisted.join(", "));
+    Ok(())
+}
+
+/// The entries of the list.
+struct KnownFailures(Vec<&'static str>);
+
+impl KnownFailures {
+    fn read() -> Self {
+        let entries = KNOWN_FAILURES.lines().map(str::trim);
+        Self(entries.filter(|line| !line.is_empty() && !line.starts_with('#')).collect())
+    }
+
+    fn has(&self, id: &str) -> bool {
+        self.0.iter().any(|entry| answers(entry, id))
+    }
+
+    /// Entries of the sets that ran to which no failure answers.
+    fn without_failure(&self, sets: &[String], failed: &[String]) -> Vec<&'static str> {
+        let ran = |entry: &str| {
+            sets.iter().any(|set| entry.strip_prefix(set.as_str()).is_some_and(|rest| rest.starts_with('/')))
+        };
+        let entries = self.0.iter().copied().filter(|entry| ran(entry));
+        entries.filter(|entry| !failed.iter().any(|id| answers(entry, id))).collect()
+    }
+}
+
+fn answers(entry: &str, id: &str) -> bool {
+    entry.strip_suffix('*').map_or(entry == id, |beginning| id.starts_with(beginning))
+}
+
+fn options(arguments: &[String]) -> Result<Options> {
+    let mut options = Options { data: workspace::root().join("../shared"), list: false };
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match argument.as_str() {
+            "--data" => options.data = PathBuf::from(rest.next().context("--data wants a folder")?),
+            "--list" => options.list = true,
+            other => bail!("`{other}` is no option of conformance"),
+        }
+    }
+    Ok(options)
+}
+
+/// Builds the program and gives its path.
+fn build() -> Result<PathBuf> {
+    workspace::run("cargo", &["build", "--quiet", "--package", "weft-cli"])?;
+    let metadata = workspace::metadata()?;
+    let path = metadata.target_directory.as_std_path().join("debug").join("weft");
+    let path = if path.is_file() { path } else { path.with_extension("exe") };
+    ensure!(path.is_file(), "{} was not built", path.display());
+    Ok(path)
+}
+
+/// Feeds lines to a program and gives the lines that it prints.
+pub(crate) fn lines_through(program: &Path, arguments: &[&str], input: String) -> Result<Vec<String>> {
+    use std::io::Write;
+    use std::process::Stdio;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| program.display().to_string())?;
+    let mut stdin = child.stdin.take().context("stdin is piped")?;
+    let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
+    let output = child.wait_with_output()?;
+    writer.join().map_err(|_| anyhow::anyhow!("the writer failed"))??;
+    ensure!(output.status.success(), "{} ended with {}", program.display(), output.status);
+    Ok(String::from_utf8(output.stdout)?.lines().map(str::to_owned).collect())
+}

@@ -1,0 +1,59 @@
+//! The maintainers' tasks. `cargo xtask` lists them.
+//!
+//! xtask only starts programs: it links none of the workspace's crates, so that it is built in seconds and cannot hide a broken one.
+
+#![expect(clippy::print_stdout, reason = "a program tells what it does")]
+
+mod check;
+mod codegen;
+mod conformance;
+mod layers;
+mod sets;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const HELP: &str = "\
+cargo xtask TASK
+
+  check                     everything the build server runs after the tests, in order
+  layers                    crates use lower layers only; heavy libraries have owners
+  tidy                      every crate has its README, docs and lints; nothing stale lies about
+  codegen [--check]         write generated files, or say which are stale
+  conformance [--data DIR] [--list]
+                            run the outside cases against the program; N passed, M failed
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<()> {
+    let (task, options) = match arguments.split_first() {
+        Some((task, options)) => (task.as_str(), options),
+        None => ("help", &[][..]),
+    };
+    match (task, options) {
+        ("help" | "--help" | "-h", _) => {
+            print!("{HELP}");
+            Ok(())
+        }
+        ("check", []) => check::run(),
+        ("layers", []) => layers::run(),
+        ("tidy", []) => tidy::run(),
+        ("codegen", []) => codegen::run(codegen::Mode::Write),
+        ("codegen", [option]) if option == "--check" => codegen::run(codegen::Mode::Check),
+        ("conformance", options) => conformance::run(options),
+        _ => bail!("`{}` is no task; `cargo xtask` lists them", arguments.join(" ")),
+    }
+}

@@ -1,0 +1,67 @@
+//! The workspace as cargo sees it, and programs that are started in it.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use cargo_metadata::{Metadata, MetadataCommand, Package};
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().map(PathBuf::from).unwrap_or(manifest)
+}
+
+/// What cargo knows, with the resolved graph.
+pub(crate) fn metadata() -> Result<Metadata> {
+    MetadataCommand::new().current_dir(root()).exec().context("cargo metadata")
+}
+
+/// The members without xtask, in order of layer and name.
+pub(crate) fn crates(metadata: &Metadata) -> Result<Vec<(u64, &Package)>> {
+    let members =
+        metadata.workspace_packages().into_iter().filter(|package| package.name.as_str() != "xtask");
+    let mut crates = members.map(|package| Ok((layer(package)?, package))).collect::<Result<Vec<_>>>()?;
+    crates.sort_by(|(left_layer, left), (right_layer, right)| {
+        (left_layer, &left.name).cmp(&(right_layer, &right.name))
+    });
+    Ok(crates)
+}
+
+fn layer(package: &Package) -> Result<u64> {
+    package.metadata["weft"]["layer"]
+        .as_u64()
+        .with_context(|| format!("{} has no [package.metadata.weft] layer", package.name))
+}
+
+/// Runs a program in the root and fails as it does.
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<()> {
+    let status = Command::new(program)
+        .args(arguments)
+        .current_dir(root())
+        .status()
+        .with_context(|| format!("{program} cannot be started"))?;
+    ensure!(status.success(), "{program} {} failed", arguments.join(" "));
+    Ok(())
+}
+
+/// Runs a program in the root and gives what it prints.
+pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .with_context(|| format!("{program} cannot be started"))?;
+    if !output.status.success() {
+        bail!("{program} {} failed:\n{}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    }
+    String::from_utf8(output.stdout).context("the output is no UTF-8")
+}
+
+/// Builds an example of a crate and gives its path.
+pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf> {
+    run("cargo", &["build", "--quiet", "--package", package, "--example", name])?;
+    let folder = metadata()?.target_directory.into_std_path_buf().join("debug/examples");
+    let path = folder.join(name);
+    Ok(if path.is_file() { path } else { path.with_extension("exe") })
+}
