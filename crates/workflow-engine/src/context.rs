@@ -245,10 +245,27 @@ impl NodeContext {
     /// # Errors
     /// The run ends before somebody answers.
     pub async fn ask(&self, prompt: impl Into<String>) -> Result<Value, NodeError> {
-        let (reply, answer) = tokio::sync::oneshot::channel();
-        let question = Question { prompt: prompt.into(), tool: None, arguments: None };
-        self.shared.inbox.post(Message::Ask { key: self.key, place: self.place(), question, reply });
-        answer.await.map_err(|_| NodeError::fatal("nobody answered"))
+        let answers = self.ask_all([prompt.into()]).await?;
+        Ok(answers.into_iter().next().unwrap_or_default())
+    }
+
+    /// Asks several questions at once and waits for all answers, in the order of the questions.
+    ///
+    /// # Errors
+    /// The run ends before somebody answers.
+    pub async fn ask_all(&self, prompts: impl IntoIterator<Item = String>) -> Result<Vec<Value>, NodeError> {
+        let (mut questions, mut answers) = (Vec::new(), Vec::new());
+        for prompt in prompts {
+            let (reply, answer) = tokio::sync::oneshot::channel();
+            questions.push((Question { prompt, tool: None, arguments: None }, reply));
+            answers.push(answer);
+        }
+        self.shared.inbox.post(Message::Ask { key: self.key, place: self.place(), questions });
+        let mut values = Vec::with_capacity(answers.len());
+        for answer in answers {
+            values.push(answer.await.map_err(|_| NodeError::fatal("nobody answered"))?);
+        }
+        Ok(values)
     }
 
     /// Cancels another node of the same workflow or body by its id. True if it was not settled yet.

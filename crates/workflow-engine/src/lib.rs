@@ -8,6 +8,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod cache;
 mod context;
 mod convert;
 mod error;
@@ -20,6 +21,7 @@ mod run;
 mod services;
 mod stream;
 
+pub use cache::Cache;
 pub use context::NodeContext;
 pub use error::{NodeError, PlanError, RunError, SettingFault};
 pub use expression::{Expression, ExpressionError, Scope};

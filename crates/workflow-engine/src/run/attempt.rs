@@ -5,13 +5,14 @@ use std::future::{Future, pending};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use agent_types::{Clock, NodeErrorKind};
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
+use super::limits::Claim;
 use super::message::Message;
 use crate::context::{Activity, NodeContext, millis};
 use crate::error::NodeError;
@@ -81,8 +82,32 @@ pub(super) fn plain(node: Arc<dyn Node>, ctx: NodeContext, inputs: Inputs) -> Wo
     })
 }
 
-/// Attempts until one succeeds or none is left, within the limits.
-pub(super) fn watched(node: Arc<dyn Node>, ctx: NodeContext, inputs: Inputs, blocking: bool) -> Work {
+/// The room that a blocking node takes. It is free when the node and all its threads are done with it.
+#[derive(Debug)]
+pub(super) struct Room {
+    shared: Arc<super::RunShared>,
+    claim: Claim,
+}
+
+impl Room {
+    pub(super) fn new(shared: &Arc<super::RunShared>, claim: Claim) -> Arc<Self> {
+        Arc::new(Self { shared: Arc::clone(shared), claim })
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.shared.inbox.post(Message::Freed(self.claim));
+    }
+}
+
+/// Attempts until one succeeds or none is left, within the limits. With a room the node blocks its thread.
+pub(super) fn watched(
+    node: Arc<dyn Node>,
+    ctx: NodeContext,
+    inputs: Inputs,
+    room: Option<Arc<Room>>,
+) -> Work {
     Box::pin(async move {
         let shared = Arc::clone(&ctx.shared);
         let no_rules = Policy::default();
@@ -90,7 +115,8 @@ pub(super) fn watched(node: Arc<dyn Node>, ctx: NodeContext, inputs: Inputs, blo
         let policy = details.map_or(&no_rules, |details| &details.policy);
         let attempt = AtomicU32::new(0);
         let give_up = CancelOnDrop(CancellationToken::new());
-        let attempts = Attempts { node, policy, blocking, attempt: &attempt, token: give_up.0.clone() };
+        let blocking = room.is_some();
+        let attempts = Attempts { node, policy, room, attempt: &attempt, token: give_up.0.clone() };
         let result = tokio::select! {
             biased;
             result = attempts.run(ctx, inputs) => result,
@@ -139,7 +165,7 @@ async fn idle(clock: &dyn Clock, activity: &Activity, limit: Option<Duration>) -
 struct Attempts<'a> {
     node: Arc<dyn Node>,
     policy: &'a Policy,
-    blocking: bool,
+    room: Option<Arc<Room>>,
     attempt: &'a AtomicU32,
     token: CancellationToken,
 }
@@ -163,7 +189,8 @@ impl Attempts<'_> {
 
     /// Tells the run, so that chunks of the failed attempt are taken back before the next one begins, and waits.
     async fn note(&self, ctx: &NodeContext, failure: &Failure) {
-        let delay = jittered(self.policy.backoff(failure.attempt), ctx);
+        let delay =
+            jittered(self.policy.backoff(failure.attempt), ctx.run_id().as_str(), &ctx.path, ctx.attempt);
         let (noted, done) = tokio::sync::oneshot::channel();
         ctx.shared.inbox.post(Message::Retrying {
             key: ctx.key,
@@ -191,7 +218,7 @@ impl Attempts<'_> {
         ctx.cancel = Some(token);
         let limit = |kind, limit| {
             let mut failure = Failure::limit(kind, limit, attempt);
-            failure.detached = self.blocking;
+            failure.detached = self.room.is_some();
             Err(failure)
         };
         let result = tokio::select! {
@@ -205,50 +232,19 @@ impl Attempts<'_> {
     }
 
     async fn call(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, Failure> {
-        if !self.blocking {
-            return guarded(&*self.node, ctx, inputs).await;
-        }
+        let Some(room) = self.room.clone() else { return guarded(&*self.node, ctx, inputs).await };
         let attempt = ctx.attempt;
-        let mut thread = Thread::new(&ctx, self.policy.group);
-        let (node, done) = (Arc::clone(&self.node), Arc::clone(&thread.done));
-        let shared = Arc::clone(&ctx.shared);
-        let group = self.policy.group;
-        let result = tokio::task::spawn_blocking(move || {
+        let node = Arc::clone(&self.node);
+        let work = tokio::task::spawn_blocking(move || {
             let result = futures::executor::block_on(guarded(&*node, ctx, inputs));
-            if done.swap(true, Ordering::AcqRel) {
-                // Given up while it was at work: only now its room is free.
-                shared.inbox.post(Message::Freed { group });
-            }
+            drop(room);
             result
-        })
-        .await;
-        thread.returned = true;
-        result.unwrap_or_else(|error| {
-            Err(Failure { attempt, ..Failure::new(NodeErrorKind::Panic, error.to_string()) })
-        })
-    }
-}
-
-/// Work on a thread, which goes on when nobody waits for it any more.
-struct Thread {
-    done: Arc<AtomicBool>,
-    returned: bool,
-    shared: Arc<super::RunShared>,
-    group: Option<u32>,
-}
-
-impl Thread {
-    fn new(ctx: &NodeContext, group: Option<u32>) -> Self {
-        Self { done: Arc::default(), returned: false, shared: Arc::clone(&ctx.shared), group }
-    }
-}
-
-impl Drop for Thread {
-    fn drop(&mut self) {
-        if !self.returned && self.done.swap(true, Ordering::AcqRel) {
-            // It came to its end just when it was given up.
-            self.shared.inbox.post(Message::Freed { group: self.group });
-        }
+        });
+        let lost = |error: tokio::task::JoinError| Failure {
+            attempt,
+            ..Failure::new(NodeErrorKind::Panic, error.to_string())
+        };
+        work.await.unwrap_or_else(|error| Err(lost(error)))
     }
 }
 
@@ -272,11 +268,11 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 }
 
 /// Up to a tenth longer, different for each node, so that many that failed together do not come back together.
-fn jittered(delay: Duration, ctx: &NodeContext) -> Duration {
+pub(super) fn jittered(delay: Duration, run: &str, path: &str, attempt: u32) -> Duration {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in ctx.run_id().as_str().bytes().chain(ctx.path.bytes()) {
+    for byte in run.bytes().chain(path.bytes()) {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
-    let part = u32::try_from((hash.wrapping_add(u64::from(ctx.attempt))) % 100).unwrap_or(0);
+    let part = u32::try_from((hash.wrapping_add(u64::from(attempt))) % 100).unwrap_or(0);
     delay + delay / 1000 * part
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use agent_types::{EventBody, LoopEnd, NodeErrorKind, Place, RunStatus};
 use serde_json::{Map, Value};
 
-use super::attempt::Failure;
 use super::frame::{Key, NodeState, Slot, Standing};
 use super::gather::origin_value;
 use super::options::OnFail;
@@ -139,9 +138,10 @@ impl Owner {
     }
 
     /// The body of a group that runs as one node.
-    pub(super) fn enter_call(&mut self, plan: &PlanInner, key: Key, body: u32, span: u64, given: Vec<Given>) {
+    pub(super) fn enter_call(&mut self, plan: &PlanInner, key: Key, body: u32, given: &[Given]) {
         let Some(frame) = self.frame(key) else { return };
         let (iteration, prefix) = (frame.iteration, format!("{}/", self.path(plan, key)));
+        let span = self.span_of(key);
         let standing = Standing {
             scope: body,
             container: Some(key),
@@ -152,8 +152,7 @@ impl Owner {
         };
         let at = self.add_frame(plan, standing, &plan.scopes[body as usize].needed);
         self.calls.insert(key, at);
-        self.spans.insert(key, span);
-        self.open_frame(plan, at, &Opening::of_inputs(&given));
+        self.open_frame(plan, at, &Opening::of_inputs(given));
     }
 
     /// All nodes of a frame are settled.
@@ -168,9 +167,10 @@ impl Owner {
         }
         let outputs = self.results(plan, key.frame);
         self.calls.remove(&container);
-        let span = self.spans.remove(&container).unwrap_or(0);
         self.drop_frame(key.frame);
-        self.finished(plan, container, span, &outputs, Note::default());
+        let note = self.container_note(container);
+        let span = self.leave_container(container);
+        self.finished(plan, container, span, &outputs, note);
     }
 
     /// What a frame gives, by name; results whose branch was not taken are left out.
@@ -225,14 +225,9 @@ impl Owner {
         }
     }
 
-    /// A container fails with the failure of something inside it.
-    pub(super) fn container_failed(&mut self, plan: &PlanInner, container: Key, error: RunError) {
-        let span = self.spans.remove(&container).unwrap_or(0);
-        let kind = kind_of(&error.kind);
-        let mut failure = Failure::new(kind, error.message.clone());
-        failure.limit_ms =
-            error.limit.filter(|_| matches!(kind, NodeErrorKind::Timeout | NodeErrorKind::Idle));
-        self.failed_with(plan, container, span, failure, error);
+    /// The attempt in which a container ends.
+    pub(super) fn container_note(&self, key: Key) -> Note {
+        Note { attempt: self.containers.get(&key).map(|container| container.attempt), ..Note::default() }
     }
 
     /// Cancels a node and what runs inside it; its outputs are skipped. False if it was settled.
@@ -255,19 +250,21 @@ impl Owner {
         if matches!(state, NodeState::Settled | NodeState::Dormant) {
             return false;
         }
-        let mut span = self.spans.remove(&key).unwrap_or(0);
+        let mut span = self.span_of(key);
         if let Some(active) = self.active.remove(&key) {
             active.abort.abort();
             span = active.span;
-            if !active.paused {
-                self.limits.leave(active.group);
+            if !active.paused && !active.blocking {
+                self.limits.leave(active.claim);
             }
         }
+        self.leads.remove(&key);
         self.asks.retain(|ask| ask.key != key);
         self.close_zone(plan, key, cause, why);
         if let Some(inner) = self.calls.remove(&key) {
             self.close_frame(plan, inner, cause);
         }
+        self.leave_container(key);
         let place = self.place(plan, key, span, None);
         let place = if state == NodeState::Running { place } else { Place { attempt: None, ..place } };
         self.emit(place, EventBody::NodeCancelled { cause: Arc::clone(cause) });
@@ -439,12 +436,4 @@ impl Owner {
             .filter_map(|result| Some((result.name.to_string(), (*self.result(0, result)?).clone())))
             .collect()
     }
-}
-
-/// The kind that a word of an error stands for.
-fn kind_of(word: &str) -> NodeErrorKind {
-    use NodeErrorKind::{Condition, Idle, MaxPasses, MissingInput, Panic, Stalled, Timeout};
-    let known = [Timeout, Idle, Panic, Condition, MaxPasses, Stalled, MissingInput];
-    let budget = if word == "node_starts" { NodeErrorKind::BudgetExceeded } else { NodeErrorKind::Failed };
-    known.into_iter().find(|kind| kind.as_str() == word).unwrap_or(budget)
 }

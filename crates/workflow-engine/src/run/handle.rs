@@ -1,6 +1,6 @@
 //! Starting a run and holding on to it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -211,7 +211,6 @@ fn owner(shared: Arc<RunShared>, arguments: Vec<Arc<Value>>, options: RunOptions
     let limits = Limits::new(options.max_parallel, groups);
     Owner {
         shared: Arc::clone(&shared),
-        options,
         frames: Vec::new(),
         free: Vec::new(),
         ready: VecDeque::new(),
@@ -221,7 +220,10 @@ fn owner(shared: Arc<RunShared>, arguments: Vec<Arc<Value>>, options: RunOptions
         active: HashMap::new(),
         zones: HashMap::new(),
         calls: HashMap::new(),
-        spans: HashMap::new(),
+        containers: HashMap::new(),
+        leads: HashMap::new(),
+        unkeyable: HashSet::new(),
+        cache: options.cache.clone().unwrap_or_default(),
         pullers: HashMap::new(),
         asks: Vec::new(),
         limits,
@@ -233,5 +235,6 @@ fn owner(shared: Arc<RunShared>, arguments: Vec<Arc<Value>>, options: RunOptions
         usage: Usage::default(),
         starts: 0,
         was_waiting: false,
+        options,
     }
 }

@@ -5,6 +5,15 @@ use std::collections::VecDeque;
 use super::frame::Key;
 use crate::inputs::Given;
 
+/// What a start takes of the room there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// A place among the nodes at work; containers only hold others and take none.
+    pub(super) run: bool,
+    /// A place in a named group.
+    pub(super) group: Option<u32>,
+}
+
 /// A node that could start if there were room.
 pub(super) struct Parked {
     pub(super) key: Key,
@@ -15,7 +24,7 @@ pub(super) struct Parked {
 pub(super) struct Limits {
     run: Counter,
     groups: Vec<Counter>,
-    parked: VecDeque<(Option<u32>, Parked)>,
+    parked: VecDeque<(Claim, Parked)>,
 }
 
 struct Counter {
@@ -39,48 +48,49 @@ impl Limits {
         Self { run: Counter::new(run), groups: groups.map(Counter::new).collect(), parked: VecDeque::new() }
     }
 
-    fn has_room(&self, group: Option<u32>) -> bool {
-        self.run.has_room() && group.is_none_or(|group| self.groups[group as usize].has_room())
+    fn has_room(&self, claim: Claim) -> bool {
+        let in_run = !claim.run || self.run.has_room();
+        in_run && claim.group.is_none_or(|group| self.groups[group as usize].has_room())
     }
 
     /// Takes room for a node, if there is some and nobody came before it.
-    pub(super) fn enter(&mut self, group: Option<u32>) -> bool {
-        let before = self.parked.iter().any(|(other, _)| *other == group);
-        let enters = self.has_room(group) && !before;
+    pub(super) fn enter(&mut self, claim: Claim) -> bool {
+        let before = self.parked.iter().any(|(other, _)| *other == claim);
+        let enters = self.has_room(claim) && !before;
         if enters {
-            self.take(group);
+            self.take(claim);
         }
         enters
     }
 
     /// Takes room whether there is some or not; for a node that had it, gave it back to wait, and goes on.
-    pub(super) fn take(&mut self, group: Option<u32>) {
-        self.run.used += 1;
-        if let Some(group) = group {
+    pub(super) fn take(&mut self, claim: Claim) {
+        self.run.used += usize::from(claim.run);
+        if let Some(group) = claim.group {
             self.groups[group as usize].used += 1;
         }
     }
 
-    pub(super) fn leave(&mut self, group: Option<u32>) {
-        self.run.used -= 1;
-        if let Some(group) = group {
+    pub(super) fn leave(&mut self, claim: Claim) {
+        self.run.used -= usize::from(claim.run);
+        if let Some(group) = claim.group {
             self.groups[group as usize].used -= 1;
         }
     }
 
-    pub(super) fn park(&mut self, group: Option<u32>, parked: Parked) {
-        self.parked.push_back((group, parked));
+    pub(super) fn park(&mut self, claim: Claim, parked: Parked) {
+        self.parked.push_back((claim, parked));
     }
 
     /// The first node waiting for which there is room now; the room is taken.
-    pub(super) fn unpark(&mut self) -> Option<Parked> {
-        if self.parked.is_empty() || !self.run.has_room() {
+    pub(super) fn unpark(&mut self) -> Option<(Claim, Parked)> {
+        if self.parked.is_empty() {
             return None;
         }
-        let at = self.parked.iter().position(|(group, _)| self.has_room(*group))?;
-        let (group, parked) = self.parked.remove(at)?;
-        self.take(group);
-        Some(parked)
+        let at = self.parked.iter().position(|(claim, _)| self.has_room(*claim))?;
+        let (claim, parked) = self.parked.remove(at)?;
+        self.take(claim);
+        Some((claim, parked))
     }
 
     pub(super) fn has_parked(&self) -> bool {
@@ -99,16 +109,18 @@ mod tests {
     #[test]
     fn a_full_group_does_not_hold_back_others() {
         let mut limits = Limits::new(Some(2), [Some(1)].into_iter());
-        assert!(limits.enter(Some(0)));
-        assert!(!limits.enter(Some(0)));
-        limits.park(Some(0), parked(1));
-        assert!(limits.enter(None));
-        assert!(!limits.enter(None));
-        limits.park(None, parked(2));
-        limits.leave(None);
-        assert_eq!(limits.unpark().map(|parked| parked.key.node), Some(2));
-        assert!(limits.unpark().is_none());
-        limits.leave(Some(0));
-        assert_eq!(limits.unpark().map(|parked| parked.key.node), Some(1));
+        let (grouped, free) = (Claim { run: true, group: Some(0) }, Claim { run: true, group: None });
+        let next = |limits: &mut Limits| limits.unpark().map(|(_, parked)| parked.key.node);
+        assert!(limits.enter(grouped));
+        assert!(!limits.enter(grouped));
+        limits.park(grouped, parked(1));
+        assert!(limits.enter(free));
+        assert!(!limits.enter(free));
+        limits.park(free, parked(2));
+        limits.leave(free);
+        assert_eq!(next(&mut limits), Some(2));
+        assert_eq!(next(&mut limits), None);
+        limits.leave(grouped);
+        assert_eq!(next(&mut limits), Some(1));
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use tokio::sync::{Notify, oneshot};
 
 use super::frame::Key;
+use super::limits::Claim;
 use crate::stream::Stream;
 
 /// A stream output of a running node.
@@ -50,11 +51,11 @@ pub(crate) enum Message {
         slot: Arc<str>,
         reply: oneshot::Sender<Option<Arc<Value>>>,
     },
+    /// Questions put at once, each with the way back for its answer.
     Ask {
         key: Key,
         place: Place,
-        question: Question,
-        reply: oneshot::Sender<Value>,
+        questions: Vec<(Question, oneshot::Sender<Value>)>,
     },
     Answer {
         ask: Arc<str>,
@@ -66,10 +67,8 @@ pub(crate) enum Message {
         id: Arc<str>,
         reply: oneshot::Sender<bool>,
     },
-    /// A thread that was given up is free again.
-    Freed {
-        group: Option<u32>,
-    },
+    /// The room of a blocking node is free: its threads are done and nobody starts another.
+    Freed(Claim),
 }
 
 /// Messages in the order in which they were posted.

@@ -1,6 +1,7 @@
 //! Running a plan.
 
 mod attempt;
+mod container;
 mod ending;
 mod frame;
 mod gather;

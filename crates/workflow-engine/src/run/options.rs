@@ -8,6 +8,7 @@ use std::time::Duration;
 use agent_types::{Budget, Clock, EventSink, Recorder, RunId, SystemClock, Watcher};
 use tokio_util::sync::CancellationToken;
 
+use crate::cache::Cache;
 use crate::services::Services;
 
 /// What the failure of a node means for the others.
@@ -73,6 +74,8 @@ pub struct RunOptions {
     pub budget: Option<Budget>,
     /// Asked before each start.
     pub before: Option<BeforeHook>,
+    /// Results of pure nodes, shared with other runs; none means a cache of this run's own.
+    pub cache: Option<Arc<Cache>>,
     /// Cancels the run when it is cancelled.
     pub cancel: Option<CancellationToken>,
 }
@@ -94,6 +97,7 @@ impl Default for RunOptions {
             max_starts: None,
             budget: None,
             before: None,
+            cache: None,
             cancel: None,
         }
     }

@@ -1,6 +1,6 @@
 //! The one owner of a run's state: it decides whose turn it is, numbers nothing itself, and tells everything once.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,15 +10,18 @@ use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::attempt::Ended;
+use super::container::Container;
 use super::ending::Ending;
 use super::frame::{Frame, Key, NodeState, Standing};
-use super::limits::Limits;
-use super::message::{Message, OpenStream};
+use super::limits::{Claim, Limits};
+use super::message::{Message, OpenStream, Question};
 use super::options::{OnWaiting, RunOptions};
 use super::outcome::RunOutcome;
 use super::shared::RunShared;
 use super::zone::ZoneRun;
+use crate::cache::{Cache, Lead};
 use crate::error::RunError;
+use crate::outputs::Outputs;
 use crate::plan::{PlanInner, SlotIx};
 use crate::stream::StreamItem;
 
@@ -31,16 +34,33 @@ const STEPS: usize = 256;
 pub(super) struct Active {
     pub(super) abort: AbortHandle,
     pub(super) span: u64,
-    pub(super) group: Option<u32>,
+    pub(super) claim: Claim,
+    /// Its room is freed by its threads.
+    pub(super) blocking: bool,
     pub(super) streams: Option<Arc<[OpenStream]>>,
     /// It gave its room back while it waits for something of this run.
     pub(super) paused: bool,
 }
 
 /// What a task brings home.
-pub(super) struct Report {
-    pub(super) key: Key,
-    pub(super) ended: Ended,
+pub(super) enum Report {
+    /// A node has ended.
+    Node(Key, Ended),
+    /// A time is over, for a container.
+    Timer(Key, Timer),
+    /// Equal work elsewhere has ended: with a result and where it was made, or without.
+    Flight(Key, Option<(Arc<Outputs>, Arc<str>)>),
+}
+
+/// What a time was set for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// One attempt.
+    Attempt(u32),
+    /// All attempts.
+    Total,
+    /// The next attempt begins.
+    Again,
 }
 
 /// An open question.
@@ -70,8 +90,12 @@ pub(super) struct Owner {
     pub(super) zones: HashMap<Key, Box<ZoneRun>>,
     /// The frame of a group that runs as one node, by that node.
     pub(super) calls: HashMap<Key, u32>,
-    /// The span of a container that runs.
-    pub(super) spans: HashMap<Key, u64>,
+    pub(super) containers: HashMap<Key, Container>,
+    /// Nodes whose result others may wait for.
+    pub(super) leads: HashMap<Key, Lead>,
+    /// Nodes that were to be cached and cannot be.
+    pub(super) unkeyable: HashSet<Key>,
+    pub(super) cache: Arc<Cache>,
     pub(super) pullers: HashMap<(u32, SlotIx), Vec<Puller>>,
     pub(super) asks: Vec<OpenAsk>,
     pub(super) limits: Limits,
@@ -145,17 +169,16 @@ impl Owner {
 
     /// A task is done: its result counts unless the node was settled by something else.
     fn returned(&mut self, plan: &PlanInner, report: Report) {
-        let Some(active) = self.active.remove(&report.key) else { return };
-        if !active.paused {
-            self.leave(active.group, report.ended.result.as_ref().is_err_and(|failure| failure.detached));
-        }
-        self.ended(plan, report.key, active.span, active.streams, report.ended);
-    }
-
-    /// Gives room back; a thread that goes on keeps its own.
-    pub(super) fn leave(&mut self, group: Option<u32>, detached: bool) {
-        if !detached {
-            self.limits.leave(group);
+        match report {
+            Report::Node(key, ended) => {
+                let Some(active) = self.active.remove(&key) else { return };
+                if !active.paused && !active.blocking {
+                    self.limits.leave(active.claim);
+                }
+                self.ended(plan, key, active.span, active.streams.as_deref(), ended);
+            }
+            Report::Timer(key, timer) => self.timer_fired(plan, key, timer),
+            Report::Flight(key, landed) => self.landed(plan, key, landed),
         }
     }
 
@@ -165,12 +188,11 @@ impl Owner {
             self.skip_queued(plan, key);
         } else if let Some(key) = self.complete.pop_front() {
             self.frame_complete(plan, key);
-        } else if let Some(parked) = self.limits.unpark() {
+        } else if let Some((claim, parked)) = self.limits.unpark() {
             if self.is_queued(parked.key) {
-                self.enter(plan, parked.key, parked.inputs);
+                self.enter(plan, parked.key, parked.inputs, claim);
             } else {
-                let group = self.group_of(plan, parked.key);
-                self.limits.leave(group);
+                self.limits.leave(claim);
             }
         } else if let Some(key) = self.ready.pop_front() {
             if self.is_queued(key) {
@@ -313,7 +335,7 @@ impl Owner {
                 }
             }
             Message::Pull { key, slot, reply } => self.pull(plan, key, &slot, reply),
-            Message::Ask { key, place, question, reply } => self.ask(key, place, question, reply),
+            Message::Ask { key, place, questions } => self.ask(key, &place, questions),
             Message::Answer { ask, value, known } => {
                 let found = self.answer(&ask, value);
                 let _ = known.send(found);
@@ -322,7 +344,7 @@ impl Owner {
                 let cancelled = self.cancel_by_id(plan, key, &id);
                 let _ = reply.send(cancelled);
             }
-            Message::Freed { group } => self.limits.leave(group),
+            Message::Freed(claim) => self.limits.leave(claim),
         }
     }
 
@@ -359,35 +381,22 @@ impl Owner {
         }
     }
 
-    fn ask(
-        &mut self,
-        key: Key,
-        place: Place,
-        question: super::message::Question,
-        reply: oneshot::Sender<Value>,
-    ) {
-        if !self.is_running(key) {
-            return;
+    fn ask(&mut self, key: Key, place: &Place, questions: Vec<(Question, oneshot::Sender<Value>)>) {
+        let Some(path) = place.path.clone().filter(|_| self.is_running(key)) else { return };
+        let several = questions.len() > 1;
+        for (at, (question, reply)) in questions.into_iter().enumerate() {
+            let ask: Arc<str> = if several { format!("{path}#{at}").into() } else { Arc::clone(&path) };
+            let summary = AskSummary {
+                ask: Arc::clone(&ask),
+                tool: question.tool,
+                arguments: question.arguments,
+                path: Some(Arc::clone(&path)),
+                prompt: Some(question.prompt.clone()),
+            };
+            let body = EventBody::NodeWaiting { ask, prompt: Some(question.prompt), unknown_effect: None };
+            self.emit(place.clone(), body);
+            self.asks.push(OpenAsk { key, summary, reply });
         }
-        let path = place.path.clone();
-        let before = self.asks.iter().filter(|ask| ask.key == key).count();
-        let id: Arc<str> = match &path {
-            Some(path) if before > 0 => format!("{path}#{before}").into(),
-            Some(path) => Arc::clone(path),
-            None => Arc::from(""),
-        };
-        let summary = AskSummary {
-            ask: Arc::clone(&id),
-            tool: question.tool,
-            arguments: question.arguments,
-            path,
-            prompt: Some(question.prompt.clone()),
-        };
-        self.emit(
-            place,
-            EventBody::NodeWaiting { ask: id, prompt: Some(question.prompt), unknown_effect: None },
-        );
-        self.asks.push(OpenAsk { key, summary, reply });
         self.pause(key);
     }
 
@@ -408,8 +417,8 @@ impl Owner {
         if let Some(active) = self.active.get_mut(&key)
             && !std::mem::replace(&mut active.paused, true)
         {
-            let group = active.group;
-            self.limits.leave(group);
+            let claim = active.claim;
+            self.limits.leave(claim);
         }
     }
 
@@ -417,8 +426,8 @@ impl Owner {
         if let Some(active) = self.active.get_mut(&key)
             && std::mem::replace(&mut active.paused, false)
         {
-            let group = active.group;
-            self.limits.take(group);
+            let claim = active.claim;
+            self.limits.take(claim);
         }
     }
 }

@@ -19,10 +19,9 @@ use crate::outputs::{Outputs, StopScope};
 use crate::plan::{Kind, NodePlan, PlanInner, SlotIx};
 
 /// What the event of a finished node says besides its value.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Note {
     pub(super) handled: Option<&'static str>,
-    pub(super) cache: Option<&'static str>,
     pub(super) attempt: Option<u32>,
 }
 
@@ -43,13 +42,13 @@ impl Owner {
         plan: &PlanInner,
         key: Key,
         span: u64,
-        streams: Option<Arc<[OpenStream]>>,
+        streams: Option<&[OpenStream]>,
         ended: Ended,
     ) {
         if !self.is_running(key) {
             return;
         }
-        for open in streams.iter().flat_map(|streams| streams.iter()) {
+        for open in streams.unwrap_or_default() {
             self.see_chunks(open);
         }
         match ended.result {
@@ -69,9 +68,10 @@ impl Owner {
         let body = EventBody::NodeFinished {
             value: outputs.main(main).cloned(),
             handled: note.handled.map(Arc::from),
-            cache: note.cache.map(Arc::from),
+            cache: self.unkeyable.remove(&key).then(|| Arc::from("unkeyable")),
         };
         self.emit(place, body);
+        self.keep(key, outputs, note);
         self.fill(plan, key, outputs, note.handled);
         match stop {
             None => {}
@@ -80,6 +80,45 @@ impl Owner {
             }
             Some(StopScope::Loop) => self.stop_loop(plan, key),
         }
+    }
+
+    /// A result that may be kept is kept, and handed to those who wait for it.
+    fn keep(&mut self, key: Key, outputs: &Outputs, note: Note) {
+        if let Some(lead) = self.leads.remove(&key)
+            && note.handled.is_none()
+            && outputs.stop.is_none()
+        {
+            lead.bring(Arc::new(outputs.clone()));
+        }
+    }
+
+    /// Equal work elsewhere has ended.
+    pub(super) fn landed(&mut self, plan: &PlanInner, key: Key, landed: Option<(Arc<Outputs>, Arc<str>)>) {
+        if self.active.remove(&key).is_none() {
+            return;
+        }
+        match landed {
+            Some((outputs, from)) => self.cached(plan, key, &outputs, Some(from)),
+            None => {
+                // It failed there: now it is this node's turn.
+                if let Some(frame) = self.frame_mut(key) {
+                    frame.state[key.node as usize] = NodeState::Queued;
+                    self.ready.push_back(key);
+                }
+            }
+        }
+    }
+
+    /// A node's outputs are known without running it.
+    pub(super) fn cached(&mut self, plan: &PlanInner, key: Key, outputs: &Outputs, from: Option<Arc<str>>) {
+        let Some(frame) = self.frame(key) else { return };
+        let node = &plan.scopes[frame.scope as usize].nodes[key.node as usize];
+        let main = main_output(plan, node);
+        let value = outputs.main(main).or_else(|| outputs.all("").next().map(|(_, value)| value));
+        let value = value.cloned().unwrap_or_default();
+        let place = Place { attempt: None, ..self.place(plan, key, 0, None) };
+        self.emit(place, EventBody::NodeCached { value, from });
+        self.fill(plan, key, outputs, None);
     }
 
     /// Hands the values of a settled node on.
@@ -260,6 +299,8 @@ impl Owner {
         failure: Failure,
         error: RunError,
     ) {
+        // Those who wait for its result must try themselves.
+        self.leads.remove(&key);
         let Some(frame) = self.frame(key) else { return };
         let node = &plan.scopes[frame.scope as usize].nodes[key.node as usize];
         let strategy = policy(plan, node).map_or(&OnError::Fail, |policy| &policy.on_error);

@@ -5,16 +5,19 @@ use std::task::{Context, Poll, Waker};
 
 use agent_types::{BudgetKey, EventBody, NodeErrorKind, Place};
 use serde_json::{Map, Value};
+use workflow_model::Cache as CacheRule;
 use workflow_model::graph::NameIx;
+use workflow_model::structural::{LOOP_ZONE, NODE_GROUP};
 
-use super::attempt::{Failure, plain, watched};
-use super::frame::{Frame, Key, NodeState, Slot, StreamSlot};
+use super::attempt::{Failure, Room, Work, plain, watched};
+use super::frame::{Key, NodeState, Slot, StreamSlot};
 use super::gather::gather;
-use super::limits::Parked;
+use super::limits::{Claim, Parked};
 use super::message::OpenStream;
 use super::options::Before;
 use super::owner::{Active, Owner, Report};
 use super::settle::Note;
+use crate::cache::{Look, key_of};
 use crate::context::NodeContext;
 use crate::inputs::{Given, Inputs};
 use crate::outputs::Outputs;
@@ -52,15 +55,68 @@ impl Owner {
             }
             Err(failure) => return self.refuse(plan, key, failure),
         }
-        let group = policy(plan, node).and_then(|policy| policy.group);
-        if matches!(node.kind, Kind::Zone(_) | Kind::Call(_)) {
-            // A container only holds others: it takes no room itself.
-            self.enter(plan, key, given);
-        } else if self.limits.enter(group) {
-            self.enter(plan, key, given);
-        } else {
-            self.limits.park(group, Parked { key, inputs: given });
+        // What is known already needs no room.
+        if self.look_up(plan, key, &given) {
+            return;
         }
+        let group = policy(plan, node).and_then(|policy| policy.group);
+        let claim = Claim { run: matches!(node.kind, Kind::Run(_)), group };
+        if self.limits.enter(claim) {
+            self.enter(plan, key, given, claim);
+        } else {
+            self.limits.park(claim, Parked { key, inputs: given });
+        }
+    }
+
+    /// Looks for a kept result; true if the node need not start, or not yet.
+    fn look_up(&mut self, plan: &PlanInner, key: Key, given: &[Given]) -> bool {
+        let Some(frame) = self.frame(key).filter(|_| !self.leads.contains_key(&key)) else { return false };
+        let node = &plan.scopes[frame.scope as usize].nodes[key.node as usize];
+        let (Some(rule), Kind::Run(node_type)) =
+            (policy(plan, node).and_then(|policy| policy.cache.as_ref()), node.kind)
+        else {
+            return false;
+        };
+        let node_type = &plan.types[node_type as usize];
+        let only = match rule {
+            CacheRule::ByKey(slots) => Some(slots.as_slice()),
+            CacheRule::ByInputs | CacheRule::Off => None,
+        };
+        let config = plan.details.get(node.details as usize).map(|details| &details.config);
+        let inputs = self.inputs(frame.scope, node, given.to_vec());
+        let name = (&*node_type.name, node_type.node.definition().version.as_str());
+        let Some(hash) = key_of(name, config, &inputs, only) else {
+            self.unkeyable.insert(key);
+            return false;
+        };
+        let path = self.path(plan, key);
+        match self.cache.look(hash, &path) {
+            Look::Hit(outputs) => self.cached(plan, key, &outputs, None),
+            Look::Lead(lead) => {
+                self.leads.insert(key, lead);
+                return false;
+            }
+            Look::Wait(from, landing) => self.wait_for(key, from, landing),
+        }
+        true
+    }
+
+    /// Somebody does the same work already.
+    fn wait_for(
+        &mut self,
+        key: Key,
+        from: Arc<str>,
+        landing: tokio::sync::oneshot::Receiver<Option<Arc<Outputs>>>,
+    ) {
+        let Some(frame) = self.frame_mut(key) else { return };
+        frame.state[key.node as usize] = NodeState::Running;
+        let abort = self.tasks.spawn(async move {
+            let outputs = landing.await.ok().flatten();
+            Report::Flight(key, outputs.map(|outputs| (outputs, from)))
+        });
+        let claim = Claim { run: false, group: None };
+        self.active
+            .insert(key, Active { abort, span: 0, claim, blocking: false, streams: None, paused: false });
     }
 
     /// The condition under which a node is skipped, read once.
@@ -81,12 +137,9 @@ impl Owner {
     }
 
     /// Starts a node that has its room.
-    pub(super) fn enter(&mut self, plan: &PlanInner, key: Key, given: Vec<Given>) {
+    pub(super) fn enter(&mut self, plan: &PlanInner, key: Key, given: Vec<Given>, claim: Claim) {
         if let Err(failure) = self.count_start() {
-            let group = self.group_of(plan, key);
-            if self.takes_room(plan, key) {
-                self.limits.leave(group);
-            }
+            self.limits.leave(claim);
             return self.refuse(plan, key, failure);
         }
         let Some(frame) = self.frame_mut(key) else { return };
@@ -123,46 +176,43 @@ impl Owner {
                     cancel: None,
                 };
                 let inputs = self.inputs(scope, node, given);
-                let rules = policy(plan, node);
-                let work = if node_type.blocking || rules.is_some_and(Policy::watches_attempts) {
-                    watched(Arc::clone(&node_type.node), ctx, inputs, node_type.blocking)
+                let room = node_type.blocking.then(|| Room::new(&self.shared, claim));
+                let blocking = room.is_some();
+                let work = if blocking || policy(plan, node).is_some_and(Policy::watches_attempts) {
+                    watched(Arc::clone(&node_type.node), ctx, inputs, room)
                 } else {
                     plain(Arc::clone(&node_type.node), ctx, inputs)
                 };
-                self.poll_or_spawn(plan, key, span, rules.and_then(|rules| rules.group), streams, work);
+                self.poll_or_spawn(plan, key, Going { span, claim, blocking, streams }, work);
             }
-            Kind::Zone(zone) => {
-                self.emit(place, EventBody::NodeStarted { node_type: Some(Arc::from("core:LoopZone")) });
-                self.enter_zone(plan, key, zone, span, given);
+            Kind::Zone(_) => {
+                self.emit(place, EventBody::NodeStarted { node_type: Some(Arc::from(LOOP_ZONE)) });
+                self.enter_container(plan, key, span, given, claim);
             }
-            Kind::Call(body) => {
-                self.emit(place, EventBody::NodeStarted { node_type: Some(Arc::from("core:NodeGroup")) });
-                self.enter_call(plan, key, body, span, given);
+            Kind::Call(_) => {
+                self.emit(place, EventBody::NodeStarted { node_type: Some(Arc::from(NODE_GROUP)) });
+                self.enter_container(plan, key, span, given, claim);
             }
             Kind::Muted | Kind::Bypass(_) => {}
         }
     }
 
     /// Most nodes end here, without a task of their own.
-    fn poll_or_spawn(
-        &mut self,
-        plan: &PlanInner,
-        key: Key,
-        span: u64,
-        group: Option<u32>,
-        streams: Option<Arc<[OpenStream]>>,
-        mut work: super::attempt::Work,
-    ) {
+    fn poll_or_spawn(&mut self, plan: &PlanInner, key: Key, going: Going, mut work: Work) {
+        let Going { span, claim, blocking, streams } = going;
         // The task polls again with its own waker, so nothing that happens in between is missed.
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(ended) => {
-                self.limits.leave(group);
+                if !blocking {
+                    self.limits.leave(claim);
+                }
+                drop(work);
                 self.read_messages(plan);
-                self.ended(plan, key, span, streams, ended);
+                self.ended(plan, key, span, streams.as_deref(), ended);
             }
             Poll::Pending => {
-                let abort = self.tasks.spawn(async move { Report { key, ended: work.await } });
-                self.active.insert(key, Active { abort, span, group, streams, paused: false });
+                let abort = self.tasks.spawn(async move { Report::Node(key, work.await) });
+                self.active.insert(key, Active { abort, span, claim, blocking, streams, paused: false });
                 self.read_messages(plan);
             }
         }
@@ -269,17 +319,14 @@ impl Owner {
     pub(super) fn inputs(&self, scope: u32, node: &NodePlan, values: Vec<Given>) -> Inputs {
         Inputs { plan: Arc::clone(&self.shared.plan), scope, range: node.inputs, values }
     }
+}
 
-    pub(super) fn group_of(&self, plan: &PlanInner, key: Key) -> Option<u32> {
-        let frame: &Frame = self.frames[key.frame as usize].as_deref()?;
-        policy(plan, &plan.scopes[frame.scope as usize].nodes[key.node as usize])?.group
-    }
-
-    fn takes_room(&self, plan: &PlanInner, key: Key) -> bool {
-        self.frame(key).is_some_and(|frame| {
-            matches!(plan.scopes[frame.scope as usize].nodes[key.node as usize].kind, Kind::Run(_))
-        })
-    }
+/// A start that is about to be polled.
+struct Going {
+    span: u64,
+    claim: Claim,
+    blocking: bool,
+    streams: Option<Arc<[OpenStream]>>,
 }
 
 /// The rules of a node, where it has any.

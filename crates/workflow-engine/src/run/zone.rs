@@ -10,7 +10,6 @@ use super::ending::Opening;
 use super::frame::{Key, Slot, Standing, StreamSlot};
 use super::gather::origin_value;
 use super::owner::Owner;
-use super::settle::Note;
 use crate::convert::convert;
 use crate::error::RunError;
 use crate::expression::{cel_map, to_cel};
@@ -77,16 +76,9 @@ impl ZoneRun {
 
 impl Owner {
     /// Takes the first values and begins.
-    pub(super) fn enter_zone(
-        &mut self,
-        plan: &PlanInner,
-        key: Key,
-        zone_ix: u32,
-        span: u64,
-        given: Vec<Given>,
-    ) {
+    pub(super) fn enter_zone(&mut self, plan: &PlanInner, key: Key, zone_ix: u32, given: Vec<Given>) {
         let zone = &plan.zones[zone_ix as usize];
-        self.spans.insert(key, span);
+        let span = self.span_of(key);
         let place = Place { attempt: None, ..self.place(plan, key, span, None) };
         self.emit(place, EventBody::LoopEntered { mode: Arc::from(zone.spec.mode.as_str()) });
         let begun = first_state(zone, &given).and_then(|state| Ok((state, items(zone, &given)?)));
@@ -120,6 +112,11 @@ impl Owner {
     fn open_zone_stream(&mut self, plan: &PlanInner, key: Key) -> Option<Arc<Stream>> {
         let scope = &plan.scopes[self.frame(key)?.scope as usize];
         let out = scope.outs(&scope.nodes[key.node as usize]).iter().find(|out| out.stream)?;
+        if let Slot::Stream(open) = &self.frame(key)?.slots[out.slot as usize] {
+            // Another attempt: readers forget what the one before wrote.
+            open.stream.retract();
+            return Some(Arc::clone(&open.stream));
+        }
         let readers = u32::try_from(scope.stream_readers.row(out.slot).len()).unwrap_or(NONE);
         let stream = Stream::new(readers, out.joined);
         let slot = StreamSlot { stream: Arc::clone(&stream), value: std::sync::OnceLock::new() };
@@ -164,7 +161,7 @@ impl Owner {
 
     fn start_pass(&mut self, plan: &PlanInner, key: Key) {
         let path = self.path(plan, key);
-        let zone_span = self.spans.get(&key).copied().unwrap_or(0);
+        let zone_span = self.span_of(key);
         let Some(run) = self.zones.get_mut(&key) else { return };
         let zone = &plan.zones[run.zone as usize];
         let number = run.started;
@@ -203,7 +200,7 @@ impl Owner {
             value.is_some_and(|value| *value == Value::Bool(true))
         };
         let (breaks, continues) = (flag(self, &zone.break_if), flag(self, &zone.continue_if));
-        let next = match self.next_state(plan, at, run, zone) {
+        let next = match self.next_state(at, run, zone) {
             Ok(next) => next,
             Err(message) => {
                 let error = self.zone_error(plan, key, NodeErrorKind::Failed, message);
@@ -284,7 +281,7 @@ impl Owner {
     }
 
     fn pass_finished(&mut self, plan: &PlanInner, key: Key, pass: Pass, changed: Vec<Arc<str>>) {
-        let zone_span = self.spans.get(&key).copied().unwrap_or(0);
+        let zone_span = self.span_of(key);
         let place = pass_place(self.path(plan, key), pass.number, pass.span, zone_span);
         self.emit(place, EventBody::LoopIterFinished { changed });
     }
@@ -294,7 +291,7 @@ impl Owner {
         let Some(stream) = self.zones.get(&key).and_then(|run| run.stream.clone()) else { return };
         stream.push_now(Arc::clone(&text));
         stream.see(&mut Vec::new());
-        let place = self.place(plan, key, self.spans.get(&key).copied().unwrap_or(0), None);
+        let place = self.place(plan, key, self.span_of(key), None);
         self.emit(place, EventBody::NodeChunk { slot: Arc::from("stream"), text });
     }
 
@@ -305,15 +302,8 @@ impl Owner {
     }
 
     /// The carried values of the next pass; a key that nothing fills keeps its value.
-    fn next_state(
-        &self,
-        plan: &PlanInner,
-        at: u32,
-        run: &ZoneRun,
-        zone: &ZonePlan,
-    ) -> Result<Vec<Arc<Value>>, String> {
+    fn next_state(&self, at: u32, run: &ZoneRun, zone: &ZonePlan) -> Result<Vec<Arc<Value>>, String> {
         let Some(frame) = self.frames[at as usize].as_deref() else { return Ok(run.state.clone()) };
-        debug_assert_eq!(plan.zones.len(), plan.zones.len().max(run.zone as usize + 1));
         let filled = zone.next.iter().zip(&run.state).zip(&zone.spec.state);
         let value =
             |((next, old), state): ((&Option<Origin>, &Arc<Value>), &workflow_model::StateKey)| match next
@@ -397,13 +387,14 @@ impl Owner {
             return self.exit_failed(plan, key, run.finished, why, error);
         }
         self.exited(plan, key, run.finished, why);
-        let span = self.spans.remove(&key).unwrap_or(0);
         let outputs = run.outputs(zone);
-        self.finished(plan, key, span, &outputs, Note::default());
+        let note = self.container_note(key);
+        let span = self.leave_container(key);
+        self.finished(plan, key, span, &outputs, note);
     }
 
     fn exited(&mut self, plan: &PlanInner, key: Key, passes: u64, why: LoopEnd) {
-        let span = self.spans.get(&key).copied().unwrap_or(0);
+        let span = self.span_of(key);
         let place = Place { attempt: None, ..self.place(plan, key, span, None) };
         self.emit(place, EventBody::LoopExited { passes, why });
     }
@@ -433,11 +424,8 @@ impl Owner {
     /// The zone is cancelled, or the run ends around it.
     pub(super) fn close_zone(&mut self, plan: &PlanInner, key: Key, cause: &Arc<str>, why: LoopEnd) {
         if self.zones.contains_key(&key) {
-            let span = self.spans.get(&key).copied();
             let passes = self.close_passes(plan, key, cause);
-            self.spans.extend(span.map(|span| (key, span)));
             self.exited(plan, key, passes, why);
-            self.spans.remove(&key);
         }
     }
 

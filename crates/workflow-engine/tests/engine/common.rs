@@ -31,10 +31,11 @@ impl Op {
             "if" => base.input("in", any("c").required()).output("then", any("t")).output("else", any("e")),
             "list" => base.input("in", any("i").multi()).output("out", any("o")),
             "stream" => base.input("in", any("i")).output("out", slot(any("o")).stream()),
-            "tap" => base.input("in", any("i").stream()).output("out", any("o").stream()),
+            "tap" => base.input("in", any("i").stream()).output("out", any("o").stream()).pure(),
             "join" => base.input("in", any("i").stream()).output("out", any("o")),
             "lazy" => base.input("in", any("i")).input("other", any("l").lazy()).output("out", any("o")),
             "effect" => base.input("in", any("i")).output("out", any("o")).effect(),
+            "pure" => base.input("in", any("i")).input("other", any("x")).output("out", any("o")).pure(),
             "block" => base.input("in", any("i")).output("out", any("o")).blocking(),
             _ => base.input("in", any("i")).output("out", any("o")),
         };
@@ -117,6 +118,13 @@ impl Node for Op {
                 std::thread::sleep(wait);
                 Ok(Outputs::shared(first()))
             }
+            "t:pure" => {
+                ctx.sleep(wait).await;
+                match ctx.config("fail") {
+                    Some(_) => Err(NodeError::new("no")),
+                    None => Ok(Outputs::value(first().as_i64().unwrap_or(0) + 1)),
+                }
+            }
             "t:runs" => Ok(Outputs::value(self.runs.fetch_add(1, Ordering::Relaxed) + 1)),
             other => Err(NodeError::fatal(format!("no operation {other}"))),
         }
@@ -156,7 +164,7 @@ pub(crate) fn catalog() -> NodeCatalog {
     let mut catalog = NodeCatalog::new();
     for name in [
         "id", "emit", "wait", "add", "list", "if", "fail", "panic", "stop", "stream", "tap", "join", "lazy",
-        "ask", "effect", "block", "cancel", "runs", "beat",
+        "ask", "effect", "block", "cancel", "runs", "beat", "pure",
     ] {
         catalog.register(Op::new(name));
     }
@@ -333,7 +341,9 @@ fn check_order(seen: &Seen) {
         assert_eq!(event.seq, at as u64 + 1);
         let key = (event.place.path.as_deref().unwrap_or("").to_owned(), event.place.iteration);
         match &event.body {
-            EventBody::NodeStarted { .. } => assert!(open.insert(key.clone()), "{key:?} starts twice"),
+            EventBody::NodeStarted { .. } => {
+                assert!(open.insert(key.clone()), "{key:?} starts twice");
+            }
             EventBody::NodeFinished { .. }
             | EventBody::NodeFailed { .. }
             | EventBody::NodeCancelled { .. }
@@ -341,6 +351,10 @@ fn check_order(seen: &Seen) {
             | EventBody::NodeCached { .. } => {
                 open.remove(&key);
                 assert!(ended.insert(key.clone()), "{key:?} ends twice");
+            }
+            // Inside a container that is tried again, nodes may end again.
+            EventBody::NodeRetrying { .. } => {
+                ended.retain(|(path, _): &(String, _)| !path.starts_with(&format!("{}/", key.0)));
             }
             EventBody::RunFinished { .. } => assert_eq!(at + 1, seen.events.len(), "nothing after the end"),
             _ => {}

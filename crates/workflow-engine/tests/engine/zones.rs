@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{Seen, catalog, run_with};
+use agent_types::RunStatus;
 use serde_json::{Value, json};
 use workflow_engine::{Plan, RunOptions};
 use workflow_model::{NoWorkflows, Workflow};
@@ -305,7 +306,7 @@ fn values_from_outside_are_the_same_in_every_pass() {
 }
 
 #[test]
-fn a_zone_can_be_skipped() {
+fn a_zone_can_be_skipped_limited_and_its_failure_handled() {
     let zone = |extra: Value, ms: u64| {
         let mut file = counter(json!({"mode": "times", "times": 2}), &["k"]).to_value();
         let wait = json!({"id": "w", "type": "t:wait", "parentNode": "L", "configValues": {"ms": ms}});
@@ -316,6 +317,13 @@ fn a_zone_can_be_skipped() {
     };
     let seen = run_with(&zone(json!({"skipIf": "state.k == 0"}), 0), json!({}), RunOptions::new());
     assert_eq!(seen.ends(), ["node.skipped L cause=L", "run.finished status=ok"]);
+    let seen = run_with(&zone(json!({"timeoutMs": 30}), 20), json!({}), RunOptions::new());
+    let error = seen.outcome.error.clone().unwrap();
+    assert_eq!((error.kind.as_str(), error.limit, error.path.as_deref()), ("timeout", Some(30), Some("L")));
+    assert_eq!(seen.elapsed, Duration::from_millis(30));
+    let seen = run_with(&zone(json!({"timeoutMs": 30, "onError": "skip"}), 20), json!({}), RunOptions::new());
+    assert_eq!(seen.outcome.status, RunStatus::Ok);
+    assert_eq!(seen.ends().last().unwrap(), "run.finished status=ok");
 }
 
 #[test]

@@ -43,6 +43,7 @@ pub(super) fn settle(graph: &Graph<'_>, catalog: &NodeCatalog, problems: &mut Ve
             }
         };
         policy.skip_if = skip_if.and_then(|source| skip_condition(graph, index, source, problems));
+        check_cache(graph, catalog, index, &mut policy, problems);
         if !policy.is_plain() {
             settled.policies.insert(index, policy);
         }
@@ -86,6 +87,29 @@ fn already_reported(graph: &Graph<'_>, index: usize, key: &str, problems: &[Prob
             && problem.node.as_deref() == Some(&path)
             && problem.slot.as_deref() == Some(key)
     })
+}
+
+/// Only results of pure nodes are kept.
+fn check_cache(
+    graph: &Graph<'_>,
+    catalog: &NodeCatalog,
+    index: usize,
+    policy: &mut Policy,
+    problems: &mut Vec<Problem>,
+) {
+    let node = &graph.nodes[index];
+    let single = matches!(node.kind, NodeKind::Plain);
+    let pure = graph.definition(node, catalog).is_some_and(|definition| definition.pure);
+    if policy.cache.is_none() || (single && pure && !policy.effect) {
+        return;
+    }
+    policy.cache = None;
+    let message = if single {
+        "its type is not pure: nothing is kept"
+    } else {
+        "only results of single nodes are kept"
+    };
+    problems.push(problem_at(graph, index, Problem::warning(ProblemCode::BadValue, message)).slot("cache"));
 }
 
 fn group_index(groups: &mut Vec<Arc<str>>, name: &str) -> u32 {
