@@ -177,9 +177,6 @@ impl ZoneSpec {
         if self.mode == ZoneMode::Times && !from.map.contains_key("times") {
             from.fault("times", "mode `times` needs a number of passes".to_owned());
         }
-        if self.parallel > 1 && !self.state.is_empty() {
-            from.fault("parallel", "carried values need passes one after the other".to_owned());
-        }
         let mut seen = std::collections::HashSet::new();
         for state in &self.state {
             if is_reserved(&state.key) {

@@ -260,6 +260,14 @@ impl<'w> Builder<'_, 'w> {
                 Problem::error(ProblemCode::UnknownSlot, message).at(&path).slot(name).suggest(near),
             );
         }
+        let carries = self.graph.scopes[scope]
+            .next
+            .keys()
+            .any(|name| spec.state_index(self.graph.name(*name)).is_some());
+        if spec.parallel > 1 && carries {
+            let message = "values carried from pass to pass need passes one after the other";
+            self.problem(Problem::error(ProblemCode::BadValue, message).at(&path).slot("parallel"));
+        }
         if spec.mode != ZoneMode::Each && spec.on_item_error != OnItemError::Fail {
             let message = "`onItemError` counts with mode `each` only; use `onPassError`";
             self.problem(Problem::warning(ProblemCode::BadValue, message).at(&path).slot("onItemError"));

@@ -1,5 +1,9 @@
 //! Going through the edges: each ends in an input, a result or the next pass.
 
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
 use super::build::Builder;
 use super::levels::{Boundary, Place};
 use super::sources::Found;
@@ -59,6 +63,35 @@ impl<'w> Builder<'_, 'w> {
                 if let Some((source, target)) = self.ends_of(level, edge) {
                     self.add_wire(&Ends { level, index, edge, source, target });
                 }
+            }
+            for index in 0..workflow.nodes.len() {
+                self.add_constants(level, index, &workflow.nodes[index].input_values);
+            }
+        }
+    }
+
+    /// Values that the file itself gives for results and for the next pass, where no edge does.
+    fn add_constants(&mut self, level: usize, node: usize, values: &Map<String, Value>) {
+        let place = self.levels[level].places[node];
+        for (name, value) in values.iter().filter(|(_, value)| !value.is_null()) {
+            let constant = Source::Value(Arc::new(value.clone()));
+            let name = self.graph.names.intern(name);
+            match place {
+                Place::GroupOutput(scope) => {
+                    if let Some(output) = self.graph.scopes[scope as usize].outputs.get_mut(&name)
+                        && output.sources.is_empty()
+                    {
+                        output.sources.push(constant);
+                    }
+                }
+                Place::LoopNext(scope) => {
+                    self.graph.scopes[scope as usize].next.entry(name).or_insert(constant);
+                }
+                Place::Node(_)
+                | Place::Flat { .. }
+                | Place::GroupInput
+                | Place::LoopState(_)
+                | Place::Nothing => {}
             }
         }
     }
