@@ -1,5 +1,7 @@
 //! `weft-scenarios --engine FILE [ID…]`: runs cases of the engine.
 
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -17,18 +19,18 @@ fn main() -> ExitCode {
     };
     let report =
         weft_scenarios::run_engine_cases(&text, |id| ids.is_empty() || ids.iter().any(|own| own == id));
+    // Writing to a text cannot fail, and a closed pipe is no reason to complain.
     let mut out = String::new();
     for failure in &report.failures {
         for fault in &failure.faults {
-            out.push_str(&format!("{}: {fault}\n", failure.id));
+            let _ = writeln!(out, "{}: {fault}", failure.id);
         }
     }
     if !report.skipped.is_empty() {
-        out.push_str(&format!("not run, they need a store: {}\n", report.skipped.join(" ")));
+        let _ = writeln!(out, "not run, they need a store: {}", report.skipped.join(" "));
     }
-    out.push_str(&format!("{} passed, {} failed\n", report.passed, report.failures.len()));
-    // A closed pipe is no reason to complain.
-    let _ = std::io::Write::write_all(&mut std::io::stdout(), out.as_bytes());
+    let _ = writeln!(out, "{} passed, {} failed", report.passed, report.failures.len());
+    let _ = std::io::stdout().write_all(out.as_bytes());
     if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 

@@ -1,4 +1,5 @@
 //! The runner itself: what it accepts, what it refuses, what it says of a case that goes another way.
+#![expect(clippy::needless_pass_by_value, reason = "helpers of tests: a wrong case may panic")]
 
 use serde_json::{Value, json};
 use weft_scenarios::run_engine_file;

@@ -269,13 +269,14 @@ impl<'a> Settings<'a> {
         };
         let data_flow_type = match item.get("dataFlowType") {
             None | Some(Value::Null) => DataFlowType::Wildcard,
-            Some(kind) => match kind.as_str().and_then(DataFlowType::from_name) {
-                Some(kind) => kind,
-                None => {
+            Some(kind) => {
+                if let Some(kind) = kind.as_str().and_then(DataFlowType::from_name) {
+                    kind
+                } else {
                     self.fault("state", format!("`{key}` has no known type: {}", describe(kind)));
                     DataFlowType::Wildcard
                 }
-            },
+            }
         };
         Some(StateKey { key: key.to_owned(), data_flow_type, initial: item.get("initial").cloned() })
     }

@@ -144,15 +144,11 @@ impl Expect {
         let path = event["path"].as_str().unwrap_or_default().to_owned();
         let key = (path, event["iteration"].as_u64());
         match event["type"].as_str().unwrap_or_default() {
-            "node.started" => {
-                if !self.open.insert(key) {
-                    self.faults.push(format!("a node starts twice: {event}"));
-                }
+            "node.started" if !self.open.insert(key.clone()) => {
+                self.faults.push(format!("a node starts twice: {event}"));
             }
-            "node.finished" | "node.failed" => {
-                if !self.open.remove(&key) {
-                    self.faults.push(format!("a node ends that has not started: {event}"));
-                }
+            "node.finished" | "node.failed" if !self.open.remove(&key) => {
+                self.faults.push(format!("a node ends that has not started: {event}"));
             }
             "node.skipped" | "node.cancelled" | "node.cached" => {
                 self.open.remove(&key);
@@ -247,7 +243,8 @@ impl Expect {
         if let Some(wanted) = self.map.get("asks").and_then(Value::as_array) {
             let mut found: Vec<&str> = outcome.asks.iter().map(|ask| &*ask.ask).collect();
             let mut wanted: Vec<&str> = wanted.iter().filter_map(Value::as_str).collect();
-            (found.sort_unstable(), wanted.sort_unstable());
+            found.sort_unstable();
+            wanted.sort_unstable();
             if found != wanted {
                 self.faults.push(format!("asks: {found:?}, not {wanted:?}"));
             }

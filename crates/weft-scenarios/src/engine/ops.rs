@@ -67,7 +67,7 @@ impl Operation {
         let full = version.map_or_else(|| format!("op:{name}"), |version| format!("op:{name}@{version}"));
         let mut definition =
             NodeDefinition::new(full, "an operation of scenarios").pure().dynamic_inputs(DynamicSlots::Any);
-        definition.version = version.unwrap_or("1").to_owned();
+        version.unwrap_or("1").clone_into(&mut definition.version);
         definition = match name {
             "if" => definition.input("0", any()).output("then", any()).output("else", any()),
             "stream" => definition.output("out", any().stream()),

@@ -15,7 +15,7 @@ use crate::structural::{GROUP_INPUT, NODE_GROUP};
 use crate::types::{type_default, type_fits};
 use crate::zone::{OnItemError, ZoneMode, is_reserved};
 
-impl<'w> Builder<'_, 'w> {
+impl Builder<'_, '_> {
     pub(super) fn finish_nodes(&mut self) {
         for node in 0..self.graph.nodes.len() {
             let node = NodeIx::try_from(node).unwrap_or(NodeIx::MAX);
