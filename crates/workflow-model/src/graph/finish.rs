@@ -10,7 +10,7 @@ use super::wires::{Shape, WireIn};
 use super::{BypassOutput, BypassSource, Input, NodeIx, NodeKind, ScopeKind};
 use crate::definition::{BypassBehavior, SlotDefinition};
 use crate::node::Node;
-use crate::problem::{Problem, ProblemCode};
+use crate::problem::{Problem, ProblemCode, Severity};
 use crate::structural::{GROUP_INPUT, NODE_GROUP};
 use crate::types::{type_default, type_fits};
 use crate::zone::{OnItemError, ZoneMode, is_reserved};
@@ -276,7 +276,9 @@ impl Builder<'_, '_> {
 
     /// A declared result that nothing fills.
     fn check_results(&mut self, scope: usize) {
-        let has_nodes = !self.graph.scopes[scope].output_nodes.is_empty();
+        // With an error elsewhere an empty result is only its shadow.
+        let sound = self.problems.iter().all(|problem| problem.severity == Severity::Warning);
+        let has_nodes = sound && !self.graph.scopes[scope].output_nodes.is_empty();
         let empty: Vec<String> = self.graph.scopes[scope]
             .outputs
             .iter()
