@@ -1,4 +1,10 @@
 //! What each core node gives for what it is given.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "helpers of tests: a wrong case may panic"
+)]
 
 use std::sync::Arc;
 

@@ -115,19 +115,19 @@ impl Cache {
     }
 
     /// Ends a flight; the result is kept if it fits.
-    fn land(&self, key: CacheKey, result: Option<Arc<Outputs>>) {
+    fn land(&self, key: CacheKey, result: Option<&Arc<Outputs>>) {
         let mut state = self.lock();
         if !matches!(state.entries.get(&key), Some(Entry::Flight { .. })) {
             return;
         }
         let Some(Entry::Flight { waiting, .. }) = state.entries.remove(&key) else { return };
-        if let Some(outputs) = &result {
+        if let Some(outputs) = result {
             state.keep(key, Arc::clone(outputs), self.limit);
         }
         drop(state);
         for sender in waiting {
             // Whoever is gone does not need it.
-            let _ = sender.send(result.clone());
+            let _ = sender.send(result.cloned());
         }
     }
 }
@@ -154,7 +154,7 @@ impl State {
 
 impl Lead {
     /// Brings the result.
-    pub(crate) fn bring(self, outputs: Arc<Outputs>) {
+    pub(crate) fn bring(self, outputs: &Arc<Outputs>) {
         self.cache.land(self.key, Some(outputs));
     }
 }
@@ -205,7 +205,9 @@ pub(crate) fn key_of(
             Given::One(value) => digest(&mut hash, value),
             Given::Many(values) => {
                 part(&mut hash, &values.len().to_le_bytes());
-                values.iter().for_each(|value| digest(&mut hash, value));
+                for value in values {
+                    digest(&mut hash, value);
+                }
             }
             Given::Stream(_) | Given::Lazy => return None,
         }
@@ -234,7 +236,9 @@ fn digest(hash: &mut Sha256, value: &Value) {
         Value::Array(items) => {
             hash.update([5]);
             part(hash, &items.len().to_le_bytes());
-            items.iter().for_each(|item| digest(hash, item));
+            for item in items {
+                digest(hash, item);
+            }
         }
         Value::Object(map) => digest_map(hash, map),
     }
@@ -271,13 +275,13 @@ mod tests {
     fn what_was_not_used_for_longest_goes_first() {
         let cache = Arc::new(Cache::with_capacity(2 * (ENTRY_BYTES + size(&Value::Null))));
         for key in [1, 2] {
-            lead(&cache, key).bring(Arc::new(Outputs::value(Value::Null)));
+            lead(&cache, key).bring(&Arc::new(Outputs::value(Value::Null)));
         }
         assert!(hit(&cache, 1));
-        lead(&cache, 3).bring(Arc::new(Outputs::value(Value::Null)));
+        lead(&cache, 3).bring(&Arc::new(Outputs::value(Value::Null)));
         assert!(hit(&cache, 1) && hit(&cache, 3));
         assert!(matches!(cache.look([2; 32], &Arc::from("b")), Look::Lead(_)));
-        lead(&cache, 4).bring(Arc::new(Outputs::value("x".repeat(1000))));
+        lead(&cache, 4).bring(&Arc::new(Outputs::value("x".repeat(1000))));
         assert!(!hit(&cache, 4), "too large to keep");
     }
 
@@ -291,7 +295,7 @@ mod tests {
         assert_eq!(&*path, "a");
         drop(first);
         assert_eq!(waiting.try_recv().unwrap(), None);
-        lead(&cache, 1).bring(Arc::new(Outputs::value(1)));
+        lead(&cache, 1).bring(&Arc::new(Outputs::value(1)));
         assert!(hit(&cache, 1));
     }
 

@@ -268,7 +268,9 @@ fn bound_names<'e>(expr: &'e IdedExpr, bound: &mut BTreeSet<&'e str>) {
         bound.extend([inner.iter_var.as_str(), inner.accu_var.as_str()]);
         bound.extend(inner.iter_var2.as_deref());
     }
-    parts(expr).into_iter().for_each(|part| bound_names(part, bound));
+    for part in parts(expr) {
+        bound_names(part, bound);
+    }
 }
 
 fn collect_names(
@@ -290,7 +292,11 @@ fn collect_names(
             }
             _ => collect_names(&select.operand, bound, used),
         },
-        _ => parts(expr).into_iter().for_each(|part| collect_names(part, bound, used)),
+        _ => {
+            for part in parts(expr) {
+                collect_names(part, bound, used);
+            }
+        }
     }
 }
 

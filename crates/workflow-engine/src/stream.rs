@@ -181,8 +181,7 @@ impl State {
         let slowest = self.readers.iter().flatten().map(|reader| reader.next).min();
         let keep_for_late = self.expected > 0 && self.chunks.len() < CAPACITY;
         let until = match slowest {
-            None if keep_for_late => return,
-            Some(_) if keep_for_late => return,
+            Some(_) | None if keep_for_late => return,
             None => self.seen,
             Some(slowest) => slowest.min(self.seen),
         };
@@ -327,6 +326,8 @@ mod tests {
         seen.len()
     }
 
+    /// As `ready(reader.next())` gives it.
+    #[expect(clippy::option_option, clippy::unnecessary_wraps, reason = "it is compared with such a value")]
     fn chunk(text: &str) -> Option<Option<StreamItem>> {
         Some(Some(StreamItem::Chunk(text.into())))
     }

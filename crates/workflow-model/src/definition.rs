@@ -13,6 +13,7 @@ use crate::workflow::Workflow;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is a promise or property of its own")]
 pub struct SlotDefinition {
     /// What kind of data it carries.
     pub data_flow_type: DataFlowType,
@@ -286,6 +287,7 @@ impl Modes {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is a promise or property of its own")]
 pub struct NodeDefinition {
     /// The full type, `namespace:Type`.
     #[serde(rename = "type")]

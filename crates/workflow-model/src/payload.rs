@@ -55,7 +55,9 @@ impl Payload {
             let edge = from.report.at_key("outputInterfaceMappings", |report| {
                 report.at_key(&name, |report| read_mapping(&name, mapping, report))
             });
-            edge.into_iter().for_each(|edge| add_result(&mut workflow, &name, edge));
+            if let Some(edge) = edge {
+                add_result(&mut workflow, &name, edge);
+            }
         }
         Some(Self { workflow, arguments })
     }

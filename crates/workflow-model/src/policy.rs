@@ -40,7 +40,8 @@ impl Scalar for Retry {
     }
 }
 
-/// `Some(None)` for an absent number, `None` for something that is no number.
+/// A number that may be absent; none for something that is no number.
+#[expect(clippy::option_option, reason = "absent and wrong are two things")]
 fn whole(map: &Map<String, Value>, key: &str) -> Option<Option<u64>> {
     match map.get(key) {
         None | Some(Value::Null) => Some(None),

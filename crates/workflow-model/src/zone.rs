@@ -177,9 +177,6 @@ impl ZoneSpec {
         if self.mode == ZoneMode::Times && !from.map.contains_key("times") {
             from.fault("times", "mode `times` needs a number of passes".to_owned());
         }
-        if self.parallel > 1 && !self.state.is_empty() {
-            from.fault("parallel", "carried values need passes one after the other".to_owned());
-        }
         let mut seen = std::collections::HashSet::new();
         for state in &self.state {
             if is_reserved(&state.key) {
@@ -272,13 +269,14 @@ impl<'a> Settings<'a> {
         };
         let data_flow_type = match item.get("dataFlowType") {
             None | Some(Value::Null) => DataFlowType::Wildcard,
-            Some(kind) => match kind.as_str().and_then(DataFlowType::from_name) {
-                Some(kind) => kind,
-                None => {
+            Some(kind) => {
+                if let Some(kind) = kind.as_str().and_then(DataFlowType::from_name) {
+                    kind
+                } else {
                     self.fault("state", format!("`{key}` has no known type: {}", describe(kind)));
                     DataFlowType::Wildcard
                 }
-            },
+            }
         };
         Some(StateKey { key: key.to_owned(), data_flow_type, initial: item.get("initial").cloned() })
     }

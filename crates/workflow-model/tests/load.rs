@@ -1,4 +1,9 @@
 //! What loads, what does not and why, and that saving loses nothing.
+#![expect(
+    clippy::unwrap_used,
+    clippy::needless_pass_by_value,
+    reason = "helpers of tests: a wrong case may panic"
+)]
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -139,6 +139,7 @@ pub(crate) enum Kind {
 }
 
 /// An input slot.
+#[expect(clippy::struct_excessive_bools, reason = "each is a promise or property of its own")]
 pub(crate) struct InputPlan {
     pub(crate) slot: NameIx,
     pub(crate) data_flow_type: DataFlowType,

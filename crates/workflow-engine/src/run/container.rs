@@ -150,7 +150,7 @@ impl Owner {
         failure.attempt = attempt;
         failure.limit_ms =
             error.limit.filter(|_| matches!(kind, NodeErrorKind::Timeout | NodeErrorKind::Idle));
-        self.failed_with(plan, key, span, failure, error);
+        self.failed_with(plan, key, span, &failure, error);
     }
 }
 

@@ -128,12 +128,11 @@ impl Owner {
             Entry::Item => Some(opening.item.clone().unwrap_or_default()),
             Entry::Remaining => Some(Arc::new(opening.remaining.map_or(Value::Null, Value::from))),
         };
-        match value {
-            Some(value) => Slot::Value(value),
-            None => {
-                let path = container.map(|container| self.path(&Arc::clone(&self.shared.plan), container));
-                Slot::Skipped(self.cause(path.unwrap_or_else(|| Arc::from(""))))
-            }
+        if let Some(value) = value {
+            Slot::Value(value)
+        } else {
+            let path = container.map(|container| self.path(&Arc::clone(&self.shared.plan), container));
+            Slot::Skipped(self.cause(path.unwrap_or_else(|| Arc::from(""))))
         }
     }
 

@@ -155,7 +155,7 @@ async fn start(shared: Arc<RunShared>, inputs: Map<String, Value>, options: RunO
         emit(&*shared.sink, body);
     }
     match arguments(&shared.plan, inputs) {
-        Ok(arguments) => owner(shared, arguments, options).drive().await,
+        Ok(arguments) => owner(&shared, arguments, options).drive().await,
         Err(error) => {
             if !options.nested {
                 let body = EventBody::RunFinished {
@@ -167,7 +167,7 @@ async fn start(shared: Arc<RunShared>, inputs: Map<String, Value>, options: RunO
                 };
                 emit(&*shared.sink, body);
             }
-            RunOutcome { status: RunStatus::Error, error: Some(error), ..empty(shared.sink.run()) }
+            RunOutcome { status: RunStatus::Error, error: Some(*error), ..empty(shared.sink.run()) }
         }
     }
 }
@@ -177,7 +177,7 @@ fn emit(sink: &dyn EventSink, body: EventBody) {
 }
 
 /// The value of each declared argument, all faults together.
-fn arguments(plan: &PlanInner, mut inputs: Map<String, Value>) -> Result<Vec<Arc<Value>>, RunError> {
+fn arguments(plan: &PlanInner, mut inputs: Map<String, Value>) -> Result<Vec<Arc<Value>>, Box<RunError>> {
     let mut faults = Vec::new();
     let mut values = Vec::with_capacity(plan.arguments.len());
     for argument in &plan.arguments {
@@ -203,14 +203,18 @@ fn arguments(plan: &PlanInner, mut inputs: Map<String, Value>) -> Result<Vec<Arc
             nearest(unknown, names).map(|near| format!(", did you mean `{near}`?")).unwrap_or_default();
         faults.push(format!("there is no input `{unknown}`{near}"));
     }
-    if faults.is_empty() { Ok(values) } else { Err(RunError::new("missing_input", faults.join("; "))) }
+    if faults.is_empty() {
+        Ok(values)
+    } else {
+        Err(Box::new(RunError::new("missing_input", faults.join("; "))))
+    }
 }
 
-fn owner(shared: Arc<RunShared>, arguments: Vec<Arc<Value>>, options: RunOptions) -> Owner {
+fn owner(shared: &Arc<RunShared>, arguments: Vec<Arc<Value>>, options: RunOptions) -> Owner {
     let groups = shared.plan.groups.iter().map(|name| options.groups.get(&**name).copied());
     let limits = Limits::new(options.max_parallel, groups);
     Owner {
-        shared: Arc::clone(&shared),
+        shared: Arc::clone(shared),
         frames: Vec::new(),
         free: Vec::new(),
         ready: VecDeque::new(),

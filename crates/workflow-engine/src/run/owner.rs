@@ -275,12 +275,12 @@ impl Owner {
     /// A frame for a scope, made anew or used again.
     pub(super) fn add_frame(&mut self, plan: &PlanInner, standing: Standing, needed: &[bool]) -> u32 {
         let scope = &plan.scopes[standing.scope as usize];
-        if let Some(at) = self.free.pop() {
-            if let Some(frame) = self.frames[at as usize].as_deref_mut() {
-                frame.generation = frame.generation.wrapping_add(1);
-                frame.reset(standing, scope, needed);
-                return at;
-            }
+        if let Some(at) = self.free.pop()
+            && let Some(frame) = self.frames[at as usize].as_deref_mut()
+        {
+            frame.generation = frame.generation.wrapping_add(1);
+            frame.reset(standing, scope, needed);
+            return at;
         }
         self.frames.push(Some(Box::new(Frame::new(standing, scope, needed))));
         u32::try_from(self.frames.len() - 1).unwrap_or(u32::MAX)

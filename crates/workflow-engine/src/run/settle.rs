@@ -53,7 +53,7 @@ impl Owner {
         }
         match ended.result {
             Ok(outputs) => self.finished(plan, key, span, &outputs, Note::attempt(ended.attempt)),
-            Err(failure) => self.failed(plan, key, span, failure),
+            Err(failure) => self.failed(plan, key, span, &failure),
         }
     }
 
@@ -88,7 +88,7 @@ impl Owner {
             && note.handled.is_none()
             && outputs.stop.is_none()
         {
-            lead.bring(Arc::new(outputs.clone()));
+            lead.bring(&Arc::new(outputs.clone()));
         }
     }
 
@@ -285,8 +285,8 @@ impl Owner {
     }
 
     /// A node has failed for good.
-    pub(super) fn failed(&mut self, plan: &PlanInner, key: Key, span: u64, failure: Failure) {
-        let error = self.run_error(plan, key, &failure);
+    pub(super) fn failed(&mut self, plan: &PlanInner, key: Key, span: u64, failure: &Failure) {
+        let error = self.run_error(plan, key, failure);
         self.failed_with(plan, key, span, failure, error);
     }
 
@@ -296,7 +296,7 @@ impl Owner {
         plan: &PlanInner,
         key: Key,
         span: u64,
-        failure: Failure,
+        failure: &Failure,
         error: RunError,
     ) {
         // Those who wait for its result must try themselves.
@@ -306,11 +306,11 @@ impl Owner {
         let strategy = policy(plan, node).map_or(&OnError::Fail, |policy| &policy.on_error);
         // A spent budget is spent: no strategy of a node mends it.
         if failure.kind == NodeErrorKind::BudgetExceeded {
-            return self.fail(plan, key, span, &failure, error);
+            return self.fail(plan, key, span, failure, error);
         }
         let note = |handled| Note { attempt: Some(failure.attempt), ..Note::handled(handled) };
         match strategy {
-            OnError::Fail => self.fail(plan, key, span, &failure, error),
+            OnError::Fail => self.fail(plan, key, span, failure, error),
             OnError::Branch => {
                 self.end_readers(plan, key);
                 let value = json!({

@@ -42,7 +42,7 @@ impl Owner {
         }
         let given = match gather(plan, frame, scope.inputs(node)) {
             Ok(given) => given,
-            Err(message) => return self.refuse(plan, key, Failure::new(NodeErrorKind::Failed, message)),
+            Err(message) => return self.refuse(plan, key, &Failure::new(NodeErrorKind::Failed, message)),
         };
         if let Kind::Bypass(outputs) = node.kind {
             return self.bypass(plan, key, outputs, &given);
@@ -53,7 +53,7 @@ impl Owner {
                 let path = self.path(plan, key);
                 return self.skip(plan, key, path);
             }
-            Err(failure) => return self.refuse(plan, key, failure),
+            Err(failure) => return self.refuse(plan, key, &failure),
         }
         // What is known already needs no room.
         if self.look_up(plan, key, &given) {
@@ -140,7 +140,7 @@ impl Owner {
     pub(super) fn enter(&mut self, plan: &PlanInner, key: Key, given: Vec<Given>, claim: Claim) {
         if let Err(failure) = self.count_start() {
             self.limits.leave(claim);
-            return self.refuse(plan, key, failure);
+            return self.refuse(plan, key, &failure);
         }
         let Some(frame) = self.frame_mut(key) else { return };
         frame.state[key.node as usize] = NodeState::Running;
@@ -266,7 +266,7 @@ impl Owner {
     }
 
     /// A node that fails before its code is called.
-    fn refuse(&mut self, plan: &PlanInner, key: Key, failure: Failure) {
+    fn refuse(&mut self, plan: &PlanInner, key: Key, failure: &Failure) {
         let Some(frame) = self.frame_mut(key) else { return };
         frame.state[key.node as usize] = NodeState::Running;
         let (iteration, parent) = (frame.iteration, frame.span);

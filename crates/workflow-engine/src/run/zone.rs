@@ -47,7 +47,7 @@ struct Pass {
 enum Step {
     Start,
     Exit(LoopEnd),
-    Fail(RunError),
+    Fail(Box<RunError>),
 }
 
 impl ZoneRun {
@@ -133,10 +133,9 @@ impl Owner {
             let Some(run) = self.zones.get(&key) else { return };
             match step {
                 Step::Start if run.running.len() < zone.spec.parallel => self.start_pass(plan, key),
-                Step::Start => return,
                 Step::Exit(why) if run.running.is_empty() => return self.exit_zone(plan, key, why),
-                Step::Exit(_) => return,
-                Step::Fail(error) => return self.fail_zone(plan, key, error),
+                Step::Start | Step::Exit(_) => return,
+                Step::Fail(error) => return self.fail_zone(plan, key, *error),
             }
         }
     }
@@ -244,7 +243,7 @@ impl Owner {
                     run.ended = Some(LoopEnd::Condition);
                 }
             }
-            Err(error) => self.fail_zone(plan, key, error),
+            Err(error) => self.fail_zone(plan, key, *error),
         }
     }
 
@@ -274,9 +273,9 @@ impl Owner {
         self.pass_finished(plan, key, pass, Vec::new());
         // A spent budget ends the run whatever a pass may lose.
         if goes_on && error.kind != "node_starts" {
-            self.go_on(plan, key)
+            self.go_on(plan, key);
         } else {
-            self.fail_zone(plan, key, error)
+            self.fail_zone(plan, key, error);
         }
     }
 
@@ -325,10 +324,10 @@ impl Owner {
         run: &ZoneRun,
         zone: &ZonePlan,
         index: u64,
-    ) -> Result<bool, RunError> {
+    ) -> Result<bool, Box<RunError>> {
         let failed = |message: String| {
             let error = self.zone_error(plan, key, NodeErrorKind::Condition, message);
-            RunError { iteration: Some(index), ..error }
+            Box::new(RunError { iteration: Some(index), ..error })
         };
         let holds = match &zone.condition {
             None => return Ok(false),

@@ -82,7 +82,7 @@ fn node(id: &str, op: &str, drawn: &Drawn) -> Vec<Value> {
     match op {
         "wait" => single("wait", json!({"ms": drawn.ms})),
         "if" => single("if", json!({})),
-        "fail" => single("fail", if drawn.ms % 2 == 0 { json!({}) } else { json!({"times": 0}) }),
+        "fail" => single("fail", if drawn.ms.is_multiple_of(2) { json!({}) } else { json!({"times": 0}) }),
         "stop_never" => single("id", json!({})),
         "zone" | "zone_fails" => {
             let on_item = if op == "zone" { "drop" } else { "null" };

@@ -1,4 +1,11 @@
 //! Whole runs of small workflows in virtual time.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::format_push_string,
+    clippy::needless_pass_by_value,
+    reason = "helpers of tests: a wrong case may panic"
+)]
 
 mod caching;
 mod common;

@@ -152,9 +152,8 @@ impl<'a> ObjectWriter<'a> {
     pub(crate) fn put_part(&mut self, key: &str, value: Value, empty: bool) {
         let written = match self.order.raw(key) {
             Some(raw) if empty => raw.clone(),
-            Some(_) => value,
             None if empty && !self.order.has(key) => return,
-            None => value,
+            Some(_) | None => value,
         };
         self.known.insert(key.to_owned(), written);
     }

@@ -77,8 +77,8 @@ impl Report {
                     }
                     text.push_str(key);
                 }
-                Step::Key(key) => text.push_str(&format!("[{}]", Value::from(key.as_str()))),
-                Step::Index(index) => text.push_str(&format!("[{index}]")),
+                Step::Key(key) => text.extend(["[", &Value::from(key.as_str()).to_string(), "]"]),
+                Step::Index(index) => text.extend(["[", &index.to_string(), "]"]),
             }
         }
         text

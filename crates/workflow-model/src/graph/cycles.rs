@@ -27,11 +27,15 @@ impl Builder<'_, '_> {
         }
         let mut knots = kosaraju_scc(&links);
         knots.retain(|knot| knot.len() > 1 || links.contains_edge(knot[0], knot[0]));
-        knots.iter_mut().for_each(|knot| knot.sort_unstable());
+        for knot in &mut knots {
+            knot.sort_unstable();
+        }
         knots.sort_unstable();
         let mut inside = vec![usize::MAX; self.graph.nodes.len()];
         for (number, knot) in knots.iter().enumerate() {
-            knot.iter().for_each(|node| inside[node.index()] = number);
+            for node in knot {
+                inside[node.index()] = number;
+            }
         }
         for knot in &knots {
             self.report_cycle(&cycle_from(&links, knot[0], &inside));

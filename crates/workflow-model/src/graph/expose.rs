@@ -4,6 +4,7 @@ use super::build::Builder;
 use super::levels::{Boundary, Place};
 use super::{Output, ScopeIx, ScopeKind};
 use crate::definition::SlotDefinition;
+use crate::node::Node;
 use crate::slot::DataFlowType;
 
 /// The key of a level's own results in its table of edges.
@@ -18,6 +19,11 @@ impl Builder<'_, '_> {
             if matches!(self.levels[level].boundary, Boundary::Root | Boundary::Call { .. }) {
                 for (name, slot) in &workflow.interface_outputs {
                     self.declare(scope, name, SlotDefinition::from(slot));
+                }
+            }
+            for (index, node) in workflow.nodes.iter().enumerate() {
+                if let Place::GroupOutput(inner) = self.levels[level].places[index] {
+                    self.expose_constants(level, inner, node);
                 }
             }
             for (index, edge) in workflow.edges.iter().enumerate() {
@@ -49,15 +55,28 @@ impl Builder<'_, '_> {
             self.levels[level].into.entry((RESULTS, handle.to_owned())).or_default().push(edge);
             return;
         }
-        let undeclared = match self.graph.scopes[scope as usize].kind {
+        if self.declares_by_edges(level, scope) {
+            self.declare(scope, handle, SlotDefinition::new(DataFlowType::Wildcard, ""));
+        }
+    }
+
+    /// Results that the file itself gives.
+    fn expose_constants(&mut self, level: usize, scope: ScopeIx, node: &Node) {
+        if self.declares_by_edges(level, scope) {
+            for name in node.input_values.keys() {
+                self.declare(scope, name, SlotDefinition::new(DataFlowType::Wildcard, ""));
+            }
+        }
+    }
+
+    /// Whether the results of a scope are those that lead to its `GroupOutput`.
+    fn declares_by_edges(&self, level: usize, scope: ScopeIx) -> bool {
+        match self.graph.scopes[scope as usize].kind {
             ScopeKind::Zone => true,
             // A file without an interface for its results means those that its edges name.
             ScopeKind::Root | ScopeKind::Call => {
                 self.graph.workflows[self.levels[level].workflow].interface_outputs.is_empty()
             }
-        };
-        if undeclared {
-            self.declare(scope, handle, SlotDefinition::new(DataFlowType::Wildcard, ""));
         }
     }
 

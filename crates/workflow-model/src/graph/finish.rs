@@ -10,12 +10,12 @@ use super::wires::{Shape, WireIn};
 use super::{BypassOutput, BypassSource, Input, NodeIx, NodeKind, ScopeKind};
 use crate::definition::{BypassBehavior, SlotDefinition};
 use crate::node::Node;
-use crate::problem::{Problem, ProblemCode};
+use crate::problem::{Problem, ProblemCode, Severity};
 use crate::structural::{GROUP_INPUT, NODE_GROUP};
 use crate::types::{type_default, type_fits};
 use crate::zone::{OnItemError, ZoneMode, is_reserved};
 
-impl<'w> Builder<'_, 'w> {
+impl Builder<'_, '_> {
     pub(super) fn finish_nodes(&mut self) {
         for node in 0..self.graph.nodes.len() {
             let node = NodeIx::try_from(node).unwrap_or(NodeIx::MAX);
@@ -260,6 +260,14 @@ impl<'w> Builder<'_, 'w> {
                 Problem::error(ProblemCode::UnknownSlot, message).at(&path).slot(name).suggest(near),
             );
         }
+        let carries = self.graph.scopes[scope]
+            .next
+            .keys()
+            .any(|name| spec.state_index(self.graph.name(*name)).is_some());
+        if spec.parallel > 1 && carries {
+            let message = "values carried from pass to pass need passes one after the other";
+            self.problem(Problem::error(ProblemCode::BadValue, message).at(&path).slot("parallel"));
+        }
         if spec.mode != ZoneMode::Each && spec.on_item_error != OnItemError::Fail {
             let message = "`onItemError` counts with mode `each` only; use `onPassError`";
             self.problem(Problem::warning(ProblemCode::BadValue, message).at(&path).slot("onItemError"));
@@ -268,7 +276,9 @@ impl<'w> Builder<'_, 'w> {
 
     /// A declared result that nothing fills.
     fn check_results(&mut self, scope: usize) {
-        let has_nodes = !self.graph.scopes[scope].output_nodes.is_empty();
+        // With an error elsewhere an empty result is only its shadow.
+        let sound = self.problems.iter().all(|problem| problem.severity == Severity::Warning);
+        let has_nodes = sound && !self.graph.scopes[scope].output_nodes.is_empty();
         let empty: Vec<String> = self.graph.scopes[scope]
             .outputs
             .iter()

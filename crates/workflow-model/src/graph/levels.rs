@@ -140,7 +140,7 @@ impl<'a> Builder<'a, '_> {
             let scope = zones[node].map_or(self.levels[index].scope, |zone| scopes[&zone]);
             let zone_scope = scopes.get(&node).copied();
             let own_order = ordered.contains(spec.id.as_str());
-            self.place_node(Placing { level: index, node, spec, scope, zone_scope, own_order }, tasks);
+            self.place_node(&Placing { level: index, node, spec, scope, zone_scope, own_order }, tasks);
         }
     }
 
@@ -187,7 +187,9 @@ impl<'a> Builder<'a, '_> {
                 }
             };
             // All on the way share the answer: none of them had a zone as its parent but the last.
-            chain.into_iter().for_each(|node| known[node] = Some(zone));
+            for node in chain {
+                known[node] = Some(zone);
+            }
         }
         known.into_iter().map(Option::flatten).collect()
     }
@@ -249,7 +251,7 @@ impl<'a> Builder<'a, '_> {
         depths
     }
 
-    fn place_node(&mut self, new: Placing<'_>, tasks: &mut VecDeque<Task<'a>>) {
+    fn place_node(&mut self, new: &Placing<'_>, tasks: &mut VecDeque<Task<'a>>) {
         let path: Arc<str> = format!("{}{}", self.levels[new.level].prefix, new.spec.id).into();
         let zone_kind = self.graph.scopes[new.scope as usize].kind;
         let place = match new.spec.node_type.as_str() {
@@ -274,9 +276,9 @@ impl<'a> Builder<'a, '_> {
             }
             LOOP_STATE => Place::LoopState(new.scope),
             LOOP_NEXT => Place::LoopNext(new.scope),
-            LOOP_ZONE => self.place_zone(&new, path, tasks),
-            NODE_GROUP => self.place_group(&new, path, tasks),
-            _ => self.place_plain(&new, path),
+            LOOP_ZONE => self.place_zone(new, path, tasks),
+            NODE_GROUP => self.place_group(new, path, tasks),
+            _ => self.place_plain(new, path),
         };
         self.levels[new.level].places[new.node] = place;
     }

@@ -174,6 +174,7 @@ pub enum BypassSource {
 
 /// An input slot that an edge or a value leads to.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a promise or property of its own")]
 pub struct Input {
     /// Its name.
     pub slot: NameIx,
@@ -307,7 +308,7 @@ impl Graph<'_> {
             parts.push(Arc::clone(&owner.path));
             scope = owner.scope;
         }
-        parts.iter().rev().map(|part| format!("{part}/")).collect()
+        parts.iter().rev().flat_map(|part| [&**part, "/"]).collect()
     }
 
     /// The node that holds `node` in `scope`, or the node itself; none if it is not inside that scope.

@@ -43,7 +43,7 @@ impl<'w> Builder<'_, 'w> {
             let before = stack.len();
             match want {
                 Want::Slot { level, node, slot } => {
-                    self.follow_slot(level, node, slot, &mut stack, &mut found)
+                    self.follow_slot(level, node, slot, &mut stack, &mut found);
                 }
                 Want::Argument { level, name } => self.follow_argument(level, &name, &mut stack, &mut found),
             }
@@ -61,17 +61,16 @@ impl<'w> Builder<'_, 'w> {
         found: &mut Vec<Found<'w>>,
     ) {
         match self.levels[level].places[node] {
-            Place::Node(source) => match self.output_of(source, slot.as_deref()) {
-                Some((name, definition)) => {
+            Place::Node(source) => {
+                if let Some((name, definition)) = self.output_of(source, slot.as_deref()) {
                     let name = self.graph.names.intern(&name);
                     found.push((Source::Node(source, name), definition));
-                }
-                None => {
+                } else {
                     let names = self.output_names(source);
                     self.no_output(level, node, slot.as_deref(), &names);
                 }
-            },
-            Place::Flat { level: child } => self.follow_result(level, node, child, slot, stack),
+            }
+            Place::Flat { level: child } => self.follow_result(level, node, child, slot.as_deref(), stack),
             Place::GroupInput => {
                 let first = self.arguments(level).next().cloned();
                 match slot.or(first) {
@@ -79,7 +78,7 @@ impl<'w> Builder<'_, 'w> {
                     None => self.no_output(level, node, None, &[]),
                 }
             }
-            Place::LoopState(scope) => self.follow_state(level, node, scope, slot, found),
+            Place::LoopState(scope) => self.follow_state(level, node, scope, slot.as_deref(), found),
             Place::GroupOutput(_) | Place::LoopNext(_) => self.no_output(level, node, slot.as_deref(), &[]),
             Place::Nothing => {}
         }
@@ -91,13 +90,13 @@ impl<'w> Builder<'_, 'w> {
         level: usize,
         node: usize,
         child: usize,
-        slot: Option<String>,
+        slot: Option<&str>,
         stack: &mut Vec<Want>,
     ) {
         let workflow = self.graph.workflows[self.levels[child].workflow].clone();
         let declared: Vec<String> = workflow.interface_outputs.keys().cloned().collect();
-        let Some(name) = slot.clone().or_else(|| declared.first().cloned()) else {
-            return self.no_output(level, node, slot.as_deref(), &declared);
+        let Some(name) = slot.map(str::to_owned).or_else(|| declared.first().cloned()) else {
+            return self.no_output(level, node, slot, &declared);
         };
         let edges = self.levels[child].into.get(&(RESULTS, name.clone())).cloned().unwrap_or_default();
         if edges.is_empty() && !declared.contains(&name) {
@@ -114,7 +113,7 @@ impl<'w> Builder<'_, 'w> {
         level: usize,
         node: usize,
         scope: ScopeIx,
-        slot: Option<String>,
+        slot: Option<&str>,
         found: &mut Vec<Found<'w>>,
     ) {
         let Some(spec) = self.zone_spec(scope) else { return };
@@ -126,16 +125,13 @@ impl<'w> Builder<'_, 'w> {
         let keys = spec.state.iter().map(|state| (state.key.as_str(), state.data_flow_type));
         let slots: Vec<(String, DataFlowType)> =
             keys.chain(own).map(|(name, kind)| (name.to_owned(), kind)).collect();
-        let wanted = slot.clone().unwrap_or_else(|| slots[0].0.clone());
-        match slots.iter().find(|(name, _)| *name == wanted) {
-            Some((name, kind)) => {
-                let name = self.graph.names.intern(name);
-                found.push((Source::Entry(scope, name), Cow::Owned(SlotDefinition::new(*kind, ""))));
-            }
-            None => {
-                let names: Vec<String> = slots.into_iter().map(|(name, _)| name).collect();
-                self.no_output(level, node, Some(&wanted), &names);
-            }
+        let wanted = slot.unwrap_or(&slots[0].0).to_owned();
+        if let Some((name, kind)) = slots.iter().find(|(name, _)| *name == wanted) {
+            let name = self.graph.names.intern(name);
+            found.push((Source::Entry(scope, name), Cow::Owned(SlotDefinition::new(*kind, ""))));
+        } else {
+            let names: Vec<String> = slots.into_iter().map(|(name, _)| name).collect();
+            self.no_output(level, node, Some(&wanted), &names);
         }
     }
 
@@ -176,16 +172,13 @@ impl<'w> Builder<'_, 'w> {
                     let can_default = !slot.is_required() || slot.default_value().is_some();
                     can_default.then(|| effective_default(&slot))
                 });
-                match value {
-                    Some(value) => {
-                        found.push((Source::Value(Arc::new(value)), Cow::Owned(SlotDefinition::from(&slot))));
-                    }
-                    None => {
-                        let message = format!("the required input `{name}` has no edge, value or default");
-                        let problem = Problem::error(ProblemCode::MissingInput, message);
-                        let path = self.path_in(outer, index);
-                        self.problem(problem.at(path).slot(name));
-                    }
+                if let Some(value) = value {
+                    found.push((Source::Value(Arc::new(value)), Cow::Owned(SlotDefinition::from(&slot))));
+                } else {
+                    let message = format!("the required input `{name}` has no edge, value or default");
+                    let problem = Problem::error(ProblemCode::MissingInput, message);
+                    let path = self.path_in(outer, index);
+                    self.problem(problem.at(path).slot(name));
                 }
             }
         }

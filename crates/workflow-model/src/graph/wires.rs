@@ -1,5 +1,9 @@
 //! Going through the edges: each ends in an input, a result or the next pass.
 
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
 use super::build::Builder;
 use super::levels::{Boundary, Place};
 use super::sources::Found;
@@ -60,6 +64,35 @@ impl<'w> Builder<'_, 'w> {
                     self.add_wire(&Ends { level, index, edge, source, target });
                 }
             }
+            for index in 0..workflow.nodes.len() {
+                self.add_constants(level, index, &workflow.nodes[index].input_values);
+            }
+        }
+    }
+
+    /// Values that the file itself gives for results and for the next pass, where no edge does.
+    fn add_constants(&mut self, level: usize, node: usize, values: &Map<String, Value>) {
+        let place = self.levels[level].places[node];
+        for (name, value) in values.iter().filter(|(_, value)| !value.is_null()) {
+            let constant = Source::Value(Arc::new(value.clone()));
+            let name = self.graph.names.intern(name);
+            match place {
+                Place::GroupOutput(scope) => {
+                    if let Some(output) = self.graph.scopes[scope as usize].outputs.get_mut(&name)
+                        && output.sources.is_empty()
+                    {
+                        output.sources.push(constant);
+                    }
+                }
+                Place::LoopNext(scope) => {
+                    self.graph.scopes[scope as usize].next.entry(name).or_insert(constant);
+                }
+                Place::Node(_)
+                | Place::Flat { .. }
+                | Place::GroupInput
+                | Place::LoopState(_)
+                | Place::Nothing => {}
+            }
         }
     }
 
@@ -115,7 +148,7 @@ impl<'w> Builder<'_, 'w> {
             problem = problem.at(self.path_in(level, node as usize));
             problem.slot = slot.map(str::to_owned);
         } else if let Some(id) = &edge.id {
-            problem.message.push_str(&format!(" (edge `{id}`)"));
+            problem.message.extend([" (edge `", id, "`)"]);
         }
         self.problem(problem);
     }
@@ -128,7 +161,7 @@ impl<'w> Builder<'_, 'w> {
             (Place::Nothing, _) | (_, Place::Nothing) => {}
             (Place::Node(target), Place::Node(source)) if is_order => self.add_order(source, target),
             // What a scope gives is there before its nodes, what it takes comes after them.
-            (Place::Node(_), _) | (Place::GroupOutput(_) | Place::LoopNext(_), _) if is_order => {}
+            (Place::Node(_) | Place::GroupOutput(_) | Place::LoopNext(_), _) if is_order => {}
             (Place::Node(target), _) => self.wire_input(ends, target),
             (Place::GroupOutput(scope), _) => self.wire_result(ends, scope),
             (Place::LoopNext(scope), _) => self.wire_next(ends, scope),
@@ -138,15 +171,12 @@ impl<'w> Builder<'_, 'w> {
     }
 
     fn add_order(&mut self, source: NodeIx, target: NodeIx) {
-        match self.graph.holder_in(target, self.graph.nodes[source as usize].scope) {
-            Some(holder) => {
-                self.links.push((source, holder));
-                self.graph.nodes[holder as usize].after.push(source);
-            }
-            None => {
-                let (source, target) = (self.path_of(source), self.path_of(target));
-                self.leaves_zone(source, None, &target);
-            }
+        if let Some(holder) = self.graph.holder_in(target, self.graph.nodes[source as usize].scope) {
+            self.links.push((source, holder));
+            self.graph.nodes[holder as usize].after.push(source);
+        } else {
+            let (source, target) = (self.path_of(source), self.path_of(target));
+            self.leaves_zone(source, None, &target);
         }
     }
 
@@ -252,7 +282,7 @@ impl<'w> Builder<'_, 'w> {
                 .is_some_and(|slot| declared.is_empty() || workflow.interface_outputs.contains_key(slot));
             return if known {
             } else {
-                self.no_input(ends, &declared)
+                self.no_input(ends, &declared);
             };
         }
         let first = self.graph.scopes[scope as usize].outputs.keys().next().copied();

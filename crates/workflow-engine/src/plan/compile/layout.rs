@@ -12,7 +12,7 @@ use crate::node::NodeCatalog;
 use crate::plan::reach::slots;
 use crate::plan::{
     BypassPlan, Csr, Details, Entry, From, InputPlan, Kind, LocalIx, NONE, NodePlan, Origin, OutPlan,
-    PlanInner, Policy, ResultPlan, ScopePlan, SlotIx, TypePlan, ZonePlan,
+    PlanInner, ResultPlan, ScopePlan, SlotIx, TypePlan, ZonePlan,
 };
 
 /// A scope while its wires are gathered.
@@ -244,12 +244,11 @@ impl<'g> Layout<'g> {
             ScopeKind::Root => Entry::Argument(index(graph_scope.inputs.get_index_of(&*text)?)),
             ScopeKind::Call => {
                 let owner = &self.graph.nodes[graph_scope.owner? as usize];
-                match owner.inputs.iter().position(|input| input.slot == name) {
-                    Some(place) => Entry::Input(index(place)),
-                    None => {
-                        let default = effective_default(graph_scope.inputs.get(&*text)?);
-                        return Some(Origin::Value(Arc::new(default)));
-                    }
+                if let Some(place) = owner.inputs.iter().position(|input| input.slot == name) {
+                    Entry::Input(index(place))
+                } else {
+                    let default = effective_default(graph_scope.inputs.get(&*text)?);
+                    return Some(Origin::Value(Arc::new(default)));
                 }
             }
             ScopeKind::Zone => match &*text {
@@ -380,7 +379,7 @@ impl<'g> Layout<'g> {
         self.details.push(Details {
             config: spec.config_values.clone(),
             prepared: prepared.unwrap_or_default(),
-            policy: policy.unwrap_or_else(Policy::default),
+            policy: policy.unwrap_or_default(),
         });
         index(self.details.len() - 1)
     }

@@ -133,7 +133,7 @@ fn skip_condition(
     match Expression::compile(source, &scope) {
         Ok(expression) => Some(Arc::new(expression)),
         Err(error) => {
-            problems.push(expression_problem(graph, index, "skipIf", error));
+            problems.push(expression_problem(graph, index, "skipIf", &error));
             None
         }
     }
@@ -163,7 +163,7 @@ fn zone_condition(
     match Expression::compile(source, &names) {
         Ok(expression) => Some(Condition::Expression(expression)),
         Err(error) => {
-            problems.push(expression_problem(graph, index, "condition", error));
+            problems.push(expression_problem(graph, index, "condition", &error));
             None
         }
     }
@@ -180,8 +180,8 @@ fn variable_names(graph: &Graph<'_>) -> impl Iterator<Item = String> {
     graph.root().variables.iter().map(|variable| variable.name.clone())
 }
 
-fn expression_problem(graph: &Graph<'_>, index: usize, key: &str, error: ExpressionError) -> Problem {
-    let near = match &error {
+fn expression_problem(graph: &Graph<'_>, index: usize, key: &str, error: &ExpressionError) -> Problem {
+    let near = match error {
         ExpressionError::UnknownName { suggest, .. } => suggest.clone(),
         ExpressionError::Syntax { .. } | ExpressionError::Evaluation { .. } => None,
     };

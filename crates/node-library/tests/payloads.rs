@@ -1,0 +1,262 @@
+//! Execution payloads as ComfyTavern sends them: the right answer where its own engine loses data.
+#![expect(
+    clippy::unwrap_used,
+    clippy::needless_pass_by_value,
+    reason = "helpers of tests: a wrong case may panic"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_types::{Clock, RunStatus, Timestamp, VirtualClock};
+use async_trait::async_trait;
+use llm_provider::{ModelSource, ScriptedModel, SingleModel};
+use serde_json::{Value, json};
+use workflow_engine::{
+    Inputs, Node, NodeCatalog, NodeContext, NodeError, OnFail, Outputs, Plan, RunOptions, Services,
+    StreamItem,
+};
+use workflow_model::{BypassBehavior, DataFlowType, NoWorkflows, NodeDefinition, Payload, SlotDefinition};
+
+/// Stubs with the slots that payloads of tests name.
+struct Stub(NodeDefinition);
+
+fn text() -> SlotDefinition {
+    SlotDefinition::new(DataFlowType::String, "t")
+}
+
+fn any() -> SlotDefinition {
+    SlotDefinition::new(DataFlowType::Wildcard, "a")
+}
+
+fn stubs() -> Vec<NodeDefinition> {
+    let node = |name: &str| NodeDefinition::new(format!("test:{name}"), "stub");
+    let number = || SlotDefinition::new(DataFlowType::Integer, "n");
+    let pass = |name: &str| {
+        node(name).input("a", text()).input("b", number()).output("x", text()).output("n", number())
+    };
+    vec![
+        node("Const").input("value", any()).output("out", any()),
+        node("Upper").input("text", text().required()).output("text", text()),
+        node("Fail").output("text", text()),
+        node("Streamer").input("text", text()).output("stream", text().stream()).output("full", text()),
+        node("Collect").input("stream", text().stream()).output("text", text()),
+        node("Slow").input("text", text()).output("text", text()),
+        pass("Pass"),
+        pass("PassMap").bypass(BypassBehavior::map([("x", "a")])),
+        pass("Mute").bypass(BypassBehavior::Mute),
+    ]
+}
+
+#[async_trait]
+impl Node for Stub {
+    fn definition(&self) -> &NodeDefinition {
+        &self.0
+    }
+
+    async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
+        match &*self.0.node_type {
+            "test:Const" => Ok(Outputs::shared(inputs.get("value").cloned().unwrap_or_default())),
+            "test:Upper" => Ok(Outputs::value(inputs.text("text")?.to_uppercase())),
+            "test:Fail" => Err(NodeError::fatal("boom")),
+            "test:Streamer" => {
+                for word in inputs.text("text")?.split(' ') {
+                    ctx.chunk("stream", word).await?;
+                }
+                Ok(Outputs::named("full", inputs.text("text")?))
+            }
+            "test:Collect" => {
+                let mut parts = Vec::new();
+                let mut stream = inputs.stream("stream").ok_or_else(|| NodeError::fatal("no stream"))?;
+                while let Some(item) = stream.next().await {
+                    match item {
+                        StreamItem::Chunk(part) | StreamItem::Mark(part) => parts.push(part.to_string()),
+                        StreamItem::Retracted => parts.clear(),
+                    }
+                }
+                Ok(Outputs::value(parts.join("|")))
+            }
+            "test:Slow" => {
+                ctx.sleep(Duration::from_millis(100)).await;
+                Ok(Outputs::shared(inputs.get("text").cloned().unwrap_or_default()))
+            }
+            _ => {
+                let number = inputs.get("b").and_then(|b| b.as_i64()).unwrap_or(0);
+                Ok(Outputs::named("x", format!("{}!", inputs.text("a")?)).with("n", number + 1))
+            }
+        }
+    }
+}
+
+fn catalog() -> NodeCatalog {
+    let mut catalog = node_library::catalog();
+    for definition in stubs() {
+        catalog.register(Stub(definition));
+    }
+    catalog
+}
+
+/// What came of a payload: status or codes of problems, results, milliseconds.
+fn run(payload: Value, on_fail: OnFail) -> (String, Value, u128) {
+    let payload = Payload::from_value(payload).unwrap();
+    let plan = match Plan::new(&payload.workflow, &catalog(), &NoWorkflows) {
+        Ok(plan) => plan,
+        Err(error) => {
+            let codes: Vec<&str> = error.problems.iter().map(|problem| problem.code.as_str()).collect();
+            return (codes.join(" "), Value::Null, 0);
+        }
+    };
+    let clock = VirtualClock::new(Timestamp::default());
+    let parked = clock.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .on_thread_park(move || {
+            parked.advance_to_next();
+        })
+        .build()
+        .unwrap();
+    let model = ScriptedModel::from_jsonl(r#"{"chunks": ["HI", " THERE"], "repeat": true}"#).unwrap();
+    let services = Services::new().with::<dyn ModelSource>(Arc::new(SingleModel::new(Arc::new(model))));
+    let options = RunOptions { on_fail, ..RunOptions::new() }
+        .with_services(services)
+        .with_clock(Arc::new(clock.clone()));
+    let outcome = runtime.block_on(async { plan.run(payload.arguments, options).outcome().await });
+    let status =
+        if outcome.status == RunStatus::Ok { "ok".to_owned() } else { outcome.error.unwrap().to_string() };
+    (status, Value::Object(outcome.outputs), clock.elapsed().as_millis())
+}
+
+fn node(id: &str, full_type: &str, inputs: Value) -> Value {
+    json!({"id": id, "fullType": full_type, "inputs": inputs})
+}
+
+fn edge(from: (&str, &str), to: (&str, &str)) -> Value {
+    json!({"id": format!("{}{}", from.0, to.0), "sourceNodeId": from.0, "sourceHandle": from.1, "targetNodeId": to.0, "targetHandle": to.1})
+}
+
+fn payload(nodes: &[Value], edges: &[Value], results: &[(&str, &str, &str)]) -> Value {
+    let mappings: serde_json::Map<String, Value> = results
+        .iter()
+        .map(|(name, node, slot)| ((*name).to_owned(), json!({"sourceNodeId": node, "sourceSlotKey": slot})))
+        .collect();
+    json!({"nodes": nodes, "edges": edges, "outputInterfaceMappings": mappings})
+}
+
+#[track_caller]
+fn check(payload: Value, status: &str, outputs: Value) {
+    let (got, results, _) = run(payload, OnFail::Cancel);
+    assert_eq!((got.as_str(), results), (status, outputs));
+}
+
+#[test]
+fn streams_reach_every_reader_and_the_result() {
+    let words = node("s", "test:Streamer", json!({"text": "a b c"}));
+    let collect = |id: &str| node(id, "test:Collect", json!({}));
+    check(
+        payload(
+            &[words.clone(), collect("k"), collect("l")],
+            &[edge(("s", "stream"), ("k", "stream")), edge(("s", "stream"), ("l", "stream"))],
+            &[("k", "k", "text"), ("l", "l", "text"), ("live", "s", "stream"), ("full", "s", "full")],
+        ),
+        "ok",
+        json!({"k": "a|b|c", "l": "a|b|c", "live": "abc", "full": "a b c"}),
+    );
+    let llm = node(
+        "m",
+        "core:GenericLlmRequest",
+        json!({"messages": "[{\"role\":\"user\",\"content\":\"hi\"}]", "activated_model_id": "m", "stream": true}),
+    );
+    check(
+        payload(
+            &[llm, collect("k")],
+            &[edge(("m", "stream_output"), ("k", "stream"))],
+            &[("t", "k", "text"), ("r", "m", "responseText"), ("live", "m", "stream_output")],
+        ),
+        "ok",
+        json!({"t": "HI| THERE|stop", "r": "HI THERE", "live": "HI THERE"}),
+    );
+}
+
+#[test]
+fn several_edges_into_one_slot_keep_their_order() {
+    let nodes = |orders: Value| {
+        let mut merge = node("m", "core:TextMerge", json!({"separator": "-"}));
+        merge["inputConnectionOrders"] = orders;
+        [
+            node("a", "test:Const", json!({"value": "A"})),
+            node("b", "test:Const", json!({"value": "B"})),
+            merge,
+        ]
+    };
+    let edges = [edge(("a", "out"), ("m", "text_inputs__0")), edge(("b", "out"), ("m", "text_inputs__1"))];
+    let result = [("t", "m", "merged_text")];
+    check(payload(&nodes(json!({"text_inputs": ["bm", "am"]})), &edges, &result), "ok", json!({"t": "B-A"}));
+    check(payload(&nodes(json!({})), &edges, &result), "ok", json!({"t": "A-B"}));
+}
+
+#[test]
+fn switched_off_nodes_hand_their_inputs_on() {
+    let bypassed = |full_type: &str| {
+        let mut off = node("p", full_type, json!({}));
+        off["bypassed"] = json!(true);
+        payload(
+            &[node("c", "test:Const", json!({"value": "keep"})), off, node("u", "test:Upper", json!({}))],
+            &[edge(("c", "out"), ("p", "a")), edge(("p", "x"), ("u", "text"))],
+            &[("x", "p", "x"), ("n", "p", "n"), ("u", "u", "text")],
+        )
+    };
+    check(bypassed("test:Pass"), "ok", json!({"x": "keep", "n": 0, "u": "KEEP"}));
+    check(bypassed("test:PassMap"), "ok", json!({"x": "keep", "u": "KEEP"}));
+    check(bypassed("test:Mute"), "ok", json!({}));
+}
+
+#[test]
+fn an_object_never_becomes_text() {
+    let mismatch = payload(
+        &[node("c", "test:Const", json!({"value": {"o": 1}})), node("u", "test:Upper", json!({}))],
+        &[edge(("c", "out"), ("u", "text"))],
+        &[("t", "u", "text")],
+    );
+    check(mismatch, "`u`: the input `text` takes STRING, but got an object", json!({}));
+}
+
+#[test]
+fn faults_are_found_before_anything_runs() {
+    check(payload(&[node("u", "test:Upper", json!({}))], &[], &[]), "missing_input", Value::Null);
+    check(payload(&[node("x", "nope:Missing", json!({}))], &[], &[]), "unknown_type", Value::Null);
+    let constant = || node("c", "test:Const", json!({"value": 1}));
+    check(payload(&[constant(), constant()], &[], &[]), "duplicate_node", Value::Null);
+    check(payload(&[constant()], &[edge(("ghost", "o"), ("c", "value"))], &[]), "unknown_node", Value::Null);
+}
+
+#[test]
+fn arguments_stand_in_defaults_or_beside() {
+    let file = |arguments: Value| {
+        json!({
+            "nodes": [{"id": "gi", "fullType": "core:GroupInput"}, {"id": "u", "fullType": "test:Upper"}, {"id": "go", "fullType": "core:GroupOutput"}],
+            "edges": [edge(("gi", "text"), ("u", "text")), edge(("u", "text"), ("go", "result"))],
+            "interfaceInputs": {"text": {"key": "text", "dataFlowType": "STRING", "config": {"default": "hello"}}},
+            "interfaceOutputs": {"result": {"key": "result", "dataFlowType": "STRING"}},
+            "outputInterfaceMappings": {"result": {"sourceNodeId": "u", "sourceSlotKey": "text"}},
+            "arguments": arguments
+        })
+    };
+    check(file(json!({})), "ok", json!({"result": "HELLO"}));
+    check(file(json!({"text": "given"})), "ok", json!({"result": "GIVEN"}));
+}
+
+#[test]
+fn independent_nodes_take_the_time_of_one_and_others_may_finish() {
+    let slow: Vec<Value> =
+        (0..4).map(|n| node(&format!("n{n}"), "test:Slow", json!({"text": "x"}))).collect();
+    assert_eq!(run(payload(&slow, &[], &[]), OnFail::Cancel).2, 100);
+    let failing = payload(
+        &[
+            node("f", "test:Fail", json!({})),
+            node("d", "test:Upper", json!({})),
+            node("c", "test:Const", json!({"value": "side"})),
+        ],
+        &[edge(("f", "text"), ("d", "text"))],
+        &[("side", "c", "out"), ("main", "d", "text")],
+    );
+    assert_eq!(run(failing, OnFail::FinishOthers), ("`f`: boom".to_owned(), json!({"side": "side"}), 0));
+}
