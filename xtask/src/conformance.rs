@@ -13,12 +13,17 @@ const KNOWN_FAILURES: &str = include_str!("../known-failures.txt");
 /// What the user asked for.
 struct Options {
     data: PathBuf,
+    /// Scenarios of the engine, and nothing else.
+    engine: Option<String>,
     list: bool,
 }
 
 /// Runs every set that is there.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let options = options(arguments)?;
+    if let Some(file) = &options.engine {
+        return engine(file);
+    }
     let cases = options.data.join("cases");
     ensure!(cases.is_dir(), "{} holds no cases; name the folder with --data DIR", options.data.display());
     let weft = build()?;
@@ -42,6 +47,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         names.push(set.name);
     }
     println!("{passed} passed, {} failed", failed.len());
+    let scenarios = cases.join("engine.jsonl");
+    if scenarios.is_file() {
+        println!("scenarios of the engine:");
+        engine(&scenarios.display().to_string())?;
+    }
     let mended = known.without_failure(&names, &failed);
     ensure!(mended.is_empty(), "listed as failures, and pass: {}", mended.join(", "));
     let unlisted: Vec<&str> = failed.iter().map(String::as_str).filter(|id| !known.has(id)).collect();
@@ -77,16 +87,24 @@ fn answers(entry: &str, id: &str) -> bool {
 }
 
 fn options(arguments: &[String]) -> Result<Options> {
-    let mut options = Options { data: workspace::root().join("../shared"), list: false };
+    let mut options = Options { data: workspace::root().join("../shared"), engine: None, list: false };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         match argument.as_str() {
             "--data" => options.data = PathBuf::from(rest.next().context("--data wants a folder")?),
+            "--engine" => options.engine = Some(rest.next().context("--engine wants a file")?.clone()),
             "--list" => options.list = true,
             other => bail!("`{other}` is no option of conformance"),
         }
     }
     Ok(options)
+}
+
+/// Runs scenarios of the engine; the runner prints how they went.
+fn engine(file: &str) -> Result<()> {
+    let file = std::path::absolute(file)?.display().to_string();
+    let runner = ["run", "--quiet", "--package", "weft-scenarios", "--", "--engine", &file];
+    workspace::run("cargo", &runner)
 }
 
 /// Builds the program and gives its path.

@@ -23,7 +23,7 @@ cargo xtask TASK
   layers                    crates use lower layers only; heavy libraries have owners
   tidy                      every crate has its README, docs and lints; nothing stale lies about
   codegen [--check]         write generated files, or say which are stale
-  conformance [--data DIR] [--list]
+  conformance [--data DIR] [--list] | --engine FILE
                             run the outside cases against the program; N passed, M failed
 ";
 

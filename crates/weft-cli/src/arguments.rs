@@ -61,6 +61,33 @@ pub(crate) enum Command {
     },
     /// Show what a model is told of the tools.
     Prompt(PromptArguments),
+    /// Turn graphs of other systems into workflow files.
+    Import(ImportArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArguments {
+    /// System that the file comes from.
+    #[arg(value_enum)]
+    pub(crate) kind: ImportKind,
+    /// The file; its name without ending becomes the id.
+    pub(crate) file: PathBuf,
+    /// Folder to write to; absent, that of the project's workflows.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) to: Option<PathBuf>,
+    /// Write over files that are there.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ImportKind {
+    /// A `ComfyTavern` workflow or execution payload.
+    Comfytavern,
+    /// A graph of `ComfyUI`: as its editor saves it, or in the form of its API.
+    Comfyui,
+    /// A modular-agent workflow.
+    Modular,
 }
 
 #[derive(Debug, Args)]
@@ -132,11 +159,33 @@ pub(crate) enum WorkflowCommand {
     },
     /// Run a workflow.
     Run(WorkflowRunArguments),
+    /// Print a workflow in another form.
+    Export {
+        /// Id, or a path ending in .json.
+        workflow: String,
+        /// The form.
+        #[arg(long, value_enum, default_value_t)]
+        format: ExportFormat,
+    },
+    /// Print the nodes of the expanded workflow in the order in which they could run.
+    Graph {
+        /// Id, or a path ending in .json.
+        workflow: String,
+    },
     /// Print the schema of the workflow as a tool.
     Schema {
         /// Id, or a path ending in .json.
         workflow: String,
     },
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// A Mermaid flowchart.
+    #[default]
+    Mermaid,
+    /// The workflow file.
+    Json,
 }
 
 #[derive(Debug, Args)]

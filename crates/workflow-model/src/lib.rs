@@ -18,6 +18,7 @@ mod definition;
 mod edge;
 mod file;
 pub mod graph;
+pub mod import;
 mod node;
 mod payload;
 mod policy;

@@ -3,6 +3,7 @@
 mod agent;
 mod demo;
 mod encode;
+mod import;
 mod init;
 mod node;
 mod parse;
@@ -49,6 +50,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Parse(parse) => parse::run(&parse),
         Command::Encode { tools } => encode::run(&tools),
         Command::Prompt(prompt) => prompt::run(&context, &prompt),
+        Command::Import(import) => import::run(&context, &import),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `weft workflow`: list, show, check, run, schema.
+//! `weft workflow`: list, show, check, run, schema, export, graph.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use tool_schema::{definition_of, parameters_of};
 use weft_project::{Project, ProjectOptions};
 use workflow_engine::{Plan, RunOptions, RunOutcome};
-use workflow_model::{Problem, Severity, Workflow, check, check_as_tool};
+use workflow_model::{Problem, ProblemCode, Severity, Workflow, World, analyze, check, check_as_tool, to_mermaid};
 
 use super::{Context, block_on};
-use crate::arguments::{Output, WorkflowCommand, WorkflowRunArguments};
+use crate::arguments::{ExportFormat, Output, WorkflowCommand, WorkflowRunArguments};
 use crate::failure::{Exit, Failure, shown};
 use crate::timeline::Timeline;
 use crate::{inputs, interrupt, output};
@@ -27,6 +27,10 @@ pub(super) fn run(context: &Context, command: WorkflowCommand) -> Result<Exit, F
             report(context, &Chosen::find(context, &workflow, None)?, as_tool)
         }
         WorkflowCommand::Run(arguments) => start(context, &arguments),
+        WorkflowCommand::Export { workflow, format } => {
+            export(context, &Chosen::find(context, &workflow, None)?, format)
+        }
+        WorkflowCommand::Graph { workflow } => graph(context, &Chosen::find(context, &workflow, None)?),
         WorkflowCommand::Schema { workflow } => schema(context, &Chosen::find(context, &workflow, None)?),
     }
 }
@@ -169,6 +173,51 @@ fn print_problem(chosen: &Chosen, problem: &Problem) {
     if let Some(near) = &problem.suggest {
         eprintln!("help: did you mean `{near}`?");
     }
+}
+
+fn export(context: &Context, chosen: &Chosen, format: ExportFormat) -> Result<Exit, Failure> {
+    match (format, context.output) {
+        (ExportFormat::Json, Output::Text) => output::line(chosen.workflow.to_json().trim_end())?,
+        (ExportFormat::Json, _) => output::json(&chosen.workflow.to_value())?,
+        (ExportFormat::Mermaid, Output::Text) => output::line(to_mermaid(&chosen.workflow).trim_end())?,
+        (ExportFormat::Mermaid, _) => output::json(&json!({"mermaid": to_mermaid(&chosen.workflow)}))?,
+    }
+    Ok(Exit::Ok)
+}
+
+/// The order, with what each node waits for. What is wrong is told, and the rest is shown all the same.
+fn graph(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
+    let Chosen { project, workflow, id, .. } = chosen;
+    let world = World::new(&**project.catalog(), &**project.workflows()).with_own_id(Some(id));
+    let analysis = analyze(workflow, &world);
+    let steps = analysis.graph.outline();
+    let depth = steps.iter().map(|step| step.depth).max().unwrap_or(0);
+    match context.output {
+        Output::Text => {
+            for problem in analysis.problems.iter().filter(|problem| problem.code == ProblemCode::Cycle) {
+                print_problem(chosen, problem);
+            }
+            for step in &steps {
+                let needs = if step.needs.is_empty() { String::new() } else { format!(" <- {}", step.needs.join(", ")) };
+                output::line(&format!("{}\t{} ({}){needs}", step.depth, step.path, step.node_type))?;
+            }
+        }
+        Output::Json => {
+            let cycles: Vec<&Vec<String>> = analysis
+                .problems
+                .iter()
+                .filter(|problem| problem.code == ProblemCode::Cycle)
+                .map(|problem| &problem.nodes)
+                .collect();
+            output::json(&json!({"nodes": steps, "depth": depth, "cycles": cycles, "problems": analysis.problems}))?;
+        }
+        Output::Jsonl => steps.iter().try_for_each(output::json)?,
+    }
+    Ok(if analysis.problems.iter().any(|problem| problem.code == ProblemCode::Cycle) {
+        Exit::Invalid
+    } else {
+        Exit::Ok
+    })
 }
 
 fn schema(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {

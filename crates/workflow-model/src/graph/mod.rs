@@ -8,11 +8,13 @@ mod cycles;
 mod expose;
 mod finish;
 mod levels;
+mod outline;
 mod settings;
 mod slots;
 mod sources;
 mod wires;
 
+pub use outline::OutlineStep;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
