@@ -13,6 +13,7 @@ mod context;
 mod convert;
 mod error;
 mod expression;
+mod hash;
 mod inputs;
 mod node;
 mod outputs;

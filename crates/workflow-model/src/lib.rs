@@ -13,9 +13,14 @@
 //! # Ok::<(), workflow_model::LoadError>(())
 //! ```
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod check;
 mod definition;
 mod edge;
+mod export;
 mod file;
 pub mod graph;
 pub mod import;
@@ -23,6 +28,7 @@ mod node;
 mod payload;
 mod policy;
 mod problem;
+mod schema;
 mod slot;
 pub mod structural;
 mod types;
@@ -35,12 +41,14 @@ pub use definition::{
     NodeDefinition, SlotDefinition, WorkflowSource,
 };
 pub use edge::Edge;
+pub use export::to_mermaid;
 pub use file::report::ShapeFault;
 pub use graph::{Analysis, Graph, World, analyze};
 pub use node::{Node, Position};
 pub use payload::Payload;
 pub use policy::{Bypass, Cache, OnError, Retry};
 pub use problem::{Problem, ProblemCode, Severity};
+pub use schema::workflow_schema;
 pub use slot::{DataFlowType, Slot, Suggestion};
 pub use types::{effective_default, slots_fit, type_default, type_fits};
 pub use workflow::{AvailableTools, LoadError, Variable, Workflow};

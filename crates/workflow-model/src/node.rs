@@ -83,6 +83,7 @@ pub struct Node {
     /// What its failure means for the run; absent means `fail`.
     pub on_error: Option<OnError>,
     /// Whether its result is kept; absent means no.
+    #[schemars(with = "Option<crate::schema::CacheForm>")]
     pub cache: Option<Cache>,
     /// Input slots whose sources run only when the node asks for them.
     pub lazy: Vec<String>,

@@ -120,8 +120,7 @@ impl Scalar for Bypass {
 }
 
 /// Whether a node's result is kept and used again for equal inputs.
-#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
-#[schemars(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cache {
     /// Always run.
     Off,

@@ -7,7 +7,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use workflow_model::{LoadError, Payload, Workflow, reference_notes};
+use workflow_model::{LoadError, Payload, Workflow, reference_notes, workflow_schema};
 
 /// The faults of a file, one a line.
 #[track_caller]
@@ -165,6 +165,34 @@ fn any_json() -> impl Strategy<Value = Value> {
                 .prop_map(|pairs| Value::Object(pairs.into_iter().collect())),
         ]
     })
+}
+
+/// The schema accepts what loads, and refuses what does not.
+#[test]
+fn the_schema_says_what_the_reader_says() {
+    let schema = jsonschema::validator_for(workflow_schema().as_value()).unwrap();
+    let slot = |extra: Value| json!({"nodes": [], "edges": [], "interfaceInputs": {"a": extra}});
+    for file in [
+        json!({"nodes": [], "edges": []}),
+        json!({"nodes": [], "edges": [], "more": 1, "name": null}),
+        json!({"edges": []}),
+        json!({"nodes": {}, "edges": []}),
+        with_node(json!({"id": "a", "type": "t"})),
+        with_node(json!({"id": "a"})),
+        with_node(json!({"id": "a", "type": "t", "position": {"x": "0", "y": 0}})),
+        with_node(json!({"id": "a", "type": "t", "parentNode": 3})),
+        with_node(
+            json!({"id": "a", "type": "t", "cache": {"key": ["x"]}, "onError": {"default": 1}, "retry": {"max": 1}, "bypass": "mute"}),
+        ),
+        with_node(json!({"id": "a", "type": "t", "cache": 1})),
+        with_node(json!({"id": "a", "type": "t", "onError": "explode"})),
+        with_node(json!({"id": "a", "type": "t", "timeoutMs": -1})),
+        slot(json!({"dataFlowType": "STRING", "description": "d", "min": 1})),
+        slot(json!({"dataFlowType": "TEXT"})),
+        slot(json!({})),
+    ] {
+        assert_eq!(schema.is_valid(&file), Workflow::from_value(file.clone()).is_ok(), "{file}");
+    }
 }
 
 /// Keys that mean something stand beside keys that do not.

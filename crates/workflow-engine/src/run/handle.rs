@@ -1,6 +1,6 @@
 //! Starting a run and holding on to it.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use super::owner::Owner;
 use super::shared::RunShared;
 use crate::convert::convert;
 use crate::error::RunError;
+use crate::hash::{NumberMap, NumberSet};
 use crate::plan::{Plan, PlanInner};
 
 /// A run that goes on by itself. Dropping the handle cancels it.
@@ -221,14 +222,14 @@ fn owner(shared: &Arc<RunShared>, arguments: Vec<Arc<Value>>, options: RunOption
         skips: VecDeque::new(),
         complete: VecDeque::new(),
         tasks: JoinSet::new(),
-        active: HashMap::new(),
-        zones: HashMap::new(),
-        calls: HashMap::new(),
-        containers: HashMap::new(),
-        leads: HashMap::new(),
-        unkeyable: HashSet::new(),
+        active: NumberMap::default(),
+        zones: NumberMap::default(),
+        calls: NumberMap::default(),
+        containers: NumberMap::default(),
+        leads: NumberMap::default(),
+        unkeyable: NumberSet::default(),
         cache: options.cache.clone().unwrap_or_default(),
-        pullers: HashMap::new(),
+        pullers: NumberMap::default(),
         asks: Vec::new(),
         limits,
         causes: Vec::new(),

@@ -1,6 +1,6 @@
 //! The one owner of a run's state: it decides whose turn it is, numbers nothing itself, and tells everything once.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use super::shared::RunShared;
 use super::zone::ZoneRun;
 use crate::cache::{Cache, Lead};
 use crate::error::RunError;
+use crate::hash::{NumberMap, NumberSet};
 use crate::outputs::Outputs;
 use crate::plan::{PlanInner, SlotIx};
 use crate::stream::StreamItem;
@@ -33,6 +34,7 @@ const STEPS: usize = 256;
 /// A node whose future is in a task of its own.
 pub(super) struct Active {
     pub(super) abort: AbortHandle,
+    pub(super) path: Arc<str>,
     pub(super) span: u64,
     pub(super) claim: Claim,
     /// Its room is freed by its threads.
@@ -86,17 +88,17 @@ pub(super) struct Owner {
     /// Frames all of whose nodes are settled.
     pub(super) complete: VecDeque<Key>,
     pub(super) tasks: JoinSet<Report>,
-    pub(super) active: HashMap<Key, Active>,
-    pub(super) zones: HashMap<Key, Box<ZoneRun>>,
+    pub(super) active: NumberMap<Key, Active>,
+    pub(super) zones: NumberMap<Key, Box<ZoneRun>>,
     /// The frame of a group that runs as one node, by that node.
-    pub(super) calls: HashMap<Key, u32>,
-    pub(super) containers: HashMap<Key, Container>,
+    pub(super) calls: NumberMap<Key, u32>,
+    pub(super) containers: NumberMap<Key, Container>,
     /// Nodes whose result others may wait for.
-    pub(super) leads: HashMap<Key, Lead>,
+    pub(super) leads: NumberMap<Key, Lead>,
     /// Nodes that were to be cached and cannot be.
-    pub(super) unkeyable: HashSet<Key>,
+    pub(super) unkeyable: NumberSet<Key>,
     pub(super) cache: Arc<Cache>,
-    pub(super) pullers: HashMap<(u32, SlotIx), Vec<Puller>>,
+    pub(super) pullers: NumberMap<(u32, SlotIx), Vec<Puller>>,
     pub(super) asks: Vec<OpenAsk>,
     pub(super) limits: Limits,
     pub(super) causes: Vec<Arc<str>>,
@@ -175,7 +177,7 @@ impl Owner {
                 if !active.paused && !active.blocking {
                     self.limits.leave(active.claim);
                 }
-                self.ended(plan, key, active.span, active.streams.as_deref(), ended);
+                self.ended(plan, key, (active.path, active.span), active.streams.as_deref(), ended);
             }
             Report::Timer(key, timer) => self.timer_fired(plan, key, timer),
             Report::Flight(key, landed) => self.landed(plan, key, landed),

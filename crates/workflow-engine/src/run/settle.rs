@@ -19,10 +19,12 @@ use crate::outputs::{Outputs, StopScope};
 use crate::plan::{Kind, NodePlan, PlanInner, SlotIx};
 
 /// What the event of a finished node says besides its value.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Note {
     pub(super) handled: Option<&'static str>,
     pub(super) attempt: Option<u32>,
+    /// The path of the node, where it is known already.
+    pub(super) path: Option<Arc<str>>,
 }
 
 impl Note {
@@ -30,8 +32,8 @@ impl Note {
         Self { handled: Some(how), ..Self::default() }
     }
 
-    fn attempt(attempt: u32) -> Self {
-        Self { attempt: Some(attempt), ..Self::default() }
+    fn attempt(attempt: u32, path: Arc<str>) -> Self {
+        Self { attempt: Some(attempt), path: Some(path), ..Self::default() }
     }
 }
 
@@ -41,7 +43,7 @@ impl Owner {
         &mut self,
         plan: &PlanInner,
         key: Key,
-        span: u64,
+        (path, span): (Arc<str>, u64),
         streams: Option<&[OpenStream]>,
         ended: Ended,
     ) {
@@ -52,7 +54,7 @@ impl Owner {
             self.see_chunks(open);
         }
         match ended.result {
-            Ok(outputs) => self.finished(plan, key, span, &outputs, Note::attempt(ended.attempt)),
+            Ok(outputs) => self.finished(plan, key, span, &outputs, Note::attempt(ended.attempt, path)),
             Err(failure) => self.failed(plan, key, span, &failure),
         }
     }
@@ -63,15 +65,19 @@ impl Owner {
         let scope = frame.scope as usize;
         let node = &plan.scopes[scope].nodes[key.node as usize];
         let main = main_output(plan, node);
-        let place = self.place(plan, key, span, note.attempt);
+        let place = match &note.path {
+            Some(path) => self.place_of(key, Arc::clone(path), span, note.attempt),
+            None => self.place(plan, key, span, note.attempt),
+        };
         let stop = outputs.stop;
         let body = EventBody::NodeFinished {
             value: outputs.main(main).cloned(),
             handled: note.handled.map(Arc::from),
-            cache: self.unkeyable.remove(&key).then(|| Arc::from("unkeyable")),
+            cache: (!self.unkeyable.is_empty() && self.unkeyable.remove(&key))
+                .then(|| Arc::from("unkeyable")),
         };
         self.emit(place, body);
-        self.keep(key, outputs, note);
+        self.keep(key, outputs, &note);
         self.fill(plan, key, outputs, note.handled);
         match stop {
             None => {}
@@ -83,7 +89,10 @@ impl Owner {
     }
 
     /// A result that may be kept is kept, and handed to those who wait for it.
-    fn keep(&mut self, key: Key, outputs: &Outputs, note: Note) {
+    fn keep(&mut self, key: Key, outputs: &Outputs, note: &Note) {
+        if self.leads.is_empty() {
+            return;
+        }
         if let Some(lead) = self.leads.remove(&key)
             && note.handled.is_none()
             && outputs.stop.is_none()
@@ -383,9 +392,13 @@ impl Owner {
     }
 
     pub(super) fn place(&self, plan: &PlanInner, key: Key, span: u64, attempt: Option<u32>) -> Place {
+        self.place_of(key, self.path(plan, key), span, attempt)
+    }
+
+    fn place_of(&self, key: Key, path: Arc<str>, span: u64, attempt: Option<u32>) -> Place {
         let frame = self.frames[key.frame as usize].as_deref();
         Place {
-            path: Some(self.path(plan, key)),
+            path: Some(path),
             iteration: frame.and_then(|frame| frame.iteration),
             attempt: Some(attempt.unwrap_or(1)),
             span,

@@ -115,8 +115,18 @@ impl Owner {
             Report::Flight(key, outputs.map(|outputs| (outputs, from)))
         });
         let claim = Claim { run: false, group: None };
-        self.active
-            .insert(key, Active { abort, span: 0, claim, blocking: false, streams: None, paused: false });
+        self.active.insert(
+            key,
+            Active {
+                abort,
+                path: Arc::from(""),
+                span: 0,
+                claim,
+                blocking: false,
+                streams: None,
+                paused: false,
+            },
+        );
     }
 
     /// The condition under which a node is skipped, read once.
@@ -166,7 +176,7 @@ impl Owner {
                     shared: Arc::clone(&self.shared),
                     key,
                     details: node.details,
-                    path,
+                    path: Arc::clone(&path),
                     iteration,
                     attempt: 1,
                     span,
@@ -183,7 +193,7 @@ impl Owner {
                 } else {
                     plain(Arc::clone(&node_type.node), ctx, inputs)
                 };
-                self.poll_or_spawn(plan, key, Going { span, claim, blocking, streams }, work);
+                self.poll_or_spawn(plan, key, Going { path, span, claim, blocking, streams }, work);
             }
             Kind::Zone(_) => {
                 self.emit(place, EventBody::NodeStarted { node_type: Some(Arc::from(LOOP_ZONE)) });
@@ -199,7 +209,7 @@ impl Owner {
 
     /// Most nodes end here, without a task of their own.
     fn poll_or_spawn(&mut self, plan: &PlanInner, key: Key, going: Going, mut work: Work) {
-        let Going { span, claim, blocking, streams } = going;
+        let Going { path, span, claim, blocking, streams } = going;
         // The task polls again with its own waker, so nothing that happens in between is missed.
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(ended) => {
@@ -208,11 +218,12 @@ impl Owner {
                 }
                 drop(work);
                 self.read_messages(plan);
-                self.ended(plan, key, span, streams.as_deref(), ended);
+                self.ended(plan, key, (path, span), streams.as_deref(), ended);
             }
             Poll::Pending => {
                 let abort = self.tasks.spawn(async move { Report::Node(key, work.await) });
-                self.active.insert(key, Active { abort, span, claim, blocking, streams, paused: false });
+                self.active
+                    .insert(key, Active { abort, path, span, claim, blocking, streams, paused: false });
                 self.read_messages(plan);
             }
         }
@@ -323,6 +334,7 @@ impl Owner {
 
 /// A start that is about to be polled.
 struct Going {
+    path: Arc<str>,
     span: u64,
     claim: Claim,
     blocking: bool,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::build::Builder;
 use super::wires::{Shape, WireIn};
-use super::{BypassOutput, BypassSource, Input, NodeIx, NodeKind, ScopeKind};
+use super::{BypassOutput, BypassSource, Held, Input, NodeIx, NodeKind, ScopeKind};
 use crate::definition::{BypassBehavior, SlotDefinition};
 use crate::node::Node;
 use crate::problem::{Problem, ProblemCode, Severity};
@@ -15,13 +15,14 @@ use crate::structural::{GROUP_INPUT, NODE_GROUP};
 use crate::types::{type_default, type_fits};
 use crate::zone::{OnItemError, ZoneMode, is_reserved};
 
-impl Builder<'_, '_> {
+impl<'a> Builder<'a, '_> {
     pub(super) fn finish_nodes(&mut self) {
         for node in 0..self.graph.nodes.len() {
             let node = NodeIx::try_from(node).unwrap_or(NodeIx::MAX);
             let wires = std::mem::take(&mut self.wires[node as usize]);
-            let spec = self.graph.spec(&self.graph.nodes[node as usize]).clone();
-            let inputs = self.inputs_of(node, &spec, wires);
+            let held = self.held_of(node);
+            let spec = &held.nodes[self.graph.nodes[node as usize].index as usize];
+            let inputs = self.inputs_of(node, spec, wires);
             self.graph.nodes[node as usize].inputs = inputs;
             if spec.node_type != NODE_GROUP || self.definitions[node as usize].is_some() {
                 self.check_missing(node);
@@ -31,6 +32,11 @@ impl Builder<'_, '_> {
                 self.graph.nodes[node as usize].kind = NodeKind::Bypass(outputs);
             }
         }
+    }
+
+    /// The workflow that a node stands in.
+    fn held_of(&self, node: NodeIx) -> Held<'a> {
+        self.graph.workflows[self.graph.nodes[node as usize].workflow as usize].clone()
     }
 
     fn inputs_of(&mut self, node: NodeIx, spec: &Node, wires: Vec<WireIn>) -> Vec<Input> {
@@ -143,11 +149,8 @@ impl Builder<'_, '_> {
             }
             return;
         }
-        for name in self.input_names(node) {
-            let required = self
-                .input_of(node, Some(&name))
-                .is_some_and(|found| found.slot.required && found.slot.default.is_none());
-            if required && !self.has_input(node, &name) {
+        for name in self.required_inputs(node) {
+            if !self.has_input(node, &name) {
                 let message = format!("the required input `{name}` has no edge, value or default");
                 self.missing(node, &name, ProblemCode::MissingInput, message);
             }

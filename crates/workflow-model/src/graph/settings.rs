@@ -66,6 +66,9 @@ impl Builder<'_, '_> {
             Some(Cache::ByKey(keys)) => keys.as_slice(),
             Some(Cache::Off | Cache::ByInputs) | None => &[],
         };
+        if spec.lazy.is_empty() && keys.is_empty() {
+            return;
+        }
         let named: Vec<String> = spec.lazy.iter().chain(keys).cloned().collect();
         for name in named {
             if self.input_of(node, Some(&name)).is_none() {

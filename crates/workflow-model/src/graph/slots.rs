@@ -142,6 +142,28 @@ impl<'w> Builder<'_, 'w> {
         }
     }
 
+    /// Names of declared input slots that must be given a value.
+    pub(super) fn required_inputs(&self, node: NodeIx) -> Vec<String> {
+        let graph_node = &self.graph.nodes[node as usize];
+        if let (NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_), Some(definition)) =
+            (&graph_node.kind, self.definitions[node as usize])
+        {
+            let mode = mode_of(definition, &self.graph.spec(graph_node).config_values);
+            let mode = mode.into_iter().flat_map(|mode| &mode.inputs);
+            let required = definition
+                .inputs
+                .iter()
+                .chain(mode)
+                .filter(|(_, slot)| slot.required && slot.default.is_none());
+            return required.map(|(name, _)| name.clone()).collect();
+        }
+        let required = |name: &String| {
+            self.input_of(node, Some(name))
+                .is_some_and(|found| found.slot.required && found.slot.default.is_none())
+        };
+        self.input_names(node).into_iter().filter(required).collect()
+    }
+
     /// Names of declared output slots, the main one first.
     pub(super) fn output_names(&self, node: NodeIx) -> Vec<String> {
         let graph_node = &self.graph.nodes[node as usize];

@@ -26,6 +26,12 @@ pub(super) type Found<'w> = (Source, Cow<'w, SlotDefinition>);
 impl<'w> Builder<'_, 'w> {
     /// What gives the value of an output slot; several where a group takes several.
     pub(super) fn sources_of(&mut self, level: usize, node: usize, slot: Option<&str>) -> Vec<Found<'w>> {
+        if let Place::Node(source) = self.levels[level].places[node]
+            && let Some((name, definition)) = self.output_of(source, slot)
+        {
+            let name = self.graph.names.intern(&name);
+            return vec![(Source::Node(source, name), definition)];
+        }
         let mut stack = vec![Want::Slot { level, node, slot: slot.map(str::to_owned) }];
         let mut found = Vec::new();
         let mut steps = 100 + 4 * self.levels.len();

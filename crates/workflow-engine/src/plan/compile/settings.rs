@@ -66,7 +66,9 @@ fn prepare(
     let Some(node) = catalog.get(&spec.node_type) else { return };
     match node.prepare(&spec.config_values) {
         Ok(prepared) => {
-            settled.prepared.insert(index, prepared);
+            if prepared.is_some() {
+                settled.prepared.insert(index, prepared);
+            }
         }
         Err(faults) => {
             let known = |fault: &SettingFault| already_reported(graph, index, &fault.key, problems);
