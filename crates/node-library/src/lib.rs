@@ -23,12 +23,14 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod chat;
 mod define;
 mod flow;
 mod json;
 mod llm;
 mod logic;
 mod math;
+mod stream;
 mod text;
 
 use workflow_engine::NodeCatalog;
@@ -44,6 +46,8 @@ pub fn catalog() -> NodeCatalog {
     flow::register(&mut catalog);
     math::register(&mut catalog);
     llm::register(&mut catalog);
+    stream::register(&mut catalog);
+    chat::register(&mut catalog);
     catalog
 }
 

@@ -311,6 +311,58 @@ fn a_model_is_asked() {
 }
 
 #[test]
+fn streams_are_read_and_written_in_order() {
+    check("StreamToString", json!({}), json!({"stream": "abc"}), json!({"text": "abc"}));
+    let template = json!({"template": "A: {a}, B: {b} {{x}}{gone}"});
+    check("Reply", template, json!({"a": "1", "b": 2}), json!({"text": "A: 1, B: 2 {x}"}));
+    check_refused("Reply", json!({"template": "{a"}), json!({}), "has no `}`");
+    let unknown = single("Reply", &json!({"template": "{name}"}), &json!({"nam": "x"}), &["text"]);
+    let plan = Plan::new(&unknown, &node_library::catalog(), &NoWorkflows).unwrap();
+    assert!(plan.warnings()[0].message.contains("`nam`"));
+}
+
+#[test]
+fn messages_rules_and_numbers() {
+    check(
+        "CreateMessage",
+        json!({}),
+        json!({"content": "hi"}),
+        json!({"message": {"role": "user", "content": "hi"}}),
+    );
+    let messages =
+        json!({"messages": [{"role": "user", "content": "a"}, [{"role": "assistant", "content": "b"}]]});
+    check(
+        "MergeMessages",
+        json!({}),
+        messages,
+        json!({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}),
+    );
+    let rules = json!([{"pattern": "a+", "replacement": "b"}, {"pattern": "b", "replacement": "c", "enabled": false}]);
+    check("ApplyRegex", json!({}), json!({"text": "aaX", "rules": rules}), json!({"text": "bX"}));
+    check_failure(
+        "ApplyRegex",
+        json!({}),
+        json!({"text": "x", "rules": [{"pattern": "("}]}),
+        "text",
+        "no regular expression",
+    );
+    check("RandomNumber", json!({}), json!({"min": 7, "max": 7}), json!({"value": 7}));
+    let drawn = |seed: i64| {
+        run(
+            &single("RandomNumber", &json!({}), &json!({"min": -5, "max": 5, "seed": seed}), &["value"]),
+            RunOptions::new(),
+        )
+        .0
+        .outputs["value"]
+            .as_i64()
+            .unwrap()
+    };
+    assert_eq!(drawn(3), drawn(3));
+    assert!((0..50).all(|seed| (-5..=5).contains(&drawn(seed))));
+    check_failure("RandomNumber", json!({}), json!({"min": 2, "max": 1}), "value", "greater than");
+}
+
+#[test]
 fn every_part_of_every_node_is_described() {
     for definition in node_library::definitions() {
         let name = &definition.node_type;

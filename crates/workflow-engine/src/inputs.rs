@@ -9,7 +9,7 @@ use workflow_model::{DataFlowType, type_default};
 
 use crate::error::NodeError;
 use crate::plan::{InputPlan, PlanInner};
-use crate::stream::{Stream, StreamReader};
+use crate::stream::{Reading, Stream, StreamReader};
 
 /// Empty values of the types, for optional inputs that nothing gives.
 static EMPTY: LazyLock<[Arc<Value>; DataFlowType::ALL.len()]> =
@@ -36,6 +36,8 @@ pub struct Inputs {
     pub(crate) scope: u32,
     pub(crate) range: (u32, u32),
     pub(crate) values: Vec<Given>,
+    /// Where several of them are streams.
+    pub(crate) reading: Option<Arc<Reading>>,
 }
 
 impl fmt::Debug for Inputs {
@@ -131,7 +133,7 @@ impl Inputs {
     #[must_use]
     pub fn stream(&self, slot: &str) -> Option<StreamReader> {
         match self.given(slot)? {
-            Given::Stream(stream) => Some(stream.reader()),
+            Given::Stream(stream) => Some(stream.reader(self.reading.as_ref())),
             Given::One(value) => Some(StreamReader::of_value(value)),
             Given::Many(values) => values.first().map(|value| StreamReader::of_value(value)),
             Given::Nothing | Given::Lazy => None,

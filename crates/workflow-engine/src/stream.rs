@@ -2,11 +2,13 @@
 //!
 //! A stream is a ring of at most 64 chunks. The run reads it first, so that every chunk is an event before any node
 //! sees it; nodes read what the run has seen. A slow reader holds the writer back. A reader that has not started
-//! does not: it gets what it missed as one chunk.
+//! does not: it gets what it missed as one chunk. Nor does one whose node waits for another stream just now, or two
+//! streams of one node could wait for each other for ever: what it has not read is kept for it.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use serde_json::Value;
@@ -52,6 +54,42 @@ struct State {
 struct Position {
     next: u64,
     waker: Option<Waker>,
+    reading: Option<Arc<Reading>>,
+}
+
+impl Position {
+    /// Whether its node may come to read on by itself: it does not wait for another stream.
+    fn holds_back(&self) -> bool {
+        let waits = self.reading.as_ref().is_some_and(|reading| reading.waits.load(Ordering::Acquire));
+        !waits || self.waker.is_some()
+    }
+}
+
+/// The streams that one start of a node reads, where there are several.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    /// The node waits for one of them.
+    waits: AtomicBool,
+    streams: Mutex<Vec<Weak<Stream>>>,
+}
+
+impl Reading {
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<Stream>>> {
+        // Nothing that can panic runs under this lock.
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The node waits: the writers of its other streams are not held back by it meanwhile.
+    fn wait(&self) {
+        if self.waits.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let streams = self.lock().clone();
+        for stream in streams.iter().filter_map(Weak::upgrade) {
+            let writer = stream.lock().wake_writer().next();
+            writer.into_iter().for_each(Waker::wake);
+        }
+    }
 }
 
 /// A stream of one start of a node.
@@ -86,7 +124,7 @@ impl Stream {
     fn poll_push(&self, cx: &Context<'_>, attempt: u32, item: &mut Option<StreamItem>) -> Poll<bool> {
         let mut state = self.lock();
         state.make_room();
-        if state.chunks.len() >= CAPACITY {
+        if state.is_full() {
             state.writer = Some(cx.waker().clone());
             return Poll::Pending;
         }
@@ -145,7 +183,10 @@ impl Stream {
     }
 
     /// A reader that begins with the first chunk.
-    pub(crate) fn reader(self: &Arc<Self>) -> StreamReader {
+    pub(crate) fn reader(self: &Arc<Self>, reading: Option<&Arc<Reading>>) -> StreamReader {
+        if let Some(reading) = reading {
+            reading.lock().push(Arc::downgrade(self));
+        }
         let mut state = self.lock();
         state.expected = state.expected.saturating_sub(1);
         let missed = match &state.joined {
@@ -154,7 +195,7 @@ impl Stream {
         };
         let place = state.readers.len();
         let next = state.first;
-        state.readers.push(Some(Position { next, waker: None }));
+        state.readers.push(Some(Position { next, waker: None, reading: reading.cloned() }));
         if state.expected == 0 && !self.joined {
             state.joined = None;
             state.forgotten = 0;
@@ -194,6 +235,14 @@ impl State {
         }
     }
 
+    /// Whether the run, or a reader that will read on by itself, is a whole ring behind.
+    fn is_full(&self) -> bool {
+        let end = self.first + self.chunks.len() as u64;
+        let holding =
+            self.readers.iter().flatten().filter(|reader| reader.holds_back()).map(|reader| reader.next);
+        end - holding.min().unwrap_or(u64::MAX).min(self.seen) >= CAPACITY as u64
+    }
+
     fn wake_all(&mut self) -> Vec<Waker> {
         let mut wakers: Vec<Waker> =
             self.readers.iter_mut().flatten().filter_map(|reader| reader.waker.take()).collect();
@@ -202,7 +251,7 @@ impl State {
     }
 
     fn wake_writer(&mut self) -> impl Iterator<Item = Waker> + use<> {
-        let room = self.chunks.len() < CAPACITY;
+        let room = !self.is_full();
         self.writer.take_if(|_| room).into_iter()
     }
 }
@@ -256,15 +305,17 @@ impl StreamReader {
         };
         let mut state = stream.lock();
         let began = state.began;
-        let Some(position) = state.readers[*place].as_ref().map(|position| position.next) else {
-            return Poll::Ready(None);
-        };
+        let Some(own) = state.readers[*place].as_ref() else { return Poll::Ready(None) };
+        let (position, reading) = (own.next, own.reading.clone());
+        if let Some(reading) = &reading {
+            reading.waits.store(false, Ordering::Release);
+        }
         let known = *self.began.get_or_insert(began.min(position));
         if known < began {
             self.began = Some(began);
             self.held.clear();
             let position = position.max(began);
-            state.readers[*place] = Some(Position { next: position, waker: None });
+            state.readers[*place] = Some(Position { next: position, waker: None, reading });
             return Poll::Ready(Some(StreamItem::Retracted));
         }
         if let Some(item) = self.held.pop_front() {
@@ -275,7 +326,7 @@ impl StreamReader {
         let (from, to) = (as_place(position), as_place(seen));
         if from < to {
             self.held.extend(state.chunks.iter().take(to).skip(from).map(|(_, item)| item.clone()));
-            state.readers[*place] = Some(Position { next: seen, waker: None });
+            state.readers[*place] = Some(Position { next: seen, waker: None, reading });
             state.make_room();
             let writer = state.wake_writer().next();
             drop(state);
@@ -285,7 +336,12 @@ impl StreamReader {
         if state.ended {
             return Poll::Ready(None);
         }
-        state.readers[*place] = Some(Position { next: position, waker: Some(cx.waker().clone()) });
+        let waker = Some(cx.waker().clone());
+        state.readers[*place] = Some(Position { next: position, waker, reading: reading.clone() });
+        drop(state);
+        if let Some(reading) = reading {
+            reading.wait();
+        }
         Poll::Pending
     }
 }
@@ -335,7 +391,7 @@ mod tests {
     #[test]
     fn every_reader_sees_every_chunk_after_the_run_has_seen_it() {
         let stream = Stream::new(2, true);
-        let (mut one, mut two) = (stream.reader(), stream.reader());
+        let (mut one, mut two) = (stream.reader(None), stream.reader(None));
         assert!(push(&stream, 1, "a") && push(&stream, 1, "b"));
         assert_eq!(ready(one.next()), None);
         assert_eq!(see(&stream), 2);
@@ -351,7 +407,7 @@ mod tests {
     #[test]
     fn a_slow_reader_holds_the_writer_back_and_a_late_one_does_not() {
         let stream = Stream::new(2, false);
-        let mut early = stream.reader();
+        let mut early = stream.reader(None);
         for n in 0..200 {
             if !push(&stream, 1, "x") {
                 assert_eq!(n, CAPACITY);
@@ -363,7 +419,7 @@ mod tests {
         assert_eq!(ready(early.next()), chunk("x"));
         assert!(push(&stream, 1, "y"), "the late reader does not count");
         see(&stream);
-        let mut late = stream.reader();
+        let mut late = stream.reader(None);
         let text = |reader: &mut StreamReader| {
             let mut text = String::new();
             while let Some(Some(StreamItem::Chunk(chunk))) = ready(reader.next()) {
@@ -379,7 +435,7 @@ mod tests {
     #[test]
     fn a_failed_attempt_is_taken_back() {
         let stream = Stream::new(1, true);
-        let mut reader = stream.reader();
+        let mut reader = stream.reader(None);
         push(&stream, 1, "a");
         see(&stream);
         assert_eq!(ready(reader.next()), chunk("a"));
@@ -392,6 +448,33 @@ mod tests {
         assert_eq!(ready(reader.next()), chunk("c"));
         assert_eq!(ready(reader.next()), Some(None));
         assert_eq!(stream.text().as_deref(), Some("c"));
+    }
+
+    #[test]
+    fn a_node_that_waits_for_one_stream_does_not_hold_back_another() {
+        let (slow, fast) = (Stream::new(1, false), Stream::new(1, false));
+        let reading = Arc::default();
+        let (mut first, mut second) = (slow.reader(Some(&reading)), fast.reader(Some(&reading)));
+        let fill = |stream: &Stream| {
+            let mut pushed = 0;
+            while pushed < 1000 && push(stream, 1, "x") {
+                see(stream);
+                pushed += 1;
+            }
+            pushed
+        };
+        assert_eq!(fill(&fast), CAPACITY);
+        assert_eq!(ready(first.next()), None);
+        assert_eq!(fill(&fast), 1000, "nothing is held back while the node waits");
+        push(&slow, 1, "a");
+        see(&slow);
+        assert_eq!(ready(first.next()), chunk("a"));
+        assert_eq!(fill(&fast), 0, "now it may read on");
+        let mut read = 0;
+        while let Some(Some(StreamItem::Chunk(_))) = ready(second.next()) {
+            read += 1;
+        }
+        assert_eq!(read, CAPACITY + 1000);
     }
 
     #[test]

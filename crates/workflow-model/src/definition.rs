@@ -174,6 +174,8 @@ pub enum DynamicSlots {
     Any,
     /// Any name that stands in the text of this configuration key is one.
     NamedIn(&'static str),
+    /// As [`NamedIn`](Self::NamedIn), and the slots are streams.
+    StreamsNamedIn(&'static str),
     /// The keys of this configuration object are slots, or the texts of this list.
     KeysOf(&'static str),
 }

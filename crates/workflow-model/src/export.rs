@@ -25,9 +25,13 @@ pub fn to_mermaid(workflow: &Workflow) -> String {
         names.entry(&node.id).or_insert_with(|| format!("n{index}"));
     }
     let mut out = String::from("flowchart LR\n");
-    let is_zone = |id: &str| workflow.node(id).is_some_and(|node| node.node_type == LOOP_ZONE);
-    let zone_of =
-        |node: &Node| node.parent_node.as_deref().filter(|parent| is_zone(parent)).map(str::to_owned);
+    let zones: HashSet<&str> = workflow
+        .nodes
+        .iter()
+        .filter(|node| node.node_type == LOOP_ZONE)
+        .map(|node| node.id.as_str())
+        .collect();
+    let zone_of = |node: &Node| node.parent_node.clone().filter(|parent| zones.contains(parent.as_str()));
     let mut bodies: HashMap<String, Vec<&Node>> = HashMap::new();
     for node in &workflow.nodes {
         match zone_of(node) {

@@ -169,7 +169,7 @@ impl Owner {
         self.drop_frame(key.frame);
         let note = self.container_note(container);
         let span = self.leave_container(container);
-        self.finished(plan, container, span, &outputs, note);
+        self.finished(plan, container, span, &outputs, &note);
     }
 
     /// What a frame gives, by name; results whose branch was not taken are left out.

@@ -54,13 +54,13 @@ impl Owner {
             self.see_chunks(open);
         }
         match ended.result {
-            Ok(outputs) => self.finished(plan, key, span, &outputs, Note::attempt(ended.attempt, path)),
+            Ok(outputs) => self.finished(plan, key, span, &outputs, &Note::attempt(ended.attempt, path)),
             Err(failure) => self.failed(plan, key, span, &failure),
         }
     }
 
     /// A node has given its outputs.
-    pub(super) fn finished(&mut self, plan: &PlanInner, key: Key, span: u64, outputs: &Outputs, note: Note) {
+    pub(super) fn finished(&mut self, plan: &PlanInner, key: Key, span: u64, outputs: &Outputs, note: &Note) {
         let Some(frame) = self.frame(key) else { return };
         let scope = frame.scope as usize;
         let node = &plan.scopes[scope].nodes[key.node as usize];
@@ -77,7 +77,7 @@ impl Owner {
                 .then(|| Arc::from("unkeyable")),
         };
         self.emit(place, body);
-        self.keep(key, outputs, &note);
+        self.keep(key, outputs, note);
         self.fill(plan, key, outputs, note.handled);
         match stop {
             None => {}
@@ -328,7 +328,7 @@ impl Owner {
                     "node": self.path(plan, key),
                     "attempt": failure.attempt,
                 });
-                self.finished(plan, key, span, &Outputs::named(ERROR_SLOT, value), note("branch"));
+                self.finished(plan, key, span, &Outputs::named(ERROR_SLOT, value), &note("branch"));
             }
             OnError::Skip => {
                 self.end_readers(plan, key);
@@ -343,7 +343,7 @@ impl Owner {
                 }
                 let main = main_output(plan, node);
                 let outputs = Outputs::none().with(main.to_string(), value.clone());
-                self.finished(plan, key, span, &outputs, note("default"));
+                self.finished(plan, key, span, &outputs, &note("default"));
             }
         }
     }

@@ -324,11 +324,13 @@ impl Owner {
             ..Place::default()
         };
         self.emit(place, EventBody::NodeStarted { node_type: None });
-        self.finished(plan, key, span, &handed, Note::handled("bypass"));
+        self.finished(plan, key, span, &handed, &Note::handled("bypass"));
     }
 
     pub(super) fn inputs(&self, scope: u32, node: &NodePlan, values: Vec<Given>) -> Inputs {
-        Inputs { plan: Arc::clone(&self.shared.plan), scope, range: node.inputs, values }
+        let streams = values.iter().filter(|given| matches!(given, Given::Stream(_))).count();
+        let reading = (streams > 1).then(Arc::default);
+        Inputs { plan: Arc::clone(&self.shared.plan), scope, range: node.inputs, values, reading }
     }
 }
 

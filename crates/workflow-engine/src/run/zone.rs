@@ -389,7 +389,7 @@ impl Owner {
         let outputs = run.outputs(zone);
         let note = self.container_note(key);
         let span = self.leave_container(key);
-        self.finished(plan, key, span, &outputs, note);
+        self.finished(plan, key, span, &outputs, &note);
     }
 
     fn exited(&mut self, plan: &PlanInner, key: Key, passes: u64, why: LoopEnd) {

@@ -32,6 +32,9 @@ impl Op {
             "list" => base.input("in", any("i").multi()).output("out", any("o")),
             "stream" => base.input("in", any("i")).output("out", slot(any("o")).stream()),
             "tap" => base.input("in", any("i").stream()).output("out", any("o").stream()).pure(),
+            "reply" => {
+                base.input("in", any("i").stream()).input("more", any("m").stream()).output("out", any("o"))
+            }
             "join" => base.input("in", any("i").stream()).output("out", any("o")),
             "lazy" => base.input("in", any("i")).input("other", any("l").lazy()).output("out", any("o")),
             "effect" => base.input("in", any("i")).output("out", any("o")).effect(),
@@ -96,6 +99,15 @@ impl Node for Op {
             }
             "t:stream" => stream(&ctx, &first()).await,
             "t:tap" => tap(&ctx, &inputs).await,
+            "t:reply" => {
+                // Both are open before one is read.
+                let streams: Vec<_> = ["in", "more"].iter().filter_map(|slot| inputs.stream(slot)).collect();
+                let mut text = String::new();
+                for mut stream in streams {
+                    text.push_str(&stream.read_to_end().await);
+                }
+                Ok(Outputs::value(text))
+            }
             "t:join" => {
                 let text = match inputs.stream("in") {
                     Some(mut stream) => stream.read_to_end().await,
@@ -164,7 +176,7 @@ pub(crate) fn catalog() -> NodeCatalog {
     let mut catalog = NodeCatalog::new();
     for name in [
         "id", "emit", "wait", "add", "list", "if", "fail", "panic", "stop", "stream", "tap", "join", "lazy",
-        "ask", "effect", "block", "cancel", "runs", "beat", "pure",
+        "ask", "effect", "block", "cancel", "runs", "beat", "pure", "reply",
     ] {
         catalog.register(Op::new(name));
     }

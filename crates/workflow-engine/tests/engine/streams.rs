@@ -128,3 +128,20 @@ fn a_plain_value_can_be_read_as_a_stream() {
     );
     assert_eq!(run(&plain).outcome.outputs["r"], "text");
 }
+
+#[test]
+fn two_streams_of_one_node_cannot_wait_for_each_other() {
+    let chunks: Vec<String> = (0..500).map(|n| format!("{n},")).collect();
+    let whole = chunks.concat();
+    // The reply reads all of `t` before `s`, and `t` reads `s`.
+    let diamond = flow(
+        &[
+            ("s", "stream", json!({"chunks": chunks, "ms": 1})),
+            ("t", "tap", json!({})),
+            ("r", "reply", json!({})),
+        ],
+        &["s.out -> t.in", "t.out -> r.in", "s.out -> r.more"],
+        &[("r", "r.out")],
+    );
+    assert_eq!(run(&diamond).outcome.outputs["r"], format!("{whole}{whole}"));
+}

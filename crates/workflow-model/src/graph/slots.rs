@@ -54,9 +54,7 @@ impl<'w> Builder<'_, 'w> {
                 let mode = || mode_of(definition, config)?.inputs.get(name);
                 match definition.inputs.get(name).or_else(mode) {
                     Some(slot) => Some(Cow::Borrowed(slot)),
-                    None => {
-                        is_dynamic(definition.dynamic_inputs, config, name).then(|| Cow::Owned(anything()))
-                    }
+                    None => dynamic_slot(definition.dynamic_inputs, config, name).map(Cow::Owned),
                 }
             }
         }
@@ -102,8 +100,9 @@ impl<'w> Builder<'_, 'w> {
                 let mode = || mode_of(definition, &spec.config_values)?.outputs.get(name);
                 match definition.outputs.get(name).or_else(mode) {
                     Some(slot) => Some(Cow::Borrowed(slot)),
-                    None => is_dynamic(definition.dynamic_outputs, &spec.config_values, name)
-                        .then(|| Cow::Owned(anything())),
+                    None => {
+                        dynamic_slot(definition.dynamic_outputs, &spec.config_values, name).map(Cow::Owned)
+                    }
                 }
             }
         }
@@ -213,12 +212,23 @@ fn zone_input(spec: &ZoneSpec, name: &str) -> Option<SlotDefinition> {
     Some(SlotDefinition::new(state.data_flow_type, ""))
 }
 
+/// The slot of a name that is not declared, where the type has such slots.
+fn dynamic_slot(rule: DynamicSlots, config: &Map<String, Value>, name: &str) -> Option<SlotDefinition> {
+    let slot = match rule {
+        DynamicSlots::StreamsNamedIn(_) => anything().stream(),
+        DynamicSlots::None | DynamicSlots::Any | DynamicSlots::NamedIn(_) | DynamicSlots::KeysOf(_) => {
+            anything()
+        }
+    };
+    is_dynamic(rule, config, name).then_some(slot)
+}
+
 /// Whether a name that is not declared is a slot all the same.
 fn is_dynamic(rule: DynamicSlots, config: &Map<String, Value>, name: &str) -> bool {
     match rule {
         DynamicSlots::None => false,
         DynamicSlots::Any => true,
-        DynamicSlots::NamedIn(key) => {
+        DynamicSlots::NamedIn(key) | DynamicSlots::StreamsNamedIn(key) => {
             config.get(key).and_then(Value::as_str).is_some_and(|text| has_word(text, name))
         }
         DynamicSlots::KeysOf(key) => match config.get(key) {

@@ -44,6 +44,12 @@ pub(super) fn settle(graph: &Graph<'_>, catalog: &NodeCatalog, problems: &mut Ve
         };
         policy.skip_if = skip_if.and_then(|source| skip_condition(graph, index, source, problems));
         check_cache(graph, catalog, index, &mut policy, problems);
+        if policy.idle.is_some() && !matches!(node.kind, NodeKind::Plain) {
+            let message = "a zone or a group has no signs of life of its own: limit the nodes inside, or use `timeoutMs`";
+            problems.push(
+                problem_at(graph, index, Problem::warning(ProblemCode::BadValue, message)).slot("idleMs"),
+            );
+        }
         if !policy.is_plain() {
             settled.policies.insert(index, policy);
         }
