@@ -17,6 +17,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    // Some cases are about nodes that panic; where, is enough.
+    std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
     let report =
         weft_scenarios::run_engine_cases(&text, |id| ids.is_empty() || ids.iter().any(|own| own == id));
     // Writing to a text cannot fail, and a closed pipe is no reason to complain.

@@ -1,6 +1,7 @@
 //! Sets of outside cases: how each is read, and how it is put to the program.
 
 mod calls;
+mod graphs;
 mod judge;
 mod protocol;
 mod schemas;
@@ -8,7 +9,7 @@ mod texts;
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -29,6 +30,8 @@ enum Program {
     Parse(Vec<String>),
     /// The example `validate` of tool-schema.
     Validate,
+    /// Commands of its own for each case of the folder.
+    Commands(fn(&Path, &Path) -> Result<Outcome>, PathBuf),
 }
 
 struct Case {
@@ -75,6 +78,15 @@ pub(crate) fn all(data: &Path, weft: &Path) -> Result<Vec<Set>> {
     if let Some(schemas) = folder("schemas") {
         sets.push(schemas::suite(&schemas)?);
     }
+    let graphs: [(&str, &str, fn(&Path, &Path) -> Result<Outcome>); 2] = [
+        ("comfyui", "graphs of ComfyUI", graphs::comfyui),
+        ("workflows", "graphs of others", graphs::others),
+    ];
+    for (name, title, run) in graphs {
+        if let Some(folder) = folder(name) {
+            sets.push(Set { name: title.into(), program: Program::Commands(run, folder), cases: Vec::new() });
+        }
+    }
     Ok(sets)
 }
 
@@ -96,6 +108,7 @@ impl Set {
                 let example = workspace::example("tool-schema", "validate")?;
                 lines_through(&example, &[], input)?
             }
+            Program::Commands(run, folder) => return run(folder, weft),
         };
         let mut results = HashMap::new();
         for line in printed {

@@ -252,3 +252,23 @@ fn the_prompt_is_shown_and_counted() {
     assert_eq!(size["tools"], 2);
     assert!(size["tokens"].as_u64().unwrap() > 10);
 }
+
+#[test]
+fn a_graph_of_comfyui_becomes_a_workflow_of_the_project() {
+    let folder = desk();
+    let graph = json!({"nodes": [{"id": 1, "type": "LoadImage", "outputs": [{"name": "IMAGE"}]},
+        {"id": 2, "type": "SaveImage", "inputs": [{"name": "images"}]}], "links": [[1, 1, 0, 2, 0, "IMAGE"]]});
+    write(folder.path(), "picture.json", &graph.to_string());
+    let import = ["import", "comfyui", "picture.json", "--output", "json"];
+    let imported = weft(folder.path(), &import).ok().json();
+    assert_eq!(imported["workflows"], json!(["picture"]));
+    assert_eq!(weft(folder.path(), &import).code, 2, "nothing is written over");
+    let shown = weft(folder.path(), &["workflow", "graph", "picture"]).ok();
+    assert_eq!(shown.stdout, "1\t1 (comfyui:LoadImage)\n2\t2 (comfyui:SaveImage) <- 1\n");
+    let picture = weft(folder.path(), &["workflow", "export", "picture"]).ok();
+    assert!(picture.stdout.starts_with("flowchart"), "{picture:#?}");
+    let exported = weft(folder.path(), &["workflow", "export", "picture", "--format", "json"]).ok().json();
+    assert_eq!(exported["edges"][0]["targetHandle"], "images");
+    let checked = weft(folder.path(), &["workflow", "check", "picture", "--output", "json"]);
+    assert_eq!((checked.code, checked.json()["problems"][0]["code"].clone()), (7, json!("unknown_type")));
+}
