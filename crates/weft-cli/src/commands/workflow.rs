@@ -8,7 +8,9 @@ use serde_json::{Map, Value, json};
 use tool_schema::{definition_of, parameters_of};
 use weft_project::{Project, ProjectOptions};
 use workflow_engine::{Plan, RunOptions, RunOutcome};
-use workflow_model::{Problem, ProblemCode, Severity, Workflow, World, analyze, check, check_as_tool, to_mermaid};
+use workflow_model::{
+    Problem, ProblemCode, Severity, Workflow, World, analyze, check, check_as_tool, to_mermaid,
+};
 
 use super::{Context, block_on};
 use crate::arguments::{ExportFormat, Output, WorkflowCommand, WorkflowRunArguments};
@@ -198,7 +200,11 @@ fn graph(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
                 print_problem(chosen, problem);
             }
             for step in &steps {
-                let needs = if step.needs.is_empty() { String::new() } else { format!(" <- {}", step.needs.join(", ")) };
+                let needs = if step.needs.is_empty() {
+                    String::new()
+                } else {
+                    format!(" <- {}", step.needs.join(", "))
+                };
                 output::line(&format!("{}\t{} ({}){needs}", step.depth, step.path, step.node_type))?;
             }
         }
@@ -209,7 +215,9 @@ fn graph(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
                 .filter(|problem| problem.code == ProblemCode::Cycle)
                 .map(|problem| &problem.nodes)
                 .collect();
-            output::json(&json!({"nodes": steps, "depth": depth, "cycles": cycles, "problems": analysis.problems}))?;
+            output::json(
+                &json!({"nodes": steps, "depth": depth, "cycles": cycles, "problems": analysis.problems}),
+            )?;
         }
         Output::Jsonl => steps.iter().try_for_each(output::json)?,
     }

@@ -43,7 +43,9 @@ pub fn from_comfyui(id: &str, text: &str) -> Result<Imported, ImportError> {
     let prompt = if file["prompt"].is_object() { &file["prompt"] } else { &file };
     let nodes = prompt.as_object().filter(|nodes| nodes.values().any(|node| node["class_type"].is_string()));
     let nodes = nodes.ok_or_else(|| {
-        ImportError::Shape("a graph of ComfyUI has `nodes`, or nodes by id, each with its `class_type`".into())
+        ImportError::Shape(
+            "a graph of ComfyUI has `nodes`, or nodes by id, each with its `class_type`".into(),
+        )
     })?;
     let workflow = prompt_graph(nodes).finish(id, None, &mut notes)?;
     Ok(Imported { workflows: vec![(id.to_owned(), workflow)], notes })

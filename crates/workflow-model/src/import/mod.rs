@@ -78,11 +78,8 @@ pub fn from_comfytavern(id: &str, text: &str) -> Result<Imported, ImportError> {
     let first = value["nodes"].get(0);
     let is_payload = value.get("outputInterfaceMappings").is_some()
         || first.is_some_and(|node| node.get("fullType").is_some());
-    let workflow = if is_payload {
-        Payload::from_value(value)?.workflow
-    } else {
-        Workflow::from_value(value)?
-    };
+    let workflow =
+        if is_payload { Payload::from_value(value)?.workflow } else { Workflow::from_value(value)? };
     let notes = crate::check::reference_notes(&workflow).into_iter();
     let notes = notes.map(|message| ImportNote { node: None, message }).collect();
     Ok(Imported { workflows: vec![(id.to_owned(), workflow)], notes })
@@ -105,7 +102,8 @@ impl Draft {
 
     /// An edge; without slots it only says what comes first.
     fn edge(&mut self, source: (&str, Option<&str>), target: (&str, Option<&str>)) {
-        let mut edge = json!({"id": format!("e{}", self.edges.len()), "source": source.0, "target": target.0});
+        let mut edge =
+            json!({"id": format!("e{}", self.edges.len()), "source": source.0, "target": target.0});
         for (key, slot) in [("sourceHandle", source.1), ("targetHandle", target.1)] {
             if let Some(slot) = slot {
                 edge[key] = slot.into();
@@ -114,9 +112,15 @@ impl Draft {
         self.edges.push(edge);
     }
 
-    fn finish(self, id: &str, name: Option<&str>, notes: &mut Vec<ImportNote>) -> Result<Workflow, LoadError> {
+    fn finish(
+        self,
+        id: &str,
+        name: Option<&str>,
+        notes: &mut Vec<ImportNote>,
+    ) -> Result<Workflow, LoadError> {
         notes.extend(self.notes);
-        let mut file = json!({"id": id, "name": name.unwrap_or(id), "nodes": self.nodes, "edges": self.edges});
+        let mut file =
+            json!({"id": id, "name": name.unwrap_or(id), "nodes": self.nodes, "edges": self.edges});
         for (key, slots) in [("interfaceInputs", self.inputs), ("interfaceOutputs", self.outputs)] {
             if !slots.is_empty() {
                 file[key] = slots.into();

@@ -19,7 +19,8 @@ use crate::structural::{GROUP_INPUT, GROUP_OUTPUT, LOOP_ZONE, NODE_GROUP};
 pub fn from_modular(id: &str, text: &str) -> Result<Imported, ImportError> {
     let file: Value = serde_json::from_str(text)?;
     let nodes = file["nodes"].as_array();
-    let nodes = nodes.ok_or_else(|| ImportError::Shape("a modular-agent workflow has a list `nodes`".into()))?;
+    let nodes =
+        nodes.ok_or_else(|| ImportError::Shape("a modular-agent workflow has a list `nodes`".into()))?;
     let graph = Structure::read(nodes, &file["edges"])?;
     let mut draft = Draft::default();
     let loops = graph.loops(&mut draft);
@@ -55,12 +56,17 @@ impl<'f> Structure<'f> {
         let mut nodes = Vec::with_capacity(list.len());
         let mut indexes = HashMap::new();
         for node in list {
-            let id = id_text(&node["id"]).ok_or_else(|| ImportError::Shape("nodes: a node has no id".into()))?;
+            let id =
+                id_text(&node["id"]).ok_or_else(|| ImportError::Shape("nodes: a node has no id".into()))?;
             indexes.entry(id.clone()).or_insert(nodes.len());
             nodes.push((id, node));
         }
-        let mut graph =
-            Self { after: vec![Vec::new(); nodes.len()], before: vec![Vec::new(); nodes.len()], nodes, indexes };
+        let mut graph = Self {
+            after: vec![Vec::new(); nodes.len()],
+            before: vec![Vec::new(); nodes.len()],
+            nodes,
+            indexes,
+        };
         for edge in edges.as_array().into_iter().flatten() {
             if let (Some(source), Some(target)) = graph.ends(edge) {
                 graph.after[source].push(target);
@@ -91,7 +97,8 @@ impl<'f> Structure<'f> {
             match (&*ends.0, &*ends.1) {
                 (&[start], &[end]) => zones.push(self.zone(start, end)),
                 (starts, ends) => {
-                    let message = format!("the loop `{loop_id}` has {} starts and {} ends", starts.len(), ends.len());
+                    let message =
+                        format!("the loop `{loop_id}` has {} starts and {} ends", starts.len(), ends.len());
                     for node in starts.iter().chain(ends) {
                         draft.note(&self.nodes[*node].0, message.clone());
                     }
@@ -110,7 +117,10 @@ impl<'f> Structure<'f> {
             if nested.iter().all(fits) {
                 nested.push(zone);
             } else {
-                draft.note(&self.nodes[zone.start].0, "this loop crosses another one and is kept as two nodes");
+                draft.note(
+                    &self.nodes[zone.start].0,
+                    "this loop crosses another one and is kept as two nodes",
+                );
             }
         }
         nested
@@ -147,7 +157,8 @@ impl<'f> Structure<'f> {
                 "LOOP_START" if loops.iter().any(|zone| zone.start == index) => {
                     let end = loops.iter().find(|zone| zone.start == index).map_or(index, |zone| zone.end);
                     written["type"] = LOOP_ZONE.into();
-                    written["configValues"] = zone_settings(id, config, &self.nodes[end].1["config"], draft).into();
+                    written["configValues"] =
+                        zone_settings(id, config, &self.nodes[end].1["config"], draft).into();
                 }
                 other => {
                     written["type"] = format!("modular:{other}").into();
@@ -155,14 +166,18 @@ impl<'f> Structure<'f> {
                         written["configValues"] = config.clone();
                     }
                     if matches!(other, "ROUTE" | "FORK" | "JOIN") {
-                        draft.note(id, format!("what {other} decides has no counterpart among order-only edges"));
+                        draft.note(
+                            id,
+                            format!("what {other} decides has no counterpart among order-only edges"),
+                        );
                     }
                 }
             }
             if let Some(name) = node["name"].as_str() {
                 written["displayName"] = name.into();
             }
-            let holder = loops.iter().filter(|zone| zone.body.contains(&index)).min_by_key(|zone| zone.body.len());
+            let holder =
+                loops.iter().filter(|zone| zone.body.contains(&index)).min_by_key(|zone| zone.body.len());
             if let Some(zone) = holder {
                 written["parentNode"] = self.nodes[zone.start].0.as_str().into();
             }
@@ -177,16 +192,22 @@ impl<'f> Structure<'f> {
                 draft.note(known, "an edge with its other end nowhere was left out");
                 continue;
             };
-            let leads_in = loops.iter().any(|zone| zone.start == source && (zone.body.contains(&target) || zone.end == target));
+            let leads_in = loops
+                .iter()
+                .any(|zone| zone.start == source && (zone.body.contains(&target) || zone.end == target));
             let leads_back = loops.iter().any(|zone| zone.end == target);
             if leads_in || leads_back {
                 continue;
             }
-            if let Some(condition) = edge["condition"]["expression"].as_str().or_else(|| edge["condition"].as_str()) {
-                let message = format!("the condition `{condition}` of an edge has no counterpart; use a `core:If`");
+            if let Some(condition) =
+                edge["condition"]["expression"].as_str().or_else(|| edge["condition"].as_str())
+            {
+                let message =
+                    format!("the condition `{condition}` of an edge has no counterpart; use a `core:If`");
                 draft.note(&self.nodes[source].0, message);
             }
-            let leaves = loops.iter().find(|zone| zone.body.contains(&source) && !zone.body.contains(&target));
+            let leaves =
+                loops.iter().find(|zone| zone.body.contains(&source) && !zone.body.contains(&target));
             if leaves.is_some() {
                 draft.note(&self.nodes[source].0, "an edge out of the middle of a loop was left out");
                 continue;
