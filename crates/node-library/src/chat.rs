@@ -103,7 +103,7 @@ fn draw(_ctx: &NodeContext, inputs: &Inputs) -> Result<Outputs, NodeError> {
         None => mixed(std::hash::RandomState::new().build_hasher().finish()),
     };
     let span = u128::from(min.abs_diff(max)) + 1;
-    let offset = i128::try_from(u128::from(drawn) * span >> 64).unwrap_or(0);
+    let offset = i128::try_from((u128::from(drawn) * span) >> 64).unwrap_or(0);
     let value = i64::try_from(i128::from(min) + offset).unwrap_or(max);
     Ok(Outputs::value(value))
 }

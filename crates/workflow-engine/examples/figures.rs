@@ -101,10 +101,11 @@ fn measure(workflow: &Workflow, watched: bool) -> (Duration, Duration, u64) {
     (planned, started.elapsed(), events)
 }
 
-fn report(name: &str, per: u64, workflow: &Workflow) {
+fn report(name: &str, per: u64, workflow: impl FnOnce() -> Workflow) {
     if std::env::args().nth(1).is_some_and(|part| !name.contains(&part)) {
         return;
     }
+    let workflow = &workflow();
     let mut best = [Duration::MAX; 3];
     let mut events = 0;
     for _ in 0..3 {
@@ -135,23 +136,22 @@ fn main() {
             (1..n).map(|at| edge(at - 1, at, "in")).collect(),
         )
     };
-    report("chain 10,000", 10_000, &chain(10_000));
-    report("chain 100,000", 100_000, &chain(100_000));
-    let n = 10_000;
-    let mut edges: Vec<Value> = (1..=n).map(|at| edge(0, at, "in")).collect();
-    edges.extend((1..=n).map(|at| edge(at, n + 1, &format!("in__{at}"))));
-    report("fan 10,000", n as u64, &workflow((0..n + 2).map(|at| node(at, "f:id")).collect(), edges));
-    let n = 100_000;
-    let layer = 100;
-    let edges = (layer..n).flat_map(|at| {
-        let before = (at / layer - 1) * layer;
-        (0..3).map(move |k| edge(before + (at * 7 + k * 31) % layer, at, &format!("in__{k}")))
-    });
-    report(
-        "graph 100,000 / 300,000",
-        n as u64,
-        &workflow((0..n).map(|at| node(at, "f:id")).collect(), edges.collect()),
-    );
+    report("chain 10,000", 10_000, || chain(10_000));
+    report("chain 100,000", 100_000, || chain(100_000));
+    let fan = |n: usize| {
+        let mut edges: Vec<Value> = (1..=n).map(|at| edge(0, at, "in")).collect();
+        edges.extend((1..=n).map(|at| edge(at, n + 1, &format!("in__{at}"))));
+        workflow((0..n + 2).map(|at| node(at, "f:id")).collect(), edges)
+    };
+    report("fan 10,000", 10_000, || fan(10_000));
+    let layers = |n: usize, layer: usize| {
+        let edges = (layer..n).flat_map(|at| {
+            let before = (at / layer - 1) * layer;
+            (0..3).map(move |k| edge(before + (at * 7 + k * 31) % layer, at, &format!("in__{k}")))
+        });
+        workflow((0..n).map(|at| node(at, "f:id")).collect(), edges.collect())
+    };
+    report("graph 100,000 / 300,000", 100_000, || layers(100_000, 100));
     let zone = |condition: Value| {
         let mut config = json!({"state": [{"key": "k", "initial": 0}]});
         config.as_object_mut().expect("an object").extend(condition.as_object().cloned().expect("an object"));
@@ -162,12 +162,10 @@ fn main() {
         });
         workflow(vec![json!({"id": "L", "type": "core:LoopZone", "configValues": config})], vec![])
     };
-    report("passes of two, times", 100_000, &zone(json!({"mode": "times", "times": 100_000})));
-    report(
-        "passes of two, expression",
-        100_000,
-        &zone(json!({"mode": "until", "condition": "state.k >= 99999", "maxIterations": 200_000})),
-    );
+    report("passes of two, times", 100_000, || zone(json!({"mode": "times", "times": 100_000})));
+    report("passes of two, expression", 100_000, || {
+        zone(json!({"mode": "until", "condition": "state.k >= 99999", "maxIterations": 200_000}))
+    });
     let stream = workflow(
         vec![
             json!({"id": "n0", "type": "f:stream", "configValues": {"n": 300_000}}),
@@ -176,7 +174,7 @@ fn main() {
         ],
         vec![edge(0, 1, "in"), edge(1, 2, "in")],
     );
-    report("chunks over three stages", 300_000, &stream);
+    report("chunks over three stages", 300_000, || stream);
     let single = workflow(vec![node(0, "f:one")], vec![]);
     let started = Instant::now();
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");

@@ -67,6 +67,14 @@ pub(super) enum Arrival {
     Skipped(u32),
 }
 
+/// An edge as its reader sees it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InEdge {
+    pub(super) arrival: Arrival,
+    /// Its place among the edges of the scope: the first skipped one names the cause, whichever came first in time.
+    pub(super) rank: u32,
+}
+
 /// What the last arrival means for a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
@@ -93,7 +101,8 @@ pub(super) struct Frame {
     pub(super) span: u64,
     unknown: Vec<u32>,
     taken: Vec<bool>,
-    cause: Vec<u32>,
+    /// Rank and number of the cause.
+    cause: Vec<(u32, u32)>,
     pub(super) state: Vec<NodeState>,
     pub(super) slots: Vec<Slot>,
     /// Scheduled nodes without a terminal event.
@@ -146,7 +155,7 @@ impl Frame {
         self.taken.clear();
         self.taken.resize(n_nodes, false);
         self.cause.clear();
-        self.cause.resize(n_nodes, NONE);
+        self.cause.resize(n_nodes, (NONE, NONE));
         self.state.clear();
         let state = |needed: &bool| if *needed { NodeState::Waiting } else { NodeState::Dormant };
         self.state.extend(needed.iter().map(state));
@@ -156,13 +165,12 @@ impl Frame {
     }
 
     /// Counts one in-edge of a node. `first` nodes do not wait for the others.
-    pub(super) fn arrive(&mut self, node: LocalIx, arrival: Arrival, first: bool) -> Turn {
+    pub(super) fn arrive(&mut self, node: LocalIx, edge: InEdge, first: bool) -> Turn {
         let at = node as usize;
         self.unknown[at] -= 1;
-        match arrival {
+        match edge.arrival {
             Arrival::Taken => self.taken[at] = true,
-            Arrival::Skipped(cause) if self.cause[at] == NONE => self.cause[at] = cause,
-            Arrival::Skipped(_) => {}
+            Arrival::Skipped(cause) => self.cause[at] = self.cause[at].min((edge.rank, cause)),
         }
         self.turn(node, first)
     }
@@ -177,7 +185,7 @@ impl Frame {
             (0, true) => Turn::Ready,
             (_, true) if first => Turn::Ready,
             // Nothing leads here: it does not wait.
-            (0, false) if self.cause[at] == NONE => Turn::Ready,
+            (0, false) if self.cause[at].1 == NONE => Turn::Ready,
             (0, false) => Turn::Skip,
             _ => Turn::NotYet,
         };
@@ -188,7 +196,7 @@ impl Frame {
     }
 
     pub(super) fn cause_of(&self, node: LocalIx) -> u32 {
-        self.cause[node as usize]
+        self.cause[node as usize].1
     }
 
     pub(super) fn in_degree(&self, node: LocalIx) -> u32 {

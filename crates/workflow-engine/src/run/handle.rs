@@ -1,5 +1,6 @@
 //! Starting a run and holding on to it.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -240,6 +241,7 @@ fn owner(shared: &Arc<RunShared>, arguments: Vec<Arc<Value>>, options: RunOption
         usage: Usage::default(),
         starts: 0,
         was_waiting: false,
+        scratch: RefCell::default(),
         options,
     }
 }

@@ -1,5 +1,6 @@
 //! The one owner of a run's state: it decides whose turn it is, numbers nothing itself, and tells everything once.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,6 +110,8 @@ pub(super) struct Owner {
     pub(super) usage: Usage,
     pub(super) starts: u64,
     pub(super) was_waiting: bool,
+    /// Where texts are put together.
+    pub(super) scratch: RefCell<String>,
 }
 
 /// Why the owner woke.
@@ -304,13 +307,21 @@ impl Owner {
         u32::try_from(self.causes.len() - 1).unwrap_or(u32::MAX)
     }
 
+    /// Parts as one text, with a single allocation.
+    pub(super) fn text(&self, parts: &[&str]) -> Arc<str> {
+        let mut scratch = self.scratch.borrow_mut();
+        scratch.clear();
+        scratch.extend(parts.iter().copied());
+        Arc::from(scratch.as_str())
+    }
+
     /// The path of a node in this run.
     pub(super) fn path(&self, plan: &PlanInner, key: Key) -> Arc<str> {
         let Some(frame) = self.frames.get(key.frame as usize).and_then(Option::as_deref) else {
             return Arc::from("");
         };
         let path = &plan.scopes[frame.scope as usize].nodes[key.node as usize].path;
-        if frame.prefix.is_empty() { Arc::clone(path) } else { format!("{}{path}", frame.prefix).into() }
+        if frame.prefix.is_empty() { Arc::clone(path) } else { self.text(&[&frame.prefix, path]) }
     }
 }
 

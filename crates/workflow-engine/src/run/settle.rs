@@ -10,7 +10,7 @@ use workflow_model::structural::ERROR_SLOT;
 
 use super::attempt::{Ended, Failure};
 use super::ending::Ending;
-use super::frame::{Arrival, Key, NodeState, Slot, StreamSlot, Turn};
+use super::frame::{Arrival, InEdge, Key, NodeState, Slot, StreamSlot, Turn};
 use super::message::OpenStream;
 use super::owner::{Owner, Puller};
 use super::start::policy;
@@ -197,7 +197,7 @@ impl Owner {
         frame.slots[slot as usize] = value;
         let scope = &plan.scopes[frame.scope as usize];
         for reader in scope.stream_readers.row(slot) {
-            self.arrive(plan, Key { node: *reader, ..key }, Arrival::Taken);
+            self.arrive(plan, Key { node: *reader, ..key }, InEdge { arrival: Arrival::Taken, rank: slot });
         }
     }
 
@@ -211,7 +211,7 @@ impl Owner {
         frame.slots[slot as usize] = value;
         let scope = &plan.scopes[frame.scope as usize];
         for reader in scope.stream_readers.row(slot) {
-            self.arrive(plan, Key { node: *reader, ..key }, arrival);
+            self.arrive(plan, Key { node: *reader, ..key }, InEdge { arrival, rank: slot });
         }
         self.arrive_all(plan, key, slot, arrival);
     }
@@ -220,7 +220,7 @@ impl Owner {
         let Some(frame) = self.frame(key) else { return };
         let scope = &plan.scopes[frame.scope as usize];
         for reader in scope.readers.row(slot) {
-            self.arrive(plan, Key { node: *reader, ..key }, arrival);
+            self.arrive(plan, Key { node: *reader, ..key }, InEdge { arrival, rank: slot });
         }
         if !self.pullers.is_empty() {
             self.answer_pullers(key.frame, slot);
@@ -230,16 +230,18 @@ impl Owner {
     /// Those that wait for the node without taking a value.
     fn follow(&mut self, plan: &PlanInner, key: Key, arrival: Arrival) {
         let Some(frame) = self.frame(key) else { return };
-        for follower in plan.scopes[frame.scope as usize].followers.row(key.node) {
-            self.arrive(plan, Key { node: *follower, ..key }, arrival);
+        let scope = &plan.scopes[frame.scope as usize];
+        let rank = scope.n_slots.saturating_add(key.node);
+        for follower in scope.followers.row(key.node) {
+            self.arrive(plan, Key { node: *follower, ..key }, InEdge { arrival, rank });
         }
     }
 
-    fn arrive(&mut self, plan: &PlanInner, key: Key, arrival: Arrival) {
+    fn arrive(&mut self, plan: &PlanInner, key: Key, edge: InEdge) {
         let Some(frame) = self.frames[key.frame as usize].as_deref_mut() else { return };
         let node = &plan.scopes[frame.scope as usize].nodes[key.node as usize];
         let first = policy(plan, node).is_some_and(|policy| policy.first);
-        match frame.arrive(key.node, arrival, first) {
+        match frame.arrive(key.node, edge, first) {
             Turn::NotYet => {}
             Turn::Ready => {
                 self.ready.push_back(key);

@@ -43,6 +43,28 @@ struct Pass {
     span: u64,
 }
 
+/// A number as text, without an allocation.
+struct Digits([u8; 20], usize);
+
+impl Digits {
+    fn of(mut number: u64) -> Self {
+        let mut digits = [b'0'; 20];
+        let mut at = digits.len();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + u8::try_from(number % 10).unwrap_or(0);
+            number /= 10;
+            if number == 0 {
+                return Self(digits, at);
+            }
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0[self.1..]).unwrap_or_default()
+    }
+}
+
 /// What a zone does next.
 enum Step {
     Start,
@@ -168,10 +190,11 @@ impl Owner {
         let (state, item) = (run.state.clone(), run.item(number));
         let remaining = run.total(zone).0.map(|total| total - 1 - number);
         let span = self.shared.sink.new_span();
+        let prefix = self.text(&[&path, "[", Digits::of(number).as_str(), "]/"]);
         let standing = Standing {
             scope: zone.scope,
             container: Some(key),
-            prefix: format!("{path}[{number}]/").into(),
+            prefix,
             pass: Some(number),
             iteration: Some(number),
             span,
@@ -546,4 +569,16 @@ fn chunk_of(results: &Outputs) -> Option<Arc<str>> {
     let map: Map<String, Value> =
         results.all("").map(|(name, value)| (name.to_owned(), (**value).clone())).collect();
     Some(Value::Object(map).to_string().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_those_of_the_number() {
+        for number in [0, 7, 10, 1234, u64::MAX] {
+            assert_eq!(Digits::of(number).as_str(), number.to_string());
+        }
+    }
 }

@@ -145,7 +145,7 @@ fn summary(seen: &Seen) -> BTreeSet<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
     fn every_node_ends_once_and_in_order(graph in prop::collection::vec(drawn(), 1..25), finish in any::<bool>(), cancel in prop::option::of(0..40_u64)) {
