@@ -31,8 +31,11 @@ enum Program {
     /// The example `validate` of tool-schema.
     Validate,
     /// Commands of its own for each case of the folder.
-    Commands(fn(&Path, &Path) -> Result<Outcome>, PathBuf),
+    Commands(Commands, PathBuf),
 }
+
+/// What judges a folder of cases with the program.
+type Commands = fn(&Path, &Path) -> Result<Outcome>;
 
 struct Case {
     id: String,
@@ -78,14 +81,11 @@ pub(crate) fn all(data: &Path, weft: &Path) -> Result<Vec<Set>> {
     if let Some(schemas) = folder("schemas") {
         sets.push(schemas::suite(&schemas)?);
     }
-    let graphs: [(&str, &str, fn(&Path, &Path) -> Result<Outcome>); 2] = [
-        ("comfyui", "graphs of ComfyUI", graphs::comfyui),
-        ("workflows", "graphs of others", graphs::others),
-    ];
-    for (name, title, run) in graphs {
-        if let Some(folder) = folder(name) {
-            sets.push(Set { name: title.into(), program: Program::Commands(run, folder), cases: Vec::new() });
-        }
+    if let Some(comfyui) = folder("comfyui") {
+        sets.push(Set::by_commands("graphs of ComfyUI", graphs::comfyui, comfyui));
+    }
+    if let Some(workflows) = folder("workflows") {
+        sets.push(Set::by_commands("graphs of others", graphs::others, workflows));
     }
     Ok(sets)
 }
@@ -93,6 +93,10 @@ pub(crate) fn all(data: &Path, weft: &Path) -> Result<Vec<Set>> {
 impl Set {
     fn parse(name: &str, cases: Vec<Case>) -> Self {
         Self { name: name.into(), program: Program::Parse(Vec::new()), cases }
+    }
+
+    fn by_commands(name: &str, run: Commands, folder: PathBuf) -> Self {
+        Self { name: name.into(), program: Program::Commands(run, folder), cases: Vec::new() }
     }
 
     /// Puts all cases to the program.

@@ -1,5 +1,4 @@
 //! What the tests share: a vocabulary, and a short form of results.
-#![allow(dead_code, unreachable_pub, reason = "each test file takes what it needs")]
 
 use std::fmt::Write as _;
 
@@ -8,7 +7,7 @@ use protocol_action::{
 };
 
 /// The tools that most tests offer.
-pub fn tools() -> StaticVocabulary {
+pub(crate) fn tools() -> StaticVocabulary {
     StaticVocabulary::builder()
         .tool("ping", |tool| tool)
         .tool("read_file", |tool| tool.text("path").scalar("limit"))
@@ -28,7 +27,7 @@ pub fn tools() -> StaticVocabulary {
 }
 
 /// A reply in short: text before, calls, text after, codes; parts that are empty are left out.
-pub fn short(parsed: &Parsed) -> String {
+pub(crate) fn short(parsed: &Parsed) -> String {
     let mut out = Vec::new();
     let mut part = |name: &str, text: &str| {
         if !text.trim().is_empty() {
@@ -77,14 +76,19 @@ fn arguments(out: &mut String, list: &[RawArgument]) {
 }
 
 /// Reads text in pieces of these sizes, over and over.
-pub fn in_pieces(text: &[u8], sizes: &[usize], finish: FinishReason) -> Parsed {
+pub(crate) fn in_pieces(text: &[u8], sizes: &[usize], finish: FinishReason) -> Parsed {
     let mut decoder = Decoder::new(std::sync::Arc::new(tools()), Options::default());
     push_all(&mut decoder, text, sizes, |_| {});
     decoder.finish(finish)
 }
 
 /// Pushes text in pieces and shows each event.
-pub fn push_all(decoder: &mut Decoder, mut text: &[u8], sizes: &[usize], mut see: impl FnMut(Event<'_>)) {
+pub(crate) fn push_all(
+    decoder: &mut Decoder,
+    mut text: &[u8],
+    sizes: &[usize],
+    mut see: impl FnMut(Event<'_>),
+) {
     let mut sizes = sizes.iter().cycle();
     while !text.is_empty() {
         let size = sizes.next().copied().unwrap_or(1).clamp(1, text.len());

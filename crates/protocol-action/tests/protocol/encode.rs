@@ -1,7 +1,5 @@
 //! What is written is read back the same.
 
-mod common;
-
 use proptest::prelude::*;
 use protocol_action::json::parse_lenient;
 use protocol_action::{

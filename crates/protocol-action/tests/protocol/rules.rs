@@ -1,8 +1,6 @@
 //! The reading rules as tables: what is read of each text, in the short form of `common::short`.
 
-mod common;
-
-use common::{in_pieces, short, tools};
+use crate::common::{in_pieces, short, tools};
 use protocol_action::{FinishReason, Options, parse_with};
 
 /// Reads the text whole and in pieces, and compares the short form of the result.

@@ -1,10 +1,8 @@
 //! Laws that hold for any text.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{in_pieces, push_all, tools};
+use crate::common::{in_pieces, push_all, tools};
 use proptest::prelude::*;
 use protocol_action::{
     Decoder, Event, FinishReason, NoVocabulary, Options, Parsed, RawArgument, RawValue, SegmentKind, Shape,

@@ -1,14 +1,12 @@
 //! Whole replies, each in a folder of its own: what they are read as stands beside them. A bug report
 //! becomes a folder.
 
-mod common;
-
-use common::tools;
+use crate::common::tools;
 use protocol_action::parse;
 
 #[test]
 fn cases() {
-    insta::glob!("cases/**/input.txt", |path| {
+    insta::glob!("../cases", "**/input.txt", |path| {
         let input = std::fs::read_to_string(path).expect("a case is readable");
         let mut settings = insta::Settings::clone_current();
         settings.set_snapshot_path(path.parent().expect("a case has a folder"));

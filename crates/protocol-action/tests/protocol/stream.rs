@@ -1,11 +1,9 @@
 //! What a decoder says while text arrives.
 
-mod common;
-
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use common::{push_all, tools};
+use crate::common::{push_all, tools};
 use protocol_action::{Code, Decoder, Event, FinishReason, Limits, Options, parse_with};
 
 fn decoder() -> Decoder {

@@ -1,8 +1,6 @@
 //! Limits, and native calls beside the text.
 
-mod common;
-
-use common::{short, tools};
+use crate::common::{short, tools};
 use protocol_action::{FinishReason, Limits, NativeCall, Options, Severity, parse_with};
 
 /// The message of the only error.
