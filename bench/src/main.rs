@@ -1,0 +1,29 @@
+//! Measures weft's crates against named peers in one run: CPU time, medians, ratios.
+//!
+//! ```text
+//! cargo run --release --manifest-path bench/Cargo.toml -- [parse|stream|hostile|coerce|engine|all]
+//! ```
+
+mod coerce;
+mod hostile;
+mod measure;
+mod parse;
+mod read;
+mod stream;
+mod table;
+mod texts;
+
+use anyhow::{Result, bail};
+
+fn main() -> Result<()> {
+    let name = std::env::args().nth(1).unwrap_or_else(|| "all".to_owned());
+    let tables: &[fn() -> Result<()>] = match name.as_str() {
+        "all" => &[parse::run, stream::run, hostile::run, coerce::run],
+        "parse" => &[parse::run],
+        "stream" => &[stream::run],
+        "hostile" => &[hostile::run],
+        "coerce" => &[coerce::run],
+        _ => bail!("`{name}` is none of parse, stream, hostile, coerce, engine, all"),
+    };
+    tables.iter().try_for_each(|table| table())
+}
