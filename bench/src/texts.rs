@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// Code of our own: one byte in 60 is a bracket or an ampersand.
 const CODE: &str = include_str!("../data/code.txt");
-/// A page: one byte in 9 is.
+/// A page: one byte in 5 is.
 const PAGE: &str = include_str!("../data/page.txt");
 
 /// The sizes of values that are read whole, in bytes.
