@@ -22,7 +22,8 @@ pub(crate) fn run() -> Result<()> {
             compare(&format!("{}, {size_name}", kind.name()), kind, value, best)?;
         }
     }
-    list_peers(&peers)
+    list_peers(&peers);
+    Ok(())
 }
 
 /// A peer and the nanoseconds it needs.
@@ -76,7 +77,7 @@ fn costs(peers: &[Box<dyn Reader>], value: &str) -> Vec<Result<Best>> {
     peers.iter().map(|peer| cost(peer.as_ref())).collect()
 }
 
-fn list_peers(peers: &[Box<dyn Reader>]) -> Result<()> {
+fn list_peers(peers: &[Box<dyn Reader>]) {
     let (size_name, size) = SIZES[1];
     let value = value(Kind::Raw, size);
     note(&format!("Peers, code of {size_name} in their own form:\n"));
@@ -88,5 +89,4 @@ fn list_peers(peers: &[Box<dyn Reader>]) -> Result<()> {
             Err(error) => item(&format!("{error:#}")),
         }
     }
-    Ok(())
 }

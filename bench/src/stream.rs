@@ -18,7 +18,7 @@ const PATIENCE_NANOS: f64 = 1.5e9;
 pub(crate) fn run() -> Result<()> {
     begin("Reading in pieces of four bytes, arguments typed");
     let peers = peers();
-    let best = best_per_size(&peers)?;
+    let best = best_per_size(&peers);
     for kind in Kind::ALL {
         let mut costs = Vec::new();
         for (index, (size_name, size)) in SIZES.into_iter().enumerate() {
@@ -50,9 +50,9 @@ fn pieces(text: &str) -> f64 {
 }
 
 /// The peer that needs least for a piece, by size.
-type Best = Option<(String, f64)>;
+type Best = Option<(&'static str, f64)>;
 
-fn report(what: &str, ours: f64, best: Option<&(String, f64)>) {
+fn report(what: &str, ours: f64, best: Option<&(&'static str, f64)>) {
     row(what, Figure::Nanos(ours), Aim::AtMost(Figure::Nanos(66.0)));
     match best {
         // Speeds, so that the ratio says how many times faster.
@@ -65,7 +65,7 @@ fn speed(nanos_a_piece: f64) -> Figure {
     Figure::Speed(count(PIECE) / nanos_a_piece * 1e3)
 }
 
-fn best_per_size(peers: &[Box<dyn Reader>]) -> Result<Vec<Best>> {
+fn best_per_size(peers: &[Box<dyn Reader>]) -> Vec<Best> {
     let mut best: Vec<Best> = vec![None; SIZES.len()];
     for peer in peers {
         // From size to size the cost grows at least tenfold, and a hundredfold where it is quadratic.
@@ -83,9 +83,9 @@ fn best_per_size(peers: &[Box<dyn Reader>]) -> Result<Vec<Best>> {
             last = medians(&mut [Work::repeated(|| peer.pieces(&text, PIECE))])[0];
             let nanos = last / pieces(&text);
             if best[index].as_ref().is_none_or(|(_, least)| nanos < *least) {
-                best[index] = Some((peer.name().to_owned(), nanos));
+                best[index] = Some((peer.name(), nanos));
             }
         }
     }
-    Ok(best)
+    best
 }

@@ -3,18 +3,18 @@
 use anyhow::{Context, Result};
 use dynamo_parsers_v2::{Tool, create_tool_parser_for_family};
 
-use super::{Read, Reader, cut};
+use super::{Form, Read, Reader, cut};
 use crate::texts;
 
 struct Peer {
     name: &'static str,
     family: &'static str,
-    form: fn(&str) -> String,
+    form: Form,
     tools: Vec<Tool>,
 }
 
 pub(super) fn readers() -> Vec<Box<dyn Reader>> {
-    let forms: [(_, _, fn(&str) -> String); 3] = [
+    let forms: [(_, _, Form); 3] = [
         ("dynamo-parsers-v2, qwen3_coder", "qwen3_coder", texts::qwen_xml),
         ("dynamo-parsers-v2, minimax_m2", "minimax_m2", texts::minimax),
         ("dynamo-parsers-v2, glm47", "glm47", texts::glm),

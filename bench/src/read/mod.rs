@@ -32,6 +32,9 @@ pub(crate) trait Reader {
     fn pieces(&self, text: &str, size: usize) -> Result<Read>;
 }
 
+/// Writes a call with that value.
+type Form = fn(&str) -> String;
+
 /// All peers.
 pub(crate) fn peers() -> Vec<Box<dyn Reader>> {
     let mut peers = tool_parser::readers();

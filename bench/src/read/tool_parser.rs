@@ -5,20 +5,20 @@ use futures::FutureExt;
 use openai_protocol::common::{Function, Tool};
 use tool_parser::{Glm4MoeParser, MinimaxM2Parser, QwenParser, ToolParser};
 
-use super::{Read, Reader, cut};
+use super::{Form, Read, Reader, cut};
 use crate::texts;
 
 type Make = fn() -> Box<dyn ToolParser>;
 
 struct Peer {
     name: &'static str,
-    form: fn(&str) -> String,
+    form: Form,
     make: Make,
     tools: Vec<Tool>,
 }
 
 pub(super) fn readers() -> Vec<Box<dyn Reader>> {
-    let forms: [(_, fn(&str) -> String, Make); 4] = [
+    let forms: [(_, Form, Make); 4] = [
         ("tool-parser, qwen_xml", texts::qwen_xml, || Box::new(tool_parser::parsers::QwenXmlParser::new())),
         ("tool-parser, minimax_m2", texts::minimax, || Box::new(MinimaxM2Parser::new())),
         ("tool-parser, glm47", texts::glm, || Box::new(Glm4MoeParser::glm47())),
