@@ -1,0 +1,34 @@
+//! Measures weft's crates against named peers in one run: CPU time, medians, ratios.
+//!
+//! ```text
+//! cargo run --release --manifest-path bench/Cargo.toml -- [parse|stream|hostile|coerce|engine|all]
+//! ```
+
+mod coerce;
+mod engine;
+mod hostile;
+mod measure;
+mod parse;
+mod read;
+mod stream;
+mod table;
+mod texts;
+
+use anyhow::{Result, bail};
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().unwrap_or_else(|| "all".to_owned());
+    let tables: &[fn() -> Result<()>] = match name.as_str() {
+        "all" => &[parse::run, stream::run, hostile::run, coerce::run, engine::run],
+        "parse" => &[parse::run],
+        "stream" => &[stream::run],
+        "hostile" => &[hostile::run],
+        "coerce" => &[coerce::run],
+        "engine" => &[engine::run],
+        // For the program itself: one figure of memory in a process of its own.
+        "memory" => return engine::measure_memory(&arguments.next().unwrap_or_default()),
+        _ => bail!("`{name}` is none of parse, stream, hostile, coerce, engine, all"),
+    };
+    tables.iter().try_for_each(|table| table())
+}

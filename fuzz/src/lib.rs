@@ -1,0 +1,11 @@
+//! What the fuzz targets share: schemas of many shapes, and values made by them.
+//!
+//! ```text
+//! cargo xtask fuzz [decoder|round_trip|coercion] [SECONDS]
+//! ```
+
+mod schemas;
+mod values;
+
+pub use schemas::{SCHEMAS, tools};
+pub use values::{any_json, same, value_of};
