@@ -9,7 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[command(name = "weft", version, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     /// Folder of the project; absent, the nearest one above the working folder that holds weft.toml.
-    #[arg(short = 'C', value_name = "DIR", global = true)]
+    // An id of its own: `init` has a positional of that name, and a global option fills what has its id.
+    #[arg(id = "project-directory", short = 'C', value_name = "DIR", global = true)]
     pub(crate) directory: Option<PathBuf>,
 
     /// Form of what is printed on stdout.

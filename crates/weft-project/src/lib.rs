@@ -1,6 +1,7 @@
 //! A weft project on disk: settings, discovery, and the wiring of models, nodes, tools and agents.
 //!
-//! [`Project::open`] finds `weft.toml` and looks for workflows and agents; what a run needs is put together from it by [`Project::agent`] and [`Project::plan`].
+//! [`Project::open`] finds `weft.toml` and looks for workflows and agents; what a run needs is put together from it by
+//! [`Project::agent`].
 //! Ids resolve inside the project's folder only: no `..`, no absolute path, no link that leaves it.
 
 #[cfg(doctest)]

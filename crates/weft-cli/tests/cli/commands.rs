@@ -272,3 +272,13 @@ fn a_graph_of_comfyui_becomes_a_workflow_of_the_project() {
     let checked = weft(folder.path(), &["workflow", "check", "picture", "--output", "json"]);
     assert_eq!((checked.code, checked.json()["problems"][0]["code"].clone()), (7, json!("unknown_type")));
 }
+
+#[test]
+fn init_writes_to_the_folder_that_it_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = weft(folder.path(), &["init", "my-desk"]).ok();
+    assert!(folder.path().join("my-desk/weft.toml").is_file(), "{ran:#?}");
+    assert!(ran.stderr.contains("weft -C my-desk agent run desk"), "{ran:#?}");
+    weft(folder.path(), &["-C", "my-desk", "init", "inner"]).ok();
+    assert!(folder.path().join("my-desk/inner/weft.toml").is_file());
+}

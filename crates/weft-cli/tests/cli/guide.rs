@@ -1,6 +1,7 @@
 //! The commands of the guide pages do what the pages say.
 //!
 //! A block marked `console` is run line by line in a fresh project: `$ command`, then what it prints (stderr first), then `exit N` where that is not 0.
+//! A block marked `json PATH` is written to that file of the project first.
 //! `…` stands for any text within a line, alone on a line for any lines. A command without anything behind it only has to succeed.
 
 use std::path::PathBuf;
@@ -33,20 +34,27 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
+/// The files that a page shows, by their paths.
+fn files(page: &str) -> Vec<(&str, &str)> {
+    let blocks = page.split("\n```json ").skip(1);
+    blocks
+        .filter_map(|block| block.split_once('\n'))
+        .filter_map(|(path, rest)| Some((path, rest.split_once("\n```")?.0)))
+        .collect()
+}
+
 /// Whether a line is the expected one, `…` standing for any text.
 fn line_fits(got: &str, expected: &str) -> bool {
-    let mut parts = expected.split('…');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = got.strip_prefix(first) else { return false };
-    let mut whole = true;
-    for part in parts {
-        whole = false;
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
+    let Some((first, rest)) = expected.split_once('…') else { return got == expected };
+    let (inner, last) = rest.rsplit_once('…').map_or((None, rest), |(inner, last)| (Some(inner), last));
+    let Some(mut got) = got.strip_prefix(first).and_then(|got| got.strip_suffix(last)) else { return false };
+    for part in inner.into_iter().flat_map(|inner| inner.split('…')) {
+        match got.find(part) {
+            Some(at) => got = &got[at + part.len()..],
             None => return false,
         }
     }
-    rest.is_empty() || (!whole && expected.ends_with('…'))
+    true
 }
 
 fn lines_fit(got: &[&str], expected: &[String]) -> bool {
@@ -62,9 +70,13 @@ fn lines_fit(got: &[&str], expected: &[String]) -> bool {
 #[track_caller]
 fn check(page: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide").join(page);
-    let steps = steps(&std::fs::read_to_string(path).unwrap());
+    let text = std::fs::read_to_string(path).unwrap();
+    let steps = steps(&text);
     assert!(!steps.is_empty(), "{page} has examples");
     let folder = crate::common::desk();
+    for (path, text) in files(&text) {
+        crate::common::write(folder.path(), path, text);
+    }
     let program = PathBuf::from(env!("CARGO_BIN_EXE_weft"));
     let search = std::env::join_paths(
         std::iter::once(program.parent().unwrap().to_owned())
@@ -109,4 +121,9 @@ fn the_command_line() {
 #[test]
 fn the_protocol() {
     check("protocol.md");
+}
+
+#[test]
+fn workflows() {
+    check("workflows.md");
 }
