@@ -47,7 +47,7 @@ struct Zone {
     body: HashSet<usize>,
 }
 
-fn kind<'f>(node: &'f Value) -> &'f str {
+fn kind(node: &Value) -> &str {
     node["type"].as_str().unwrap_or_default()
 }
 
