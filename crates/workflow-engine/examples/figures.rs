@@ -1,6 +1,12 @@
 //! What a node, a pass and a chunk cost: `cargo run --release -p workflow-engine --example figures`.
 //!
 //! One thread, no-op nodes, events recorded and read by one watcher; times are those of the thread.
+#![expect(
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    clippy::needless_pass_by_value,
+    reason = "a program that prints rounded figures"
+)]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -1,7 +1,9 @@
 //! From the expanded graph to flat arrays.
 
 mod layout;
+mod needed;
 mod settings;
+mod streams;
 
 use std::sync::Arc;
 

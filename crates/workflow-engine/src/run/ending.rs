@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use agent_types::{EventBody, LoopEnd, NodeErrorKind, Place, RunStatus};
-use serde_json::{Map, Value};
+use agent_types::{EventBody, LoopEnd, Place};
+use serde_json::Value;
 
 use super::frame::{Key, NodeState, Slot, Standing};
 use super::gather::origin_value;
 use super::options::OnFail;
-use super::outcome::RunOutcome;
 use super::owner::Owner;
 use super::settle::Note;
-use crate::context::millis;
 use crate::error::RunError;
 use crate::inputs::Given;
 use crate::outputs::Outputs;
@@ -243,7 +241,7 @@ impl Owner {
     }
 
     /// Stops what a node does and gives it its terminal event; nobody hears of its outputs.
-    fn abandon(&mut self, plan: &PlanInner, key: Key, cause: &Arc<str>, why: LoopEnd) -> bool {
+    pub(super) fn abandon(&mut self, plan: &PlanInner, key: Key, cause: &Arc<str>, why: LoopEnd) -> bool {
         let Some(frame) = self.frame(key) else { return false };
         let state = frame.state[key.node as usize];
         if matches!(state, NodeState::Settled | NodeState::Dormant) {
@@ -316,123 +314,5 @@ impl Owner {
                 self.drop_outputs(plan, other, number);
             }
         }
-    }
-
-    /// The last events, after everything has really stopped.
-    pub(super) async fn end(mut self, plan: &PlanInner) -> RunOutcome {
-        self.tasks.shutdown().await;
-        self.read_messages(plan);
-        let ending = self.ending.take().unwrap_or(Ending::Cancelled);
-        let asks = match ending {
-            Ending::Waiting => self.asks.iter().map(|ask| ask.summary.clone()).collect(),
-            _ => Vec::new(),
-        };
-        let (status, error, stopped, cause, why) = self.verdict(plan, ending);
-        if status != RunStatus::Waiting {
-            self.end_results(plan, &cause);
-            self.close_root(plan, &cause, why);
-        }
-        let outputs = self.outputs(plan);
-        if status != RunStatus::Waiting && !self.options.nested {
-            let body = EventBody::RunFinished {
-                status,
-                exit: None,
-                kind: error.as_ref().map(|error| error.kind.clone()),
-                partial: None,
-                message: error.as_ref().map(ToString::to_string),
-            };
-            self.emit(Place::default(), body);
-        }
-        self.flush();
-        let run = self.shared.sink.run().clone();
-        RunOutcome { run, status, outputs, error, stopped, asks, usage: self.usage, node_starts: self.starts }
-    }
-
-    /// Status, error, value of a stop, and what cancelled nodes name as their cause.
-    fn verdict(
-        &mut self,
-        plan: &PlanInner,
-        ending: Ending,
-    ) -> (RunStatus, Option<RunError>, Option<Arc<Value>>, Arc<str>, LoopEnd) {
-        match ending {
-            Ending::Complete => match self.first_error.take() {
-                None => (RunStatus::Ok, None, None, Arc::from(""), LoopEnd::Cancelled),
-                Some(error) => (RunStatus::Error, Some(error), None, Arc::from(""), LoopEnd::Error),
-            },
-            Ending::Failed(error) => {
-                let cause = error.path.clone().unwrap_or_else(|| Arc::from("error"));
-                (RunStatus::Error, Some(error), None, cause, LoopEnd::Error)
-            }
-            Ending::Stopped(value) => {
-                (RunStatus::Ok, None, Some(value), Arc::from("stop"), LoopEnd::Cancelled)
-            }
-            Ending::Cancelled => {
-                (RunStatus::Cancelled, None, None, Arc::from("cancelled"), LoopEnd::Cancelled)
-            }
-            Ending::Deadline => {
-                let limit = millis(self.options.deadline.unwrap_or_default());
-                let kind = NodeErrorKind::Timeout.as_str();
-                let error = RunError {
-                    limit: Some(limit),
-                    ..RunError::new(kind, format!("the run was not done within {limit} ms"))
-                };
-                (RunStatus::Error, Some(error), None, Arc::from("deadline"), LoopEnd::Cancelled)
-            }
-            Ending::Stalled => {
-                let nodes = self.unsettled_paths(plan);
-                let message = format!("nothing runs and these nodes are not settled: {}", nodes.join(", "));
-                let mut error = RunError::new(NodeErrorKind::Stalled.as_str(), message);
-                error.details.insert("nodes".to_owned(), nodes.into());
-                (RunStatus::Error, Some(error), None, Arc::from("stalled"), LoopEnd::Error)
-            }
-            Ending::Waiting => (RunStatus::Waiting, None, None, Arc::from(""), LoopEnd::Cancelled),
-        }
-    }
-
-    fn unsettled_paths(&self, plan: &PlanInner) -> Vec<String> {
-        let Some(frame) = self.frames.first().and_then(Option::as_deref) else { return Vec::new() };
-        let key = |node| Key { frame: 0, generation: frame.generation, node };
-        frame.unsettled().take(20).map(|node| self.path(plan, key(node)).to_string()).collect()
-    }
-
-    /// The nodes that stand for the results end with the run.
-    fn end_results(&mut self, plan: &PlanInner, cause: &Arc<str>) {
-        let complete = self.frames[0].as_deref().is_some_and(|frame| frame.remaining == 0);
-        let any = !self.outputs(plan).is_empty() || plan.scopes[0].results.is_empty();
-        for path in &plan.output_nodes {
-            let span = self.shared.sink.new_span();
-            let place = Place { path: Some(Arc::clone(path)), span, parent: Some(0), ..Place::default() };
-            if complete && any {
-                let place = Place { attempt: Some(1), ..place };
-                self.emit(
-                    place.clone(),
-                    EventBody::NodeStarted { node_type: Some(Arc::from("core:GroupOutput")) },
-                );
-                self.emit(place, EventBody::NodeFinished { value: None, handled: None, cache: None });
-            } else if complete {
-                let cause = self.causes.last().cloned().unwrap_or_else(|| Arc::from(""));
-                self.emit(place, EventBody::NodeSkipped { cause });
-            } else {
-                self.emit(place, EventBody::NodeCancelled { cause: Arc::clone(cause) });
-            }
-        }
-    }
-
-    fn close_root(&mut self, plan: &PlanInner, cause: &Arc<str>, why: LoopEnd) {
-        let Some(frame) = self.frames[0].as_deref() else { return };
-        let generation = frame.generation;
-        let open: Vec<u32> = frame.unsettled().collect();
-        for node in open {
-            self.abandon(plan, Key { frame: 0, generation, node }, cause, why);
-        }
-    }
-
-    fn outputs(&self, plan: &PlanInner) -> Map<String, Value> {
-        let wanted =
-            |name: &str| self.options.want.as_ref().is_none_or(|want| want.iter().any(|own| own == name));
-        let results = plan.scopes[0].results.iter().filter(|result| wanted(&result.name));
-        results
-            .filter_map(|result| Some((result.name.to_string(), (*self.result(0, result)?).clone())))
-            .collect()
     }
 }

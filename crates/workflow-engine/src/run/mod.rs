@@ -7,6 +7,7 @@ mod frame;
 mod gather;
 mod handle;
 mod limits;
+mod listen;
 mod message;
 mod options;
 mod outcome;
@@ -14,6 +15,7 @@ mod owner;
 mod settle;
 mod shared;
 mod start;
+mod verdict;
 mod zone;
 
 pub(crate) use frame::Key;

@@ -1,10 +1,15 @@
 //! Loop zones: passes, carried values, and when it is enough.
 
+mod state;
+
 use std::sync::Arc;
 
 use agent_types::{EventBody, LoopEnd, NodeErrorKind, Place};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use workflow_model::{OnItemError, OnMax, OnPassError, TestAt, ZoneMode};
+
+pub(super) use state::ZoneRun;
+use state::{Digits, Pass, changed_keys, chunk_of, first_state, items, outputs_map, pass_place, state_map};
 
 use super::ending::Opening;
 use super::frame::{Key, Slot, Standing, StreamSlot};
@@ -14,86 +19,14 @@ use crate::convert::convert;
 use crate::error::RunError;
 use crate::expression::{cel_map, to_cel};
 use crate::inputs::Given;
-use crate::outputs::Outputs;
-use crate::plan::{Condition, KeyRef, NONE, Origin, PlanInner, ZonePlan};
+use crate::plan::{Condition, NONE, Origin, PlanInner, ZonePlan};
 use crate::stream::Stream;
-
-/// A zone that has been entered.
-pub(super) struct ZoneRun {
-    zone: u32,
-    given: Vec<Given>,
-    state: Vec<Arc<Value>>,
-    items: Option<Arc<Value>>,
-    started: u64,
-    finished: u64,
-    /// Passes that are on, with their frames and spans.
-    running: Vec<Pass>,
-    collected: Vec<Vec<(u64, Value)>>,
-    /// Results of the pass with the highest number that is done, and of the one before it.
-    last: Option<(u64, Outputs)>,
-    before: Option<Outputs>,
-    ended: Option<LoopEnd>,
-    stream: Option<Arc<Stream>>,
-}
-
-#[derive(Clone, Copy)]
-struct Pass {
-    number: u64,
-    frame: u32,
-    span: u64,
-}
-
-/// A number as text, without an allocation.
-struct Digits([u8; 20], usize);
-
-impl Digits {
-    fn of(mut number: u64) -> Self {
-        let mut digits = [b'0'; 20];
-        let mut at = digits.len();
-        loop {
-            at -= 1;
-            digits[at] = b'0' + u8::try_from(number % 10).unwrap_or(0);
-            number /= 10;
-            if number == 0 {
-                return Self(digits, at);
-            }
-        }
-    }
-
-    fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0[self.1..]).unwrap_or_default()
-    }
-}
 
 /// What a zone does next.
 enum Step {
     Start,
     Exit(LoopEnd),
     Fail(Box<RunError>),
-}
-
-impl ZoneRun {
-    fn item(&self, pass: u64) -> Option<Arc<Value>> {
-        let items = self.items.as_deref()?.as_array()?;
-        items.get(usize::try_from(pass).ok()?).cloned().map(Arc::new)
-    }
-
-    /// How many passes there are at most, and which limit that is.
-    fn total(&self, zone: &ZonePlan) -> (Option<u64>, LoopEnd) {
-        let own = match zone.spec.mode {
-            ZoneMode::Until | ZoneMode::While => None,
-            ZoneMode::Times => Some((zone.spec.times, LoopEnd::Times)),
-            ZoneMode::Each => {
-                let items = self.items.as_deref().and_then(Value::as_array).map_or(0, Vec::len);
-                Some((items as u64, LoopEnd::Items))
-            }
-        };
-        match (own, zone.spec.max_iterations) {
-            (Some((own, why)), Some(max)) if own <= max => (Some(own), why),
-            (Some((own, why)), None) => (Some(own), why),
-            (_, max) => (max, LoopEnd::Max),
-        }
-    }
 }
 
 impl Owner {
@@ -470,115 +403,5 @@ impl Owner {
             self.pass_finished(plan, zone, pass, Vec::new());
         }
         self.exit_zone(plan, zone, LoopEnd::Break);
-    }
-}
-
-impl ZoneRun {
-    fn collect(&mut self, zone: &ZonePlan, pass: u64, results: &Outputs) {
-        for ((name, which), list) in zone.collect.iter().zip(&mut self.collected) {
-            let value = match which {
-                KeyRef::State(at) => self.state.get(*at as usize),
-                KeyRef::Result(_) => results.get(name.trim_start_matches("collected.")),
-            };
-            list.extend(value.map(|value| (pass, (**value).clone())));
-        }
-    }
-
-    fn key_value(&self, plan: &PlanInner, zone: &ZonePlan, which: KeyRef) -> Option<Arc<Value>> {
-        match which {
-            KeyRef::State(at) => self.state.get(at as usize).cloned(),
-            KeyRef::Result(at) => {
-                let name = &plan.scopes[zone.scope as usize].results.get(at as usize)?.name;
-                self.last.as_ref()?.1.get(name).cloned()
-            }
-        }
-    }
-
-    /// Last values, results of the last pass, and lists of all passes.
-    fn outputs(self, zone: &ZonePlan) -> Outputs {
-        let mut outputs = self.last.map_or_else(Outputs::none, |(_, outputs)| outputs);
-        for (key, value) in zone.keys.iter().zip(self.state) {
-            outputs = outputs.with_shared(key.to_string(), value);
-        }
-        for ((name, _), mut list) in zone.collect.iter().zip(self.collected) {
-            list.sort_by_key(|(pass, _)| *pass);
-            let values: Vec<Value> = list.into_iter().map(|(_, value)| value).collect();
-            outputs = outputs.with(name.to_string(), values);
-        }
-        outputs
-    }
-}
-
-fn pass_place(path: Arc<str>, pass: u64, span: u64, parent: u64) -> Place {
-    Place { path: Some(path), iteration: Some(pass), span, parent: Some(parent), ..Place::default() }
-}
-
-/// The carried values of the first pass.
-fn first_state(zone: &ZonePlan, given: &[Given]) -> Result<Vec<Arc<Value>>, String> {
-    let first = zone.spec.state.iter().zip(&zone.initial_inputs).map(|(state, input)| {
-        let value = match (*input != NONE).then(|| given.get(*input as usize)).flatten() {
-            Some(Given::One(value)) => Some(Arc::clone(value)),
-            Some(Given::Many(values)) => values.first().cloned(),
-            Some(Given::Nothing | Given::Stream(_) | Given::Lazy) | None => None,
-        };
-        let value = value.unwrap_or_else(|| Arc::new(state.initial.clone().unwrap_or_default()));
-        convert(&value, state.data_flow_type)
-            .map_err(|fault| format!("the carried value `{}` {fault}", state.key))
-    });
-    first.collect()
-}
-
-fn items(zone: &ZonePlan, given: &[Given]) -> Result<Option<Arc<Value>>, String> {
-    if zone.spec.mode != ZoneMode::Each {
-        return Ok(None);
-    }
-    let items = zone.has_items().then(|| given.get(zone.items_input as usize)).flatten();
-    match items {
-        Some(Given::One(value)) if value.is_array() => Ok(Some(Arc::clone(value))),
-        Some(Given::One(_) | Given::Many(_) | Given::Nothing | Given::Stream(_) | Given::Lazy) | None => {
-            Err("the input `items` gave no list".to_owned())
-        }
-    }
-}
-
-fn changed_keys(zone: &ZonePlan, old: &[Arc<Value>], new: &[Arc<Value>]) -> Vec<Arc<str>> {
-    let pairs = zone.keys.iter().zip(old.iter().zip(new));
-    let changed = pairs.filter(|(_, (old, new))| !Arc::ptr_eq(old, new) && old != new);
-    changed.map(|(key, _)| Arc::clone(key)).collect()
-}
-
-fn state_map(zone: &ZonePlan, state: &[Arc<Value>]) -> Map<String, Value> {
-    zone.keys.iter().zip(state).map(|(key, value)| (key.to_string(), (**value).clone())).collect()
-}
-
-fn outputs_map(outputs: Option<&Outputs>) -> cel::Value {
-    let values = outputs.into_iter().flat_map(|outputs| outputs.all(""));
-    cel_map(values.map(|(name, value)| (name, to_cel(value))))
-}
-
-/// One result as its text, several as an object.
-fn chunk_of(results: &Outputs) -> Option<Arc<str>> {
-    let mut all = results.all("");
-    let (first, second) = (all.next()?, all.next());
-    if second.is_none() {
-        return Some(match &**first.1 {
-            Value::String(text) => text.as_str().into(),
-            other => other.to_string().into(),
-        });
-    }
-    let map: Map<String, Value> =
-        results.all("").map(|(name, value)| (name.to_owned(), (**value).clone())).collect();
-    Some(Value::Object(map).to_string().into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn digits_are_those_of_the_number() {
-        for number in [0, 7, 10, 1234, u64::MAX] {
-            assert_eq!(Digits::of(number).as_str(), number.to_string());
-        }
     }
 }

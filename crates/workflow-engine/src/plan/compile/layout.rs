@@ -4,9 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use workflow_model::graph::{BypassSource, Graph, GraphNode, Input, NameIx, NodeKind, ScopeKind, Source};
-use workflow_model::{Definitions, NodeDefinition, Problem, ZoneSpec, effective_default};
+use workflow_model::{Problem, ZoneSpec, effective_default};
 
+use super::needed::mark_needed;
 use super::settings::{Settled, is_detailed, key_ref};
+use super::streams::{is_stream, stream_names};
 use super::{arguments, has_effect, is_dead, variables};
 use crate::node::NodeCatalog;
 use crate::plan::reach::slots;
@@ -17,7 +19,7 @@ use crate::plan::{
 
 /// A scope while its wires are gathered.
 #[derive(Default)]
-struct Draft {
+pub(super) struct Draft {
     plan: ScopePlan,
     /// (slot, reader), and the same for those that read a stream.
     reads: Vec<(u32, u32)>,
@@ -29,7 +31,7 @@ struct Draft {
     entries: HashMap<EntryKey, SlotIx>,
     captured: HashSet<(SlotIx, LocalIx)>,
     joined: HashSet<SlotIx>,
-    next: Vec<Origin>,
+    pub(super) next: Vec<Origin>,
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -54,7 +56,7 @@ pub(super) struct Layout<'g> {
     zones: Vec<ZonePlan>,
 }
 
-fn index(value: usize) -> u32 {
+pub(super) fn index(value: usize) -> u32 {
     u32::try_from(value).unwrap_or(NONE)
 }
 
@@ -119,7 +121,7 @@ impl<'g> Layout<'g> {
             warnings: problems,
             has_effect: has_effect(graph, self.catalog),
         };
-        mark_needed(&mut plan, graph, self.catalog, &self.local, &self.drafts);
+        mark_needed(&mut plan, graph, &self.local, &self.drafts);
         plan
     }
 
@@ -336,7 +338,15 @@ impl<'g> Layout<'g> {
         let draft = &mut self.drafts[scope];
         let start = index(draft.plan.outs.len());
         for (name, slot) in &self.slots[number] {
-            let stream = is_stream(self.graph, self.catalog, index(number), *name);
+            let stream = match kind {
+                Kind::Run(node_type) => {
+                    let name = self.graph.name(*name);
+                    self.types[node_type as usize].streams.contains(name)
+                }
+                Kind::Muted | Kind::Bypass(_) | Kind::Call(_) | Kind::Zone(_) => {
+                    is_stream(self.graph, self.catalog, index(number), *name)
+                }
+            };
             let joined = draft.joined.contains(slot);
             draft.plan.outs.push(OutPlan { name: *name, slot: *slot, stream, joined });
         }
@@ -437,93 +447,6 @@ fn new_slot(plan: &mut ScopePlan, owner: LocalIx) -> SlotIx {
 /// Nodes whose id begins with `$` belong to the machinery that made the workflow.
 fn is_shown(path: &str) -> bool {
     !path.starts_with('$')
-}
-
-/// The outputs of a type that are written piece by piece, in any of its modes.
-fn stream_names(definition: &NodeDefinition) -> Vec<Arc<str>> {
-    let modes = definition.modes.iter().flat_map(|modes| modes.modes.values()).flat_map(|mode| &mode.outputs);
-    let streams = definition.outputs.iter().chain(modes).filter(|(_, slot)| slot.is_stream);
-    streams.map(|(name, _)| name.as_str().into()).collect()
-}
-
-/// Whether an output is written piece by piece.
-fn is_stream(graph: &Graph<'_>, catalog: &NodeCatalog, node: u32, name: NameIx) -> bool {
-    let node = &graph.nodes[node as usize];
-    match &node.kind {
-        NodeKind::Plain => {
-            let spec = graph.spec(node);
-            let by_mode = |definition: &NodeDefinition| {
-                let modes = definition.modes.as_ref()?;
-                Some(
-                    modes
-                        .modes
-                        .get(modes.chosen(&spec.config_values))?
-                        .outputs
-                        .get(&**graph.name(name))?
-                        .is_stream,
-                )
-            };
-            catalog.definition(&spec.node_type).is_some_and(|definition| {
-                let declared = definition.outputs.get(&**graph.name(name)).map(|slot| slot.is_stream);
-                declared.or_else(|| by_mode(definition)).unwrap_or(false)
-            })
-        }
-        NodeKind::Zone { .. } => &**graph.name(name) == "stream",
-        NodeKind::Muted | NodeKind::Bypass(_) | NodeKind::Call { .. } => false,
-    }
-}
-
-/// Finds the nodes that run whatever is wanted, and with them those that something needs.
-fn mark_needed(
-    plan: &mut PlanInner,
-    graph: &Graph<'_>,
-    catalog: &NodeCatalog,
-    local: &[LocalIx],
-    drafts: &[Draft],
-) {
-    let mut always: Vec<HashSet<LocalIx>> = vec![HashSet::new(); plan.scopes.len()];
-    for (number, node) in graph.nodes.iter().enumerate() {
-        let spec = graph.spec(node);
-        let definition = graph.definition(node, catalog);
-        let by_type = definition.is_some_and(|definition| definition.effect);
-        let always_runs = definition.is_some_and(|definition| definition.always);
-        if spec.effect.unwrap_or(by_type) || always_runs {
-            let (mut scope, mut at) = (node.scope as usize, local[number]);
-            while always[scope].insert(at) {
-                let Some((home, container)) = plan.scopes[scope].owner else { break };
-                (scope, at) = (home as usize, container);
-            }
-        }
-    }
-    for ((scope, always), draft) in plan.scopes.iter_mut().zip(always).zip(drafts) {
-        scope.always = always.into_iter().collect();
-        scope.always.sort_unstable();
-        let wanted = scope.results.iter().flat_map(|result| slots(&result.origins)).chain(slots(&draft.next));
-        let wanted: Vec<SlotIx> = wanted.collect();
-        scope.needed = if scope.results.is_empty() {
-            scope.reach(sinks(scope).into_iter().chain(scope.always.iter().copied()))
-        } else {
-            scope.reach(scope.owners_of(wanted).chain(scope.always.iter().copied()))
-        };
-        scope.n_needed = index(scope.needed.iter().filter(|needed| **needed).count());
-    }
-}
-
-/// Nodes that nothing hangs on. Without wanted results everything runs that leads to one of them, which leaves out
-/// what only inputs take that ask for it.
-fn sinks(scope: &ScopePlan) -> Vec<LocalIx> {
-    let mut taken = vec![false; scope.nodes.len()];
-    for input in scope.inputs.iter().filter(|input| input.lazy) {
-        scope.owners_of(slots(input.from.origins())).for_each(|owner| taken[owner as usize] = true);
-    }
-    for (node, taken) in taken.iter_mut().enumerate() {
-        let waits = |out: &OutPlan| {
-            !scope.readers.row(out.slot).is_empty() || !scope.stream_readers.row(out.slot).is_empty()
-        };
-        *taken |=
-            !scope.followers.row(index(node)).is_empty() || scope.outs(&scope.nodes[node]).iter().any(waits);
-    }
-    (0..index(taken.len())).filter(|node| !taken[*node as usize]).collect()
 }
 
 #[cfg(test)]

@@ -105,10 +105,13 @@ fn check_cache(
     policy: &mut Policy,
     problems: &mut Vec<Problem>,
 ) {
+    if policy.cache.is_none() {
+        return;
+    }
     let node = &graph.nodes[index];
     let single = matches!(node.kind, NodeKind::Plain);
     let pure = graph.definition(node, catalog).is_some_and(|definition| definition.pure);
-    if policy.cache.is_none() || (single && pure && !policy.effect) {
+    if single && pure && !policy.effect {
         return;
     }
     policy.cache = None;

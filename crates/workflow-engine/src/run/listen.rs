@@ -1,0 +1,131 @@
+//! What running nodes say, taken into the order of the run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_types::{AskSummary, EventBody, Place};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::frame::Key;
+use super::message::{Message, OpenStream, Question};
+use super::owner::{OpenAsk, Owner};
+use crate::plan::PlanInner;
+use crate::stream::StreamItem;
+
+impl Owner {
+    pub(super) fn read_messages(&mut self, plan: &PlanInner) {
+        for message in self.shared.inbox.take() {
+            self.read_message(plan, message);
+        }
+    }
+
+    fn read_message(&mut self, plan: &PlanInner, message: Message) {
+        match message {
+            Message::Event(draft) => self.emit(draft.place, draft.body),
+            Message::Usage(usage) => self.usage += usage,
+            Message::Chunks(open) => self.see_chunks(&open),
+            Message::Retrying { key, place, kind, message, delay, noted } => {
+                if self.is_running(key) {
+                    self.retrying(key, place, kind, message, delay);
+                    // Without a receiver the node has been dropped already.
+                    let _ = noted.send(());
+                }
+            }
+            Message::Pull { key, slot, reply } => self.pull(plan, key, &slot, reply),
+            Message::Ask { key, place, questions } => self.ask(key, &place, questions),
+            Message::Answer { ask, value, known } => {
+                let found = self.answer(&ask, value);
+                let _ = known.send(found);
+            }
+            Message::CancelNode { key, id, reply } => {
+                let cancelled = self.cancel_by_id(plan, key, &id);
+                let _ = reply.send(cancelled);
+            }
+            Message::Freed(claim) => self.limits.leave(claim),
+        }
+    }
+
+    /// New chunks become events; from then on nodes may read them.
+    pub(super) fn see_chunks(&mut self, open: &OpenStream) {
+        if !self.is_running(open.key) {
+            return;
+        }
+        let mut seen = Vec::new();
+        open.stream.see(&mut seen);
+        for (attempt, item) in seen {
+            let StreamItem::Chunk(text) = item else { continue };
+            let place = Place { attempt: Some(attempt), ..open.place.clone() };
+            self.emit(place, EventBody::NodeChunk { slot: Arc::clone(&open.name), text });
+        }
+    }
+
+    fn retrying(
+        &mut self,
+        key: Key,
+        place: Place,
+        kind: agent_types::NodeErrorKind,
+        message: String,
+        delay: Duration,
+    ) {
+        let streams = self.active.get(&key).and_then(|active| active.streams.clone());
+        for open in streams.iter().flat_map(|streams| streams.iter()) {
+            self.see_chunks(open);
+        }
+        let delay_ms = crate::context::millis(delay);
+        self.emit(place, EventBody::NodeRetrying { kind, message, delay_ms });
+        for open in streams.iter().flat_map(|streams| streams.iter()) {
+            open.stream.retract();
+        }
+    }
+
+    fn ask(&mut self, key: Key, place: &Place, questions: Vec<(Question, oneshot::Sender<Value>)>) {
+        let Some(path) = place.path.clone().filter(|_| self.is_running(key)) else { return };
+        let several = questions.len() > 1;
+        for (at, (question, reply)) in questions.into_iter().enumerate() {
+            let ask: Arc<str> = if several { format!("{path}#{at}").into() } else { Arc::clone(&path) };
+            let summary = AskSummary {
+                ask: Arc::clone(&ask),
+                tool: question.tool,
+                arguments: question.arguments,
+                path: Some(Arc::clone(&path)),
+                prompt: Some(question.prompt.clone()),
+            };
+            let body = EventBody::NodeWaiting { ask, prompt: Some(question.prompt), unknown_effect: None };
+            self.emit(place.clone(), body);
+            self.asks.push(OpenAsk { key, summary, reply });
+        }
+        self.pause(key);
+    }
+
+    fn answer(&mut self, ask: &str, value: Value) -> bool {
+        let Some(at) = self.asks.iter().position(|open| &*open.summary.ask == ask) else { return false };
+        let open = self.asks.remove(at);
+        if std::mem::take(&mut self.was_waiting) && !self.options.nested {
+            self.emit(Place::default(), EventBody::RunResumed { cause: Some("answer".to_owned()) });
+        }
+        if !self.asks.iter().any(|other| other.key == open.key) {
+            self.resume(open.key);
+        }
+        open.reply.send(value).is_ok()
+    }
+
+    /// A node that waits for something of this run gives its room to others.
+    pub(super) fn pause(&mut self, key: Key) {
+        if let Some(active) = self.active.get_mut(&key)
+            && !std::mem::replace(&mut active.paused, true)
+        {
+            let claim = active.claim;
+            self.limits.leave(claim);
+        }
+    }
+
+    pub(super) fn resume(&mut self, key: Key) {
+        if let Some(active) = self.active.get_mut(&key)
+            && std::mem::replace(&mut active.paused, false)
+        {
+            let claim = active.claim;
+            self.limits.take(claim);
+        }
+    }
+}
