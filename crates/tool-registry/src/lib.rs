@@ -1,7 +1,7 @@
 //! Tools behind one trait.
 //!
 //! A [`Tool`] is a definition and a [`ToolHandler`]; a [`ToolRegistry`] holds the tools of a process, and a [`Snapshot`] is what one turn sees of it.
-//! [`Snapshot::invoke`] runs one call with its time limit, cancellation and a guard against panics, and always gives a [`CallOutcome`].
+//! [`Tool::invoke`] runs one call with its time limit, cancellation and a guard against panics, and always gives a [`CallOutcome`].
 //! Who may call what, and what the model reads of it, is decided above.
 //!
 //! ```
