@@ -87,7 +87,7 @@ pub(crate) enum ImportKind {
     Comfytavern,
     /// A graph of `ComfyUI`: as its editor saves it, or in the form of its API.
     Comfyui,
-    /// A modular-agent workflow.
+    /// A modular-agent workflow, in JSON or TOML.
     Modular,
 }
 

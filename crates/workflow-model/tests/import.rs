@@ -139,7 +139,7 @@ fn loops_of_a_modular_agent_become_zones() {
     assert_eq!(edges(workflow), ["s > outer_start", "call > inner_start", "outer_start > sub", "sub > e"]);
     insta::assert_snapshot!(notes(&imported).join("\n"), @"
     `inner_start`: write the condition `state.done` over `state`, `index` and `out`
-    `call`: the condition `n > 1` of an edge has no counterpart; use a `core:If`
+    `call`: the condition `n > 1` of an edge has no counterpart; use a `core:Condition`
     ");
 }
 
@@ -187,4 +187,28 @@ fn the_outline_puts_needs_first_and_counts_depth() {
     let told: Vec<String> =
         steps.iter().map(|step| format!("{} {} {}", step.depth, step.path, step.needs.join(" "))).collect();
     assert_eq!(told, ["1 a ", "2 b a", "3 c b a"]);
+}
+
+#[test]
+fn older_generations_of_modular_agents() {
+    let file = json!({"workflow": {"name": "Chat", "description": "Talks.",
+        "parameters": {"prompt": {"type": "string", "required": true, "description": "what is said"},
+                       "heat": {"type": "number", "default": 0.5}},
+        "variables": [{"name": "user", "type": "string", "defaultValue": "Guest"}],
+        "nodes": [{"id": "start", "type": "start"}, {"id": "route", "type": "routing", "function": "route:any"},
+                  {"id": "end", "type": "end"}],
+        "edges": [{"from": "start", "to": "route"}, {"from": "route", "to": "end", "condition": "done"},
+                  {"from": "route", "to": "nowhere"}]}});
+    let imported = from_modular("chat", &file.to_string()).unwrap();
+    let workflow = &imported.workflows[0].1;
+    assert_eq!(edges(workflow), ["start > route", "route > end"]);
+    assert_eq!(workflow.node("route").unwrap().config_values["function"], "route:any");
+    assert!(workflow.interface_inputs["prompt"].is_required());
+    assert_eq!(workflow.interface_inputs["heat"].default_value(), Some(&json!(0.5)));
+    assert_eq!((&*workflow.variables[0].name, &workflow.variables[0].value), ("user", &json!("Guest")));
+    insta::assert_snapshot!(notes(&imported).join("\n"), @"
+    `route`: what ROUTING decides has no counterpart among order-only edges
+    `route`: the condition `done` of an edge has no counterpart; use a `core:Condition`
+    `route`: an edge with its other end nowhere was left out
+    ");
 }

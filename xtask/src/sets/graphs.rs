@@ -116,10 +116,10 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// A project in a folder of its own, gone at the end.
-struct Scratch(PathBuf);
+pub(super) struct Scratch(pub(super) PathBuf);
 
 impl Scratch {
-    fn new(name: &str) -> Result<Self> {
+    pub(super) fn new(name: &str) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("weft-conformance-{}-{name}", std::process::id()));
         fs::create_dir_all(folder.join("saved"))?;
         Ok(Self(folder))

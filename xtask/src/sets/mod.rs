@@ -1,6 +1,7 @@
 //! Sets of outside cases: how each is read, and how it is put to the program.
 
 mod calls;
+mod files;
 mod graphs;
 mod judge;
 mod protocol;
@@ -80,6 +81,9 @@ pub(crate) fn all(data: &Path, weft: &Path) -> Result<Vec<Set>> {
     }
     if let Some(schemas) = folder("schemas") {
         sets.push(schemas::suite(&schemas)?);
+    }
+    if let Some(files) = folder("comfytavern-workflows") {
+        sets.push(Set::by_commands("workflow files", files::comfytavern, files));
     }
     if let Some(comfyui) = folder("comfyui") {
         sets.push(Set::by_commands("graphs of ComfyUI", graphs::comfyui, comfyui));

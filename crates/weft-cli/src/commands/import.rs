@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use workflow_model::import::{ImportError, Imported, from_comfytavern, from_comfyui, from_modular};
+use workflow_model::import::{
+    ImportError, Imported, from_comfytavern, from_comfyui, from_modular, from_modular_value,
+};
 
 use super::Context;
 use crate::arguments::{ImportArguments, ImportKind, Output};
@@ -20,12 +22,19 @@ pub(super) fn run(context: &Context, arguments: &ImportArguments) -> Result<Exit
         _ => Failure::new(Exit::Usage, "missing_file", error.to_string()).at(file, None, None),
     })?;
     let id = file.file_stem().unwrap_or_default().to_string_lossy();
-    let read = match kind {
-        ImportKind::Comfytavern => from_comfytavern,
-        ImportKind::Comfyui => from_comfyui,
-        ImportKind::Modular => from_modular,
+    let is_toml = file.extension().is_some_and(|ending| ending == "toml");
+    let imported = match kind {
+        ImportKind::Comfytavern => from_comfytavern(&id, &text),
+        ImportKind::Comfyui => from_comfyui(&id, &text),
+        ImportKind::Modular if is_toml => {
+            let value = toml::from_str(&text).map_err(|error| {
+                Failure::new(Exit::Invalid, "bad_toml", error.to_string()).at(file, None, None)
+            })?;
+            from_modular_value(&id, &value)
+        }
+        ImportKind::Modular => from_modular(&id, &text),
     };
-    let imported = read(&id, &text).map_err(|error| refused(file, &error))?;
+    let imported = imported.map_err(|error| refused(file, &error))?;
     let folder = match to {
         Some(folder) => folder.clone(),
         None => context.project(None)?.root().join("workflows"),

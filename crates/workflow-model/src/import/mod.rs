@@ -9,7 +9,7 @@ mod modular;
 use std::fmt;
 
 pub use comfyui::from_comfyui;
-pub use modular::from_modular;
+pub use modular::{from_modular, from_modular_value};
 use serde_json::{Map, Value, json};
 
 use crate::payload::Payload;

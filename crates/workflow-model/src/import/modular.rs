@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Draft, ImportError, Imported, id_text};
 use crate::structural::{GROUP_INPUT, GROUP_OUTPUT, LOOP_ZONE, NODE_GROUP};
+use crate::workflow::Variable;
 
 /// Reads the structure of a modular-agent workflow.
 ///
@@ -14,22 +15,71 @@ use crate::structural::{GROUP_INPUT, GROUP_OUTPUT, LOOP_ZONE, NODE_GROUP};
 /// their settings. Conditions on edges, routes, forks and loops that cross each other have no counterpart and are
 /// told.
 ///
+/// Files that wrap the workflow in `workflow`, name the ends of edges `from` and `to`, or write types in small letters
+/// are of older generations and are read as well.
+///
 /// # Errors
 /// The text is no JSON, or has no `nodes`.
 pub fn from_modular(id: &str, text: &str) -> Result<Imported, ImportError> {
-    let file: Value = serde_json::from_str(text)?;
+    from_modular_value(id, &serde_json::from_str(text)?)
+}
+
+/// The same for a file that was read already, such as one in TOML.
+///
+/// # Errors
+/// It has no `nodes`.
+pub fn from_modular_value(id: &str, file: &Value) -> Result<Imported, ImportError> {
+    let file = if file["workflow"].is_object() { &file["workflow"] } else { file };
     let nodes = file["nodes"].as_array();
     let nodes =
         nodes.ok_or_else(|| ImportError::Shape("a modular-agent workflow has a list `nodes`".into()))?;
     let graph = Structure::read(nodes, &file["edges"])?;
-    let mut draft = Draft::default();
+    let mut draft = Draft { inputs: parameters(&file["parameters"]), ..Draft::default() };
     let loops = graph.loops(&mut draft);
     graph.write_nodes(&loops, &mut draft);
     graph.write_edges(&loops, &file["edges"], &mut draft);
     let mut notes = Vec::new();
     let mut workflow = draft.finish(id, file["name"].as_str(), &mut notes)?;
     workflow.description = file["description"].as_str().map(str::to_owned);
+    let variables = file["variables"].as_array().into_iter().flatten();
+    workflow.variables = variables
+        .filter_map(|variable| {
+            Some(Variable::new(variable["name"].as_str()?, variable["defaultValue"].clone()))
+        })
+        .collect();
     Ok(Imported { workflows: vec![(id.to_owned(), workflow)], notes })
+}
+
+/// What the workflow is called with.
+fn parameters(declared: &Value) -> Map<String, Value> {
+    let parameters = declared.as_object().into_iter().flatten();
+    parameters
+        .map(|(name, parameter)| {
+            let mut slot = json!({"key": name, "dataFlowType": data_flow_type(&parameter["type"])});
+            if let Some(description) = parameter["description"].as_str() {
+                slot["customDescription"] = description.into();
+            }
+            if parameter["required"] == true {
+                slot["required"] = true.into();
+            }
+            if let Some(default) = parameter.get("default") {
+                slot["config"] = json!({"default": default});
+            }
+            (name.clone(), slot)
+        })
+        .collect()
+}
+
+fn data_flow_type(kind: &Value) -> &'static str {
+    match kind.as_str() {
+        Some("string") => "STRING",
+        Some("integer") => "INTEGER",
+        Some("number") => "FLOAT",
+        Some("boolean") => "BOOLEAN",
+        Some("object") => "OBJECT",
+        Some("array") => "ARRAY",
+        _ => "WILDCARD",
+    }
 }
 
 /// Nodes by id, and what follows and precedes each.
@@ -47,8 +97,14 @@ struct Zone {
     body: HashSet<usize>,
 }
 
-fn kind(node: &Value) -> &str {
-    node["type"].as_str().unwrap_or_default()
+/// The type, in capitals as in the newest generation.
+fn kind(node: &Value) -> String {
+    node["type"].as_str().unwrap_or_default().to_uppercase()
+}
+
+/// An end of an edge.
+fn end(edge: &Value, keys: [&str; 2]) -> Option<String> {
+    keys.iter().find_map(|key| id_text(&edge[*key]))
 }
 
 impl<'f> Structure<'f> {
@@ -77,8 +133,8 @@ impl<'f> Structure<'f> {
     }
 
     fn ends(&self, edge: &Value) -> (Option<usize>, Option<usize>) {
-        let end = |key: &str| self.indexes.get(&id_text(&edge[key])?).copied();
-        (end("sourceNodeId"), end("targetNodeId"))
+        let index = |keys| self.indexes.get(&end(edge, keys)?).copied();
+        (index(["sourceNodeId", "from"]), index(["targetNodeId", "to"]))
     }
 
     /// The loops that nest, outermost first.
@@ -86,7 +142,7 @@ impl<'f> Structure<'f> {
         let mut open: BTreeMap<String, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
         for (index, (_, node)) in self.nodes.iter().enumerate() {
             let loop_id = || id_text(&node["config"]["loopId"]).unwrap_or_default();
-            match kind(node) {
+            match &*kind(node) {
                 "LOOP_START" => open.entry(loop_id()).or_default().0.push(index),
                 "LOOP_END" => open.entry(loop_id()).or_default().1.push(index),
                 _ => {}
@@ -141,7 +197,7 @@ impl<'f> Structure<'f> {
             }
             let config = &node["config"];
             let mut written = json!({"id": id});
-            match kind(node) {
+            match &*kind(node) {
                 "START" => written["type"] = GROUP_INPUT.into(),
                 "END" if !has_output => {
                     has_output = true;
@@ -162,10 +218,14 @@ impl<'f> Structure<'f> {
                 }
                 other => {
                     written["type"] = format!("modular:{other}").into();
-                    if config.as_object().is_some_and(|config| !config.is_empty()) {
-                        written["configValues"] = config.clone();
+                    let mut settings = config.as_object().cloned().unwrap_or_default();
+                    if let Some(function) = node.get("function") {
+                        settings.insert("function".into(), function.clone());
                     }
-                    if matches!(other, "ROUTE" | "FORK" | "JOIN") {
+                    if !settings.is_empty() {
+                        written["configValues"] = settings.into();
+                    }
+                    if matches!(other, "ROUTE" | "ROUTING" | "CONDITION" | "FORK" | "JOIN") {
                         draft.note(
                             id,
                             format!("what {other} decides has no counterpart among order-only edges"),
@@ -188,7 +248,7 @@ impl<'f> Structure<'f> {
     fn write_edges(&self, loops: &[Zone], edges: &Value, draft: &mut Draft) {
         for edge in edges.as_array().into_iter().flatten() {
             let (Some(source), Some(target)) = self.ends(edge) else {
-                let known = id_text(&edge["sourceNodeId"]).unwrap_or_default();
+                let known = end(edge, ["sourceNodeId", "from"]).unwrap_or_default();
                 draft.note(known, "an edge with its other end nowhere was left out");
                 continue;
             };
@@ -202,8 +262,9 @@ impl<'f> Structure<'f> {
             if let Some(condition) =
                 edge["condition"]["expression"].as_str().or_else(|| edge["condition"].as_str())
             {
-                let message =
-                    format!("the condition `{condition}` of an edge has no counterpart; use a `core:If`");
+                let message = format!(
+                    "the condition `{condition}` of an edge has no counterpart; use a `core:Condition`"
+                );
                 draft.note(&self.nodes[source].0, message);
             }
             let leaves =
