@@ -18,6 +18,7 @@
 struct Readme;
 
 mod check;
+mod content;
 mod definition;
 mod edge;
 mod export;
