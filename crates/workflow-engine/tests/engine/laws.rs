@@ -145,7 +145,7 @@ fn summary(seen: &Seen) -> BTreeSet<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
 
     #[test]
     fn every_node_ends_once_and_in_order(graph in prop::collection::vec(drawn(), 1..25), finish in any::<bool>(), cancel in prop::option::of(0..40_u64)) {
@@ -155,6 +155,10 @@ proptest! {
         let seen = run_with(&workflow, json!({}), RunOptions { on_fail, deadline, ..RunOptions::new() });
         check(&seen, &graph, &follows);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
     fn results_do_not_depend_on_how_many_run_at_once(graph in prop::collection::vec(drawn(), 1..20)) {
