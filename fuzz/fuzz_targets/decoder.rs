@@ -3,7 +3,6 @@
 //! The first byte chooses limits and how the model stopped, the second the sizes of the pieces; the rest is the reply.
 
 #![no_main]
-#![expect(missing_docs, reason = "the macro makes the entry point")]
 
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! Arguments that fit a schema, encoded and read again, are the same.
 
 #![no_main]
-#![expect(missing_docs, reason = "the macro makes the entry point")]
 
 use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;

@@ -8,6 +8,7 @@ mod check;
 mod codegen;
 mod conformance;
 mod layers;
+mod outside;
 mod sets;
 mod tidy;
 mod workspace;
@@ -25,6 +26,8 @@ cargo xtask TASK
   codegen [--check]         write generated files, or say which are stale
   conformance [--data DIR] [--list] | --engine FILE
                             run the outside cases against the program; N passed, M failed
+  bench [NAME]              measure against named peers: parse, stream, hostile, coerce, engine, all
+  fuzz [TARGET] [SECONDS]   decoder, round_trip, coercion (all, ten minutes each); needs nightly and cargo-fuzz
 ";
 
 fn main() -> ExitCode {
@@ -54,6 +57,8 @@ fn run(arguments: &[String]) -> Result<()> {
         ("codegen", []) => codegen::run(codegen::Mode::Write),
         ("codegen", [option]) if option == "--check" => codegen::run(codegen::Mode::Check),
         ("conformance", options) => conformance::run(options),
+        ("bench", options) => outside::bench(options),
+        ("fuzz", options) => outside::fuzz(options),
         _ => bail!("`{}` is no task; `cargo xtask` lists them", arguments.join(" ")),
     }
 }

@@ -56,7 +56,7 @@ fn measure(shape: &Shape, most: f64, threads: Threads) -> Result<()> {
     against(&format!("{name}, events off"), off, ("tokio spawn a node", node(figures[2])), Aim::None);
     against(&format!("{name}, events on"), on, ("dag_exec, sequential", node(figures[3])), Aim::None);
     if shape.nodes > DAGRS_MOST {
-        without(&format!("{name}, events on"), on, "dagrs", "not tried, see below");
+        without(&format!("{name}, events on"), on, "dagrs", "not tried: minutes");
         return Ok(());
     }
     let dagrs = medians(&mut [Work::part(|| dagrs(&runtime, shape))])[0];

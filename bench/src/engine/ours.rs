@@ -1,6 +1,8 @@
 //! Our engine with nodes that do nothing.
 
-use agent_types::{RunStatus, Watched, Watcher};
+use std::sync::Arc;
+
+use agent_types::{Recorder, RunId, RunStatus, SystemClock, Watched, Watcher};
 use anyhow::Result;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
@@ -157,10 +159,15 @@ pub(crate) async fn run(plan: Plan) -> u64 {
 
 /// Runs while a watcher reads all events; their number, lost ones included.
 pub(crate) async fn run_watched(plan: Plan) -> u64 {
-    let (options, watcher) = RunOptions::new().watched(WATCHED);
-    let outcome = plan.run(Map::new(), options).outcome();
-    // The sink closes with the run, which ends the watcher.
-    let (outcome, events) = futures::join!(outcome, count(watcher));
+    let recorder = Recorder::new(RunId::generate(), Arc::new(SystemClock));
+    let watcher = recorder.watch(WATCHED);
+    let options = RunOptions::new().with_sink(Arc::clone(&recorder) as _);
+    let run = async {
+        let outcome = plan.run(Map::new(), options).outcome().await;
+        recorder.close();
+        outcome
+    };
+    let (outcome, events) = futures::join!(run, count(watcher));
     assert_eq!(outcome.status, RunStatus::Ok, "{:?}", outcome.error);
     events
 }

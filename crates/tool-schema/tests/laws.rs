@@ -31,6 +31,7 @@ fn schema() -> Value {
             "any": {},
             "list": {"type": "array"},
             "mixed": {"type": ["string", "array", "object"]},
+            "text_or_list": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
             "odd name": {"type": "string"},
             "shape": {"oneOf": [
                 {"type": "object", "required": ["r"], "additionalProperties": false, "properties": {"r": {"type": "number"}}},
@@ -144,6 +145,7 @@ fn arguments() -> impl Strategy<Value = Map<String, Value>> {
         ("any", json_value().boxed()),
         ("list", list(json_value().boxed())),
         ("mixed", prop_oneof![text(), list(json_value().boxed()), free()].boxed()),
+        ("text_or_list", prop_oneof![text(), list(text())].boxed()),
         ("odd name", text()),
         ("shape", shape.boxed()),
     ])

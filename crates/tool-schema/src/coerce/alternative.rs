@@ -1,10 +1,12 @@
 //! Alternatives: which one a value was meant for.
 
+use protocol_action::RawValue;
 use serde_json::Value;
 
+use super::text::certain;
 use super::{Coercer, MAX_VALUE_DEPTH};
 use crate::compiled::Coercion;
-use crate::node::{Node, NodeId};
+use crate::node::{Node, NodeId, Types};
 use crate::problem::Problem;
 
 /// What an alternative made of a value.
@@ -15,15 +17,69 @@ struct Attempt {
 }
 
 impl Coercer<'_> {
+    /// Alternatives for what a reply holds.
+    ///
+    /// Every text and every element could be a string, so where one alternative is a string the others are asked first,
+    /// as with several types in one place: a string, unless another reading is certain.
+    pub(super) fn raw_alternatives(&mut self, id: NodeId, value: &RawValue, path: &str) -> Value {
+        let node = self.nodes.get(id);
+        let types = self.types_of(node);
+        let first = match value {
+            RawValue::Text(text) if types.has(Types::STRING) => {
+                let value = certain(types, text).unwrap_or_else(|| text.as_str().into());
+                Some(self.tried(|reader| reader.json(id, value, path)))
+            }
+            RawValue::Elements { mixed: false, .. } if types.has(Types::STRING) => {
+                let structure = Types::ARRAY.with(Types::OBJECT);
+                let branches = node.branches.iter().copied();
+                let structured: Vec<_> =
+                    branches.filter(|&id| self.types_of(self.nodes.get(id)).has(structure)).collect();
+                Some(self.tried(|reader| {
+                    reader.best_of(&structured, path, |reader, branch| reader.raw(branch, value, path))
+                }))
+            }
+            RawValue::Text(_) | RawValue::Elements { .. } | RawValue::Json(_) => None,
+        };
+        match first {
+            Some(attempt) if attempt.problems.is_empty() && !attempt.value.is_null() => self.take(attempt),
+            Some(_) | None => self.alternatives(node, path, |reader, branch| reader.raw(branch, value, path)),
+        }
+    }
+
+    /// The types that a node or any of its alternatives declares.
+    fn types_of(&self, node: &Node) -> Types {
+        let mut types = node.types;
+        let mut open = node.branches.clone();
+        // Alternatives are few and schemas are cut at a depth, so this ends soon; a cycle ends at the first repeat.
+        let mut seen = Vec::new();
+        while let Some(id) = open.pop() {
+            if !seen.contains(&id) {
+                seen.push(id);
+                types = types.with(self.nodes.get(id).types);
+                open.extend(&self.nodes.get(id).branches);
+            }
+        }
+        types
+    }
+
     /// The first alternative that fits as it is, else the first that fits with coercions, else the one with the fewest problems.
     pub(super) fn alternatives(
         &mut self,
         node: &Node,
         path: &str,
+        read: impl FnMut(&mut Self, NodeId) -> Value,
+    ) -> Value {
+        self.best_of(&node.branches, path, read)
+    }
+
+    fn best_of(
+        &mut self,
+        branches: &[NodeId],
+        path: &str,
         mut read: impl FnMut(&mut Self, NodeId) -> Value,
     ) -> Value {
         let mut best: Option<Attempt> = None;
-        for &branch in &node.branches {
+        for &branch in branches {
             let attempt = self.attempt(|reader| read(reader, branch), branch, path);
             let perfect = attempt.problems.is_empty() && attempt.coercions.is_empty();
             let rank = |attempt: &Attempt| (attempt.problems.len(), attempt.coercions.len());
@@ -34,13 +90,28 @@ impl Coercer<'_> {
                 break;
             }
         }
-        let Some(best) = best else { return Value::Null };
-        self.coercions.extend(best.coercions);
-        self.problems.extend(best.problems);
-        best.value
+        best.map_or(Value::Null, |best| self.take(best))
+    }
+
+    fn take(&mut self, attempt: Attempt) -> Value {
+        self.coercions.extend(attempt.coercions);
+        self.problems.extend(attempt.problems);
+        attempt.value
     }
 
     fn attempt(&mut self, read: impl FnOnce(&mut Self) -> Value, branch: NodeId, path: &str) -> Attempt {
+        let mut attempt = self.tried(read);
+        // What an alternative requires tells it from the others.
+        let node = self.nodes.get(branch);
+        if let Value::Object(object) = &attempt.value {
+            let missing = node.required.iter().filter(|name| !object.contains_key(*name));
+            attempt.problems.extend(missing.map(|name| Problem::missing(path, name)));
+        }
+        attempt
+    }
+
+    /// Reads without telling what was found.
+    fn tried(&mut self, read: impl FnOnce(&mut Self) -> Value) -> Attempt {
         let coercions = std::mem::take(&mut self.coercions);
         let problems = std::mem::take(&mut self.problems);
         let value = if self.depth >= MAX_VALUE_DEPTH {
@@ -51,12 +122,6 @@ impl Coercer<'_> {
             self.depth -= 1;
             value
         };
-        // What an alternative requires tells it from the others.
-        let node = self.nodes.get(branch);
-        if let Value::Object(object) = &value {
-            let missing = node.required.iter().filter(|name| !object.contains_key(*name));
-            self.problems.extend(missing.map(|name| Problem::missing(path, name)));
-        }
         Attempt {
             value,
             coercions: std::mem::replace(&mut self.coercions, coercions),

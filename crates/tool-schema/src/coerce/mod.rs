@@ -120,7 +120,7 @@ impl<'s> Coercer<'s> {
     pub(crate) fn raw(&mut self, id: NodeId, value: &RawValue, path: &str) -> Value {
         let node = self.nodes.get(id);
         if !node.branches.is_empty() {
-            return self.alternatives(node, path, |reader, branch| reader.raw(branch, value, path));
+            return self.raw_alternatives(id, value, path);
         }
         match value {
             RawValue::Text(text) => self.text(id, text, path),

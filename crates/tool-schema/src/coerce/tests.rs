@@ -172,6 +172,20 @@ fn the_fitting_alternative_is_taken() {
 }
 
 #[test]
+fn a_string_among_alternatives_does_not_swallow_the_others() {
+    let list = json!({"type": "array", "items": {"type": "string"}});
+    for shape in [json!({"anyOf": [{"type": "string"}, list]}), json!({"anyOf": [list, {"type": "string"}]})]
+    {
+        reads(&shape, &text("[\"a\", \"\"]"), json!(["a", ""]), 0);
+        reads(&shape, &items(["a", "b"]), json!(["a", "b"]), 0);
+        reads(&shape, &text("\"[1]\""), json!("[1]"), 0);
+        reads(&shape, &text("[1, "), json!("[1, "), 0);
+        reads(&shape, &text("\"a\""), json!("\"a\""), 0);
+        reads(&shape, &text(""), json!(""), 0);
+    }
+}
+
+#[test]
 fn json_values_are_coerced_as_texts_are() {
     let nodes = Nodes::read(&json!({"type": "object", "properties": {
         "n": {"type": "integer"}, "tags": {"type": "array", "items": {"type": "string"}}, "zip": {"type": "string"}}}));

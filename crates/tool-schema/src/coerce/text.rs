@@ -184,6 +184,17 @@ fn other_reading(types: Types, text: &str) -> Option<Other> {
     structure.then(|| parse_lenient(trimmed).ok().map(|(value, _)| Other::Structure(value))).flatten()
 }
 
+/// What a text is for certain, where a string is declared beside other types: JSON of one of them, or a string in quotes that it needed.
+pub(super) fn certain(types: Types, text: &str) -> Option<Value> {
+    if let Some(string) = unquoted(types, text) {
+        return Some(string.into_owned().into());
+    }
+    match other_reading(types, text)? {
+        Other::Scalar(read) => Some(read.value()),
+        Other::Structure(value) => Some(value),
+    }
+}
+
 /// The string inside quotes that it needed. A quoted text that needs none is a string with quotes.
 fn unquoted(types: Types, text: &str) -> Option<Cow<'static, str>> {
     if types == Types::STRING {
