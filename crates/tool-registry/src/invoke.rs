@@ -128,6 +128,8 @@ mod tests {
             }
         };
         tokio::select! {
+            // What the last step of time set off comes before the next step.
+            biased;
             outcome = call => outcome.end,
             () = time => unreachable!("time never ends"),
         }
