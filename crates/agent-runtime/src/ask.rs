@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{EventBody, Place};
+use agent_types::{EventBody, Place, Usage};
 use futures::StreamExt;
 use futures::future::{Either, select};
 use llm_provider::{LlmError, LlmEvent, LlmProvider, LlmRequest, StandardResponse};
@@ -58,8 +58,14 @@ pub(crate) async fn ask(
     };
     let response = match select(std::pin::pin!(reading), std::pin::pin!(cancel.cancelled())).await {
         Either::Left((Ok(response), _)) => response,
-        Either::Left((Err(error), _)) => return Err(NoAnswer::Llm(error)),
-        Either::Right(((), _)) => return Err(NoAnswer::Cancelled),
+        Either::Left((Err(error), _)) => {
+            trace.emit(unfinished("error"));
+            return Err(NoAnswer::Llm(error));
+        }
+        Either::Right(((), _)) => {
+            trace.emit(unfinished("cancelled"));
+            return Err(NoAnswer::Cancelled);
+        }
     };
     let parsed = listener.finish(&response);
     trace.emit(EventBody::AgentLlmFinished {
@@ -151,4 +157,15 @@ impl<'t> Listener<'t> {
 
 fn call_id(first: u64, index: usize) -> agent_types::CallId {
     agent_types::CallId::new(format!("c{}", first + index as u64))
+}
+
+/// The end of a request that gave no answer; what was written until then stands in the deltas.
+fn unfinished(finish: &str) -> EventBody {
+    EventBody::AgentLlmFinished {
+        text: String::new(),
+        reasoning: None,
+        tool_calls: None,
+        finish: finish.to_owned(),
+        usage: Usage::default(),
+    }
 }

@@ -35,6 +35,7 @@ pub struct RemoteModel {
     parameters: ModelParameters,
     token_timeout: Duration,
     clock: Arc<dyn Clock>,
+    secret: Secret,
 }
 
 impl fmt::Debug for RemoteModel {
@@ -56,6 +57,7 @@ impl RemoteModel {
     ) -> Result<Self, ModelError> {
         // A provider that somebody installed before serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        let secret = Secret(key.as_deref().filter(|key| !key.is_empty()).map(Arc::from));
         let kind = match config.provider {
             ProviderKind::OpenAi => AdapterKind::OpenAI,
             ProviderKind::Anthropic => AdapterKind::Anthropic,
@@ -88,6 +90,7 @@ impl RemoteModel {
             parameters: config.parameters(),
             token_timeout: config.token_timeout_ms.map_or(DEFAULT_TOKEN_TIMEOUT, Duration::from_millis),
             clock,
+            secret,
         })
     }
 }
@@ -126,13 +129,14 @@ impl LlmProvider for RemoteModel {
     async fn stream(&self, request: LlmRequest) -> Result<LlmStream, LlmError> {
         let options = options(&self.parameters.clone().overridden_by(&request.parameters));
         let asked = self.client.exec_chat_stream(self.target.clone(), chat_request(request), Some(&options));
-        let response = self.within(asked).await?.map_err(|error| llm_error(&error))?;
+        let response = self.within(asked).await?.map_err(|error| llm_error(&error, &self.secret))?;
         let reading = Reading {
             stream: response.stream,
             answer: StandardResponse::default(),
             clock: Arc::clone(&self.clock),
             limit: self.token_timeout,
             done: false,
+            secret: self.secret.clone(),
         };
         Ok(stream::unfold(reading, Reading::next).boxed())
     }
@@ -206,6 +210,7 @@ struct Reading {
     clock: Arc<dyn Clock>,
     limit: Duration,
     done: bool,
+    secret: Secret,
 }
 
 impl Reading {
@@ -214,7 +219,7 @@ impl Reading {
             let next = within(&*self.clock, self.limit, self.stream.next()).await;
             let event = match next {
                 Ok(Some(Ok(event))) => self.take(event).map(Ok),
-                Ok(Some(Err(error))) => Some(Err(llm_error(&error))),
+                Ok(Some(Err(error))) => Some(Err(llm_error(&error, &self.secret))),
                 Ok(None) => Some(Err(LlmError::Stream { message: "it ended before its last event".into() })),
                 Err(timeout) => Some(Err(timeout)),
             };
@@ -297,30 +302,32 @@ impl Reading {
 }
 
 /// The library's error in our words; the body is cut, since it may be a page of HTML.
-fn llm_error(error: &genai::Error) -> LlmError {
+fn llm_error(error: &genai::Error, secret: &Secret) -> LlmError {
     if let Some(status) = error.status() {
         return match status.as_u16() {
             status @ (401 | 403) => LlmError::Authentication { status },
             429 => LlmError::RateLimited { retry_after: retry_after(error) },
-            status => LlmError::Status { status, message: shortened(&status_message(error)) },
+            status => LlmError::Status { status, message: shortened(secret, &status_message(error)) },
         };
     }
     match error {
         genai::Error::WebModelCall { webc_error, .. } | genai::Error::WebAdapterCall { webc_error, .. } => {
-            LlmError::Unreachable { message: shortened(&root_cause(webc_error)) }
+            LlmError::Unreachable { message: shortened(secret, &root_cause(webc_error)) }
         }
         genai::Error::WebStream { error, cause, .. } => match error.downcast_ref::<genai::Error>() {
-            Some(inner) => llm_error(inner),
+            Some(inner) => llm_error(inner, secret),
             None if is_connect(error.as_ref()) => {
-                LlmError::Unreachable { message: shortened(&root_cause(error.as_ref())) }
+                LlmError::Unreachable { message: shortened(secret, &root_cause(error.as_ref())) }
             }
-            None => LlmError::Stream { message: shortened(cause) },
+            None => LlmError::Stream { message: shortened(secret, cause) },
         },
-        genai::Error::ChatResponse { body, .. } => LlmError::Stream { message: shortened(&body.to_string()) },
-        genai::Error::StreamParse { serde_error, .. } => {
-            LlmError::Stream { message: serde_error.to_string() }
+        genai::Error::ChatResponse { body, .. } => {
+            LlmError::Stream { message: shortened(secret, &body.to_string()) }
         }
-        other => LlmError::Request { message: shortened(&other.to_string()) },
+        genai::Error::StreamParse { serde_error, .. } => {
+            LlmError::Stream { message: shortened(secret, &serde_error.to_string()) }
+        }
+        other => LlmError::Request { message: shortened(secret, &other.to_string()) },
     }
 }
 
@@ -364,12 +371,20 @@ fn status_message(error: &genai::Error) -> String {
         .unwrap_or(body)
 }
 
-fn shortened(text: &str) -> String {
+/// The key that requests carry. A server may send it back in an error, and errors are shown and kept.
+#[derive(Clone)]
+struct Secret(Option<Arc<str>>);
+
+fn shortened(secret: &Secret, text: &str) -> String {
+    let text = match &secret.0 {
+        Some(key) => text.replace(&**key, "[key]"),
+        None => text.to_owned(),
+    };
     let mut end = text.len().min(MAX_MESSAGE);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    if end < text.len() { format!("{}…", &text[..end]) } else { text.to_owned() }
+    if end < text.len() { format!("{}…", &text[..end]) } else { text }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agent_types::EventBody;
 use async_trait::async_trait;
 use futures::StreamExt;
-use llm_provider::{LlmEvent, LlmProvider, LlmRequest, Message, ModelParameters, ModelSource};
+use llm_provider::{LlmError, LlmEvent, LlmProvider, LlmRequest, Message, ModelParameters, ModelSource};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -73,8 +73,11 @@ impl Node for GenericLlmRequest {
         }
         messages.extend(read_messages(inputs.required("messages")?)?);
         let request = LlmRequest::new(messages).with_parameters(parameters(&ctx, &inputs)?);
-        let failed =
-            |error: llm_provider::LlmError| NodeError::new(error.to_string()).with_code("llm_failed");
+        let failed = |error: LlmError| {
+            let refused = matches!(error, LlmError::Authentication { .. });
+            let code = if refused { "llm_authentication" } else { "llm_failed" };
+            NodeError::new(error.to_string()).with_code(code)
+        };
         let mut stream = model.stream(request).await.map_err(failed)?;
         while let Some(event) = stream.next().await {
             match event.map_err(failed)? {

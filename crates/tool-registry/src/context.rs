@@ -86,7 +86,8 @@ impl EventSink for InnerSink {
                 call: inner.call.clone().or_else(|| self.place.call.clone()),
                 parent_call,
                 depth: inner.depth.or(self.place.depth),
-                parent: inner.parent.or(Some(self.place.span)),
+                // What begins at the root of an inner run begins at the call.
+                parent: inner.parent.filter(|parent| *parent != 0).or(Some(self.place.span)),
                 ..inner
             };
         }

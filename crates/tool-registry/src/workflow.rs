@@ -6,7 +6,7 @@ use agent_types::{BudgetLimits, InvalidToolId, RunStatus};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tool_schema::{ToolSetError, definition_of};
-use workflow_engine::{NodeCatalog, Plan, PlanError, RunOptions, Services};
+use workflow_engine::{NodeCatalog, OnWaiting, Plan, PlanError, RunOptions, Services};
 use workflow_model::{Workflow, WorkflowSource};
 
 use crate::context::ToolContext;
@@ -89,6 +89,7 @@ impl ToolHandler for WorkflowHandler {
             .with_clock(Arc::clone(&cx.clock))
             .with_sink(cx.inner_sink());
         options.nested = true;
+        options.on_waiting = OnWaiting::End;
         options.budget = Some(budget);
         options.cancel = Some(cx.cancel.child_token());
         let outcome = workflow_engine::run(&self.plan, arguments, options).outcome().await;

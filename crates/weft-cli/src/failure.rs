@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::json;
-use weft_project::ProjectError;
+use weft_project::{FileError, ProjectError};
 
 use crate::arguments::Output;
 
@@ -77,12 +77,13 @@ impl Failure {
 
     pub(crate) fn of_project(error: &ProjectError) -> Self {
         let exit = match error {
-            ProjectError::NoProject { .. }
-            | ProjectError::MissingFile { .. }
+            ProjectError::MissingFile { .. }
             | ProjectError::Unreadable { .. }
             | ProjectError::UnknownAgent { .. }
             | ProjectError::UnknownWorkflow { .. } => Exit::Usage,
-            ProjectError::Settings(_) | ProjectError::Model(_) => Exit::Configuration,
+            ProjectError::NoProject { .. } | ProjectError::Settings(_) | ProjectError::Model(_) => {
+                Exit::Configuration
+            }
             _ => Exit::Invalid,
         };
         let mut failure = Self::new(exit, error.code(), error.to_string());
@@ -91,6 +92,15 @@ impl Failure {
             Some((file, line, column)) => failure.at(file, line, column),
             None => failure,
         }
+    }
+
+    /// A profile that cannot be read.
+    pub(crate) fn of_file(broken: &FileError) -> Self {
+        Self::new(Exit::Invalid, "bad_profile", broken.message.clone()).at(
+            &broken.path,
+            broken.line,
+            broken.column,
+        )
     }
 
     /// Tells it on stderr: for a person, or as one JSON object.
@@ -105,17 +115,17 @@ impl Failure {
                 }
                 _ => return,
             };
-            eprintln!("{}", json!({ "error": object }));
+            note!("{}", json!({ "error": object }));
             return;
         }
-        eprintln!("error[{}]: {}", self.code, self.message);
+        note!("error[{}]: {}", self.code, self.message);
         if let Some(at) = &self.place {
             let numbers = [at.line, at.column].into_iter().flatten();
             let place: Vec<String> = numbers.map(|number| format!(":{number}")).collect();
-            eprintln!("  --> {}{}", at.file.display(), place.concat());
+            note!("  --> {}{}", at.file.display(), place.concat());
         }
         if let Some(help) = &self.help {
-            eprintln!("help: {help}");
+            note!("help: {help}");
         }
     }
 }

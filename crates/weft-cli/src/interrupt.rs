@@ -11,7 +11,7 @@ pub(crate) async fn run<F: Future>(run: F, cancel: &CancellationToken) -> F::Out
     match select(run, std::pin::pin!(interrupted())).await {
         Either::Left((output, _)) => output,
         Either::Right(((), run)) => {
-            eprintln!("interrupted; again to quit at once");
+            note!("interrupted; again to quit at once");
             cancel.cancel();
             match select(run, std::pin::pin!(interrupted())).await {
                 Either::Left((output, _)) => output,

@@ -1,5 +1,13 @@
 //! The program `weft`: reads its arguments, runs one command, and ends with that command's exit code.
 
+/// Writes a line to stderr. Nobody may be there to read it, and that is no reason to fail.
+macro_rules! note {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr().lock(), $($text)*);
+    }};
+}
+
 mod arguments;
 mod commands;
 mod desk;
@@ -34,7 +42,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
         let text = error.render().to_string();
         let text = text.strip_prefix("error: ").unwrap_or(&text);
-        eprint!("error[usage]: {text}");
+        note!("error[usage]: {}", text.trim_end());
         return Exit::Usage.into();
     }
     // A closed pipe is the reader's choice.

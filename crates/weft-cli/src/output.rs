@@ -1,10 +1,19 @@
 //! What goes to stdout. A reader that has seen enough may close it.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
 use crate::failure::{Exit, Failure};
+
+/// Whether the reader of stdout has gone.
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether nobody reads stdout any more, so that a run need not go on for it.
+pub(crate) fn is_closed() -> bool {
+    CLOSED.load(Ordering::Relaxed)
+}
 
 /// Writes a line of data.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
@@ -36,7 +45,8 @@ fn written(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(Exit::Ok, "closed_output", "stdout was closed"))
+            CLOSED.store(true, Ordering::Relaxed);
+            Ok(())
         }
         Err(error) => Err(Failure::new(Exit::Failed, "output", error.to_string())),
     }

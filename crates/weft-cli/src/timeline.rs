@@ -92,16 +92,16 @@ impl Timeline {
     fn end_text(&mut self) {
         self.blanks.clear();
         if std::mem::take(&mut self.writing) {
-            eprintln!();
+            note!();
         }
     }
 
     fn line(&mut self, color: &str, text: &str) {
         self.end_text();
         if self.color {
-            eprintln!("\u{1b}[{color}m{text}\u{1b}[0m");
+            note!("\u{1b}[{color}m{text}\u{1b}[0m");
         } else {
-            eprintln!("{text}");
+            note!("{text}");
         }
     }
 }

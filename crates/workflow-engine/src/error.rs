@@ -89,6 +89,8 @@ fn list(problems: &[Problem]) -> String {
 pub struct RunError {
     /// What kind of failure, as events name it.
     pub kind: String,
+    /// The word for programs that the node gave, such as `llm_failed`.
+    pub code: Option<String>,
     /// What happened, for people.
     pub message: String,
     /// The node that failed.
@@ -111,6 +113,7 @@ impl RunError {
     pub fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             kind: kind.into(),
+            code: None,
             message: message.into(),
             path: None,
             iteration: None,

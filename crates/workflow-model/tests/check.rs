@@ -370,3 +370,21 @@ fn a_tool_needs_descriptions() {
     let lines: Vec<String> = check_as_tool(&workflow(file)).iter().map(line).collect();
     assert_eq!(lines, ["? missing_description - -", "? missing_description - b", "? bad_value - b"]);
 }
+
+#[test]
+fn zones_that_hold_themselves_are_told() {
+    for parents in [&["a"][..], &["b", "a"], &["b", "c", "a"]] {
+        let nodes: Vec<serde_json::Value> = ["a", "b", "c"]
+            .iter()
+            .zip(parents)
+            .map(|(id, parent)| {
+                serde_json::json!({"id": id, "type": "core:LoopZone", "parentNode": parent,
+                    "configValues": {"mode": "times", "times": 1}})
+            })
+            .collect();
+        let workflow =
+            workflow_model::Workflow::from_value(serde_json::json!({"nodes": nodes, "edges": []})).unwrap();
+        let problems = workflow_model::check(&workflow, &Types::default(), &workflow_model::NoWorkflows);
+        assert!(problems.iter().any(|problem| problem.code.as_str() == "cycle"), "{problems:?}");
+    }
+}

@@ -5,7 +5,7 @@ use crate::SegmentKind;
 use super::json_reply::{JsonReply, Step};
 use super::lex::starts_name;
 use super::prose::{LONGEST_TICKS, Mode};
-use super::source::{Found, Source, is_blank};
+use super::source::{Found, Probe, Source, is_blank};
 use super::{Flow, Machine};
 
 /// Longer fence markers are text.
@@ -150,7 +150,9 @@ impl Machine {
             if rest[found] == b'\n' {
                 break;
             }
-            let Some(other) = self.run_of(src, at, b'`') else { break };
+            let Some(other) = count_run(&mut self.closing_probe, &mut self.work, src, at, b'`') else {
+                break;
+            };
             self.prose.ticks.last[other.min(LONGEST_TICKS)] = at;
             at += other;
             if other == len {
@@ -191,13 +193,18 @@ impl Machine {
 
     /// The length of a run of one byte; `None` while it may grow.
     pub(super) fn run_of(&mut self, src: Source<'_>, at: usize, mark: u8) -> Option<usize> {
-        let from = self.run_probe.resume(at);
-        let more = src.bytes()[from..].iter().take_while(|&&byte| byte == mark).count();
-        self.work += more;
-        let end = from + more;
-        self.run_probe.keep(at, end);
-        (end < src.len() || src.ended()).then_some(end - at)
+        count_run(&mut self.run_probe, &mut self.work, src, at, mark)
     }
+}
+
+/// The length of a run of one byte; `None` while it may grow. The probe remembers how far it was counted.
+fn count_run(probe: &mut Probe, work: &mut usize, src: Source<'_>, at: usize, mark: u8) -> Option<usize> {
+    let from = probe.resume(at);
+    let more = src.bytes()[from..].iter().take_while(|&&byte| byte == mark).count();
+    *work += more;
+    let end = from + more;
+    probe.keep(at, end);
+    (end < src.len() || src.ended()).then_some(end - at)
 }
 
 /// Where a fence marker ends: three marks or more and a word.

@@ -127,6 +127,8 @@ pub(crate) struct Machine {
     probe: Probe,
     /// The same for a run of one byte.
     run_probe: Probe,
+    /// The same for a run that may close the one that stands there.
+    closing_probe: Probe,
     /// How far the cursors went, back and forth: what tests hold against the length of the text.
     work: usize,
     /// Reads reasoning as text, to see what it holds.
@@ -153,6 +155,7 @@ impl Machine {
             block_end: 0,
             probe: Probe::default(),
             run_probe: Probe::default(),
+            closing_probe: Probe::default(),
             work: 0,
             ignore_reasoning: false,
             no_fit: HashMap::new(),

@@ -265,12 +265,19 @@ const WORDS: [&str; 36] = [
     "</div>\n",
 ];
 
+#[test]
+fn a_long_run_behind_open_inline_code_is_counted_once() {
+    let text = |ticks: usize| format!("a `b {}", "`".repeat(ticks));
+    let (once, thrice) = (work(&text(3000), 3), work(&text(9000), 3));
+    assert!(thrice * 10 < once * 36 + 20_000, "{once}, then {thrice}");
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config { failure_persistence: None, ..proptest::test_runner::Config::default() })]
 
     #[test]
     fn any_flood_is_linear(
-        head in proptest::sample::select(&["", "\n", OPEN, "<ACTION><write_file>", "<ACTION><save><data>", "<ACTION><write_file><content><![CDATA["][..]),
+        head in proptest::sample::select(&["", "\n", "a `b ", OPEN, "<ACTION><write_file>", "<ACTION><save><data>", "<ACTION><write_file><content><![CDATA["][..]),
         words in proptest::collection::vec(proptest::sample::select(&WORDS[..]), 1..7),
         piece in proptest::sample::select(&[usize::MAX, 5][..]),
         tail in proptest::sample::select(&["", "</content></write_file></ACTION>", "]]></content></write_file></ACTION>"][..]),

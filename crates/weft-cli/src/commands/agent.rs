@@ -12,8 +12,8 @@ use crate::failure::{Exit, Failure, shown};
 use crate::timeline::Timeline;
 use crate::{inputs, interrupt, output};
 
-/// Events that a reader may be behind before some are lost.
-const BEHIND: usize = 1 << 20;
+/// Events that the printer may be behind: none is lost, however slow the reader of stdout is.
+const BEHIND: usize = usize::MAX;
 
 pub(super) fn run(context: &Context, command: AgentCommand) -> Result<Exit, Failure> {
     match command {
@@ -43,11 +43,7 @@ fn list(context: &Context) -> Result<Exit, Failure> {
             }
         }
     }
-    for broken in project.broken_agents() {
-        Failure::new(Exit::Invalid, "bad_profile", broken.message.clone())
-            .at(&broken.path, broken.line, broken.column)
-            .print(context.output);
-    }
+    project.broken_agents().iter().for_each(|broken| Failure::of_file(broken).print(context.output));
     Ok(if project.broken_agents().is_empty() { Exit::Ok } else { Exit::Invalid })
 }
 
@@ -78,6 +74,12 @@ fn check(context: &Context, id: Option<&str>) -> Result<Exit, Failure> {
         None => project.agents().collect(),
     };
     let mut exit = Exit::Ok;
+    if id.is_none() {
+        for broken in project.broken_agents() {
+            exit = Exit::Invalid;
+            Failure::of_file(broken).print(context.output);
+        }
+    }
     for file in files {
         match project.agent(&file.profile.id) {
             Ok(_) if context.output == Output::Text => output::line(&format!("{}: ok", file.profile.id))?,
@@ -110,7 +112,7 @@ fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Fail
 pub(super) fn note_script(project: &Project, agent: &Agent) {
     let profile = agent.profile().llm.as_ref().and_then(|llm| llm.profile.as_deref());
     if project.models().model(profile).is_ok_and(|model| model.info().scripted) {
-        eprintln!(
+        note!(
             "note: no model is set, so the replies are played from a script; set OPENAI_BASE_URL and OPENAI_MODEL to talk to one"
         );
     }
@@ -123,12 +125,12 @@ pub(super) fn run_agent(context: &Context, agent: &Agent, message: &str) -> Resu
         .map_err(|error| Failure::new(Exit::Invalid, error.code(), error.to_string()))?;
     let outcome = block_on(drive(context.output, run))??;
     match context.output {
-        Output::Text => output::line(outcome.text.as_deref().unwrap_or_default())?,
+        Output::Text => outcome.text.as_deref().map_or(Ok(()), output::line)?,
         Output::Json => output::json(&outcome)?,
         Output::Jsonl => {}
     }
     let exit = exit_of(&outcome);
-    if exit != Exit::Ok && context.output == Output::Text {
+    if exit != Exit::Ok {
         failure_of(&outcome, exit).print(context.output);
     }
     Ok(exit)
@@ -140,17 +142,16 @@ async fn drive(form: Output, run: AgentRun) -> Result<RunOutcome, Failure> {
     let telling = async {
         let mut timeline = Timeline::new();
         while let Some(watched) = watcher.next().await {
-            match watched {
-                Watched::Lagged(missed) => eprintln!("note: {missed} events were passed over"),
-                Watched::Events(batch) => {
-                    for event in batch.iter() {
-                        match form {
-                            Output::Text => timeline.show(event),
-                            Output::Jsonl => output::json(event)?,
-                            Output::Json => {}
-                        }
-                    }
+            let Watched::Events(batch) = watched else { continue };
+            for event in batch.iter() {
+                match form {
+                    Output::Text => timeline.show(event),
+                    Output::Jsonl => output::json(event)?,
+                    Output::Json => {}
                 }
+            }
+            if output::is_closed() {
+                cancel.cancel();
             }
         }
         Ok::<(), Failure>(())

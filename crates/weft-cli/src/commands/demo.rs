@@ -22,20 +22,20 @@ pub(super) fn run(context: &Context, arguments: &DemoArguments) -> Result<Exit, 
     let desk = project.agent("desk")?;
     if context.output == Output::Text {
         match model {
-            Some(model) => eprintln!("The model is {model}."),
+            Some(model) => note!("The model is {model}."),
             None => {
-                eprintln!("No model is set, so a script plays the model's part; everything else is real.");
+                note!("No model is set, so a script plays the model's part; everything else is real.");
             }
         }
-        eprintln!("\nquestion:\n  {}\n", desk::question().trim().replace('\n', "\n  "));
+        note!("\nquestion:\n  {}\n", desk::question().trim().replace('\n', "\n  "));
     }
     let exit = agent::run_agent(context, &desk, desk::question())?;
     if context.output == Output::Text {
-        eprintln!("\nTry it in a project of your own:");
-        eprintln!("  weft init my-desk");
-        eprintln!("  weft -C my-desk agent run desk \"What time is it?\"");
-        eprintln!("  weft -C my-desk workflow schema summarize_text");
-        eprintln!(
+        note!("\nTry it in a project of your own:");
+        note!("  weft init my-desk");
+        note!("  weft -C my-desk agent run desk \"What time is it?\"");
+        note!("  weft -C my-desk workflow schema summarize_text");
+        note!(
             "With a model: set OPENAI_BASE_URL and OPENAI_MODEL (and OPENAI_API_KEY), and run the same commands."
         );
     }

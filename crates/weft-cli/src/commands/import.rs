@@ -42,7 +42,7 @@ pub(super) fn run(context: &Context, arguments: &ImportArguments) -> Result<Exit
     let files = write(&imported, &folder, *force)?;
     if context.output == Output::Text {
         for note in &imported.notes {
-            eprintln!("note: {note}");
+            note!("note: {note}");
         }
         files.iter().try_for_each(|file| output::line(&format!("wrote {}", shown(file).display())))?;
     } else {

@@ -24,10 +24,10 @@ pub(super) fn run(context: &Context, directory: &Path) -> Result<Exit, Failure> 
     }
     let here = directory == Path::new(".");
     let option = if here { String::new() } else { format!(" -C {}", directory.display()) };
-    eprintln!("\nNext:");
-    eprintln!("  weft{option} agent run desk \"What time is it?\"");
-    eprintln!("  weft{option} workflow run summarize_text -i text_to_summarize=@FILE");
-    eprintln!(
+    note!("\nNext:");
+    note!("  weft{option} agent run desk \"What time is it?\"");
+    note!("  weft{option} workflow run summarize_text -i text_to_summarize=@FILE");
+    note!(
         "Replies are played from script.jsonl until a model is set: in weft.toml, or by OPENAI_BASE_URL and OPENAI_MODEL."
     );
     Ok(Exit::Ok)

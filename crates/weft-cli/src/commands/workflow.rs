@@ -7,7 +7,7 @@ use agent_types::{Recorder, RunId, RunStatus, Watched};
 use serde_json::{Map, Value, json};
 use tool_schema::{definition_of, parameters_of};
 use weft_project::{Project, ProjectOptions};
-use workflow_engine::{Plan, RunOptions, RunOutcome};
+use workflow_engine::{OnWaiting, Plan, RunOptions, RunOutcome};
 use workflow_model::{
     Problem, ProblemCode, Severity, Workflow, World, analyze, check, check_as_tool, to_mermaid,
 };
@@ -18,8 +18,8 @@ use crate::failure::{Exit, Failure, shown};
 use crate::timeline::Timeline;
 use crate::{inputs, interrupt, output};
 
-/// Events that a reader may be behind before some are lost.
-const BEHIND: usize = 1 << 20;
+/// Events that the printer may be behind: none is lost, however slow the reader of stdout is.
+const BEHIND: usize = usize::MAX;
 
 pub(super) fn run(context: &Context, command: WorkflowCommand) -> Result<Exit, Failure> {
     match command {
@@ -168,12 +168,12 @@ fn print_problem(chosen: &Chosen, problem: &Problem) {
         Severity::Warning => "warning",
     };
     let code = serde_json::to_value(problem.code).unwrap_or_default();
-    eprintln!("{kind}[{}]: {}", code.as_str().unwrap_or_default(), problem.message);
+    note!("{kind}[{}]: {}", code.as_str().unwrap_or_default(), problem.message);
     let place: Vec<&str> = [problem.node.as_deref(), problem.slot.as_deref()].into_iter().flatten().collect();
     let place = if place.is_empty() { String::new() } else { format!(", {}", place.join(".")) };
-    eprintln!("  --> {}{place}", shown(&chosen.path).display());
+    note!("  --> {}{place}", shown(&chosen.path).display());
     if let Some(near) = &problem.suggest {
-        eprintln!("help: did you mean `{near}`?");
+        note!("help: did you mean `{near}`?");
     }
 }
 
@@ -196,9 +196,7 @@ fn graph(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
     let depth = steps.iter().map(|step| step.depth).max().unwrap_or(0);
     match context.output {
         Output::Text => {
-            for problem in analysis.problems.iter().filter(|problem| problem.code == ProblemCode::Cycle) {
-                print_problem(chosen, problem);
-            }
+            analysis.problems.iter().for_each(|problem| print_problem(chosen, problem));
             for step in &steps {
                 let needs = if step.needs.is_empty() {
                     String::new()
@@ -221,11 +219,11 @@ fn graph(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
         }
         Output::Jsonl => steps.iter().try_for_each(output::json)?,
     }
-    Ok(if analysis.problems.iter().any(|problem| problem.code == ProblemCode::Cycle) {
-        Exit::Invalid
-    } else {
-        Exit::Ok
-    })
+    // Types of other systems do not keep a graph from being drawn.
+    let foreign = |problem: &Problem| problem.code == ProblemCode::UnknownType;
+    let is_whole =
+        analysis.problems.iter().all(|problem| problem.severity != Severity::Error || foreign(problem));
+    Ok(if is_whole { Exit::Ok } else { Exit::Invalid })
 }
 
 fn schema(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
@@ -280,6 +278,7 @@ async fn drive(
         .with_clock(Arc::clone(project.clock()))
         .with_sink(Arc::clone(&recorder) as Arc<dyn agent_types::EventSink>);
     options.workflow = Some(chosen.id.clone());
+    options.on_waiting = OnWaiting::End;
     options.cancel = Some(cancel.clone());
     let telling = async {
         let mut timeline = Timeline::new();
@@ -291,6 +290,9 @@ async fn drive(
                         Output::Jsonl => output::json(event)?,
                         Output::Json => {}
                     }
+                }
+                if output::is_closed() {
+                    cancel.cancel();
                 }
             }
         }
@@ -308,6 +310,11 @@ async fn drive(
 
 fn tell(context: &Context, outcome: &RunOutcome) -> Result<Exit, Failure> {
     let exit = exit_of(outcome);
+    if let Some(error) = &outcome.error
+        && context.output != Output::Text
+    {
+        Failure::new(exit, error.kind.clone(), error.to_string()).print(context.output);
+    }
     match context.output {
         Output::Json => {
             let mut result =
@@ -333,6 +340,11 @@ fn tell(context: &Context, outcome: &RunOutcome) -> Result<Exit, Failure> {
 }
 
 fn exit_of(outcome: &RunOutcome) -> Exit {
+    match outcome.error.as_ref().and_then(|error| error.code.as_deref()) {
+        Some("llm_failed") => return Exit::Unreachable,
+        Some("llm_authentication" | "no_model") => return Exit::Configuration,
+        _ => {}
+    }
     match (outcome.status, outcome.error.as_ref().map(|error| error.kind.as_str())) {
         (RunStatus::Ok, _) => Exit::Ok,
         (RunStatus::Cancelled, _) => Exit::Interrupted,

@@ -47,7 +47,7 @@ fn what_is_not_there_is_named_with_the_near_name() {
     );
     check(folder, &["agent", "lst"], 2, &["error[usage]: unrecognized subcommand 'lst'", "'list'"]);
     let empty = tempfile::tempdir().unwrap();
-    check(empty.path(), &["agent", "list"], 2, &["error[no_project]", "weft init"]);
+    check(empty.path(), &["agent", "list"], 3, &["error[no_project]", "weft init"]);
     check(folder, &["init"], 2, &["error[file_exists]", "weft init DIR"]);
 }
 
@@ -191,4 +191,64 @@ fn a_program_reads_errors_as_json() {
         error,
         json!({"error": {"code": "unknown_agent", "message": "there is no agent `dsek`", "help": "did you mean `desk`?"}})
     );
+}
+
+/// A workflow whose one node leads to the result `r`.
+fn of_one_node(node_type: &str, config: &Value, slot: &str) -> String {
+    json!({"description": "d", "interfaceOutputs": {"r": {"dataFlowType": "WILDCARD"}},
+        "nodes": [{"id": "n", "type": node_type, "configValues": config, "inputValues": {"messages": [{"role": "user", "content": "hi"}]}},
+                  {"id": "out", "type": "core:GroupOutput"}],
+        "edges": [{"source": "n", "sourceHandle": slot, "target": "out", "targetHandle": "r"}]})
+    .to_string()
+}
+
+#[test]
+fn a_run_that_needs_a_person_ends() {
+    let folder = desk();
+    let ask =
+        of_one_node("core:Ask", &json!({"prompt": "Yes?"}), "answer").replace("\"inputValues\"", "\"x\"");
+    write(folder.path(), "workflows/ask.json", &ask);
+    let ran = weft(folder.path(), &["workflow", "run", "ask", "--output", "json"]);
+    assert_eq!((ran.code, ran.json()["status"].clone()), (8, json!("waiting")), "{ran:?}");
+}
+
+#[test]
+fn a_workflow_whose_model_cannot_be_reached() {
+    let folder = desk();
+    let call = of_one_node("core:GenericLlmRequest", &json!({}), "responseText");
+    write(folder.path(), "workflows/call.json", &call);
+    let variables = [("OPENAI_BASE_URL", "http://127.0.0.1:9"), ("OPENAI_MODEL", "x")];
+    let ran = weft_with(folder.path(), &["workflow", "run", "call"], "", &variables);
+    assert_eq!(ran.code, 4, "{ran:?}");
+}
+
+#[test]
+fn a_profile_that_cannot_be_read_fails_the_check_of_all() {
+    let folder = desk();
+    write(folder.path(), "agents/bad.json", r#"{"id": "bad", "tool_ids_inventory": "x"}"#);
+    check(folder.path(), &["agent", "check"], 7, &["error[bad_profile]"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn nobody_needs_to_read_what_is_told() {
+    let folder = desk();
+    let shell = |line: &str| {
+        let program = env!("CARGO_BIN_EXE_weft");
+        let status = crate::common::command(folder.path())
+            .get_envs()
+            .fold(
+                std::process::Command::new("sh").arg("-c").arg(line.replace("weft", program)),
+                |shell, (key, value)| match value {
+                    Some(value) => shell.env(key, value),
+                    None => shell.env_remove(key),
+                },
+            )
+            .current_dir(folder.path())
+            .status()
+            .unwrap();
+        status.code()
+    };
+    assert_eq!(shell("weft workflow show nope 2>/dev/full"), Some(2));
+    assert_eq!(shell("weft agent run desk hi --output jsonl 2>/dev/full | head -1 >/dev/null"), Some(0));
 }

@@ -419,6 +419,7 @@ impl Owner {
             path: Some(self.path(plan, key)),
             iteration: self.frame(key).and_then(|frame| frame.iteration),
             limit: failure.limit_ms,
+            code: failure.code.clone(),
             ..RunError::new(kind, failure.message.clone())
         }
     }

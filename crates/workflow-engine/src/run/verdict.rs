@@ -53,7 +53,10 @@ impl Owner {
         match ending {
             Ending::Complete => match self.first_error.take() {
                 None => (RunStatus::Ok, None, None, Arc::from(""), LoopEnd::Cancelled),
-                Some(error) => (RunStatus::Error, Some(error), None, Arc::from(""), LoopEnd::Error),
+                Some(error) => {
+                    let cause = error.path.clone().unwrap_or_else(|| Arc::from("error"));
+                    (RunStatus::Error, Some(error), None, cause, LoopEnd::Error)
+                }
             },
             Ending::Failed(error) => {
                 let cause = error.path.clone().unwrap_or_else(|| Arc::from("error"));
@@ -105,7 +108,7 @@ impl Owner {
                     EventBody::NodeStarted { node_type: Some(Arc::from("core:GroupOutput")) },
                 );
                 self.emit(place, EventBody::NodeFinished { value: None, handled: None, cache: None });
-            } else if complete {
+            } else if complete && cause.is_empty() {
                 let cause = self.causes.last().cloned().unwrap_or_else(|| Arc::from(""));
                 self.emit(place, EventBody::NodeSkipped { cause });
             } else {

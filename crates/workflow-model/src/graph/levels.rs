@@ -126,11 +126,11 @@ impl<'a> Builder<'a, '_> {
             ancestry: task.ancestry,
         });
         let first = self.name_nodes(index, &held);
-        let zones = self.zones_of(index, &held, &first);
+        let mut zones = self.zones_of(index, &held, &first);
         let scopes = self.add_zone_scopes(&held, &first);
         let ordered = nodes_with_order_edges(&held);
         // Zones first and outer ones before inner ones, so that the path of every node is known from the start.
-        let depths = self.depths(index, &zones);
+        let depths = self.depths(index, &mut zones);
         let is_zone = |node: &usize| held.nodes[*node].node_type == LOOP_ZONE;
         let mut order: Vec<usize> = (0..n_nodes).filter(|node| first[*node] && is_zone(node)).collect();
         order.sort_by_key(|node| depths[*node]);
@@ -234,25 +234,35 @@ impl<'a> Builder<'a, '_> {
         scopes
     }
 
-    /// How many zones each node stands in. Zones by `parentNode` nest as deep as groups in groups, no deeper.
-    fn depths(&mut self, level: usize, zones: &[Option<usize>]) -> Vec<usize> {
+    /// How many zones each node stands in. Zones by `parentNode` nest as deep as groups in groups, no deeper; where
+    /// they form a circle or nest deeper, a node is taken out of its zone, so that nothing later walks for ever.
+    fn depths(&mut self, level: usize, zones: &mut [Option<usize>]) -> Vec<usize> {
         let mut depths = vec![0; zones.len()];
+        let mut told = false;
         for start in 0..zones.len() {
             let mut at = zones[start];
+            let mut circle = false;
             while let Some(zone) = at.filter(|_| depths[start] <= MAX_DEPTH) {
                 depths[start] += 1;
+                circle |= zone == start;
                 at = zones[zone];
             }
             if depths[start] > MAX_DEPTH {
-                self.parent_fault(level, start, false);
-                break;
+                zones[start] = None;
+                if !told {
+                    self.parent_fault(level, start, circle);
+                    told = true;
+                }
             }
         }
         depths
     }
 
     fn place_node(&mut self, new: &Placing<'_>, tasks: &mut VecDeque<Task<'a>>) {
-        let path: Arc<str> = format!("{}{}", self.levels[new.level].prefix, new.spec.id).into();
+        // In a zone of this level the path of the zone stands before that of the node, groups included.
+        let prefix =
+            if new.scope == self.levels[new.level].scope { &*self.levels[new.level].prefix } else { "" };
+        let path: Arc<str> = format!("{prefix}{}", new.spec.id).into();
         let zone_kind = self.graph.scopes[new.scope as usize].kind;
         let place = match new.spec.node_type.as_str() {
             FRAME => Place::Nothing,
