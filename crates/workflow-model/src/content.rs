@@ -35,7 +35,7 @@ impl Workflow {
         value["nodes"].as_array_mut().into_iter().flatten().for_each(drop_looks);
         let mut hash = Sha256::new();
         feed(&mut hash, &value);
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        format!("{:x}", hash.finalize())
     }
 }
 
