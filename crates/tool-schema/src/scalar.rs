@@ -47,10 +47,12 @@ pub(crate) fn integer(text: &str) -> Option<Read> {
     Some(exactly(text, value))
 }
 
-/// A number: whole ones stay whole where they fit, the others are doubles. Infinite ones are refused.
+/// A number: one in digits is whole, and refused where 64 bits do not hold it, since a double would lose digits.
+/// The others are doubles; infinite ones are refused.
 pub(crate) fn number(text: &str) -> Option<Read> {
-    if let Some(value) = plain_integer(text) {
-        return Some(exactly(text, value));
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return plain_integer(text).map(|value| exactly(text, value));
     }
     let (mantissa, exponent) = decimal_parts(text)?;
     let mut digits = mantissa.replace('_', "");

@@ -65,6 +65,7 @@ fn scalars_are_read_exactly() {
     reads(&json!({"type": ["integer", "null"]}), &text("None"), Value::Null, 1);
     refuses(&json!({"type": "boolean"}), &text("maybe"), &["'x' must be boolean, got \"maybe\""]);
     refuses(&json!({"type": "integer"}), &text("18446744073709551616"), &["must be integer"]);
+    refuses(&json!({"type": "number"}), &text("12345678901234567890123"), &["must be number"]);
     refuses(&json!({"type": "integer"}), &elements([("a", text("1"))]), &["must be integer"]);
 }
 
