@@ -61,7 +61,11 @@ impl Timeline {
                 self.line("31", &format!("    ✗ {path}: {}", one_line(message)));
             }
             EventBody::RunFinished { status, exit, message, .. } if *status != RunStatus::Ok => {
-                let exit = exit.map_or_else(String::new, |exit: ExitReason| exit.to_string());
+                // The run of a workflow has no exit, only a status.
+                let exit = exit.map_or_else(
+                    || if *status == RunStatus::Cancelled { "cancelled" } else { "failed" }.to_owned(),
+                    |exit: ExitReason| exit.to_string(),
+                );
                 let message = message.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
                 self.line("31", &format!("ended: {exit}{message}"));
             }

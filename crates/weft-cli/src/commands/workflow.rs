@@ -8,9 +8,7 @@ use serde_json::{Map, Value, json};
 use tool_schema::{definition_of, parameters_of};
 use weft_project::{Project, ProjectOptions};
 use workflow_engine::{OnWaiting, Plan, RunOptions, RunOutcome};
-use workflow_model::{
-    Problem, ProblemCode, Severity, Workflow, World, analyze, check, check_as_tool, to_mermaid,
-};
+use workflow_model::{Problem, ProblemCode, Severity, Workflow, World, analyze, check_as_tool, to_mermaid};
 
 use super::{Context, block_on};
 use crate::arguments::{ExportFormat, Output, WorkflowCommand, WorkflowRunArguments};
@@ -71,6 +69,11 @@ impl Chosen {
         let id = project.id_of_workflow(&path);
         Ok(Self { project, id, path, workflow })
     }
+
+    /// What the workflow is checked against; it knows its own id, so that embedding itself is found.
+    fn world(&self) -> World<'_> {
+        World::new(&**self.project.catalog(), &**self.project.workflows()).with_own_id(Some(&self.id))
+    }
 }
 
 fn list(context: &Context) -> Result<Exit, Failure> {
@@ -129,16 +132,9 @@ fn show(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
 
 /// All problems: those of the plan, and what a model would miss.
 fn problems(chosen: &Chosen, as_tool: bool) -> Vec<Problem> {
-    let Chosen { project, workflow, .. } = chosen;
-    let mut problems = match Plan::new(workflow, project.catalog(), &**project.workflows()) {
-        Ok(plan) => plan.warnings().to_vec(),
-        Err(error) => error.problems,
-    };
-    if problems.is_empty() {
-        problems = check(workflow, &**project.catalog(), &**project.workflows());
-    }
+    let mut problems = Plan::check(&chosen.workflow, chosen.project.catalog(), &chosen.world());
     if as_tool {
-        problems.extend(check_as_tool(workflow));
+        problems.extend(check_as_tool(&chosen.workflow));
     }
     problems
 }
@@ -189,9 +185,8 @@ fn export(context: &Context, chosen: &Chosen, format: ExportFormat) -> Result<Ex
 
 /// The order, with what each node waits for. What is wrong is told, and the rest is shown all the same.
 fn graph(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
-    let Chosen { project, workflow, id, .. } = chosen;
-    let world = World::new(&**project.catalog(), &**project.workflows()).with_own_id(Some(id));
-    let analysis = analyze(workflow, &world);
+    let world = chosen.world();
+    let analysis = analyze(&chosen.workflow, &world);
     let steps = analysis.graph.outline();
     let depth = steps.iter().map(|step| step.depth).max().unwrap_or(0);
     match context.output {
@@ -240,7 +235,7 @@ fn schema(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
 
 fn start(context: &Context, arguments: &WorkflowRunArguments) -> Result<Exit, Failure> {
     let chosen = Chosen::find(context, &arguments.workflow, arguments.script.clone())?;
-    let plan = match Plan::new(&chosen.workflow, chosen.project.catalog(), &**chosen.project.workflows()) {
+    let plan = match Plan::in_world(&chosen.workflow, chosen.project.catalog(), &chosen.world()) {
         Ok(plan) => plan,
         Err(error) => return refuse(context, &chosen, &error.problems),
     };
