@@ -198,14 +198,19 @@ impl ProjectError {
             Self::Model(error) => Some(error.help()),
             Self::MissingFile { .. } => Some("check the path".into()),
             Self::Unreadable { .. } => Some("check the permissions".into()),
-            Self::Settings(_)
-            | Self::Json(_)
-            | Self::Workflow(_)
-            | Self::Profile(_)
-            | Self::Unsupported { .. }
-            | Self::Script { .. }
-            | Self::Registry(_)
-            | Self::Agent(_) => None,
+            Self::Json(_) => Some("mend the JSON at that place".into()),
+            Self::Workflow(_) => Some(
+                "docs/guide/workflows.md shows a file, docs/schema/workflow.schema.json names every key"
+                    .into(),
+            ),
+            Self::Profile(_) => Some(
+                "docs/guide/agents.md shows a profile, docs/schema/agent-profile.schema.json names every key"
+                    .into(),
+            ),
+            Self::Script { .. } => {
+                Some("a script holds one JSON object a line, such as {\"text\": \"…\"}".into())
+            }
+            Self::Settings(_) | Self::Unsupported { .. } | Self::Registry(_) | Self::Agent(_) => None,
         }
     }
 

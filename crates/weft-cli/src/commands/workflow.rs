@@ -168,8 +168,26 @@ fn print_problem(chosen: &Chosen, problem: &Problem) {
     let place: Vec<&str> = [problem.node.as_deref(), problem.slot.as_deref()].into_iter().flatten().collect();
     let place = if place.is_empty() { String::new() } else { format!(", {}", place.join(".")) };
     note!("  --> {}{place}", shown(&chosen.path).display());
-    if let Some(near) = &problem.suggest {
-        note!("help: did you mean `{near}`?");
+    match (&problem.suggest, way_out(problem.code)) {
+        (Some(near), _) => note!("help: did you mean `{near}`?"),
+        (None, Some(way)) => note!("help: {way}"),
+        (None, None) => {}
+    }
+}
+
+/// What to do about a problem for which no name is near.
+fn way_out(code: ProblemCode) -> Option<&'static str> {
+    match code {
+        ProblemCode::Cycle => Some("put what repeats into a `core:LoopZone`, or take one of the edges out"),
+        ProblemCode::MissingInput => Some("lead an edge to it, or give it a value in `inputValues`"),
+        ProblemCode::MissingInitial => Some("give the key an `initial` value, or lead an edge to it"),
+        ProblemCode::DuplicateInput => Some("take one of the edges out"),
+        ProblemCode::DuplicateNode => Some("give one of them another id"),
+        ProblemCode::UnknownType => Some("see `weft node list`"),
+        ProblemCode::UnknownWorkflow => Some("see `weft workflow list`"),
+        ProblemCode::SelfReference => Some("repeat work with a `core:LoopZone`"),
+        ProblemCode::MissingDescription => Some("a model chooses a tool by what its description says"),
+        _ => None,
     }
 }
 
