@@ -73,25 +73,27 @@ fn check(context: &Context, id: Option<&str>) -> Result<Exit, Failure> {
         Some(id) => vec![project.agent_file(id)?],
         None => project.agents().collect(),
     };
-    let mut exit = Exit::Ok;
+    let mut failures = Vec::new();
+    let mut checked = Vec::new();
     if id.is_none() {
-        for broken in project.broken_agents() {
-            exit = Exit::Invalid;
-            Failure::of_file(broken).print(context.output);
-        }
+        failures.extend(project.broken_agents().iter().map(Failure::of_file));
     }
     for file in files {
-        match project.agent(&file.profile.id) {
+        let result = project.agent(&file.profile.id);
+        checked.push(json!({"id": file.profile.id, "ok": result.is_ok()}));
+        match result {
             Ok(_) if context.output == Output::Text => output::line(&format!("{}: ok", file.profile.id))?,
-            Ok(_) => output::json(&json!({"id": file.profile.id, "ok": true}))?,
-            Err(error) => {
-                let failure = Failure::of_project(&error);
-                exit = failure.exit;
-                failure.print(context.output);
-            }
+            Ok(_) => {}
+            Err(error) => failures.push(Failure::of_project(&error)),
         }
     }
-    Ok(exit)
+    match context.output {
+        Output::Json => output::json(&checked)?,
+        Output::Jsonl => checked.iter().try_for_each(output::json)?,
+        Output::Text => {}
+    }
+    failures.iter().for_each(|failure| failure.print(context.output));
+    Ok(failures.last().map_or(Exit::Ok, |failure| failure.exit))
 }
 
 fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Failure> {

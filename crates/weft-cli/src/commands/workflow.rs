@@ -266,8 +266,14 @@ fn start(context: &Context, arguments: &WorkflowRunArguments) -> Result<Exit, Fa
 fn refuse(context: &Context, chosen: &Chosen, problems: &[Problem]) -> Result<Exit, Failure> {
     if context.output == Output::Text {
         problems.iter().for_each(|problem| print_problem(chosen, problem));
-    } else {
-        let message = problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ");
+        return Ok(Exit::Invalid);
+    }
+    let message = problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ");
+    Failure::new(Exit::Invalid, "invalid", message.clone())
+        .at(&chosen.path, None, None)
+        .print(context.output);
+    // Lines are the events of a run, and there was none.
+    if context.output == Output::Json {
         output::json(
             &json!({"status": "invalid", "outputs": {}, "error": {"kind": "invalid", "message": message},
             "problems": problems}),
