@@ -101,12 +101,6 @@ impl RunHandle {
         answer.await.unwrap_or(false)
     }
 
-    /// Whether the run has ended.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.shared.cancel.is_cancelled() && self.task.is_empty()
-    }
-
     /// Waits for the end. The run goes on as long as this future is polled or the handle lives.
     ///
     /// # Cancel safety

@@ -276,9 +276,9 @@ impl Owner {
         })
     }
 
-    /// A node that fails before its code is called.
-    fn refuse(&mut self, plan: &PlanInner, key: Key, failure: &Failure) {
-        let Some(frame) = self.frame_mut(key) else { return };
+    /// The start of a node whose code is not called; gives its span.
+    fn begin_uncalled(&mut self, plan: &PlanInner, key: Key) -> Option<u64> {
+        let frame = self.frame_mut(key)?;
         frame.state[key.node as usize] = NodeState::Running;
         let (iteration, parent) = (frame.iteration, frame.span);
         let (path, span) = (self.path(plan, key), self.shared.sink.new_span());
@@ -291,14 +291,19 @@ impl Owner {
             ..Place::default()
         };
         self.emit(place, EventBody::NodeStarted { node_type: None });
+        Some(span)
+    }
+
+    /// A node that fails before its code is called.
+    fn refuse(&mut self, plan: &PlanInner, key: Key, failure: &Failure) {
+        let Some(span) = self.begin_uncalled(plan, key) else { return };
         self.failed(plan, key, span, failure);
     }
 
     fn bypass(&mut self, plan: &PlanInner, key: Key, outputs: u32, given: &[Given]) {
-        let Some(frame) = self.frame_mut(key) else { return };
-        frame.state[key.node as usize] = NodeState::Running;
-        let (scope, iteration, parent) = (frame.scope, frame.iteration, frame.span);
-        let scope = &plan.scopes[scope as usize];
+        let Some(span) = self.begin_uncalled(plan, key) else { return };
+        let Some(frame) = self.frame(key) else { return };
+        let scope = &plan.scopes[frame.scope as usize];
         let node = &scope.nodes[key.node as usize];
         let given_to = |name: NameIx| {
             let place = scope.inputs(node).iter().position(|input| input.slot == name)?;
@@ -314,16 +319,6 @@ impl Owner {
             let value = output.input.and_then(given_to).unwrap_or_else(|| Arc::clone(&output.value));
             handed = handed.with_shared(name, value);
         }
-        let (path, span) = (self.path(plan, key), self.shared.sink.new_span());
-        let place = Place {
-            path: Some(path),
-            iteration,
-            attempt: Some(1),
-            span,
-            parent: Some(parent),
-            ..Place::default()
-        };
-        self.emit(place, EventBody::NodeStarted { node_type: None });
         self.finished(plan, key, span, &handed, &Note::handled("bypass"));
     }
 
