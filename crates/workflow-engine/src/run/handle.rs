@@ -169,7 +169,7 @@ async fn start(shared: Arc<RunShared>, inputs: Map<String, Value>, options: RunO
 }
 
 fn emit(sink: &dyn EventSink, body: EventBody) {
-    sink.record(&mut vec![agent_types::Draft { place: Place::default(), body }]);
+    sink.record(&mut vec![agent_types::Draft::new(Place::default(), body)]);
 }
 
 /// The value of each declared argument, all faults together.

@@ -238,7 +238,7 @@ impl Owner {
     }
 
     pub(super) fn emit(&mut self, place: Place, body: EventBody) {
-        self.drafts.push(Draft { place, body });
+        self.drafts.push(Draft::new(place, body));
         if self.drafts.len() >= BATCH {
             self.flush();
         }
