@@ -36,11 +36,11 @@ pub use event::{
     ApprovalState, AskSummary, CallSummary, EventBody, ExitReason, LoopEnd, NodeErrorKind, Place, RunStatus,
     ToolStatus, TraceEvent,
 };
+pub use feed::{Batch, Feed, Watched, Watcher};
 pub use id::{CallId, InvalidToolId, RunId, ToolId};
 pub use near::{fold, nearest, ranked};
 pub use observation::{Fault, OBSERVATION_PREFIX, Observation, ObservationCode};
-pub use feed::{Batch, Feed, Watched, Watcher};
-pub use recorder::{Draft, Durable, EventSink, KeepError, Keeper, Kept, Record, Recorder};
+pub use recorder::{Draft, Durable, EventSink, KeepError, Keeper, Kept, Record, Recorder, ResumeLog};
 pub use system_clock::SystemClock;
 pub use timestamp::Timestamp;
 pub use virtual_clock::{ClockHold, VirtualClock};

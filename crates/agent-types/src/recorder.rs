@@ -1,5 +1,6 @@
 //! The one writer that numbers the events of a run.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -50,6 +51,17 @@ pub struct Kept {
     pub record: Option<Record>,
 }
 
+/// All that a run needs to go on where it stopped.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ResumeLog {
+    /// The state after some event, as the run gave it to its [`Keeper`], with the number of that event.
+    pub snapshot: Option<(u64, String)>,
+    /// What was kept behind it, large values in place.
+    pub events: Vec<Kept>,
+    /// Answers by question.
+    pub answers: HashMap<String, Value>,
+}
+
 /// Where facts go to be numbered.
 ///
 /// A wrapper may add to the place of what passes through it, as a tool call does for the events of its workflow.
@@ -98,7 +110,7 @@ pub trait Keeper: Send + Sync {
 
     /// Keeps the whole state of the run as it is after all that was recorded so far.
     /// A later resume begins there, and older events may be let go.
-    fn snapshot(&self, state: Value);
+    fn snapshot(&self, state: String);
 
     /// Keeps an answer to an open question.
     fn answered(&self, ask: &str, value: &Value);

@@ -32,7 +32,7 @@ pub use lines::read_lines;
 pub use memory::Memory;
 pub use record::{AskRecord, NewRun, RunFilter, RunPhase, RunRecord, RunState};
 pub use redact::Redactor;
-pub use run::{ResumeLog, StoredRun};
+pub use run::StoredRun;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, Sync};
 pub use store::{Store, StoreOptions};

@@ -1,11 +1,10 @@
 //! A run that is kept while it goes on.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use agent_types::{
-    Clock, Draft, Durable, EventSink, Feed, KeepError, Keeper, Kept, RunId, TraceEvent, Watcher,
+    Clock, Draft, Durable, EventSink, Feed, KeepError, Keeper, ResumeLog, RunId, TraceEvent, Watcher,
 };
 use serde_json::Value;
 
@@ -38,17 +37,6 @@ impl RunCore {
         // The first fault counts: what follows is only its consequence.
         let _ = self.fault.set(error.clone());
     }
-}
-
-/// All that a run needs to go on where it stopped.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ResumeLog {
-    /// The state after some event, as the run wrote it, with the number of that event.
-    pub snapshot: Option<(u64, Value)>,
-    /// What was kept behind it, large values in place.
-    pub events: Vec<Kept>,
-    /// Answers by question.
-    pub answers: HashMap<String, Value>,
 }
 
 /// A run that is kept while it goes on. It numbers the run's events and holds the right to work on it.
@@ -159,9 +147,9 @@ impl Keeper for StoredRun {
         self.core.fault().map(|error| keep_error(&error))
     }
 
-    fn snapshot(&self, state: Value) {
+    fn snapshot(&self, state: String) {
         let (run, seq) = (self.core.run.clone(), self.last_seq());
-        let state = crate::encode::masked_value(&state, &self.store.masks).to_string().into_bytes();
+        let state = self.store.masks.mask(&state).into_owned().into_bytes();
         self.store.writer.send(Job::Write(Change::Snapshot { run: run.clone(), seq, state }));
         let keep = self.store.options.log_bytes;
         self.store.writer.send(Job::Write(Change::Trim { run, seq, keep }));
@@ -191,7 +179,7 @@ impl StoredRun {
         self.spans.fetch_max(spans + 1, Ordering::Relaxed);
         *self.seq.lock().unwrap_or_else(PoisonError::into_inner) = last;
         if let Some((seq, state)) = &log.snapshot {
-            let state = state.to_string().into_bytes();
+            let state = state.clone().into_bytes();
             let change = Change::Snapshot { run: self.core.run.clone(), seq: *seq, state };
             self.store.writer.send(Job::Write(change));
         }

@@ -4,13 +4,12 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use agent_types::{Clock, Kept, RunId};
+use agent_types::{Clock, Kept, ResumeLog, RunId};
 use serde_json::Value;
 
 use crate::blob::{put_back, restore};
 use crate::encode::masked_value;
 use crate::lock::RunLocks;
-use crate::run::ResumeLog;
 use crate::writer::{Job, Writer};
 use crate::{
     AskRecord, Backend, Change, Footprint, Memory, NewRun, Redactor, RunFilter, RunRecord, StoreError,
@@ -305,7 +304,7 @@ impl Store {
     pub fn log(&self, run: &RunId, upto: u64) -> Result<ResumeLog, StoreError> {
         let snapshot = match self.0.backend.snapshot(run, upto)? {
             Some((seq, state)) => {
-                let state = serde_json::from_slice(&state)
+                let state = String::from_utf8(state)
                     .map_err(|error| StoreError::Corrupt { message: format!("a snapshot: {error}") })?;
                 Some((seq, state))
             }

@@ -1,11 +1,11 @@
 //! Starting a run and holding on to it.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use agent_types::{EventBody, EventSink, Place, Recorder, RunId, RunStatus, Usage, nearest};
+use agent_types::{EventBody, EventSink, Keeper, Place, Recorder, RunId, RunStatus, Usage, nearest};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -94,11 +94,24 @@ impl RunHandle {
         self.shared.cancel.clone()
     }
 
-    /// Answers an open question by its id. False if there is none of that id.
+    /// Answers an open question by its id. False if there is none of that id, or the answer is none to it.
+    /// Where the run is kept, the answer is safe when this returns.
     pub async fn answer(&self, ask: &str, value: Value) -> bool {
         let (known, answer) = oneshot::channel();
         self.shared.inbox.post(Message::Answer { ask: ask.into(), value, known });
-        answer.await.unwrap_or(false)
+        let known = answer.await.unwrap_or(false);
+        if known && let Some(durable) = self.shared.sink.keeper().map(Keeper::durable) {
+            // If it cannot be kept the run ends with that error.
+            let _ = durable.await;
+        }
+        known
+    }
+
+    /// Drops the run where it is, as the end of the process would: no node goes on and no event says so.
+    /// A run that is kept can be taken up again later.
+    pub async fn abort(mut self) {
+        self.task.abort_all();
+        while self.task.join_next().await.is_some() {}
     }
 
     /// Waits for the end. The run goes on as long as this future is polled or the handle lives.
@@ -140,8 +153,13 @@ fn empty(run: &RunId) -> RunOutcome {
     }
 }
 
-async fn start(shared: Arc<RunShared>, inputs: Map<String, Value>, options: RunOptions) -> RunOutcome {
-    if !options.nested {
+async fn start(shared: Arc<RunShared>, inputs: Map<String, Value>, mut options: RunOptions) -> RunOutcome {
+    // A log without an event is that of a run that was about to begin.
+    let resumes = options.resume.as_ref().is_some_and(|log| !log.events.is_empty() || log.snapshot.is_some());
+    if !resumes {
+        options.resume = None;
+    }
+    if !options.nested && !resumes {
         let body = EventBody::RunStarted {
             agent: None,
             workflow: options.workflow.clone(),
@@ -235,6 +253,13 @@ fn owner(shared: &Arc<RunShared>, arguments: Vec<Arc<Value>>, options: RunOption
         usage: Usage::default(),
         starts: 0,
         was_waiting: false,
+        keeps: shared.sink.keeper().is_some(),
+        replay: None,
+        restarts: NumberMap::default(),
+        answers: HashMap::new(),
+        asked: NumberMap::default(),
+        since_snapshot: (0, 0),
+        snapshot_due: false,
         scratch: RefCell::default(),
         options,
     }

@@ -12,6 +12,8 @@ mod message;
 mod options;
 mod outcome;
 mod owner;
+mod replay;
+mod saved;
 mod settle;
 mod shared;
 mod start;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{Budget, Clock, EventSink, Recorder, RunId, SystemClock, Watcher};
+use agent_types::{Budget, Clock, EventSink, Recorder, ResumeLog, RunId, SystemClock, Watcher};
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::Cache;
@@ -78,6 +78,8 @@ pub struct RunOptions {
     pub cache: Option<Arc<Cache>>,
     /// Cancels the run when it is cancelled.
     pub cancel: Option<CancellationToken>,
+    /// What the run has done already; it goes on from there, with the same arguments.
+    pub resume: Option<Box<ResumeLog>>,
 }
 
 impl Default for RunOptions {
@@ -99,6 +101,7 @@ impl Default for RunOptions {
             before: None,
             cache: None,
             cancel: None,
+            resume: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{EventBody, LoopEnd, NodeErrorKind, Place, RunStatus};
+use agent_types::{EventBody, Keeper, LoopEnd, NodeErrorKind, Place, RunStatus};
 use serde_json::{Map, Value};
 
 use super::ending::Ending;
@@ -23,7 +23,7 @@ impl Owner {
             Ending::Waiting => self.asks.iter().map(|ask| ask.summary.clone()).collect(),
             _ => Vec::new(),
         };
-        let (status, error, stopped, cause, why) = self.verdict(plan, ending);
+        let (mut status, mut error, stopped, cause, why) = self.verdict(plan, ending);
         if status != RunStatus::Waiting {
             self.end_results(plan, &cause);
             self.close_root(plan, &cause, why);
@@ -40,6 +40,13 @@ impl Owner {
             self.emit(Place::default(), body);
         }
         self.flush();
+        // What the outcome says is safe.
+        if let Some(durable) = self.shared.sink.keeper().map(Keeper::durable)
+            && let Err(fault) = durable.await
+        {
+            status = RunStatus::Error;
+            error = Some(RunError::new(fault.code, fault.message));
+        }
         let run = self.shared.sink.run().clone();
         RunOutcome { run, status, outputs, error, stopped, asks, usage: self.usage, node_starts: self.starts }
     }
