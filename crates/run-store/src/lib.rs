@@ -28,7 +28,7 @@ mod writer;
 
 pub use backend::{Backend, Change, Events, Footprint};
 pub use error::StoreError;
-pub use lines::read_lines;
+pub use lines::{cut_lines, read_lines};
 pub use memory::Memory;
 pub use record::{AskRecord, NewRun, RunFilter, RunPhase, RunRecord, RunState};
 pub use redact::Redactor;

@@ -30,3 +30,22 @@ pub fn read_lines(lines: &[u8]) -> Result<Vec<Kept>, StoreError> {
     }
     Ok(kept)
 }
+
+/// The first of a group of lines, up to and including the first event that `is_last` accepts, with its number.
+///
+/// # Errors
+/// A line is no event.
+pub fn cut_lines(
+    lines: &[u8],
+    mut is_last: impl FnMut(&TraceEvent) -> bool,
+) -> Result<Option<(Vec<u8>, u64)>, StoreError> {
+    let kept = read_lines(lines)?;
+    let Some(at) = kept.iter().position(|kept| is_last(&kept.event)) else { return Ok(None) };
+    let mut events = 0;
+    let is_within = |line: &&[u8]| {
+        events += usize::from(!line.is_empty() && line.first() != Some(&RECORD_MARK));
+        events <= at + 1
+    };
+    let first: Vec<&[u8]> = lines.split_inclusive(|byte| *byte == b'\n').take_while(is_within).collect();
+    Ok(Some((first.concat(), kept[at].event.seq)))
+}

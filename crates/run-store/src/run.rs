@@ -14,7 +14,7 @@ use crate::writer::Job;
 use crate::{Change, StoreError};
 
 /// Events that may wait to be written before a run should wait for them.
-const BEHIND: usize = 16 * 1024;
+const BEHIND: usize = 4 * 1024;
 
 /// What the writer knows of a run.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use crate::run::RunCore;
 use crate::{Backend, Change, Redactor, StoreError};
 
 /// Events that one commit takes at most.
-const GROUP: usize = 8192;
+const GROUP: usize = 2048;
 
 /// Somebody who waits for a commit, perhaps for the sake of one run.
 pub(crate) struct Waiting {

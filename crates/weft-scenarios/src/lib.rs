@@ -13,8 +13,6 @@ pub use engine::{run_engine_cases, run_engine_file};
 pub struct Report {
     /// Cases that went as they should.
     pub passed: usize,
-    /// Ids of cases that need a store.
-    pub skipped: Vec<String>,
     /// Cases that did not.
     pub failures: Vec<Failure>,
 }

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::frame::Key;
 use super::message::{Message, OpenStream, Question};
+use super::options::OnWaiting;
 use super::owner::{OpenAsk, Owner};
 use crate::plan::PlanInner;
 use crate::stream::StreamItem;
@@ -38,6 +39,7 @@ impl Owner {
                 let found = self.answer(plan, &ask, value);
                 let _ = known.send(found);
             }
+            Message::EndWhenWaiting => self.options.on_waiting = OnWaiting::End,
             Message::CancelNode { key, id, reply } => {
                 let cancelled = self.cancel_by_id(plan, key, &id);
                 let _ = reply.send(cancelled);
@@ -143,7 +145,12 @@ impl Owner {
         let Some(reply) = self.asks[at].reply.take() else {
             let (key, span, attempt) = (self.asks[at].key, self.asks[at].span, self.asks[at].attempt);
             self.answers.insert(ask.to_owned(), value);
-            self.wake_if_answered(key, span, attempt);
+            if self.active.contains_key(&key) || self.is_queued(key) {
+                // It is about to ask again, and finds the answer.
+                self.asks.remove(at);
+            } else {
+                self.wake_if_answered(key, span, attempt);
+            }
             return true;
         };
         let open = self.asks.remove(at);

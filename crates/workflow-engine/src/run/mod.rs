@@ -13,15 +13,17 @@ mod options;
 mod outcome;
 mod owner;
 mod replay;
+mod restart;
 mod saved;
 mod settle;
 mod shared;
 mod start;
+mod told;
 mod verdict;
 mod zone;
 
 pub(crate) use frame::Key;
-pub use handle::{RunHandle, run};
+pub use handle::{RunHandle, RunRemote, run};
 pub(crate) use message::{Message, OpenStream, Question};
 pub use options::{Before, BeforeHook, OnFail, OnWaiting, RunOptions};
 pub use outcome::RunOutcome;

@@ -11,6 +11,9 @@ use tokio_util::sync::CancellationToken;
 use crate::cache::Cache;
 use crate::services::Services;
 
+/// Events after which a snapshot is worth its price.
+const SNAPSHOT_EVENTS: usize = 4000;
+
 /// What the failure of a node means for the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFail {
@@ -80,6 +83,8 @@ pub struct RunOptions {
     pub cancel: Option<CancellationToken>,
     /// What the run has done already; it goes on from there, with the same arguments.
     pub resume: Option<Box<ResumeLog>>,
+    /// Events after which, at the end of a pass, the whole state is given to whoever keeps the events.
+    pub snapshot_events: usize,
 }
 
 impl Default for RunOptions {
@@ -102,6 +107,7 @@ impl Default for RunOptions {
             cache: None,
             cancel: None,
             resume: None,
+            snapshot_events: SNAPSHOT_EVENTS,
         }
     }
 }

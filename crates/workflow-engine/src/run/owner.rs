@@ -17,8 +17,9 @@ use super::limits::{Claim, Limits};
 use super::message::OpenStream;
 use super::options::{OnWaiting, RunOptions};
 use super::outcome::RunOutcome;
-use super::replay::{Replay, Restart};
+use super::restart::Restart;
 use super::shared::RunShared;
+use super::told::Replay;
 use super::zone::ZoneRun;
 use crate::cache::{Cache, Lead};
 use crate::error::RunError;
@@ -122,6 +123,8 @@ pub(super) struct Owner {
     pub(super) keeps: bool,
     /// What is known while a log is done again.
     pub(super) replay: Option<Box<Replay>>,
+    /// What the log of a run has that was about to end.
+    pub(super) told: Option<Box<Replay>>,
     /// Nodes that go on where they were.
     pub(super) restarts: NumberMap<Key, Restart>,
     /// Answers that came while nobody waited for them.
@@ -150,7 +153,7 @@ impl Owner {
         match self.options.resume.take() {
             Some(log) => {
                 if let Err(error) = self.take_up(plan, *log) {
-                    self.ending = Some(Ending::Failed(error));
+                    self.ending = Some(Ending::Failed(*error));
                 }
             }
             None => self.begin(plan),
@@ -311,7 +314,8 @@ impl Owner {
 
     /// A span for what is about to start: the one that the log has for it, or a new one.
     pub(super) fn span_for(&self, place: &Place, body: &EventBody) -> u64 {
-        let told = self.replay.as_ref().and_then(|replay| replay.span(place, body));
+        let log = self.replay.as_ref().or(self.told.as_ref());
+        let told = log.and_then(|log| log.span(place, body));
         told.unwrap_or_else(|| self.shared.sink.new_span())
     }
 

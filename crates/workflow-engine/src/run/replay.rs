@@ -4,11 +4,9 @@
 //! answered. What follows from that (skipped nodes, passes, ends of zones) is worked out anew by the same code as
 //! ever; an event of it that the log has is not told twice, one that the log lacks is told when the run goes on.
 
-use std::collections::{HashMap, VecDeque};
-use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
-use agent_types::{AskSummary, Draft, EventBody, Kept, NodeErrorKind, Place, Record, ResumeLog};
+use agent_types::{AskSummary, EventBody, Kept, LoopEnd, NodeErrorKind, Place, Record, ResumeLog};
 use serde_json::Value;
 
 use super::attempt::Failure;
@@ -16,11 +14,11 @@ use super::ending::Ending;
 use super::frame::{Key, NodeState};
 use super::gather::gather;
 use super::limits::Claim;
-use super::listen::is_outcome;
 use super::owner::{OpenAsk, Owner, Timer};
+use super::restart::AtWork;
 use super::saved::SavedWork;
-use super::settle::Note;
 use super::start::policy;
+use super::told::Replay;
 use crate::error::RunError;
 use crate::outputs::{Outputs, StopScope};
 use crate::plan::{Kind, PlanInner};
@@ -28,78 +26,9 @@ use crate::plan::{Kind, PlanInner};
 /// The cause of nodes that were at work when the process ended.
 const INTERRUPTED: &str = "interrupted";
 
-/// A node that goes on where it was.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Restart {
-    /// The attempt that runs next.
-    pub(super) attempt: u32,
-    /// Attempts among those before that no limit of attempts counts.
-    pub(super) interrupted: u32,
-    /// It has had its start: it only asked, and is answered now.
-    pub(super) span: Option<u64>,
-}
-
-/// A node that was at work when the log ended.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct AtWork {
-    pub(super) span: u64,
-    pub(super) attempt: u32,
-    pub(super) interrupted: u32,
-    /// The log says already that it was interrupted.
-    closed: bool,
-}
-
-/// What an event is about: path, pass and type.
-type About = (Arc<str>, Option<u64>, Discriminant<EventBody>);
-
-/// What is known while a log is done again.
-#[derive(Debug, Default)]
-pub(super) struct Replay {
-    /// Spans of events of the log that work done again may stand for.
-    told: HashMap<About, VecDeque<u64>>,
-    /// What the log lacks.
-    missing: Vec<Draft>,
-    /// Frames by what stands before the paths of their nodes.
-    pub(super) frames: HashMap<Arc<str>, u32>,
-    nodes: HashMap<u32, HashMap<Arc<str>, u32>>,
-    pub(super) at_work: HashMap<Key, AtWork>,
-}
-
-fn about(place: &Place, body: &EventBody) -> About {
-    (place.path.clone().unwrap_or_default(), place.iteration, discriminant(body))
-}
-
-impl Replay {
-    fn new(events: &[Kept]) -> Self {
-        let mut replay = Self::default();
-        for Kept { event, .. } in events {
-            let about = about(&event.place, &event.body);
-            replay.told.entry(about).or_default().push_back(event.place.span);
-        }
-        replay
-    }
-
-    /// Takes an event as told; false if the log does not have it, or has it no more.
-    fn take(&mut self, place: &Place, body: &EventBody) -> bool {
-        self.told.get_mut(&about(place, body)).and_then(VecDeque::pop_front).is_some()
-    }
-
-    /// An event of work done again: dropped if the log has it.
-    pub(super) fn emit(&mut self, draft: Draft) {
-        if !self.take(&draft.place, &draft.body) {
-            self.missing.push(draft);
-        }
-    }
-
-    /// The span that the log has for what is about to start.
-    pub(super) fn span(&self, place: &Place, body: &EventBody) -> Option<u64> {
-        self.told.get(&about(place, body))?.front().copied()
-    }
-}
-
 impl Owner {
     /// Brings the run to where its log ends, tells that it goes on, and queues what was at work.
-    pub(super) fn take_up(&mut self, plan: &PlanInner, log: ResumeLog) -> Result<(), RunError> {
+    pub(super) fn take_up(&mut self, plan: &PlanInner, log: ResumeLog) -> Result<(), Box<RunError>> {
         self.answers = log.answers;
         self.replay = Some(Box::new(Replay::new(&log.events)));
         match &log.snapshot {
@@ -111,25 +40,30 @@ impl Owner {
             self.redo(plan, kept);
         }
         self.drain(plan);
-        let Some(replay) = self.replay.take() else { return Ok(()) };
-        let replay = *replay;
-        let mut at_work: Vec<(Key, AtWork)> = replay.at_work.into_iter().collect();
+        let Some(mut replay) = self.replay.take() else { return Ok(()) };
+        let mut at_work: Vec<(Key, AtWork)> = std::mem::take(&mut replay.at_work).into_iter().collect();
         at_work.retain(|(key, _)| self.is_running(*key));
         at_work.sort_by_key(|(_, at_work)| at_work.span);
+        let over = self.ending.is_some();
         for (key, node) in &at_work {
-            if node.closed || self.has_asked(*key) {
+            if over && let Some(frame) = self.frame_mut(*key) {
+                frame.settle(key.node);
+            }
+            if node.closed || !over && (!node.called || self.has_asked(*key)) {
                 continue;
             }
             let place = self.place(plan, *key, node.span, Some(node.attempt));
             self.emit(place, EventBody::NodeCancelled { cause: Arc::from(INTERRUPTED) });
         }
         if !self.options.nested {
-            self.emit(Place::default(), EventBody::RunResumed { cause: Some(INTERRUPTED.to_owned()) });
+            let cause = if self.was_waiting { "waiting" } else { INTERRUPTED };
+            self.emit(Place::default(), EventBody::RunResumed { cause: Some(cause.to_owned()) });
         }
-        for draft in replay.missing {
-            self.drafts.push(draft);
-        }
-        for (key, node) in at_work.into_iter().rev() {
+        self.was_waiting = false;
+        self.drafts.append(&mut replay.missing);
+        // The log may have some of the last events already.
+        self.told = over.then_some(replay);
+        for (key, node) in at_work.into_iter().rev().filter(|_| !over) {
             self.go_on_with(plan, key, node);
         }
         Ok(())
@@ -140,18 +74,27 @@ impl Owner {
         let Some(replay) = &mut self.replay else { return };
         let at_work = at_work.into_iter().map(|work| {
             let SavedWork { key, span, attempt, interrupted } = work;
-            (key, AtWork { span, attempt, interrupted, closed: false })
+            (key, AtWork { span, attempt, interrupted, closed: false, called: true })
         });
         replay.at_work.extend(at_work);
         // A node that asked and was not run since is at work as well.
         for ask in &self.asks {
-            let node = AtWork { span: ask.span, attempt: ask.attempt, interrupted: 0, closed: false };
+            let node =
+                AtWork { span: ask.span, attempt: ask.attempt, interrupted: 0, closed: false, called: true };
             replay.at_work.entry(ask.key).or_insert(node);
         }
         for (at, frame) in (0..).zip(&self.frames) {
             if let Some(frame) = frame.as_deref().filter(|_| !self.free.contains(&at)) {
                 replay.frames.insert(Arc::clone(&frame.prefix), at);
             }
+        }
+    }
+
+    /// Tells a fact of the end of the run, unless the log has it.
+    pub(super) fn tell_once(&mut self, place: Place, body: EventBody) {
+        let told = self.told.as_mut().is_some_and(|told| told.take(&place, &body));
+        if !told {
+            self.emit(place, body);
         }
     }
 
@@ -166,105 +109,6 @@ impl Owner {
                 return;
             }
         }
-    }
-
-    pub(super) fn has_asked(&self, key: Key) -> bool {
-        self.asks.iter().any(|ask| ask.key == key)
-    }
-
-    /// A node that was at work runs again, unless its effect may have happened.
-    fn go_on_with(&mut self, plan: &PlanInner, key: Key, node: AtWork) {
-        if self.has_asked(key) {
-            return self.wake_if_answered(key, node.span, node.attempt);
-        }
-        let Some(frame) = self.frame(key) else { return };
-        let spec = &plan.scopes[frame.scope as usize].nodes[key.node as usize];
-        let effect = policy(plan, spec).is_some_and(|policy| policy.effect);
-        let repeatable = match spec.kind {
-            Kind::Run(node_type) => plan.types[node_type as usize].node.definition().idempotent,
-            Kind::Muted | Kind::Bypass(_) | Kind::Call(_) | Kind::Zone(_) => true,
-        };
-        if effect && !repeatable {
-            return self.ask_about(plan, key, node);
-        }
-        self.restart(
-            key,
-            Restart { attempt: node.attempt + 1, interrupted: node.interrupted + 1, span: None },
-        );
-    }
-
-    pub(super) fn restart(&mut self, key: Key, restart: Restart) {
-        if let Some(frame) = self.frame_mut(key) {
-            frame.state[key.node as usize] = NodeState::Queued;
-            self.restarts.insert(key, restart);
-            self.asked.remove(&key);
-            self.ready.push_front(key);
-        }
-    }
-
-    /// The answers of a node that only asked may have come while nobody ran it.
-    pub(super) fn wake_if_answered(&mut self, key: Key, span: u64, attempt: u32) {
-        let answered = |ask: &OpenAsk| ask.key == key && self.answers.contains_key(&*ask.summary.ask);
-        if !self.asks.iter().any(answered) {
-            return;
-        }
-        let answers = &self.answers;
-        self.asks.retain(|ask| ask.key != key || !answers.contains_key(&*ask.summary.ask));
-        self.restart(key, Restart { attempt, interrupted: attempt.saturating_sub(1), span: Some(span) });
-    }
-
-    /// Whether an effect has happened is for somebody to say.
-    fn ask_about(&mut self, plan: &PlanInner, key: Key, node: AtWork) {
-        let place = self.place(plan, key, node.span, Some(node.attempt));
-        let Some(path) = place.path.clone() else { return };
-        let prompt = format!("`{path}` was at work when the process ended: `retry`, `skip` or `done`?");
-        let summary = AskSummary {
-            ask: Arc::clone(&path),
-            tool: None,
-            arguments: None,
-            path: Some(Arc::clone(&path)),
-            prompt: Some(prompt.clone()),
-        };
-        let body = EventBody::NodeWaiting { ask: path, prompt: Some(prompt), unknown_effect: Some(true) };
-        self.emit(place, body);
-        let ask = OpenAsk {
-            key,
-            summary,
-            reply: None,
-            unknown_effect: true,
-            span: node.span,
-            attempt: node.attempt,
-        };
-        self.asks.push(ask);
-        if let Some(value) = self.asks.last().and_then(|ask| self.answers.remove(&*ask.summary.ask)) {
-            let at = self.asks.len() - 1;
-            self.decide_effect(plan, at, &value);
-        }
-    }
-
-    /// Somebody says what became of an effect; false if that is none of the three words.
-    pub(super) fn decide_effect(&mut self, plan: &PlanInner, at: usize, value: &Value) -> bool {
-        if !is_outcome(value) {
-            return false;
-        }
-        let outcome = value.get("outcome").and_then(Value::as_str).or(value.as_str());
-        let ask = self.asks.remove(at);
-        let (key, attempt) = (ask.key, ask.attempt);
-        match outcome {
-            Some("retry") => {
-                self.restart(key, Restart { attempt: attempt + 1, interrupted: attempt, span: None })
-            }
-            Some("skip") => {
-                let cause = self.path(plan, key);
-                self.skip(plan, key, cause);
-            }
-            _ => {
-                let given = value.get("value").cloned().unwrap_or_default();
-                let note = Note { attempt: Some(attempt), ..Note::handled("answer") };
-                self.finished(plan, key, ask.span, &Outputs::value(given), &note);
-            }
-        }
-        true
     }
 
     /// The node that an event is about, if it stands in a pass that is on.
@@ -325,12 +169,17 @@ impl Owner {
             }
         };
         match &kept.event.body {
-            EventBody::NodeStarted { .. } => {
+            EventBody::NodeStarted { node_type } => {
                 taken(self);
-                self.redo_start(plan, key, place);
+                self.redo_start(plan, key, place, node_type.is_some());
+            }
+            EventBody::NodeChunk { slot, text } => {
+                taken(self);
+                self.redo_chunk(plan, key, slot, text);
             }
             EventBody::NodeRetrying { .. } => {
                 taken(self);
+                self.retract_streams(plan, key);
                 if let Some(node) = self.replay.as_mut().and_then(|replay| replay.at_work.get_mut(&key)) {
                     node.attempt = place.attempt.unwrap_or(node.attempt) + 1;
                 }
@@ -375,19 +224,40 @@ impl Owner {
         }
     }
 
-    fn redo_start(&mut self, plan: &PlanInner, key: Key, place: &Place) {
+    fn redo_start(&mut self, plan: &PlanInner, key: Key, place: &Place, called: bool) {
         let Some(frame) = self.frame_mut(key) else { return };
         frame.state[key.node as usize] = NodeState::Running;
         let scope = frame.scope as usize;
-        if let Kind::Run(node_type) = plan.scopes[scope].nodes[key.node as usize].kind {
+        if let Kind::Run(node_type) = plan.scopes[scope].nodes[key.node as usize].kind
+            && called
+        {
             self.open_streams(plan, key, &plan.types[node_type as usize].streams, place);
         }
         self.starts += 1;
         let Some(replay) = &mut self.replay else { return };
         let attempt = place.attempt.unwrap_or(1);
         let before = replay.at_work.get(&key).map_or(0, |node| node.interrupted + 1);
-        let node = AtWork { span: place.span, attempt, interrupted: before, closed: false };
+        let node = AtWork { span: place.span, attempt, interrupted: before, closed: false, called };
         replay.at_work.insert(key, node);
+    }
+
+    /// Readers that have not ended read what was written once more.
+    fn redo_chunk(&self, plan: &PlanInner, key: Key, slot: &str, text: &Arc<str>) {
+        let Some(frame) = self.frame(key) else { return };
+        let scope = &plan.scopes[frame.scope as usize];
+        let mut outs = scope.outs(&scope.nodes[key.node as usize]).iter();
+        let out = outs.find(|out| *plan.names[out.name as usize] == *slot);
+        if let Some(open) = out.and_then(|out| self.open_stream(key, out.slot)) {
+            open.stream.push_now(Arc::clone(text));
+            open.stream.see(&mut Vec::new());
+        }
+    }
+
+    /// What the attempt before wrote counts no more.
+    pub(super) fn retract_streams(&self, plan: &PlanInner, key: Key) {
+        for (_, open) in self.open_slots(plan, key) {
+            open.stream.retract();
+        }
     }
 
     fn redo_cancel(&mut self, plan: &PlanInner, key: Key, place: &Place, cause: &Arc<str>) {
@@ -407,6 +277,8 @@ impl Owner {
             _ => {}
         }
         if self.ending.is_some() {
+            self.forget(key);
+            self.abandon(plan, key, cause, LoopEnd::Cancelled);
             return;
         }
         let inside = place.path.as_deref().and_then(|path| path.strip_prefix(&**cause));
@@ -421,9 +293,19 @@ impl Owner {
     /// A container was ended by a limit of time; what the log says of it shows which.
     fn time_out(&mut self, plan: &PlanInner, key: Key) {
         let place = self.place(plan, key, 0, None);
-        let retrying =
-            EventBody::NodeRetrying { kind: NodeErrorKind::Timeout, message: String::new(), delay_ms: 0 };
-        let again = self.replay.as_ref().is_some_and(|replay| replay.span(&place, &retrying).is_some());
+        let kind = NodeErrorKind::Timeout;
+        let next = |body: EventBody| self.replay.as_ref().and_then(|replay| replay.next(&place, &body));
+        let retrying = next(EventBody::NodeRetrying { kind, message: String::new(), delay_ms: 0 });
+        let failed = next(EventBody::NodeFailed {
+            kind,
+            message: String::new(),
+            limit_ms: None,
+            attempts: None,
+            detached: None,
+        });
+        let handled = next(EventBody::NodeFinished { value: None, handled: None, cache: None });
+        let last = [failed, handled].into_iter().flatten().min();
+        let again = retrying.is_some_and(|retrying| last.is_none_or(|last| retrying < last));
         let attempt = self.containers.get(&key).map_or(1, |container| container.attempt);
         self.timer_fired(plan, key, if again { Timer::Attempt(attempt) } else { Timer::Total });
     }
@@ -467,6 +349,7 @@ impl Owner {
     fn redo_container(&mut self, plan: &PlanInner, key: Key, kept: &Kept) {
         let place = &kept.event.place;
         match &kept.event.body {
+            EventBody::NodeStarted { node_type: None } => self.redo_node(plan, key, kept),
             EventBody::NodeStarted { .. } if self.state_of(key) == NodeState::Queued => {
                 let Some(frame) = self.frame(key) else { return };
                 let scope = &plan.scopes[frame.scope as usize];
@@ -480,14 +363,17 @@ impl Owner {
             }
             EventBody::NodeSkipped { cause } => self.skip(plan, key, Arc::clone(cause)),
             EventBody::NodeCancelled { cause } => self.redo_cancel(plan, key, place, cause),
+            // It was refused before it was entered.
+            EventBody::NodeFailed { .. } | EventBody::NodeFinished { .. }
+                if !self.containers.contains_key(&key) =>
+            {
+                self.redo_node(plan, key, kept);
+            }
             // What follows from its body is known by now; this came from a limit of its own.
             EventBody::NodeRetrying { .. }
             | EventBody::NodeFailed { .. }
             | EventBody::NodeFinished { .. }
-                if self
-                    .replay
-                    .as_ref()
-                    .is_some_and(|replay| replay.span(place, &kept.event.body).is_some()) =>
+                if self.replay.as_ref().is_some_and(|replay| replay.is_open(kept)) =>
             {
                 self.time_out(plan, key);
             }

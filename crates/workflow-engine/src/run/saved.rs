@@ -16,8 +16,6 @@ use crate::inputs::Given;
 use crate::plan::PlanInner;
 use crate::stream::Stream;
 
-/// Events after which a snapshot may be worth its price.
-const EVENTS: usize = 4000;
 /// Bytes of a snapshot that stand against one event.
 const BYTES_AN_EVENT: usize = 64;
 const VERSION: u32 = 1;
@@ -117,7 +115,7 @@ pub(super) enum SavedSlot {
     Skipped(u32),
     #[serde(rename = "v")]
     Value(Arc<Value>),
-    /// A stream that is open, with what a zone has written of it.
+    /// A stream that is open, with what has been written to it.
     #[serde(rename = "o")]
     Open(Option<String>),
 }
@@ -141,8 +139,12 @@ impl SavedSlot {
             Self::Unknown => Slot::Unknown,
             Self::Skipped(cause) => Slot::Skipped(cause),
             Self::Value(value) => Slot::Value(value),
-            Self::Open(_) => {
+            Self::Open(text) => {
                 let stream = Stream::new(readers, true);
+                if let Some(text) = text.filter(|text| !text.is_empty()) {
+                    stream.push_now(text.into());
+                    stream.see(&mut Vec::new());
+                }
                 Slot::Stream(Arc::new(StreamSlot { stream, value: OnceLock::new() }))
             }
         }
@@ -153,7 +155,10 @@ impl Owner {
     /// A pass has ended: enough may have happened since the last snapshot.
     pub(super) fn consider_snapshot(&mut self) {
         let (events, bytes) = self.since_snapshot;
-        if self.keeps && !self.options.nested && events >= EVENTS.max(bytes / BYTES_AN_EVENT) {
+        if self.keeps
+            && !self.options.nested
+            && events >= self.options.snapshot_events.max(bytes / BYTES_AN_EVENT)
+        {
             self.snapshot_due = self.replay.is_none();
         }
     }
@@ -219,8 +224,8 @@ impl Owner {
     }
 
     /// Takes the state that a snapshot has.
-    pub(super) fn restore(&mut self, plan: &PlanInner, text: &str) -> Result<(), RunError> {
-        let unreadable = |why: String| RunError::new("bad_snapshot", why);
+    pub(super) fn restore(&mut self, plan: &PlanInner, text: &str) -> Result<(), Box<RunError>> {
+        let unreadable = |why: String| Box::new(RunError::new("bad_snapshot", why));
         let saved: Saved = serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?;
         if saved.version != VERSION {
             return Err(unreadable(format!("a snapshot of version {}", saved.version)));
@@ -270,10 +275,6 @@ impl Owner {
         }
         for (key, zone) in saved.zones {
             let stream = self.zone_stream(plan, key);
-            if let (Some(stream), Some(text)) = (&stream, zone.text()) {
-                stream.push_now(text.into());
-                stream.see(&mut Vec::new());
-            }
             self.zones.insert(key, Box::new(zone.restored(stream)));
         }
         self.restore_work(saved.at_work);

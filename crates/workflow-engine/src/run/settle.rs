@@ -70,7 +70,7 @@ impl Owner {
             Some(path) => self.place_of(key, Arc::clone(path), span, note.attempt),
             None => self.place(plan, key, span, note.attempt),
         };
-        let record = self.keeps.then(|| self.record(plan, key, outputs, main)).flatten();
+        let record = self.keeps.then(|| record_of(outputs, main)).flatten();
         let body = EventBody::NodeFinished {
             value: outputs.main(main).cloned(),
             handled: note.handled.map(Arc::from),
@@ -93,22 +93,6 @@ impl Owner {
             }
             Some(StopScope::Loop) => self.stop_loop(plan, key),
         }
-    }
-
-    /// What must be kept of the outputs of a node beside the value that its event shows.
-    fn record(&self, plan: &PlanInner, key: Key, outputs: &Outputs, main: &str) -> Option<Box<Record>> {
-        let mut record = record_of(outputs, main);
-        for (slot, open) in self.open_slots(plan, key) {
-            let frame = self.frame(key)?;
-            let scope = &plan.scopes[frame.scope as usize];
-            let out = scope.outs(&scope.nodes[key.node as usize]).iter().find(|out| out.slot == slot)?;
-            let name = &plan.names[out.name as usize];
-            let given = if **name == *main { outputs.main(main) } else { outputs.get(name) };
-            if let (None, Some(text)) = (given, open.stream.text()) {
-                record.get_or_insert_default().values.push((Arc::clone(name), Arc::new(text.into())));
-            }
-        }
-        record
     }
 
     /// A result that may be kept is kept, and handed to those who wait for it.
@@ -208,7 +192,7 @@ impl Owner {
     }
 
     /// The streams that a node has opened.
-    fn open_slots(&self, plan: &PlanInner, key: Key) -> Vec<(SlotIx, Arc<StreamSlot>)> {
+    pub(super) fn open_slots(&self, plan: &PlanInner, key: Key) -> Vec<(SlotIx, Arc<StreamSlot>)> {
         let Some(frame) = self.frame(key) else { return Vec::new() };
         let scope = &plan.scopes[frame.scope as usize];
         let outs = scope.outs(&scope.nodes[key.node as usize]);

@@ -47,7 +47,10 @@ impl Owner {
         if let Kind::Bypass(outputs) = node.kind {
             return self.bypass(plan, key, outputs, &given);
         }
-        match if self.restarts.contains_key(&key) { Ok(false) } else { self.wants_skip(plan, key, &given) } {
+        // What was decided before a start that was told stands.
+        let called = self.restarts.get(&key).is_some_and(|restart| restart.called);
+        let skipped = if called { Ok(false) } else { self.wants_skip(plan, key, &given) };
+        match skipped {
             Ok(false) => {}
             Ok(true) => {
                 let path = self.path(plan, key);
@@ -55,8 +58,8 @@ impl Owner {
             }
             Err(failure) => return self.refuse(plan, key, &failure),
         }
-        // What is known already needs no room. A node that has started does not look again.
-        if !self.restarts.contains_key(&key) && self.look_up(plan, key, &given) {
+        // What is known already needs no room.
+        if !called && self.look_up(plan, key, &given) {
             return;
         }
         let group = policy(plan, node).and_then(|policy| policy.group);
@@ -285,7 +288,8 @@ impl Owner {
         for name in names {
             let out = scope.outs(node).iter().find(|out| *plan.names[out.name as usize] == **name);
             let readers = out.map_or(0, |out| scope.stream_readers.row(out.slot).len());
-            let joined = out.is_some_and(|out| out.joined);
+            // A reader that is taken up again reads from the beginning.
+            let joined = self.keeps || out.is_some_and(|out| out.joined);
             let known = out.and_then(|out| self.open_stream(key, out.slot));
             let stream = match &known {
                 // The attempt before it ended with the process; those who read it begin anew as well.
@@ -325,6 +329,10 @@ impl Owner {
         let frame = self.frame_mut(key)?;
         frame.state[key.node as usize] = NodeState::Running;
         let (iteration, parent) = (frame.iteration, frame.span);
+        let told = self.restarts.remove(&key).and_then(|restart| restart.span);
+        if told.is_some() {
+            return told;
+        }
         let (path, span) = (self.path(plan, key), self.shared.sink.new_span());
         let place = Place {
             path: Some(path),

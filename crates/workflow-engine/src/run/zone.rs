@@ -73,7 +73,7 @@ impl Owner {
             return Some(Arc::clone(&open.stream));
         }
         let readers = u32::try_from(scope.stream_readers.row(out.slot).len()).unwrap_or(NONE);
-        let stream = Stream::new(readers, out.joined);
+        let stream = Stream::new(readers, self.keeps || out.joined);
         let slot = StreamSlot { stream: Arc::clone(&stream), value: std::sync::OnceLock::new() };
         self.open_slot(plan, key, out.slot, Slot::Stream(Arc::new(slot)));
         Some(stream)

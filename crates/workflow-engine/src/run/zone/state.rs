@@ -55,7 +55,6 @@ pub(in crate::run) struct SavedZone {
     last: Option<(u64, SavedOutputs)>,
     before: Option<SavedOutputs>,
     ended: Option<LoopEnd>,
-    text: Option<String>,
 }
 
 type SavedOutputs = Vec<(String, Arc<Value>)>;
@@ -83,17 +82,11 @@ impl ZoneRun {
             last: self.last.as_ref().map(|(pass, outputs)| (*pass, saved_outputs(outputs))),
             before: self.before.as_ref().map(saved_outputs),
             ended: self.ended,
-            text: self.stream.as_ref().and_then(|stream| stream.text()),
         })
     }
 }
 
 impl SavedZone {
-    /// What it has written to its stream.
-    pub(in crate::run) fn text(&self) -> Option<&str> {
-        self.text.as_deref().filter(|text| !text.is_empty())
-    }
-
     pub(in crate::run) fn restored(self, stream: Option<Arc<Stream>>) -> ZoneRun {
         let pass = |(number, frame, span)| Pass { number, frame, span };
         ZoneRun {
