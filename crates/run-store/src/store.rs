@@ -297,6 +297,30 @@ impl Store {
         futures::executor::block_on(done).unwrap_or_else(|_| Err(StoreError::io("the writer has stopped")))
     }
 
+    /// Puts large values back where events only name them.
+    ///
+    /// # Errors
+    /// One is missing: the store is damaged.
+    pub fn put_values_back(&self, events: &mut [Kept]) -> Result<(), StoreError> {
+        let mut blob_error = None;
+        let mut find = |sha: &str| {
+            let found = self.0.backend.blob(sha);
+            if !matches!(found, Ok(Some(_))) {
+                blob_error = Some(StoreError::Corrupt { message: format!("the blob {sha} is missing") });
+            }
+            found.ok().flatten()
+        };
+        for kept in events {
+            restore(&mut kept.event.body, &mut find);
+            for (_, value) in kept.record.iter_mut().flat_map(|record| &mut record.values) {
+                if value.get("$blob").is_some() {
+                    put_back(Arc::make_mut(value), &mut find);
+                }
+            }
+        }
+        blob_error.map_or(Ok(()), Err)
+    }
+
     /// What a run needs to go on from its event `upto`.
     ///
     /// # Errors
@@ -313,25 +337,7 @@ impl Store {
         let after = snapshot.as_ref().map_or(0, |(seq, _)| *seq);
         let mut events = self.events(run, after, usize::MAX)?;
         events.retain(|kept| kept.event.seq <= upto);
-        let mut blob_error = None;
-        let mut find = |sha: &str| {
-            let found = self.0.backend.blob(sha);
-            if !matches!(found, Ok(Some(_))) {
-                blob_error = Some(StoreError::Corrupt { message: format!("the blob {sha} is missing") });
-            }
-            found.ok().flatten()
-        };
-        for kept in &mut events {
-            restore(&mut kept.event.body, &mut find);
-            for (_, value) in kept.record.iter_mut().flat_map(|record| &mut record.values) {
-                if value.get("$blob").is_some() {
-                    put_back(Arc::make_mut(value), &mut find);
-                }
-            }
-        }
-        if let Some(error) = blob_error {
-            return Err(error);
-        }
+        self.put_values_back(&mut events)?;
         let asks = self.0.backend.asks(run)?.into_iter();
         let answers = asks
             .filter_map(|ask| {

@@ -179,6 +179,9 @@ impl Owner {
                     self.read_messages(plan);
                 }
             }
+            if self.ending.is_none() && shared.cancel.is_cancelled() {
+                self.ending = Some(Ending::Cancelled);
+            }
             if self.ending.is_some() || self.nothing_left(plan) {
                 break;
             }
