@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use agent_types::{Clock, SystemClock};
@@ -31,21 +31,6 @@ const MAX_ERROR_BYTES: u64 = 64 * 1024;
 
 /// Longest wait that a server may ask for, in seconds; a longer one is no wait.
 const MAX_RETRY_AFTER: u64 = 3600;
-
-/// Why no client can be made.
-#[derive(Debug, thiserror::Error)]
-#[error("the HTTP client cannot be made: {message}")]
-pub struct ClientError {
-    message: String,
-}
-
-impl ClientError {
-    /// Stable code for logs, tests and the wire.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        "http_client"
-    }
-}
 
 /// What an endpoint is filled with.
 #[derive(Debug, Clone, Copy)]
@@ -79,8 +64,9 @@ struct Inner {
     secrets: Arc<dyn SecretSource>,
     clock: Arc<dyn Clock>,
     mask: SecretMask,
-    /// One for each permit: what a name may resolve to is decided where it is resolved.
-    clients: [Client; 3],
+    resolver: Arc<dyn Resolver>,
+    /// One for each permit, made when it is first needed: what a name may resolve to is decided where it is resolved.
+    clients: [OnceLock<Client>; 3],
 }
 
 impl fmt::Debug for HttpCaller {
@@ -118,26 +104,37 @@ impl HttpCallerBuilder {
         self
     }
 
-    /// Makes the client.
-    ///
-    /// # Errors
-    /// TLS cannot be set up.
-    pub fn build(self) -> Result<HttpCaller, ClientError> {
+    /// Makes the client; nothing is opened before the first call.
+    #[must_use]
+    pub fn build(self) -> HttpCaller {
+        let Self { policy, resolver, secrets, clock } = self;
+        let mask = SecretMask::new();
+        HttpCaller(Arc::new(Inner { policy, secrets, clock, mask, resolver, clients: Default::default() }))
+    }
+}
+
+impl Inner {
+    /// The client for a permit.
+    fn client(&self, permit: Permit) -> reqwest::Result<&Client> {
+        let [public, private, metadata] = &self.clients;
+        let slot = match permit {
+            Permit::Public => public,
+            Permit::Private => private,
+            Permit::Metadata => metadata,
+        };
+        if let Some(client) = slot.get() {
+            return Ok(client);
+        }
         // A provider that somebody installed before serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = |permit| {
-            Client::builder()
-                .no_proxy()
-                .referer(false)
-                .redirect(reqwest::redirect::Policy::none())
-                .retry(reqwest::retry::never())
-                .dns_resolver(Arc::new(Pinned { resolver: Arc::clone(&self.resolver), permit }))
-                .build()
-                .map_err(|error| ClientError { message: cause(error) })
-        };
-        let clients = [client(Permit::Public)?, client(Permit::Private)?, client(Permit::Metadata)?];
-        let Self { policy, secrets, clock, resolver: _ } = self;
-        Ok(HttpCaller(Arc::new(Inner { policy, secrets, clock, mask: SecretMask::new(), clients })))
+        let client = Client::builder()
+            .no_proxy()
+            .referer(false)
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .dns_resolver(Arc::new(Pinned { resolver: Arc::clone(&self.resolver), permit }))
+            .build()?;
+        Ok(slot.get_or_init(|| client))
     }
 }
 
@@ -231,23 +228,17 @@ impl HttpCaller {
     /// Sends one request to an address that the policy allows.
     async fn send(&self, request: &Request, hop: u32) -> Result<reqwest::Response, HttpError> {
         let permit = check_url(&self.0.policy, &request.url, hop)?;
-        let [public, private, metadata] = &self.0.clients;
-        let client = match permit {
-            Permit::Public => public,
-            Permit::Private => private,
-            Permit::Metadata => metadata,
-        };
+        let unreachable =
+            |error| HttpError::Unreachable { target: target(&request.url), message: cause(error) };
+        let client = self.0.client(permit).map_err(unreachable)?;
         let mut sent =
             client.request(request.method.clone(), request.url.clone()).headers(request.headers.clone());
         if let Some(body) = &request.body {
             sent = sent.body(body.clone());
         }
         sent.send().await.map_err(|error| {
-            let target = target(&request.url);
-            match refusal(&error) {
-                Some((reason, address)) => HttpError::Blocked { reason, target, address: Some(address), hop },
-                None => HttpError::Unreachable { target, message: cause(error) },
-            }
+            let Some((reason, address)) = refusal(&error) else { return unreachable(error) };
+            HttpError::Blocked { reason, target: target(&request.url), address: Some(address), hop }
         })
     }
 

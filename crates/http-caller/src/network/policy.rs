@@ -1,9 +1,13 @@
 //! What is open: the public internet, and hosts that the settings name.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
 use reqwest::Url;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::address::{is_metadata, is_public};
 use crate::error::{BlockReason, HttpError};
@@ -53,6 +57,35 @@ impl FromStr for HostRule {
             .rsplit_once(':')
             .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit()));
         Ok(Self { host, port: names_port.then(|| url.port_or_known_default()).flatten() })
+    }
+}
+
+impl fmt::Display for HostRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.host)?;
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+impl Serialize for HostRule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for HostRule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for HostRule {
+    fn schema_name() -> Cow<'static, str> {
+        "HostRule".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "description": "A host that may be private: `host` or `host:port`."})
     }
 }
 

@@ -10,7 +10,7 @@ use crate::common::{
 };
 
 fn strict() -> HttpCaller {
-    HttpCaller::builder(NetworkPolicy::public_only()).build().unwrap()
+    HttpCaller::builder(NetworkPolicy::public_only()).build()
 }
 
 #[tokio::test]
@@ -99,12 +99,12 @@ async fn s15_metadata_is_refused_even_where_private_hosts_are_open() {
         // The name is open, so private answers would do; where credentials are handed out is not.
         let caller =
             HttpCaller::builder(open(&["inside.test"])).resolver(Names::new("inside.test", &[&[address]]));
-        let caller = caller.build().unwrap();
+        let caller = caller.build();
         let result = call(&caller, &get("http://inside.test/"), &json!({})).await;
         assert_eq!(blocked(result), ("metadata_address", 0), "{address}");
     }
     let names = Names::new("metadata.google.internal", &[&["169.254.169.254"]]);
-    let caller = HttpCaller::builder(NetworkPolicy::public_only()).resolver(names.clone()).build().unwrap();
+    let caller = HttpCaller::builder(NetworkPolicy::public_only()).resolver(names.clone()).build();
     let result = call(&caller, &get("http://metadata.google.internal/"), &json!({})).await;
     assert_eq!(blocked(result), ("private_address", 0));
     assert_eq!(names.count(), 0, "refused by its name");
@@ -117,7 +117,7 @@ async fn s15_metadata_is_reached_where_it_is_listed_itself() {
     let port = server.address.port();
     let names = Names::new("metadata.google.internal", &[&["127.0.0.1"]]);
     let policy = open(&[&format!("metadata.google.internal:{port}")]);
-    let caller = HttpCaller::builder(policy).resolver(names).build().unwrap();
+    let caller = HttpCaller::builder(policy).resolver(names).build();
     let url = format!("http://metadata.google.internal:{port}/");
     assert_eq!(call(&caller, &get(&url), &json!({})).await.unwrap().status, 200);
 }
@@ -128,8 +128,7 @@ async fn s16_a_name_with_a_private_answer_is_refused() {
     let port = listener.port();
     for answers in [&["10.0.0.5"][..], &["93.184.215.14", "127.0.0.1"], &["::1"], &["64:ff9b::7f00:1"]] {
         let names = Names::new("evil.test", &[answers]);
-        let caller =
-            HttpCaller::builder(NetworkPolicy::public_only()).resolver(names.clone()).build().unwrap();
+        let caller = HttpCaller::builder(NetworkPolicy::public_only()).resolver(names.clone()).build();
         let result = call(&caller, &get(&format!("http://evil.test:{port}/")), &json!({})).await;
         assert_eq!(blocked(result), ("private_address", 0), "{answers:?}");
         assert_eq!(names.count(), 1);
@@ -143,7 +142,7 @@ async fn s17_the_checked_address_is_the_connected_one() {
     let port = server.address.port();
     let elsewhere = Closed::new(&format!("127.0.0.2:{port}"));
     let names = Names::new("rebind.test", &[&["127.0.0.1"], &["127.0.0.2"]]);
-    let caller = HttpCaller::builder(open(&["rebind.test"])).resolver(names.clone()).build().unwrap();
+    let caller = HttpCaller::builder(open(&["rebind.test"])).resolver(names.clone()).build();
     call(&caller, &get(&format!("http://rebind.test:{port}/")), &json!({})).await.unwrap();
     assert_eq!(names.count(), 1, "one resolution a hop");
     assert!(server.only_request().contains(&format!("host: rebind.test:{port}\r\n")), "the name is kept");
@@ -155,7 +154,7 @@ async fn s17_a_second_answer_is_checked_like_the_first() {
     let server = Server::saying(&ok_json("{}"));
     let port = server.address.port();
     let names = Names::new("rebind.test", &[&["127.0.0.1"], &["169.254.169.254"]]);
-    let caller = HttpCaller::builder(open(&["rebind.test"])).resolver(names).build().unwrap();
+    let caller = HttpCaller::builder(open(&["rebind.test"])).resolver(names).build();
     let endpoint = get(&format!("http://rebind.test:{port}/"));
     call(&caller, &endpoint, &json!({})).await.unwrap();
     assert_eq!(blocked(call(&caller, &endpoint, &json!({})).await), ("metadata_address", 0));
@@ -201,7 +200,7 @@ async fn s19_credentials_stay_at_their_origin() {
     let location = format!("location: {}", other.url("/moved"));
     let server = Server::saying(&reply("302 Found", &location, ""));
     let policy = open(&[&server.address.to_string(), &other.address.to_string()]);
-    let caller = HttpCaller::builder(policy).secrets(secrets()).build().unwrap();
+    let caller = HttpCaller::builder(policy).secrets(secrets()).build();
     let endpoint = endpoint(&json!({
         "endpoint": {"url": server.url("/?k={$secret.KEY}"), "headers": {"Cookie": "s={$secret.KEY}", "X-Api-Key": "{$secret.KEY}",
             "X-Trace": "1", "Accept": "application/json"}},
@@ -227,7 +226,7 @@ async fn s19_a_body_stays_at_its_origin() {
     let location = format!("location: http://127.0.0.1:{}/", other.port());
     let server = Server::saying(&reply("307 Temporary Redirect", &location, ""));
     let policy = open(&["127.0.0.1"]);
-    let caller = HttpCaller::builder(policy).build().unwrap();
+    let caller = HttpCaller::builder(policy).build();
     let endpoint = endpoint(&json!({"endpoint": {"url": server.url("/"), "body": {"a": "{a}"}}}));
     assert_eq!(blocked(call(&caller, &endpoint, &json!({"a": 1})).await), ("cross_origin_body", 1));
     other.assert_untouched();

@@ -108,7 +108,7 @@ async fn s28_a_slow_drip_ends_at_the_deadline() {
     }));
     let clock = VirtualClock::new(Timestamp::default());
     let policy = open(&[&server.address.to_string()]);
-    let caller = HttpCaller::builder(policy).clock(Arc::new(clock.clone())).build().unwrap();
+    let caller = HttpCaller::builder(policy).clock(Arc::new(clock.clone())).build();
     let endpoint = endpoint(&json!({"endpoint": {"url": server.url("/"), "timeout_ms": 2000}}));
     let arguments = json!({});
     let calling = call(&caller, &endpoint, &arguments);
@@ -169,7 +169,7 @@ async fn a_body_that_is_no_text_is_told_by_its_bytes() {
 #[tokio::test]
 async fn nobody_there_is_said_without_the_path() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let caller = HttpCaller::builder(open(&["127.0.0.1"])).build().unwrap();
+    let caller = HttpCaller::builder(open(&["127.0.0.1"])).build();
     let error =
         call(&caller, &get(&format!("http://{closed}/private/path?q=1")), &json!({})).await.unwrap_err();
     assert_eq!(error.code(), "http_unreachable");
@@ -181,7 +181,7 @@ async fn nobody_there_is_said_without_the_path() {
 async fn in_time(server: &Server, config: Value) -> (Result<Value, HttpError>, Duration) {
     let clock = VirtualClock::new(Timestamp::default());
     let policy = open(&[&server.address.to_string()]);
-    let caller = HttpCaller::builder(policy).clock(Arc::new(clock.clone())).build().unwrap();
+    let caller = HttpCaller::builder(policy).clock(Arc::new(clock.clone())).build();
     let endpoint = endpoint(&config);
     let arguments = json!({});
     let calling = call(&caller, &endpoint, &arguments);

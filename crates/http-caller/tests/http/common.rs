@@ -154,7 +154,7 @@ pub(crate) fn open(hosts: &[&str]) -> NetworkPolicy {
 
 /// A client that may call this server.
 pub(crate) fn caller(server: &Server) -> HttpCaller {
-    HttpCaller::builder(open(&[&server.address.to_string()])).secrets(secrets()).build().unwrap()
+    HttpCaller::builder(open(&[&server.address.to_string()])).secrets(secrets()).build()
 }
 
 pub(crate) const SECRET: &str = "S3CR3T/k+y";

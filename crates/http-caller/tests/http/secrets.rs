@@ -118,7 +118,7 @@ async fn s51_no_argument_chooses_a_secret_or_where_it_goes() {
     // ... and an argument that looks like a placeholder is text.
     let server = Server::saying(&ok_json("{}"));
     let policy = open(&[&server.address.to_string()]);
-    let caller = HttpCaller::builder(policy).secrets(secrets()).build().unwrap();
+    let caller = HttpCaller::builder(policy).secrets(secrets()).build();
     let endpoint = endpoint(
         &json!({"endpoint": {"url": server.url("/"), "query_params": {"url": "{url}"}, "body": {"u": "{url}"},
         "headers": {"X-Url": "{url}"}}}),

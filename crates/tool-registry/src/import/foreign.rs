@@ -99,7 +99,6 @@ fn tool_of(
 /// Whether the tool could be called at all.
 fn check(tool: &HttpToolFile) -> Result<(), String> {
     let caller = http_caller::HttpCaller::builder(http_caller::NetworkPolicy::public_only()).build();
-    let caller = caller.map_err(|error| error.to_string())?;
     crate::http::http_tool(tool, &caller).map(|_| ()).map_err(|error| error.to_string())
 }
 

@@ -46,9 +46,7 @@ pub fn from_openapi(text: &str, options: &OpenApiOptions) -> Result<ImportedTool
         return Err(ToolImportError::kind(format!("expected OpenAPI 3.0 or 3.1 in JSON, found {found}")));
     }
     // Whether an operation can be called is decided by what would call it.
-    let caller = HttpCaller::builder(NetworkPolicy::public_only())
-        .build()
-        .map_err(|error| ToolImportError::kind(error.to_string()))?;
+    let caller = HttpCaller::builder(NetworkPolicy::public_only()).build();
     let mut imported = ImportedTools::default();
     let mut names = HashSet::new();
     for (path, item) in document.get("paths").and_then(Value::as_object).into_iter().flatten() {

@@ -211,7 +211,7 @@ fn bu(endpoint: &Value) -> ImportedTools {
 #[test]
 fn placeholders_of_other_systems_become_ours() {
     let imported = bu(
-        json!({"url": "https://a.test/{city}?t=#tenant#", "method": "POST", "headers": {"Content-Type": "application/json", "X-N": "{n}"},
+        &json!({"url": "https://a.test/{city}?t=#tenant#", "method": "POST", "headers": {"Content-Type": "application/json", "X-N": "{n}"},
         "body": {"q": "{city}", "who": "{{$contact.name}}", "auto": "todo_autofill_by_system", "raw": "a } b"}, "timeout": 2.5}),
     );
     let tool = file(&imported, "get_weather");

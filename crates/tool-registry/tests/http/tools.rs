@@ -31,12 +31,12 @@ fn server(answer: &'static str) -> (String, Receiver<String>) {
 
 fn tool(file: &Value, open: &str) -> Tool {
     let policy = NetworkPolicy::public_only().allowing([open.parse().unwrap()]);
-    let caller = HttpCaller::builder(policy).build().unwrap();
+    let caller = HttpCaller::builder(policy).build();
     http_tool(&HttpToolFile::from_json(&file.to_string()).unwrap(), &caller).unwrap()
 }
 
 fn error(file: &Value) -> HttpToolError {
-    let caller = HttpCaller::builder(NetworkPolicy::public_only()).build().unwrap();
+    let caller = HttpCaller::builder(NetworkPolicy::public_only()).build();
     match HttpToolFile::from_json(&file.to_string()) {
         Ok(file) => http_tool(&file, &caller).unwrap_err(),
         Err(error) => error,
