@@ -25,7 +25,7 @@ mod response;
 mod secret;
 mod template;
 
-pub use caller::{CallValues, HttpAnswer, HttpCaller, HttpCallerBuilder};
+pub use caller::{CallValues, ContextValues, HttpAnswer, HttpCaller, HttpCallerBuilder};
 pub use config::{
     AuthConfig, ConfigProblem, DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_MS, EndpointConfig, ProblemCode,
     QueryValue, ResponseConfig, RetryConfig,

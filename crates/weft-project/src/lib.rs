@@ -14,6 +14,7 @@ mod files;
 mod models;
 mod project;
 mod settings;
+mod tools;
 mod workflows;
 
 pub use agents::AgentFile;
@@ -21,7 +22,8 @@ pub use error::{FileError, ProjectError};
 pub use files::{read_file, read_json};
 pub use models::ProjectModels;
 pub use project::{Project, ProjectOptions};
-pub use settings::Settings;
+pub use settings::{NetworkSettings, Settings};
+pub use tools::{BrokenTool, ToolFile};
 pub use workflows::{ProjectWorkflows, WorkflowFile};
 
 /// Every type of node that a project can use.

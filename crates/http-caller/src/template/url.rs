@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::filled::{Filler, as_text};
 use super::scope::{Refused, Scope};
-use super::text::{Part, TextTemplate};
+use super::text::{Part, TextTemplate, parse_with};
 use crate::config::ProblemCode;
 use crate::encode;
 use crate::error::HttpError;
@@ -28,27 +28,11 @@ pub(crate) struct UrlTemplate {
 
 impl UrlTemplate {
     pub(crate) fn parse(text: &str, scope: &Scope) -> Result<Self, Refused> {
+        let end = authority_end(text)?;
         let parts = TextTemplate::parse(text, scope)?.0;
         let first = match parts.first() {
             Some(Part::Literal(literal)) => literal.as_str(),
-            Some(Part::Value(_)) => return Err(in_authority()),
-            None => return Err(bad_url(text, "it is empty")),
-        };
-        let after_scheme = match first.find("://") {
-            Some(at) => at + 3,
-            None if parts.len() > 1 => return Err(in_authority()),
-            None => {
-                return Err(match Url::parse(text) {
-                    Ok(url) => bad_scheme(&url),
-                    Err(_) => bad_url(text, "it has no scheme; write https://…"),
-                });
-            }
-        };
-        let end = first[after_scheme..].find(['/', '?', '#', '\\']).map(|at| after_scheme + at);
-        let end = match end {
-            Some(end) => end,
-            None if parts.len() > 1 => return Err(in_authority()),
-            None => first.len(),
+            Some(Part::Value(_)) | None => return Err(in_authority()),
         };
         let base = Self::base(text, &first[..end])?;
         let mut rest = vec![Part::Literal(first[end..].to_owned())];
@@ -117,6 +101,31 @@ impl UrlTemplate {
         let query = pairs.join("&");
         url.set_query((!query.is_empty()).then_some(&query));
         Ok(url)
+    }
+}
+
+/// Where path, query or fragment begin: before any placeholder, whatever the placeholders mean.
+fn authority_end(text: &str) -> Result<usize, Refused> {
+    let parts: Vec<Part<()>> = parse_with(text, |_| Ok(()))?;
+    let first = match parts.first() {
+        Some(Part::Literal(literal)) => literal.as_str(),
+        Some(Part::Value(())) => return Err(in_authority()),
+        None => return Err(bad_url(text, "it is empty")),
+    };
+    let after_scheme = match first.find("://") {
+        Some(at) => at + 3,
+        None if parts.len() > 1 => return Err(in_authority()),
+        None => {
+            return Err(match Url::parse(text) {
+                Ok(url) => bad_scheme(&url),
+                Err(_) => bad_url(text, "it has no scheme; write https://…"),
+            });
+        }
+    };
+    match first[after_scheme..].find(['/', '?', '#', '\\']) {
+        Some(at) => Ok(after_scheme + at),
+        None if parts.len() > 1 => Err(in_authority()),
+        None => Ok(first.len()),
     }
 }
 

@@ -8,6 +8,7 @@ mod init;
 mod node;
 mod parse;
 mod prompt;
+mod tool;
 mod tools;
 mod workflow;
 
@@ -47,6 +48,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Agent(command) => agent::run(&context, command),
         Command::Workflow(command) => workflow::run(&context, command),
         Command::Node(command) => node::run(&context, command),
+        Command::Tool(command) => tool::run(&context, command),
         Command::Parse(parse) => parse::run(&parse),
         Command::Encode { tools } => encode::run(&tools),
         Command::Prompt(prompt) => prompt::run(&context, &prompt),
