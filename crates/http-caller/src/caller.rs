@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use agent_types::{Clock, SystemClock};
 use futures::future::{Either, select};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Method, StatusCode, Url};
 use serde_json::{Map, Value};
 
@@ -237,8 +237,12 @@ impl HttpCaller {
         let client = self.0.client(permit).map_err(unreachable)?;
         let mut sent =
             client.request(request.method.clone(), request.url.clone()).headers(request.headers.clone());
-        if let Some(body) = &request.body {
-            sent = sent.body(body.clone());
+        let usually = matches!(request.method, Method::POST | Method::PUT | Method::PATCH);
+        match &request.body {
+            Some(body) => sent = sent.body(body.clone()),
+            // A method that usually has a body says where it has none: some servers refuse it else.
+            None if usually => sent = sent.header(CONTENT_LENGTH, "0"),
+            None => {}
         }
         sent.send().await.map_err(|error| {
             let Some((reason, address)) = refusal(&error) else { return unreachable(error) };
