@@ -144,7 +144,7 @@ pub(crate) struct AgentRunArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ContextArguments {
-    /// A context value for tools, which the model can neither see nor set: `k=text`, `k:=json`. May be repeated.
+    /// A context value for HTTP requests, which the model can neither see nor set: `k=text`, `k:=json`. May be repeated.
     #[arg(long = "ctx", value_name = "VALUE")]
     pub(crate) ctx: Vec<String>,
 }
@@ -257,6 +257,8 @@ pub(crate) struct WorkflowRunArguments {
     /// Play replies from a file, one a line, in place of the models.
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) values: ContextArguments,
 }
 
 #[derive(Debug, Args)]

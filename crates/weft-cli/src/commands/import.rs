@@ -86,7 +86,13 @@ fn tools(
             ToolImportError::Json(error) => (Some(error.line()), Some(error.column())),
             _ => (None, None),
         };
-        Failure::new(Exit::Invalid, error.code(), error.to_string()).at(file, line, column)
+        let failure = Failure::new(Exit::Invalid, error.code(), error.to_string()).at(file, line, column);
+        let is_yaml = file.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+        if is_yaml {
+            failure.with_help("descriptions are read in JSON: convert the file first")
+        } else {
+            failure
+        }
     })?;
     let mut files = Vec::new();
     for (_, tool) in &imported.tools {

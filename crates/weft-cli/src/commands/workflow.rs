@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agent_types::{Recorder, RunId, RunStatus, Watched};
+use http_caller::ContextValues;
 use serde_json::{Map, Value, json};
 use tool_schema::{definition_of, parameters_of};
 use weft_project::{Project, ProjectOptions};
-use workflow_engine::{OnWaiting, Plan, RunOptions, RunOutcome};
+use workflow_engine::{OnWaiting, Plan, RunOptions, RunOutcome, Services};
 use workflow_model::{Problem, ProblemCode, Severity, Workflow, World, analyze, check_as_tool, to_mermaid};
 
 use super::{Context, block_on};
@@ -258,7 +259,9 @@ fn start(context: &Context, arguments: &WorkflowRunArguments) -> Result<Exit, Fa
         Err(error) => return refuse(context, &chosen, &error.problems),
     };
     let inputs = inputs::typed(&arguments.inputs, &parameters_of(&chosen.workflow))?;
-    let outcome = block_on(drive(context.output, &chosen, &plan, inputs))??;
+    let values = ContextValues(Arc::new(inputs::context(&arguments.values)?));
+    let services = chosen.project.services().clone().with(Arc::new(values));
+    let outcome = block_on(drive(context.output, &chosen, &plan, inputs, services))??;
     tell(context, &outcome)
 }
 
@@ -287,13 +290,14 @@ async fn drive(
     chosen: &Chosen,
     plan: &Plan,
     inputs: Map<String, Value>,
+    services: Services,
 ) -> Result<RunOutcome, Failure> {
     let project = &chosen.project;
     let recorder = Recorder::new(RunId::generate(), Arc::clone(project.clock()));
     let mut watcher = recorder.watch(BEHIND);
     let cancel = tokio_util::sync::CancellationToken::new();
     let mut options = RunOptions::new()
-        .with_services(project.services().clone())
+        .with_services(services)
         .with_clock(Arc::clone(project.clock()))
         .with_sink(Arc::clone(&recorder) as Arc<dyn agent_types::EventSink>);
     options.workflow = Some(chosen.id.clone());

@@ -155,6 +155,51 @@ fn an_agent_calls_an_http_tool_with_context_it_does_not_see() {
 }
 
 #[test]
+fn a_workflow_sends_requests_with_context() {
+    let (address, sent) = server("HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{\"temp\":21}");
+    let folder = desk();
+    open(folder.path(), &address);
+    let url = format!("http://{address}/{{$ctx.tenant}}/{{city}}");
+    let workflow = json!({
+        "description": "Asks the weather.",
+        "interfaceInputs": {"place": {"dataFlowType": "OBJECT", "required": true, "customDescription": "{city}"}},
+        "interfaceOutputs": {"body": {"dataFlowType": "WILDCARD"}},
+        "nodes": [{"id": "in", "type": "core:GroupInput"}, {"id": "out", "type": "core:GroupOutput"},
+            {"id": "ask", "type": "core:Http", "effect": false, "configValues": {"endpoint": {"url": url}, "response": {"select": "$.temp"}}}],
+        "edges": [{"source": "in", "sourceHandle": "place", "target": "ask", "targetHandle": "values"},
+            {"source": "ask", "sourceHandle": "body", "target": "out", "targetHandle": "body"}],
+    });
+    write(folder.path(), "workflows/weather.json", &workflow.to_string());
+    let run = [
+        "workflow",
+        "run",
+        "weather",
+        "-i",
+        "place:={\"city\": \"Oslo\"}",
+        "--ctx",
+        "tenant=t1",
+        "--output",
+        "json",
+    ];
+    assert_eq!(weft(folder.path(), &run).ok().json()["outputs"], json!({"body": 21}));
+    assert!(sent.recv().unwrap().starts_with("GET /t1/Oslo HTTP/1.1\r\n"));
+    // The same as a tool.
+    let call = [
+        "tool",
+        "call",
+        "workflow:weather",
+        "-i",
+        "place:={\"city\": \"Oslo\"}",
+        "--ctx",
+        "tenant=t2",
+        "--output",
+        "json",
+    ];
+    assert_eq!(weft(folder.path(), &call).ok().json()["result"], 21);
+    assert!(sent.recv().unwrap().starts_with("GET /t2/Oslo HTTP/1.1\r\n"));
+}
+
+#[test]
 fn s30_proxies_of_the_environment_are_ignored() {
     let (address, sent) = server("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
     let (proxy, asked) = server("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
