@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use agent_types::{Clock, SystemClock};
+use agent_types::{Clock, SystemClock, Timestamp};
 use futures::future::{Either, select};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Method, StatusCode, Url};
@@ -29,8 +29,8 @@ const MAX_SHOWN: usize = 500;
 /// Longest part of an error's body that is read, in bytes.
 const MAX_ERROR_BYTES: u64 = 64 * 1024;
 
-/// Longest wait that a server may ask for, in seconds; a longer one is no wait.
-const MAX_RETRY_AFTER: u64 = 3600;
+/// Longest wait that a server may ask for.
+const MAX_RETRY_AFTER: Duration = Duration::from_hours(1);
 
 /// What an endpoint is filled with.
 #[derive(Debug, Clone, Copy)]
@@ -260,7 +260,11 @@ impl HttpCaller {
             let text = String::from_utf8_lossy(&body.bytes);
             let text = self.0.mask.text(text.trim());
             let body = (!text.is_empty()).then(|| shortened(&text));
-            return Err(HttpError::Status { status, body, retry_after: retry_after(&headers) });
+            return Err(HttpError::Status {
+                status,
+                body,
+                retry_after: retry_after(&headers, self.0.clock.now()),
+            });
         }
         let body = answer::read(response, limit).await?;
         if body.is_cut {
@@ -330,10 +334,25 @@ fn redirected(request: Request, status: StatusCode, location: &[u8], hop: u32) -
     Ok(Request { method, url, headers, body })
 }
 
-/// How long the server asks to wait, where it says so in seconds.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds.min(MAX_RETRY_AFTER)))
+/// How long the server asks to wait: seconds, or until a date.
+fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let seconds = value.parse::<u64>().ok().map(Duration::from_secs);
+    let wait = seconds.or_else(|| {
+        let millis = http_date(value)?.as_millis().saturating_sub(now.as_millis());
+        Some(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
+    })?;
+    Some(wait.min(MAX_RETRY_AFTER))
+}
+
+/// A date as servers write it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn http_date(text: &str) -> Option<Timestamp> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let parts: Vec<&str> = text.split_ascii_whitespace().collect();
+    let [_, day, month, year, time, "GMT"] = parts[..] else { return None };
+    let month = MONTHS.iter().position(|name| *name == month)? + 1;
+    Timestamp::parse(&format!("{year}-{month:02}-{day:0>2}T{time}.000Z"))
 }
 
 fn shortened(text: &str) -> String {
@@ -382,6 +401,21 @@ mod tests {
             }
             Err(error) => error.to_string(),
         }
+    }
+
+    #[test]
+    fn a_server_asks_to_wait_for_seconds_or_until_a_date() {
+        let now = Timestamp::parse("1994-11-06T08:49:00.000Z").unwrap();
+        let check = |value: &str, expected: Option<u64>| {
+            let headers = [(RETRY_AFTER, value.parse().unwrap())].into_iter().collect();
+            assert_eq!(retry_after(&headers, now), expected.map(Duration::from_secs), "{value}");
+        };
+        check(" 7 ", Some(7));
+        check("Sun, 06 Nov 1994 08:49:37 GMT", Some(37));
+        check("Sun, 06 Nov 1994 08:48:37 GMT", Some(0));
+        check("99999", Some(3600));
+        check("soon", None);
+        check("Sun, 06 Brr 1994 08:49:37 GMT", None);
     }
 
     #[test]

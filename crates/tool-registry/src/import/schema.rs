@@ -1,6 +1,6 @@
 //! Schemas of OpenAPI as JSON Schema 2020-12: references inside, `nullable`, old bounds, parts that make no sense.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 use tool_schema::{CompiledSchema, map_schema};
@@ -15,14 +15,16 @@ const DROPPED: [&str; 7] =
 /// Reads schemas of one document.
 pub(super) struct Schemas<'d> {
     document: &'d Value,
-    /// References that were met, in the order of their names.
-    used: BTreeSet<String>,
+    /// References that were met and are not read yet.
+    open: Vec<String>,
+    /// Every reference that was met.
+    met: HashSet<String>,
     pub(super) notes: Vec<String>,
 }
 
 impl<'d> Schemas<'d> {
     pub(super) fn new(document: &'d Value) -> Self {
-        Self { document, used: BTreeSet::new(), notes: Vec::new() }
+        Self { document, open: Vec::new(), met: HashSet::new(), notes: Vec::new() }
     }
 
     /// What a reference inside the document stands for, followed to its end.
@@ -60,14 +62,11 @@ impl<'d> Schemas<'d> {
     /// A schema that no value could be checked against.
     pub(super) fn close(&mut self, mut schema: Value) -> Result<Value, String> {
         let mut definitions = Map::new();
-        while let Some(reference) =
-            self.used.iter().find(|used| !definitions.contains_key(&key_of(used))).cloned()
-        {
+        while let Some(reference) = self.open.pop() {
             let target = self.document.pointer(&reference).cloned().unwrap_or_else(|| json!({}));
             let read = self.read(&target);
             definitions.insert(key_of(&reference), read);
         }
-        self.used.clear();
         if let (false, Some(object)) = (definitions.is_empty(), schema.as_object_mut()) {
             object.insert("$defs".into(), definitions.into());
         }
@@ -91,7 +90,9 @@ impl<'d> Schemas<'d> {
                 self.notes.push(format!("`{reference}` leads nowhere: any value fits"));
                 return json!({});
             };
-            self.used.insert(pointer.to_owned());
+            if self.met.insert(pointer.to_owned()) {
+                self.open.push(pointer.to_owned());
+            }
             return json!({"$ref": format!("#/$defs/{}", escaped(&key_of(pointer)))});
         }
         let mut read = Map::new();
