@@ -33,7 +33,7 @@ pub(crate) async fn read(mut response: Response, limit: u64) -> Result<Body, Htt
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut sink = match header(CONTENT_ENCODING).as_str() {
         "" | "identity" => Sink::Plain(Vec::new()),
-        "gzip" | "x-gzip" => Sink::Gzip(Box::new(MultiGzDecoder::new(Vec::new()))),
+        "gzip" | "x-gzip" => Sink::NoGzipYet,
         other => {
             let other: String = other.chars().take(40).collect();
             return Err(HttpError::BadAnswer {
@@ -60,11 +60,17 @@ pub(crate) async fn read(mut response: Response, limit: u64) -> Result<Body, Htt
 enum Sink {
     Plain(Vec<u8>),
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
+    /// Said to be gzip, and nothing came yet: an answer to `HEAD` has no body.
+    NoGzipYet,
 }
 
 impl Sink {
     fn write(&mut self, bytes: &[u8]) -> Result<(), HttpError> {
+        if let Self::NoGzipYet = self {
+            *self = Self::Gzip(Box::new(MultiGzDecoder::new(Vec::new())));
+        }
         match self {
+            Self::NoGzipYet => {}
             Self::Plain(body) => body.extend_from_slice(bytes),
             Self::Gzip(decoder) => decoder.write_all(bytes).map_err(no_gzip)?,
         }
@@ -75,6 +81,7 @@ impl Sink {
         match self {
             Self::Plain(body) => body.len(),
             Self::Gzip(decoder) => decoder.get_ref().len(),
+            Self::NoGzipYet => 0,
         }
     }
 
@@ -82,6 +89,7 @@ impl Sink {
         match self {
             Self::Plain(body) => body,
             Self::Gzip(mut decoder) => std::mem::take(decoder.get_mut()),
+            Self::NoGzipYet => Vec::new(),
         }
     }
 
@@ -89,6 +97,7 @@ impl Sink {
         match self {
             Self::Plain(body) => Ok(body),
             Self::Gzip(decoder) => decoder.finish().map_err(no_gzip),
+            Self::NoGzipYet => Ok(Vec::new()),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The client: one for the whole program.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -372,12 +371,6 @@ pub(crate) fn cause(error: reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// The future of a call can be sent between threads.
-#[expect(dead_code, reason = "it only has to compile")]
-fn is_send(caller: &HttpCaller, endpoint: &Endpoint, values: CallValues<'_>) -> impl Future + Send {
-    caller.call(endpoint, values)
-}
-
 #[cfg(test)]
 mod tests {
     use reqwest::header::HeaderName;
@@ -401,6 +394,21 @@ mod tests {
             }
             Err(error) => error.to_string(),
         }
+    }
+
+    #[test]
+    fn a_call_can_be_sent_between_threads() {
+        fn is_send<T: Send>(_: T) {}
+        let caller = HttpCaller::builder(NetworkPolicy::public_only()).build();
+        let config = crate::CallConfig {
+            endpoint: crate::EndpointConfig {
+                url: "https://a.test/".into(),
+                ..crate::EndpointConfig::default()
+            },
+            ..crate::CallConfig::default()
+        };
+        let endpoint = Endpoint::new(&config, &crate::Scope::open()).unwrap();
+        is_send(caller.call(&endpoint, CallValues { arguments: &Map::new(), context: &Map::new() }));
     }
 
     #[test]

@@ -81,3 +81,44 @@ pub(crate) fn refusal(error: &reqwest::Error) -> Option<(BlockReason, IpAddr)> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Answers one after the other.
+    #[derive(Debug)]
+    struct Answers(Mutex<Vec<Vec<IpAddr>>>);
+
+    #[async_trait]
+    impl Resolver for Answers {
+        async fn resolve(&self, _: &str) -> std::io::Result<Vec<IpAddr>> {
+            let mut answers = self.0.lock().unwrap();
+            if answers.is_empty() { Err(std::io::ErrorKind::NotFound.into()) } else { Ok(answers.remove(0)) }
+        }
+    }
+
+    #[test]
+    fn s17_the_client_gets_what_was_checked_and_a_second_answer_is_checked_again() {
+        let ips = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<IpAddr>>();
+        let answers = vec![
+            ips(&["93.184.215.14", "2606:4700::1"]),
+            ips(&["127.0.0.1"]),
+            ips(&["93.184.215.14", "10.0.0.1"]),
+        ];
+        let pinned = Pinned { resolver: Arc::new(Answers(Mutex::new(answers))), permit: Permit::Public };
+        let ask = || {
+            let asked =
+                futures::executor::block_on(Resolve::resolve(&pinned, "rebind.test".parse().unwrap()));
+            asked
+                .map(|found| found.map(|address| address.ip()).collect::<Vec<_>>())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(ask(), Ok(ips(&["93.184.215.14", "2606:4700::1"])));
+        assert_eq!(ask(), Err("127.0.0.1 is refused: private_address".into()));
+        assert_eq!(ask(), Err("10.0.0.1 is refused: private_address".into()));
+        assert!(ask().is_err());
+    }
+}

@@ -106,6 +106,9 @@ impl UrlTemplate {
 
 /// Where path, query or fragment begin: before any placeholder, whatever the placeholders mean.
 fn authority_end(text: &str) -> Result<usize, Refused> {
+    if text.contains('\\') {
+        return Err(bad_url(text, "a backslash is no separator"));
+    }
     let parts: Vec<Part<()>> = parse_with(text, |_| Ok(()))?;
     let first = match parts.first() {
         Some(Part::Literal(literal)) => literal.as_str(),
@@ -122,7 +125,7 @@ fn authority_end(text: &str) -> Result<usize, Refused> {
             });
         }
     };
-    match first[after_scheme..].find(['/', '?', '#', '\\']) {
+    match first[after_scheme..].find(['/', '?', '#']) {
         Some(at) => Ok(after_scheme + at),
         None if parts.len() > 1 => Err(in_authority()),
         None => Ok(first.len()),

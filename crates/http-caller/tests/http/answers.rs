@@ -75,6 +75,19 @@ async fn gzip_is_read() {
 }
 
 #[tokio::test]
+async fn an_answer_without_a_body_is_no_broken_gzip() {
+    let server = Server::saying(
+        "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 20\r\nconnection: close\r\n\r\n",
+    );
+    let head = endpoint(&json!({"endpoint": {"url": server.url("/"), "method": "HEAD"}}));
+    let answer = call(&caller(&server), &head, &json!({})).await.unwrap();
+    assert_eq!((answer.status, answer.body), (200, json!(null)));
+    let broken = Server::saying(&reply("200 OK", "content-encoding: gzip", "no gzip"));
+    let error = call(&caller(&broken), &get(&broken.url("/")), &json!({})).await.unwrap_err();
+    assert_eq!(error.code(), "http_bad_answer");
+}
+
+#[tokio::test]
 async fn s28_a_bomb_stops_at_the_cap() {
     let bomb = Server::start(Box::new(|_, _, stream| {
         // 1,024 members of a mebibyte of zeros each, until the client has had enough.

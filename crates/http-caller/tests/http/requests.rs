@@ -81,6 +81,8 @@ fn s22_scheme_host_and_port_hold_no_placeholder() {
     check("https://a.test?{host}=1", &["bad_url"]);
     check("https:///x", &["bad_url"]);
     check("a.test/x", &["bad_url"]);
+    check("https://a.test\\x/{host}", &["bad_url"]);
+    check("", &["bad_url"]);
 }
 
 #[tokio::test]

@@ -80,7 +80,11 @@ fn tool_of(
         u64::try_from(millis.as_millis()).unwrap_or(u64::MAX).max(1)
     });
     let name = unique(tool_name(label), |name| known.tools.iter().any(|(_, tool)| tool.name == name));
-    let body = body.filter(|_| !matches!(method.as_str(), "GET" | "HEAD"));
+    let has_none = matches!(method.as_str(), "GET" | "HEAD");
+    if has_none && body.is_some() {
+        templates.notes.push(format!("the body was left out: a {method} has none"));
+    }
+    let body = body.filter(|_| !has_none);
     let endpoint = EndpointConfig { url, method: Some(method), headers, query_params, body, timeout_ms };
     let tool = HttpToolFile {
         name,
