@@ -99,4 +99,13 @@ proptest! {
         let sent = format!("{url} {:?} {body}", request.headers);
         prop_assert!(!sent.contains("S3CR3T"));
     }
+
+    #[test]
+    fn any_url_is_taken_or_refused(text in prop_oneof![any::<String>(), "https?://[a-z{}:@/?#&=.%\\\\$]{0,24}"]) {
+        let endpoint = EndpointConfig { url: text.clone(), ..EndpointConfig::default() };
+        let Ok(endpoint) = Endpoint::new(&CallConfig { endpoint, ..CallConfig::default() }, &Scope::open()) else { return Ok(()) };
+        let origin = endpoint.origin();
+        prop_assert!(origin.starts_with("http://") || origin.starts_with("https://"), "{}", text);
+        prop_assert!(!origin.contains('@'), "{}", text);
+    }
 }

@@ -1,5 +1,6 @@
 //! Descriptions of other systems as tools.
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use tool_registry::import::{ImportedTools, OpenApiOptions, from_bu, from_comfytavern_tool, from_openapi};
 
@@ -260,4 +261,41 @@ fn tools_that_run_code_are_refused_by_name() {
     let imported = from_comfytavern_tool(&http.to_string()).unwrap();
     assert_eq!(file(&imported, "ping")["endpoint"], json!({"url": "https://a.test/ping", "method": "GET"}));
     assert_eq!(from_comfytavern_tool("{}").unwrap_err().code(), "bad_import");
+}
+
+/// Every place in a value.
+fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+    found.push(at.to_owned());
+    let mut inside = |key: &str, value| {
+        places(value, &format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), found);
+    };
+    match value {
+        Value::Object(members) => members.iter().for_each(|(key, value)| inside(key, value)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, value)| inside(&index.to_string(), value))
+        }
+        _ => {}
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_damaged_description_is_read_or_refused(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), 0..9_usize), 1..4)
+    ) {
+        let junk = [json!(null), json!(true), json!(7), json!("{"), json!("\u{0}é/../"), json!([]), json!({}), json!([{}]),
+            json!({"$ref": "#/components/schemas/Item"})];
+        let mut document = shop();
+        for (place, kind) in damage {
+            let mut all = Vec::new();
+            places(&document, "", &mut all);
+            let place = all[place.index(all.len())].clone();
+            *document.pointer_mut(&place).unwrap() = junk[kind].clone();
+        }
+        let Ok(imported) = from_openapi(&document.to_string(), &OpenApiOptions::default()) else { return Ok(()) };
+        prop_assert!(imported.tools.len() + imported.refused.len() <= 5);
+        prop_assert!(imported.refused.iter().all(|one| !one.reason.is_empty()));
+        let _ = from_bu(&document.to_string());
+        let _ = from_comfytavern_tool(&document.to_string());
+    }
 }
