@@ -132,6 +132,12 @@ impl Inner {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
             .no_proxy()
+            // Bodies are decompressed here, so that the cap and the refusal of other encodings hold
+            // whatever features another crate turns on.
+            .no_gzip()
+            .no_brotli()
+            .no_deflate()
+            .no_zstd()
             .referer(false)
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
