@@ -272,7 +272,7 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => members.iter().for_each(|(key, value)| inside(key, value)),
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(index, value)| inside(&index.to_string(), value))
+            items.iter().enumerate().for_each(|(index, value)| inside(&index.to_string(), value));
         }
         _ => {}
     }
