@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use agent_types::{Budget, Clock, Recorder, RunId, SystemClock, Watcher};
 use llm_provider::LlmProvider;
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tool_registry::{RegistryError, Snapshot, Tool, ToolRegistry};
 use tool_schema::ToolSetError;
@@ -63,6 +64,7 @@ pub struct Agent {
     model: Arc<dyn LlmProvider>,
     tools: Snapshot,
     approval: ApprovalMode,
+    values: Arc<Map<String, Value>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -81,6 +83,7 @@ impl Agent {
             model,
             tools,
             approval: ApprovalMode::default(),
+            values: Arc::default(),
             clock: Arc::new(SystemClock),
         }
     }
@@ -100,6 +103,13 @@ impl Agent {
     #[must_use]
     pub fn with_approval(mut self, approval: ApprovalMode) -> Self {
         self.approval = approval;
+        self
+    }
+
+    /// Sets the context values: tools may use them, the model can neither see nor set them.
+    #[must_use]
+    pub fn with_values(mut self, values: Map<String, Value>) -> Self {
+        self.values = Arc::new(values);
         self
     }
 
@@ -147,6 +157,7 @@ impl Agent {
             protocol: self.protocol()?,
             parameters: parameters(&self.profile),
             approval: self.approval,
+            values: Arc::clone(&self.values),
             clock: Arc::clone(&self.clock),
             budget: Budget::new(self.profile.limits()),
             cancel: CancellationToken::new(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{Budget, CallId, Clock, Draft, EventBody, EventSink, Place, ToolId};
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 /// What a call knows of the run that it is part of. Cheap to clone.
@@ -22,6 +23,8 @@ pub struct ToolContext {
     pub budget: Budget,
     /// When the call must have answered, since the clock's start.
     pub deadline: Option<Duration>,
+    /// Values that tools may use and the model can neither see nor set, by name.
+    pub values: Arc<Map<String, Value>>,
     sink: Arc<dyn EventSink>,
     place: Place,
 }
@@ -38,13 +41,20 @@ impl ToolContext {
         place: Place,
     ) -> Self {
         let cancel = CancellationToken::new();
-        Self { call, tool, cancel, clock, budget, deadline: None, sink, place }
+        Self { call, tool, cancel, clock, budget, deadline: None, values: Arc::default(), sink, place }
     }
 
     /// The same with a token that ends the call.
     #[must_use]
     pub fn with_cancel(mut self, cancel: CancellationToken) -> Self {
         self.cancel = cancel;
+        self
+    }
+
+    /// The same with values that the model can neither see nor set.
+    #[must_use]
+    pub fn with_values(mut self, values: Arc<Map<String, Value>>) -> Self {
+        self.values = values;
         self
     }
 

@@ -27,6 +27,8 @@ struct Readme;
 
 mod context;
 mod func;
+mod http;
+pub mod import;
 mod invoke;
 mod output;
 mod registry;
@@ -36,6 +38,7 @@ mod workflow;
 
 pub use context::ToolContext;
 pub use func::IntoToolResult;
+pub use http::{HttpToolError, HttpToolFile, http_tool};
 pub use invoke::{CallEnd, CallOutcome};
 pub use output::{Part, ToolError, ToolErrorKind, ToolOutput};
 pub use registry::{RegistryError, Snapshot, ToolRegistry, Unresolved};
