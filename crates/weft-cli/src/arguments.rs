@@ -343,7 +343,7 @@ pub(crate) enum RunsCommand {
     List(RunsListArguments),
     /// Show one run: how it stands, its open questions, its events.
     Show {
-        /// Id of the run.
+        /// Id of the run; `last` is the newest one.
         run: String,
         /// Only the lines of the developer log.
         #[arg(long)]
@@ -351,7 +351,7 @@ pub(crate) enum RunsCommand {
     },
     /// Follow a run of another process until it ends.
     Watch {
-        /// Id of the run.
+        /// Id of the run; `last` is the newest one.
         run: String,
         /// Begin behind this event.
         #[arg(long, value_name = "SEQ", default_value_t = 0)]
@@ -359,7 +359,7 @@ pub(crate) enum RunsCommand {
     },
     /// Tell the recorded events as the run told them; nothing is run.
     Replay {
-        /// Id of the run.
+        /// Id of the run; `last` is the newest one.
         run: String,
     },
     /// Go on with a run that was interrupted or waits.
@@ -370,12 +370,12 @@ pub(crate) enum RunsCommand {
     Answer(RunsAnswerArguments),
     /// End a run.
     Cancel {
-        /// Id of the run.
+        /// Id of the run; `last` is the newest one.
         run: String,
     },
     /// Print a whole run as one JSON value.
     Export {
-        /// Id of the run.
+        /// Id of the run; `last` is the newest one.
         run: String,
     },
     /// Remove runs that have ended.
@@ -400,7 +400,7 @@ pub(crate) struct RunsListArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunsResumeArguments {
-    /// Id of the run.
+    /// Id of the run; `last` is the newest one.
     pub(crate) run: String,
     /// Go on with the workflow as it was when the run began.
     #[arg(long)]
@@ -412,9 +412,9 @@ pub(crate) struct RunsResumeArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunsForkArguments {
-    /// Id of the run.
+    /// Id of the run; `last` is the newest one.
     pub(crate) run: String,
-    /// The last event to take over; absent, the last one before its end.
+    /// The last event to take over; absent, the end of the last node that `--set` names, or the last one before its end.
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<u64>,
     /// What a node gave, replaced: `PATH=TEXT` or `PATH:=JSON`. May be repeated.
@@ -430,7 +430,7 @@ pub(crate) struct RunsForkArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunsAnswerArguments {
-    /// Id of the run.
+    /// Id of the run; `last` is the newest one.
     pub(crate) run: String,
     /// The answer; what reads as JSON is JSON, anything else is a text.
     pub(crate) value: String,

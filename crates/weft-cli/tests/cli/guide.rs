@@ -132,6 +132,11 @@ fn the_protocol() {
 }
 
 #[test]
+fn runs() {
+    check("runs.md");
+}
+
+#[test]
 fn workflows() {
     check("workflows.md");
 }

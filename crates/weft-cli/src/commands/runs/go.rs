@@ -11,7 +11,7 @@ use workflow_engine::Plan;
 use workflow_model::World;
 
 use super::super::{Context, block_on};
-use super::store;
+use super::{chosen, store};
 use crate::arguments::{RunsAnswerArguments, RunsForkArguments, RunsResumeArguments};
 use crate::failure::{Exit, Failure};
 use crate::workflow_run::{self, Start};
@@ -19,7 +19,7 @@ use crate::{follow, output};
 
 pub(super) fn resume(context: &Context, arguments: &RunsResumeArguments) -> Result<Exit, Failure> {
     let project = context.project(arguments.script.clone())?;
-    let run = RunId::new(arguments.run.as_str());
+    let run = chosen(store(&project)?, &arguments.run)?;
     let resume = project.resume_workflow(&run, version(arguments.as_it_was))?;
     go_on(context, &project, resume, CancellationToken::new())
 }
@@ -45,23 +45,40 @@ fn go_on(
 
 pub(super) fn fork(context: &Context, arguments: &RunsForkArguments) -> Result<Exit, Failure> {
     let project = context.project(arguments.script.clone())?;
-    let of = RunId::new(arguments.run.as_str());
+    let of = chosen(store(&project)?, &arguments.run)?;
+    let changes = arguments.set.iter().map(|text| change(text)).collect::<Result<HashMap<_, _>, _>>()?;
     let at = match arguments.at {
         Some(at) => at,
-        None => last_before_the_end(&project, &of)?,
+        None => place_to_cut(&project, &of, &changes)?,
     };
-    let changes = arguments.set.iter().map(|text| change(text)).collect::<Result<HashMap<_, _>, _>>()?;
     let resume = project.fork_workflow(&of, at, &changes, version(arguments.as_it_was))?;
     note!("{}", resume.desk.sink().run());
     go_on(context, &project, resume, CancellationToken::new())
 }
 
-/// The last event of a run that is not its end.
-fn last_before_the_end(project: &Project, run: &RunId) -> Result<u64, Failure> {
+/// Behind the last of the nodes whose values change, so that what hangs on them runs anew; else before the end.
+fn place_to_cut(project: &Project, run: &RunId, changes: &HashMap<String, Value>) -> Result<u64, Failure> {
     let events = store(project)?.events(run, 0, usize::MAX).map_err(|error| Failure::of_store(&error))?;
-    let last = events.iter().rev().find(|kept| !matches!(kept.event.body, EventBody::RunFinished { .. }));
-    let none = || Failure::usage(format!("the run `{run}` has no events"));
-    last.map(|kept| kept.event.seq).ok_or_else(none)
+    if changes.is_empty() {
+        let last = events.iter().rev().find(|kept| !matches!(kept.event.body, EventBody::RunFinished { .. }));
+        let none = || Failure::usage(format!("the run `{run}` has no events"));
+        return last.map(|kept| kept.event.seq).ok_or_else(none);
+    }
+    let ended = events.iter().filter(|kept| matches!(kept.event.body, EventBody::NodeFinished { .. }));
+    let ends: HashMap<&str, u64> =
+        ended.filter_map(|kept| Some((kept.event.place.path.as_deref()?, kept.event.seq))).collect();
+    let mut last = 0;
+    for path in changes.keys() {
+        let Some(seq) = ends.get(path.as_str()) else {
+            let failure = Failure::usage(format!("no node `{path}` has ended in the run `{run}`"));
+            return Err(match agent_types::nearest(path, ends.keys().copied()) {
+                Some(near) => failure.with_help(format!("did you mean `{near}`?")),
+                None => failure.with_help("`weft runs show` prints the paths"),
+            });
+        };
+        last = last.max(*seq);
+    }
+    Ok(last)
 }
 
 /// `path=text` or `path:=json`.
@@ -79,11 +96,11 @@ fn change(text: &str) -> Result<(String, Value), Failure> {
 
 pub(super) fn answer(context: &Context, arguments: &RunsAnswerArguments) -> Result<Exit, Failure> {
     let project = context.project(arguments.script.clone())?;
-    let run = RunId::new(arguments.run.as_str());
     let store = store(&project)?;
+    let run = chosen(store, &arguments.run)?;
     store.known(&run).map_err(|error| Failure::of_store(&error))?;
     let asks = store.asks(&run).map_err(|error| Failure::of_store(&error))?;
-    let ask = chosen(&run, &asks, arguments.ask.as_deref())?;
+    let ask = question(&run, &asks, arguments.ask.as_deref())?;
     // What reads as JSON is JSON; anything else is a text.
     let value =
         serde_json::from_str(&arguments.value).unwrap_or_else(|_| Value::from(arguments.value.as_str()));
@@ -96,7 +113,7 @@ pub(super) fn answer(context: &Context, arguments: &RunsAnswerArguments) -> Resu
 }
 
 /// The question that is answered: the one that is named, or the only one.
-fn chosen(run: &RunId, asks: &[AskRecord], named: Option<&str>) -> Result<String, Failure> {
+fn question(run: &RunId, asks: &[AskRecord], named: Option<&str>) -> Result<String, Failure> {
     let open: Vec<&str> =
         asks.iter().filter(|ask| ask.answer.is_none()).map(|ask| &*ask.summary.ask).collect();
     match (named, open.as_slice()) {
@@ -127,9 +144,10 @@ fn chosen(run: &RunId, asks: &[AskRecord], named: Option<&str>) -> Result<String
 }
 
 /// Ends a run: by a wish to the process that works on it, or here.
-pub(super) fn cancel(context: &Context, run: &RunId) -> Result<Exit, Failure> {
+pub(super) fn cancel(context: &Context, run: &str) -> Result<Exit, Failure> {
     let project = context.project(None)?;
     let store = store(&project)?;
+    let run = &chosen(store, run)?;
     let record = store.known(run).map_err(|error| Failure::of_store(&error))?;
     if record.state.phase.has_ended() {
         output::line(&format!("{run}: {}", record.state.phase.as_str()))?;

@@ -7,7 +7,7 @@ use run_store::{RunFilter, RunPhase, RunRecord, Store};
 use serde_json::{Map, Value, json};
 
 use super::super::{Context, block_on};
-use super::{store, word};
+use super::{chosen, store, word};
 use crate::arguments::{Output, RunsListArguments};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -29,8 +29,8 @@ pub(super) fn list(context: &Context, arguments: &RunsListArguments) -> Result<E
     let records = store.runs(&filter).map_err(|error| Failure::of_store(&error))?;
     let wanted =
         |record: &&RunRecord| arguments.status.as_deref().is_none_or(|status| status == word(store, record));
-    let chosen = records.iter().filter(wanted).take(arguments.limit);
-    let values = chosen.map(|record| summary(store, record)).map(Value::Object);
+    let wanted = records.iter().filter(wanted).take(arguments.limit);
+    let values = wanted.map(|record| summary(store, record)).map(Value::Object);
     match context.output {
         Output::Json => output::json(&values.collect::<Vec<_>>())?,
         Output::Jsonl => values.into_iter().try_for_each(|value| output::json(&value))?,
@@ -88,9 +88,10 @@ fn each_event(
     }
 }
 
-pub(super) fn show(context: &Context, run: &RunId, log_only: bool) -> Result<Exit, Failure> {
+pub(super) fn show(context: &Context, run: &str, log_only: bool) -> Result<Exit, Failure> {
     let project = context.project(None)?;
     let store = store(&project)?;
+    let run = &chosen(store, run)?;
     let of_store = |error| Failure::of_store(&error);
     let record = store.known(run).map_err(of_store)?;
     let asks = store.asks(run).map_err(of_store)?;
@@ -139,13 +140,14 @@ fn line(kept: &Kept) -> String {
     let data = event.get("data").map(Value::to_string).filter(|data| data != "{}").unwrap_or_default();
     let path = if event["path"].is_string() { format!(" {}", text("path")) } else { String::new() };
     let pass = event["iteration"].as_u64().map(|pass| format!(" [{pass}]")).unwrap_or_default();
-    format!("{:>6} {}{path}{pass} {data}", event["seq"], text("type")).trim_end().to_owned()
+    format!("{:>6} {}{path}{pass} {data}", kept.event.seq, text("type")).trim_end().to_owned()
 }
 
 /// Tells the recorded events as the run told them.
-pub(super) fn replay(context: &Context, run: &RunId) -> Result<Exit, Failure> {
+pub(super) fn replay(context: &Context, run: &str) -> Result<Exit, Failure> {
     let project = context.project(None)?;
     let store = store(&project)?;
+    let run = &chosen(store, run)?;
     let log = store.log(run, u64::MAX).map_err(|error| Failure::of_store(&error))?;
     store.known(run).map_err(|error| Failure::of_store(&error))?;
     let mut timeline = Timeline::new();
@@ -192,9 +194,10 @@ fn final_text(event: &agent_types::TraceEvent) -> Option<String> {
 }
 
 /// Tells the events of a run that goes on elsewhere, from its first one, until it has ended.
-pub(super) fn watch(context: &Context, run: &RunId, after: u64) -> Result<Exit, Failure> {
+pub(super) fn watch(context: &Context, run: &str, after: u64) -> Result<Exit, Failure> {
     let project = context.project(None)?;
     let store = store(&project)?;
+    let run = &chosen(store, run)?;
     store.known(run).map_err(|error| Failure::of_store(&error))?;
     let clock = std::sync::Arc::clone(project.clock());
     block_on(async {
@@ -220,9 +223,10 @@ pub(super) fn watch(context: &Context, run: &RunId, after: u64) -> Result<Exit, 
 }
 
 /// The whole run as one JSON value, with nothing left outside: what another program needs to show or replay it.
-pub(super) fn export(context: &Context, run: &RunId) -> Result<Exit, Failure> {
+pub(super) fn export(context: &Context, run: &str) -> Result<Exit, Failure> {
     let project = context.project(None)?;
     let store = store(&project)?;
+    let run = &chosen(store, run)?;
     let of_store = |error| Failure::of_store(&error);
     let record = store.known(run).map_err(of_store)?;
     let mut events: Vec<Kept> = Vec::new();

@@ -5,7 +5,7 @@ mod look;
 mod remove;
 
 use agent_types::RunId;
-use run_store::{RunPhase, RunRecord, Store};
+use run_store::{RunFilter, RunPhase, RunRecord, Store};
 use weft_project::Project;
 
 use super::Context;
@@ -15,16 +15,27 @@ use crate::failure::{Exit, Failure};
 pub(super) fn run(context: &Context, command: RunsCommand) -> Result<Exit, Failure> {
     match command {
         RunsCommand::List(filter) => look::list(context, &filter),
-        RunsCommand::Show { run, log } => look::show(context, &RunId::new(run), log),
-        RunsCommand::Watch { run, after } => look::watch(context, &RunId::new(run), after),
-        RunsCommand::Replay { run } => look::replay(context, &RunId::new(run)),
-        RunsCommand::Export { run } => look::export(context, &RunId::new(run)),
+        RunsCommand::Show { run, log } => look::show(context, &run, log),
+        RunsCommand::Watch { run, after } => look::watch(context, &run, after),
+        RunsCommand::Replay { run } => look::replay(context, &run),
+        RunsCommand::Export { run } => look::export(context, &run),
         RunsCommand::Resume(arguments) => go::resume(context, &arguments),
         RunsCommand::Fork(arguments) => go::fork(context, &arguments),
         RunsCommand::Answer(arguments) => go::answer(context, &arguments),
-        RunsCommand::Cancel { run } => go::cancel(context, &RunId::new(run)),
+        RunsCommand::Cancel { run } => go::cancel(context, &run),
         RunsCommand::Rm(arguments) => remove::remove(context, &arguments),
     }
+}
+
+/// The run of an id; `last` is the newest one.
+fn chosen(store: &Store, text: &str) -> Result<RunId, Failure> {
+    if text != "last" {
+        return Ok(RunId::new(text));
+    }
+    let newest = RunFilter { limit: Some(1), ..RunFilter::default() };
+    let newest = store.runs(&newest).map_err(|error| Failure::of_store(&error))?;
+    let none = || Failure::new(Exit::Usage, "unknown_run", "there is no run yet");
+    newest.into_iter().next().map(|record| record.new.run).ok_or_else(none)
 }
 
 /// The store of the project.

@@ -4,7 +4,7 @@ use agent_types::{RunId, Timestamp};
 use run_store::RunFilter;
 
 use super::super::Context;
-use super::store;
+use super::{chosen, store};
 use crate::arguments::{Output, RunsRmArguments};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -15,7 +15,8 @@ pub(super) fn remove(context: &Context, arguments: &RunsRmArguments) -> Result<E
     let project = context.project(None)?;
     let store = store(&project)?;
     let of_store = |error| Failure::of_store(&error);
-    let mut chosen: Vec<RunId> = arguments.runs.iter().map(|run| RunId::new(run.as_str())).collect();
+    let named = arguments.runs.iter().map(|run| chosen(store, run));
+    let mut gone: Vec<RunId> = named.collect::<Result<_, _>>()?;
     if arguments.older_than.is_some() || arguments.keep.is_some() {
         let before = arguments.older_than.map(|days| {
             let kept = i64::from(days) * DAY_MS;
@@ -24,9 +25,9 @@ pub(super) fn remove(context: &Context, arguments: &RunsRmArguments) -> Result<E
         let filter = RunFilter { before, ..RunFilter::default() };
         let ended = store.runs(&filter).map_err(of_store)?;
         let ended = ended.iter().filter(|record| record.state.phase.has_ended());
-        chosen.extend(ended.skip(arguments.keep.unwrap_or(0)).map(|record| record.new.run.clone()));
+        gone.extend(ended.skip(arguments.keep.unwrap_or(0)).map(|record| record.new.run.clone()));
     }
-    if chosen.is_empty()
+    if gone.is_empty()
         && arguments.runs.is_empty()
         && arguments.older_than.is_none()
         && arguments.keep.is_none()
@@ -34,7 +35,7 @@ pub(super) fn remove(context: &Context, arguments: &RunsRmArguments) -> Result<E
         return Err(Failure::usage("nothing to remove is named")
             .with_help("name runs, or use --older-than DAYS or --keep N"));
     }
-    for run in &chosen {
+    for run in &gone {
         store.remove(run).map_err(of_store)?;
         match context.output {
             Output::Text => output::line(run.as_str())?,
@@ -43,7 +44,7 @@ pub(super) fn remove(context: &Context, arguments: &RunsRmArguments) -> Result<E
         }
     }
     if context.output == Output::Json {
-        output::json(&chosen)?;
+        output::json(&gone)?;
     }
     Ok(Exit::Ok)
 }
