@@ -34,6 +34,6 @@ pub use record::{AskRecord, NewRun, RunFilter, RunPhase, RunRecord, RunState};
 pub use redact::Redactor;
 pub use run::StoredRun;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{Sqlite, Sync};
+pub use sqlite::{Sqlite, SqliteIndex, Sync};
 pub use store::{Store, StoreOptions};
 pub use text_index::{Hit, MemoryIndex, Passage, TextIndex, terms};

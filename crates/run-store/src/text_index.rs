@@ -162,6 +162,12 @@ fn end_run(run: &mut Vec<char>, terms: &mut Vec<String>) {
     run.clear();
 }
 
+/// Whether a term is of a script without blanks.
+#[cfg(feature = "sqlite")]
+pub(crate) fn is_pair(term: &str) -> bool {
+    term.chars().next().is_some_and(is_unspaced)
+}
+
 /// Letters of scripts that write words without blanks.
 fn is_unspaced(c: char) -> bool {
     matches!(u32::from(c),

@@ -10,7 +10,8 @@ use agent_types::{
     VirtualClock, Watched,
 };
 use run_store::{
-    Backend, Memory, NewRun, RunFilter, RunPhase, Sqlite, Store, StoreError, StoreOptions, StoredRun, Sync,
+    Backend, Memory, MemoryIndex, NewRun, Passage, RunFilter, RunPhase, Sqlite, Store, StoreError,
+    StoreOptions, StoredRun, Sync, TextIndex,
 };
 use serde_json::{Value, json};
 
@@ -335,6 +336,44 @@ fn a_full_disk_ends_the_run_and_loses_nothing_that_was_acknowledged() {
     let (run, _) = store.resume(&RunId::new("r"), clock()).unwrap();
     emit(&run, ended(RunStatus::Ok));
     assert_eq!(store.known(&RunId::new("r")).unwrap().state.phase, RunPhase::Ok);
+}
+
+#[test]
+fn passages_are_found_by_words_and_by_pairs_of_letters() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = open(folder.path());
+    let other = file.index("other").unwrap();
+    other.replace(vec![Passage { source: "x".into(), text: "sick leave 病假".into() }]);
+    let passages: Vec<Passage> = [
+        ("leave.md", "Annual leave must be asked for two weeks ahead. 年假须提前两周申请。"),
+        ("sick.md", "Sick leave needs a note from the third day on. 病假超过三天须交证明。"),
+        ("pay.md", "Salaries (AND \"bonuses\") are paid on the last day of the month."),
+    ]
+    .map(|(source, text)| Passage { source: source.into(), text: text.into() })
+    .into();
+    let (sqlite, memory) = (file.index("kb").unwrap(), MemoryIndex::new(passages.clone()));
+    for _ in 0..2 {
+        sqlite.try_replace(&passages).unwrap();
+    }
+    for query in ["sick leave", "病假", "年假怎么申请", "  ,;", "\"AND\" bonuses*", "NEAR(pay", "假"]
+    {
+        let sources = |index: &dyn TextIndex| -> Vec<String> {
+            index.search(query, 5).into_iter().map(|hit| hit.passage.source).collect()
+        };
+        assert_eq!(sources(&sqlite), sources(&memory), "{query}");
+    }
+    assert_eq!(sqlite.try_search("sick leave", 1).unwrap()[0].passage.source, "sick.md");
+}
+
+#[test]
+fn an_older_file_is_brought_up_to_date() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()));
+    let path = folder.path().join("weft.db");
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute_batch("DROP TABLE passages; DROP TABLE passage_terms; PRAGMA user_version = 1;").unwrap();
+    drop(db);
+    open(folder.path()).index("kb").unwrap().try_replace(&[]).unwrap();
 }
 
 #[cfg(unix)]

@@ -3,6 +3,7 @@
 //! One connection writes, others read beside it (write-ahead log). Events lie in groups as they were committed, so a
 //! row costs as much as a group, not as much as an event.
 
+mod index;
 mod read;
 mod schema;
 mod write;
@@ -10,6 +11,8 @@ mod write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+pub use index::SqliteIndex;
 
 use agent_types::RunId;
 use rusqlite::{Connection, ErrorCode, OpenFlags};

@@ -32,6 +32,10 @@ const MIGRATIONS: &[&str] = &[
         thread TEXT NOT NULL, seq INTEGER NOT NULL, message TEXT NOT NULL,
         PRIMARY KEY (thread, seq)) STRICT, WITHOUT ROWID;
      CREATE TABLE named (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;",
+    // 2: passages of knowledge bases with the words and pairs of letters in them.
+    "CREATE TABLE passages (id INTEGER PRIMARY KEY, kb TEXT NOT NULL, source TEXT NOT NULL, text TEXT NOT NULL) STRICT;
+     CREATE INDEX passages_by_kb ON passages (kb);
+     CREATE VIRTUAL TABLE passage_terms USING fts5 (words, pairs, tokenize = 'unicode61 remove_diacritics 0');",
 ];
 
 /// The newest format.
