@@ -16,7 +16,7 @@ pub struct Events {
     pub first: u64,
     /// Number of the last.
     pub last: u64,
-    /// One line an event; a line that begins with `+` is the record of the event before it.
+    /// The group as [`read_lines`](crate::read_lines) reads it.
     pub lines: Vec<u8>,
     /// Blobs that the lines name.
     pub blobs: Vec<String>,

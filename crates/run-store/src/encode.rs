@@ -4,7 +4,7 @@ use agent_types::{Batch, EventBody, Record, RunId, Timestamp, TraceEvent};
 use serde_json::Value;
 
 use crate::blob::{Blobs, replace, take_out};
-use crate::lines::RECORD_MARK;
+use crate::lines::{Writing, read_event};
 use crate::{AskRecord, Events, Redactor, RunPhase, RunState, StoreError};
 
 /// Events of one run with the records that belong to them.
@@ -14,45 +14,46 @@ pub(crate) type Numbered = Vec<(TraceEvent, Option<Box<Record>>)>;
 pub(crate) struct Encoded {
     pub(crate) events: Events,
     pub(crate) blobs: Blobs,
-    pub(crate) shown: Batch,
+    pub(crate) shown: Option<Batch>,
 }
 
+/// Encodes a group; where nobody watches, nothing is made to be shown.
 pub(crate) fn encode(
     run: &RunId,
     numbered: Numbered,
     last_span: u64,
     redactor: &Redactor,
-) -> Result<Encoded, StoreError> {
-    let first = numbered.first().map_or(0, |(event, _)| event.seq);
-    let last = numbered.last().map_or(0, |(event, _)| event.seq);
-    let (mut lines, mut blobs) = (Vec::with_capacity(numbered.len() * 192), Vec::new());
-    let (mut state, mut asks) = (None, Vec::new());
-    let mut shown = Vec::with_capacity(numbered.len());
+    is_watched: bool,
+) -> Result<Option<Encoded>, StoreError> {
+    let (Some((first, _)), Some((last, _))) = (numbered.first(), numbered.last()) else { return Ok(None) };
+    let mut writing = Writing::new(run, first, numbered.len())?;
+    let (first, last) = (first.seq, last.seq);
+    let ts = numbered[0].0.ts.as_millis();
+    let (mut state, mut asks, mut blobs) = (None, Vec::new(), Vec::new());
+    let mut shown = Vec::with_capacity(if is_watched { numbered.len() } else { 0 });
     for (mut event, record) in numbered {
         take_out(&mut event.body, &mut blobs);
-        let start = lines.len();
-        serde_json::to_writer(&mut lines, &event).map_err(StoreError::io)?;
-        // A line of JSON is text; a secret in it is rare, and only then is the event read anew.
-        if let Ok(text) = std::str::from_utf8(&lines[start..])
+        let start = writing.event(&event)?;
+        // A secret in an event is rare, and only then is the event read anew.
+        if redactor.is_set()
+            && let Ok(text) = std::str::from_utf8(writing.line(start))
             && let std::borrow::Cow::Owned(masked) = redactor.mask(text)
         {
-            event = serde_json::from_str(&masked).map_err(StoreError::io)?;
-            lines.truncate(start);
-            lines.extend_from_slice(masked.as_bytes());
+            event = read_event(masked.as_bytes(), run, event.seq, ts)?;
+            writing.replace(start, &masked);
         }
-        lines.push(b'\n');
         if let Some(mut record) = record {
             record.values.iter_mut().for_each(|(_, value)| replace(value, &mut blobs));
             let text = serde_json::to_string(&record).map_err(StoreError::io)?;
-            lines.push(RECORD_MARK);
-            lines.extend_from_slice(redactor.mask(&text).as_bytes());
-            lines.push(b'\n');
+            writing.record(&redactor.mask(&text));
         }
         if let Some(changed) = state_after(&event.body, event.ts) {
             state = Some(changed);
         }
         asks.extend(asked(&event));
-        shown.push(event);
+        if is_watched {
+            shown.push(event);
+        }
     }
     // The name of a blob stays: it is only a name, and what it names no longer holds the secret.
     for (_, data) in &mut blobs {
@@ -63,8 +64,10 @@ pub(crate) fn encode(
         }
     }
     let names = blobs.iter().map(|(sha, _)| sha.clone()).collect();
+    let lines = writing.done();
     let events = Events { run: run.clone(), first, last, lines, blobs: names, last_span, state, asks };
-    Ok(Encoded { events, blobs, shown: Batch::new(shown.into_iter()) })
+    let shown = is_watched.then(|| Batch::new(shown.into_iter()));
+    Ok(Some(Encoded { events, blobs, shown }))
 }
 
 /// How the run stands after an event, where that changes.

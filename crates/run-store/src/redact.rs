@@ -43,6 +43,12 @@ impl Redactor {
         Self { finder: finder.and_then(Result::ok), masks }
     }
 
+    /// Whether there is anything to mask.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.finder.is_some()
+    }
+
     /// The text with every secret masked; borrowed where it holds none.
     #[must_use]
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {

@@ -11,7 +11,7 @@ use futures::channel::oneshot;
 
 use crate::encode::{Numbered, encode};
 use crate::run::RunCore;
-use crate::{Backend, Change, Redactor, StoreError};
+use crate::{Backend, Change, Redactor, StoreError, read_lines};
 
 /// Events that one commit takes at most.
 const GROUP: usize = 2048;
@@ -92,11 +92,20 @@ struct Desk {
     pending: Arc<AtomicUsize>,
 }
 
+/// Events that are shown when they are committed.
+struct Shown {
+    core: Arc<RunCore>,
+    /// None where nobody watched when they were encoded.
+    batch: Option<Batch>,
+    /// Where they are among the changes.
+    change: usize,
+}
+
 /// What goes into one commit, and who is to hear of it.
 #[derive(Default)]
 struct Group {
     changes: Vec<Change>,
-    shown: Vec<(Arc<RunCore>, Batch)>,
+    shown: Vec<Shown>,
     runs: Vec<Arc<RunCore>>,
     waiting: Vec<Waiting>,
     holds: Vec<ClockHold>,
@@ -134,12 +143,14 @@ impl Desk {
                 if core.fault().is_some() {
                     return;
                 }
-                match encode(&core.run, numbered, last_span, &self.redactor) {
-                    Ok(encoded) => {
+                match encode(&core.run, numbered, last_span, &self.redactor, core.feed.is_watched()) {
+                    Ok(None) => {}
+                    Ok(Some(encoded)) => {
                         let blobs = encoded.blobs.into_iter();
                         group.changes.extend(blobs.map(|(sha, data)| Change::Blob { sha, data }));
                         group.changes.push(Change::Events(encoded.events));
-                        group.shown.push((Arc::clone(&core), encoded.shown));
+                        let change = group.changes.len() - 1;
+                        group.shown.push(Shown { core: Arc::clone(&core), batch: encoded.shown, change });
                         group.runs.push(core);
                     }
                     Err(error) => core.set_fault(&error),
@@ -157,9 +168,7 @@ impl Desk {
         self.pending.fetch_sub(group.events, Ordering::Relaxed);
         match &result {
             Ok(()) => {
-                for (core, batch) in &group.shown {
-                    core.feed.push(batch);
-                }
+                group.shown.iter().for_each(|shown| shown.publish(&changes));
             }
             Err(error) => group.runs.iter().for_each(|core| core.set_fault(error)),
         }
@@ -170,5 +179,20 @@ impl Desk {
         }
         // Time may move only after those who wait have been told.
         drop(group.holds);
+    }
+}
+
+impl Shown {
+    fn publish(&self, changes: &[Change]) {
+        if let Some(batch) = &self.batch {
+            return self.core.feed.push(batch);
+        }
+        // Somebody may have begun to watch since.
+        if self.core.feed.is_watched()
+            && let Some(Change::Events(events)) = changes.get(self.change)
+            && let Ok(kept) = read_lines(&events.lines)
+        {
+            self.core.feed.push(&Batch::new(kept.into_iter().map(|kept| kept.event)));
+        }
     }
 }
