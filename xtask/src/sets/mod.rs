@@ -4,6 +4,7 @@ mod calls;
 mod files;
 mod graphs;
 mod judge;
+mod payloads;
 mod protocol;
 mod schemas;
 mod texts;
@@ -59,6 +60,16 @@ pub(crate) struct Failure {
     pub(crate) got: String,
 }
 
+/// Counts a case as passed where what came is what was wanted.
+fn check(outcome: &mut Outcome, id: &str, wanted: &Value, got: &Value) {
+    if wanted == got {
+        outcome.passed += 1;
+    } else {
+        let (wanted, got) = (shortened(&wanted.to_string()), shortened(&got.to_string()));
+        outcome.failed.push(Failure { id: id.to_owned(), wanted, got });
+    }
+}
+
 /// Every set whose data are there.
 pub(crate) fn all(data: &Path, weft: &Path) -> Result<Vec<Set>> {
     let mut sets = Vec::new();
@@ -83,7 +94,11 @@ pub(crate) fn all(data: &Path, weft: &Path) -> Result<Vec<Set>> {
         sets.push(schemas::suite(&schemas)?);
     }
     if let Some(files) = folder("comfytavern-workflows") {
+        let payloads = files.join("payloads");
         sets.push(Set::by_commands("workflow files", files::comfytavern, files));
+        if payloads.is_dir() {
+            sets.push(Set::by_commands("payloads of ComfyTavern", payloads::comfytavern, payloads));
+        }
     }
     if let Some(comfyui) = folder("comfyui") {
         sets.push(Set::by_commands("graphs of ComfyUI", graphs::comfyui, comfyui));
