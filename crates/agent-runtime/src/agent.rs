@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use agent_types::{Budget, Clock, Recorder, RunId, SystemClock, Watcher};
+use agent_types::{Budget, Clock, Recorder, RunId, SystemClock, ToolId, Watcher};
 use llm_provider::LlmProvider;
 use tokio_util::sync::CancellationToken;
-use tool_registry::{RegistryError, Snapshot, Tool, ToolRegistry};
+use tool_registry::{IntoTool, RegistryError, Services, Snapshot};
 use tool_schema::ToolSetError;
 
 use crate::driver::{Driver, parameters};
@@ -42,6 +42,14 @@ pub enum AgentError {
         /// The model.
         model: String,
     },
+    /// A tool needs something that nobody gave.
+    #[error("the tool `{tool}` needs {}; give it with `Agent::with`", .types.join(" and "))]
+    MissingDependency {
+        /// The tool.
+        tool: ToolId,
+        /// The types of what it needs.
+        types: Vec<&'static str>,
+    },
 }
 
 impl AgentError {
@@ -52,6 +60,7 @@ impl AgentError {
             Self::Tool(error) => error.code(),
             Self::Tools(error) => error.code(),
             Self::NotNative { .. } => "not_native",
+            Self::MissingDependency { .. } => "missing_dependency",
         }
     }
 }
@@ -64,6 +73,9 @@ pub struct Agent {
     tools: Snapshot,
     approval: ApprovalMode,
     clock: Arc<dyn Clock>,
+    services: Services,
+    /// The first tool that could not be taken; told when the agent is to run.
+    refused: Option<RegistryError>,
 }
 
 impl Agent {
@@ -82,18 +94,53 @@ impl Agent {
             tools,
             approval: ApprovalMode::default(),
             clock: Arc::new(SystemClock),
+            services: Services::new(),
+            refused: None,
         }
     }
 
-    /// Offers one more tool.
+    /// Offers one more tool. One that cannot be taken is told by [`check`](Self::check), and before a run.
+    #[must_use]
+    pub fn tool(self, tool: impl IntoTool) -> Self {
+        self.tools([tool])
+    }
+
+    /// Offers more tools, such as `tools![add, subtract]`.
+    #[must_use]
+    pub fn tools<T: IntoTool>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
+        let more: Result<Vec<_>, _> = tools.into_iter().map(IntoTool::into_tool).collect();
+        let all = more.and_then(|more| Snapshot::of(self.tools.tools().cloned().chain(more)));
+        match all {
+            Ok(all) => self.tools = all,
+            Err(error) => self.refused = self.refused.or(Some(error)),
+        }
+        self
+    }
+
+    /// Gives tools what they need: a `Dep<T>` of a function is found by its type. Another of the same type takes its place.
+    #[must_use]
+    pub fn with<T: ?Sized + Send + Sync + 'static>(mut self, dependency: Arc<T>) -> Self {
+        self.services = self.services.with(dependency);
+        self
+    }
+
+    /// Finds what keeps the agent from running, without running it.
     ///
     /// # Errors
-    /// There is one of that id.
-    pub fn tool(mut self, tool: Tool) -> Result<Self, RegistryError> {
-        let registry = ToolRegistry::new();
-        self.tools.tools().cloned().chain([tool]).try_for_each(|tool| registry.register(tool))?;
-        self.tools = registry.snapshot();
-        Ok(self)
+    /// A tool that could not be taken, tools that cannot be offered together, something that a tool needs and nobody gave, a protocol
+    /// that the model has not.
+    pub fn check(&self) -> Result<(), AgentError> {
+        if let Some(refused) = &self.refused {
+            return Err(refused.clone().into());
+        }
+        for tool in self.tools.tools() {
+            let types = tool.missing(&self.services);
+            if !types.is_empty() {
+                return Err(AgentError::MissingDependency { tool: tool.id().clone(), types });
+            }
+        }
+        self.tools.tool_set()?;
+        self.protocol().map(|_| ())
     }
 
     /// Sets what is done where a person would have to be asked.
@@ -118,7 +165,7 @@ impl Agent {
 
     /// The tools that are offered.
     #[must_use]
-    pub fn tools(&self) -> &Snapshot {
+    pub fn offered(&self) -> &Snapshot {
         &self.tools
     }
 
@@ -138,6 +185,7 @@ impl Agent {
     /// # Errors
     /// What keeps the agent from running at all.
     pub fn start(&self, state: AgentState, message: impl Into<String>) -> Result<AgentRun, AgentError> {
+        self.check()?;
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.clock));
         let driver = Driver {
             profile: Arc::clone(&self.profile),
@@ -148,6 +196,7 @@ impl Agent {
             parameters: parameters(&self.profile),
             approval: self.approval,
             clock: Arc::clone(&self.clock),
+            services: self.services.clone(),
             budget: Budget::new(self.profile.limits()),
             cancel: CancellationToken::new(),
             recorder,

@@ -11,7 +11,7 @@ use futures::future::{Either, select};
 use llm_provider::{LlmError, LlmProvider, LlmRequest, ModelParameters};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use tool_registry::{Snapshot, ToolContext};
+use tool_registry::{Services, Snapshot, ToolContext};
 use tool_schema::ToolSet;
 
 use crate::agent::ApprovalMode;
@@ -70,6 +70,7 @@ pub(crate) struct Driver {
     pub(crate) parameters: ModelParameters,
     pub(crate) approval: ApprovalMode,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) services: Services,
     pub(crate) budget: Budget,
     pub(crate) cancel: CancellationToken,
     pub(crate) recorder: Arc<Recorder>,
@@ -273,6 +274,7 @@ impl Driver {
                 place,
             )
             .with_cancel(self.cancel.clone())
+            .with_services(self.services.clone())
         };
         let finished = dispatch::run(planned, trace, &self.budget, &reply.message, context).await;
         let mut stop = None;
@@ -370,7 +372,7 @@ impl Driver {
         RunOutcome {
             run: self.recorder.run().clone(),
             exit: end.exit,
-            text: state.text.clone(),
+            text: state.text.clone().unwrap_or_default(),
             value: state.value.clone(),
             partial,
             usage: state.usage,

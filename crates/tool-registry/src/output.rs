@@ -65,6 +65,16 @@ impl ToolOutput {
     }
 }
 
+impl Serialize for ToolOutput {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => text.serialize(serializer),
+            Self::Json(value) | Self::Ended(value) => value.serialize(serializer),
+            Self::Parts(parts) => parts.serialize(serializer),
+        }
+    }
+}
+
 fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
