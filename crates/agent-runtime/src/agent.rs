@@ -5,13 +5,15 @@ use std::sync::Arc;
 use agent_types::{Budget, Clock, Recorder, RunId, SystemClock, ToolId, Watcher};
 use llm_provider::LlmProvider;
 use tokio_util::sync::CancellationToken;
-use tool_registry::{IntoTool, RegistryError, Services, Snapshot};
+use tool_registry::{IntoTool, RegistryError, Services, Snapshot, ToolSource};
 use tool_schema::ToolSetError;
 
 use crate::driver::{Driver, parameters};
+use crate::offer::Offer;
 use crate::outcome::RunOutcome;
 use crate::profile::{AgentProfile, ProtocolChoice};
 use crate::prompt::Protocol;
+use crate::services;
 use crate::state::AgentState;
 
 /// What is done where a person would have to be asked.
@@ -42,6 +44,12 @@ pub enum AgentError {
         /// The model.
         model: String,
     },
+    /// The private state of the profile cannot be used, or does not fit its own schema.
+    #[error("the private state of the profile: {message}")]
+    State {
+        /// What is wrong with it.
+        message: String,
+    },
     /// A tool needs something that nobody gave.
     #[error("the tool `{tool}` needs {}; give it with `Agent::with`", .types.join(" and "))]
     MissingDependency {
@@ -60,6 +68,7 @@ impl AgentError {
             Self::Tool(error) => error.code(),
             Self::Tools(error) => error.code(),
             Self::NotNative { .. } => "not_native",
+            Self::State { .. } => "bad_state",
             Self::MissingDependency { .. } => "missing_dependency",
         }
     }
@@ -70,12 +79,12 @@ impl AgentError {
 pub struct Agent {
     profile: Arc<AgentProfile>,
     model: Arc<dyn LlmProvider>,
-    tools: Snapshot,
+    source: Arc<dyn ToolSource>,
     approval: ApprovalMode,
     clock: Arc<dyn Clock>,
     services: Services,
-    /// The first tool that could not be taken; told when the agent is to run.
-    refused: Option<RegistryError>,
+    /// The first thing that could not be taken; told when the agent is to run.
+    refused: Option<AgentError>,
 }
 
 impl Agent {
@@ -86,17 +95,32 @@ impl Agent {
     }
 
     /// An agent of a profile, with the tools that it may use.
+    ///
+    /// It has its private state, its tasks and its large results in memory, for as long as it lives; [`with`](Self::with) puts others
+    /// in their place.
     #[must_use]
     pub fn of(profile: AgentProfile, model: Arc<dyn LlmProvider>, tools: Snapshot) -> Self {
+        let (services, refused) = match services::in_memory(&profile) {
+            Ok(services) => (services, None),
+            Err(error) => (Services::new(), Some(error)),
+        };
         Self {
             profile: Arc::new(profile),
             model,
-            tools,
+            source: Arc::new(tools),
             approval: ApprovalMode::default(),
             clock: Arc::new(SystemClock),
-            services: Services::new(),
-            refused: None,
+            services,
+            refused,
         }
+    }
+
+    /// Takes the tools from a source that may change: each turn sees those of its beginning, and a change is told as
+    /// `registry.changed`. Tools that were offered before are no longer.
+    #[must_use]
+    pub fn with_source(mut self, source: Arc<dyn ToolSource>) -> Self {
+        self.source = source;
+        self
     }
 
     /// Offers one more tool. One that cannot be taken is told by [`check`](Self::check), and before a run.
@@ -109,10 +133,11 @@ impl Agent {
     #[must_use]
     pub fn tools<T: IntoTool>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         let more: Result<Vec<_>, _> = tools.into_iter().map(IntoTool::into_tool).collect();
-        let all = more.and_then(|more| Snapshot::of(self.tools.tools().cloned().chain(more)));
+        let before = self.source.snapshot();
+        let all = more.and_then(|more| Snapshot::of(before.tools().cloned().chain(more)));
         match all {
-            Ok(all) => self.tools = all,
-            Err(error) => self.refused = self.refused.or(Some(error)),
+            Ok(all) => self.source = Arc::new(all),
+            Err(error) => self.refused = self.refused.or(Some(error.into())),
         }
         self
     }
@@ -130,17 +155,22 @@ impl Agent {
     /// A tool that could not be taken, tools that cannot be offered together, something that a tool needs and nobody gave, a protocol
     /// that the model has not.
     pub fn check(&self) -> Result<(), AgentError> {
+        self.offer().and_then(|_| self.protocol()).map(|_| ())
+    }
+
+    /// The tools of now, if they can be offered.
+    fn offer(&self) -> Result<Offer, AgentError> {
         if let Some(refused) = &self.refused {
-            return Err(refused.clone().into());
+            return Err(refused.clone());
         }
-        for tool in self.tools.tools() {
+        let tools = self.source.snapshot();
+        for tool in tools.tools() {
             let types = tool.missing(&self.services);
             if !types.is_empty() {
                 return Err(AgentError::MissingDependency { tool: tool.id().clone(), types });
             }
         }
-        self.tools.tool_set()?;
-        self.protocol().map(|_| ())
+        Ok(Offer { set: Arc::new(tools.tool_set()?), tools })
     }
 
     /// Sets what is done where a person would have to be asked.
@@ -163,10 +193,10 @@ impl Agent {
         &self.profile
     }
 
-    /// The tools that are offered.
+    /// The tools that are offered now.
     #[must_use]
-    pub fn offered(&self) -> &Snapshot {
-        &self.tools
+    pub fn offered(&self) -> Snapshot {
+        self.source.snapshot()
     }
 
     /// Answers one message and waits for the end.
@@ -185,13 +215,13 @@ impl Agent {
     /// # Errors
     /// What keeps the agent from running at all.
     pub fn start(&self, state: AgentState, message: impl Into<String>) -> Result<AgentRun, AgentError> {
-        self.check()?;
+        let offer = self.offer()?;
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.clock));
         let driver = Driver {
             profile: Arc::clone(&self.profile),
             model: Arc::clone(&self.model),
-            tools: self.tools.clone(),
-            tool_set: Arc::new(self.tools.tool_set()?),
+            source: Arc::clone(&self.source),
+            offer,
             protocol: self.protocol()?,
             parameters: parameters(&self.profile),
             approval: self.approval,

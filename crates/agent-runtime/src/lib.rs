@@ -55,10 +55,12 @@ mod driver;
 mod history;
 mod loop_guard;
 mod observe;
+mod offer;
 mod outcome;
 mod plan;
 mod profile;
 mod prompt;
+mod services;
 mod state;
 
 /// What a program with an agent usually needs.

@@ -31,7 +31,13 @@ pub(crate) fn expand(attributes: TokenStream, item: TokenStream) -> Result<Token
     let lints = quote!(# [allow(non_camel_case_types, reason = "it is named like the function")]);
     // An attribute and a macro of one name cannot be imported together, so the attribute brings the macro `tool!` with it.
     let unused = quote!(# [allow(unused_macros, reason = "not every tool is named")]);
+    let owned = quote!(# [allow(
+        clippy::needless_pass_by_value,
+        clippy::unused_async,
+        reason = "a tool owns what it is given, and may be async for its caller's sake"
+    )]);
     Ok(quote! {
+        #owned
         #function
 
         #[doc = #about]
@@ -116,7 +122,7 @@ fn definition(
         let variant = capital(word);
         quote!(.with_approval(#krate::function::ApprovalDefault::#variant))
     });
-    let handler = handler(signature, parameters, krate);
+    let handler = handler(signature, parameters, options.has("quick"), krate);
     quote! {
         let mut parameters = #krate::function::Parameters::new();
         #(#declared)*
@@ -148,7 +154,7 @@ fn capital(word: &str) -> syn::Ident {
 }
 
 /// A closure from arguments and context to a future of the result.
-fn handler(signature: &Signature, parameters: &[Parameter], krate: &TokenStream) -> TokenStream {
+fn handler(signature: &Signature, parameters: &[Parameter], quick: bool, krate: &TokenStream) -> TokenStream {
     let ident = &signature.ident;
     let (args, cx) = (syn::Ident::new("args", Span::mixed_site()), syn::Ident::new("cx", Span::mixed_site()));
     let names: Vec<_> =
@@ -181,20 +187,20 @@ fn handler(signature: &Signature, parameters: &[Parameter], krate: &TokenStream)
     }
     match returned(&signature.output) {
         // A stream is made at once and read where others wait.
-        Returned::Stream | Returned::ResultOfStream => quote! {
-            |mut #args: #krate::function::Arguments, #cx: #krate::ToolContext| async move {
-                #(#takes)*
-                let result = #ident(#(#names),*);
-                #result
-            }
-        },
-        Returned::Value | Returned::Result => quote! {
+        Returned::Value | Returned::Result if !quick => quote! {
             |mut #args: #krate::function::Arguments, #cx: #krate::ToolContext| {
                 #krate::function::on_a_thread(move || {
                     #(#takes)*
                     let result = #ident(#(#names),*);
                     #result
                 })
+            }
+        },
+        Returned::Value | Returned::Result | Returned::Stream | Returned::ResultOfStream => quote! {
+            |mut #args: #krate::function::Arguments, #cx: #krate::ToolContext| async move {
+                #(#takes)*
+                let result = #ident(#(#names),*);
+                #result
             }
         },
     }

@@ -7,7 +7,7 @@ use syn::parse::Parser;
 use syn::{LitInt, LitStr, Path, Result};
 
 /// Words without a value: annotations, and how a call answers.
-const FLAGS: [&str; 5] = ["read_only", "effect", "idempotent", "open_world", "long_running"];
+const FLAGS: [&str; 6] = ["read_only", "effect", "idempotent", "open_world", "long_running", "quick"];
 
 /// Keys with a value.
 const KEYS: [&str; 8] =

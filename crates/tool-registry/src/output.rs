@@ -1,5 +1,6 @@
 //! What a tool gives back.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,26 @@ impl ToolOutput {
                 });
                 texts.collect::<Vec<_>>().join("\n")
             }
+        }
+    }
+
+    /// The same without a copy where there is a text already.
+    #[must_use]
+    pub fn shown(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text(text) | Self::Json(Value::String(text)) | Self::Ended(Value::String(text)) => {
+                text.into()
+            }
+            Self::Json(_) | Self::Ended(_) | Self::Parts(_) => self.text().into(),
+        }
+    }
+
+    /// The same, taken out.
+    #[must_use]
+    pub fn into_text(self) -> String {
+        match self {
+            Self::Text(text) | Self::Json(Value::String(text)) | Self::Ended(Value::String(text)) => text,
+            Self::Json(_) | Self::Ended(_) | Self::Parts(_) => self.text(),
         }
     }
 

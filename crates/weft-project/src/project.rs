@@ -6,7 +6,7 @@ use std::sync::Arc;
 use agent_runtime::{Agent, AgentProfile};
 use agent_types::{Clock, SystemClock, nearest};
 use llm_provider::{LlmProvider, ModelConfig, ModelSource, ScriptedModel};
-use tool_registry::{Snapshot, Tool, WorkflowRuntime, system_tools, workflow_tool};
+use tool_registry::{Snapshot, Tool, WorkflowRuntime, node_tool, system_tools, workflow_tool};
 use workflow_engine::{NodeCatalog, Services};
 use workflow_model::Workflow;
 
@@ -222,7 +222,7 @@ impl Project {
                 tools.push(self.tool(&id, file)?);
             }
         }
-        Ok(Snapshot::of(tools)?)
+        Ok(file.profile.selection().from(&Snapshot::of(tools)?).tools)
     }
 
     fn tool(&self, id: &str, file: &AgentFile) -> Result<Tool, ProjectError> {
@@ -230,7 +230,8 @@ impl Project {
             let system = system_tools().unwrap_or_default();
             let system = system.iter().map(|tool| tool.id().to_string());
             let workflows = self.workflows.files().map(|workflow| format!("workflow:{}", workflow.id));
-            let known: Vec<String> = system.chain(workflows).collect();
+            let nodes = self.runtime.catalog.definitions().map(|node| format!("node:{}", node.node_type));
+            let known: Vec<String> = system.chain(workflows).chain(nodes).collect();
             ProjectError::UnknownTool {
                 agent: file.profile.id.clone(),
                 tool: id.to_owned(),
@@ -246,6 +247,12 @@ impl Project {
                 };
                 workflow_tool(workflow_id, &workflow, &*self.workflows, &self.runtime).map_err(|error| {
                     ProjectError::WorkflowTool { id: workflow_id.to_owned(), message: error.to_string() }
+                })
+            }
+            Some(("node", node_type)) if self.runtime.catalog.get(node_type).is_some() => {
+                node_tool(node_type, &self.runtime).map_err(|error| ProjectError::WorkflowTool {
+                    id: format!("node:{node_type}"),
+                    message: error.to_string(),
                 })
             }
             Some(_) | None => {

@@ -34,8 +34,8 @@ async fn publish_event(
 
 /// Ends your work with its result.
 /// * `result` - what came of it
-#[tool_macros::tool(name = "system:done", read_only)]
-async fn done(result: Value) -> ToolOutput {
+#[tool_macros::tool(name = "system:done", read_only, quick)]
+fn done(result: Value) -> ToolOutput {
     ToolOutput::Ended(result)
 }
 

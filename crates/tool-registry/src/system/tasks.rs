@@ -14,8 +14,8 @@ fn no_such(task: &str, board: &TaskBoard) -> ToolError {
 
 /// Where a task stands that was started earlier.
 /// * `task` - its id
-#[tool_macros::tool(name = "system:task_status", read_only)]
-async fn task_status(task: String, board: Dep<TaskBoard>) -> Result<TaskStatus, ToolError> {
+#[tool_macros::tool(name = "system:task_status", read_only, quick)]
+fn task_status(task: String, board: Dep<TaskBoard>) -> Result<TaskStatus, ToolError> {
     board.status(&task).ok_or_else(|| no_such(&task, &board))
 }
 
@@ -23,8 +23,8 @@ async fn task_status(task: String, board: Dep<TaskBoard>) -> Result<TaskStatus, 
 /// * `task` - its id
 /// * `offset` - where to go on reading, the `next` of the answer before
 /// * `limit` - most bytes to read
-#[tool_macros::tool(name = "system:task_result", read_only)]
-async fn task_result(
+#[tool_macros::tool(name = "system:task_result", read_only, quick)]
+fn task_result(
     task: String,
     #[arg(default = 0)] offset: usize,
     #[arg(default = 4096, range = 1..=65_536)] limit: usize,
@@ -35,8 +35,8 @@ async fn task_result(
 
 /// Cancels a task.
 /// * `task` - its id
-#[tool_macros::tool(name = "system:task_cancel", idempotent)]
-async fn task_cancel(task: String, board: Dep<TaskBoard>) -> Result<String, ToolError> {
+#[tool_macros::tool(name = "system:task_cancel", idempotent, quick)]
+fn task_cancel(task: String, board: Dep<TaskBoard>) -> Result<String, ToolError> {
     let state = board.cancel(&task).ok_or_else(|| no_such(&task, &board))?;
     Ok(if state.is_over() { "it was over already".to_owned() } else { "cancelled".to_owned() })
 }

@@ -9,8 +9,8 @@ use crate::tool::Tool;
 
 /// The current date and time.
 /// * `timezone` - Time zone by its IANA name, such as `Asia/Shanghai`; UTC when absent.
-#[tool_macros::tool(name = "system:get_current_time", read_only)]
-async fn get_current_time(timezone: Option<String>, cx: &ToolContext) -> Result<String, ToolError> {
+#[tool_macros::tool(name = "system:get_current_time", read_only, quick)]
+fn get_current_time(timezone: Option<String>, cx: &ToolContext) -> Result<String, ToolError> {
     current_time(timezone.as_deref(), cx)
 }
 
