@@ -39,7 +39,7 @@ impl Trace {
     }
 
     pub(crate) fn emit_at(&self, place: Place, body: EventBody) {
-        self.recorder.record(&mut vec![Draft { place, body }]);
+        self.recorder.record(&mut vec![Draft::new(place, body)]);
     }
 
     pub(crate) fn place(&self) -> Place {

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::Timestamp;
+use crate::{ClockHold, Timestamp};
 
 /// A wait that ends by itself. Dropping it forgets it.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -25,4 +25,10 @@ pub trait Clock: Send + Sync + fmt::Debug {
     /// # Cancel safety
     /// Dropping the future leaves nothing behind.
     fn sleep(&self, duration: Duration) -> Sleep;
+
+    /// Says that work goes on which no task of the runtime stands for: a commit, a blocking thread, a socket.
+    /// A virtual clock stands still while the guard lives; a real one knows no such thing.
+    fn busy(&self) -> Option<ClockHold> {
+        None
+    }
 }

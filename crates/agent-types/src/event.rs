@@ -335,7 +335,7 @@ pub enum EventBody {
     /// A node gave its outputs, or its failure was handled.
     #[serde(rename = "node.finished")]
     NodeFinished {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         value: Option<Arc<Value>>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         handled: Option<Arc<str>>,
@@ -497,6 +497,11 @@ pub enum EventBody {
     /// A line of the developer log.
     #[serde(rename = "log.line")]
     LogLine { level: String, message: String },
+}
+
+/// A value that is there, even if it is null.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<Value>>, D::Error> {
+    Value::deserialize(deserializer).map(|value| Some(Arc::new(value)))
 }
 
 impl EventBody {

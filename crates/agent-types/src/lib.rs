@@ -20,6 +20,7 @@ mod budget;
 mod call;
 mod clock;
 mod event;
+mod feed;
 mod id;
 mod near;
 mod observation;
@@ -35,10 +36,11 @@ pub use event::{
     ApprovalState, AskSummary, CallSummary, EventBody, ExitReason, LoopEnd, NodeErrorKind, Place, RunStatus,
     ToolStatus, TraceEvent,
 };
+pub use feed::{Batch, Feed, Watched, Watcher};
 pub use id::{CallId, InvalidToolId, RunId, ToolId};
 pub use near::{fold, nearest, ranked};
 pub use observation::{Fault, OBSERVATION_PREFIX, Observation, ObservationCode};
-pub use recorder::{Batch, Draft, EventSink, Recorder, Watched, Watcher};
+pub use recorder::{Draft, Durable, EventSink, KeepError, Keeper, Kept, Record, Recorder, ResumeLog};
 pub use system_clock::SystemClock;
 pub use timestamp::Timestamp;
 pub use virtual_clock::{ClockHold, VirtualClock};

@@ -1,14 +1,16 @@
-//! The one writer that numbers the events of a run, and those who watch it.
+//! The one writer that numbers the events of a run.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::fmt;
-use std::future::poll_fn;
-use std::ops::Deref;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Clock, EventBody, Place, RunId, TraceEvent};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Batch, Clock, EventBody, Feed, Place, RunId, TraceEvent, Watcher};
 
 /// A fact that has no number yet.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +19,47 @@ pub struct Draft {
     pub place: Place,
     /// What happened.
     pub body: EventBody,
+    /// What a resumed run must know besides.
+    pub record: Option<Box<Record>>,
+}
+
+impl Draft {
+    /// A fact that says all there is to know.
+    #[must_use]
+    pub fn new(place: Place, body: EventBody) -> Self {
+        Self { place, body, record: None }
+    }
+}
+
+/// What a resumed run must know beyond what an event tells. It is kept with the event and shown to nobody.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Values by name, such as the outputs of a node that its event does not show.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<(Arc<str>, Arc<Value>)>,
+    /// How it came about, where the event leaves that open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub how: Option<Arc<str>>,
+}
+
+/// An event as it was kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kept {
+    /// What was told.
+    pub event: TraceEvent,
+    /// What was kept with it.
+    pub record: Option<Record>,
+}
+
+/// All that a run needs to go on where it stopped.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ResumeLog {
+    /// The state after some event, as the run gave it to its [`Keeper`], with the number of that event.
+    pub snapshot: Option<(u64, String)>,
+    /// What was kept behind it, large values in place.
+    pub events: Vec<Kept>,
+    /// Answers by question.
+    pub answers: HashMap<String, Value>,
 }
 
 /// Where facts go to be numbered.
@@ -31,18 +74,46 @@ pub trait EventSink: Send + Sync + fmt::Debug {
 
     /// The run that the events belong to.
     fn run(&self) -> &RunId;
+
+    /// Whoever keeps the events so that the run can be resumed; `None` where they are only shown.
+    fn keeper(&self) -> Option<&dyn Keeper> {
+        None
+    }
 }
 
-/// Numbered events that were recorded together.
-#[derive(Debug, Clone)]
-pub struct Batch(Arc<[TraceEvent]>);
+/// Resolves when everything recorded before is safe, or can no longer become so.
+pub type Durable = Pin<Box<dyn Future<Output = Result<(), KeepError>> + Send>>;
 
-impl Deref for Batch {
-    type Target = [TraceEvent];
+/// Why events could not be kept. What was acknowledged before is safe.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct KeepError {
+    /// Stable code for logs, tests and the wire.
+    pub code: &'static str,
+    /// What happened.
+    pub message: String,
+}
 
-    fn deref(&self) -> &[TraceEvent] {
-        &self.0
-    }
+/// Keeps the events of a run beyond the life of the process.
+pub trait Keeper: Send + Sync {
+    /// Waits for the commit that covers all that was recorded so far.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the commit under way.
+    fn durable(&self) -> Durable;
+
+    /// More is waiting to be written than should; the run had better wait for [`durable`](Self::durable).
+    fn is_behind(&self) -> bool;
+
+    /// Why nothing more can be kept.
+    fn fault(&self) -> Option<KeepError>;
+
+    /// Keeps the whole state of the run as it is after all that was recorded so far.
+    /// A later resume begins there, and older events may be let go.
+    fn snapshot(&self, state: String);
+
+    /// Keeps an answer to an open question.
+    fn answered(&self, ask: &str, value: &Value);
 }
 
 /// Numbers the events of one run from 1 without holes and hands them to watchers.
@@ -53,77 +124,37 @@ pub struct Recorder {
     run: RunId,
     clock: Arc<dyn Clock>,
     spans: AtomicU64,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    seq: u64,
-    closed: bool,
-    watchers: Vec<Arc<Mutex<Queue>>>,
-}
-
-#[derive(Debug)]
-struct Queue {
-    batches: VecDeque<Batch>,
-    events: usize,
-    capacity: usize,
-    missed: u64,
-    closed: bool,
-    dropped: bool,
-    waker: Option<Waker>,
+    seq: Mutex<u64>,
+    feed: Feed,
 }
 
 impl Recorder {
     /// A writer for `run` whose events carry the time of `clock`.
     #[must_use]
     pub fn new(run: RunId, clock: Arc<dyn Clock>) -> Arc<Self> {
-        Arc::new(Self { run, clock, spans: AtomicU64::new(1), state: Mutex::default() })
+        Arc::new(Self { run, clock, spans: AtomicU64::new(1), seq: Mutex::new(0), feed: Feed::new() })
     }
 
     /// A reader of all that is recorded from now on, which holds `capacity` events at most; more push out the oldest.
     #[must_use]
     pub fn watch(&self, capacity: usize) -> Watcher {
-        let mut state = lock(&self.state);
-        let queue = Arc::new(Mutex::new(Queue {
-            batches: VecDeque::new(),
-            events: 0,
-            capacity: capacity.max(1),
-            missed: 0,
-            closed: state.closed,
-            dropped: false,
-            waker: None,
-        }));
-        state.watchers.push(Arc::clone(&queue));
-        Watcher { queue, current: None }
+        self.feed.watch(capacity)
     }
 
     /// Says that nothing follows; watchers end after what they hold.
     pub fn close(&self) {
-        let watchers = {
-            let mut state = lock(&self.state);
-            state.closed = true;
-            std::mem::take(&mut state.watchers)
-        };
-        for watcher in watchers {
-            let waker = {
-                let mut queue = lock(&watcher);
-                queue.closed = true;
-                queue.waker.take()
-            };
-            waker.into_iter().for_each(Waker::wake);
-        }
+        self.feed.close();
     }
 
     /// The number of the last event.
     #[must_use]
     pub fn last_seq(&self) -> u64 {
-        lock(&self.state).seq
+        *self.seq.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records one fact.
     pub fn emit(&self, place: Place, body: EventBody) {
-        self.record(&mut vec![Draft { place, body }]);
+        self.record(&mut vec![Draft::new(place, body)]);
     }
 }
 
@@ -132,26 +163,19 @@ impl EventSink for Recorder {
         if drafts.is_empty() {
             return;
         }
-        let mut state = lock(&self.state);
-        let first = state.seq + 1;
-        state.seq += drafts.len() as u64;
-        state.watchers.retain(|watcher| !lock(watcher).dropped);
-        if state.watchers.is_empty() {
+        // Watchers are fed under the lock, so that every one of them sees the order of the numbers.
+        let mut seq = self.seq.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = *seq + 1;
+        *seq += drafts.len() as u64;
+        if !self.feed.is_watched() {
             drafts.clear();
             return;
         }
         let ts = self.clock.now();
         let events = drafts.drain(..).zip(first..);
-        let batch = Batch(
-            events
-                .map(|(draft, seq)| TraceEvent::new(self.run.clone(), seq, ts, draft.place, draft.body))
-                .collect(),
-        );
-        // Queues are filled under the lock, so that every watcher sees the order of the numbers.
-        let wakers: Vec<_> =
-            state.watchers.iter().filter_map(|watcher| lock(watcher).push(batch.clone())).collect();
-        drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        self.feed.push(&Batch::new(
+            events.map(|(draft, seq)| TraceEvent::new(self.run.clone(), seq, ts, draft.place, draft.body)),
+        ));
     }
 
     fn new_span(&self) -> u64 {
@@ -163,109 +187,13 @@ impl EventSink for Recorder {
     }
 }
 
-impl Queue {
-    fn push(&mut self, batch: Batch) -> Option<Waker> {
-        self.events += batch.len();
-        self.batches.push_back(batch);
-        while self.events > self.capacity && self.batches.len() > 1 {
-            if let Some(oldest) = self.batches.pop_front() {
-                self.events -= oldest.len();
-                self.missed += oldest.len() as u64;
-            }
-        }
-        self.waker.take()
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic runs under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What a watcher sees next.
-#[derive(Debug, Clone)]
-pub enum Watched {
-    /// Events in order.
-    Events(Batch),
-    /// So many events were lost here, because the watcher did not keep up.
-    Lagged(u64),
-}
-
-/// Reads a run's events as they come.
-#[derive(Debug)]
-pub struct Watcher {
-    queue: Arc<Mutex<Queue>>,
-    current: Option<(Batch, usize)>,
-}
-
-impl Watcher {
-    /// What comes next; `None` after the last event of a closed recorder.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
-    pub async fn next(&mut self) -> Option<Watched> {
-        poll_fn(|cx| self.poll_next(cx)).await
-    }
-
-    /// The next event alone, passing over what was lost.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
-    pub async fn next_event(&mut self) -> Option<TraceEvent> {
-        loop {
-            if let Some((batch, index)) = &mut self.current
-                && let Some(event) = batch.get(*index)
-            {
-                *index += 1;
-                return Some(event.clone());
-            }
-            if let Watched::Events(batch) = self.next().await? {
-                self.current = Some((batch, 0));
-            }
-        }
-    }
-
-    /// What is there already, without waiting.
-    pub fn try_next(&mut self) -> Option<Watched> {
-        lock(&self.queue).pop()
-    }
-
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Watched>> {
-        let mut queue = lock(&self.queue);
-        if let Some(watched) = queue.pop() {
-            return Poll::Ready(Some(watched));
-        }
-        if queue.closed {
-            return Poll::Ready(None);
-        }
-        queue.waker = Some(cx.waker().clone());
-        Poll::Pending
-    }
-}
-
-impl Queue {
-    fn pop(&mut self) -> Option<Watched> {
-        if self.missed > 0 {
-            return Some(Watched::Lagged(std::mem::take(&mut self.missed)));
-        }
-        let batch = self.batches.pop_front()?;
-        self.events -= batch.len();
-        Some(Watched::Events(batch))
-    }
-}
-
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        let mut queue = lock(&self.queue);
-        queue.dropped = true;
-        queue.batches.clear();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Timestamp, VirtualClock};
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use crate::{Timestamp, VirtualClock, Watched};
 
     fn recorder() -> Arc<Recorder> {
         Recorder::new(RunId::new("r"), Arc::new(VirtualClock::new(Timestamp::default())))
@@ -310,7 +238,8 @@ mod tests {
         recorder.emit(Place::default(), EventBody::RunQueued {});
         recorder.close();
         let mut cx = Context::from_waker(Waker::noop());
-        assert!(matches!(watcher.poll_next(&mut cx), Poll::Ready(Some(Watched::Events(_)))));
-        assert!(matches!(watcher.poll_next(&mut cx), Poll::Ready(None)));
+        let mut poll = || pin!(watcher.next()).poll(&mut cx);
+        assert!(matches!(poll(), Poll::Ready(Some(Watched::Events(_)))));
+        assert!(matches!(poll(), Poll::Ready(None)));
     }
 }

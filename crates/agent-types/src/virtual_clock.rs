@@ -85,11 +85,24 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 impl Drop for ClockHold {
     fn drop(&mut self) {
-        lock(&self.0).holds -= 1;
+        let sleeper = {
+            let mut state = lock(&self.0);
+            state.holds -= 1;
+            if state.holds > 0 {
+                return;
+            }
+            state.wakers.first_key_value().map(|(_, waker)| waker.clone())
+        };
+        // Whoever waits looks again, so that a runtime that parked meanwhile parks once more and time moves on.
+        sleeper.into_iter().for_each(Waker::wake);
     }
 }
 
 impl Clock for VirtualClock {
+    fn busy(&self) -> Option<ClockHold> {
+        Some(self.hold())
+    }
+
     fn now(&self) -> Timestamp {
         self.epoch.plus(self.elapsed())
     }

@@ -117,7 +117,7 @@ impl ToolContext {
 
     /// Records an event at the place of this call.
     pub fn emit(&self, body: EventBody) {
-        self.sink.record(&mut vec![Draft { place: self.place.clone(), body }]);
+        self.sink.record(&mut vec![Draft::new(self.place.clone(), body)]);
     }
 
     /// A sink for work inside this call: its events carry the call.

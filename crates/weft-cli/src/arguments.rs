@@ -49,6 +49,9 @@ pub(crate) enum Command {
     /// Workflows of the project, or of a file.
     #[command(subcommand)]
     Workflow(WorkflowCommand),
+    /// Runs that the project keeps.
+    #[command(subcommand)]
+    Runs(RunsCommand),
     /// Types of nodes.
     #[command(subcommand)]
     Node(NodeCommand),
@@ -271,4 +274,127 @@ pub(crate) enum LangArgument {
     En,
     /// Chinese.
     Zh,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// List the runs, newest first.
+    List(RunsListArguments),
+    /// Show one run: how it stands, its open questions, its events.
+    Show {
+        /// Id of the run.
+        run: String,
+        /// Only the lines of the developer log.
+        #[arg(long)]
+        log: bool,
+    },
+    /// Follow a run of another process until it ends.
+    Watch {
+        /// Id of the run.
+        run: String,
+        /// Begin behind this event.
+        #[arg(long, value_name = "SEQ", default_value_t = 0)]
+        after: u64,
+    },
+    /// Tell the recorded events as the run told them; nothing is run.
+    Replay {
+        /// Id of the run.
+        run: String,
+    },
+    /// Go on with a run that was interrupted or waits.
+    Resume(RunsResumeArguments),
+    /// Begin a run with what another one did up to an event.
+    Fork(RunsForkArguments),
+    /// Answer an open question, and go on.
+    Answer(RunsAnswerArguments),
+    /// End a run.
+    Cancel {
+        /// Id of the run.
+        run: String,
+    },
+    /// Print a whole run as one JSON value.
+    Export {
+        /// Id of the run.
+        run: String,
+    },
+    /// Remove runs that have ended.
+    Rm(RunsRmArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunsListArguments {
+    /// Only runs in this state: running, waiting, interrupted, ok, error, cancelled.
+    #[arg(long)]
+    pub(crate) status: Option<String>,
+    /// Only runs of this agent.
+    #[arg(long)]
+    pub(crate) agent: Option<String>,
+    /// Only runs of this workflow.
+    #[arg(long)]
+    pub(crate) workflow: Option<String>,
+    /// So many at most.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) limit: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunsResumeArguments {
+    /// Id of the run.
+    pub(crate) run: String,
+    /// Go on with the workflow as it was when the run began.
+    #[arg(long)]
+    pub(crate) as_it_was: bool,
+    /// Play replies from a file, one a line, in place of the models.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunsForkArguments {
+    /// Id of the run.
+    pub(crate) run: String,
+    /// The last event to take over; absent, the last one before its end.
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) at: Option<u64>,
+    /// What a node gave, replaced: `PATH=TEXT` or `PATH:=JSON`. May be repeated.
+    #[arg(long, value_name = "CHANGE")]
+    pub(crate) set: Vec<String>,
+    /// Go on with the workflow as it was when the run began.
+    #[arg(long)]
+    pub(crate) as_it_was: bool,
+    /// Play replies from a file, one a line, in place of the models.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunsAnswerArguments {
+    /// Id of the run.
+    pub(crate) run: String,
+    /// The answer; what reads as JSON is JSON, anything else is a text.
+    pub(crate) value: String,
+    /// The question, where several are open.
+    #[arg(long)]
+    pub(crate) ask: Option<String>,
+    /// Only record the answer.
+    #[arg(long)]
+    pub(crate) no_resume: bool,
+    /// Go on with the workflow as it was when the run began.
+    #[arg(long)]
+    pub(crate) as_it_was: bool,
+    /// Play replies from a file, one a line, in place of the models.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunsRmArguments {
+    /// Ids of runs.
+    pub(crate) runs: Vec<String>,
+    /// Those that have ended and began so many days ago.
+    #[arg(long, value_name = "DAYS")]
+    pub(crate) older_than: Option<u32>,
+    /// Those that have ended, but for the newest so many.
+    #[arg(long, value_name = "N")]
+    pub(crate) keep: Option<usize>,
 }

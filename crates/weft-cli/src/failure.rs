@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use run_store::StoreError;
 use serde_json::json;
 use weft_project::{FileError, ProjectError};
 
@@ -84,6 +85,7 @@ impl Failure {
             ProjectError::NoProject { .. } | ProjectError::Settings(_) | ProjectError::Model(_) => {
                 Exit::Configuration
             }
+            ProjectError::Store(error) => return Self::of_store(error),
             _ => Exit::Invalid,
         };
         let mut failure = Self::new(exit, error.code(), error.to_string());
@@ -92,6 +94,17 @@ impl Failure {
             Some((file, line, column)) => failure.at(file, line, column),
             None => failure,
         }
+    }
+
+    pub(crate) fn of_store(error: &StoreError) -> Self {
+        let exit = match error {
+            StoreError::UnknownRun { .. } | StoreError::UnknownAsk { .. } | StoreError::RunEnded { .. } => {
+                Exit::Usage
+            }
+            StoreError::RunBusy { .. } => Exit::Failed,
+            _ => Exit::Configuration,
+        };
+        Self::new(exit, error.code(), error.to_string()).with_help(error.hint())
     }
 
     /// A profile that cannot be read.

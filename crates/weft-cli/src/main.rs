@@ -12,10 +12,12 @@ mod arguments;
 mod commands;
 mod desk;
 mod failure;
+mod follow;
 mod inputs;
 mod interrupt;
 mod output;
 mod timeline;
+mod workflow_run;
 
 use std::process::ExitCode;
 

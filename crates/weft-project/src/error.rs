@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use agent_runtime::AgentError;
 use llm_provider::{ModelError, ScriptError};
+use run_store::StoreError;
 use tool_registry::RegistryError;
 use workflow_model::LoadError;
 
@@ -42,6 +43,23 @@ pub enum ProjectError {
         /// The file.
         path: PathBuf,
         /// What the operating system said.
+        message: String,
+    },
+    /// The store of runs cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A workflow has changed where a run that is to go on has been already.
+    #[error("the workflow has changed where the run has been: {}", nodes.join(", "))]
+    PlanChanged {
+        /// The nodes.
+        nodes: Vec<String>,
+    },
+    /// A run whose record this program cannot take up.
+    #[error("the run `{run}` cannot be taken up: {message}")]
+    NotResumable {
+        /// The run.
+        run: String,
+        /// Why.
         message: String,
     },
     /// `weft.toml` does not fit.
@@ -151,6 +169,9 @@ impl ProjectError {
             Self::Script { source, .. } => source.code(),
             Self::Registry(error) => error.code(),
             Self::Agent(error) => error.code(),
+            Self::Store(error) => error.code(),
+            Self::PlanChanged { .. } => "plan_changed",
+            Self::NotResumable { .. } => "not_resumable",
         }
     }
 
@@ -173,6 +194,9 @@ impl ProjectError {
             | Self::Unsupported { .. }
             | Self::Model(_)
             | Self::Registry(_)
+            | Self::Store(_)
+            | Self::PlanChanged { .. }
+            | Self::NotResumable { .. }
             | Self::Agent(_) => None,
         }
     }
@@ -207,6 +231,11 @@ impl ProjectError {
                 "docs/guide/agents.md shows a profile, docs/schema/agent-profile.schema.json names every key"
                     .into(),
             ),
+            Self::Store(error) => Some(error.hint().into()),
+            Self::PlanChanged { .. } => {
+                Some("`--as-it-was` goes on with the workflow that the run began with".into())
+            }
+            Self::NotResumable { .. } => Some("start it anew".into()),
             Self::Script { .. } => {
                 Some("a script holds one JSON object a line, such as {\"text\": \"…\"}".into())
             }

@@ -14,6 +14,7 @@ mod files;
 mod models;
 mod project;
 mod settings;
+mod store;
 mod workflows;
 
 pub use agents::AgentFile;
@@ -21,7 +22,8 @@ pub use error::{FileError, ProjectError};
 pub use files::{read_file, read_json};
 pub use models::ProjectModels;
 pub use project::{Project, ProjectOptions};
-pub use settings::Settings;
+pub use settings::{Settings, StoreSettings, SyncSetting};
+pub use store::{RunDesk, Version, WorkflowPlan, WorkflowResume};
 pub use workflows::{ProjectWorkflows, WorkflowFile};
 
 /// Every type of node that a project can use.

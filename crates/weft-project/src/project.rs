@@ -1,11 +1,12 @@
 //! A project, opened.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use agent_runtime::{Agent, AgentProfile};
 use agent_types::{Clock, SystemClock, nearest};
 use llm_provider::{LlmProvider, ModelConfig, ModelSource, ScriptedModel};
+use run_store::{Store, StoreError};
 use tool_registry::{Snapshot, Tool, WorkflowRuntime, node_tool, system_tools, workflow_tool};
 use workflow_engine::{NodeCatalog, Services};
 use workflow_model::Workflow;
@@ -48,6 +49,9 @@ pub struct Project {
     models: Arc<ProjectModels>,
     runtime: WorkflowRuntime,
     clock: Arc<dyn Clock>,
+    /// Opened when it is first needed; a folder that is no project has none.
+    store: OnceLock<Store>,
+    keeps_runs: bool,
 }
 
 impl Project {
@@ -71,7 +75,8 @@ impl Project {
     pub fn open(root: &Path, options: &ProjectOptions) -> Result<Self, ProjectError> {
         let settings = Settings::read(&root.join(SETTINGS))?;
         let workflows = ProjectWorkflows::read(root)?;
-        Self::with(root, settings, workflows, ProjectAgents::read(root)?, options)
+        let agents = ProjectAgents::read(root)?;
+        Ok(Self { keeps_runs: true, ..Self::with(root, settings, workflows, agents, options)? })
     }
 
     /// What is needed to look at workflow files of a folder that is no project.
@@ -114,7 +119,24 @@ impl Project {
             settings,
             models,
             clock: Arc::clone(&options.clock),
+            store: OnceLock::new(),
+            keeps_runs: false,
         })
+    }
+
+    /// Where runs are kept; `None` in a folder that is no project.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn store(&self) -> Result<Option<&Store>, StoreError> {
+        if !self.keeps_runs {
+            return Ok(None);
+        }
+        if let Some(store) = self.store.get() {
+            return Ok(Some(store));
+        }
+        let store = self.open_store()?;
+        Ok(Some(self.store.get_or_init(|| store)))
     }
 
     /// The folder.

@@ -1,7 +1,7 @@
 //! `weft.toml`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agent_types::nearest;
 use llm_provider::ModelConfig;
@@ -17,14 +17,70 @@ use crate::files::read_file;
 pub struct Settings {
     /// Models by the name that agents and nodes use; `default` is the one that counts when none is named.
     pub models: BTreeMap<String, ModelConfig>,
+    /// Where runs are kept.
+    #[serde(skip_serializing_if = "StoreSettings::is_default")]
+    pub store: StoreSettings,
     /// Replies, one a line, that are played when neither an entry nor the environment names a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
 }
 
+/// Where runs are kept, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreSettings {
+    /// The file, from the project's folder.
+    pub path: PathBuf,
+    /// When a group of events counts as safe.
+    pub sync: SyncSetting,
+    /// MiB of events that a run with loops keeps behind its newest snapshot.
+    pub log_mib: u64,
+    /// Runs that have ended are removed, oldest first, when there are more; absent, none is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_runs: Option<usize>,
+    /// Runs that have ended are removed when they began so many days ago; absent, none is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_days: Option<u32>,
+}
+
+/// When a group of events counts as safe.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SyncSetting {
+    /// When the disk has it: it survives a loss of power.
+    #[default]
+    Full,
+    /// When the system has it: it survives the end of the process, however that ends.
+    Normal,
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        Self {
+            path: PathBuf::from(".weft/weft.db"),
+            sync: SyncSetting::default(),
+            log_mib: 64,
+            keep_runs: None,
+            keep_days: None,
+        }
+    }
+}
+
+impl StoreSettings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Keys that may stand in the file, for suggestions.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 21] = [
     "models",
+    "store",
+    "path",
+    "sync",
+    "log_mib",
+    "keep_runs",
+    "keep_days",
     "script",
     "provider",
     "model",

@@ -15,8 +15,6 @@ pub use payload::run_payload;
 pub struct Report {
     /// Cases that went as they should.
     pub passed: usize,
-    /// Ids of cases that need a store.
-    pub skipped: Vec<String>,
     /// Cases that did not.
     pub failures: Vec<Failure>,
 }

@@ -138,10 +138,19 @@ fn loops_subflows_chains_and_waiting_inputs() {
 }
 
 #[test]
-fn cases_that_need_a_store_are_named() {
-    let line =
-        json!({"id": "d", "flows": {"main": {"n": {}}}, "runs": [{"options": {"store": "s"}, "expect": {}}]})
-            .to_string();
-    let report = run_engine_file(&line);
-    assert_eq!((report.passed, report.skipped.as_slice()), (0, &["d".to_owned()][..]));
+fn a_run_that_died_goes_on_and_a_fork_takes_another_way() {
+    let flows = json!({"main": {
+        "n": {"a": ["count", {"key": "a"}, {"c": 1}], "w": ["wait", {"ms": 50}, "a"], "b": ["sum", {}, "a", "w"]},
+        "out": {"b": "b"}}});
+    let store = json!({"store": "s"});
+    let dies = json!({"options": store, "actions": [{"on": {"type": "node.finished", "path": "a"}, "do": "crash"}],
+        "expect": {"status": "crashed", "counter": {"a": 1}}});
+    let goes_on = json!({"mode": "resume", "of": 0, "options": store,
+        "expect": {"status": "ok", "outputs": {"b": 2}, "counter": {"a": 1},
+            "events": [{"type": "run.resumed"}, {"type": "node.started", "path": "w"}]}});
+    let forked = json!({"mode": "fork", "of": 0, "at": {"after": {"type": "node.finished", "path": "a"}},
+        "changes": {"a": 20}, "options": store, "expect": {"status": "ok", "outputs": {"b": 40}, "counter": {"a": 1}}});
+    let told =
+        json!({"mode": "read", "of": 0, "options": store, "expect": {"status": "ok", "outputs": {"b": 2}}});
+    assert_eq!(faults(&flows, &json!([dies, goes_on, forked, told])), Vec::<String>::new());
 }

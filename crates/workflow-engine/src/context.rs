@@ -180,7 +180,7 @@ impl NodeContext {
     /// Puts an event into the order of the run. Never waits.
     pub fn emit(&self, body: EventBody) {
         self.heartbeat();
-        self.shared.inbox.post(Message::Event(Draft { place: self.place(), body }));
+        self.shared.inbox.post(Message::Event(Draft::new(self.place(), body)));
     }
 
     /// Says how far the work is.

@@ -34,6 +34,6 @@ pub use inputs::Inputs;
 pub use node::{Node, NodeCatalog, Prepared};
 pub use outputs::{Outputs, StopScope};
 pub use plan::Plan;
-pub use run::{Before, BeforeHook, OnFail, OnWaiting, RunHandle, RunOptions, RunOutcome, run};
+pub use run::{Before, BeforeHook, OnFail, OnWaiting, RunHandle, RunOptions, RunOutcome, RunRemote, run};
 pub use services::Services;
 pub use stream::{StreamItem, StreamReader};

@@ -17,6 +17,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod changes;
 mod check;
 mod content;
 mod definition;
@@ -36,6 +37,7 @@ mod types;
 mod workflow;
 mod zone;
 
+pub use changes::changed_nodes;
 pub use check::{check, check_as_tool, reference_notes};
 pub use definition::{
     BypassBehavior, ConfigDefinition, Definitions, DynamicSlots, ModeDefinition, Modes, NoWorkflows,

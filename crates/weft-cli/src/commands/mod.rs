@@ -8,6 +8,7 @@ mod init;
 mod node;
 mod parse;
 mod prompt;
+mod runs;
 mod tools;
 mod workflow;
 
@@ -46,6 +47,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Demo(demo) => demo::run(&context, &demo),
         Command::Agent(command) => agent::run(&context, command),
         Command::Workflow(command) => workflow::run(&context, command),
+        Command::Runs(command) => runs::run(&context, command),
         Command::Node(command) => node::run(&context, command),
         Command::Parse(parse) => parse::run(&parse),
         Command::Encode { tools } => encode::run(&tools),

@@ -3,21 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use agent_types::{Recorder, RunId, RunStatus, Watched};
-use serde_json::{Map, Value, json};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
 use tool_schema::{definition_of, parameters_of};
 use weft_project::{Project, ProjectOptions};
-use workflow_engine::{OnWaiting, Plan, RunOptions, RunOutcome};
+use workflow_engine::Plan;
 use workflow_model::{Problem, ProblemCode, Severity, Workflow, World, analyze, check_as_tool, to_mermaid};
 
 use super::{Context, block_on};
 use crate::arguments::{ExportFormat, Output, WorkflowCommand, WorkflowRunArguments};
 use crate::failure::{Exit, Failure, shown};
-use crate::timeline::Timeline;
-use crate::{inputs, interrupt, output};
-
-/// Events that the printer may be behind: none is lost, however slow the reader of stdout is.
-const BEHIND: usize = usize::MAX;
+use crate::workflow_run::{self, Start};
+use crate::{inputs, output};
 
 pub(super) fn run(context: &Context, command: WorkflowCommand) -> Result<Exit, Failure> {
     match command {
@@ -258,8 +255,18 @@ fn start(context: &Context, arguments: &WorkflowRunArguments) -> Result<Exit, Fa
         Err(error) => return refuse(context, &chosen, &error.problems),
     };
     let inputs = inputs::typed(&arguments.inputs, &parameters_of(&chosen.workflow))?;
-    let outcome = block_on(drive(context.output, &chosen, &plan, inputs))??;
-    tell(context, &outcome)
+    let desk = chosen.project.begin_workflow(&chosen.id, &chosen.workflow, &inputs)?;
+    let start = Start {
+        project: &chosen.project,
+        id: &chosen.id,
+        plan: &plan,
+        inputs,
+        desk,
+        resume: None,
+        cancel: CancellationToken::new(),
+    };
+    let outcome = block_on(workflow_run::drive(context.output, start))??;
+    workflow_run::tell(context.output, &outcome)
 }
 
 /// A workflow that cannot run: its problems in the form of a run.
@@ -280,95 +287,4 @@ fn refuse(context: &Context, chosen: &Chosen, problems: &[Problem]) -> Result<Ex
         )?;
     }
     Ok(Exit::Invalid)
-}
-
-async fn drive(
-    form: Output,
-    chosen: &Chosen,
-    plan: &Plan,
-    inputs: Map<String, Value>,
-) -> Result<RunOutcome, Failure> {
-    let project = &chosen.project;
-    let recorder = Recorder::new(RunId::generate(), Arc::clone(project.clock()));
-    let mut watcher = recorder.watch(BEHIND);
-    let cancel = tokio_util::sync::CancellationToken::new();
-    let mut options = RunOptions::new()
-        .with_services(project.services().clone())
-        .with_clock(Arc::clone(project.clock()))
-        .with_sink(Arc::clone(&recorder) as Arc<dyn agent_types::EventSink>);
-    options.workflow = Some(chosen.id.clone());
-    options.on_waiting = OnWaiting::End;
-    options.cancel = Some(cancel.clone());
-    let telling = async {
-        let mut timeline = Timeline::new();
-        while let Some(watched) = watcher.next().await {
-            if let Watched::Events(batch) = watched {
-                for event in batch.iter() {
-                    match form {
-                        Output::Text => timeline.show(event),
-                        Output::Jsonl => output::json(event)?,
-                        Output::Json => {}
-                    }
-                }
-                if output::is_closed() {
-                    cancel.cancel();
-                }
-            }
-        }
-        Ok::<(), Failure>(())
-    };
-    let running = async {
-        let outcome = interrupt::run(workflow_engine::run(plan, inputs, options).outcome(), &cancel).await;
-        recorder.close();
-        outcome
-    };
-    let (outcome, told) = futures::join!(running, telling);
-    told?;
-    Ok(outcome)
-}
-
-fn tell(context: &Context, outcome: &RunOutcome) -> Result<Exit, Failure> {
-    let exit = exit_of(outcome);
-    if let Some(error) = &outcome.error
-        && context.output != Output::Text
-    {
-        Failure::new(exit, error.kind.clone(), error.to_string()).print(context.output);
-    }
-    match context.output {
-        Output::Json => {
-            let mut result =
-                json!({"run": outcome.run, "status": outcome.status, "outputs": outcome.outputs});
-            if let Some(error) = &outcome.error {
-                result["error"] = json!({"kind": error.kind, "message": error.message, "path": error.path});
-            }
-            output::json(&result)?;
-        }
-        Output::Jsonl => {}
-        Output::Text => {
-            match outcome.outputs.values().collect::<Vec<_>>()[..] {
-                [Value::String(text)] => output::line(text)?,
-                [] => {}
-                _ => output::pretty(&outcome.outputs)?,
-            }
-            if let Some(error) = &outcome.error {
-                Failure::new(exit, error.kind.clone(), error.to_string()).print(context.output);
-            }
-        }
-    }
-    Ok(exit)
-}
-
-fn exit_of(outcome: &RunOutcome) -> Exit {
-    match outcome.error.as_ref().and_then(|error| error.code.as_deref()) {
-        Some("llm_failed") => return Exit::Unreachable,
-        Some("llm_authentication" | "no_model") => return Exit::Configuration,
-        _ => {}
-    }
-    match (outcome.status, outcome.error.as_ref().map(|error| error.kind.as_str())) {
-        (RunStatus::Ok, _) => Exit::Ok,
-        (RunStatus::Cancelled, _) => Exit::Interrupted,
-        (RunStatus::Waiting, _) => Exit::NeedsPerson,
-        (RunStatus::Error, Some("timeout" | "max_passes" | "budget_exceeded" | "max_starts")) => Exit::Limit,
-        (RunStatus::Error, _) => Exit::Failed,
-    }
 }

@@ -4,16 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{Clock, Recorder, RunId, SystemClock, Timestamp, VirtualClock, Watched, Watcher};
+use agent_types::{
+    Clock, EventBody, RunId, RunStatus, SystemClock, Timestamp, VirtualClock, Watched, Watcher,
+};
 use serde_json::{Map, Value};
-use tokio_util::sync::CancellationToken;
 use workflow_engine::{Before, Cache, OnFail, OnWaiting, Plan, RunOptions, run};
 
+use super::actions::Actions;
 use super::expect::{Expect, Finished};
 use super::flow::{Fault, Flows, known_keys, object};
 use super::memory;
 use super::ops::catalog;
-use super::pattern::Pattern;
+use super::stored::{Begun, Past, Stores};
 use super::world::World;
 
 /// Events that the reader of a run may be behind.
@@ -26,6 +28,7 @@ pub(crate) struct Case {
     runs: Vec<Value>,
     world: Arc<World>,
     cache: Arc<Cache>,
+    stores: Stores,
     real_time: bool,
 }
 
@@ -41,12 +44,8 @@ impl Case {
             runs: map.get("runs").and_then(Value::as_array).cloned().ok_or("a case needs `runs`")?,
             world: Arc::new(World::default()),
             cache: Cache::new(),
+            stores: Stores::default(),
         })
-    }
-
-    /// Whether a run needs a store, which is another part's job.
-    pub(crate) fn is_durable(&self) -> bool {
-        self.runs.iter().any(|run| run["options"].get("store").is_some())
     }
 
     /// The stack on which the case is to run, in KiB.
@@ -80,7 +79,7 @@ impl Case {
                 self.runs[at + 1..].iter().take_while(|run| run.get("beside") == Some(&Value::Bool(true)));
             let end = at + 1 + beside.count();
             memory::reset_peak();
-            let group = self.runs[at..end].iter().map(|run| self.one(run, clock, &statuses));
+            let group = (at..end).map(|number| self.one(number, clock, &statuses));
             let results = futures::future::join_all(group).await;
             let peak = memory::peak_kib();
             for (offset, result) in results.into_iter().enumerate() {
@@ -105,51 +104,124 @@ impl Case {
 
     async fn one(
         &self,
-        run: &Value,
+        number: usize,
         clock: &Arc<dyn Clock>,
         statuses: &[&'static str],
     ) -> Result<(&'static str, Vec<String>), Fault> {
-        let map = object(run)?;
+        let map = object(&self.runs[number])?;
         known_keys(
             map,
             &["flow", "inputs", "options", "mode", "of", "at", "changes", "beside", "actions", "expect"],
         )?;
         let mut expect = Expect::read(map.get("expect").ok_or("a run needs `expect`")?)?;
         let finished = match map.get("mode").and_then(Value::as_str).unwrap_or("start") {
-            "start" => self.start(map, clock, &mut expect).await?,
             "cancel" => Finished::Answer(cancel_answer(map, statuses)),
-            other => return Err(format!("the mode `{other}` needs a store")),
+            "read" => self.read_log(map, &mut expect)?,
+            mode => self.start(number, mode, map, clock, &mut expect).await?,
         };
+        let mut faults = Vec::new();
+        if let Some(most) = map["expect"].get("store_max_mib").and_then(Value::as_u64) {
+            let store = self.stores.get(store_name(map).unwrap_or_default())?;
+            let bytes = store.footprint().map_err(|error| error.to_string())?.bytes;
+            if bytes > most << 20 {
+                faults.push(format!("store_max_mib: the store has {} KiB", bytes >> 10));
+            }
+        }
         let status = finished.status();
-        Ok((status, expect.verdict(&finished, &self.world)))
+        faults.extend(expect.verdict(&finished, &self.world));
+        Ok((status, faults))
+    }
+
+    /// What the log of an earlier run says, without running anything.
+    fn read_log(&self, map: &Map<String, Value>, expect: &mut Expect) -> Result<Finished, Fault> {
+        let kept = self.stores.read(&self.stores.past(map.get("of"))?)?;
+        for kept in &kept {
+            let event = serde_json::to_value(&kept.event).map_err(|error| error.to_string())?;
+            expect.see(&event, Duration::ZERO);
+        }
+        let last = kept.last().ok_or("the log is empty")?;
+        let values = last.record.iter().flat_map(|record| &record.values);
+        let outputs = values.map(|(name, value)| (name.to_string(), (**value).clone())).collect();
+        let status = match &last.event.body {
+            EventBody::RunFinished { status, .. } => *status,
+            EventBody::RunWaiting { .. } => RunStatus::Waiting,
+            _ => return Err("the log has no end".to_owned()),
+        };
+        Ok(Finished::Read { status, outputs })
+    }
+
+    /// Begins a run, or goes on with one.
+    fn begin(
+        &self,
+        number: usize,
+        mode: &str,
+        map: &Map<String, Value>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<(Past, Begun), Fault> {
+        let text = |key: &str| map.get(key).and_then(Value::as_str);
+        let inputs = map.get("inputs").and_then(Value::as_object).cloned().unwrap_or_default();
+        let run = RunId::new(format!("{}-{number}", self.id));
+        let (past, begun) = match mode {
+            "start" => {
+                let store = store_name(map).map(str::to_owned);
+                let begun = self.stores.begin(&run, store.as_deref(), clock)?;
+                (Past { run, store, flow: "main".to_owned(), inputs }, begun)
+            }
+            "resume" => {
+                let past = self.stores.past(map.get("of"))?;
+                let begun = self.stores.resume(&past, clock)?;
+                (past, begun)
+            }
+            "fork" => {
+                let past = self.stores.past(map.get("of"))?;
+                let changes = map.get("changes").and_then(Value::as_object).cloned().unwrap_or_default();
+                let at = map.get("at").ok_or("a fork needs `at`")?;
+                let begun = self.stores.fork(&past, &run, at, &changes.into_iter().collect(), clock)?;
+                (Past { run, ..past }, begun)
+            }
+            other => return Err(format!("the mode `{other}` is not known")),
+        };
+        let flow = text("flow").map_or(past.flow, str::to_owned);
+        let past = Past { flow, ..past };
+        self.stores.note(number, past.clone());
+        Ok((past, begun))
     }
 
     async fn start(
         &self,
+        number: usize,
+        mode: &str,
         map: &Map<String, Value>,
         clock: &Arc<dyn Clock>,
         expect: &mut Expect,
     ) -> Result<Finished, Fault> {
-        let name = map.get("flow").and_then(Value::as_str).unwrap_or("main");
-        let workflow = workflow_model::WorkflowSource::workflow(&self.flows, name)
-            .ok_or_else(|| format!("no flow `{name}`"))?;
+        let (past, Begun { desk, resume }) = self.begin(number, mode, map, clock)?;
+        let workflow = workflow_model::WorkflowSource::workflow(&self.flows, &past.flow)
+            .ok_or_else(|| format!("no flow `{}`", past.flow))?;
         let plan = match Plan::new(&workflow, &catalog(&self.world, &self.flows.versions), &self.flows) {
             Ok(plan) => plan,
             Err(error) => return Ok(Finished::Invalid(error)),
         };
-        let options = self.options(map.get("options"), clock)?;
-        let recorder = Recorder::new(RunId::generate(), Arc::clone(clock));
-        let mut watcher = recorder.watch(BEHIND);
-        let options = options.with_sink(recorder.clone());
-        let inputs = map.get("inputs").and_then(Value::as_object).cloned().unwrap_or_default();
+        let mut options = self.options(map.get("options"), clock)?;
+        options.resume = resume.map(Box::new);
+        // What comes before it belongs to the run as it was.
+        let mut seeing = options.resume.is_none();
+        expect.goes_on = !seeing;
+        let mut watcher = desk.watch(BEHIND);
         let mut actions = Actions::read(map.get("actions"))?;
+        if let Some(store) = &past.store {
+            self.stores.crash_on(store, actions.crash_pattern());
+        }
         let started = clock.elapsed();
-        let handle = run(&plan, inputs, options);
-        let cancel = handle.cancel_token();
+        let handle = run(&plan, past.inputs.clone(), options.with_sink(desk.sink()));
+        let remote = handle.remote();
         let outcome = handle.outcome();
         tokio::pin!(outcome);
         let mut slow = None;
         let outcome = loop {
+            if actions.all_done() {
+                remote.end_when_waiting();
+            }
             let due = actions.next_due(clock.elapsed().saturating_sub(started));
             tokio::select! {
                 biased;
@@ -157,25 +229,38 @@ impl Case {
                     Some(Watched::Events(batch)) => {
                         for event in batch.iter() {
                             let event = serde_json::to_value(event).map_err(|error| error.to_string())?;
-                            expect.see(&event, clock.elapsed().saturating_sub(started));
-                            actions.on_event(&event, &cancel);
+                            seeing |= event["type"] == "run.resumed";
+                            if seeing && !actions.has_crashed() {
+                                expect.see(&event, clock.elapsed().saturating_sub(started));
+                                actions.on_event(&event, &remote).await?;
+                            }
                         }
                     }
                     Some(Watched::Lagged(missed)) => return Err(format!("the reader of events missed {missed}")),
                     None => {}
                 },
                 outcome = &mut outcome => break outcome,
-                () = wait(clock, due) => actions.on_time(clock.elapsed().saturating_sub(started), &cancel),
+                () = wait(clock, due) => {
+                    actions.on_time(clock.elapsed().saturating_sub(started), &remote).await?;
+                }
             }
             if actions.wants_slow_watcher() && slow.is_none() {
-                slow = Some(recorder.watch(1024));
+                slow = Some(desk.watch(1024));
             }
         };
         let elapsed = clock.elapsed().saturating_sub(started);
+        if actions.has_crashed() {
+            drop((watcher, desk));
+            self.stores.reopen(past.store.as_deref().unwrap_or_default())?;
+            return Ok(Finished::Crashed);
+        }
         while let Some(Watched::Events(batch)) = watcher.try_next() {
             for event in batch.iter() {
                 let event = serde_json::to_value(event).map_err(|error| error.to_string())?;
-                expect.see(&event, elapsed);
+                seeing |= event["type"] == "run.resumed";
+                if seeing {
+                    expect.see(&event, elapsed);
+                }
             }
         }
         let lagged =
@@ -186,7 +271,7 @@ impl Case {
     fn options(&self, options: Option<&Value>, clock: &Arc<dyn Clock>) -> Result<RunOptions, Fault> {
         let mut built = RunOptions {
             cache: Some(Arc::clone(&self.cache)),
-            on_waiting: OnWaiting::End,
+            on_waiting: OnWaiting::Stay,
             ..RunOptions::new()
         };
         built.clock = Arc::clone(clock);
@@ -227,83 +312,13 @@ fn cancel_answer(map: &Map<String, Value>, statuses: &[&'static str]) -> &'stati
     if of.is_some_and(|of| of < statuses.len()) { "finished" } else { "unknown" }
 }
 
+fn store_name(map: &Map<String, Value>) -> Option<&str> {
+    map.get("options")?.get("store")?.as_str()
+}
+
 async fn wait(clock: &Arc<dyn Clock>, due: Option<Duration>) {
     match due {
         Some(due) => clock.sleep(due).await,
         None => std::future::pending().await,
-    }
-}
-
-/// What is done to a run while it goes on.
-struct Actions(Vec<Action>);
-
-struct Action {
-    on: When,
-    what: String,
-    done: bool,
-}
-
-enum When {
-    Event(Pattern),
-    After(Duration),
-}
-
-impl Actions {
-    fn read(value: Option<&Value>) -> Result<Self, Fault> {
-        let mut actions = Vec::new();
-        for action in value.and_then(Value::as_array).into_iter().flatten() {
-            let map = object(action)?;
-            known_keys(map, &["on", "after_ms", "do", "ask", "value"])?;
-            let on = match (map.get("on"), map.get("after_ms").and_then(Value::as_u64)) {
-                (Some(event), _) => When::Event(Pattern::read(event)?),
-                (None, Some(ms)) => When::After(Duration::from_millis(ms)),
-                (None, None) => return Err("an action needs `on` or `after_ms`".to_owned()),
-            };
-            let what = map.get("do").and_then(Value::as_str).unwrap_or_default().to_owned();
-            if !["cancel", "subscribe_slow", "drop_events", "drop_handle"].contains(&what.as_str()) {
-                return Err(format!("the action `{what}` is not known here"));
-            }
-            actions.push(Action { on, what, done: false });
-        }
-        Ok(Self(actions))
-    }
-
-    /// How long until the next action by time.
-    fn next_due(&self, now: Duration) -> Option<Duration> {
-        let open = self.0.iter().filter(|action| !action.done);
-        let due = open.filter_map(|action| match action.on {
-            When::After(after) => Some(after.saturating_sub(now)),
-            When::Event(_) => None,
-        });
-        due.min()
-    }
-
-    fn on_event(&mut self, event: &Value, cancel: &CancellationToken) {
-        for action in &mut self.0 {
-            if !action.done && matches!(&action.on, When::Event(pattern) if pattern.matches(event)) {
-                action.act(cancel);
-            }
-        }
-    }
-
-    fn on_time(&mut self, now: Duration, cancel: &CancellationToken) {
-        for action in &mut self.0 {
-            if !action.done && matches!(action.on, When::After(after) if after <= now) {
-                action.act(cancel);
-            }
-        }
-    }
-
-    fn wants_slow_watcher(&self) -> bool {
-        self.0.iter().any(|action| action.done && action.what == "subscribe_slow")
-    }
-}
-
-impl Action {
-    fn act(&mut self, cancel: &CancellationToken) {
-        self.done = true;
-        if matches!(self.what.as_str(), "cancel" | "drop_handle") {
-            cancel.cancel();
-        }
     }
 }

@@ -1,11 +1,14 @@
 //! Cases of the workflow engine.
 
+mod actions;
 mod case;
 mod expect;
 mod flow;
 mod memory;
+mod mortal;
 mod ops;
 mod pattern;
+mod stored;
 mod world;
 
 use serde_json::Value;
@@ -45,7 +48,6 @@ pub fn run_engine_cases(text: &str, wanted: impl Fn(&str) -> bool) -> Report {
 impl Report {
     fn add(&mut self, id: String, line: &Value) {
         match Case::read(line) {
-            Ok(case) if case.is_durable() => self.skipped.push(id),
             Ok(case) => match on_stack(case) {
                 faults if faults.is_empty() => self.passed += 1,
                 faults => self.failures.push(Failure { id, faults }),

@@ -102,21 +102,24 @@ impl Drop for Room {
 }
 
 /// Attempts until one succeeds or none is left, within the limits. With a room the node blocks its thread.
+/// `interrupted` attempts before this one count against no limit.
 pub(super) fn watched(
     node: Arc<dyn Node>,
     ctx: NodeContext,
     inputs: Inputs,
     room: Option<Arc<Room>>,
+    interrupted: u32,
 ) -> Work {
     Box::pin(async move {
         let shared = Arc::clone(&ctx.shared);
         let no_rules = Policy::default();
         let details = shared.plan.details.get(ctx.details as usize);
         let policy = details.map_or(&no_rules, |details| &details.policy);
-        let attempt = AtomicU32::new(0);
+        let attempt = AtomicU32::new(ctx.attempt.saturating_sub(1));
         let give_up = CancelOnDrop(CancellationToken::new());
         let blocking = room.is_some();
-        let attempts = Attempts { node, policy, room, attempt: &attempt, token: give_up.0.clone() };
+        let token = give_up.0.clone();
+        let attempts = Attempts { node, policy, room, attempt: &attempt, interrupted, token };
         let result = tokio::select! {
             biased;
             result = attempts.run(ctx, inputs) => result,
@@ -167,6 +170,8 @@ struct Attempts<'a> {
     policy: &'a Policy,
     room: Option<Arc<Room>>,
     attempt: &'a AtomicU32,
+    /// Attempts that ended with a process: they are no failures.
+    interrupted: u32,
     token: CancellationToken,
 }
 
@@ -180,7 +185,7 @@ impl Attempts<'_> {
                 Ok(outputs) => return Ok(outputs),
                 Err(failure) => failure,
             };
-            if !failure.retryable || attempt > more {
+            if !failure.retryable || attempt.saturating_sub(self.interrupted) > more {
                 return Err(failure);
             }
             self.note(&ctx, &failure).await;

@@ -21,7 +21,7 @@ pub(super) struct Container {
     pub(super) span: u64,
     pub(super) attempt: u32,
     pub(super) claim: Claim,
-    given: Vec<Given>,
+    pub(super) given: Vec<Given>,
     timers: Vec<AbortHandle>,
 }
 
@@ -45,6 +45,23 @@ impl Owner {
         let timers = total.map(|limit| self.timer(key, Timer::Total, limit)).into_iter().collect();
         self.containers.insert(key, Container { span, attempt: 1, claim, given, timers });
         self.begin_attempt(plan, key);
+    }
+
+    /// A container as a snapshot has it; its limits of time begin anew.
+    pub(super) fn restore_container(
+        &mut self,
+        plan: &PlanInner,
+        key: Key,
+        (span, attempt): (u64, u32),
+        given: Vec<Given>,
+        claim: Claim,
+    ) {
+        let policy = self.container_policy(plan, key);
+        let limits = policy.map(|policy| (policy.total, policy.timeout)).unwrap_or_default();
+        let total = limits.0.map(|limit| self.timer(key, Timer::Total, limit));
+        let own = limits.1.map(|limit| self.timer(key, Timer::Attempt(attempt), limit));
+        let timers = total.into_iter().chain(own).collect();
+        self.containers.insert(key, Container { span, attempt, claim, given, timers });
     }
 
     fn begin_attempt(&mut self, plan: &PlanInner, key: Key) {
@@ -133,6 +150,12 @@ impl Owner {
         let last = error.details.remove("total").is_some() || kind == NodeErrorKind::BudgetExceeded;
         let policy = self.container_policy(plan, key);
         let more = policy.and_then(|policy| policy.retry.as_ref()).map_or(0, |retry| retry.max);
+        if self.replay.is_some() && policy.is_some() && !last && attempt <= more {
+            let place = Place { attempt: Some(attempt), ..self.place(plan, key, span, Some(attempt)) };
+            self.emit(place, EventBody::NodeRetrying { kind, message: error.message, delay_ms: 0 });
+            // The wait is over, or is not waited for again.
+            return self.timer_fired(plan, key, Timer::Again);
+        }
         if let Some(policy) = policy.filter(|_| !last && attempt <= more) {
             let path = self.path(plan, key);
             let delay = jittered(policy.backoff(attempt), self.shared.sink.run().as_str(), &path, attempt);

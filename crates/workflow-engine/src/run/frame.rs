@@ -2,13 +2,15 @@
 
 use std::sync::{Arc, OnceLock};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::saved::SavedSlot;
 use crate::plan::{LocalIx, NONE, ScopePlan, SlotIx};
 use crate::stream::Stream;
 
 /// A start of a node: which frame, which use of that frame, which node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Key {
     pub(crate) frame: u32,
     pub(crate) generation: u32,
@@ -16,7 +18,7 @@ pub(crate) struct Key {
 }
 
 /// How far a node is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum NodeState {
     /// Nothing needs it.
     Dormant,
@@ -222,5 +224,75 @@ impl Frame {
     pub(super) fn unsettled(&self) -> impl Iterator<Item = LocalIx> + '_ {
         let open = |state: &NodeState| !matches!(state, NodeState::Settled | NodeState::Dormant);
         (0..).zip(&self.state).filter(move |(_, state)| open(state)).map(|(node, _)| node)
+    }
+}
+
+/// A frame as a snapshot has it.
+#[derive(Serialize, Deserialize)]
+pub(super) struct SavedFrame {
+    pub(super) scope: u32,
+    generation: u32,
+    container: Option<Key>,
+    prefix: Arc<str>,
+    pass: Option<u64>,
+    iteration: Option<u64>,
+    span: u64,
+    unknown: Vec<u32>,
+    taken: Vec<bool>,
+    cause: Vec<(u32, u32)>,
+    state: Vec<NodeState>,
+    slots: Vec<SavedSlot>,
+    remaining: u32,
+}
+
+impl Frame {
+    pub(super) fn saved(&self) -> SavedFrame {
+        SavedFrame {
+            scope: self.scope,
+            generation: self.generation,
+            container: self.container,
+            prefix: Arc::clone(&self.prefix),
+            pass: self.pass,
+            iteration: self.iteration,
+            span: self.span,
+            unknown: self.unknown.clone(),
+            taken: self.taken.clone(),
+            cause: self.cause.clone(),
+            state: self.state.clone(),
+            slots: self.slots.iter().map(SavedSlot::of).collect(),
+            remaining: self.remaining,
+        }
+    }
+}
+
+impl SavedFrame {
+    /// Whether it is a frame of such a scope; one that is not in use has no slots.
+    pub(super) fn fits(&self, scope: &ScopePlan) -> bool {
+        let (nodes, slots) = (scope.nodes.len(), scope.n_slots as usize);
+        self.unknown.len() == nodes
+            && self.taken.len() == nodes
+            && self.cause.len() == nodes
+            && self.state.len() == nodes
+            && (self.slots.len() == slots || self.slots.is_empty())
+    }
+
+    pub(super) fn restored(self, scope: &ScopePlan) -> Frame {
+        let readers = |slot: u32| u32::try_from(scope.stream_readers.row(slot).len()).unwrap_or(NONE);
+        let slots = (0..).zip(self.slots).map(|(at, slot)| slot.restored(readers(at)));
+        Frame {
+            scope: self.scope,
+            generation: self.generation,
+            container: self.container,
+            prefix: self.prefix,
+            pass: self.pass,
+            iteration: self.iteration,
+            span: self.span,
+            unknown: self.unknown,
+            taken: self.taken,
+            cause: self.cause,
+            state: self.state,
+            slots: slots.collect(),
+            remaining: self.remaining,
+        }
     }
 }

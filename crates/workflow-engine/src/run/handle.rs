@@ -1,14 +1,14 @@
 //! Starting a run and holding on to it.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use agent_types::{EventBody, EventSink, Place, Recorder, RunId, RunStatus, Usage, nearest};
+use agent_types::{EventBody, EventSink, Keeper, Place, Recorder, RunId, RunStatus, Usage, nearest};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::limits::Limits;
@@ -27,6 +27,20 @@ pub struct RunHandle {
     run: RunId,
     shared: Arc<RunShared>,
     task: JoinSet<RunOutcome>,
+    abort: AbortHandle,
+}
+
+/// Reaches a run from elsewhere while somebody waits for its outcome. It keeps nothing alive.
+#[derive(Clone)]
+pub struct RunRemote {
+    shared: Arc<RunShared>,
+    abort: AbortHandle,
+}
+
+impl fmt::Debug for RunRemote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunRemote").field("run", self.shared.sink.run()).finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for RunHandle {
@@ -57,12 +71,16 @@ pub fn run(plan: &Plan, inputs: Map<String, Value>, options: RunOptions) -> RunH
         budget: options.budget.clone(),
         cancel: parent.child_token(),
         inbox: Inbox::default(),
+        over: CancellationToken::new(),
     });
     let run = shared.sink.run().clone();
     let mut task = JoinSet::new();
     let handle_shared = Arc::clone(&shared);
-    task.spawn(async move { start(shared, inputs, options).await });
-    RunHandle { run, shared: handle_shared, task }
+    let abort = task.spawn(async move {
+        let _over = shared.over.clone().drop_guard();
+        start(shared, inputs, options).await
+    });
+    RunHandle { run, shared: handle_shared, task, abort }
 }
 
 impl Plan {
@@ -94,11 +112,15 @@ impl RunHandle {
         self.shared.cancel.clone()
     }
 
-    /// Answers an open question by its id. False if there is none of that id.
+    /// Reaches the run while somebody else waits for its outcome.
+    #[must_use]
+    pub fn remote(&self) -> RunRemote {
+        RunRemote { shared: Arc::clone(&self.shared), abort: self.abort.clone() }
+    }
+
+    /// Answers an open question; see [`RunRemote::answer`].
     pub async fn answer(&self, ask: &str, value: Value) -> bool {
-        let (known, answer) = oneshot::channel();
-        self.shared.inbox.post(Message::Answer { ask: ask.into(), value, known });
-        answer.await.unwrap_or(false)
+        self.remote().answer(ask, value).await
     }
 
     /// Waits for the end. The run goes on as long as this future is polled or the handle lives.
@@ -108,9 +130,45 @@ impl RunHandle {
     pub async fn outcome(mut self) -> RunOutcome {
         match self.task.join_next().await {
             Some(Ok(outcome)) => outcome,
-            Some(Err(error)) => lost(&self.run, &error.to_string()),
-            None => lost(&self.run, "it has no task"),
+            Some(Err(error)) if error.is_cancelled() => lost(&self.run, "aborted", "it was dropped"),
+            Some(Err(error)) => lost(&self.run, "panic", &error.to_string()),
+            None => lost(&self.run, "panic", "it has no task"),
         }
+    }
+}
+
+impl RunRemote {
+    /// Asks the run to end.
+    pub fn cancel(&self) {
+        self.shared.cancel.cancel();
+    }
+
+    /// Answers an open question by its id. False if there is none of that id, or the answer is none to it.
+    /// Where the run is kept, the answer is safe when this returns.
+    pub async fn answer(&self, ask: &str, value: Value) -> bool {
+        let (known, answer) = oneshot::channel();
+        self.shared.inbox.post(Message::Answer { ask: ask.into(), value, known });
+        let known = tokio::select! {
+            biased;
+            known = answer => known.unwrap_or(false),
+            () = self.shared.over.cancelled() => false,
+        };
+        if known && let Some(durable) = self.shared.sink.keeper().map(Keeper::durable) {
+            // If it cannot be kept the run ends with that error.
+            let _ = durable.await;
+        }
+        known
+    }
+
+    /// Lets the run end with the status `waiting` as soon as nothing is left but questions.
+    pub fn end_when_waiting(&self) {
+        self.shared.inbox.post(Message::EndWhenWaiting);
+    }
+
+    /// Drops the run where it is, as the end of the process would: no node goes on and no event says so.
+    /// A run that is kept can be taken up again later; its outcome here has the kind `aborted`.
+    pub fn abort(&self) {
+        self.abort.abort();
     }
 }
 
@@ -122,8 +180,8 @@ impl Drop for RunHandle {
     }
 }
 
-fn lost(run: &RunId, why: &str) -> RunOutcome {
-    let error = RunError::new("panic", format!("the run itself came to an end: {why}"));
+fn lost(run: &RunId, kind: &str, why: &str) -> RunOutcome {
+    let error = RunError::new(kind, format!("the run itself came to an end: {why}"));
     RunOutcome { error: Some(error), status: RunStatus::Error, ..empty(run) }
 }
 
@@ -140,8 +198,13 @@ fn empty(run: &RunId) -> RunOutcome {
     }
 }
 
-async fn start(shared: Arc<RunShared>, inputs: Map<String, Value>, options: RunOptions) -> RunOutcome {
-    if !options.nested {
+async fn start(shared: Arc<RunShared>, inputs: Map<String, Value>, mut options: RunOptions) -> RunOutcome {
+    // A log without an event is that of a run that was about to begin.
+    let resumes = options.resume.as_ref().is_some_and(|log| !log.events.is_empty() || log.snapshot.is_some());
+    if !resumes {
+        options.resume = None;
+    }
+    if !options.nested && !resumes {
         let body = EventBody::RunStarted {
             agent: None,
             workflow: options.workflow.clone(),
@@ -169,7 +232,7 @@ async fn start(shared: Arc<RunShared>, inputs: Map<String, Value>, options: RunO
 }
 
 fn emit(sink: &dyn EventSink, body: EventBody) {
-    sink.record(&mut vec![agent_types::Draft { place: Place::default(), body }]);
+    sink.record(&mut vec![agent_types::Draft::new(Place::default(), body)]);
 }
 
 /// The value of each declared argument, all faults together.
@@ -235,6 +298,14 @@ pub(super) fn owner(shared: &Arc<RunShared>, arguments: Vec<Arc<Value>>, options
         usage: Usage::default(),
         starts: 0,
         was_waiting: false,
+        keeps: shared.sink.keeper().is_some(),
+        replay: None,
+        told: None,
+        restarts: NumberMap::default(),
+        answers: HashMap::new(),
+        asked: NumberMap::default(),
+        since_snapshot: (0, 0),
+        snapshot_due: false,
         scratch: RefCell::default(),
         options,
     }

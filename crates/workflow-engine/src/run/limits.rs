@@ -93,6 +93,11 @@ impl Limits {
         Some((claim, parked))
     }
 
+    /// Nodes without room.
+    pub(super) fn parked(&self) -> impl Iterator<Item = Key> + '_ {
+        self.parked.iter().map(|(_, parked)| parked.key)
+    }
+
     pub(super) fn has_parked(&self) -> bool {
         !self.parked.is_empty()
     }

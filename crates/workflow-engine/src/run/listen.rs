@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::frame::Key;
 use super::message::{Message, OpenStream, Question};
+use super::options::OnWaiting;
 use super::owner::{OpenAsk, Owner};
 use crate::plan::PlanInner;
 use crate::stream::StreamItem;
@@ -35,9 +36,10 @@ impl Owner {
             Message::Pull { key, slot, reply } => self.pull(plan, key, &slot, reply),
             Message::Ask { key, place, questions } => self.ask(key, &place, questions),
             Message::Answer { ask, value, known } => {
-                let found = self.answer(&ask, value);
+                let found = self.answer(plan, &ask, value);
                 let _ = known.send(found);
             }
+            Message::EndWhenWaiting => self.options.on_waiting = OnWaiting::End,
             Message::CancelNode { key, id, reply } => {
                 let cancelled = self.cancel_by_id(plan, key, &id);
                 let _ = reply.send(cancelled);
@@ -68,6 +70,9 @@ impl Owner {
         message: String,
         delay: Duration,
     ) {
+        if let Some(active) = self.active.get_mut(&key) {
+            active.attempt = place.attempt.unwrap_or(1) + 1;
+        }
         let streams = self.active.get(&key).and_then(|active| active.streams.clone());
         for open in streams.iter().flat_map(|streams| streams.iter()) {
             self.see_chunks(open);
@@ -82,8 +87,22 @@ impl Owner {
     fn ask(&mut self, key: Key, place: &Place, questions: Vec<(Question, oneshot::Sender<Value>)>) {
         let Some(path) = place.path.clone().filter(|_| self.is_running(key)) else { return };
         let several = questions.len() > 1;
-        for (at, (question, reply)) in questions.into_iter().enumerate() {
-            let ask: Arc<str> = if several { format!("{path}#{at}").into() } else { Arc::clone(&path) };
+        let mut open = false;
+        for (question, reply) in questions {
+            let number = self.asked.entry(key).or_default();
+            let first = *number == 0 && !several;
+            let ask: Arc<str> = if first { Arc::clone(&path) } else { format!("{path}#{number}").into() };
+            *number += 1;
+            if let Some(value) = self.answers.remove(&*ask) {
+                // Without a receiver the node has been dropped already.
+                let _ = reply.send(value);
+                continue;
+            }
+            open = true;
+            if let Some(known) = self.asks.iter_mut().find(|known| known.summary.ask == ask) {
+                known.reply = Some(reply);
+                continue;
+            }
             let summary = AskSummary {
                 ask: Arc::clone(&ask),
                 tool: question.tool,
@@ -93,21 +112,52 @@ impl Owner {
             };
             let body = EventBody::NodeWaiting { ask, prompt: Some(question.prompt), unknown_effect: None };
             self.emit(place.clone(), body);
-            self.asks.push(OpenAsk { key, summary, reply });
+            let (span, attempt) = (place.span, place.attempt.unwrap_or(1));
+            self.asks.push(OpenAsk {
+                key,
+                summary,
+                reply: Some(reply),
+                unknown_effect: false,
+                span,
+                attempt,
+            });
         }
-        self.pause(key);
+        if open {
+            self.pause(key);
+        }
     }
 
-    fn answer(&mut self, ask: &str, value: Value) -> bool {
+    fn answer(&mut self, plan: &PlanInner, ask: &str, value: Value) -> bool {
         let Some(at) = self.asks.iter().position(|open| &*open.summary.ask == ask) else { return false };
-        let open = self.asks.remove(at);
+        if self.asks[at].unknown_effect && !is_outcome(&value) {
+            return false;
+        }
+        self.flush();
+        if let Some(keeper) = self.shared.sink.keeper() {
+            keeper.answered(ask, &value);
+        }
         if std::mem::take(&mut self.was_waiting) && !self.options.nested {
             self.emit(Place::default(), EventBody::RunResumed { cause: Some("answer".to_owned()) });
         }
+        if self.asks[at].unknown_effect {
+            return self.decide_effect(plan, at, &value);
+        }
+        let Some(reply) = self.asks[at].reply.take() else {
+            let (key, span, attempt) = (self.asks[at].key, self.asks[at].span, self.asks[at].attempt);
+            self.answers.insert(ask.to_owned(), value);
+            if self.active.contains_key(&key) || self.is_queued(key) {
+                // It is about to ask again, and finds the answer.
+                self.asks.remove(at);
+            } else {
+                self.wake_if_answered(key, span, attempt);
+            }
+            return true;
+        };
+        let open = self.asks.remove(at);
         if !self.asks.iter().any(|other| other.key == open.key) {
             self.resume(open.key);
         }
-        open.reply.send(value).is_ok()
+        reply.send(value).is_ok()
     }
 
     /// A node that waits for something of this run gives its room to others.
@@ -128,4 +178,10 @@ impl Owner {
             self.limits.take(claim);
         }
     }
+}
+
+/// Whether a value says what became of an effect.
+pub(super) fn is_outcome(value: &Value) -> bool {
+    let word = value.get("outcome").and_then(Value::as_str).or(value.as_str());
+    matches!(word, Some("retry" | "skip" | "done"))
 }

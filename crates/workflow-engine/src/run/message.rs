@@ -62,6 +62,8 @@ pub(crate) enum Message {
         value: Value,
         known: oneshot::Sender<bool>,
     },
+    /// The run need not stay when only questions are left.
+    EndWhenWaiting,
     CancelNode {
         key: Key,
         id: Arc<str>,

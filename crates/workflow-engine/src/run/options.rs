@@ -5,11 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{Budget, Clock, EventSink, Recorder, RunId, SystemClock, Watcher};
+use agent_types::{Budget, Clock, EventSink, Recorder, ResumeLog, RunId, SystemClock, Watcher};
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::Cache;
 use crate::services::Services;
+
+/// Events after which a snapshot is worth its price.
+const SNAPSHOT_EVENTS: usize = 4000;
 
 /// What the failure of a node means for the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -78,6 +81,10 @@ pub struct RunOptions {
     pub cache: Option<Arc<Cache>>,
     /// Cancels the run when it is cancelled.
     pub cancel: Option<CancellationToken>,
+    /// What the run has done already; it goes on from there, with the same arguments.
+    pub resume: Option<Box<ResumeLog>>,
+    /// Events after which, at the end of a pass, the whole state is given to whoever keeps the events.
+    pub snapshot_events: usize,
 }
 
 impl Default for RunOptions {
@@ -99,6 +106,8 @@ impl Default for RunOptions {
             before: None,
             cache: None,
             cancel: None,
+            resume: None,
+            snapshot_events: SNAPSHOT_EVENTS,
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The one owner of a run's state: it decides whose turn it is, numbers nothing itself, and tells everything once.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use agent_types::{AskSummary, Draft, EventBody, Place, Usage};
+use agent_types::{AskSummary, Draft, Durable, EventBody, Keeper, Place, Record, Usage};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
@@ -17,7 +17,9 @@ use super::limits::{Claim, Limits};
 use super::message::OpenStream;
 use super::options::{OnWaiting, RunOptions};
 use super::outcome::RunOutcome;
+use super::restart::Restart;
 use super::shared::RunShared;
+use super::told::Replay;
 use super::zone::ZoneRun;
 use crate::cache::{Cache, Lead};
 use crate::error::RunError;
@@ -41,6 +43,10 @@ pub(super) struct Active {
     pub(super) streams: Option<Arc<[OpenStream]>>,
     /// It gave its room back while it waits for something of this run.
     pub(super) paused: bool,
+    /// The attempt that runs.
+    pub(super) attempt: u32,
+    /// Attempts that ended with a process and count against no limit.
+    pub(super) interrupted: u32,
 }
 
 /// What a task brings home.
@@ -68,7 +74,12 @@ pub(super) enum Timer {
 pub(super) struct OpenAsk {
     pub(super) key: Key,
     pub(super) summary: AskSummary,
-    pub(super) reply: oneshot::Sender<Value>,
+    /// The way to the node that waits; none where nobody has run it since the run was taken up.
+    pub(super) reply: Option<oneshot::Sender<Value>>,
+    /// It is about the node's effect, which may have happened.
+    pub(super) unknown_effect: bool,
+    pub(super) span: u64,
+    pub(super) attempt: u32,
 }
 
 /// Somebody who waits for a lazy input.
@@ -108,6 +119,21 @@ pub(super) struct Owner {
     pub(super) usage: Usage,
     pub(super) starts: u64,
     pub(super) was_waiting: bool,
+    /// Somebody keeps the events, so that the run can be taken up again.
+    pub(super) keeps: bool,
+    /// What is known while a log is done again.
+    pub(super) replay: Option<Box<Replay>>,
+    /// What the log of a run has that was about to end.
+    pub(super) told: Option<Box<Replay>>,
+    /// Nodes that go on where they were.
+    pub(super) restarts: NumberMap<Key, Restart>,
+    /// Answers that came while nobody waited for them.
+    pub(super) answers: HashMap<String, Value>,
+    /// Questions that a node has put since it started.
+    pub(super) asked: NumberMap<Key, u32>,
+    /// Events since the last snapshot, and how large that was.
+    pub(super) since_snapshot: (usize, usize),
+    pub(super) snapshot_due: bool,
     /// Where texts are put together.
     pub(super) scratch: RefCell<String>,
 }
@@ -124,20 +150,37 @@ impl Owner {
     pub(super) async fn drive(mut self) -> RunOutcome {
         let shared = Arc::clone(&self.shared);
         let plan = &*shared.plan;
-        self.begin(plan);
+        match self.options.resume.take() {
+            Some(log) => {
+                if let Err(error) = self.take_up(plan, *log) {
+                    self.ending = Some(Ending::Failed(*error));
+                }
+            }
+            None => self.begin(plan),
+        }
         let mut deadline = self.options.deadline.map(|limit| shared.clock.sleep(limit));
         while self.ending.is_none() {
             let mut steps = 0;
             while self.ending.is_none() && self.step(plan) {
                 steps += 1;
+                if self.snapshot_due {
+                    self.take_snapshot();
+                }
                 if steps % STEPS == 0 {
                     self.flush();
+                    if let Some(caught_up) = self.keeper_is_behind() {
+                        // A fault is seen with the next events.
+                        let _ = caught_up.await;
+                    }
                     if shared.cancel.is_cancelled() {
                         self.ending = Some(Ending::Cancelled);
                     }
                     tokio::task::yield_now().await;
                     self.read_messages(plan);
                 }
+            }
+            if self.ending.is_none() && shared.cancel.is_cancelled() {
+                self.ending = Some(Ending::Cancelled);
             }
             if self.ending.is_some() || self.nothing_left(plan) {
                 break;
@@ -238,16 +281,45 @@ impl Owner {
     }
 
     pub(super) fn emit(&mut self, place: Place, body: EventBody) {
-        self.drafts.push(Draft { place, body });
+        self.emit_with(place, body, None);
+    }
+
+    /// Tells a fact, with what a resumed run must know besides.
+    pub(super) fn emit_with(&mut self, place: Place, body: EventBody, record: Option<Box<Record>>) {
+        let draft = Draft { place, body, record };
+        if let Some(replay) = &mut self.replay {
+            return replay.emit(draft);
+        }
+        self.drafts.push(draft);
         if self.drafts.len() >= BATCH {
             self.flush();
         }
     }
 
     pub(super) fn flush(&mut self) {
-        if !self.drafts.is_empty() {
-            self.shared.sink.record(&mut self.drafts);
+        if self.drafts.is_empty() {
+            return;
         }
+        self.since_snapshot.0 += self.drafts.len();
+        self.shared.sink.record(&mut self.drafts);
+        if self.keeps
+            && self.ending.is_none()
+            && let Some(fault) = self.shared.sink.keeper().and_then(Keeper::fault)
+        {
+            self.ending = Some(Ending::Failed(RunError::new(fault.code, fault.message)));
+        }
+    }
+
+    /// Events are made faster than they can be written: others get their turn meanwhile.
+    fn keeper_is_behind(&self) -> Option<Durable> {
+        self.shared.sink.keeper().filter(|keeper| keeper.is_behind()).map(Keeper::durable)
+    }
+
+    /// A span for what is about to start: the one that the log has for it, or a new one.
+    pub(super) fn span_for(&self, place: &Place, body: &EventBody) -> u64 {
+        let log = self.replay.as_ref().or(self.told.as_ref());
+        let told = log.and_then(|log| log.span(place, body));
+        told.unwrap_or_else(|| self.shared.sink.new_span())
     }
 
     pub(super) fn frame(&self, key: Key) -> Option<&Frame> {
@@ -272,15 +344,21 @@ impl Owner {
     /// A frame for a scope, made anew or used again.
     pub(super) fn add_frame(&mut self, plan: &PlanInner, standing: Standing, needed: &[bool]) -> u32 {
         let scope = &plan.scopes[standing.scope as usize];
-        if let Some(at) = self.free.pop()
+        let prefix = self.replay.is_some().then(|| Arc::clone(&standing.prefix));
+        let at = if let Some(at) = self.free.pop()
             && let Some(frame) = self.frames[at as usize].as_deref_mut()
         {
             frame.generation = frame.generation.wrapping_add(1);
             frame.reset(standing, scope, needed);
-            return at;
+            at
+        } else {
+            self.frames.push(Some(Box::new(Frame::new(standing, scope, needed))));
+            u32::try_from(self.frames.len() - 1).unwrap_or(u32::MAX)
+        };
+        if let (Some(replay), Some(prefix)) = (&mut self.replay, prefix) {
+            replay.frames.insert(prefix, at);
         }
-        self.frames.push(Some(Box::new(Frame::new(standing, scope, needed))));
-        u32::try_from(self.frames.len() - 1).unwrap_or(u32::MAX)
+        at
     }
 
     /// Nothing of the frame counts any more.
@@ -288,6 +366,9 @@ impl Owner {
         if let Some(frame) = self.frames[at as usize].as_deref_mut() {
             frame.generation = frame.generation.wrapping_add(1);
             frame.slots.clear();
+            if let Some(replay) = &mut self.replay {
+                replay.frames.remove(&frame.prefix);
+            }
             self.free.push(at);
         }
     }

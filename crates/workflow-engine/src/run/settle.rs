@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{EventBody, NodeErrorKind, Place};
+use agent_types::{EventBody, NodeErrorKind, Place, Record};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use workflow_model::OnError;
@@ -13,6 +13,7 @@ use super::ending::Ending;
 use super::frame::{Arrival, InEdge, Key, NodeState, Slot, StreamSlot, Turn};
 use super::message::OpenStream;
 use super::owner::{Owner, Puller};
+use super::replay::record_of;
 use super::start::policy;
 use crate::error::RunError;
 use crate::outputs::{Outputs, StopScope};
@@ -69,20 +70,26 @@ impl Owner {
             Some(path) => self.place_of(key, Arc::clone(path), span, note.attempt),
             None => self.place(plan, key, span, note.attempt),
         };
-        let stop = outputs.stop;
+        let record = self.keeps.then(|| record_of(outputs, main)).flatten();
         let body = EventBody::NodeFinished {
             value: outputs.main(main).cloned(),
             handled: note.handled.map(Arc::from),
             cache: (!self.unkeyable.is_empty() && self.unkeyable.remove(&key))
                 .then(|| Arc::from("unkeyable")),
         };
-        self.emit(place, body);
+        self.emit_with(place, body, record);
         self.keep(key, outputs, note);
         self.fill(plan, key, outputs, note.handled);
-        match stop {
+        self.after_end(plan, key, outputs);
+    }
+
+    /// Ends the loop or the run if the outputs say so.
+    pub(super) fn after_end(&mut self, plan: &PlanInner, key: Key, outputs: &Outputs) {
+        match outputs.stop {
             None => {}
             Some(StopScope::Run) => {
-                self.ending = Some(Ending::Stopped(outputs.main(main).cloned().unwrap_or_default()));
+                let value = outputs.all("").next().map(|(_, value)| Arc::clone(value));
+                self.ending = Some(Ending::Stopped(value.unwrap_or_default()));
             }
             Some(StopScope::Loop) => self.stop_loop(plan, key),
         }
@@ -126,7 +133,8 @@ impl Owner {
         let value = outputs.main(main).or_else(|| outputs.all("").next().map(|(_, value)| value));
         let value = value.cloned().unwrap_or_default();
         let place = Place { attempt: None, ..self.place(plan, key, 0, None) };
-        self.emit(place, EventBody::NodeCached { value, from });
+        let record = self.keeps.then(|| record_of(outputs, main)).flatten();
+        self.emit_with(place, EventBody::NodeCached { value, from }, record);
         self.fill(plan, key, outputs, None);
     }
 
@@ -176,7 +184,7 @@ impl Owner {
     }
 
     /// The stream that was opened for a slot.
-    fn open_stream(&self, key: Key, slot: SlotIx) -> Option<Arc<StreamSlot>> {
+    pub(super) fn open_stream(&self, key: Key, slot: SlotIx) -> Option<Arc<StreamSlot>> {
         match &self.frame(key)?.slots[slot as usize] {
             Slot::Stream(open) => Some(Arc::clone(open)),
             Slot::Unknown | Slot::Skipped(_) | Slot::Value(_) => None,
@@ -184,7 +192,7 @@ impl Owner {
     }
 
     /// The streams that a node has opened.
-    fn open_slots(&self, plan: &PlanInner, key: Key) -> Vec<(SlotIx, Arc<StreamSlot>)> {
+    pub(super) fn open_slots(&self, plan: &PlanInner, key: Key) -> Vec<(SlotIx, Arc<StreamSlot>)> {
         let Some(frame) = self.frame(key) else { return Vec::new() };
         let scope = &plan.scopes[frame.scope as usize];
         let outs = scope.outs(&scope.nodes[key.node as usize]);
@@ -353,16 +361,16 @@ impl Owner {
     /// A failure that nothing at the node handles.
     fn fail(&mut self, plan: &PlanInner, key: Key, span: u64, failure: &Failure, error: RunError) {
         let place = self.place(plan, key, span, Some(failure.attempt));
-        self.emit(
-            place,
-            EventBody::NodeFailed {
-                kind: failure.kind,
-                message: failure.message.clone(),
-                limit_ms: failure.limit_ms,
-                attempts: Some(failure.attempt),
-                detached: failure.detached.then_some(true),
-            },
-        );
+        let body = EventBody::NodeFailed {
+            kind: failure.kind,
+            message: failure.message.clone(),
+            limit_ms: failure.limit_ms,
+            attempts: Some(failure.attempt),
+            detached: failure.detached.then_some(true),
+        };
+        let how = failure.code.as_deref().filter(|_| self.keeps).map(Arc::from);
+        let record = how.map(|how| Box::new(Record { values: Vec::new(), how: Some(how) }));
+        self.emit_with(place, body, record);
         self.escalate(plan, key, error);
     }
 
@@ -452,7 +460,7 @@ impl Owner {
     }
 
     /// Schedules a node that nothing needed so far, and what it needs.
-    fn waken(&mut self, plan: &PlanInner, key: Key) {
+    pub(super) fn waken(&mut self, plan: &PlanInner, key: Key) {
         let mut stack = vec![key.node];
         while let Some(node) = stack.pop() {
             let Some(frame) = self.frame_mut(key) else { return };

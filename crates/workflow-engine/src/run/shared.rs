@@ -18,6 +18,8 @@ pub(crate) struct RunShared {
     pub(crate) budget: Option<Budget>,
     pub(crate) cancel: CancellationToken,
     pub(crate) inbox: Inbox,
+    /// Cancelled when nobody reads the inbox any more.
+    pub(crate) over: CancellationToken,
 }
 
 impl fmt::Debug for RunShared {

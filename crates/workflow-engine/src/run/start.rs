@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use agent_types::{BudgetKey, EventBody, NodeErrorKind, Place};
+use agent_types::{BudgetKey, EventBody, Keeper, NodeErrorKind, Place};
 use serde_json::{Map, Value};
 use workflow_model::Cache as CacheRule;
 use workflow_model::graph::NameIx;
 use workflow_model::structural::{LOOP_ZONE, NODE_GROUP};
 
-use super::attempt::{Failure, Room, Work, plain, watched};
+use super::attempt::{Ended, Failure, Room, Work, plain, watched};
 use super::frame::{Key, NodeState, Slot, StreamSlot};
 use super::gather::gather;
 use super::limits::{Claim, Parked};
@@ -47,7 +47,10 @@ impl Owner {
         if let Kind::Bypass(outputs) = node.kind {
             return self.bypass(plan, key, outputs, &given);
         }
-        match self.wants_skip(plan, key, &given) {
+        // What was decided before a start that was told stands.
+        let called = self.restarts.get(&key).is_some_and(|restart| restart.called);
+        let skipped = if called { Ok(false) } else { self.wants_skip(plan, key, &given) };
+        match skipped {
             Ok(false) => {}
             Ok(true) => {
                 let path = self.path(plan, key);
@@ -56,7 +59,7 @@ impl Owner {
             Err(failure) => return self.refuse(plan, key, &failure),
         }
         // What is known already needs no room.
-        if self.look_up(plan, key, &given) {
+        if !called && self.look_up(plan, key, &given) {
             return;
         }
         let group = policy(plan, node).and_then(|policy| policy.group);
@@ -125,6 +128,8 @@ impl Owner {
                 blocking: false,
                 streams: None,
                 paused: false,
+                attempt: 1,
+                interrupted: 0,
             },
         );
     }
@@ -157,20 +162,31 @@ impl Owner {
         let (scope, iteration, parent_span) = (frame.scope, frame.iteration, frame.span);
         let node = &plan.scopes[scope as usize].nodes[key.node as usize];
         let path = self.path(plan, key);
-        let span = self.shared.sink.new_span();
-        let place = Place {
+        let restart = if self.restarts.is_empty() { None } else { self.restarts.remove(&key) };
+        let attempt = restart.map_or(1, |restart| restart.attempt);
+        let mut place = Place {
             path: Some(Arc::clone(&path)),
             iteration,
-            attempt: Some(1),
-            span,
+            attempt: Some(attempt),
+            span: 0,
             parent: Some(parent_span),
             ..Place::default()
         };
+        let node_type = match node.kind {
+            Kind::Run(node_type) => Arc::clone(&plan.types[node_type as usize].name),
+            Kind::Zone(_) => Arc::from(LOOP_ZONE),
+            Kind::Call(_) | Kind::Muted | Kind::Bypass(_) => Arc::from(NODE_GROUP),
+        };
+        let started = EventBody::NodeStarted { node_type: Some(node_type) };
+        let goes_on = restart.and_then(|restart| restart.span);
+        let span = goes_on.unwrap_or_else(|| self.span_for(&place, &started));
+        place.span = span;
+        if goes_on.is_none() {
+            self.emit(place.clone(), started);
+        }
         match node.kind {
             Kind::Run(node_type) => {
                 let node_type = &plan.types[node_type as usize];
-                let started = EventBody::NodeStarted { node_type: Some(Arc::clone(&node_type.name)) };
-                self.emit(place.clone(), started);
                 let streams = self.open_streams(plan, key, &node_type.streams, &place);
                 let ctx = NodeContext {
                     shared: Arc::clone(&self.shared),
@@ -178,38 +194,38 @@ impl Owner {
                     details: node.details,
                     path: Arc::clone(&path),
                     iteration,
-                    attempt: 1,
+                    attempt,
                     span,
                     parent_span,
                     streams: streams.clone(),
                     activity: None,
                     cancel: None,
                 };
+                let interrupted = restart.map_or(0, |restart| restart.interrupted);
                 let inputs = self.inputs(scope, node, given);
                 let room = node_type.blocking.then(|| Room::new(&self.shared, claim));
                 let blocking = room.is_some();
                 let work = if blocking || policy(plan, node).is_some_and(Policy::watches_attempts) {
-                    watched(Arc::clone(&node_type.node), ctx, inputs, room)
+                    watched(Arc::clone(&node_type.node), ctx, inputs, room, interrupted)
                 } else {
                     plain(Arc::clone(&node_type.node), ctx, inputs)
                 };
-                self.poll_or_spawn(plan, key, Going { path, span, claim, blocking, streams }, work);
+                let work = if policy(plan, node).is_some_and(|policy| policy.effect) {
+                    self.after_commit(work, attempt)
+                } else {
+                    work
+                };
+                let going = Going { path, span, claim, blocking, streams, attempt, interrupted };
+                self.poll_or_spawn(plan, key, going, work);
             }
-            Kind::Zone(_) => {
-                self.emit(place, EventBody::NodeStarted { node_type: Some(Arc::from(LOOP_ZONE)) });
-                self.enter_container(plan, key, span, given, claim);
-            }
-            Kind::Call(_) => {
-                self.emit(place, EventBody::NodeStarted { node_type: Some(Arc::from(NODE_GROUP)) });
-                self.enter_container(plan, key, span, given, claim);
-            }
+            Kind::Zone(_) | Kind::Call(_) => self.enter_container(plan, key, span, given, claim),
             Kind::Muted | Kind::Bypass(_) => {}
         }
     }
 
     /// Most nodes end here, without a task of their own.
     fn poll_or_spawn(&mut self, plan: &PlanInner, key: Key, going: Going, mut work: Work) {
-        let Going { path, span, claim, blocking, streams } = going;
+        let Going { path, span, claim, blocking, streams, attempt, interrupted } = going;
         // The task polls again with its own waker, so nothing that happens in between is missed.
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(ended) => {
@@ -222,15 +238,41 @@ impl Owner {
             }
             Poll::Pending => {
                 let abort = self.tasks.spawn(async move { Report::Node(key, work.await) });
-                self.active
-                    .insert(key, Active { abort, path, span, claim, blocking, streams, paused: false });
+                let active = Active {
+                    abort,
+                    path,
+                    span,
+                    claim,
+                    blocking,
+                    streams,
+                    paused: false,
+                    attempt,
+                    interrupted,
+                };
+                self.active.insert(key, active);
                 self.read_messages(plan);
             }
         }
     }
 
+    /// No effect begins before all that led to it is safe.
+    fn after_commit(&mut self, work: Work, attempt: u32) -> Work {
+        self.flush();
+        let Some(durable) = self.shared.sink.keeper().map(Keeper::durable) else { return work };
+        Box::pin(async move {
+            match durable.await {
+                Ok(()) => work.await,
+                Err(fault) => {
+                    let failure = Failure::new(NodeErrorKind::Failed, fault.message);
+                    let failure = Failure { code: Some(fault.code.to_owned()), attempt, ..failure };
+                    Ended { result: Err(failure), attempt }
+                }
+            }
+        })
+    }
+
     /// Opens the stream outputs of a node; those who read them may start.
-    fn open_streams(
+    pub(super) fn open_streams(
         &mut self,
         plan: &PlanInner,
         key: Key,
@@ -246,9 +288,15 @@ impl Owner {
         for name in names {
             let out = scope.outs(node).iter().find(|out| *plan.names[out.name as usize] == **name);
             let readers = out.map_or(0, |out| scope.stream_readers.row(out.slot).len());
-            let joined = out.is_some_and(|out| out.joined);
-            let stream = Stream::new(u32::try_from(readers).unwrap_or(NONE), joined);
-            if let Some(out) = out {
+            // A reader that is taken up again reads from the beginning.
+            let joined = self.keeps || out.is_some_and(|out| out.joined);
+            let known = out.and_then(|out| self.open_stream(key, out.slot));
+            let stream = match &known {
+                // The attempt before it ended with the process; those who read it begin anew as well.
+                Some(known) => Arc::clone(&known.stream),
+                None => Stream::new(u32::try_from(readers).unwrap_or(NONE), joined),
+            };
+            if let Some(out) = out.filter(|_| known.is_none()) {
                 let slot = StreamSlot { stream: Arc::clone(&stream), value: std::sync::OnceLock::new() };
                 self.open_slot(plan, key, out.slot, Slot::Stream(Arc::new(slot)));
             }
@@ -281,6 +329,10 @@ impl Owner {
         let frame = self.frame_mut(key)?;
         frame.state[key.node as usize] = NodeState::Running;
         let (iteration, parent) = (frame.iteration, frame.span);
+        let told = self.restarts.remove(&key).and_then(|restart| restart.span);
+        if told.is_some() {
+            return told;
+        }
         let (path, span) = (self.path(plan, key), self.shared.sink.new_span());
         let place = Place {
             path: Some(path),
@@ -336,6 +388,8 @@ struct Going {
     claim: Claim,
     blocking: bool,
     streams: Option<Arc<[OpenStream]>>,
+    attempt: u32,
+    interrupted: u32,
 }
 
 /// The rules of a node, where it has any.

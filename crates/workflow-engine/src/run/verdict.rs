@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{EventBody, LoopEnd, NodeErrorKind, Place, RunStatus};
+use agent_types::{EventBody, Keeper, LoopEnd, NodeErrorKind, Place, Record, RunStatus};
 use serde_json::{Map, Value};
 
 use super::ending::Ending;
@@ -23,7 +23,7 @@ impl Owner {
             Ending::Waiting => self.asks.iter().map(|ask| ask.summary.clone()).collect(),
             _ => Vec::new(),
         };
-        let (status, error, stopped, cause, why) = self.verdict(plan, ending);
+        let (mut status, mut error, stopped, cause, why) = self.verdict(plan, ending);
         if status != RunStatus::Waiting {
             self.end_results(plan, &cause);
             self.close_root(plan, &cause, why);
@@ -37,9 +37,20 @@ impl Owner {
                 partial: None,
                 message: error.as_ref().map(ToString::to_string),
             };
-            self.emit(Place::default(), body);
+            let values = outputs.iter().filter(|_| self.keeps);
+            let values =
+                values.map(|(name, value)| (name.as_str().into(), Arc::new(value.clone()))).collect();
+            let record = self.keeps.then(|| Box::new(Record { values, how: None }));
+            self.emit_with(Place::default(), body, record);
         }
         self.flush();
+        // What the outcome says is safe.
+        if let Some(durable) = self.shared.sink.keeper().map(Keeper::durable)
+            && let Err(fault) = durable.await
+        {
+            status = RunStatus::Error;
+            error = Some(RunError::new(fault.code, fault.message));
+        }
         let run = self.shared.sink.run().clone();
         RunOutcome { run, status, outputs, error, stopped, asks, usage: self.usage, node_starts: self.starts }
     }
@@ -99,21 +110,24 @@ impl Owner {
         let complete = self.frames[0].as_deref().is_some_and(|frame| frame.remaining == 0);
         let any = !self.outputs(plan).is_empty() || plan.scopes[0].results.is_empty();
         for path in &plan.output_nodes {
-            let span = self.shared.sink.new_span();
-            let place = Place { path: Some(Arc::clone(path)), span, parent: Some(0), ..Place::default() };
+            let place = Place { path: Some(Arc::clone(path)), parent: Some(0), ..Place::default() };
             if complete && any {
-                let place = Place { attempt: Some(1), ..place };
-                self.emit(
-                    place.clone(),
-                    EventBody::NodeStarted { node_type: Some(Arc::from("core:GroupOutput")) },
-                );
-                self.emit(place, EventBody::NodeFinished { value: None, handled: None, cache: None });
-            } else if complete && cause.is_empty() {
-                let cause = self.causes.last().cloned().unwrap_or_else(|| Arc::from(""));
-                self.emit(place, EventBody::NodeSkipped { cause });
-            } else {
-                self.emit(place, EventBody::NodeCancelled { cause: Arc::clone(cause) });
+                let started = EventBody::NodeStarted { node_type: Some(Arc::from("core:GroupOutput")) };
+                let span = self.span_for(&place, &started);
+                let place = Place { attempt: Some(1), span, ..place };
+                self.tell_once(place.clone(), started);
+                let finished = EventBody::NodeFinished { value: None, handled: None, cache: None };
+                self.tell_once(place, finished);
+                continue;
             }
+            let body = if complete && cause.is_empty() {
+                let cause = self.causes.last().cloned().unwrap_or_else(|| Arc::from(""));
+                EventBody::NodeSkipped { cause }
+            } else {
+                EventBody::NodeCancelled { cause: Arc::clone(cause) }
+            };
+            let span = self.shared.sink.new_span();
+            self.tell_once(Place { span, ..place }, body);
         }
     }
 

@@ -8,8 +8,8 @@ use agent_types::{EventBody, LoopEnd, NodeErrorKind, Place};
 use serde_json::Value;
 use workflow_model::{OnItemError, OnMax, OnPassError, TestAt, ZoneMode};
 
-pub(super) use state::ZoneRun;
 use state::{Digits, Pass, changed_keys, chunk_of, first_state, items, outputs_map, pass_place, state_map};
+pub(super) use state::{SavedZone, ZoneRun};
 
 use super::ending::Opening;
 use super::frame::{Key, Slot, Standing, StreamSlot};
@@ -73,7 +73,7 @@ impl Owner {
             return Some(Arc::clone(&open.stream));
         }
         let readers = u32::try_from(scope.stream_readers.row(out.slot).len()).unwrap_or(NONE);
-        let stream = Stream::new(readers, out.joined);
+        let stream = Stream::new(readers, self.keeps || out.joined);
         let slot = StreamSlot { stream: Arc::clone(&stream), value: std::sync::OnceLock::new() };
         self.open_slot(plan, key, out.slot, Slot::Stream(Arc::new(slot)));
         Some(stream)
@@ -122,7 +122,8 @@ impl Owner {
         run.started += 1;
         let (state, item) = (run.state.clone(), run.item(number));
         let remaining = run.total(zone).0.map(|total| total - 1 - number);
-        let span = self.shared.sink.new_span();
+        let place = pass_place(Arc::clone(&path), number, 0, zone_span);
+        let span = self.span_for(&place, &EventBody::LoopIterStarted {});
         let prefix = self.text(&[&path, "[", Digits::of(number).as_str(), "]/"]);
         let standing = Standing {
             scope: zone.scope,
@@ -239,6 +240,7 @@ impl Owner {
         let zone_span = self.span_of(key);
         let place = pass_place(self.path(plan, key), pass.number, pass.span, zone_span);
         self.emit(place, EventBody::LoopIterFinished { changed });
+        self.consider_snapshot();
     }
 
     fn write_chunk(&mut self, plan: &PlanInner, key: Key, chunk: Option<Arc<str>>) {

@@ -12,7 +12,7 @@ use crate::common::{Seen, run_with};
 
 /// A node of a random graph: what it does, what it takes, and its rules.
 #[derive(Debug, Clone)]
-struct Drawn {
+pub(crate) struct Drawn {
     op: usize,
     sources: Vec<(usize, bool)>,
     on_error: usize,
@@ -20,7 +20,7 @@ struct Drawn {
     order: Option<usize>,
 }
 
-fn drawn() -> impl Strategy<Value = Drawn> {
+pub(crate) fn drawn() -> impl Strategy<Value = Drawn> {
     let source =
         (any::<prop::sample::Index>(), any::<bool>()).prop_map(|(at, other)| (at.index(1000), other));
     let order = prop::option::weighted(0.2, any::<prop::sample::Index>());
@@ -38,7 +38,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
 const OPS: [&str; 9] = ["list", "id", "add", "wait", "if", "fail", "stop_never", "zone", "zone_fails"];
 
 /// Edges go from earlier nodes to later ones only.
-fn build(graph: &[Drawn]) -> (Workflow, Vec<(String, String)>) {
+pub(crate) fn build(graph: &[Drawn]) -> (Workflow, Vec<(String, String)>) {
     let mut nodes = Vec::new();
     let mut edges = Vec::new();
     let mut follows = Vec::new();

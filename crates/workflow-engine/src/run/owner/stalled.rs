@@ -53,6 +53,7 @@ async fn a_node_that_nobody_settles_ends_the_run_as_stalled() {
         services: options.services.clone(),
         budget: None,
         cancel: tokio_util::sync::CancellationToken::new(),
+        over: tokio_util::sync::CancellationToken::new(),
         inbox: Inbox::default(),
     });
     let mut owner = owner(&shared, Vec::new(), options);

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use agent_types::{LoopEnd, Place};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use workflow_model::ZoneMode;
+
+use super::super::saved::SavedGiven;
 
 use crate::convert::convert;
 use crate::expression::{cel_map, to_cel};
@@ -36,6 +39,71 @@ pub(super) struct Pass {
     pub(super) number: u64,
     pub(super) frame: u32,
     pub(super) span: u64,
+}
+
+/// A zone as a snapshot has it.
+#[derive(Serialize, Deserialize)]
+pub(in crate::run) struct SavedZone {
+    zone: u32,
+    given: Vec<SavedGiven>,
+    state: Vec<Arc<Value>>,
+    items: Option<Arc<Value>>,
+    started: u64,
+    finished: u64,
+    running: Vec<(u64, u32, u64)>,
+    collected: Vec<Vec<(u64, Value)>>,
+    last: Option<(u64, SavedOutputs)>,
+    before: Option<SavedOutputs>,
+    ended: Option<LoopEnd>,
+}
+
+type SavedOutputs = Vec<(String, Arc<Value>)>;
+
+fn saved_outputs(outputs: &Outputs) -> SavedOutputs {
+    outputs.all("").map(|(name, value)| (name.to_owned(), Arc::clone(value))).collect()
+}
+
+fn restored_outputs(saved: SavedOutputs) -> Outputs {
+    saved.into_iter().fold(Outputs::none(), |outputs, (name, value)| outputs.with_shared(name, value))
+}
+
+impl ZoneRun {
+    /// None while a stream is on its way into the zone.
+    pub(in crate::run) fn saved(&self) -> Option<SavedZone> {
+        Some(SavedZone {
+            zone: self.zone,
+            given: SavedGiven::all(&self.given)?,
+            state: self.state.clone(),
+            items: self.items.clone(),
+            started: self.started,
+            finished: self.finished,
+            running: self.running.iter().map(|pass| (pass.number, pass.frame, pass.span)).collect(),
+            collected: self.collected.clone(),
+            last: self.last.as_ref().map(|(pass, outputs)| (*pass, saved_outputs(outputs))),
+            before: self.before.as_ref().map(saved_outputs),
+            ended: self.ended,
+        })
+    }
+}
+
+impl SavedZone {
+    pub(in crate::run) fn restored(self, stream: Option<Arc<Stream>>) -> ZoneRun {
+        let pass = |(number, frame, span)| Pass { number, frame, span };
+        ZoneRun {
+            zone: self.zone,
+            given: self.given.into_iter().map(Given::from).collect(),
+            state: self.state,
+            items: self.items,
+            started: self.started,
+            finished: self.finished,
+            running: self.running.into_iter().map(pass).collect(),
+            collected: self.collected,
+            last: self.last.map(|(pass, outputs)| (pass, restored_outputs(outputs))),
+            before: self.before.map(restored_outputs),
+            ended: self.ended,
+            stream,
+        }
+    }
 }
 
 impl ZoneRun {

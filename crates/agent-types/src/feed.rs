@@ -1,0 +1,210 @@
+//! Numbered events on their way to those who watch.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::TraceEvent;
+
+/// Numbered events that were recorded together.
+#[derive(Debug, Clone)]
+pub struct Batch(Arc<[TraceEvent]>);
+
+impl Batch {
+    /// Events in the order of their numbers.
+    #[must_use]
+    pub fn new(events: impl Iterator<Item = TraceEvent>) -> Self {
+        Self(events.collect())
+    }
+}
+
+impl Deref for Batch {
+    type Target = [TraceEvent];
+
+    fn deref(&self) -> &[TraceEvent] {
+        &self.0
+    }
+}
+
+/// Hands batches to any number of watchers and waits for none of them.
+#[derive(Debug, Default)]
+pub struct Feed {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    closed: bool,
+    watchers: Vec<Arc<Mutex<Queue>>>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    batches: VecDeque<Batch>,
+    events: usize,
+    capacity: usize,
+    missed: u64,
+    closed: bool,
+    dropped: bool,
+    waker: Option<Waker>,
+}
+
+impl Feed {
+    /// A feed that nobody watches yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A reader of all that is pushed from now on, which holds `capacity` events at most; more push out the oldest.
+    #[must_use]
+    pub fn watch(&self, capacity: usize) -> Watcher {
+        let mut state = lock(&self.state);
+        let queue = Arc::new(Mutex::new(Queue {
+            batches: VecDeque::new(),
+            events: 0,
+            capacity: capacity.max(1),
+            missed: 0,
+            closed: state.closed,
+            dropped: false,
+            waker: None,
+        }));
+        state.watchers.push(Arc::clone(&queue));
+        Watcher { queue, current: None }
+    }
+
+    /// Says that nothing follows; watchers end after what they hold.
+    pub fn close(&self) {
+        let watchers = {
+            let mut state = lock(&self.state);
+            state.closed = true;
+            std::mem::take(&mut state.watchers)
+        };
+        for watcher in watchers {
+            let waker = {
+                let mut queue = lock(&watcher);
+                queue.closed = true;
+                queue.waker.take()
+            };
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Whether anybody is left who watches.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        let mut state = lock(&self.state);
+        state.watchers.retain(|watcher| !lock(watcher).dropped);
+        !state.watchers.is_empty()
+    }
+
+    /// Hands a batch to every watcher.
+    pub fn push(&self, batch: &Batch) {
+        let wakers: Vec<_> = {
+            let state = lock(&self.state);
+            state.watchers.iter().filter_map(|watcher| lock(watcher).push(batch.clone())).collect()
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Queue {
+    fn push(&mut self, batch: Batch) -> Option<Waker> {
+        self.events += batch.len();
+        self.batches.push_back(batch);
+        while self.events > self.capacity && self.batches.len() > 1 {
+            if let Some(oldest) = self.batches.pop_front() {
+                self.events -= oldest.len();
+                self.missed += oldest.len() as u64;
+            }
+        }
+        self.waker.take()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that can panic runs under these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a watcher sees next.
+#[derive(Debug, Clone)]
+pub enum Watched {
+    /// Events in order.
+    Events(Batch),
+    /// So many events were lost here, because the watcher did not keep up.
+    Lagged(u64),
+}
+
+/// Reads a run's events as they come.
+#[derive(Debug)]
+pub struct Watcher {
+    queue: Arc<Mutex<Queue>>,
+    current: Option<(Batch, usize)>,
+}
+
+impl Watcher {
+    /// What comes next; `None` after the last event of a closed recorder.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<Watched> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// The next event alone, passing over what was lost.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn next_event(&mut self) -> Option<TraceEvent> {
+        loop {
+            if let Some((batch, index)) = &mut self.current
+                && let Some(event) = batch.get(*index)
+            {
+                *index += 1;
+                return Some(event.clone());
+            }
+            if let Watched::Events(batch) = self.next().await? {
+                self.current = Some((batch, 0));
+            }
+        }
+    }
+
+    /// What is there already, without waiting.
+    pub fn try_next(&mut self) -> Option<Watched> {
+        lock(&self.queue).pop()
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Watched>> {
+        let mut queue = lock(&self.queue);
+        if let Some(watched) = queue.pop() {
+            return Poll::Ready(Some(watched));
+        }
+        if queue.closed {
+            return Poll::Ready(None);
+        }
+        queue.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Queue {
+    fn pop(&mut self) -> Option<Watched> {
+        if self.missed > 0 {
+            return Some(Watched::Lagged(std::mem::take(&mut self.missed)));
+        }
+        let batch = self.batches.pop_front()?;
+        self.events -= batch.len();
+        Some(Watched::Events(batch))
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let mut queue = lock(&self.queue);
+        queue.dropped = true;
+        queue.batches.clear();
+    }
+}

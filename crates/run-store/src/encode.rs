@@ -1,0 +1,109 @@
+//! Events on their way into the store: large values out, secrets masked, one line each.
+
+use agent_types::{Batch, EventBody, Record, RunId, Timestamp, TraceEvent};
+use serde_json::Value;
+
+use crate::blob::{Blobs, replace, take_out};
+use crate::lines::RECORD_MARK;
+use crate::{AskRecord, Events, Redactor, RunPhase, RunState, StoreError};
+
+/// Events of one run with the records that belong to them.
+pub(crate) type Numbered = Vec<(TraceEvent, Option<Box<Record>>)>;
+
+/// What is written of a group of events, and what watchers see of it.
+pub(crate) struct Encoded {
+    pub(crate) events: Events,
+    pub(crate) blobs: Blobs,
+    pub(crate) shown: Batch,
+}
+
+pub(crate) fn encode(
+    run: &RunId,
+    numbered: Numbered,
+    last_span: u64,
+    redactor: &Redactor,
+) -> Result<Encoded, StoreError> {
+    let first = numbered.first().map_or(0, |(event, _)| event.seq);
+    let last = numbered.last().map_or(0, |(event, _)| event.seq);
+    let (mut lines, mut blobs) = (Vec::with_capacity(numbered.len() * 192), Vec::new());
+    let (mut state, mut asks) = (None, Vec::new());
+    let mut shown = Vec::with_capacity(numbered.len());
+    for (mut event, record) in numbered {
+        take_out(&mut event.body, &mut blobs);
+        let start = lines.len();
+        serde_json::to_writer(&mut lines, &event).map_err(StoreError::io)?;
+        // A line of JSON is text; a secret in it is rare, and only then is the event read anew.
+        if let Ok(text) = std::str::from_utf8(&lines[start..])
+            && let std::borrow::Cow::Owned(masked) = redactor.mask(text)
+        {
+            event = serde_json::from_str(&masked).map_err(StoreError::io)?;
+            lines.truncate(start);
+            lines.extend_from_slice(masked.as_bytes());
+        }
+        lines.push(b'\n');
+        if let Some(mut record) = record {
+            record.values.iter_mut().for_each(|(_, value)| replace(value, &mut blobs));
+            let text = serde_json::to_string(&record).map_err(StoreError::io)?;
+            lines.push(RECORD_MARK);
+            lines.extend_from_slice(redactor.mask(&text).as_bytes());
+            lines.push(b'\n');
+        }
+        if let Some(changed) = state_after(&event.body, event.ts) {
+            state = Some(changed);
+        }
+        asks.extend(asked(&event));
+        shown.push(event);
+    }
+    // The name of a blob stays: it is only a name, and what it names no longer holds the secret.
+    for (_, data) in &mut blobs {
+        if let Ok(text) = std::str::from_utf8(data)
+            && let std::borrow::Cow::Owned(masked) = redactor.mask(text)
+        {
+            *data = masked.into_bytes();
+        }
+    }
+    let names = blobs.iter().map(|(sha, _)| sha.clone()).collect();
+    let events = Events { run: run.clone(), first, last, lines, blobs: names, last_span, state, asks };
+    Ok(Encoded { events, blobs, shown: Batch::new(shown.into_iter()) })
+}
+
+/// How the run stands after an event, where that changes.
+fn state_after(body: &EventBody, ts: Timestamp) -> Option<RunState> {
+    let on = |phase| RunState { phase, exit: None, kind: None, finished: None };
+    match body {
+        EventBody::RunStarted { .. } | EventBody::RunResumed { .. } => Some(on(RunPhase::Running)),
+        EventBody::RunWaiting { exit, .. } => Some(RunState { exit: *exit, ..on(RunPhase::Waiting) }),
+        EventBody::RunFinished { status, exit, kind, .. } => Some(RunState {
+            phase: RunPhase::from(*status),
+            exit: *exit,
+            kind: kind.clone(),
+            finished: Some(ts),
+        }),
+        _ => None,
+    }
+}
+
+/// The questions that an event puts.
+fn asked(event: &TraceEvent) -> Vec<AskRecord> {
+    let record = |summary| AskRecord { summary, opened: event.seq, answer: None };
+    match &event.body {
+        EventBody::NodeWaiting { ask, prompt, .. } => vec![record(agent_types::AskSummary {
+            ask: std::sync::Arc::clone(ask),
+            tool: None,
+            arguments: None,
+            path: event.place.path.clone(),
+            prompt: prompt.clone(),
+        })],
+        EventBody::RunWaiting { asks, .. } => asks.iter().cloned().map(record).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A value as text with its secrets masked.
+pub(crate) fn masked_value(value: &Value, redactor: &Redactor) -> Value {
+    let text = value.to_string();
+    match redactor.mask(&text) {
+        std::borrow::Cow::Owned(masked) => serde_json::from_str(&masked).unwrap_or(Value::Null),
+        std::borrow::Cow::Borrowed(_) => value.clone(),
+    }
+}

@@ -1,0 +1,119 @@
+//! Why a store could not do what it was asked.
+
+/// Why a store could not do what it was asked. What it acknowledged before is safe.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is no run of that id.
+    #[error("there is no run `{run}`")]
+    UnknownRun {
+        /// The id.
+        run: String,
+    },
+    /// Somebody else is at work on the run.
+    #[error("the run `{run}` is at work, in this process or another one")]
+    RunBusy {
+        /// The id.
+        run: String,
+    },
+    /// The run has an end and cannot go on.
+    #[error("the run `{run}` has ended: {status}")]
+    RunEnded {
+        /// The id.
+        run: String,
+        /// How it ended.
+        status: String,
+    },
+    /// The run has no open question of that id.
+    #[error("the run `{run}` has no open question `{ask}`")]
+    UnknownAsk {
+        /// The run.
+        run: String,
+        /// The question.
+        ask: String,
+    },
+    /// The file was written by a newer program.
+    #[error("the store has the format {found}, this program knows formats up to {known}")]
+    Newer {
+        /// Format of the file.
+        found: i64,
+        /// The newest format known here.
+        known: i64,
+    },
+    /// The file is damaged.
+    #[error("the store is damaged: {message}")]
+    Corrupt {
+        /// What was found.
+        message: String,
+    },
+    /// The disk is full.
+    #[error("the disk is full")]
+    Full,
+    /// The file or its folder may not be written.
+    #[error("the store cannot be written: {message}")]
+    ReadOnly {
+        /// What the system said.
+        message: String,
+    },
+    /// Anything else that the file system or the database said.
+    #[error("the store failed: {message}")]
+    Io {
+        /// What was said.
+        message: String,
+    },
+}
+
+impl StoreError {
+    /// For logs, tests and the wire; never reworded.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownRun { .. } => "unknown_run",
+            Self::RunBusy { .. } => "run_busy",
+            Self::RunEnded { .. } => "run_ended",
+            Self::UnknownAsk { .. } => "unknown_ask",
+            Self::Newer { .. } => "store_newer",
+            Self::Corrupt { .. } => "store_corrupt",
+            Self::Full => "store_full",
+            Self::ReadOnly { .. } => "store_read_only",
+            Self::Io { .. } => "store_failed",
+        }
+    }
+
+    /// A way out.
+    #[must_use]
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::UnknownRun { .. } => "`weft runs list` shows the runs",
+            Self::RunBusy { .. } => "wait until it has ended, or cancel it where it runs",
+            Self::RunEnded { .. } => "`weft runs fork` makes a new run from any of its events",
+            Self::UnknownAsk { .. } => "`weft runs show` lists the open questions",
+            Self::Newer { .. } => "use the newer program, or another file: `[store] path` in weft.toml",
+            Self::Corrupt { .. } => {
+                "keep a copy of the file, then move it away: a new one is made; `sqlite3 FILE .recover` may save old runs"
+            }
+            Self::Full => {
+                "free some space (`weft runs rm` removes old runs), then `weft runs resume` goes on"
+            }
+            Self::ReadOnly { .. } => {
+                "make the folder writable, or name another file: `[store] path` in weft.toml"
+            }
+            Self::Io { .. } => "look at the file and its folder: `[store] path` in weft.toml",
+        }
+    }
+
+    pub(crate) fn io(error: impl Into<Box<dyn std::error::Error>>) -> Self {
+        Self::Io { message: error.into().to_string() }
+    }
+
+    /// The error of a file operation on `path`.
+    pub(crate) fn file(path: &std::path::Path, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let message = format!("{}: {error}", path.display());
+        match error.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { message },
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full,
+            _ => Self::Io { message },
+        }
+    }
+}

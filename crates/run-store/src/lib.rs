@@ -1,0 +1,39 @@
+//! What lasts of runs: their events, records, snapshots, blobs and questions, chats, and a text index.
+//!
+//! A [`Store`] has one writer: it puts the events of all runs of this process into groups, commits each group and only
+//! then shows it to watchers, so that a number once seen never means anything else. Secrets are masked there too.
+//! What a store is made of is a [`Backend`]: [`Memory`], or a file of SQLite (feature `sqlite`).
+//!
+//! It refuses to run anything itself: the engine and the agents decide what a run does next.
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod backend;
+mod blob;
+mod encode;
+mod error;
+mod lines;
+mod lock;
+mod memory;
+mod record;
+mod redact;
+mod run;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod store;
+mod text_index;
+mod writer;
+
+pub use backend::{Backend, Change, Events, Footprint};
+pub use error::StoreError;
+pub use lines::{cut_lines, read_lines};
+pub use memory::Memory;
+pub use record::{AskRecord, NewRun, RunFilter, RunPhase, RunRecord, RunState};
+pub use redact::Redactor;
+pub use run::StoredRun;
+#[cfg(feature = "sqlite")]
+pub use sqlite::{Sqlite, Sync};
+pub use store::{Store, StoreOptions};
+pub use text_index::{Hit, MemoryIndex, Passage, TextIndex, terms};

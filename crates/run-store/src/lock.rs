@@ -1,0 +1,88 @@
+//! One at a time works on a run, in this process and in others.
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use agent_types::RunId;
+
+use crate::StoreError;
+use crate::blob::digest;
+
+/// Who works on which run.
+#[derive(Debug, Clone)]
+pub(crate) struct RunLocks {
+    here: Arc<Mutex<HashSet<RunId>>>,
+    /// Where other processes look.
+    folder: Option<PathBuf>,
+}
+
+/// The right to work on a run, until it is dropped or the process dies.
+#[derive(Debug)]
+pub(crate) struct RunLock {
+    run: RunId,
+    here: Arc<Mutex<HashSet<RunId>>>,
+    /// The system frees it with the process, however that ends.
+    _file: Option<File>,
+}
+
+impl RunLocks {
+    pub(crate) fn new(folder: Option<PathBuf>) -> Self {
+        Self { here: Arc::default(), folder }
+    }
+
+    /// The lock of a run.
+    ///
+    /// # Errors
+    /// Somebody has it.
+    pub(crate) fn take(&self, run: &RunId) -> Result<RunLock, StoreError> {
+        let busy = || StoreError::RunBusy { run: run.to_string() };
+        let file = match &self.folder {
+            Some(folder) => {
+                std::fs::create_dir_all(folder).map_err(|error| StoreError::file(folder, &error))?;
+                let path = folder.join(file_name(run));
+                let file = OpenOptions::new().create(true).write(true).truncate(false).open(&path);
+                let file = file.map_err(|error| StoreError::file(&path, &error))?;
+                match file.try_lock() {
+                    Ok(()) => Some(file),
+                    Err(std::fs::TryLockError::WouldBlock) => return Err(busy()),
+                    Err(std::fs::TryLockError::Error(error)) => {
+                        return Err(StoreError::file(&path, &error));
+                    }
+                }
+            }
+            None => None,
+        };
+        if !self.here.lock().unwrap_or_else(PoisonError::into_inner).insert(run.clone()) {
+            return Err(busy());
+        }
+        Ok(RunLock { run: run.clone(), here: Arc::clone(&self.here), _file: file })
+    }
+
+    /// Whether somebody works on the run just now.
+    pub(crate) fn is_taken(&self, run: &RunId) -> bool {
+        self.take(run).is_err()
+    }
+
+    /// Forgets a run that is gone.
+    pub(crate) fn forget(&self, run: &RunId) {
+        if let Some(folder) = &self.folder {
+            // A file that stays takes no room worth the name.
+            let _ = std::fs::remove_file(folder.join(file_name(run)));
+        }
+    }
+}
+
+/// A name that no id can lead out of the folder.
+fn file_name(run: &RunId) -> String {
+    let plain = run.as_str().len() <= 64
+        && run.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    if plain { format!("{run}.lock") } else { format!("{}.lock", digest(run.as_str().as_bytes())) }
+}
+
+impl Drop for RunLock {
+    fn drop(&mut self) {
+        self.here.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.run);
+    }
+}

@@ -1,0 +1,197 @@
+//! A run that is kept while it goes on.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use agent_types::{
+    Clock, Draft, Durable, EventSink, Feed, KeepError, Keeper, ResumeLog, RunId, TraceEvent, Watcher,
+};
+use serde_json::Value;
+
+use crate::lock::RunLock;
+use crate::store::StoreInner;
+use crate::writer::Job;
+use crate::{Change, StoreError};
+
+/// Events that may wait to be written before a run should wait for them.
+const BEHIND: usize = 4 * 1024;
+
+/// What the writer knows of a run.
+#[derive(Debug)]
+pub(crate) struct RunCore {
+    pub(crate) run: RunId,
+    pub(crate) feed: Feed,
+    fault: OnceLock<StoreError>,
+}
+
+impl RunCore {
+    pub(crate) fn new(run: RunId) -> Self {
+        Self { run, feed: Feed::new(), fault: OnceLock::new() }
+    }
+
+    pub(crate) fn fault(&self) -> Option<StoreError> {
+        self.fault.get().cloned()
+    }
+
+    pub(crate) fn set_fault(&self, error: &StoreError) {
+        // The first fault counts: what follows is only its consequence.
+        let _ = self.fault.set(error.clone());
+    }
+}
+
+/// A run that is kept while it goes on. It numbers the run's events and holds the right to work on it.
+#[derive(Debug)]
+pub struct StoredRun {
+    store: Arc<StoreInner>,
+    core: Arc<RunCore>,
+    clock: Arc<dyn Clock>,
+    seq: Mutex<u64>,
+    spans: AtomicU64,
+    _lock: RunLock,
+}
+
+impl StoredRun {
+    pub(crate) fn new(
+        store: Arc<StoreInner>,
+        run: RunId,
+        clock: Arc<dyn Clock>,
+        (last_seq, last_span): (u64, u64),
+        lock: RunLock,
+    ) -> Arc<Self> {
+        let core = Arc::new(RunCore::new(run));
+        let spans = AtomicU64::new(last_span + 1);
+        Arc::new(Self { store, core, clock, seq: Mutex::new(last_seq), spans, _lock: lock })
+    }
+
+    /// A reader of all that is committed from now on, which holds `capacity` events at most; more push out the oldest.
+    #[must_use]
+    pub fn watch(&self, capacity: usize) -> Watcher {
+        self.core.feed.watch(capacity)
+    }
+
+    /// Number of the last event, committed or not.
+    #[must_use]
+    pub fn last_seq(&self) -> u64 {
+        *self.seq.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that nothing follows; watchers end after what they hold.
+    ///
+    /// # Errors
+    /// The last events could not be kept.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        let result = self.wait().await;
+        self.core.feed.close();
+        result
+    }
+
+    async fn wait(&self) -> Result<(), StoreError> {
+        let done = self.store.writer.flush(Some(Arc::clone(&self.core)));
+        done.await.unwrap_or_else(|_| Err(StoreError::io("the writer has stopped")))
+    }
+}
+
+impl EventSink for StoredRun {
+    fn record(&self, drafts: &mut Vec<Draft>) {
+        if drafts.is_empty() {
+            return;
+        }
+        let ts = self.clock.now();
+        // Jobs are sent under the lock, so that they reach the writer in the order of the numbers.
+        let mut seq = self.seq.lock().unwrap_or_else(PoisonError::into_inner);
+        let numbered = drafts
+            .drain(..)
+            .map(|draft| {
+                *seq += 1;
+                let event = TraceEvent::new(self.core.run.clone(), *seq, ts, draft.place, draft.body);
+                (event, draft.record)
+            })
+            .collect();
+        self.store.writer.send(Job::Events {
+            core: Arc::clone(&self.core),
+            numbered,
+            last_span: self.spans.load(Ordering::Relaxed),
+            hold: self.clock.busy(),
+        });
+    }
+
+    fn new_span(&self) -> u64 {
+        self.spans.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn run(&self) -> &RunId {
+        &self.core.run
+    }
+
+    fn keeper(&self) -> Option<&dyn Keeper> {
+        Some(self)
+    }
+}
+
+impl Keeper for StoredRun {
+    fn durable(&self) -> Durable {
+        let done = self.store.writer.flush(Some(Arc::clone(&self.core)));
+        let hold = self.clock.busy();
+        Box::pin(async move {
+            let result = done.await.unwrap_or_else(|_| Err(StoreError::io("the writer has stopped")));
+            drop(hold);
+            result.map_err(|error| keep_error(&error))
+        })
+    }
+
+    fn is_behind(&self) -> bool {
+        self.store.writer.pending() > BEHIND
+    }
+
+    fn fault(&self) -> Option<KeepError> {
+        self.core.fault().map(|error| keep_error(&error))
+    }
+
+    fn snapshot(&self, state: String) {
+        let (run, seq) = (self.core.run.clone(), self.last_seq());
+        let state = self.store.masks.mask(&state).into_owned().into_bytes();
+        self.store.writer.send(Job::Write(Change::Snapshot { run: run.clone(), seq, state }));
+        let keep = self.store.options.log_bytes;
+        self.store.writer.send(Job::Write(Change::Trim { run, seq, keep }));
+    }
+
+    fn answered(&self, ask: &str, value: &Value) {
+        let value = crate::encode::masked_value(value, &self.store.masks);
+        self.store.writer.send(Job::Write(Change::Answer {
+            run: self.core.run.clone(),
+            ask: ask.to_owned(),
+            value,
+            seq: self.last_seq(),
+        }));
+    }
+}
+
+fn keep_error(error: &StoreError) -> KeepError {
+    KeepError { code: error.code(), message: error.to_string() }
+}
+
+impl StoredRun {
+    /// Takes over the events of another run as they are.
+    pub(crate) fn copy(&self, log: &ResumeLog) {
+        let last = log.events.last().map(|kept| kept.event.seq);
+        let last = last.or(log.snapshot.as_ref().map(|(seq, _)| *seq)).unwrap_or(0);
+        let spans = log.events.iter().map(|kept| kept.event.place.span).max().unwrap_or(0);
+        self.spans.fetch_max(spans + 1, Ordering::Relaxed);
+        *self.seq.lock().unwrap_or_else(PoisonError::into_inner) = last;
+        if let Some((seq, state)) = &log.snapshot {
+            let state = state.clone().into_bytes();
+            let change = Change::Snapshot { run: self.core.run.clone(), seq: *seq, state };
+            self.store.writer.send(Job::Write(change));
+        }
+        let numbered: Vec<_> =
+            log.events.iter().map(|kept| (kept.event.clone(), kept.record.clone().map(Box::new))).collect();
+        if !numbered.is_empty() {
+            self.store.writer.send(Job::Events {
+                core: Arc::clone(&self.core),
+                numbered,
+                last_span: self.spans.load(Ordering::Relaxed),
+                hold: self.clock.busy(),
+            });
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A store in one SQLite file.
+//!
+//! One connection writes, others read beside it (write-ahead log). Events lie in groups as they were committed, so a
+//! row costs as much as a group, not as much as an event.
+
+mod read;
+mod schema;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use agent_types::RunId;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use serde_json::Value;
+
+use crate::{AskRecord, Backend, Change, Footprint, RunFilter, RunRecord, StoreError};
+
+/// How long a write waits for another process.
+const BUSY: Duration = Duration::from_secs(30);
+/// Pages of the write-ahead log after which it is folded into the file.
+const CHECKPOINT_PAGES: u32 = 256;
+
+/// When a group counts as safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sync {
+    /// When the disk has it: it survives a loss of power.
+    #[default]
+    Full,
+    /// When the system has it: it survives the end of the process, however that ends.
+    Normal,
+}
+
+/// A store in one SQLite file.
+#[derive(Debug)]
+pub struct Sqlite {
+    path: PathBuf,
+    writer: Mutex<Connection>,
+    reader: Mutex<Connection>,
+}
+
+impl Sqlite {
+    /// Opens a file, or makes it and its folder; brings an older format up to date.
+    ///
+    /// # Errors
+    /// The file is damaged, newer than this program, or cannot be written.
+    pub fn open(path: &Path, sync: Sync) -> Result<Self, StoreError> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| StoreError::file(folder, &error))?;
+        }
+        let mut writer = connect(path)?;
+        writer.busy_timeout(BUSY).map_err(store_error)?;
+        schema::bring_up_to_date(&mut writer)?;
+        let level = match sync {
+            Sync::Full => "FULL",
+            Sync::Normal => "NORMAL",
+        };
+        let set = |name: &str, value: &str| writer.pragma_update(None, name, value);
+        set("synchronous", level).map_err(store_error)?;
+        set("wal_autocheckpoint", &CHECKPOINT_PAGES.to_string()).map_err(store_error)?;
+        set("journal_size_limit", &(1 << 20).to_string()).map_err(store_error)?;
+        let reader = connect(path)?;
+        reader.busy_timeout(BUSY).map_err(store_error)?;
+        Ok(Self { path: path.to_owned(), writer: Mutex::new(writer), reader: Mutex::new(reader) })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Refuses to grow beyond so many pages of 4 KiB, as a full disk would.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub fn limit_pages(&self, pages: u32) -> Result<(), StoreError> {
+        let sql = format!("PRAGMA max_page_count = {pages}");
+        self.writer().query_row(&sql, [], |_| Ok(())).map_err(store_error)
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Connection> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reader(&self) -> MutexGuard<'_, Connection> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// What an error of the database means.
+#[expect(clippy::needless_pass_by_value, reason = "so that `map_err` takes it by its name")]
+pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
+    let message = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full,
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt { message },
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            StoreError::ReadOnly { message }
+        }
+        _ => StoreError::Io { message },
+    }
+}
+
+impl Backend for Sqlite {
+    fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
+        write::commit(&mut self.writer(), changes)
+    }
+
+    fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
+        read::run(&self.reader(), run)
+    }
+
+    fn runs(&self, filter: &RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+        read::runs(&self.reader(), filter)
+    }
+
+    fn lines(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Vec<u8>>, StoreError> {
+        read::lines(&self.reader(), run, after, limit)
+    }
+
+    fn snapshot(&self, run: &RunId, at_most: u64) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
+        read::snapshot(&self.reader(), run, at_most)
+    }
+
+    fn blob(&self, sha: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        read::blob(&self.reader(), sha)
+    }
+
+    fn asks(&self, run: &RunId) -> Result<Vec<AskRecord>, StoreError> {
+        read::asks(&self.reader(), run)
+    }
+
+    fn messages(&self, thread: &str) -> Result<Vec<Value>, StoreError> {
+        read::messages(&self.reader(), thread)
+    }
+
+    fn value(&self, key: &str) -> Result<Option<Value>, StoreError> {
+        read::value(&self.reader(), key)
+    }
+
+    fn footprint(&self) -> Result<Footprint, StoreError> {
+        let runs = read::count(&self.reader())?;
+        let size = |suffix: &str| {
+            let mut name = self.path.clone().into_os_string();
+            name.push(suffix);
+            std::fs::metadata(name).map_or(0, |file| file.len())
+        };
+        Ok(Footprint { runs, bytes: size("") + size("-wal") })
+    }
+}

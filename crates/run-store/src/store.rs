@@ -1,0 +1,361 @@
+//! A store: one writer, any number of readers, and the runs that are at work.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agent_types::{Clock, Kept, ResumeLog, RunId};
+use serde_json::Value;
+
+use crate::blob::{put_back, restore};
+use crate::encode::masked_value;
+use crate::lock::RunLocks;
+use crate::writer::{Job, Writer};
+use crate::{
+    AskRecord, Backend, Change, Footprint, Memory, NewRun, Redactor, RunFilter, RunRecord, StoreError,
+    StoredRun, read_lines,
+};
+
+/// Groups of events that are read at once.
+const PAGE: usize = 256;
+
+/// How a store keeps things.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// Values that must never be kept or shown.
+    pub secrets: Vec<String>,
+    /// Bytes of events that a run keeps behind its newest snapshot; older ones are let go. Runs without loops write
+    /// no snapshots and keep everything.
+    pub log_bytes: u64,
+    /// Where the locks of runs are; `None` where no other process uses the store.
+    pub locks: Option<PathBuf>,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { secrets: Vec::new(), log_bytes: 64 << 20, locks: None }
+    }
+}
+
+/// What lasts of runs. Clones share it; the last one to go waits until everything is written.
+#[derive(Debug, Clone)]
+pub struct Store(Arc<StoreInner>);
+
+#[derive(Debug)]
+pub(crate) struct StoreInner {
+    pub(crate) writer: Writer,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) options: StoreOptions,
+    pub(crate) masks: Redactor,
+    locks: RunLocks,
+}
+
+impl Store {
+    /// A store on any backend.
+    ///
+    /// # Errors
+    /// The writer's thread could not be started.
+    pub fn new(backend: Arc<dyn Backend>, options: StoreOptions) -> Result<Self, StoreError> {
+        let writer = Writer::start(Arc::clone(&backend), Redactor::new(options.secrets.clone()))?;
+        let masks = Redactor::new(options.secrets.clone());
+        let locks = RunLocks::new(options.locks.clone());
+        Ok(Self(Arc::new(StoreInner { writer, backend, options, masks, locks })))
+    }
+
+    /// A store that is gone with the process.
+    ///
+    /// # Errors
+    /// The writer's thread could not be started.
+    pub fn memory() -> Result<Self, StoreError> {
+        Self::new(Arc::new(Memory::default()), StoreOptions::default())
+    }
+
+    /// Begins a run. Its record is safe before its first event is.
+    ///
+    /// # Errors
+    /// Somebody works on a run of that id.
+    pub fn begin(&self, new: NewRun, clock: Arc<dyn Clock>) -> Result<Arc<StoredRun>, StoreError> {
+        let run = new.run.clone();
+        let lock = self.0.locks.take(&run)?;
+        let new = NewRun { plan: masked_value(&new.plan, &self.0.masks), ..new };
+        self.0.writer.send(Job::Write(Change::Begin { new: Box::new(new), started: clock.now() }));
+        Ok(StoredRun::new(Arc::clone(&self.0), run, clock, (0, 0), lock))
+    }
+
+    /// Takes a run up again that has no end yet.
+    ///
+    /// # Errors
+    /// There is no such run, it has ended, or somebody works on it.
+    pub fn resume(
+        &self,
+        run: &RunId,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Arc<StoredRun>, ResumeLog), StoreError> {
+        let lock = self.0.locks.take(run)?;
+        let record = self.known(run)?;
+        if record.state.phase.has_ended() {
+            let status = record.state.phase.as_str().to_owned();
+            return Err(StoreError::RunEnded { run: run.to_string(), status });
+        }
+        let log = self.log(run, u64::MAX)?;
+        let stored = StoredRun::new(
+            Arc::clone(&self.0),
+            run.clone(),
+            clock,
+            (record.last_seq, record.last_span),
+            lock,
+        );
+        Ok((stored, log))
+    }
+
+    /// Begins a run that has the events of another one up to and including `upto`, and what was known then.
+    /// Values of `changes` take the place of what the nodes of these paths gave.
+    ///
+    /// # Errors
+    /// There is no such run, or its events up to there are no longer kept.
+    pub fn fork(
+        &self,
+        of: &RunId,
+        new: NewRun,
+        upto: u64,
+        changes: &HashMap<String, Value>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Arc<StoredRun>, ResumeLog), StoreError> {
+        let record = self.known(of)?;
+        let mut log = self.log(of, upto)?;
+        let complete = log.snapshot.is_some() || record.first_seq <= 1;
+        if !complete || upto == 0 || upto > record.last_seq {
+            let message = format!("the run `{of}` keeps no event {upto} with what led to it");
+            return Err(StoreError::Io { message });
+        }
+        let run = new.run.clone();
+        let parent = Some(of.clone());
+        let stored = self.begin(NewRun { parent, ..new }, clock)?;
+        for kept in &mut log.events {
+            change(kept, changes);
+            kept.event.run = run.clone();
+        }
+        stored.copy(&log);
+        Ok((stored, log))
+    }
+
+    /// Answers an open question of a run that nobody works on. It is safe when this returns.
+    ///
+    /// # Errors
+    /// There is no such run or question, or somebody works on the run.
+    pub fn answer(&self, run: &RunId, ask: &str, value: &Value) -> Result<(), StoreError> {
+        let _lock = self.0.locks.take(run)?;
+        let record = self.known(run)?;
+        let open = |record: &AskRecord| &*record.summary.ask == ask && record.answer.is_none();
+        if !self.0.backend.asks(run)?.iter().any(open) {
+            return Err(StoreError::UnknownAsk { run: run.to_string(), ask: ask.to_owned() });
+        }
+        let value = masked_value(value, &self.0.masks);
+        let (run, ask, seq) = (run.clone(), ask.to_owned(), record.last_seq);
+        self.0.writer.send(Job::Write(Change::Answer { run, ask, value, seq }));
+        self.flush()
+    }
+
+    /// Removes a run and all that belongs to it.
+    ///
+    /// # Errors
+    /// There is no such run, or somebody works on it.
+    pub fn remove(&self, run: &RunId) -> Result<(), StoreError> {
+        let lock = self.0.locks.take(run)?;
+        self.known(run)?;
+        self.0.writer.send(Job::Write(Change::Remove { run: run.clone() }));
+        self.flush()?;
+        drop(lock);
+        self.0.locks.forget(run);
+        Ok(())
+    }
+
+    /// A run.
+    ///
+    /// # Errors
+    /// There is none of that id.
+    pub fn known(&self, run: &RunId) -> Result<RunRecord, StoreError> {
+        self.flush()?;
+        self.0.backend.run(run)?.ok_or_else(|| StoreError::UnknownRun { run: run.to_string() })
+    }
+
+    /// Runs, newest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn runs(&self, filter: &RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+        self.flush()?;
+        self.0.backend.runs(filter)
+    }
+
+    /// Whether somebody works on a run just now, in this process or another one.
+    #[must_use]
+    pub fn is_at_work(&self, run: &RunId) -> bool {
+        self.0.locks.is_taken(run)
+    }
+
+    /// Events behind `after`, oldest first, about `limit` of them; none means that there are no more.
+    /// Large values are names of blobs.
+    ///
+    /// # Errors
+    /// The store cannot be read, or is damaged.
+    pub fn events(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Kept>, StoreError> {
+        let mut events = Vec::new();
+        let mut at = after;
+        while events.len() < limit {
+            let groups = self.0.backend.lines(run, at, PAGE)?;
+            if groups.is_empty() {
+                break;
+            }
+            for group in groups {
+                let kept = read_lines(&group)?;
+                events.extend(kept.into_iter().filter(|kept| kept.event.seq > after));
+                if events.len() >= limit {
+                    break;
+                }
+            }
+            at = events.last().map_or(u64::MAX, |kept: &Kept| kept.event.seq);
+        }
+        Ok(events)
+    }
+
+    /// The questions of a run in the order in which they were put.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn asks(&self, run: &RunId) -> Result<Vec<AskRecord>, StoreError> {
+        self.flush()?;
+        self.0.backend.asks(run)
+    }
+
+    /// The bytes of a blob, by its SHA-256 in hex.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn blob(&self, sha: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.flush()?;
+        self.0.backend.blob(sha)
+    }
+
+    /// Keeps bytes under their SHA-256, which it gives.
+    pub fn put_blob(&self, data: &[u8]) -> String {
+        let sha = crate::blob::digest(data);
+        self.0.writer.send(Job::Write(Change::Blob { sha: sha.clone(), data: data.to_vec() }));
+        sha
+    }
+
+    /// The messages of a thread.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn messages(&self, thread: &str) -> Result<Vec<Value>, StoreError> {
+        self.flush()?;
+        self.0.backend.messages(thread)
+    }
+
+    /// Puts messages behind those that a thread has.
+    pub fn add_messages(&self, thread: &str, messages: &[Value]) {
+        let messages = messages.iter().map(|message| masked_value(message, &self.0.masks)).collect();
+        self.0.writer.send(Job::Write(Change::Messages { thread: thread.to_owned(), messages }));
+    }
+
+    /// Forgets the messages of a thread.
+    pub fn clear_thread(&self, thread: &str) {
+        self.0.writer.send(Job::Write(Change::ClearThread { thread: thread.to_owned() }));
+    }
+
+    /// A named value of the project.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn value(&self, key: &str) -> Result<Option<Value>, StoreError> {
+        self.flush()?;
+        self.0.backend.value(key)
+    }
+
+    /// Sets or removes a named value of the project.
+    pub fn put(&self, key: &str, value: Option<&Value>) {
+        let value = value.map(|value| masked_value(value, &self.0.masks));
+        self.0.writer.send(Job::Write(Change::Put { key: key.to_owned(), value }));
+    }
+
+    /// How much room it takes.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn footprint(&self) -> Result<Footprint, StoreError> {
+        self.flush()?;
+        self.0.backend.footprint()
+    }
+
+    /// Waits until all that was written so far is safe.
+    ///
+    /// # Errors
+    /// The last group could not be written.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        let done = self.0.writer.flush(None);
+        futures::executor::block_on(done).unwrap_or_else(|_| Err(StoreError::io("the writer has stopped")))
+    }
+
+    /// Puts large values back where events only name them.
+    ///
+    /// # Errors
+    /// One is missing: the store is damaged.
+    pub fn put_values_back(&self, events: &mut [Kept]) -> Result<(), StoreError> {
+        let mut blob_error = None;
+        let mut find = |sha: &str| {
+            let found = self.0.backend.blob(sha);
+            if !matches!(found, Ok(Some(_))) {
+                blob_error = Some(StoreError::Corrupt { message: format!("the blob {sha} is missing") });
+            }
+            found.ok().flatten()
+        };
+        for kept in events {
+            restore(&mut kept.event.body, &mut find);
+            for (_, value) in kept.record.iter_mut().flat_map(|record| &mut record.values) {
+                if value.get("$blob").is_some() {
+                    put_back(Arc::make_mut(value), &mut find);
+                }
+            }
+        }
+        blob_error.map_or(Ok(()), Err)
+    }
+
+    /// What a run needs to go on from its event `upto`.
+    ///
+    /// # Errors
+    /// The store cannot be read, or is damaged.
+    pub fn log(&self, run: &RunId, upto: u64) -> Result<ResumeLog, StoreError> {
+        let snapshot = match self.0.backend.snapshot(run, upto)? {
+            Some((seq, state)) => {
+                let state = String::from_utf8(state)
+                    .map_err(|error| StoreError::Corrupt { message: format!("a snapshot: {error}") })?;
+                Some((seq, state))
+            }
+            None => None,
+        };
+        let after = snapshot.as_ref().map_or(0, |(seq, _)| *seq);
+        let mut events = self.events(run, after, usize::MAX)?;
+        events.retain(|kept| kept.event.seq <= upto);
+        self.put_values_back(&mut events)?;
+        let asks = self.0.backend.asks(run)?.into_iter();
+        let answers = asks
+            .filter_map(|ask| {
+                let (value, seq) = ask.answer?;
+                (seq <= upto).then(|| (ask.summary.ask.to_string(), value))
+            })
+            .collect();
+        Ok(ResumeLog { snapshot, events, answers })
+    }
+}
+
+/// Puts another value in the place of what a node gave.
+fn change(kept: &mut Kept, changes: &HashMap<String, Value>) {
+    use agent_types::EventBody;
+    let Some(value) = kept.event.place.path.as_deref().and_then(|path| changes.get(path)) else { return };
+    if let EventBody::NodeFinished { value: given, .. } = &mut kept.event.body {
+        *given = Some(Arc::new(value.clone()));
+        // What the other outputs gave belongs to the value that was.
+        kept.record = None;
+    }
+}

@@ -1,0 +1,174 @@
+//! The one writer of a process: it groups what all runs record, commits each group, and only then shows it.
+
+use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use agent_types::{Batch, ClockHold};
+use futures::channel::oneshot;
+
+use crate::encode::{Numbered, encode};
+use crate::run::RunCore;
+use crate::{Backend, Change, Redactor, StoreError};
+
+/// Events that one commit takes at most.
+const GROUP: usize = 2048;
+
+/// Somebody who waits for a commit, perhaps for the sake of one run.
+pub(crate) struct Waiting {
+    core: Option<Arc<RunCore>>,
+    done: oneshot::Sender<Result<(), StoreError>>,
+}
+
+/// Something for the writer to do.
+pub(crate) enum Job {
+    /// New events of a run.
+    Events { core: Arc<RunCore>, numbered: Numbered, last_span: u64, hold: Option<ClockHold> },
+    /// Anything else to write.
+    Write(Change),
+    /// Tell when all that came before is committed, or why the run of it cannot be kept.
+    Flush(Waiting),
+    /// Nothing follows.
+    Stop,
+}
+
+/// The way to the writer. Dropping the last handle waits until everything is written.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    jobs: Sender<Job>,
+    /// Events that are not committed yet.
+    pending: Arc<AtomicUsize>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    pub(crate) fn start(backend: Arc<dyn Backend>, redactor: Redactor) -> Result<Self, StoreError> {
+        let (jobs, inbox) = channel();
+        let pending = Arc::new(AtomicUsize::new(0));
+        let desk = Desk { backend, redactor, inbox, pending: Arc::clone(&pending) };
+        let thread = std::thread::Builder::new()
+            .name("weft-store".to_owned())
+            .spawn(move || desk.work())
+            .map_err(StoreError::io)?;
+        Ok(Self { jobs, pending, thread: Mutex::new(Some(thread)) })
+    }
+
+    pub(crate) fn send(&self, job: Job) {
+        if let Job::Events { numbered, .. } = &job {
+            self.pending.fetch_add(numbered.len(), Ordering::Relaxed);
+        }
+        // The writer outlives every handle: it stops only when the last one is dropped.
+        let _ = self.jobs.send(job);
+    }
+
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.load(Ordering::Relaxed)
+    }
+
+    /// Resolves when all that was sent before is committed.
+    pub(crate) fn flush(&self, core: Option<Arc<RunCore>>) -> oneshot::Receiver<Result<(), StoreError>> {
+        let (done, wait) = oneshot::channel();
+        self.send(Job::Flush(Waiting { core, done }));
+        wait
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.jobs.send(Job::Stop);
+        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        // A panic of the writer has been reported by its own thread.
+        let _ = thread.map(JoinHandle::join);
+    }
+}
+
+/// What the writer's thread has.
+struct Desk {
+    backend: Arc<dyn Backend>,
+    redactor: Redactor,
+    inbox: Receiver<Job>,
+    pending: Arc<AtomicUsize>,
+}
+
+/// What goes into one commit, and who is to hear of it.
+#[derive(Default)]
+struct Group {
+    changes: Vec<Change>,
+    shown: Vec<(Arc<RunCore>, Batch)>,
+    runs: Vec<Arc<RunCore>>,
+    waiting: Vec<Waiting>,
+    holds: Vec<ClockHold>,
+    events: usize,
+    stop: bool,
+}
+
+impl Desk {
+    fn work(self) {
+        while let Ok(job) = self.inbox.recv() {
+            let mut group = Group::default();
+            self.add(&mut group, job);
+            // What came while the last group was committed makes the next one.
+            while group.events < GROUP && !group.stop {
+                match self.inbox.try_recv() {
+                    Ok(job) => self.add(&mut group, job),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => group.stop = true,
+                }
+            }
+            let stop = group.stop;
+            self.commit(group);
+            if stop {
+                return;
+            }
+        }
+    }
+
+    fn add(&self, group: &mut Group, job: Job) {
+        match job {
+            Job::Events { core, numbered, last_span, hold } => {
+                group.events += numbered.len();
+                group.holds.extend(hold);
+                // After a fault there would be a hole: nothing of this run is kept any more.
+                if core.fault().is_some() {
+                    return;
+                }
+                match encode(&core.run, numbered, last_span, &self.redactor) {
+                    Ok(encoded) => {
+                        let blobs = encoded.blobs.into_iter();
+                        group.changes.extend(blobs.map(|(sha, data)| Change::Blob { sha, data }));
+                        group.changes.push(Change::Events(encoded.events));
+                        group.shown.push((Arc::clone(&core), encoded.shown));
+                        group.runs.push(core);
+                    }
+                    Err(error) => core.set_fault(&error),
+                }
+            }
+            Job::Write(change) => group.changes.push(change),
+            Job::Flush(waiting) => group.waiting.push(waiting),
+            Job::Stop => group.stop = true,
+        }
+    }
+
+    fn commit(&self, mut group: Group) {
+        let changes = mem::take(&mut group.changes);
+        let result = if changes.is_empty() { Ok(()) } else { self.backend.commit(&changes) };
+        self.pending.fetch_sub(group.events, Ordering::Relaxed);
+        match &result {
+            Ok(()) => {
+                for (core, batch) in &group.shown {
+                    core.feed.push(batch);
+                }
+            }
+            Err(error) => group.runs.iter().for_each(|core| core.set_fault(error)),
+        }
+        for Waiting { core, done } in group.waiting {
+            let fault = core.and_then(|core| core.fault());
+            // Whoever asked may have gone.
+            let _ = done.send(fault.map_or_else(|| result.clone(), Err));
+        }
+        // Time may move only after those who wait have been told.
+        drop(group.holds);
+    }
+}

@@ -1,0 +1,348 @@
+//! Both backends keep the same promises.
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a wrong case may panic")]
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use agent_types::{
+    AskSummary, Draft, EventBody, EventSink, Keeper, Place, Record, RunId, RunStatus, SystemClock, Timestamp,
+    VirtualClock, Watched,
+};
+use run_store::{
+    Backend, Memory, NewRun, RunFilter, RunPhase, Sqlite, Store, StoreError, StoreOptions, StoredRun, Sync,
+};
+use serde_json::{Value, json};
+
+fn stores(options: &StoreOptions) -> Vec<(Store, Option<tempfile::TempDir>)> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = open(folder.path());
+    vec![
+        (Store::new(Arc::new(Memory::default()), options.clone()).unwrap(), None),
+        (Store::new(Arc::new(file), options.clone()).unwrap(), Some(folder)),
+    ]
+}
+
+fn open(folder: &Path) -> Sqlite {
+    Sqlite::open(&folder.join("weft.db"), Sync::Normal).unwrap()
+}
+
+fn clock() -> Arc<SystemClock> {
+    Arc::new(SystemClock)
+}
+
+fn begin(store: &Store, id: &str) -> Arc<StoredRun> {
+    let new = NewRun { workflow: Some("w".to_owned()), ..NewRun::new(RunId::new(id)) };
+    let run = store.begin(new, clock()).unwrap();
+    emit(&run, EventBody::RunStarted { agent: None, workflow: None, message: None, inputs: None });
+    run
+}
+
+fn emit(run: &StoredRun, body: EventBody) {
+    run.record(&mut vec![Draft::new(Place::default(), body)]);
+}
+
+fn finished(path: &str, value: Value, record: Option<Record>) -> Draft {
+    let place = Place { path: Some(path.into()), span: 3, ..Place::default() };
+    let body = EventBody::NodeFinished { value: Some(Arc::new(value)), handled: None, cache: None };
+    Draft { place, body, record: record.map(Box::new) }
+}
+
+fn ended(status: RunStatus) -> EventBody {
+    EventBody::RunFinished { status, exit: None, kind: None, partial: None, message: None }
+}
+
+#[test]
+fn what_was_recorded_is_read_back_with_large_values_in_place() {
+    for (store, _folder) in stores(&StoreOptions::default()) {
+        let run = begin(&store, "r");
+        let large: Value = "x".repeat(5000).into();
+        let record = Record { values: vec![("b".into(), Arc::new(large.clone()))], how: Some("stop".into()) };
+        let looks_like_a_blob = json!({"$blob": "no", "bytes": 1});
+        run.record(&mut vec![
+            finished("a", large.clone(), Some(record.clone())),
+            finished("b", looks_like_a_blob.clone(), None),
+            finished("n", Value::Null, None),
+        ]);
+        let id = RunId::new("r");
+        store.flush().unwrap();
+        let told = store.events(&id, 0, 100).unwrap();
+        let value = serde_json::to_value(&told[1].event).unwrap();
+        assert_eq!(value["data"]["value"]["bytes"], 5002);
+        let sha = value["data"]["value"]["$blob"].as_str().unwrap();
+        assert_eq!(store.blob(sha).unwrap().unwrap().len(), 5002);
+        drop(run);
+        let (_run, log) = store.resume(&id, clock()).unwrap();
+        let values: Vec<Value> = log
+            .events
+            .iter()
+            .filter_map(|kept| match &kept.event.body {
+                EventBody::NodeFinished { value, .. } => Some((**value.as_ref().unwrap()).clone()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(values, [large, looks_like_a_blob, Value::Null]);
+        assert_eq!(log.events[1].record.as_ref(), Some(&record));
+        assert_eq!(log.events.iter().map(|kept| kept.event.seq).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    }
+}
+
+#[test]
+fn a_run_is_worked_on_by_one_at_a_time_and_goes_on_with_its_numbers() {
+    for (store, _folder) in stores(&StoreOptions::default()) {
+        let run = begin(&store, "r");
+        let id = RunId::new("r");
+        assert_eq!(store.resume(&id, clock()).unwrap_err().code(), "run_busy");
+        assert!(store.is_at_work(&id));
+        let span = run.new_span();
+        emit(&run, EventBody::AgentThinking {});
+        drop(run);
+        let (run, _) = store.resume(&id, clock()).unwrap();
+        assert_eq!(run.last_seq(), 2);
+        assert!(run.new_span() > span);
+        emit(&run, ended(RunStatus::Ok));
+        drop(run);
+        assert_eq!(store.resume(&id, clock()).unwrap_err().code(), "run_ended");
+        assert_eq!(store.resume(&RunId::new("x"), clock()).unwrap_err().code(), "unknown_run");
+        assert_eq!(store.known(&id).unwrap().state.phase, RunPhase::Ok);
+    }
+}
+
+#[test]
+fn runs_are_listed_newest_first_and_removed_with_all_they_had() {
+    for (store, _folder) in stores(&StoreOptions::default()) {
+        for id in ["a", "b", "c"] {
+            let run = begin(&store, id);
+            run.record(&mut vec![finished("n", "y".repeat(3000).into(), None)]);
+            if id == "b" {
+                emit(&run, ended(RunStatus::Error));
+            }
+        }
+        let ids = |filter: &RunFilter| -> Vec<String> {
+            store.runs(filter).unwrap().iter().map(|record| record.new.run.to_string()).collect()
+        };
+        assert_eq!(ids(&RunFilter::default()), ["c", "b", "a"]);
+        let failed = RunFilter { phase: Some(RunPhase::Error), ..RunFilter::default() };
+        assert_eq!(ids(&failed), ["b"]);
+        assert_eq!(ids(&RunFilter { limit: Some(1), ..RunFilter::default() }), ["c"]);
+        let told = store.events(&RunId::new("a"), 1, 9).unwrap();
+        let sha = serde_json::to_value(&told[0].event).unwrap()["data"]["value"]["$blob"].clone();
+        store.remove(&RunId::new("a")).unwrap();
+        store.remove(&RunId::new("c")).unwrap();
+        assert!(store.blob(sha.as_str().unwrap()).unwrap().is_some(), "b still has the value");
+        store.remove(&RunId::new("b")).unwrap();
+        assert_eq!(store.footprint().unwrap().runs, 0);
+    }
+}
+
+#[test]
+fn questions_stay_open_until_they_are_answered() {
+    for (store, _folder) in stores(&StoreOptions::default()) {
+        let run = begin(&store, "r");
+        let id = RunId::new("r");
+        let asks = ["p", "q"].map(|ask| AskSummary {
+            ask: ask.into(),
+            tool: None,
+            arguments: None,
+            path: Some(ask.into()),
+            prompt: Some("?".to_owned()),
+        });
+        emit(&run, EventBody::RunWaiting { exit: None, asks: asks.to_vec() });
+        drop(run);
+        assert_eq!(store.known(&id).unwrap().state.phase, RunPhase::Waiting);
+        assert_eq!(store.answer(&id, "x", &json!(1)).unwrap_err().code(), "unknown_ask");
+        store.answer(&id, "q", &Value::Null).unwrap();
+        assert_eq!(store.answer(&id, "q", &json!(1)).unwrap_err().code(), "unknown_ask");
+        let open: Vec<_> =
+            store.asks(&id).unwrap().iter().map(|ask| ask.answer.clone().map(|(value, _)| value)).collect();
+        assert_eq!(open, [None, Some(Value::Null)]);
+        let (_run, log) = store.resume(&id, clock()).unwrap();
+        assert_eq!(log.answers, HashMap::from([("q".to_owned(), Value::Null)]));
+    }
+}
+
+#[test]
+fn a_fork_begins_with_the_events_up_to_the_cut_and_other_values() {
+    for (store, _folder) in stores(&StoreOptions::default()) {
+        let run = begin(&store, "r");
+        run.record(&mut vec![finished("a", json!(1), None), finished("b", json!(2), None)]);
+        emit(&run, ended(RunStatus::Ok));
+        drop(run);
+        let new = NewRun::new(RunId::new("f"));
+        let changes = HashMap::from([("a".to_owned(), json!(9))]);
+        let (fork, log) = store.fork(&RunId::new("r"), new, 2, &changes, clock()).unwrap();
+        assert_eq!((log.events.len(), fork.last_seq()), (2, 2));
+        drop(fork);
+        let (_fork, again) = store.resume(&RunId::new("f"), clock()).unwrap();
+        assert_eq!(again.events, log.events);
+        let value = serde_json::to_value(&again.events[1].event).unwrap();
+        assert_eq!((&value["run"], &value["data"]["value"]), (&json!("f"), &json!(9)));
+        assert_eq!(store.known(&RunId::new("f")).unwrap().new.parent, Some(RunId::new("r")));
+    }
+}
+
+#[test]
+fn secrets_are_neither_kept_nor_shown() {
+    let options = StoreOptions { secrets: vec!["S3CR3T-1".to_owned()], ..StoreOptions::default() };
+    for (store, _folder) in stores(&options) {
+        let run = begin(&store, "r");
+        let mut watcher = run.watch(10);
+        let long = format!("{}S3CR3T-1", "z".repeat(4000));
+        run.record(&mut vec![finished("a", "key S3CR3T-1!".into(), None), finished("b", long.into(), None)]);
+        store.flush().unwrap();
+        let mut text = String::new();
+        while let Some(Watched::Events(batch)) = watcher.try_next() {
+            text.push_str(&serde_json::to_string(&batch[..]).unwrap());
+        }
+        for kept in store.events(&RunId::new("r"), 0, 9).unwrap() {
+            text.push_str(&serde_json::to_string(&kept.event).unwrap());
+        }
+        let sha = store.events(&RunId::new("r"), 2, 9).unwrap();
+        let sha = serde_json::to_value(&sha[0].event).unwrap()["data"]["value"]["$blob"].clone();
+        let blob = store.blob(sha.as_str().unwrap()).unwrap().unwrap();
+        text.push_str(&String::from_utf8(blob).unwrap());
+        assert!(text.contains("key ***!") && !text.contains("S3CR3T"), "{text}");
+    }
+}
+
+#[test]
+fn old_events_go_when_a_snapshot_stands_for_them() {
+    let options = StoreOptions { log_bytes: 20_000, ..StoreOptions::default() };
+    for (store, _folder) in stores(&options) {
+        let run = begin(&store, "r");
+        let id = RunId::new("r");
+        for round in 0..50 {
+            for _ in 0..20 {
+                run.record(&mut vec![finished("n", round.into(), None)]);
+            }
+            run.snapshot(format!("state {round}"));
+        }
+        let record = store.known(&id).unwrap();
+        assert_eq!(record.last_seq, 1001);
+        assert!(record.first_seq > 800, "{}", record.first_seq);
+        assert_eq!(store.events(&id, 0, 1).unwrap()[0].event.seq, record.first_seq);
+        drop(run);
+        let (_run, log) = store.resume(&id, clock()).unwrap();
+        assert_eq!(log.snapshot, Some((1001, "state 49".to_owned())));
+        assert_eq!(log.events, []);
+    }
+}
+
+#[test]
+fn threads_and_named_values_last() {
+    for (store, _folder) in stores(&StoreOptions::default()) {
+        store.add_messages("t", &[json!("a"), json!("b")]);
+        store.add_messages("t", &[json!("c")]);
+        store.add_messages("u", &[json!("d")]);
+        assert_eq!(store.messages("t").unwrap(), [json!("a"), json!("b"), json!("c")]);
+        store.clear_thread("t");
+        assert_eq!(store.messages("t").unwrap(), [] as [Value; 0]);
+        store.put("k", Some(&json!({"x": 1})));
+        assert_eq!(store.value("k").unwrap(), Some(json!({"x": 1})));
+        store.put("k", None);
+        assert_eq!(store.value("k").unwrap(), None);
+    }
+}
+
+#[test]
+fn time_that_goes_back_changes_no_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::new(Arc::new(open(folder.path())), StoreOptions::default()).unwrap();
+    let at = |millis| Arc::new(VirtualClock::new(Timestamp::from_millis(millis)));
+    let run = store.begin(NewRun::new(RunId::new("r")), at(5_000_000)).unwrap();
+    emit(&run, EventBody::AgentThinking {});
+    drop(run);
+    let (run, _) = store.resume(&RunId::new("r"), at(1_000)).unwrap();
+    emit(&run, EventBody::RunQueued {});
+    store.flush().unwrap();
+    let events = store.events(&RunId::new("r"), 0, 9).unwrap();
+    let seen: Vec<_> = events.iter().map(|kept| (kept.event.seq, kept.event.body.name())).collect();
+    assert_eq!(seen, [(1, "agent.thinking".to_owned()), (2, "run.queued".to_owned())]);
+}
+
+#[test]
+fn a_file_that_cannot_be_used_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("weft.db");
+    std::fs::write(&path, "this is no database, and it is long enough to be looked at as one").unwrap();
+    assert_eq!(Sqlite::open(&path, Sync::Full).unwrap_err().code(), "store_corrupt");
+    std::fs::remove_file(&path).unwrap();
+    drop(open(folder.path()));
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.pragma_update(None, "user_version", 1000).unwrap();
+    drop(db);
+    let error = Sqlite::open(&path, Sync::Full).unwrap_err();
+    assert!(matches!(error, StoreError::Newer { found: 1000, .. }), "{error}");
+    assert!(!error.hint().is_empty());
+}
+
+#[test]
+fn a_damaged_page_is_told_and_other_runs_are_still_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::new(Arc::new(open(folder.path())), StoreOptions::default()).unwrap();
+    for id in ["a", "b"] {
+        let run = begin(&store, id);
+        for _ in 0..200 {
+            run.record(&mut vec![finished("n", "v".repeat(1500).into(), None)]);
+            store.flush().unwrap();
+        }
+    }
+    drop(store);
+    let path = folder.path().join("weft.db");
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    drop(db);
+    let mut bytes = std::fs::read(&path).unwrap();
+    // A page in the middle of what belongs to the second run.
+    let at = bytes.len() * 4 / 5 / 4096 * 4096;
+    bytes[at..at + 4096].fill(0xAA);
+    std::fs::write(&path, bytes).unwrap();
+    let store = Store::new(Arc::new(open(folder.path())), StoreOptions::default()).unwrap();
+    assert_eq!(store.events(&RunId::new("a"), 0, 1000).unwrap().len(), 201);
+    assert_eq!(store.events(&RunId::new("b"), 0, 1000).unwrap_err().code(), "store_corrupt");
+}
+
+#[test]
+fn a_full_disk_ends_the_run_and_loses_nothing_that_was_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("weft.db");
+    let file = Arc::new(open(folder.path()));
+    // A limit on pages is what a full disk looks like to the database.
+    file.limit_pages(60).unwrap();
+    let store = Store::new(Arc::clone(&file) as Arc<dyn Backend>, StoreOptions::default()).unwrap();
+    let run = begin(&store, "r");
+    let mut watcher = run.watch(100_000);
+    let mut acknowledged = 1;
+    let error = loop {
+        run.record(&mut vec![finished("n", "v".repeat(1900).into(), None)]);
+        match futures::executor::block_on(run.durable()) {
+            Ok(()) => acknowledged = run.last_seq(),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.code, "store_full");
+    assert_eq!(run.fault().unwrap().code, "store_full");
+    assert!(acknowledged > 10);
+    let mut seen = 1;
+    while let Some(Watched::Events(batch)) = watcher.try_next() {
+        seen = batch.last().unwrap().seq;
+    }
+    assert_eq!(seen, acknowledged, "only what is safe was shown");
+    drop((run, store, file));
+    let store =
+        Store::new(Arc::new(Sqlite::open(&path, Sync::Full).unwrap()), StoreOptions::default()).unwrap();
+    assert_eq!(store.events(&RunId::new("r"), 0, usize::MAX).unwrap().len() as u64, acknowledged);
+    let (run, _) = store.resume(&RunId::new("r"), clock()).unwrap();
+    emit(&run, ended(RunStatus::Ok));
+    assert_eq!(store.known(&RunId::new("r")).unwrap().state.phase, RunPhase::Ok);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_may_not_be_written_is_told() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    // No folder can be made below a file, whoever asks.
+    let error = Sqlite::open(&file.path().join("sub").join("weft.db"), Sync::Full).unwrap_err();
+    assert!(matches!(error, StoreError::Io { .. } | StoreError::ReadOnly { .. }), "{error:?}");
+    assert!(error.to_string().contains("sub"));
+}

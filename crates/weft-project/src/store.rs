@@ -1,0 +1,254 @@
+//! Runs that last: where they are kept, how they are begun, and how they go on.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_types::{Clock, EventSink, Kept, Recorder, ResumeLog, RunId, Timestamp, Watcher};
+use run_store::{NewRun, RunFilter, RunRecord, Sqlite, Store, StoreError, StoreOptions, StoredRun};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use workflow_model::{Workflow, changed_nodes};
+
+use crate::error::ProjectError;
+use crate::project::Project;
+use crate::settings::SyncSetting;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Where the events of a run go.
+#[derive(Debug, Clone)]
+pub enum RunDesk {
+    /// They are shown and gone.
+    Shown(Arc<Recorder>),
+    /// They are kept, so that the run can be taken up again.
+    Kept(Arc<StoredRun>),
+}
+
+impl RunDesk {
+    /// A desk that keeps nothing.
+    #[must_use]
+    pub fn shown(run: RunId, clock: Arc<dyn Clock>) -> Self {
+        Self::Shown(Recorder::new(run, clock))
+    }
+
+    /// The sink for the run.
+    #[must_use]
+    pub fn sink(&self) -> Arc<dyn EventSink> {
+        match self {
+            Self::Shown(recorder) => Arc::clone(recorder) as Arc<dyn EventSink>,
+            Self::Kept(run) => Arc::clone(run) as Arc<dyn EventSink>,
+        }
+    }
+
+    /// A reader of its events that holds `capacity` of them.
+    #[must_use]
+    pub fn watch(&self, capacity: usize) -> Watcher {
+        match self {
+            Self::Shown(recorder) => recorder.watch(capacity),
+            Self::Kept(run) => run.watch(capacity),
+        }
+    }
+
+    /// Says that nothing follows, when all of it is safe.
+    ///
+    /// # Errors
+    /// The last events could not be kept.
+    pub async fn close(&self) -> Result<(), ProjectError> {
+        match self {
+            Self::Shown(recorder) => recorder.close(),
+            Self::Kept(run) => run.close().await?,
+        }
+        Ok(())
+    }
+}
+
+/// What is kept of a workflow's run besides its events: all that it needs to go on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename = "workflow")]
+pub struct WorkflowPlan {
+    /// Its id.
+    pub id: String,
+    /// The file as it was.
+    pub workflow: Value,
+    /// The arguments.
+    pub inputs: Map<String, Value>,
+}
+
+/// A workflow's run that is about to go on.
+#[derive(Debug)]
+pub struct WorkflowResume {
+    /// Where its events go.
+    pub desk: RunDesk,
+    /// What it has done.
+    pub log: ResumeLog,
+    /// Id of the workflow.
+    pub id: String,
+    /// The workflow: as it is now, or as it was.
+    pub workflow: Arc<Workflow>,
+    /// The arguments.
+    pub inputs: Map<String, Value>,
+}
+
+/// Which version of its workflow a run goes on with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// The one that the project has now; refused where it differs in what the run has done.
+    Current,
+    /// The one that it began with.
+    AsItWas,
+}
+
+impl Project {
+    /// Opens the store of the project's runs.
+    pub(crate) fn open_store(&self) -> Result<Store, StoreError> {
+        let settings = &self.settings().store;
+        let path = self.root().join(&settings.path);
+        let sync = match settings.sync {
+            SyncSetting::Full => run_store::Sync::Full,
+            SyncSetting::Normal => run_store::Sync::Normal,
+        };
+        let options = StoreOptions {
+            secrets: self.secrets(),
+            log_bytes: settings.log_mib << 20,
+            locks: Some(path.with_extension("locks")),
+        };
+        Store::new(Arc::new(Sqlite::open(&path, sync)?), options)
+    }
+
+    /// Values of the environment that are keys of models.
+    fn secrets(&self) -> Vec<String> {
+        let named = self.settings().models.values().filter_map(|model| model.api_key_env.clone());
+        let usual = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"].map(str::to_owned);
+        let names: BTreeSet<String> = named.chain(usual).collect();
+        names.iter().filter_map(|name| std::env::var(name).ok()).collect()
+    }
+
+    /// Begins a run: kept where the project keeps runs.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn begin(&self, new: NewRun) -> Result<RunDesk, ProjectError> {
+        match self.store()? {
+            Some(store) => {
+                self.let_old_runs_go(store)?;
+                Ok(RunDesk::Kept(store.begin(new, Arc::clone(self.clock()))?))
+            }
+            None => Ok(RunDesk::shown(new.run, Arc::clone(self.clock()))),
+        }
+    }
+
+    /// Begins a run of a workflow.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn begin_workflow(
+        &self,
+        id: &str,
+        workflow: &Workflow,
+        inputs: &Map<String, Value>,
+    ) -> Result<RunDesk, ProjectError> {
+        let plan = WorkflowPlan { id: id.to_owned(), workflow: workflow.to_value(), inputs: inputs.clone() };
+        let plan = serde_json::to_value(&plan).unwrap_or_default();
+        self.begin(NewRun { workflow: Some(id.to_owned()), plan, ..NewRun::new(RunId::generate()) })
+    }
+
+    /// Takes a run of a workflow up again.
+    ///
+    /// # Errors
+    /// There is no such run, it has ended, somebody works on it, or its workflow has changed where it has been.
+    pub fn resume_workflow(&self, run: &RunId, version: Version) -> Result<WorkflowResume, ProjectError> {
+        let store = self.required_store(run)?;
+        let plan = plan_of(&store.known(run)?)?;
+        let (stored, log) = store.resume(run, Arc::clone(self.clock()))?;
+        let workflow = self.version(&plan, &log.events, version)?;
+        let WorkflowPlan { id, inputs, .. } = plan;
+        Ok(WorkflowResume { desk: RunDesk::Kept(stored), log, id, workflow, inputs })
+    }
+
+    /// Begins a run with what another one did up to its event `upto`; what the nodes in `changes` gave is replaced.
+    ///
+    /// # Errors
+    /// As [`resume_workflow`](Self::resume_workflow), or the event is no longer kept.
+    pub fn fork_workflow(
+        &self,
+        of: &RunId,
+        upto: u64,
+        changes: &HashMap<String, Value>,
+        version: Version,
+    ) -> Result<WorkflowResume, ProjectError> {
+        let store = self.required_store(of)?;
+        let record = store.known(of)?;
+        let plan = plan_of(&record)?;
+        let new = NewRun { run: RunId::generate(), ..record.new };
+        let clock = Arc::clone(self.clock());
+        let workflow = self.version(&plan, &store.log(of, upto)?.events, version)?;
+        let (stored, log) = store.fork(of, new, upto, changes, clock)?;
+        let WorkflowPlan { id, inputs, .. } = plan;
+        Ok(WorkflowResume { desk: RunDesk::Kept(stored), log, id, workflow, inputs })
+    }
+
+    /// The store, which a command about runs cannot do without.
+    ///
+    /// # Errors
+    /// The project keeps no runs, or the store cannot be used.
+    pub fn required_store(&self, run: &RunId) -> Result<&Store, ProjectError> {
+        let none = || StoreError::UnknownRun { run: run.to_string() };
+        Ok(self.store()?.ok_or_else(none)?)
+    }
+
+    fn version(
+        &self,
+        plan: &WorkflowPlan,
+        events: &[Kept],
+        version: Version,
+    ) -> Result<Arc<Workflow>, ProjectError> {
+        let was = Workflow::from_value(plan.workflow.clone()).map_err(|error| {
+            ProjectError::NotResumable { run: plan.id.clone(), message: error.to_string() }
+        })?;
+        // A file outside of the project has no version of now.
+        let Ok((_, current)) = self.workflows().get(&plan.id) else { return Ok(Arc::new(was)) };
+        if version == Version::AsItWas {
+            return Ok(Arc::new(was));
+        }
+        let changed = changed_nodes(&was, &current);
+        let paths = events.iter().filter_map(|kept| kept.event.place.path.as_deref());
+        let touched = paths.filter_map(|path| path.split(['[', '/']).next());
+        let nodes: BTreeSet<String> =
+            touched.filter(|node| changed.contains(*node)).map(str::to_owned).collect();
+        if nodes.is_empty() {
+            Ok(current)
+        } else {
+            Err(ProjectError::PlanChanged { nodes: nodes.into_iter().collect() })
+        }
+    }
+
+    /// Removes runs that the settings keep no longer.
+    fn let_old_runs_go(&self, store: &Store) -> Result<(), ProjectError> {
+        let settings = &self.settings().store;
+        if settings.keep_runs.is_none() && settings.keep_days.is_none() {
+            return Ok(());
+        }
+        let now = self.clock().now();
+        let oldest = settings.keep_days.map(|days| {
+            let kept = i64::try_from((DAY * days).as_millis()).unwrap_or(i64::MAX);
+            Timestamp::from_millis(now.as_millis().saturating_sub(kept))
+        });
+        let runs = store.runs(&RunFilter::default())?;
+        for (at, record) in runs.iter().enumerate() {
+            let many = settings.keep_runs.is_some_and(|keep| at >= keep);
+            let old = oldest.is_some_and(|oldest| record.started < oldest);
+            if record.state.phase.has_ended() && (many || old) {
+                store.remove(&record.new.run)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn plan_of(record: &RunRecord) -> Result<WorkflowPlan, ProjectError> {
+    serde_json::from_value(record.new.plan.clone()).map_err(|_| ProjectError::NotResumable {
+        run: record.new.run.to_string(),
+        message: "its record holds no workflow".to_owned(),
+    })
+}

@@ -1,0 +1,152 @@
+//! Nodes that were at work when a run stopped, and how each goes on.
+
+use std::sync::Arc;
+
+use agent_types::{AskSummary, EventBody};
+use serde_json::Value;
+
+use super::frame::{Key, NodeState};
+use super::listen::is_outcome;
+use super::owner::{OpenAsk, Owner};
+use super::settle::Note;
+use super::start::policy;
+use crate::outputs::Outputs;
+use crate::plan::{Kind, PlanInner};
+
+/// A node that goes on where it was.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Restart {
+    /// The attempt that runs next.
+    pub(super) attempt: u32,
+    /// Attempts among those before that no limit of attempts counts.
+    pub(super) interrupted: u32,
+    /// It has had its start, with this span: it only asked and is answered now, or its code was not called.
+    pub(super) span: Option<u64>,
+    /// Its code has been called: what is decided before that stands.
+    pub(super) called: bool,
+}
+
+/// A node that was at work when the log ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AtWork {
+    pub(super) span: u64,
+    pub(super) attempt: u32,
+    pub(super) interrupted: u32,
+    /// The log says already that it was interrupted.
+    pub(super) closed: bool,
+    /// Its code was called.
+    pub(super) called: bool,
+}
+
+impl Owner {
+    pub(super) fn has_asked(&self, key: Key) -> bool {
+        self.asks.iter().any(|ask| ask.key == key)
+    }
+
+    /// A node that was at work runs again, unless its effect may have happened.
+    pub(super) fn go_on_with(&mut self, plan: &PlanInner, key: Key, node: AtWork) {
+        if self.has_asked(key) {
+            return self.wake_if_answered(key, node.span, node.attempt);
+        }
+        if !node.called {
+            let restart = Restart { attempt: 1, interrupted: 0, span: Some(node.span), called: false };
+            return self.restart(key, restart);
+        }
+        let Some(frame) = self.frame(key) else { return };
+        let spec = &plan.scopes[frame.scope as usize].nodes[key.node as usize];
+        let effect = policy(plan, spec).is_some_and(|policy| policy.effect);
+        let repeatable = match spec.kind {
+            Kind::Run(node_type) => plan.types[node_type as usize].node.definition().idempotent,
+            Kind::Muted | Kind::Bypass(_) | Kind::Call(_) | Kind::Zone(_) => true,
+        };
+        if effect && !repeatable {
+            return self.ask_about(plan, key, node);
+        }
+        self.retract_streams(plan, key);
+        self.restart(
+            key,
+            Restart {
+                attempt: node.attempt + 1,
+                interrupted: node.interrupted + 1,
+                span: None,
+                called: true,
+            },
+        );
+    }
+
+    pub(super) fn restart(&mut self, key: Key, restart: Restart) {
+        if let Some(frame) = self.frame_mut(key) {
+            frame.state[key.node as usize] = NodeState::Queued;
+            self.restarts.insert(key, restart);
+            self.asked.remove(&key);
+            self.ready.push_front(key);
+        }
+    }
+
+    /// The answers of a node that only asked may have come while nobody ran it.
+    pub(super) fn wake_if_answered(&mut self, key: Key, span: u64, attempt: u32) {
+        let answered = |ask: &OpenAsk| ask.key == key && self.answers.contains_key(&*ask.summary.ask);
+        if !self.asks.iter().any(answered) {
+            return;
+        }
+        let answers = &self.answers;
+        self.asks.retain(|ask| ask.key != key || !answers.contains_key(&*ask.summary.ask));
+        let interrupted = attempt.saturating_sub(1);
+        self.restart(key, Restart { attempt, interrupted, span: Some(span), called: true });
+    }
+
+    /// Whether an effect has happened is for somebody to say.
+    fn ask_about(&mut self, plan: &PlanInner, key: Key, node: AtWork) {
+        let place = self.place(plan, key, node.span, Some(node.attempt));
+        let Some(path) = place.path.clone() else { return };
+        let prompt = format!("`{path}` was at work when the process ended: `retry`, `skip` or `done`?");
+        let summary = AskSummary {
+            ask: Arc::clone(&path),
+            tool: None,
+            arguments: None,
+            path: Some(Arc::clone(&path)),
+            prompt: Some(prompt.clone()),
+        };
+        let body = EventBody::NodeWaiting { ask: path, prompt: Some(prompt), unknown_effect: Some(true) };
+        self.emit(place, body);
+        let ask = OpenAsk {
+            key,
+            summary,
+            reply: None,
+            unknown_effect: true,
+            span: node.span,
+            attempt: node.attempt,
+        };
+        self.asks.push(ask);
+        if let Some(value) = self.asks.last().and_then(|ask| self.answers.remove(&*ask.summary.ask)) {
+            let at = self.asks.len() - 1;
+            self.decide_effect(plan, at, &value);
+        }
+    }
+
+    /// Somebody says what became of an effect; false if that is none of the three words.
+    pub(super) fn decide_effect(&mut self, plan: &PlanInner, at: usize, value: &Value) -> bool {
+        if !is_outcome(value) {
+            return false;
+        }
+        let outcome = value.get("outcome").and_then(Value::as_str).or(value.as_str());
+        let ask = self.asks.remove(at);
+        let (key, attempt) = (ask.key, ask.attempt);
+        match outcome {
+            Some("retry") => self.restart(
+                key,
+                Restart { attempt: attempt + 1, interrupted: attempt, span: None, called: true },
+            ),
+            Some("skip") => {
+                let cause = self.path(plan, key);
+                self.skip(plan, key, cause);
+            }
+            _ => {
+                let given = value.get("value").cloned().unwrap_or_default();
+                let note = Note { attempt: Some(attempt), ..Note::handled("answer") };
+                self.finished(plan, key, ask.span, &Outputs::value(given), &note);
+            }
+        }
+        true
+    }
+}
