@@ -1,7 +1,7 @@
 //! Measures weft's crates against named peers in one run: CPU time, medians, ratios.
 //!
 //! ```text
-//! cargo run --release --manifest-path bench/Cargo.toml -- [parse|stream|hostile|coerce|engine|all]
+//! cargo run --release --manifest-path bench/Cargo.toml -- [parse|stream|hostile|coerce|engine|registry [FILE]|all]
 //! ```
 
 mod coerce;
@@ -10,6 +10,7 @@ mod hostile;
 mod measure;
 mod parse;
 mod read;
+mod registry;
 mod stream;
 mod table;
 mod texts;
@@ -20,15 +21,17 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().unwrap_or_else(|| "all".to_owned());
     let tables: &[fn() -> Result<()>] = match name.as_str() {
-        "all" => &[parse::run, stream::run, hostile::run, coerce::run, engine::run],
+        "all" => &[parse::run, stream::run, hostile::run, coerce::run, engine::run, || registry::run(None)],
         "parse" => &[parse::run],
         "stream" => &[stream::run],
         "hostile" => &[hostile::run],
         "coerce" => &[coerce::run],
         "engine" => &[engine::run],
+        // A file of tools, one a line, in place of made ones.
+        "registry" => return registry::run(arguments.next().as_deref()),
         // For the program itself: one figure of memory in a process of its own.
         "memory" => return engine::measure_memory(&arguments.next().unwrap_or_default()),
-        _ => bail!("`{name}` is none of parse, stream, hostile, coerce, engine, all"),
+        _ => bail!("`{name}` is none of parse, stream, hostile, coerce, engine, registry, all"),
     };
     tables.iter().try_for_each(|table| table())
 }
