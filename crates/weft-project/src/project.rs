@@ -14,6 +14,7 @@ use workflow_model::Workflow;
 use crate::agents::{AgentFile, ProjectAgents};
 use crate::error::{FileError, ProjectError};
 use crate::files::read_file;
+use crate::knowledge;
 use crate::models::ProjectModels;
 use crate::settings::Settings;
 use crate::workflows::ProjectWorkflows;
@@ -253,7 +254,8 @@ impl Project {
             let system = system.iter().map(|tool| tool.id().to_string());
             let workflows = self.workflows.files().map(|workflow| format!("workflow:{}", workflow.id));
             let nodes = self.runtime.catalog.definitions().map(|node| format!("node:{}", node.node_type));
-            let known: Vec<String> = system.chain(workflows).chain(nodes).collect();
+            let bases = self.settings.kb.keys().map(|name| format!("kb:{name}"));
+            let known: Vec<String> = system.chain(workflows).chain(nodes).chain(bases).collect();
             ProjectError::UnknownTool {
                 agent: file.profile.id.clone(),
                 tool: id.to_owned(),
@@ -271,6 +273,10 @@ impl Project {
                     ProjectError::WorkflowTool { id: workflow_id.to_owned(), message: error.to_string() }
                 })
             }
+            Some(("kb", name)) => match self.settings.kb.get(name) {
+                Some(settings) => knowledge::tool_of(&self.root, name, settings),
+                None => Err(unknown()),
+            },
             Some(("node", node_type)) if self.runtime.catalog.get(node_type).is_some() => {
                 node_tool(node_type, &self.runtime).map_err(|error| ProjectError::WorkflowTool {
                     id: format!("node:{node_type}"),
