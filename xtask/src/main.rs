@@ -26,7 +26,8 @@ cargo xtask TASK
   codegen [--check]         write generated files, or say which are stale
   conformance [--data DIR] [--list] | --engine FILE
                             run the outside cases against the program; N passed, M failed
-  bench [NAME]              measure against named peers: parse, stream, hostile, coerce, engine, all
+  bench [NAME]              measure against named peers: parse, stream, hostile, coerce, engine, store, all
+  soak                      kill a process behind each of its events, cut its file at every byte; minutes
   fuzz [TARGET] [SECONDS]   decoder, round_trip, coercion (all, ten minutes each); needs nightly and cargo-fuzz
 ";
 
@@ -58,6 +59,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ("codegen", [option]) if option == "--check" => codegen::run(codegen::Mode::Check),
         ("conformance", options) => conformance::run(options),
         ("bench", options) => outside::bench(options),
+        ("soak", []) => outside::soak(),
         ("fuzz", options) => outside::fuzz(options),
         _ => bail!("`{}` is no task; `cargo xtask` lists them", arguments.join(" ")),
     }

@@ -18,6 +18,15 @@ pub(crate) fn bench(options: &[String]) -> Result<()> {
     workspace::run("cargo", &[&run[..], &options].concat())
 }
 
+/// Kills and cuts kept runs everywhere; the tests do so here and there.
+pub(crate) fn soak() -> Result<()> {
+    let soak = ["run", "--quiet", "--release", "-p", "weft-scenarios", "--bin", "weft-soak", "--"];
+    ["kill", "cut"].iter().try_for_each(|how| {
+        let arguments: Vec<&str> = soak.iter().copied().chain([*how]).collect();
+        workspace::run("cargo", &arguments)
+    })
+}
+
 /// Fuzzes one target, or all of them one after the other.
 pub(crate) fn fuzz(options: &[String]) -> Result<()> {
     match options {

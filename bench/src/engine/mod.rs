@@ -4,10 +4,10 @@ mod dag_exec_peer;
 mod dagrs_peer;
 mod graphs;
 mod memory;
-mod ours;
+pub(crate) mod ours;
 mod parts;
-mod runtime;
-mod shape;
+pub(crate) mod runtime;
+pub(crate) mod shape;
 mod spawn;
 
 use anyhow::Result;

@@ -19,6 +19,9 @@ const WATCHED: usize = 4096;
 /// Hands its first input on.
 struct Id(NodeDefinition);
 
+/// Waits for a person.
+struct Ask(NodeDefinition);
+
 /// Writes a stream of `n` chunks.
 struct Source(NodeDefinition);
 
@@ -36,6 +39,17 @@ impl Node for Id {
 
     async fn run(&self, _ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
         Ok(inputs.at(0).cloned().map_or_else(|| Outputs::value(Value::Null), Outputs::shared))
+    }
+}
+
+#[async_trait]
+impl Node for Ask {
+    fn definition(&self) -> &NodeDefinition {
+        &self.0
+    }
+
+    async fn run(&self, ctx: NodeContext, _inputs: Inputs) -> Result<Outputs, NodeError> {
+        ctx.ask("go on?").await.map(Outputs::value)
     }
 }
 
@@ -93,6 +107,7 @@ pub(crate) fn catalog() -> NodeCatalog {
     NodeCatalog::new()
         .with(Id(node("b:id").input("in", any()).output("out", any())))
         .with(Id(node("b:join").input("in", any().multi()).output("out", any())))
+        .with(Ask(node("b:ask").input("in", any()).output("out", any())))
         .with(Source(node("b:source").output("out", any().stream())))
         .with(Tap(node("b:tap").input("in", any().stream()).output("out", any().stream())))
         .with(Sink(node("b:sink").input("in", any().stream()).output("out", any())))

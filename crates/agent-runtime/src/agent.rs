@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use agent_types::{Budget, Clock, Recorder, RunId, SystemClock, ToolId, Watcher};
 use llm_provider::LlmProvider;
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tool_registry::{IntoTool, RegistryError, Services, Snapshot, ToolSource};
 use tool_schema::ToolSetError;
@@ -81,6 +82,7 @@ pub struct Agent {
     model: Arc<dyn LlmProvider>,
     source: Arc<dyn ToolSource>,
     approval: ApprovalMode,
+    values: Arc<Map<String, Value>>,
     clock: Arc<dyn Clock>,
     services: Services,
     /// The first thing that could not be taken; told when the agent is to run.
@@ -109,6 +111,7 @@ impl Agent {
             model,
             source: Arc::new(tools),
             approval: ApprovalMode::default(),
+            values: Arc::default(),
             clock: Arc::new(SystemClock),
             services,
             refused,
@@ -180,6 +183,13 @@ impl Agent {
         self
     }
 
+    /// Sets the context values: tools may use them, the model can neither see nor set them.
+    #[must_use]
+    pub fn with_values(mut self, values: Map<String, Value>) -> Self {
+        self.values = Arc::new(values);
+        self
+    }
+
     /// Sets where time comes from.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -225,6 +235,7 @@ impl Agent {
             protocol: self.protocol()?,
             parameters: parameters(&self.profile),
             approval: self.approval,
+            values: Arc::clone(&self.values),
             clock: Arc::clone(&self.clock),
             services: self.services.clone(),
             budget: Budget::new(self.profile.limits()),

@@ -9,7 +9,7 @@ use agent_types::{
 };
 use futures::future::{Either, select};
 use llm_provider::{LlmError, LlmProvider, LlmRequest, ModelParameters};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tool_registry::{Services, Snapshot, ToolContext, ToolSource};
 
@@ -70,6 +70,8 @@ pub(crate) struct Driver {
     pub(crate) protocol: Protocol,
     pub(crate) parameters: ModelParameters,
     pub(crate) approval: ApprovalMode,
+    /// Values for tools that the model can neither see nor set.
+    pub(crate) values: Arc<Map<String, Value>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) services: Services,
     pub(crate) budget: Budget,
@@ -281,6 +283,7 @@ impl Driver {
             )
             .with_cancel(self.cancel.clone())
             .with_services(self.services.clone())
+            .with_values(Arc::clone(&self.values))
         };
         let finished = dispatch::run(planned, trace, &self.budget, &reply.message, context).await;
         let mut stop = None;

@@ -2,7 +2,7 @@
 
 use agent_types::{CallId, Observation, ObservationCode, ToolStatus};
 use protocol_action::Diagnostic;
-use tool_registry::CallEnd;
+use tool_registry::{CallEnd, ToolErrorKind};
 use tool_schema::CallFault;
 
 /// Most tool names that a message lists.
@@ -18,7 +18,11 @@ pub(crate) fn of_end(call: &CallId, tool: &str, end: &CallEnd) -> (Observation, 
         CallEnd::Failed(error) => {
             let message = non_empty(&error.message_for_model);
             let text = ObservationCode::Failed.text(&[("name", tool), ("message", message)]);
-            (ObservationCode::Failed, ToolStatus::Failed, text)
+            // A tool that gave up waiting says so in words of its own.
+            match error.kind {
+                ToolErrorKind::Timeout => (ObservationCode::Timeout, ToolStatus::Timeout, text),
+                _ => (ObservationCode::Failed, ToolStatus::Failed, text),
+            }
         }
         CallEnd::Panicked { message } => {
             let text = ObservationCode::Panicked.text(&[("name", tool), ("message", non_empty(message))]);
@@ -135,6 +139,10 @@ mod tests {
             text(CallEnd::TimedOut { limit: Duration::from_secs(5) }),
             "Error - Tool t failed: no answer within 5000 ms"
         );
+        let gave_up = tool_registry::ToolError::new(ToolErrorKind::Timeout, "no answer within 30000 ms");
+        let (observation, status) = of_end(&call, "t", &CallEnd::Failed(gave_up));
+        assert_eq!((observation.code, status), (ObservationCode::Timeout, ToolStatus::Timeout));
+        assert_eq!(observation.text, "Error - Tool t failed: no answer within 30000 ms");
         assert_eq!(text(CallEnd::Cancelled), "Error - Tool t was cancelled");
         assert_eq!(text(CallEnd::Panicked { message: " ".into() }), "Error - Tool t failed: (no message)");
     }

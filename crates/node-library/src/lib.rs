@@ -26,6 +26,7 @@ struct Readme;
 mod chat;
 mod define;
 mod flow;
+mod http;
 mod json;
 mod llm;
 mod logic;
@@ -48,6 +49,7 @@ pub fn catalog() -> NodeCatalog {
     llm::register(&mut catalog);
     stream::register(&mut catalog);
     chat::register(&mut catalog);
+    http::register(&mut catalog);
     catalog
 }
 

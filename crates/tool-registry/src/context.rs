@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agent_types::{Budget, CallId, Clock, Draft, EventBody, EventSink, Place, ToolId};
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use workflow_engine::Services;
 
@@ -41,6 +42,8 @@ pub struct ToolContext {
     pub deadline: Option<Duration>,
     /// What tools need from outside, by type.
     pub services: Services,
+    /// Values that tools may use and the model can neither see nor set, by name.
+    pub values: Arc<Map<String, Value>>,
     sink: Arc<dyn EventSink>,
     place: Place,
     /// Bytes of pieces given so far, shared by all copies.
@@ -69,6 +72,7 @@ impl ToolContext {
             budget,
             deadline: None,
             services: Services::new(),
+            values: Arc::default(),
             sink,
             place,
             given: Arc::default(),
@@ -80,6 +84,13 @@ impl ToolContext {
     #[must_use]
     pub fn with_cancel(mut self, cancel: CancellationToken) -> Self {
         self.cancel = cancel;
+        self
+    }
+
+    /// The same with values that the model can neither see nor set.
+    #[must_use]
+    pub fn with_values(mut self, values: Arc<Map<String, Value>>) -> Self {
+        self.values = values;
         self
     }
 

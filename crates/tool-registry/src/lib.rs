@@ -25,6 +25,10 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/rust-tools.md")]
+struct RustTools;
+
 // The macro names this crate as others do.
 extern crate self as tool_registry;
 
@@ -32,6 +36,8 @@ mod context;
 mod dependency;
 #[doc(hidden)]
 pub mod function;
+mod http;
+pub mod import;
 mod invoke;
 mod node;
 mod output;
@@ -45,6 +51,7 @@ mod workflow;
 pub use context::{ChunkLimit, ToolContext};
 pub use dependency::{Dep, Requirement};
 pub use function::{FunctionTool, IntoTool, IntoToolError, IntoToolResult, stuck_threads};
+pub use http::{HttpToolError, HttpToolFile, http_tool};
 pub use invoke::{CallEnd, CallOutcome};
 pub use node::node_tool;
 pub use output::{Part, ToolError, ToolErrorKind, ToolOutput};

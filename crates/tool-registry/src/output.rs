@@ -126,6 +126,8 @@ pub enum ToolErrorKind {
 pub struct ToolError {
     /// The kind.
     pub kind: ToolErrorKind,
+    /// A finer word for programs, such as `http_status`.
+    pub code: Option<&'static str>,
     /// What the model reads. Holds no secrets.
     pub message_for_model: String,
     /// What a developer reads besides.
@@ -146,7 +148,21 @@ impl ToolError {
     /// A failure of a kind; not retryable unless said.
     #[must_use]
     pub fn new(kind: ToolErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message_for_model: message.into(), detail: None, retryable: false, retry_after: None }
+        Self {
+            kind,
+            code: None,
+            message_for_model: message.into(),
+            detail: None,
+            retryable: false,
+            retry_after: None,
+        }
+    }
+
+    /// The same with a finer word for programs.
+    #[must_use]
+    pub const fn with_code(mut self, code: &'static str) -> Self {
+        self.code = Some(code);
+        self
     }
 
     /// The same with what a developer should know.

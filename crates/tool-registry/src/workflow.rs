@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use agent_types::{BudgetLimits, Draft, EventBody, EventSink, InvalidToolId, RunId, RunStatus, ToolId};
 use async_trait::async_trait;
+use http_caller::ContextValues;
 use serde_json::{Map, Value};
 use tool_schema::{ToolDefinition, ToolSetError, definition_of};
 use workflow_engine::{NodeCatalog, OnWaiting, Plan, PlanError, RunOptions, Services};
@@ -148,7 +149,7 @@ impl ToolHandler for WorkflowHandler {
             return Err(ToolError::new(ToolErrorKind::Refused, format!("limit of {levels} levels reached")));
         };
         let mut options = RunOptions::new()
-            .with_services(self.services.clone())
+            .with_services(self.services.clone().with(Arc::new(ContextValues(Arc::clone(&cx.values)))))
             .with_clock(Arc::clone(&cx.clock))
             .with_sink(self.sink(cx));
         options.nested = true;

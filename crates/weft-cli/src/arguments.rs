@@ -55,6 +55,9 @@ pub(crate) enum Command {
     /// Types of nodes.
     #[command(subcommand)]
     Node(NodeCommand),
+    /// Tools: built-in ones, those of `tools/*.tool.json`, workflows.
+    #[command(subcommand)]
+    Tool(ToolCommand),
     /// Read a model's reply from stdin into calls.
     Parse(ParseArguments),
     /// Write calls from stdin as a model would.
@@ -65,7 +68,7 @@ pub(crate) enum Command {
     },
     /// Show what a model is told of the tools.
     Prompt(PromptArguments),
-    /// Turn graphs of other systems into workflow files.
+    /// Turn graphs and descriptions of other systems into workflow and tool files.
     Import(ImportArguments),
 }
 
@@ -76,9 +79,12 @@ pub(crate) struct ImportArguments {
     pub(crate) kind: ImportKind,
     /// The file; its name without ending becomes the id.
     pub(crate) file: PathBuf,
-    /// Folder to write to; absent, that of the project's workflows.
+    /// Folder to write to; absent, that of the project's workflows or tools.
     #[arg(long, value_name = "DIR")]
     pub(crate) to: Option<PathBuf>,
+    /// Address that stands in place of the servers of an OpenAPI description.
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
     /// Write over files that are there.
     #[arg(long)]
     pub(crate) force: bool,
@@ -92,6 +98,10 @@ pub(crate) enum ImportKind {
     Comfyui,
     /// A modular-agent workflow, in JSON or TOML.
     Modular,
+    /// An OpenAPI 3 description in JSON: its operations become tools.
+    Openapi,
+    /// HTTP tool configurations `{name, description, parameters, endpoint}`.
+    Bu,
 }
 
 #[derive(Debug, Args)]
@@ -131,6 +141,55 @@ pub(crate) struct AgentRunArguments {
     /// What to do where a person would have to be asked.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) approve: Approve,
+    #[command(flatten)]
+    pub(crate) values: ContextArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ContextArguments {
+    /// A context value for HTTP requests, which the model can neither see nor set: `k=text`, `k:=json`. May be repeated.
+    #[arg(long = "ctx", value_name = "VALUE")]
+    pub(crate) ctx: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ToolCommand {
+    /// List the tools.
+    List(ToolScope),
+    /// Show one tool: what it does and takes.
+    Show {
+        /// Id of the tool.
+        id: String,
+        #[command(flatten)]
+        scope: ToolScope,
+    },
+    /// Check arguments against a tool's schema; without a tool, check the tool files.
+    Check {
+        /// Id of the tool.
+        id: Option<String>,
+        #[command(flatten)]
+        scope: ToolScope,
+        #[command(flatten)]
+        inputs: InputArguments,
+    },
+    /// Call a tool.
+    Call {
+        /// Id of the tool.
+        id: String,
+        #[command(flatten)]
+        scope: ToolScope,
+        #[command(flatten)]
+        inputs: InputArguments,
+        #[command(flatten)]
+        values: ContextArguments,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ToolScope {
+    /// Only the tools of this agent.
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -201,6 +260,8 @@ pub(crate) struct WorkflowRunArguments {
     /// Play replies from a file, one a line, in place of the models.
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) values: ContextArguments,
 }
 
 #[derive(Debug, Args)]

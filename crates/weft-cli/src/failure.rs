@@ -81,6 +81,7 @@ impl Failure {
             ProjectError::MissingFile { .. }
             | ProjectError::Unreadable { .. }
             | ProjectError::UnknownAgent { .. }
+            | ProjectError::UnknownToolId { .. }
             | ProjectError::UnknownWorkflow { .. } => Exit::Usage,
             ProjectError::NoProject { .. } | ProjectError::Settings(_) | ProjectError::Model(_) => {
                 Exit::Configuration

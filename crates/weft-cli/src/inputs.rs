@@ -5,53 +5,69 @@ use std::path::Path;
 
 use protocol_action::{RawArgument, RawValue, Span};
 use serde_json::{Map, Value};
-use tool_schema::CompiledSchema;
+use tool_schema::{CompiledSchema, Typed};
 use weft_project::{read_file, read_json};
 
-use crate::arguments::InputArguments;
+use crate::arguments::{ContextArguments, InputArguments};
 use crate::failure::{Exit, Failure};
 
 /// The inputs, typed by a schema.
 pub(crate) fn typed(arguments: &InputArguments, schema: &Value) -> Result<Map<String, Value>, Failure> {
+    let schema = CompiledSchema::new(schema)
+        .map_err(|error| Failure::new(Exit::Invalid, error.code(), error.to_string()))?;
+    let typed = typed_by(arguments, &schema)?;
+    let Some(first) = typed.problems.first() else { return Ok(typed.arguments) };
+    let messages: Vec<&str> = typed.problems.iter().map(|problem| problem.message.as_str()).collect();
+    let message = messages.join("; ").replace("Parameter '", "input '").replace("parameter '", "input '");
+    let failure = Failure::new(Exit::Invalid, first.code.as_str(), message);
+    Err(match &first.suggest {
+        Some(near) => failure.with_help(format!("did you mean `{near}`?")),
+        None => failure,
+    })
+}
+
+/// The inputs, typed by a schema, with everything that was changed and does not fit.
+pub(crate) fn typed_by(arguments: &InputArguments, schema: &CompiledSchema) -> Result<Typed, Failure> {
     let mut raw = Vec::new();
     if let Some(path) = &arguments.input {
         raw.extend(object(path)?.into_iter().map(|(name, value)| argument(&name, RawValue::Json(value))));
     }
     for input in &arguments.inputs {
-        let given = one(input)?;
+        let given = one("-i", input)?;
         // What is said last counts.
         raw.retain(|known: &RawArgument| known.name != given.name);
         raw.push(given);
     }
-    let schema = CompiledSchema::new(schema)
-        .map_err(|error| Failure::new(Exit::Invalid, error.code(), error.to_string()))?;
-    let typed = schema.type_raw(&raw);
-    match typed.problems.first() {
-        None => Ok(typed.arguments),
-        Some(first) => {
-            let messages: Vec<&str> = typed.problems.iter().map(|problem| problem.message.as_str()).collect();
-            let message =
-                messages.join("; ").replace("Parameter '", "input '").replace("parameter '", "input '");
-            let failure = Failure::new(Exit::Invalid, first.code.as_str(), message);
-            Err(match &first.suggest {
-                Some(near) => failure.with_help(format!("did you mean `{near}`?")),
-                None => failure,
-            })
-        }
-    }
+    Ok(schema.type_raw(&raw))
+}
+
+/// Context values: `k=text`, `k:=json`, `k=@file`.
+pub(crate) fn context(arguments: &ContextArguments) -> Result<Map<String, Value>, Failure> {
+    let values = arguments.ctx.iter().map(|text| {
+        let RawArgument { name, value, .. } = one("--ctx", text)?;
+        let value = match value {
+            RawValue::Text(text) => text.into(),
+            RawValue::Json(value) => value,
+            RawValue::Elements { .. } => return Err(Failure::usage(format!("`--ctx {text}` is no value"))),
+        };
+        Ok((name, value))
+    });
+    values.collect()
 }
 
 fn argument(name: &str, value: RawValue) -> RawArgument {
     RawArgument::new(name, Span::default(), value)
 }
 
-fn one(input: &str) -> Result<RawArgument, Failure> {
-    let bad =
-        || Failure::usage(format!("`-i {input}` is no input")).with_help("write k=text, k:=json or k=@file");
+fn one(option: &str, input: &str) -> Result<RawArgument, Failure> {
+    let bad = || {
+        Failure::usage(format!("`{option} {input}` is no input"))
+            .with_help("write k=text, k:=json or k=@file")
+    };
     let (name, value) = input.split_once('=').ok_or_else(bad)?;
     if let Some(name) = name.strip_suffix(':') {
         let value = serde_json::from_str(value).map_err(|error| {
-            Failure::usage(format!("`-i {input}`: {error}")).with_help("write the value as JSON")
+            Failure::usage(format!("`{option} {input}`: {error}")).with_help("write the value as JSON")
         })?;
         return named(name, RawValue::Json(value)).ok_or_else(bad);
     }

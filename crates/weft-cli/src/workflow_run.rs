@@ -1,6 +1,9 @@
 //! Running a workflow from the command line, from its beginning or from where it stopped.
 
+use std::sync::Arc;
+
 use agent_types::{ResumeLog, RunStatus};
+use http_caller::ContextValues;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use weft_project::{Project, RunDesk};
@@ -16,6 +19,8 @@ pub(crate) struct Start<'a> {
     pub(crate) id: &'a str,
     pub(crate) plan: &'a Plan,
     pub(crate) inputs: Map<String, Value>,
+    /// Values that no model sees or sets.
+    pub(crate) values: Map<String, Value>,
     pub(crate) desk: RunDesk,
     pub(crate) resume: Option<ResumeLog>,
     /// Ends the run when it is cancelled.
@@ -24,12 +29,13 @@ pub(crate) struct Start<'a> {
 
 /// Runs to the end, telling what happens as the output form wants it.
 pub(crate) async fn drive(form: Output, start: Start<'_>) -> Result<RunOutcome, Failure> {
-    let Start { project, id, plan, inputs, desk, resume, cancel } = start;
+    let Start { project, id, plan, inputs, values, desk, resume, cancel } = start;
+    let values = ContextValues(Arc::new(values));
     let sink = desk.sink();
     let run = sink.run().clone();
     let mut options = RunOptions::new()
-        .with_services(project.services().clone())
-        .with_clock(std::sync::Arc::clone(project.clock()))
+        .with_services(project.services().clone().with(Arc::new(values)))
+        .with_clock(Arc::clone(project.clock()))
         .with_sink(sink);
     options.workflow = Some(id.to_owned());
     options.on_waiting = OnWaiting::End;

@@ -112,6 +112,32 @@ pub enum ProjectError {
         /// The profile.
         path: PathBuf,
     },
+    /// No tool of that id.
+    #[error("there is no tool `{id}`")]
+    UnknownToolId {
+        /// The id.
+        id: String,
+        /// The nearest one.
+        near: Option<String>,
+    },
+    /// A tool file that holds no tool.
+    #[error("{}", .at.message)]
+    Tool {
+        /// Stable code of what is wrong.
+        code: &'static str,
+        /// Where.
+        at: FileError,
+    },
+    /// Two tools of one id.
+    #[error("two tools have the id `{id}`: {} and {}", first.display(), second.display())]
+    DuplicateTool {
+        /// The id.
+        id: String,
+        /// One file.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
     /// A workflow of an inventory cannot be planned.
     #[error("workflow `{id}` cannot be used as a tool: {message}")]
     WorkflowTool {
@@ -162,7 +188,9 @@ impl ProjectError {
             Self::UnknownAgent { .. } => "unknown_agent",
             Self::UnknownWorkflow { .. } => "unknown_workflow",
             Self::DuplicateAgent { .. } => "duplicate_agent",
-            Self::UnknownTool { .. } => "unknown_tool",
+            Self::UnknownTool { .. } | Self::UnknownToolId { .. } => "unknown_tool",
+            Self::Tool { code, .. } => code,
+            Self::DuplicateTool { .. } => "duplicate_tool",
             Self::WorkflowTool { .. } => "bad_workflow_tool",
             Self::Unsupported { .. } => "unsupported",
             Self::Model(error) => error.code(),
@@ -182,6 +210,7 @@ impl ProjectError {
             Self::Settings(at) | Self::Json(at) | Self::Workflow(at) | Self::Profile(at) => {
                 Some((&at.path, at.line, at.column))
             }
+            Self::Tool { at, .. } => Some((&at.path, at.line, at.column)),
             Self::UnknownTool { path, .. } => Some((path, None, None)),
             Self::Script { path, source } => Some((path, Some(source.line), None)),
             Self::NoProject { .. }
@@ -190,6 +219,8 @@ impl ProjectError {
             | Self::UnknownAgent { .. }
             | Self::UnknownWorkflow { .. }
             | Self::DuplicateAgent { .. }
+            | Self::UnknownToolId { .. }
+            | Self::DuplicateTool { .. }
             | Self::WorkflowTool { .. }
             | Self::Unsupported { .. }
             | Self::Model(_)
@@ -217,7 +248,15 @@ impl ProjectError {
             Self::UnknownTool { near, .. } => {
                 did_you_mean(near).or_else(|| Some("take it out of tool_ids_inventory".into()))
             }
-            Self::DuplicateAgent { .. } => Some("give one of them another id".into()),
+            Self::UnknownToolId { near, .. } => {
+                did_you_mean(near).or_else(|| Some("see `weft tool list`".into()))
+            }
+            Self::Tool { .. } => Some(
+                "docs/guide/tools.md shows a file, docs/schema/http-tool.schema.json names every key".into(),
+            ),
+            Self::DuplicateAgent { .. } | Self::DuplicateTool { .. } => {
+                Some("give one of them another id".into())
+            }
             Self::WorkflowTool { id, .. } => Some(format!("see `weft workflow check {id}`")),
             Self::Model(error) => Some(error.help()),
             Self::MissingFile { .. } => Some("check the path".into()),

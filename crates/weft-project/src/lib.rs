@@ -16,6 +16,7 @@ mod models;
 mod project;
 mod settings;
 mod store;
+mod tools;
 mod workflows;
 
 pub use agents::AgentFile;
@@ -24,8 +25,9 @@ pub use files::{read_file, read_json};
 pub use knowledge::KnowledgeSettings;
 pub use models::ProjectModels;
 pub use project::{Project, ProjectOptions};
-pub use settings::{Settings, StoreSettings, SyncSetting};
+pub use settings::{NetworkSettings, Settings, StoreSettings, SyncSetting};
 pub use store::{RunDesk, Version, WorkflowPlan, WorkflowResume};
+pub use tools::{BrokenTool, ToolFile};
 pub use workflows::{ProjectWorkflows, WorkflowFile};
 
 /// Every type of node that a project can use.

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use agent_runtime::{Agent, AgentProfile};
 use agent_types::{Clock, SystemClock, nearest};
+use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{LlmProvider, ModelConfig, ModelSource, ScriptedModel};
 use run_store::{Store, StoreError};
 use tool_registry::{Snapshot, Tool, WorkflowRuntime, node_tool, system_tools, workflow_tool};
@@ -17,6 +18,7 @@ use crate::files::read_file;
 use crate::knowledge;
 use crate::models::ProjectModels;
 use crate::settings::Settings;
+use crate::tools::{BrokenTool, ProjectTools, ToolFile};
 use crate::workflows::ProjectWorkflows;
 
 /// Name of the settings file, which makes a folder a project.
@@ -47,8 +49,10 @@ pub struct Project {
     settings: Settings,
     workflows: Arc<ProjectWorkflows>,
     agents: ProjectAgents,
+    tools: ProjectTools,
     models: Arc<ProjectModels>,
     runtime: WorkflowRuntime,
+    caller: HttpCaller,
     clock: Arc<dyn Clock>,
     /// Opened when it is first needed; a folder that is no project has none.
     store: OnceLock<Store>,
@@ -76,8 +80,10 @@ impl Project {
     pub fn open(root: &Path, options: &ProjectOptions) -> Result<Self, ProjectError> {
         let settings = Settings::read(&root.join(SETTINGS))?;
         let workflows = ProjectWorkflows::read(root)?;
-        let agents = ProjectAgents::read(root)?;
-        Ok(Self { keeps_runs: true, ..Self::with(root, settings, workflows, agents, options)? })
+        let mut project = Self::with(root, settings, workflows, ProjectAgents::read(root)?, options)?;
+        project.tools = ProjectTools::read(root, &project.caller)?;
+        project.keeps_runs = true;
+        Ok(project)
     }
 
     /// What is needed to look at workflow files of a folder that is no project.
@@ -108,15 +114,19 @@ impl Project {
             options.script.as_deref().map(scripted).transpose()?,
             Arc::clone(&options.clock),
         ));
+        let policy = NetworkPolicy::public_only().allowing(settings.network.allow.iter().cloned());
+        let caller = HttpCaller::builder(policy).clock(Arc::clone(&options.clock)).build();
         let source: Arc<dyn ModelSource> = Arc::clone(&models) as Arc<dyn ModelSource>;
         Ok(Self {
             workflows: Arc::new(workflows),
             agents,
             runtime: WorkflowRuntime {
                 catalog: Arc::new(node_library::catalog()),
-                services: Services::new().with::<dyn ModelSource>(source),
+                services: Services::new().with::<dyn ModelSource>(source).with(Arc::new(caller.clone())),
             },
             root: root.to_owned(),
+            tools: ProjectTools::default(),
+            caller,
             settings,
             models,
             clock: Arc::clone(&options.clock),
@@ -242,51 +252,84 @@ impl Project {
         let mut tools: Vec<Tool> = Vec::new();
         for id in file.profile.tool_ids() {
             if tools.iter().all(|tool| tool.id().as_str() != id) {
-                tools.push(self.tool(&id, file)?);
+                tools.push(self.tool_of_agent(&id, file)?);
             }
         }
         Ok(file.profile.selection().from(&Snapshot::of(tools)?).tools)
     }
 
-    fn tool(&self, id: &str, file: &AgentFile) -> Result<Tool, ProjectError> {
-        let unknown = || {
-            let system = system_tools().unwrap_or_default();
-            let system = system.iter().map(|tool| tool.id().to_string());
-            let workflows = self.workflows.files().map(|workflow| format!("workflow:{}", workflow.id));
-            let nodes = self.runtime.catalog.definitions().map(|node| format!("node:{}", node.node_type));
-            let bases = self.settings.kb.keys().map(|name| format!("kb:{name}"));
-            let known: Vec<String> = system.chain(workflows).chain(nodes).chain(bases).collect();
-            ProjectError::UnknownTool {
+    fn tool_of_agent(&self, id: &str, file: &AgentFile) -> Result<Tool, ProjectError> {
+        self.tool(id).map_err(|error| match error {
+            ProjectError::UnknownToolId { id, near } => ProjectError::UnknownTool {
                 agent: file.profile.id.clone(),
-                tool: id.to_owned(),
-                near: nearest(id, known.iter().map(String::as_str)).map(str::to_owned),
+                tool: id,
+                near,
                 path: file.path.clone(),
-            }
-        };
-        match id.split_once(':') {
-            Some(("workflow", workflow_id)) => {
-                let (_, workflow) = match self.workflows.get(workflow_id) {
-                    Err(ProjectError::UnknownWorkflow { .. }) => return Err(unknown()),
-                    found => found?,
-                };
-                workflow_tool(workflow_id, &workflow, &*self.workflows, &self.runtime).map_err(|error| {
-                    ProjectError::WorkflowTool { id: workflow_id.to_owned(), message: error.to_string() }
-                })
-            }
-            Some(("kb", name)) => match self.settings.kb.get(name) {
-                Some(settings) => knowledge::tool_of(&self.root, name, settings),
-                None => Err(unknown()),
             },
-            Some(("node", node_type)) if self.runtime.catalog.get(node_type).is_some() => {
-                node_tool(node_type, &self.runtime).map_err(|error| ProjectError::WorkflowTool {
-                    id: format!("node:{node_type}"),
-                    message: error.to_string(),
-                })
-            }
-            Some(_) | None => {
-                system_tools()?.into_iter().find(|tool| tool.id().as_str() == id).ok_or_else(unknown)
-            }
+            other => other,
+        })
+    }
+
+    /// The tool of an id: `workflow:<id>`, a built-in one, or one of a file.
+    ///
+    /// # Errors
+    /// There is none (with the near one), a workflow with problems, a file that holds no tool.
+    pub fn tool(&self, id: &str) -> Result<Tool, ProjectError> {
+        if let Some(workflow_id) = id.strip_prefix("workflow:") {
+            let (_, workflow) = match self.workflows.get(workflow_id) {
+                Err(ProjectError::UnknownWorkflow { .. }) => return Err(self.unknown_tool(id)),
+                found => found?,
+            };
+            return workflow_tool(workflow_id, &workflow, &*self.workflows, &self.runtime).map_err(|error| {
+                ProjectError::WorkflowTool { id: workflow_id.to_owned(), message: error.to_string() }
+            });
         }
+        if let Some(node_type) =
+            id.strip_prefix("node:").filter(|name| self.runtime.catalog.get(name).is_some())
+        {
+            return node_tool(node_type, &self.runtime).map_err(|error| ProjectError::WorkflowTool {
+                id: id.to_owned(),
+                message: error.to_string(),
+            });
+        }
+        if let Some((name, settings)) =
+            id.strip_prefix("kb:").and_then(|name| self.settings.kb.get_key_value(name))
+        {
+            return knowledge::tool_of(&self.root, name, settings);
+        }
+        if let Some(found) = self.tools.get(id) {
+            return found.map(|file| file.tool.clone());
+        }
+        system_tools()?.into_iter().find(|tool| tool.id().as_str() == id).ok_or_else(|| self.unknown_tool(id))
+    }
+
+    fn unknown_tool(&self, id: &str) -> ProjectError {
+        let nodes = self.runtime.catalog.definitions().map(|node| format!("node:{}", node.node_type));
+        let known: Vec<String> = self.tool_ids().into_iter().chain(nodes).collect();
+        let near = nearest(id, known.iter().map(String::as_str)).map(str::to_owned);
+        ProjectError::UnknownToolId { id: id.to_owned(), near }
+    }
+
+    /// Ids of all tools: built-in ones, those of files, workflows, knowledge bases. Nodes are tools only where they are listed.
+    #[must_use]
+    pub fn tool_ids(&self) -> Vec<String> {
+        let system = system_tools().unwrap_or_default();
+        let system = system.iter().map(|tool| tool.id().to_string());
+        let files = self.tools.all().map(|file| file.tool.id().to_string());
+        let workflows = self.workflows.files().map(|workflow| format!("workflow:{}", workflow.id));
+        let bases = self.settings.kb.keys().map(|name| format!("kb:{name}"));
+        system.chain(files).chain(workflows).chain(bases).collect()
+    }
+
+    /// The tools of files in order of id.
+    pub fn tool_files(&self) -> impl Iterator<Item = &ToolFile> {
+        self.tools.all()
+    }
+
+    /// Tool files that hold no tool.
+    #[must_use]
+    pub fn broken_tools(&self) -> &[BrokenTool] {
+        self.tools.broken()
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use agent_types::nearest;
+use http_caller::HostRule;
 use llm_provider::ModelConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,16 @@ pub struct Settings {
     /// Replies, one a line, that are played when neither an entry nor the environment names a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
+    /// What tools and flows may reach over HTTP.
+    pub network: NetworkSettings,
+}
+
+/// What tools and flows may reach over HTTP. Models are reached at the addresses of their entries.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NetworkSettings {
+    /// Hosts that may be reached although they are private, such as `127.0.0.1:8080`; without a port every port is meant.
+    pub allow: Vec<HostRule>,
 }
 
 /// Where runs are kept, and for how long.
@@ -77,9 +88,11 @@ impl StoreSettings {
 }
 
 /// Keys that may stand in the file, for suggestions.
-const KEYS: [&str; 23] = [
+const KEYS: [&str; 25] = [
     "kb",
     "description",
+    "network",
+    "allow",
     "models",
     "store",
     "path",
@@ -148,6 +161,21 @@ mod tests {
         let settings = parse("[models.default]\nprovider = \"openai\"\nmodel = \"m\"\n").unwrap();
         assert_eq!(settings.models["default"].model, "m");
         assert_eq!(parse("").unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn hosts_are_read_when_the_file_is() {
+        let settings = parse("[network]\nallow = [\"127.0.0.1:8080\", \"printer.local\"]\n").unwrap();
+        let shown: Vec<String> = settings.network.allow.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["127.0.0.1:8080", "printer.local"]);
+        let error = parse("[network]\nallow = [\"http://x\"]\n").unwrap_err();
+        assert!(
+            error.to_string().starts_with("`http://x` is no host; write `host` or `host:port`"),
+            "{error}"
+        );
+        assert_eq!(error.place().unwrap().1, Some(2));
+        let error = parse("[network]\nalow = []\n").unwrap_err();
+        assert!(error.to_string().ends_with("did you mean `allow`?"), "{error}");
     }
 
     #[test]

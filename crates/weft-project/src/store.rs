@@ -73,6 +73,9 @@ pub struct WorkflowPlan {
     pub workflow: Value,
     /// The arguments.
     pub inputs: Map<String, Value>,
+    /// Values that no model sees or sets.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub values: Map<String, Value>,
 }
 
 /// A workflow's run that is about to go on.
@@ -88,6 +91,8 @@ pub struct WorkflowResume {
     pub workflow: Arc<Workflow>,
     /// The arguments.
     pub inputs: Map<String, Value>,
+    /// Values that no model sees or sets.
+    pub values: Map<String, Value>,
 }
 
 /// Which version of its workflow a run goes on with.
@@ -147,8 +152,14 @@ impl Project {
         id: &str,
         workflow: &Workflow,
         inputs: &Map<String, Value>,
+        values: &Map<String, Value>,
     ) -> Result<RunDesk, ProjectError> {
-        let plan = WorkflowPlan { id: id.to_owned(), workflow: workflow.to_value(), inputs: inputs.clone() };
+        let plan = WorkflowPlan {
+            id: id.to_owned(),
+            workflow: workflow.to_value(),
+            inputs: inputs.clone(),
+            values: values.clone(),
+        };
         let plan = serde_json::to_value(&plan).unwrap_or_default();
         self.begin(NewRun { workflow: Some(id.to_owned()), plan, ..NewRun::new(RunId::generate()) })
     }
@@ -162,8 +173,8 @@ impl Project {
         let plan = plan_of(&store.known(run)?)?;
         let (stored, log) = store.resume(run, Arc::clone(self.clock()))?;
         let workflow = self.version(&plan, &log.events, version)?;
-        let WorkflowPlan { id, inputs, .. } = plan;
-        Ok(WorkflowResume { desk: RunDesk::Kept(stored), log, id, workflow, inputs })
+        let WorkflowPlan { id, inputs, values, .. } = plan;
+        Ok(WorkflowResume { desk: RunDesk::Kept(stored), log, id, workflow, inputs, values })
     }
 
     /// Begins a run with what another one did up to its event `upto`; what the nodes in `changes` gave is replaced.
@@ -184,8 +195,8 @@ impl Project {
         let clock = Arc::clone(self.clock());
         let workflow = self.version(&plan, &store.log(of, upto)?.events, version)?;
         let (stored, log) = store.fork(of, new, upto, changes, clock)?;
-        let WorkflowPlan { id, inputs, .. } = plan;
-        Ok(WorkflowResume { desk: RunDesk::Kept(stored), log, id, workflow, inputs })
+        let WorkflowPlan { id, inputs, values, .. } = plan;
+        Ok(WorkflowResume { desk: RunDesk::Kept(stored), log, id, workflow, inputs, values })
     }
 
     /// The store, which a command about runs cannot do without.

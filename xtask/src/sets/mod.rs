@@ -3,8 +3,10 @@
 mod calls;
 mod files;
 mod graphs;
+mod http;
 mod judge;
 mod payloads;
+mod plain;
 mod protocol;
 mod schemas;
 mod texts;
@@ -105,6 +107,9 @@ pub(crate) fn all(data: &Path, weft: &Path) -> Result<Vec<Set>> {
     }
     if let Some(workflows) = folder("workflows") {
         sets.push(Set::by_commands("graphs of others", graphs::others, workflows));
+    }
+    if let Some(http) = folder("http_tools") {
+        sets.push(Set::by_commands("HTTP operations", http::operations, http));
     }
     Ok(sets)
 }

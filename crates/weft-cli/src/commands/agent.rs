@@ -103,6 +103,7 @@ fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Fail
         Approve::All => ApprovalMode::All,
         Approve::None => ApprovalMode::None,
     });
+    let agent = agent.with_values(inputs::context(&arguments.values)?);
     if arguments.script.is_none() {
         note_script(&project, &agent);
     }

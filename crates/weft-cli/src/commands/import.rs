@@ -1,9 +1,12 @@
-//! `weft import`: graphs of other systems become workflow files.
+//! `weft import`: graphs and descriptions of other systems become workflow and tool files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
+use tool_registry::import::{
+    ImportedTools, OpenApiOptions, ToolImportError, from_bu, from_comfytavern_tool, from_openapi,
+};
 use workflow_model::import::{
     ImportError, Imported, from_comfytavern, from_comfyui, from_modular, from_modular_value,
 };
@@ -13,43 +16,118 @@ use crate::arguments::{ImportArguments, ImportKind, Output};
 use crate::failure::{Exit, Failure, shown};
 use crate::output;
 
+/// Ending of tool files, here and at `ComfyTavern`.
+const TOOL: &str = ".tool.json";
+
 pub(super) fn run(context: &Context, arguments: &ImportArguments) -> Result<Exit, Failure> {
-    let ImportArguments { kind, file, to, force } = arguments;
+    let file = &arguments.file;
     let text = fs::read_to_string(file).map_err(|error| match error.kind() {
         std::io::ErrorKind::InvalidData => {
             Failure::new(Exit::Invalid, "bad_text", "the file is no UTF-8 text").at(file, None, None)
         }
         _ => Failure::new(Exit::Usage, "missing_file", error.to_string()).at(file, None, None),
     })?;
+    match arguments.kind {
+        ImportKind::Openapi => {
+            let options = OpenApiOptions::default();
+            let options = match &arguments.server {
+                Some(server) => options.with_server(server.as_str()),
+                None => options,
+            };
+            tools(context, arguments, from_openapi(&text, &options))
+        }
+        ImportKind::Bu => tools(context, arguments, from_bu(&text)),
+        ImportKind::Comfytavern if file.to_string_lossy().ends_with(TOOL) => {
+            tools(context, arguments, from_comfytavern_tool(&text))
+        }
+        ImportKind::Comfytavern | ImportKind::Comfyui | ImportKind::Modular => {
+            workflows(context, arguments, &text)
+        }
+    }
+}
+
+fn workflows(context: &Context, arguments: &ImportArguments, text: &str) -> Result<Exit, Failure> {
+    let file = &arguments.file;
     let id = file.file_stem().unwrap_or_default().to_string_lossy();
     let is_toml = file.extension().is_some_and(|ending| ending == "toml");
-    let imported = match kind {
-        ImportKind::Comfytavern => from_comfytavern(&id, &text),
-        ImportKind::Comfyui => from_comfyui(&id, &text),
+    let imported = match arguments.kind {
+        ImportKind::Comfytavern => from_comfytavern(&id, text),
+        ImportKind::Comfyui => from_comfyui(&id, text),
         ImportKind::Modular if is_toml => {
-            let value = toml::from_str(&text).map_err(|error| {
+            let value = toml::from_str(text).map_err(|error| {
                 Failure::new(Exit::Invalid, "bad_toml", error.to_string()).at(file, None, None)
             })?;
             from_modular_value(&id, &value)
         }
-        ImportKind::Modular => from_modular(&id, &text),
+        _ => from_modular(&id, text),
     };
-    let imported = imported.map_err(|error| refused(file, &error))?;
-    let folder = match to {
-        Some(folder) => folder.clone(),
-        None => context.project(None)?.root().join("workflows"),
-    };
-    let files = write(&imported, &folder, *force)?;
-    if context.output == Output::Text {
-        for note in &imported.notes {
-            note!("note: {note}");
-        }
-        files.iter().try_for_each(|file| output::line(&format!("wrote {}", shown(file).display())))?;
-    } else {
-        let ids: Vec<&str> = imported.workflows.iter().map(|(id, _)| id.as_str()).collect();
-        output::json(&json!({"workflows": ids, "files": files, "notes": imported.notes}))?;
-    }
+    let imported: Imported = imported.map_err(|error| refused(file, &error))?;
+    let files = imported.workflows.iter().map(|(id, workflow)| (format!("{id}.json"), workflow.to_json()));
+    let files = write(context, arguments, "workflows", files.collect())?;
+    let ids: Vec<&str> = imported.workflows.iter().map(|(id, _)| id.as_str()).collect();
+    tell(
+        context,
+        &files,
+        &imported.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        || json!({"workflows": ids, "files": files, "notes": imported.notes}),
+    )?;
     Ok(Exit::Ok)
+}
+
+/// Writes a tool file for each tool. Operations that cannot be used are told; where none can, that is a failure.
+fn tools(
+    context: &Context,
+    arguments: &ImportArguments,
+    imported: Result<ImportedTools, ToolImportError>,
+) -> Result<Exit, Failure> {
+    let file = &arguments.file;
+    let imported = imported.map_err(|error| {
+        let (line, column) = match &error {
+            ToolImportError::Json(error) => (Some(error.line()), Some(error.column())),
+            _ => (None, None),
+        };
+        let failure = Failure::new(Exit::Invalid, error.code(), error.to_string()).at(file, line, column);
+        let is_yaml = file.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+        if is_yaml {
+            failure.with_help("descriptions are read in JSON: convert the file first")
+        } else {
+            failure
+        }
+    })?;
+    let mut files = Vec::new();
+    for (_, tool) in &imported.tools {
+        let text =
+            tool.to_json().map_err(|error| Failure::new(Exit::Failed, "no_json", error.to_string()))?;
+        files.push((format!("{}{TOOL}", tool.name.replace(':', "_")), text));
+    }
+    let files = write(context, arguments, "tools", files)?;
+    let refused = imported.refused.iter().map(|one| format!("{} is no tool: {}", one.operation, one.reason));
+    let told: Vec<String> = imported.notes.iter().cloned().chain(refused).collect();
+    let tools: Vec<Value> = imported
+        .tools
+        .iter()
+        .map(|(operation, tool)| json!({"name": tool.name, "operation": operation}))
+        .collect();
+    tell(
+        context,
+        &files,
+        &told,
+        || json!({"tools": tools, "files": files, "notes": imported.notes, "refused": imported.refused}),
+    )?;
+    Ok(if imported.tools.is_empty() { Exit::Invalid } else { Exit::Ok })
+}
+
+fn tell(
+    context: &Context,
+    files: &[PathBuf],
+    notes: &[String],
+    value: impl FnOnce() -> Value,
+) -> Result<(), Failure> {
+    if context.output != Output::Text {
+        return output::json(&value());
+    }
+    notes.iter().for_each(|note| note!("note: {note}"));
+    files.iter().try_for_each(|file| output::line(&format!("wrote {}", shown(file).display())))
 }
 
 fn refused(file: &Path, error: &ImportError) -> Failure {
@@ -61,19 +139,28 @@ fn refused(file: &Path, error: &ImportError) -> Failure {
 }
 
 /// Writes all files, or none where one of them is there already.
-fn write(imported: &Imported, folder: &Path, force: bool) -> Result<Vec<PathBuf>, Failure> {
-    let path = |id: &str| folder.join(format!("{id}.json"));
-    let files: Vec<PathBuf> = imported.workflows.iter().map(|(id, _)| path(id)).collect();
-    if let Some(there) = files.iter().find(|file| file.exists() && !force) {
+fn write(
+    context: &Context,
+    arguments: &ImportArguments,
+    own: &str,
+    files: Vec<(String, String)>,
+) -> Result<Vec<PathBuf>, Failure> {
+    let folder = match &arguments.to {
+        Some(folder) => folder.clone(),
+        None => context.project(None)?.root().join(own),
+    };
+    let files: Vec<(PathBuf, String)> =
+        files.into_iter().map(|(name, text)| (folder.join(name), text)).collect();
+    if let Some((there, _)) = files.iter().find(|(file, _)| file.exists() && !arguments.force) {
         return Err(Failure::new(Exit::Usage, "file_exists", "the file is there already")
             .at(there, None, None)
             .with_help("`--force` writes over it"));
     }
-    for ((_, workflow), file) in imported.workflows.iter().zip(&files) {
-        let parent = file.parent().unwrap_or(folder);
-        fs::create_dir_all(parent).and_then(|()| fs::write(file, workflow.to_json())).map_err(|error| {
+    for (file, text) in &files {
+        let parent = file.parent().unwrap_or(&folder);
+        fs::create_dir_all(parent).and_then(|()| fs::write(file, text)).map_err(|error| {
             Failure::new(Exit::Failed, "write_failed", error.to_string()).at(file, None, None)
         })?;
     }
-    Ok(files)
+    Ok(files.into_iter().map(|(file, _)| file).collect())
 }

@@ -9,6 +9,7 @@ mod node;
 mod parse;
 mod prompt;
 mod runs;
+mod tool;
 mod tools;
 mod workflow;
 
@@ -49,6 +50,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Workflow(command) => workflow::run(&context, command),
         Command::Runs(command) => runs::run(&context, command),
         Command::Node(command) => node::run(&context, command),
+        Command::Tool(command) => tool::run(&context, command),
         Command::Parse(parse) => parse::run(&parse),
         Command::Encode { tools } => encode::run(&tools),
         Command::Prompt(prompt) => prompt::run(&context, &prompt),

@@ -255,12 +255,14 @@ fn start(context: &Context, arguments: &WorkflowRunArguments) -> Result<Exit, Fa
         Err(error) => return refuse(context, &chosen, &error.problems),
     };
     let inputs = inputs::typed(&arguments.inputs, &parameters_of(&chosen.workflow))?;
-    let desk = chosen.project.begin_workflow(&chosen.id, &chosen.workflow, &inputs)?;
+    let values = inputs::context(&arguments.values)?;
+    let desk = chosen.project.begin_workflow(&chosen.id, &chosen.workflow, &inputs, &values)?;
     let start = Start {
         project: &chosen.project,
         id: &chosen.id,
         plan: &plan,
         inputs,
+        values,
         desk,
         resume: None,
         cancel: CancellationToken::new(),

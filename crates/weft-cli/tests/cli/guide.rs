@@ -67,14 +67,22 @@ fn lines_fit(got: &[&str], expected: &[String]) -> bool {
     }
 }
 
+fn read(page: &str) -> String {
+    std::fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide").join(page))
+        .unwrap()
+}
+
 #[track_caller]
 fn check(page: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide").join(page);
-    let text = std::fs::read_to_string(path).unwrap();
-    let steps = steps(&text);
+    check_text(page, &read(page));
+}
+
+#[track_caller]
+fn check_text(page: &str, text: &str) {
+    let steps = steps(text);
     assert!(!steps.is_empty(), "{page} has examples");
     let folder = crate::common::desk();
-    for (path, text) in files(&text) {
+    for (path, text) in files(text) {
         crate::common::write(folder.path(), path, text);
     }
     let program = PathBuf::from(env!("CARGO_BIN_EXE_weft"));
@@ -126,4 +134,45 @@ fn the_protocol() {
 #[test]
 fn workflows() {
     check("workflows.md");
+}
+
+/// The server that the page about tools speaks of: weather, bookings, and an error that repeats the key.
+fn tools_server() -> std::net::SocketAddr {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut bytes = vec![0; 16 * 1024];
+            let mut request = String::new();
+            // The head and the body may come apart.
+            while !request.contains("\r\n\r\n") || (request.starts_with("POST") && !request.ends_with('}')) {
+                let read = stream.read(&mut bytes).unwrap();
+                request.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+            }
+            let (head, body) = request.split_once("\r\n\r\n").unwrap();
+            let key = head.lines().find_map(|line| line.strip_prefix("authorization: Bearer "));
+            let (status, answer) = match head.split(' ').nth(1).unwrap() {
+                "/t1/weather/Oslo?days=1" if head.contains("accept-language: nb\r\n") => {
+                    ("200 OK", r#"{"now": {"temp": 21, "sky": "clear"}}"#.to_owned())
+                }
+                "/bookings" => ("201 Created", format!(r#"{{"got":{body}}}"#)),
+                _ => ("404 Not Found", format!("no such city, said key {}", key.unwrap_or("none"))),
+            };
+            let length = answer.len();
+            write!(
+                stream,
+                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{answer}"
+            )
+            .unwrap();
+        }
+    });
+    address
+}
+
+#[test]
+fn tools() {
+    let page = "tools.md";
+    check_text(page, &read(page).replace("127.0.0.1:8080", &tools_server().to_string()));
 }

@@ -7,3 +7,4 @@ mod common;
 mod failures;
 mod guide;
 mod openai_agent;
+mod tools;

@@ -6,6 +6,7 @@ use agent_runtime::AgentProfile;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
+use tool_registry::HttpToolFile;
 use weft_project::Settings;
 use workflow_model::{NodeDefinition, SlotDefinition, Workflow};
 
@@ -18,6 +19,7 @@ pub(crate) fn files() -> Result<Map<String, Value>, Box<dyn std::error::Error>> 
     let mut put = |path: &str, text: String| files.insert(path.to_owned(), text.into());
     put("docs/schema/workflow.schema.json", schema::<Workflow>("A workflow file.")?);
     put("docs/schema/agent-profile.schema.json", schema::<AgentProfile>("An agent_profile.json.")?);
+    put("docs/schema/http-tool.schema.json", schema::<HttpToolFile>("A *.tool.json.")?);
     put("docs/schema/weft-toml.schema.json", schema::<Settings>("A weft.toml, as JSON.")?);
     put("docs/reference/nodes.md", nodes()?);
     Ok(files)

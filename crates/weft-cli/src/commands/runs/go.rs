@@ -34,11 +34,11 @@ fn go_on(
     resume: WorkflowResume,
     cancel: CancellationToken,
 ) -> Result<Exit, Failure> {
-    let WorkflowResume { desk, log, id, workflow, inputs } = resume;
+    let WorkflowResume { desk, log, id, workflow, inputs, values } = resume;
     let world = World::new(&**project.catalog(), &**project.workflows()).with_own_id(Some(&id));
     let plan = Plan::in_world(&workflow, project.catalog(), &world)
         .map_err(|error| Failure::new(Exit::Invalid, "invalid", error.to_string()))?;
-    let start = Start { project, id: &id, plan: &plan, inputs, desk, resume: Some(log), cancel };
+    let start = Start { project, id: &id, plan: &plan, inputs, values, desk, resume: Some(log), cancel };
     let outcome = block_on(workflow_run::drive(context.output, start))??;
     workflow_run::tell(context.output, &outcome)
 }

@@ -1,0 +1,108 @@
+//! Reading a body: decompressed, and no more of it than allowed.
+
+use std::io::Write;
+
+use flate2::write::MultiGzDecoder;
+use reqwest::Response;
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE};
+
+use crate::error::HttpError;
+
+/// Compressed bytes that are decompressed at a time, so that a bomb shows before it is large.
+const STEP: usize = 1024;
+
+/// A body, read.
+pub(crate) struct Body {
+    pub(crate) bytes: Vec<u8>,
+    /// Whether there was more than the limit.
+    pub(crate) is_cut: bool,
+    /// As the server names it, in small letters and without parameters.
+    pub(crate) media: String,
+}
+
+/// Reads at most `limit` bytes.
+///
+/// # Errors
+/// An encoding that was not asked for, a stream that breaks off or is no gzip.
+pub(crate) async fn read(mut response: Response, limit: u64) -> Result<Body, HttpError> {
+    let header = |name| {
+        let value = response.headers().get(name).map(reqwest::header::HeaderValue::as_bytes);
+        String::from_utf8_lossy(value.unwrap_or_default()).trim().to_ascii_lowercase()
+    };
+    let media = header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut sink = match header(CONTENT_ENCODING).as_str() {
+        "" | "identity" => Sink::Plain(Vec::new()),
+        "gzip" | "x-gzip" => Sink::NoGzipYet,
+        other => {
+            let other: String = other.chars().take(40).collect();
+            return Err(HttpError::BadAnswer {
+                message: format!("it is encoded as `{other}`, which was not asked for"),
+            });
+        }
+    };
+    let broken = |error: reqwest::Error| HttpError::BadAnswer { message: crate::caller::cause(error) };
+    while let Some(chunk) = response.chunk().await.map_err(broken)? {
+        for step in chunk.chunks(STEP) {
+            sink.write(step)?;
+            if sink.len() > limit {
+                let mut bytes = sink.into_bytes();
+                bytes.truncate(limit);
+                return Ok(Body { bytes, is_cut: true, media });
+            }
+        }
+    }
+    let bytes = sink.finish()?;
+    let is_cut = bytes.len() > limit;
+    Ok(Body { bytes, is_cut, media })
+}
+
+enum Sink {
+    Plain(Vec<u8>),
+    Gzip(Box<MultiGzDecoder<Vec<u8>>>),
+    /// Said to be gzip, and nothing came yet: an answer to `HEAD` has no body.
+    NoGzipYet,
+}
+
+impl Sink {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), HttpError> {
+        if let Self::NoGzipYet = self {
+            *self = Self::Gzip(Box::new(MultiGzDecoder::new(Vec::new())));
+        }
+        match self {
+            Self::NoGzipYet => {}
+            Self::Plain(body) => body.extend_from_slice(bytes),
+            Self::Gzip(decoder) => decoder.write_all(bytes).map_err(no_gzip)?,
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Plain(body) => body.len(),
+            Self::Gzip(decoder) => decoder.get_ref().len(),
+            Self::NoGzipYet => 0,
+        }
+    }
+
+    fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Self::Plain(body) => body,
+            Self::Gzip(mut decoder) => std::mem::take(decoder.get_mut()),
+            Self::NoGzipYet => Vec::new(),
+        }
+    }
+
+    fn finish(self) -> Result<Vec<u8>, HttpError> {
+        match self {
+            Self::Plain(body) => Ok(body),
+            Self::Gzip(decoder) => decoder.finish().map_err(no_gzip),
+            Self::NoGzipYet => Ok(Vec::new()),
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
+fn no_gzip(error: std::io::Error) -> HttpError {
+    HttpError::BadAnswer { message: format!("it is no gzip: {error}") }
+}

@@ -1,0 +1,207 @@
+//! What a file says of a request, and what can be wrong with it.
+
+use std::fmt;
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Longest time of a call unless the file says otherwise, in milliseconds.
+pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
+
+/// Largest body that is read unless the file says otherwise, in bytes after decompression.
+pub const DEFAULT_MAX_BYTES: u64 = 1024 * 1024;
+
+/// Where a request goes and what it holds. Texts are templates: `{param}`, `{$ctx.name}`, `{$secret.NAME}`, `{{` and `}}` for braces.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EndpointConfig {
+    /// The address; placeholders may stand in its path and query only.
+    pub url: String,
+    /// `GET` where absent; `POST` where there is a body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// Headers by name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub headers: IndexMap<String, String>,
+    /// Pairs of the query by name. A text that is one placeholder gives one pair, a list of it joined by commas;
+    /// `["{param}"]` gives a pair for each item.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub query_params: IndexMap<String, QueryValue>,
+    /// The body: JSON, or a text that holds JSON. A text that is one placeholder keeps the type of its value,
+    /// and a member whose value is absent is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Value>,
+    /// Longest time of the whole call, redirects, retries and the body included, in milliseconds; 30,000 where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub timeout_ms: Option<u64>,
+}
+
+/// The value of a query pair.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum QueryValue {
+    /// One pair.
+    One(Value),
+    /// A pair for each item of each of these.
+    Each(Vec<Value>),
+}
+
+impl<'de> Deserialize<'de> for QueryValue {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Array(items) => Ok(Self::Each(items)),
+            Value::Object(_) => Err(serde::de::Error::custom(
+                "a query value is a text, a number, a boolean, or a list of them",
+            )),
+            one => Ok(Self::One(one)),
+        }
+    }
+}
+
+/// How a call proves who it is. Values are `{$secret.NAME}`: a file never holds a secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum AuthConfig {
+    /// `Authorization: Bearer …`
+    Bearer {
+        /// The token.
+        token: String,
+    },
+    /// `Authorization: Basic …`
+    Basic {
+        /// The user.
+        username: String,
+        /// The password.
+        password: String,
+    },
+    /// A header of its own.
+    Header {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+    /// A pair of the query.
+    Query {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+}
+
+/// How often a call is tried again: after a connection that failed, and after 429, 502, 503 and 504.
+/// Only methods that do the same when they are repeated may have it. A server's `Retry-After` is kept to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryConfig {
+    /// Attempts after the first.
+    #[schemars(range(max = 10))]
+    pub max: u32,
+    /// Wait before the second attempt, doubled each time, in milliseconds; 500 where absent.
+    #[serde(default = "default_backoff")]
+    pub backoff_ms: u64,
+}
+
+const fn default_backoff() -> u64 {
+    500
+}
+
+/// What becomes of an answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ResponseConfig {
+    /// A JSONPath (RFC 9535): a path to one place gives its value, any other a list of what it finds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub select: Option<String>,
+    /// A text over what was selected: `{result}`, `{result.name}`, `{status}`, and members by their names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    /// Largest body, in bytes after decompression; 1 MiB where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_bytes: Option<u64>,
+}
+
+/// The kind of a fault in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ProblemCode {
+    /// A lone brace, or something in braces that is no placeholder.
+    BadTemplate,
+    /// A placeholder that names nothing.
+    UnknownPlaceholder,
+    /// A placeholder in scheme, host or port.
+    TemplateInAuthority,
+    /// No URL.
+    BadUrl,
+    /// A scheme other than http and https.
+    BadScheme,
+    /// A parameter in the path that may be absent.
+    OptionalInPath,
+    /// A method that is none, or that cannot have a body.
+    BadMethod,
+    /// A header that is none, or that the client sets itself.
+    BadHeader,
+    /// A body that is no JSON.
+    BadBody,
+    /// A credential that is written out, or that an argument would choose.
+    SecretInFile,
+    /// A JSONPath that is none.
+    BadSelect,
+    /// A retry of a method that may not be repeated.
+    BadRetry,
+    /// A number out of range.
+    BadLimit,
+}
+
+impl ProblemCode {
+    /// Stable name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::BadTemplate => "bad_template",
+            Self::UnknownPlaceholder => "unknown_placeholder",
+            Self::TemplateInAuthority => "template_in_authority",
+            Self::BadUrl => "bad_url",
+            Self::BadScheme => "bad_scheme",
+            Self::OptionalInPath => "optional_in_path",
+            Self::BadMethod => "bad_method",
+            Self::BadHeader => "bad_header",
+            Self::BadBody => "bad_body",
+            Self::SecretInFile => "secret_in_file",
+            Self::BadSelect => "bad_select",
+            Self::BadRetry => "bad_retry",
+            Self::BadLimit => "bad_limit",
+        }
+    }
+}
+
+/// Something wrong with an endpoint, found when it is loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ConfigProblem {
+    /// The kind.
+    pub code: ProblemCode,
+    /// Where, as in `endpoint.headers.X-Key`.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+    /// The name that was probably meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suggest: Option<String>,
+}
+
+impl fmt::Display for ConfigProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)?;
+        match &self.suggest {
+            Some(near) => write!(f, "; did you mean `{near}`?"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Templated HTTP requests under a network policy.
+//!
+//! An [`Endpoint`] is what a file says of a request, checked and parsed once; an [`HttpCaller`] fills it with values and sends it.
+//! Values never become structure: scheme, host and port are fixed when the endpoint is loaded, path and query are percent-encoded, a body is filled as a tree, and nothing is expanded twice.
+//! By default only the public internet is reached, in whatever spelling an address comes and at every redirect; secrets come from the environment and are taken out of everything that comes back.
+//! Proxies of the environment are ignored: a proxy would resolve names for itself.
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod answer;
+mod auth;
+mod body;
+mod caller;
+mod config;
+mod encode;
+mod endpoint;
+mod error;
+#[cfg(test)]
+mod laws;
+mod network;
+mod request;
+mod response;
+mod secret;
+mod template;
+
+pub use caller::{CallValues, ContextValues, HttpAnswer, HttpCaller, HttpCallerBuilder};
+pub use config::{
+    AuthConfig, ConfigProblem, DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_MS, EndpointConfig, ProblemCode,
+    QueryValue, ResponseConfig, RetryConfig,
+};
+pub use endpoint::{CallConfig, ConfigError, Endpoint};
+pub use error::{BlockReason, HttpError};
+pub use network::{HostRule, InvalidHostRule, NetworkPolicy, Resolver, SystemResolver};
+pub use secret::{EnvSecrets, Secret, SecretMask, SecretSource};
+pub use template::Scope;

@@ -1,0 +1,10 @@
+//! Which addresses may be reached.
+
+mod address;
+mod policy;
+mod resolve;
+
+pub use policy::{HostRule, InvalidHostRule, NetworkPolicy};
+pub(crate) use policy::{Permit, check_url, target};
+pub(crate) use resolve::{Pinned, refusal};
+pub use resolve::{Resolver, SystemResolver};

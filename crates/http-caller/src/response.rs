@@ -1,0 +1,183 @@
+//! From an answer to what the caller gets.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+use serde_json_path::JsonPath;
+
+use crate::answer::Body;
+use crate::config::{DEFAULT_MAX_BYTES, ProblemCode, ResponseConfig};
+use crate::endpoint::Checker;
+use crate::template::{Part, Refused, as_text, inside, parse_with};
+
+/// What becomes of an answer, parsed.
+#[derive(Debug, Clone)]
+pub(crate) struct ResponseShape {
+    select: Option<Selector>,
+    template: Option<Vec<Part<Vec<String>>>>,
+    pub(crate) max_bytes: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Selector {
+    text: String,
+    path: JsonPath,
+    /// Whether it leads to one place, whatever the value is.
+    is_single: bool,
+}
+
+impl ResponseShape {
+    pub(crate) fn parse(checker: &mut Checker, config: &ResponseConfig) -> Option<Self> {
+        let select = config.select.as_deref().map(|text| {
+            let parsed = JsonPath::parse(text).map_err(|error| Refused {
+                code: ProblemCode::BadSelect,
+                message: format!("`{text}` is no JSONPath: {error}"),
+                near: None,
+            });
+            let path = checker.take("response.select", parsed)?;
+            Some(Selector { text: text.to_owned(), path, is_single: is_single(text) })
+        });
+        let template = config.template.as_deref().map(|text| {
+            let parsed = parse_with(text, |name| {
+                if name.starts_with('$') {
+                    let message = format!("`{{{name}}}` may not stand in an answer");
+                    return Err(Refused { code: ProblemCode::SecretInFile, message, near: None });
+                }
+                Ok(name.split('.').map(str::to_owned).collect())
+            });
+            checker.take("response.template", parsed)
+        });
+        if config.max_bytes == Some(0) {
+            checker.fault("response.max_bytes", ProblemCode::BadLimit, "at least 1");
+        }
+        Some(Self {
+            select: match select {
+                Some(select) => Some(select?),
+                None => None,
+            },
+            template: match template {
+                Some(template) => Some(template?),
+                None => None,
+            },
+            max_bytes: config.max_bytes.unwrap_or(DEFAULT_MAX_BYTES),
+        })
+    }
+
+    /// What the caller gets, and what was missing for it.
+    pub(crate) fn shape(&self, status: u16, value: Value) -> (Value, Vec<String>) {
+        let mut warnings = Vec::new();
+        let selected = match &self.select {
+            Some(selector) => selector.apply(&value, &mut warnings),
+            None => value,
+        };
+        match &self.template {
+            Some(parts) => (fill(parts, status, &selected, &mut warnings).into(), warnings),
+            None => (selected, warnings),
+        }
+    }
+}
+
+impl Selector {
+    fn apply(&self, value: &Value, warnings: &mut Vec<String>) -> Value {
+        let mut found: Vec<Value> = self.path.query(value).all().into_iter().cloned().collect();
+        match (self.is_single, found.len()) {
+            (true, 1) => found.remove(0),
+            (true, _) => {
+                warnings.push(format!("`{}` finds nothing in the answer", self.text));
+                Value::Null
+            }
+            (false, _) => found.into(),
+        }
+    }
+}
+
+/// Only paths into the answer: nothing of the program can be named.
+fn fill(parts: &[Part<Vec<String>>], status: u16, result: &Value, warnings: &mut Vec<String>) -> String {
+    let mut text = String::new();
+    for part in parts {
+        match part {
+            Part::Literal(literal) => text.push_str(literal),
+            Part::Value(path) => {
+                let found = match path.split_first() {
+                    Some((first, rest)) if first == "result" => inside(result, rest),
+                    Some((first, [])) if first == "status" => {
+                        text.push_str(&status.to_string());
+                        continue;
+                    }
+                    _ => None,
+                };
+                match found.or_else(|| inside(result, path)) {
+                    Some(Value::Null) => {}
+                    Some(value) => text.push_str(&as_text(value)),
+                    None => warnings.push(format!("`{{{}}}` is not in the answer", path.join("."))),
+                }
+            }
+        }
+    }
+    text
+}
+
+/// Whether a JSONPath is made of names and places only.
+fn is_single(path: &str) -> bool {
+    let mut quote = None;
+    let mut escaped = false;
+    let mut last = ' ';
+    for c in path.chars() {
+        if let Some(open) = quote {
+            if !escaped && c == open {
+                quote = None;
+            }
+            escaped = !escaped && c == '\\';
+        } else if matches!(c, '\'' | '"') {
+            quote = Some(c);
+        } else if matches!(c, '*' | '?' | ':' | ',') || (c == '.' && last == '.') {
+            return false;
+        }
+        last = c;
+    }
+    true
+}
+
+/// A body as a value: JSON where it is JSON, text where it is text, else what it is and its bytes.
+pub(crate) fn value_of(body: Body) -> Value {
+    let claims_json = body.media.is_empty() || body.media.ends_with("json");
+    let text = match String::from_utf8(body.bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let bytes = error.into_bytes();
+            return json!({"content_type": body.media, "bytes": bytes.len(), "base64": STANDARD.encode(bytes)});
+        }
+    };
+    if text.is_empty() {
+        return Value::Null;
+    }
+    let parsed = if claims_json { serde_json::from_str(&text).ok() } else { None };
+    parsed.unwrap_or(Value::String(text))
+}
+
+/// Headers as an object; several of one name are joined by commas.
+pub(crate) fn headers_of(headers: &reqwest::header::HeaderMap) -> Map<String, Value> {
+    let names = headers.keys();
+    let values = names.map(|name| {
+        let all = headers.get_all(name).iter();
+        let joined: Vec<_> =
+            all.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
+        (name.to_string(), joined.join(", ").into())
+    });
+    values.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_names_and_places_is_single() {
+        for path in ["$", "$.a.b", "$['a*b'][0]", "$[\"x,y\"]", "$[-1]"] {
+            assert!(is_single(path), "{path}");
+        }
+        for path in ["$.*", "$..a", "$[0:2]", "$[0,1]", "$[?@.a]"] {
+            assert!(!is_single(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! HTTP endpoints as tools: `*.tool.json` files.
+
+mod file;
+
+use async_trait::async_trait;
+use http_caller::{CallValues, ConfigError, Endpoint, HttpCaller, HttpError, Scope};
+use serde_json::{Map, Value, json};
+use tool_schema::{ToolDefinition, ToolSetError};
+
+use agent_types::{Annotations, EventBody, InvalidToolId};
+
+pub use file::HttpToolFile;
+
+use crate::context::ToolContext;
+use crate::output::{ToolError, ToolErrorKind, ToolOutput};
+use crate::tool::{Tool, ToolHandler, ToolKind, ToolSettings};
+
+/// Namespaces that are filled from elsewhere.
+const RESERVED: [&str; 7] = ["system", "workflow", "kb", "node", "agent", "skill", "mcp"];
+
+/// Why a file is no HTTP tool.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HttpToolError {
+    /// No JSON, a key that is not known, a part of the wrong type.
+    #[error("{message}{}", .suggest.as_deref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    Syntax {
+        /// Line from 1.
+        line: usize,
+        /// Column from 1.
+        column: usize,
+        /// What is wrong.
+        message: String,
+        /// The key that was probably meant.
+        suggest: Option<String>,
+    },
+    /// The name is no id.
+    #[error(transparent)]
+    Id(#[from] InvalidToolId),
+    /// The name claims a namespace that is filled from elsewhere.
+    #[error("no file may put a tool into the namespace `{namespace}`")]
+    Reserved {
+        /// The namespace.
+        namespace: String,
+    },
+    /// The parameters are no schema of an object.
+    #[error(transparent)]
+    Schema(#[from] ToolSetError),
+    /// The parameters are something else than a schema of an object.
+    #[error("`parameters` must be the JSON Schema of an object")]
+    Parameters,
+    /// The endpoint cannot be used.
+    #[error(transparent)]
+    Endpoint(#[from] ConfigError),
+}
+
+impl HttpToolError {
+    /// Stable code for logs, tests and the wire.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Syntax { .. } => "bad_tool_file",
+            Self::Id(error) => error.code(),
+            Self::Reserved { .. } => "reserved_namespace",
+            Self::Schema(error) => error.code(),
+            Self::Parameters => "bad_schema",
+            Self::Endpoint(error) => {
+                error.problems.first().map_or("bad_tool_file", |problem| problem.code.as_str())
+            }
+        }
+    }
+}
+
+/// The tool of a file. `GET`, `HEAD` and `OPTIONS` are read-only, other methods are effects and ask.
+///
+/// # Errors
+/// Whatever keeps it from being called: everything is checked here, not at the call.
+pub fn http_tool(file: &HttpToolFile, caller: &HttpCaller) -> Result<Tool, HttpToolError> {
+    let id: agent_types::ToolId = file.name.parse()?;
+    if let Some(namespace) = id.namespace().filter(|namespace| RESERVED.contains(namespace)) {
+        return Err(HttpToolError::Reserved { namespace: namespace.to_owned() });
+    }
+    let declared = file.parameters.clone().unwrap_or_else(|| json!({"type": "object", "properties": {}}));
+    if !declared.is_object() || declared.get("type").is_some_and(|kind| kind != "object") {
+        return Err(HttpToolError::Parameters);
+    }
+    let endpoint = Endpoint::new(&file.call_config(), &Scope::of(&declared, &file.context))?;
+    let (parameters, defaults) = offered(declared, &file.context);
+    let mut definition = ToolDefinition::new(id, file.description.as_str(), parameters);
+    definition.defaults.clone_from(&defaults);
+    definition.annotations = Annotations {
+        read_only: endpoint.is_read_only(),
+        effect: !endpoint.is_read_only(),
+        idempotent: endpoint.is_idempotent(),
+        open_world: true,
+    };
+    let settings = ToolSettings::default().with_timeout(endpoint.timeout());
+    let handler = HttpHandler { endpoint, caller: caller.clone(), defaults };
+    Ok(Tool::new(definition, ToolKind::Http, handler)?.with_settings(settings))
+}
+
+/// What the model sees of the parameters: no context values, and no `default` keywords, whose values are applied before the call.
+fn offered(mut declared: Value, context: &[String]) -> (Value, Map<String, Value>) {
+    let mut defaults = Map::new();
+    if let Some(properties) = declared.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.retain(|name, _| !context.contains(name));
+        for (name, schema) in properties {
+            if let Some(default) = schema.as_object_mut().and_then(|schema| schema.shift_remove("default")) {
+                defaults.insert(name.clone(), default);
+            }
+        }
+    }
+    if let Some(Value::Array(required)) = declared.get_mut("required") {
+        let is_asked =
+            |name: &str| !context.iter().any(|hidden| hidden == name) && !defaults.contains_key(name);
+        required.retain(|name| name.as_str().is_none_or(is_asked));
+    }
+    if let Some(object) = declared.as_object_mut() {
+        object.entry("type").or_insert_with(|| "object".into());
+    }
+    (declared, defaults)
+}
+
+struct HttpHandler {
+    endpoint: Endpoint,
+    caller: HttpCaller,
+    defaults: Map<String, Value>,
+}
+
+#[async_trait]
+impl ToolHandler for HttpHandler {
+    async fn call(
+        &self,
+        mut arguments: Map<String, Value>,
+        cx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        for (name, value) in &self.defaults {
+            arguments.entry(name.as_str()).or_insert_with(|| value.clone());
+        }
+        let values = CallValues { arguments: &arguments, context: &cx.values };
+        let answer = self.caller.call(&self.endpoint, values).await.map_err(|error| tool_error(&error))?;
+        for message in answer.warnings {
+            cx.emit(EventBody::AgentWarning { kind: "http_answer".into(), message });
+        }
+        Ok(match answer.body {
+            Value::String(text) => ToolOutput::Text(text),
+            body => ToolOutput::Json(body),
+        })
+    }
+}
+
+/// The same failure in the words of tools.
+fn tool_error(error: &HttpError) -> ToolError {
+    let kind = match error {
+        HttpError::BadArgument { .. } | HttpError::BadHeaderValue { .. } => ToolErrorKind::InvalidArguments,
+        HttpError::Timeout { .. } => ToolErrorKind::Timeout,
+        HttpError::MissingContext { .. } | HttpError::MissingSecret { .. } | HttpError::Blocked { .. } => {
+            ToolErrorKind::Refused
+        }
+        _ => ToolErrorKind::Failed,
+    };
+    let mut failed =
+        ToolError::new(kind, error.to_string()).with_code(error.code()).retryable(error.is_retryable());
+    if let HttpError::Status { retry_after, .. } = error {
+        failed.retry_after = *retry_after;
+    }
+    match error.help() {
+        Some(help) => failed.with_detail(help),
+        None => failed,
+    }
+}

@@ -1,0 +1,345 @@
+//! Schemas of OpenAPI as JSON Schema 2020-12: references inside, `nullable`, old bounds, parts that make no sense.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+use tool_schema::{CompiledSchema, map_schema};
+
+/// Deepest nesting that is looked through.
+const MAX_DEPTH: usize = 64;
+
+/// Keywords of OpenAPI that say nothing about a value.
+const DROPPED: [&str; 7] =
+    ["discriminator", "xml", "externalDocs", "example", "nullable", "deprecated", "collectionFormat"];
+
+/// Reads schemas of one document.
+pub(super) struct Schemas<'d> {
+    document: &'d Value,
+    /// References that were met and are not read yet.
+    open: Vec<String>,
+    /// Every reference that was met.
+    met: HashSet<String>,
+    pub(super) notes: Vec<String>,
+}
+
+impl<'d> Schemas<'d> {
+    pub(super) fn new(document: &'d Value) -> Self {
+        Self { document, open: Vec::new(), met: HashSet::new(), notes: Vec::new() }
+    }
+
+    /// What a reference inside the document stands for, followed to its end.
+    pub(super) fn resolved(&self, value: &'d Value) -> Option<&'d Value> {
+        let mut value = value;
+        for _ in 0..MAX_DEPTH {
+            match value.get("$ref").and_then(Value::as_str) {
+                Some(reference) => value = self.document.pointer(reference.strip_prefix('#')?)?,
+                None => return Some(value),
+            }
+        }
+        None
+    }
+
+    /// The same for any part of the document.
+    pub(super) fn raw<'v>(&self, value: &'v Value) -> Option<&'v Value>
+    where
+        'd: 'v,
+    {
+        match value.get("$ref").and_then(Value::as_str) {
+            Some(reference) => self.resolved(self.document.pointer(reference.strip_prefix('#')?)?),
+            None => Some(value),
+        }
+    }
+
+    /// A schema that can stand alone; the definitions it needs are added by [`close`](Self::close).
+    pub(super) fn read(&mut self, schema: &Value) -> Value {
+        let mapped = map_schema(schema);
+        self.schema(&mapped.schema, 0)
+    }
+
+    /// Adds the definitions that were referred to, and lets go of what the validator does not take.
+    ///
+    /// # Errors
+    /// A schema that no value could be checked against.
+    pub(super) fn close(&mut self, mut schema: Value) -> Result<Value, String> {
+        let mut definitions = Map::new();
+        while let Some(reference) = self.open.pop() {
+            let target = self.document.pointer(&reference).cloned().unwrap_or_else(|| json!({}));
+            let read = self.read(&target);
+            definitions.insert(key_of(&reference), read);
+        }
+        if let (false, Some(object)) = (definitions.is_empty(), schema.as_object_mut()) {
+            object.insert("$defs".into(), definitions.into());
+        }
+        let Err(first) = CompiledSchema::new(&schema) else { return Ok(schema) };
+        // Patterns are written for other engines.
+        without_patterns(&mut schema, 0);
+        self.notes.push(format!("patterns were left out: {}", first.message));
+        CompiledSchema::new(&schema).map(|_| schema).map_err(|error| error.to_string())
+    }
+
+    fn schema(&mut self, schema: &Value, depth: usize) -> Value {
+        let Value::Object(object) = schema else {
+            return if schema.is_boolean() { schema.clone() } else { json!({}) };
+        };
+        if depth > MAX_DEPTH {
+            return json!({});
+        }
+        if let Some(reference) = object.get("$ref").and_then(Value::as_str) {
+            let Some(pointer) = reference.strip_prefix('#').filter(|at| self.document.pointer(at).is_some())
+            else {
+                self.notes.push(format!("`{reference}` leads nowhere: any value fits"));
+                return json!({});
+            };
+            if self.met.insert(pointer.to_owned()) {
+                self.open.push(pointer.to_owned());
+            }
+            return json!({"$ref": format!("#/$defs/{}", escaped(&key_of(pointer)))});
+        }
+        let mut read = Map::new();
+        for (key, value) in object {
+            if DROPPED.contains(&key.as_str()) || key.starts_with("x-") {
+                continue;
+            }
+            if let Some(value) = self.keyword(key, value, depth) {
+                read.insert(key.clone(), value);
+            }
+        }
+        old_bounds(&mut read);
+        without_read_only(&mut read, object);
+        self.possible_members(&mut read);
+        if object.get("nullable") == Some(&Value::Bool(true)) {
+            allow_null(&mut read);
+        }
+        merge_all_of(&mut read);
+        Value::Object(read)
+    }
+
+    /// The value of a keyword; none where it is of the wrong kind.
+    fn keyword(&mut self, key: &str, value: &Value, depth: usize) -> Option<Value> {
+        let inner = |this: &mut Self, value: &Value| this.schema(value, depth + 1);
+        let read = match (key, value) {
+            (
+                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
+                Value::Object(parts),
+            ) => {
+                let parts = parts.iter().map(|(name, part)| (name.clone(), inner(self, part)));
+                Value::Object(parts.collect())
+            }
+            ("allOf" | "anyOf" | "oneOf" | "prefixItems", Value::Array(parts)) if !parts.is_empty() => {
+                parts.iter().map(|part| inner(self, part)).collect()
+            }
+            (
+                "items"
+                | "not"
+                | "contains"
+                | "additionalProperties"
+                | "propertyNames"
+                | "if"
+                | "then"
+                | "else",
+                part,
+            ) if part.is_object() || part.is_boolean() => inner(self, part),
+            ("required", Value::Array(names)) => {
+                names.iter().filter(|name| name.is_string()).cloned().collect()
+            }
+            ("enum", Value::Array(members)) if !members.is_empty() => value.clone(),
+            (
+                "properties"
+                | "patternProperties"
+                | "$defs"
+                | "definitions"
+                | "dependentSchemas"
+                | "allOf"
+                | "anyOf"
+                | "oneOf"
+                | "prefixItems"
+                | "items"
+                | "not"
+                | "contains"
+                | "additionalProperties"
+                | "propertyNames"
+                | "if"
+                | "then"
+                | "else"
+                | "required"
+                | "enum",
+                _,
+            ) => return self.dropped(key),
+            ("minimum" | "maximum" | "multipleOf", value) if !value.is_number() => return self.dropped(key),
+            ("exclusiveMinimum" | "exclusiveMaximum", value) if !value.is_number() && !value.is_boolean() => {
+                return self.dropped(key);
+            }
+            (
+                "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties",
+                value,
+            ) => match whole(value) {
+                Some(number) => number.into(),
+                None => return self.dropped(key),
+            },
+            ("uniqueItems", value) if !value.is_boolean() => return self.dropped(key),
+            ("pattern" | "format" | "description" | "title", value) if !value.is_string() => {
+                return self.dropped(key);
+            }
+            ("examples", value) if !value.is_array() => return None,
+            // What a property is read or written for is dealt with where it stands.
+            ("readOnly" | "writeOnly", _) => return None,
+            (_, value) => value.clone(),
+        };
+        Some(read)
+    }
+
+    fn dropped(&mut self, key: &str) -> Option<Value> {
+        self.notes.push(format!("`{key}` is of the wrong kind and was left out"));
+        None
+    }
+
+    /// Members that the type rules out are no members; where none is left, the list says nothing.
+    fn possible_members(&mut self, read: &mut Map<String, Value>) {
+        let Some(kind) = read.get("type").and_then(Value::as_str).map(str::to_owned) else { return };
+        let Some(Value::Array(members)) = read.get_mut("enum") else { return };
+        let before = members.len();
+        members.retain(|member| fits(&kind, member));
+        let left = members.len();
+        if left < before {
+            self.notes.push(format!("{} members of an enum are no {kind}", before - left));
+        }
+        if left == 0 {
+            read.remove("enum");
+        }
+    }
+}
+
+fn fits(kind: &str, member: &Value) -> bool {
+    match kind {
+        "string" => member.is_string() || member.is_null(),
+        "integer" | "number" => member.is_number() || member.is_null(),
+        "boolean" => member.is_boolean() || member.is_null(),
+        "array" => member.is_array() || member.is_null(),
+        "object" => member.is_object() || member.is_null(),
+        _ => true,
+    }
+}
+
+fn whole(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
+}
+
+/// `exclusiveMinimum: true` beside `minimum`, as older drafts have it.
+fn old_bounds(read: &mut Map<String, Value>) {
+    for (flag, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
+        match read.get(flag) {
+            Some(Value::Bool(true)) => match read.shift_remove(bound) {
+                Some(value) => {
+                    read.insert(flag.into(), value);
+                }
+                None => {
+                    read.shift_remove(flag);
+                }
+            },
+            Some(Value::Bool(false)) => {
+                read.shift_remove(flag);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What a server alone sets is no part of a request.
+fn without_read_only(read: &mut Map<String, Value>, object: &Map<String, Value>) {
+    let declared = object.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let gone: Vec<&String> = declared
+        .filter(|(_, schema)| schema.get("readOnly") == Some(&Value::Bool(true)))
+        .map(|(name, _)| name)
+        .collect();
+    if let Some(Value::Object(properties)) = read.get_mut("properties") {
+        properties.retain(|name, _| !gone.contains(&name));
+    }
+    if let Some(Value::Array(required)) = read.get_mut("required") {
+        required.retain(|name| gone.iter().all(|gone| name != gone.as_str()));
+    }
+}
+
+fn allow_null(read: &mut Map<String, Value>) {
+    match read.get_mut("type") {
+        Some(kind @ Value::String(_)) => *kind = json!([kind.clone(), "null"]),
+        Some(Value::Array(kinds)) if !kinds.contains(&"null".into()) => kinds.push("null".into()),
+        _ => {}
+    }
+    if let Some(Value::Array(members)) = read.get_mut("enum")
+        && !members.contains(&Value::Null)
+    {
+        members.push(Value::Null);
+    }
+}
+
+/// Objects that are put together by `allOf` become one object, where no two parts speak of the same thing.
+fn merge_all_of(read: &mut Map<String, Value>) {
+    const PLAIN: [&str; 5] = ["type", "properties", "required", "description", "title"];
+    let Some(Value::Array(parts)) = read.get("allOf") else { return };
+    let is_plain = |part: &Value| {
+        part.as_object().is_some_and(|part| {
+            part.keys().all(|key| PLAIN.contains(&key.as_str()))
+                && part.get("type").is_none_or(|kind| kind == "object")
+        })
+    };
+    if !parts.iter().all(is_plain) || read.get("type").is_some_and(|kind| kind != "object") {
+        return;
+    }
+    let mut properties = read.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut required = read.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut is_object = read.contains_key("type");
+    for part in parts {
+        is_object |= part.get("type").is_some() || part.get("properties").is_some();
+        for (name, schema) in part.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            if properties.get(name).is_some_and(|own| own != schema) {
+                return;
+            }
+            properties.insert(name.clone(), schema.clone());
+        }
+        for name in part.get("required").and_then(Value::as_array).into_iter().flatten() {
+            if !required.contains(name) {
+                required.push(name.clone());
+            }
+        }
+    }
+    let described = parts.iter().find_map(|part| part.get("description")).cloned();
+    read.shift_remove("allOf");
+    if is_object {
+        read.insert("type".into(), "object".into());
+        read.insert("properties".into(), properties.into());
+    }
+    if !required.is_empty() {
+        read.insert("required".into(), required.into());
+    }
+    if let (false, Some(described)) = (read.contains_key("description"), described) {
+        read.insert("description".into(), described);
+    }
+}
+
+fn without_patterns(schema: &mut Value, depth: usize) {
+    match schema {
+        Value::Object(object) if depth <= 2 * MAX_DEPTH => {
+            if object.get("pattern").is_some_and(Value::is_string) {
+                object.shift_remove("pattern");
+            }
+            object.shift_remove("patternProperties");
+            object.values_mut().for_each(|value| without_patterns(value, depth + 1));
+        }
+        Value::Array(items) if depth <= 2 * MAX_DEPTH => {
+            items.iter_mut().for_each(|item| without_patterns(item, depth + 1));
+        }
+        _ => {}
+    }
+}
+
+/// The name of a definition: the end of its pointer where that is enough.
+fn key_of(pointer: &str) -> String {
+    let named = pointer.strip_prefix("/components/schemas/").filter(|name| !name.contains('/'));
+    let name = named.map_or_else(|| pointer.trim_start_matches('/').replace('/', "."), str::to_owned);
+    name.replace("~1", "/").replace("~0", "~")
+}
+
+/// A name as a step of a pointer.
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}

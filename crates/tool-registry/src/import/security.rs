@@ -1,0 +1,58 @@
+//! Security schemes as credentials from secrets.
+
+use http_caller::AuthConfig;
+use serde_json::Value;
+
+use super::schema::Schemas;
+
+/// How an operation proves who it is, and what cannot be taken over. An operation that may also be called without is called without.
+pub(super) fn auth_of(
+    document: &Value,
+    schemas: &Schemas<'_>,
+    operation: &Value,
+    notes: &mut Vec<String>,
+) -> Option<AuthConfig> {
+    let required = operation.get("security").or_else(|| document.get("security"))?.as_array()?;
+    if required.iter().any(|choice| choice.as_object().is_none_or(serde_json::Map::is_empty)) {
+        return None;
+    }
+    let declared = document.pointer("/components/securitySchemes");
+    for choice in required {
+        let names: Vec<&String> = choice.as_object()?.keys().collect();
+        let [name] = names[..] else { continue };
+        let scheme = declared.and_then(|declared| declared.get(name));
+        let scheme = scheme.and_then(|scheme| schemas.raw(scheme));
+        if let Some(auth) = scheme.and_then(|scheme| auth(name, scheme)) {
+            return Some(auth);
+        }
+    }
+    notes.push("its security scheme cannot be taken over; add `auth` by hand".into());
+    None
+}
+
+fn auth(name: &str, scheme: &Value) -> Option<AuthConfig> {
+    let word = |key: &str| scheme.get(key).and_then(Value::as_str).unwrap_or_default();
+    let secret = |suffix: &str| format!("{{$secret.{}{suffix}}}", variable(name));
+    let scheme_word = word("scheme").to_ascii_lowercase();
+    match (word("type"), word("in"), scheme_word.as_str()) {
+        ("apiKey", "header", _) => {
+            Some(AuthConfig::Header { name: word("name").to_owned(), value: secret("") })
+        }
+        ("apiKey", "query", _) => {
+            Some(AuthConfig::Query { name: word("name").to_owned(), value: secret("") })
+        }
+        ("http", _, "bearer") | ("oauth2" | "openIdConnect", _, _) => {
+            Some(AuthConfig::Bearer { token: secret("") })
+        }
+        ("http", _, "basic") => {
+            Some(AuthConfig::Basic { username: secret("_USER"), password: secret("_PASSWORD") })
+        }
+        _ => None,
+    }
+}
+
+/// A name as that of a variable: `api_key` as `API_KEY`.
+fn variable(name: &str) -> String {
+    let upper = name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' });
+    upper.collect()
+}

@@ -1,0 +1,6 @@
+//! HTTP tools: files, calls over real sockets, imports.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
+mod import;
+mod tools;

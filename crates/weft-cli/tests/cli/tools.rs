@@ -1,0 +1,296 @@
+//! Tools on the command line, HTTP tools over real sockets.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+
+use crate::common::{Ran, desk, weft, weft_with, write};
+use serde_json::{Value, json};
+
+/// A server on loopback that answers everything so, and tells what it was sent.
+fn server(answer: &'static str) -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut bytes = vec![0; 16 * 1024];
+            let read = stream.read(&mut bytes).unwrap();
+            let _ = sender.send(String::from_utf8_lossy(&bytes[..read]).into_owned());
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    (address, receiver)
+}
+
+fn open(folder: &Path, address: &str) {
+    let settings = std::fs::read_to_string(folder.join("weft.toml")).unwrap();
+    write(folder, "weft.toml", &format!("{settings}\n[network]\nallow = [\"{address}\"]\n"));
+}
+
+fn weather(folder: &Path, address: &str, more: &Value) {
+    let mut file = json!({
+        "name": "get_weather",
+        "description": "Weather of a city.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer", "default": 1}}, "required": ["city"]},
+        "endpoint": {"url": format!("http://{address}/{{$ctx.tenant}}/{{city}}"), "query_params": {"days": "{days}"}},
+    });
+    for (key, value) in more.as_object().unwrap() {
+        file[key] = value.clone();
+    }
+    write(folder, "tools/get_weather.tool.json", &file.to_string());
+}
+
+fn error_code(ran: &Ran) -> String {
+    ran.json()["error"]["code"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn tools_are_listed_shown_and_checked() {
+    let folder = desk();
+    weather(folder.path(), "a.test", &json!({}));
+    let list = weft(folder.path(), &["tool", "list", "--output", "json"]).ok().json();
+    let ids: Vec<&str> = list.as_array().unwrap().iter().map(|tool| tool["id"].as_str().unwrap()).collect();
+    let (system, others): (Vec<&str>, Vec<&str>) = ids.iter().partition(|id| id.starts_with("system:"));
+    assert!(
+        system.contains(&"system:get_current_time") && system.contains(&"system:read_state"),
+        "{system:?}"
+    );
+    assert_eq!(others, ["get_weather", "workflow:summarize_text"]);
+    assert_eq!(list[system.len()]["kind"], "http");
+    let of_agent = weft(folder.path(), &["tool", "list", "--agent", "desk", "--output", "json"]).ok().json();
+    assert_eq!(of_agent.as_array().unwrap().len(), 2);
+    let show = weft(folder.path(), &["tool", "show", "get_weather", "--output", "json"]).ok().json();
+    assert_eq!(show["parameters"]["properties"]["days"], json!({"type": "integer"}));
+    assert_eq!(show["defaults"], json!({"days": 1}));
+    assert_eq!(weft(folder.path(), &["tool", "check"]).ok().stdout, "get_weather: ok\n");
+    let checked = weft(
+        folder.path(),
+        &["tool", "check", "get_weather", "-i", "city=Oslo", "-i", "days=2", "--output", "json"],
+    );
+    let checked = checked.ok().json();
+    assert_eq!((&checked["ok"], &checked["arguments"]), (&json!(true), &json!({"city": "Oslo", "days": 2})));
+    let wrong =
+        weft(folder.path(), &["tool", "check", "get_weather", "-i", "citty=Oslo", "--output", "json"]);
+    assert_eq!(wrong.code, 7);
+    let wrong = wrong.json();
+    assert_eq!(wrong["ok"], false);
+    assert_eq!(wrong["problems"][0]["code"], "unknown_parameter");
+    assert_eq!(wrong["problems"][0]["suggest"], "city");
+    let unknown = weft(folder.path(), &["tool", "call", "get_wether"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("did you mean `get_weather`?"), "{}", unknown.stderr);
+    let hidden = weft(folder.path(), &["tool", "show", "get_weather", "--agent", "desk"]);
+    assert_eq!(hidden.code, 2, "{hidden:#?}");
+}
+
+#[test]
+fn a_broken_file_is_told_with_its_place() {
+    let folder = desk();
+    write(folder.path(), "tools/a.tool.json", "{\"name\": \"a\",\n \"description\": \"\", \"endpoit\": {}}");
+    write(
+        folder.path(),
+        "tools/b.tool.json",
+        r#"{"name": "b", "description": "", "endpoint": {"url": "https://{x}/"}}"#,
+    );
+    let ran = weft(folder.path(), &["tool", "check"]);
+    assert_eq!(ran.code, 7);
+    for part in [
+        "error[bad_tool_file]: unknown field `endpoit`",
+        "did you mean `endpoint`?",
+        "--> tools/a.tool.json:2:",
+        "error[template_in_authority]: endpoint.url: scheme, host and port can hold no placeholder",
+    ] {
+        assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
+    }
+    // It does not hide the others, and says why where it is asked for.
+    let list = weft(folder.path(), &["tool", "list"]).stdout;
+    assert_eq!(list.lines().filter(|line| !line.starts_with("system:")).count(), 1);
+    assert!(weft(folder.path(), &["tool", "show", "b"]).stderr.contains("template_in_authority"));
+}
+
+#[test]
+fn an_http_tool_is_called() {
+    let (address, sent) = server("HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{\"temp\":21}");
+    let folder = desk();
+    weather(folder.path(), &address, &json!({}));
+    let call = ["tool", "call", "get_weather", "-i", "city=a/b", "--ctx", "tenant=t1", "--output", "json"];
+    let refused = weft(folder.path(), &call);
+    assert_eq!((refused.code, error_code(&refused).as_str()), (5, "http_blocked"));
+    assert!(sent.try_recv().is_err());
+    open(folder.path(), &address);
+    let ran = weft(folder.path(), &call).ok().json();
+    assert_eq!((&ran["ok"], &ran["result"]), (&json!(true), &json!({"temp": 21})));
+    assert!(sent.recv().unwrap().starts_with("GET /t1/a%2Fb?days=1 HTTP/1.1\r\n"));
+    let without = weft(folder.path(), &["tool", "call", "get_weather", "-i", "city=x", "--output", "json"]);
+    assert_eq!((without.code, error_code(&without).as_str()), (2, "missing_context"));
+    let wrong = weft(folder.path(), &["tool", "call", "get_weather", "--output", "json"]);
+    assert_eq!((wrong.code, error_code(&wrong).as_str()), (7, "missing_parameter"));
+    let events =
+        weft(folder.path(), &["tool", "call", "system:get_current_time", "--output", "jsonl"]).ok().lines();
+    let types: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["agent.tool.started", "agent.tool.finished"]);
+}
+
+#[test]
+fn an_agent_calls_an_http_tool_with_context_it_does_not_see() {
+    let (address, sent) = server("HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\n\"cloudy\"");
+    let folder = desk();
+    weather(folder.path(), &address, &json!({}));
+    open(folder.path(), &address);
+    write(
+        folder.path(),
+        "agents/sky.json",
+        r#"{"id": "sky", "name": "Sky", "version": "1", "schema_version": "1", "tool_ids_inventory": ["get_weather"]}"#,
+    );
+    write(
+        folder.path(),
+        "sky.jsonl",
+        concat!(
+            r#"{"text": "<ACTION><get_weather><city>Oslo</city></get_weather></ACTION>", "request": {"lacks": ["tenant", "t1"]}}"#,
+            "\n",
+            r#"{"text": "It is cloudy.", "request": {"contains": ["cloudy"], "lacks": ["t1"]}}"#,
+            "\n"
+        ),
+    );
+    let run = ["agent", "run", "sky", "Weather?", "--script", "sky.jsonl", "--ctx", "tenant=t1"];
+    assert_eq!(weft(folder.path(), &run).ok().stdout, "It is cloudy.\n");
+    assert!(sent.recv().unwrap().starts_with("GET /t1/Oslo?days=1 "));
+}
+
+#[test]
+fn a_workflow_sends_requests_with_context() {
+    let (address, sent) = server("HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{\"temp\":21}");
+    let folder = desk();
+    open(folder.path(), &address);
+    let url = format!("http://{address}/{{$ctx.tenant}}/{{city}}");
+    let workflow = json!({
+        "description": "Asks the weather.",
+        "interfaceInputs": {"place": {"dataFlowType": "OBJECT", "required": true, "customDescription": "{city}"}},
+        "interfaceOutputs": {"body": {"dataFlowType": "WILDCARD"}},
+        "nodes": [{"id": "in", "type": "core:GroupInput"}, {"id": "out", "type": "core:GroupOutput"},
+            {"id": "ask", "type": "core:Http", "effect": false, "configValues": {"endpoint": {"url": url}, "response": {"select": "$.temp"}}}],
+        "edges": [{"source": "in", "sourceHandle": "place", "target": "ask", "targetHandle": "values"},
+            {"source": "ask", "sourceHandle": "body", "target": "out", "targetHandle": "body"}],
+    });
+    write(folder.path(), "workflows/weather.json", &workflow.to_string());
+    let run = [
+        "workflow",
+        "run",
+        "weather",
+        "-i",
+        "place:={\"city\": \"Oslo\"}",
+        "--ctx",
+        "tenant=t1",
+        "--output",
+        "json",
+    ];
+    assert_eq!(weft(folder.path(), &run).ok().json()["outputs"], json!({"body": 21}));
+    assert!(sent.recv().unwrap().starts_with("GET /t1/Oslo HTTP/1.1\r\n"));
+    // The same as a tool.
+    let call = [
+        "tool",
+        "call",
+        "workflow:weather",
+        "-i",
+        "place:={\"city\": \"Oslo\"}",
+        "--ctx",
+        "tenant=t2",
+        "--output",
+        "json",
+    ];
+    assert_eq!(weft(folder.path(), &call).ok().json()["result"], 21);
+    assert!(sent.recv().unwrap().starts_with("GET /t2/Oslo HTTP/1.1\r\n"));
+}
+
+#[test]
+fn s30_proxies_of_the_environment_are_ignored() {
+    let (address, sent) = server("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+    let (proxy, asked) = server("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+    let folder = desk();
+    weather(folder.path(), &address, &json!({}));
+    open(folder.path(), &address);
+    let proxy = format!("http://{proxy}");
+    let variables: Vec<(&str, &str)> = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"]
+        .map(|name| (name, proxy.as_str()))
+        .to_vec();
+    weft_with(
+        folder.path(),
+        &["tool", "call", "get_weather", "-i", "city=x", "--ctx", "tenant=t"],
+        "",
+        &variables,
+    )
+    .ok();
+    assert!(sent.recv().unwrap().starts_with("GET /t/x"));
+    assert!(asked.try_recv().is_err(), "nobody asks the proxy");
+}
+
+#[test]
+fn s50_no_output_of_the_program_tells_a_secret() {
+    let echo = "HTTP/1.1 500 Oops\r\ncontent-length: 40\r\n\r\nkey S3CR3T, UzNDUjNU, bearer S3CR3T-again";
+    let (address, sent) = server(echo);
+    let folder = desk();
+    weather(folder.path(), &address, &json!({"auth": {"type": "bearer", "token": "{$secret.WEATHER_KEY}"}}));
+    open(folder.path(), &address);
+    let without = weft(folder.path(), &["tool", "call", "get_weather", "-i", "city=x", "--ctx", "tenant=t"]);
+    assert_eq!(without.code, 3);
+    assert!(without.stderr.contains("help: set WEATHER_KEY in the environment"), "{}", without.stderr);
+    let variables = [("WEATHER_KEY", "S3CR3T"), ("RUST_LOG", "trace")];
+    for form in ["text", "json", "jsonl"] {
+        let call = ["tool", "call", "get_weather", "-i", "city=x", "--ctx", "tenant=t", "--output", form];
+        let ran = weft_with(folder.path(), &call, "", &variables);
+        assert_eq!(ran.code, 5);
+        assert!(sent.recv().unwrap().contains("authorization: Bearer S3CR3T\r\n"));
+        let seen = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(seen.contains("HTTP 500: key ***"), "{seen}");
+        assert!(!seen.contains("S3CR3T") && !seen.contains("UzNDUjNU"), "{seen}");
+    }
+}
+
+#[test]
+fn an_openapi_description_becomes_tool_files() {
+    let folder = desk();
+    let description = json!({"openapi": "3.0.0", "servers": [{"url": "https://api.test"}], "paths": {
+        "/items/{id}": {"get": {"operationId": "getItem", "summary": "One item.",
+            "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}}]}},
+        "/upload": {"post": {"operationId": "upload", "requestBody": {"content": {"multipart/form-data": {}}}}}}});
+    write(folder.path(), "shop.json", &description.to_string());
+    let ran = weft(folder.path(), &["import", "openapi", "shop.json"]).ok();
+    assert_eq!(ran.stdout, "wrote tools/getItem.tool.json\n");
+    assert_eq!(
+        ran.stderr,
+        "note: POST /upload is no tool: a body of type multipart/form-data cannot be sent\n"
+    );
+    let again = weft(folder.path(), &["import", "openapi", "shop.json"]);
+    assert_eq!(again.code, 2);
+    let options =
+        ["import", "openapi", "shop.json", "--force", "--server", "http://127.0.0.1:9", "--output", "json"];
+    let told = weft(folder.path(), &options).ok().json();
+    assert_eq!(told["tools"], json!([{"name": "getItem", "operation": "GET /items/{id}"}]));
+    assert_eq!(told["refused"][0]["operation"], "POST /upload");
+    let check = weft(folder.path(), &["tool", "check", "getItem", "-i", "id=seven", "--output", "json"]);
+    assert_eq!(check.json()["problems"][0]["code"], "invalid_argument");
+    write(folder.path(), "old.json", r#"{"swagger": "2.0"}"#);
+    let old = weft(folder.path(), &["import", "openapi", "old.json"]);
+    assert_eq!(old.code, 7);
+    assert!(old.stderr.contains("found swagger 2.0"), "{}", old.stderr);
+}
+
+#[test]
+fn configurations_of_others_become_tool_files() {
+    let folder = desk();
+    let config = json!([{"name": "get weather", "description": "d", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+        "endpoint": {"url": "https://a.test/{city}", "method": "GET"}}]);
+    write(folder.path(), "bu.json", &config.to_string());
+    assert_eq!(
+        weft(folder.path(), &["import", "bu", "bu.json"]).ok().stdout,
+        "wrote tools/get_weather.tool.json\n"
+    );
+    let script = json!({"id": "x", "implementation": {"type": "script", "command": "rm"}});
+    write(folder.path(), "x.tool.json", &script.to_string());
+    let ran = weft(folder.path(), &["import", "comfytavern", "x.tool.json"]);
+    assert_eq!(ran.code, 7);
+    assert!(ran.stderr.contains("x is no tool: `script` runs code of its own"), "{}", ran.stderr);
+}
