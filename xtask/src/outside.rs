@@ -10,14 +10,12 @@ const TARGETS: [&str; 3] = ["decoder", "round_trip", "coercion"];
 /// How long each target runs where nothing is said.
 const SECONDS: &str = "600";
 
-/// Measures, all tables or those of one name.
+/// Measures, all tables or those of one name; some take a file.
 pub(crate) fn bench(options: &[String]) -> Result<()> {
-    let name = match options {
-        [] => "all",
-        [name] => name.as_str(),
-        _ => bail!("cargo xtask bench [NAME]"),
-    };
-    workspace::run("cargo", &["run", "--release", "--manifest-path", "bench/Cargo.toml", "--", name])
+    let run = ["run", "--release", "--manifest-path", "bench/Cargo.toml", "--"];
+    let options: Vec<&str> =
+        if options.is_empty() { vec!["all"] } else { options.iter().map(String::as_str).collect() };
+    workspace::run("cargo", &[&run[..], &options].concat())
 }
 
 /// Kills and cuts kept runs everywhere; the tests do so here and there.

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use agent_types::{Budget, Clock, Recorder, RunId, SystemClock, Watcher};
+use agent_types::{Budget, Clock, Recorder, RunId, SystemClock, ToolId, Watcher};
 use llm_provider::LlmProvider;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use tool_registry::{RegistryError, Snapshot, Tool, ToolRegistry};
+use tool_registry::{IntoTool, RegistryError, Services, Snapshot, ToolSource};
 use tool_schema::ToolSetError;
 
 use crate::driver::{Driver, parameters};
+use crate::offer::Offer;
 use crate::outcome::RunOutcome;
 use crate::profile::{AgentProfile, ProtocolChoice};
 use crate::prompt::Protocol;
+use crate::services;
 use crate::state::AgentState;
 
 /// What is done where a person would have to be asked.
@@ -43,6 +45,20 @@ pub enum AgentError {
         /// The model.
         model: String,
     },
+    /// The private state of the profile cannot be used, or does not fit its own schema.
+    #[error("the private state of the profile: {message}")]
+    State {
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A tool needs something that nobody gave.
+    #[error("the tool `{tool}` needs {}; give it with `Agent::with`", .types.join(" and "))]
+    MissingDependency {
+        /// The tool.
+        tool: ToolId,
+        /// The types of what it needs.
+        types: Vec<&'static str>,
+    },
 }
 
 impl AgentError {
@@ -53,6 +69,8 @@ impl AgentError {
             Self::Tool(error) => error.code(),
             Self::Tools(error) => error.code(),
             Self::NotNative { .. } => "not_native",
+            Self::State { .. } => "bad_state",
+            Self::MissingDependency { .. } => "missing_dependency",
         }
     }
 }
@@ -62,10 +80,13 @@ impl AgentError {
 pub struct Agent {
     profile: Arc<AgentProfile>,
     model: Arc<dyn LlmProvider>,
-    tools: Snapshot,
+    source: Arc<dyn ToolSource>,
     approval: ApprovalMode,
     values: Arc<Map<String, Value>>,
     clock: Arc<dyn Clock>,
+    services: Services,
+    /// The first thing that could not be taken; told when the agent is to run.
+    refused: Option<AgentError>,
 }
 
 impl Agent {
@@ -76,27 +97,83 @@ impl Agent {
     }
 
     /// An agent of a profile, with the tools that it may use.
+    ///
+    /// It has its private state, its tasks and its large results in memory, for as long as it lives; [`with`](Self::with) puts others
+    /// in their place.
     #[must_use]
     pub fn of(profile: AgentProfile, model: Arc<dyn LlmProvider>, tools: Snapshot) -> Self {
+        let (services, refused) = match services::in_memory(&profile) {
+            Ok(services) => (services, None),
+            Err(error) => (Services::new(), Some(error)),
+        };
         Self {
             profile: Arc::new(profile),
             model,
-            tools,
+            source: Arc::new(tools),
             approval: ApprovalMode::default(),
             values: Arc::default(),
             clock: Arc::new(SystemClock),
+            services,
+            refused,
         }
     }
 
-    /// Offers one more tool.
+    /// Takes the tools from a source that may change: each turn sees those of its beginning, and a change is told as
+    /// `registry.changed`. Tools that were offered before are no longer.
+    #[must_use]
+    pub fn with_source(mut self, source: Arc<dyn ToolSource>) -> Self {
+        self.source = source;
+        self
+    }
+
+    /// Offers one more tool. One that cannot be taken is told by [`check`](Self::check), and before a run.
+    #[must_use]
+    pub fn tool(self, tool: impl IntoTool) -> Self {
+        self.tools([tool])
+    }
+
+    /// Offers more tools, such as `tools![add, subtract]`.
+    #[must_use]
+    pub fn tools<T: IntoTool>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
+        let more: Result<Vec<_>, _> = tools.into_iter().map(IntoTool::into_tool).collect();
+        let before = self.source.snapshot();
+        let all = more.and_then(|more| Snapshot::of(before.tools().cloned().chain(more)));
+        match all {
+            Ok(all) => self.source = Arc::new(all),
+            Err(error) => self.refused = self.refused.or(Some(error.into())),
+        }
+        self
+    }
+
+    /// Gives tools what they need: a `Dep<T>` of a function is found by its type. Another of the same type takes its place.
+    #[must_use]
+    pub fn with<T: ?Sized + Send + Sync + 'static>(mut self, dependency: Arc<T>) -> Self {
+        self.services = self.services.with(dependency);
+        self
+    }
+
+    /// Finds what keeps the agent from running, without running it.
     ///
     /// # Errors
-    /// There is one of that id.
-    pub fn tool(mut self, tool: Tool) -> Result<Self, RegistryError> {
-        let registry = ToolRegistry::new();
-        self.tools.tools().cloned().chain([tool]).try_for_each(|tool| registry.register(tool))?;
-        self.tools = registry.snapshot();
-        Ok(self)
+    /// A tool that could not be taken, tools that cannot be offered together, something that a tool needs and nobody gave, a protocol
+    /// that the model has not.
+    pub fn check(&self) -> Result<(), AgentError> {
+        self.offer().and_then(|_| self.protocol()).map(|_| ())
+    }
+
+    /// The tools of now, if they can be offered.
+    fn offer(&self) -> Result<Offer, AgentError> {
+        if let Some(refused) = &self.refused {
+            return Err(refused.clone());
+        }
+        let tools = self.source.snapshot();
+        for tool in tools.tools() {
+            let types = tool.missing(&self.services);
+            if !types.is_empty() {
+                return Err(AgentError::MissingDependency { tool: tool.id().clone(), types });
+            }
+        }
+        Ok(Offer { set: Arc::new(tools.tool_set()?), tools })
     }
 
     /// Sets what is done where a person would have to be asked.
@@ -126,10 +203,10 @@ impl Agent {
         &self.profile
     }
 
-    /// The tools that are offered.
+    /// The tools that are offered now.
     #[must_use]
-    pub fn tools(&self) -> &Snapshot {
-        &self.tools
+    pub fn offered(&self) -> Snapshot {
+        self.source.snapshot()
     }
 
     /// Answers one message and waits for the end.
@@ -148,17 +225,19 @@ impl Agent {
     /// # Errors
     /// What keeps the agent from running at all.
     pub fn start(&self, state: AgentState, message: impl Into<String>) -> Result<AgentRun, AgentError> {
+        let offer = self.offer()?;
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.clock));
         let driver = Driver {
             profile: Arc::clone(&self.profile),
             model: Arc::clone(&self.model),
-            tools: self.tools.clone(),
-            tool_set: Arc::new(self.tools.tool_set()?),
+            source: Arc::clone(&self.source),
+            offer,
             protocol: self.protocol()?,
             parameters: parameters(&self.profile),
             approval: self.approval,
             values: Arc::clone(&self.values),
             clock: Arc::clone(&self.clock),
+            services: self.services.clone(),
             budget: Budget::new(self.profile.limits()),
             cancel: CancellationToken::new(),
             recorder,

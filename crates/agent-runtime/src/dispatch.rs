@@ -1,11 +1,12 @@
 //! Runs the calls of one turn: read-only neighbours side by side, others in order.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{Budget, BudgetKey, EventBody, Observation, Place, ToolStatus};
 use serde_json::Value;
 use tokio::task::JoinSet;
-use tool_registry::{CallEnd, CallOutcome, ToolContext, ToolOutput};
+use tool_registry::{BlobSource, CallEnd, CallOutcome, ToolContext, ToolOutput};
 
 use crate::driver::Trace;
 use crate::observe;
@@ -14,6 +15,12 @@ use crate::plan::{PlannedCall, Verdict};
 /// Longest summary of a result in an event, in characters.
 const MAX_SUMMARY: usize = 200;
 
+/// Bytes of the words around a result.
+const FRAME: usize = 48;
+
+/// Bytes of the words between the beginning and the end of a long result.
+const GAP: usize = 48;
+
 /// A call that is over.
 pub(crate) struct Finished {
     pub(crate) index: usize,
@@ -21,6 +28,8 @@ pub(crate) struct Finished {
     pub(crate) status: ToolStatus,
     /// The value that the call ends the run with.
     pub(crate) value: Option<Value>,
+    /// Where the whole of a long result is, as SHA-256.
+    pub(crate) blob: Option<String>,
 }
 
 /// Runs the calls and gives their results in the order of the block.
@@ -76,33 +85,79 @@ fn start(call: &PlannedCall, trace: &Trace, budget: &Budget, reason: &str) -> Re
         return Ok(trace);
     };
     let observation = observe::refused(&call.call.id, tool.as_str(), &reason);
-    tell_finished(&trace, call, ToolStatus::Refused, &reason, Duration::ZERO);
+    tell_finished(&trace, call, ToolStatus::Refused, shortened(&reason), None, Duration::ZERO);
     let index = call.call.index;
-    Err(Box::new(Finished { index, observation, status: ToolStatus::Refused, value: None }))
+    Err(Box::new(Finished { index, observation, status: ToolStatus::Refused, value: None, blob: None }))
 }
 
 async fn one(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
-    let CallOutcome { end, took } = call.tool.invoke(call.call.arguments.clone(), cx).await;
-    let (mut observation, status) = observe::of_end(&call.call.id, call.call.tool.as_str(), &end);
-    limit(&mut observation, call.tool.settings().result_limit);
+    let blobs = cx.services.get::<dyn BlobSource>();
+    let tool = call.call.tool.as_str();
+    let CallOutcome { mut end, took } = call.tool.invoke(call.call.arguments.clone(), cx).await;
     let value = match &end {
         CallEnd::Ok(ToolOutput::Ended(value)) => Some(value.clone()),
         _ => None,
     };
+    let limit = call.tool.settings().result_limit;
+    let mut blob = None;
+    if let CallEnd::Ok(output) = end {
+        let (output, kept) = within(output, limit.saturating_sub(FRAME + tool.len()), blobs).await;
+        (end, blob) = (CallEnd::Ok(output), kept);
+    }
+    let (mut observation, status) = observe::of_end(&call.call.id, tool, &end);
+    shorten_end(&mut observation.text, limit);
     let summary = match &end {
-        CallEnd::Ok(output) => output.text(),
-        _ => observation.text.clone(),
+        CallEnd::Ok(output) => shortened(&output.shown()),
+        _ => shortened(&observation.text),
     };
-    tell_finished(&trace, &call, status, &summary, took);
-    Finished { index: call.call.index, observation, status, value }
+    tell_finished(&trace, &call, status, summary, blob.clone(), took);
+    Finished { index: call.call.index, observation, status, value, blob }
 }
 
-fn tell_finished(trace: &Trace, call: &PlannedCall, status: ToolStatus, summary: &str, took: Duration) {
+/// A result that is no longer than `limit`: of a longer one its beginning and its end, the whole being kept as a blob.
+async fn within(
+    output: ToolOutput,
+    limit: usize,
+    blobs: Option<Arc<dyn BlobSource>>,
+) -> (ToolOutput, Option<String>) {
+    if output.shown().len() <= limit {
+        return (output, None);
+    }
+    let whole = output.into_text();
+    let head = floor(&whole, limit - limit / 4);
+    let tail = ceiling(&whole, whole.len() - (limit / 4).saturating_sub(GAP));
+    let gap = tail - head;
+    let text = format!("{}… ({gap} bytes left out) …{}", &whole[..head], &whole[tail..]);
+    let blob = match blobs {
+        Some(blobs) => blobs.put(whole.into_bytes()).await.ok(),
+        None => None,
+    };
+    (ToolOutput::Text(text), blob)
+}
+
+/// The last boundary of a character at or before a place.
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// The first boundary of a character at or after a place.
+fn ceiling(text: &str, at: usize) -> usize {
+    (at..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+}
+
+fn tell_finished(
+    trace: &Trace,
+    call: &PlannedCall,
+    status: ToolStatus,
+    summary: String,
+    blob: Option<String>,
+    took: Duration,
+) {
     trace.emit(EventBody::AgentToolFinished {
         tool: call.call.tool.clone(),
         status,
-        summary: shortened(summary),
-        blob: None,
+        summary,
+        blob,
         ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
     });
 }
@@ -115,15 +170,11 @@ fn shortened(text: &str) -> String {
 }
 
 /// Cuts what is longer than the model should be shown, and says how much is missing.
-fn limit(observation: &mut Observation, limit: usize) {
-    let text = &mut observation.text;
+fn shorten_end(text: &mut String, limit: usize) {
     if text.len() <= limit {
         return;
     }
-    let mut end = limit;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = floor(text, limit);
     let missing = text.len() - end;
     text.truncate(end);
     text.extend(["… (", &missing.to_string(), " more bytes)"]);

@@ -11,8 +11,7 @@ use futures::future::{Either, select};
 use llm_provider::{LlmError, LlmProvider, LlmRequest, ModelParameters};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use tool_registry::{Snapshot, ToolContext};
-use tool_schema::ToolSet;
+use tool_registry::{Services, Snapshot, ToolContext, ToolSource};
 
 use crate::agent::ApprovalMode;
 use crate::ask::{Answer, NoAnswer, ask};
@@ -20,6 +19,7 @@ use crate::decide::{Reply, decide};
 use crate::dispatch::{self, Finished};
 use crate::loop_guard::Repetition;
 use crate::observe;
+use crate::offer::Offer;
 use crate::outcome::{PendingCall, RunOutcome, exit_status};
 use crate::plan::{PlannedCall, Verdict, plan};
 use crate::profile::{AgentProfile, OnLimit};
@@ -64,14 +64,16 @@ impl Trace {
 pub(crate) struct Driver {
     pub(crate) profile: Arc<AgentProfile>,
     pub(crate) model: Arc<dyn LlmProvider>,
-    pub(crate) tools: Snapshot,
-    pub(crate) tool_set: Arc<ToolSet>,
+    pub(crate) source: Arc<dyn ToolSource>,
+    /// The tools of the beginning.
+    pub(crate) offer: Offer,
     pub(crate) protocol: Protocol,
     pub(crate) parameters: ModelParameters,
     pub(crate) approval: ApprovalMode,
     /// Values for tools that the model can neither see nor set.
     pub(crate) values: Arc<Map<String, Value>>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) services: Services,
     pub(crate) budget: Budget,
     pub(crate) cancel: CancellationToken,
     pub(crate) recorder: Arc<Recorder>,
@@ -141,6 +143,7 @@ impl Driver {
     }
 
     async fn turns(&self, state: &mut AgentState, trace: &Trace) -> End {
+        let mut offer = self.offer.clone();
         loop {
             if self.cancel.is_cancelled() {
                 return End::new(ExitReason::Cancelled);
@@ -152,7 +155,10 @@ impl Driver {
             let turn = state.turn;
             let trace = trace.span(|place| place.turn = Some(turn));
             trace.emit(EventBody::AgentTurnStarted {});
-            let end = self.turn(state, &trace).await;
+            if let Some(change) = offer.refresh(&*self.source) {
+                trace.emit(change.into_event());
+            }
+            let end = self.turn(state, &offer, &trace).await;
             trace.emit(EventBody::AgentTurnFinished {});
             if let Some(end) = end {
                 return end;
@@ -168,21 +174,21 @@ impl Driver {
     }
 
     /// One pass: ask, read, run. `None` when another pass follows.
-    async fn turn(&self, state: &mut AgentState, trace: &Trace) -> Option<End> {
+    async fn turn(&self, state: &mut AgentState, offer: &Offer, trace: &Trace) -> Option<End> {
         let last = self.is_last_turn();
         if let Some(before) = state.last_turn().filter(|_| last) {
             before.notes.push(observe::note("this is the last turn"));
         }
-        let request = self.request(state);
+        let request = self.request(state, &offer.tools);
         let first_call = state.calls + 1;
-        let answer = ask(&*self.model, request, &self.tool_set, trace, &self.cancel, first_call).await;
+        let answer = ask(&*self.model, request, &offer.set, trace, &self.cancel, first_call).await;
         let Answer { response, parsed } = match answer {
             Ok(answer) => answer,
             Err(NoAnswer::Cancelled) => return Some(End::new(ExitReason::Cancelled)),
             Err(NoAnswer::Llm(error)) => return Some(End::llm(&error)),
         };
         self.count(state, response.usage);
-        let mut reply = decide(&response, &parsed, &self.tool_set, first_call);
+        let mut reply = decide(&response, &parsed, &offer.set, first_call);
         Self::tell_reply(trace, &reply);
         let corrections = self.budget.limits().corrections.unwrap_or(u64::MAX);
         let next = state.take_reply(&mut reply, corrections);
@@ -199,7 +205,7 @@ impl Driver {
                 Self::tell_observations(state, trace);
                 (next == Next::GiveUp).then(|| End::new(ExitReason::SelfCorrectionFailed))
             }
-            Next::Run => self.run_calls(state, trace, reply, last).await,
+            Next::Run => self.run_calls(state, &offer.tools, trace, reply, last).await,
         }
     }
 
@@ -209,14 +215,14 @@ impl Driver {
         wants_answer && self.budget.spent(BudgetKey::Turns).is_some()
     }
 
-    fn request(&self, state: &AgentState) -> LlmRequest {
-        let system = prompt::system_text(&self.profile, &self.tools, self.protocol);
+    fn request(&self, state: &AgentState, offered: &Snapshot) -> LlmRequest {
+        let system = prompt::system_text(&self.profile, offered, self.protocol);
         let boundary = self.recorder.run().as_str();
         let boundary = &boundary[boundary.len().saturating_sub(8)..];
         let messages = prompt::messages(&system, state.history(), self.protocol, boundary);
         let tools = match self.protocol {
             Protocol::Text => Vec::new(),
-            Protocol::Native => self.tools.tools().map(|tool| tool.definition().spec()).collect(),
+            Protocol::Native => prompt::direct(offered).map(|tool| tool.definition().spec()).collect(),
         };
         LlmRequest::new(messages).with_tools(tools).with_parameters(self.parameters.clone())
     }
@@ -257,11 +263,12 @@ impl Driver {
     async fn run_calls(
         &self,
         state: &mut AgentState,
+        offered: &Snapshot,
         trace: &Trace,
         reply: Reply,
         last: bool,
     ) -> Option<End> {
-        let planned = plan(reply.ready, &self.tools, &self.profile, self.approval, last);
+        let planned = plan(reply.ready, offered, &self.profile, self.approval, last);
         if planned.iter().any(|call| call.verdict == Verdict::Ask) {
             return Some(Self::wait_for_approval(trace, &planned));
         }
@@ -275,12 +282,17 @@ impl Driver {
                 place,
             )
             .with_cancel(self.cancel.clone())
+            .with_services(self.services.clone())
             .with_values(Arc::clone(&self.values))
         };
         let finished = dispatch::run(planned, trace, &self.budget, &reply.message, context).await;
         let mut stop = None;
         let mut ended = None;
-        for Finished { index, observation, status, value } in finished {
+        for Finished { index, observation, status, value, blob } in finished {
+            if let (Some(blob), Some(turn)) = (blob, state.last_turn()) {
+                let text = format!("the whole result is at blob:{blob}, read it with system:read_blob");
+                turn.notes.push(observe::note(&text));
+            }
             if status == ToolStatus::Refused {
                 state.settle_refused(index, observation);
                 continue;
@@ -373,7 +385,7 @@ impl Driver {
         RunOutcome {
             run: self.recorder.run().clone(),
             exit: end.exit,
-            text: state.text.clone(),
+            text: state.text.clone().unwrap_or_default(),
             value: state.value.clone(),
             partial,
             usage: state.usage,

@@ -4,28 +4,43 @@
 //! Inside, one serialisable state machine ([`AgentState`]) decides and does no I/O; a driver around it asks the model and runs the tools.
 //! A mistake of the model is an observation for its next turn, never an error of the loop, and every call has exactly one observation.
 //!
+//! ```no_run
+//! use agent_runtime::prelude::*;
+//!
+//! /// Add two integers.
+//! #[tool]
+//! async fn add(a: i64, b: i64) -> i64 { a + b }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<()> {
+//!     let agent = Agent::new(OpenAiCompatible::from_env()?).tool(tool!(add));
+//!     println!("{}", agent.run("What is 2 + 3?").await?.text);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Several tools are named by `tools!`, and a scripted model stands in for a real one:
+//!
 //! ```
 //! use agent_runtime::prelude::*;
-//! use schemars::JsonSchema;
-//! use serde::Deserialize;
 //!
-//! #[derive(Deserialize, JsonSchema)]
-//! struct Add {
-//!     a: i64,
-//!     b: i64,
-//! }
+//! /// Adds two integers.
+//! #[tool(read_only)]
+//! fn add(a: i64, b: i64) -> i64 { a + b }
 //!
-//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! /// Multiplies two integers.
+//! #[tool(read_only)]
+//! fn multiply(a: i64, b: i64) -> i64 { a * b }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<()> {
 //! let model = ScriptedModel::from_jsonl(
 //!     "{\"text\": \"<ACTION><add><a>2</a><b>3</b></add></ACTION>\"}\n{\"text\": \"It is 5.\"}",
 //! )?;
-//! let add = Tool::func("add", "Adds two integers.", |Add { a, b }, _| async move { a + b })?;
-//! let agent = Agent::new(model).tool(add)?;
-//! let outcome = agent.run("What is 2 + 3?").await?;
-//! assert_eq!(outcome.text.as_deref(), Some("It is 5."));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! # })?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! let agent = Agent::new(model).tools(tools![add, multiply]);
+//! assert_eq!(agent.run("What is 2 + 3?").await?.text, "It is 5.");
+//! # Ok(())
+//! # }
 //! ```
 
 #[cfg(doctest)]
@@ -40,22 +55,31 @@ mod driver;
 mod history;
 mod loop_guard;
 mod observe;
+mod offer;
 mod outcome;
 mod plan;
 mod profile;
 mod prompt;
+mod services;
 mod state;
 
 /// What a program with an agent usually needs.
 pub mod prelude {
     pub use agent_types::ExitReason;
     pub use llm_provider::{OpenAiCompatible, ScriptedModel};
-    pub use tool_registry::{Tool, ToolContext, ToolError};
+    pub use tool_registry::{Dep, Tool, ToolContext, ToolError, tool, tools};
 
     pub use crate::agent::{Agent, AgentRun};
     pub use crate::outcome::RunOutcome;
     pub use crate::profile::AgentProfile;
+
+    /// A result whose error may be any, unless another one is named.
+    pub type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 }
+
+// `#[tool]` finds the registry through this where nothing else names it.
+#[doc(hidden)]
+pub use tool_registry as __tool_registry;
 
 pub use agent::{Agent, AgentError, AgentRun, ApprovalMode};
 pub use history::{CallRecord, Exchange, Turn};

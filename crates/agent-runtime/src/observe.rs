@@ -12,7 +12,7 @@ const MAX_LISTED: usize = 20;
 pub(crate) fn of_end(call: &CallId, tool: &str, end: &CallEnd) -> (Observation, ToolStatus) {
     let (code, status, text) = match end {
         CallEnd::Ok(output) => {
-            let text = ObservationCode::Ok.text(&[("name", tool), ("result", &output.text())]);
+            let text = ObservationCode::Ok.text(&[("name", tool), ("result", &output.shown())]);
             (ObservationCode::Ok, ToolStatus::Ok, text)
         }
         CallEnd::Failed(error) => {

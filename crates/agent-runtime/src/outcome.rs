@@ -27,8 +27,8 @@ pub struct RunOutcome {
     pub run: RunId,
     /// Why it ended.
     pub exit: ExitReason,
-    /// The last text for the user.
-    pub text: Option<String>,
+    /// The last text for the user; empty where there is none.
+    pub text: String,
     /// The answer as a value, where a tool or a schema gave one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,

@@ -6,6 +6,7 @@ use agent_types::BudgetLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tool_registry::{Selection, canonical_id};
 
 /// Turns of a run unless the profile says otherwise.
 const DEFAULT_TURNS: u64 = 16;
@@ -242,7 +243,7 @@ impl AgentProfile {
     /// The tools that the agent may use, as canonical ids: inventories in order, skills last; a node package (`core:TextMerge`) is `node:core:TextMerge`.
     #[must_use]
     pub fn tool_ids(&self) -> Vec<String> {
-        let tools = self.tool_ids_inventory.iter().map(|entry| canonical(entry.id()));
+        let tools = self.tool_ids_inventory.iter().map(|entry| canonical_id(entry.id()));
         tools.chain(self.skill_ids()).collect()
     }
 
@@ -251,6 +252,16 @@ impl AgentProfile {
     pub fn skill_ids(&self) -> Vec<String> {
         let skill = |id: &String| if id.contains(':') { id.clone() } else { format!("workflow:{id}") };
         self.skill_workflow_ids_inventory.iter().map(skill).collect()
+    }
+
+    /// Which tools the agent may use of all that there are, and how they answer.
+    #[must_use]
+    pub fn selection(&self) -> Selection {
+        let handles = self.tool_ids_inventory.iter().filter_map(|entry| match entry {
+            InventoryEntry::Detailed { id, stream: Some(stream), .. } if stream == "handle" => Some(id),
+            InventoryEntry::Id(_) | InventoryEntry::Detailed { .. } => None,
+        });
+        Selection::new(self.tool_ids()).answer_with_handle(handles)
     }
 
     /// Limits of a run, with the defaults where the profile says nothing.
@@ -270,21 +281,13 @@ impl AgentProfile {
         let named = policy.and_then(|policy| policy.tools.get(id));
         let listed = || {
             self.tool_ids_inventory.iter().find_map(|entry| match entry {
-                InventoryEntry::Detailed { id: listed, approval, .. } if canonical(listed) == id => {
+                InventoryEntry::Detailed { id: listed, approval, .. } if canonical_id(listed) == id => {
                     approval.as_ref()
                 }
                 InventoryEntry::Id(_) | InventoryEntry::Detailed { .. } => None,
             })
         };
         named.or_else(listed).or_else(|| policy?.default.as_ref())
-    }
-}
-
-/// A node package in front means a node; every other id is canonical as written.
-fn canonical(id: &str) -> String {
-    match id.split_once(':') {
-        Some(("core" | "agent", _)) => format!("node:{id}"),
-        Some(_) | None => id.to_owned(),
     }
 }
 

@@ -3,7 +3,7 @@
 use agent_types::{OBSERVATION_PREFIX, Observation};
 use llm_provider::Message;
 use protocol_action::{Lang, neutralize, prompt_rules};
-use tool_registry::Snapshot;
+use tool_registry::{Snapshot, Tool, Visibility};
 use tool_schema::Catalogue;
 
 use crate::history::{Exchange, Turn};
@@ -35,14 +35,36 @@ pub(crate) fn system_text(profile: &AgentProfile, tools: &Snapshot, protocol: Pr
         parts.push(prompt_rules(lang).to_owned());
         let skills = profile.skill_ids();
         let mut catalogue = Catalogue::new(lang);
-        for tool in tools.tools() {
+        for tool in direct(tools) {
             let is_skill = skills.iter().any(|skill| skill == tool.id().as_str());
             catalogue =
                 if is_skill { catalogue.skill(tool.offered()) } else { catalogue.tool(tool.offered()) };
         }
         parts.push(catalogue.render());
     }
+    parts.extend(further(tools, profile.language.unwrap_or_default()));
     parts.join("\n\n")
+}
+
+/// The tools that are shown with all that they take.
+pub(crate) fn direct(tools: &Snapshot) -> impl Iterator<Item = &Tool> {
+    tools.tools().filter(|tool| tool.settings().visibility == Visibility::Direct)
+}
+
+/// The tools that are only named, with their purpose.
+fn further(tools: &Snapshot, language: Language) -> Option<String> {
+    let named = tools.tools().filter(|tool| tool.settings().visibility == Visibility::Discoverable);
+    let lines: Vec<String> = named
+        .map(|tool| {
+            let purpose = tool.definition().description.lines().next().unwrap_or_default();
+            format!("- {}: {purpose}", tool.id())
+        })
+        .collect();
+    let heading = match language {
+        Language::En => "Further tools; call one without parameters to be told what it takes:",
+        Language::Zh => "其他工具；不带参数调用即可得知其参数：",
+    };
+    (!lines.is_empty()).then(|| format!("{heading}\n{}", lines.join("\n")))
 }
 
 /// The conversation as messages. `boundary` frames what tools said; it is the same in one run and unknown outside.

@@ -130,7 +130,7 @@ async fn a_call_is_observed_and_answered() {
     )
     .await;
     assert_eq!(run.outcome.exit, ExitReason::Completed, "{:?}", run.outcome.error);
-    assert_eq!(run.outcome.text.as_deref(), Some("It is sunny."));
+    assert_eq!(run.outcome.text, "It is sunny.");
     assert_eq!(run.outcome.usage.total, 7);
     assert_eq!(run.observations(), ["Observation: Tool say executed successfully. Result: sunny"]);
     insta::assert_snapshot!(run.names().join("\n"));
@@ -222,7 +222,7 @@ async fn turns_run_out_and_what_was_done_is_kept() {
     assert_eq!(run.outcome.exit, ExitReason::MaxTurns);
     assert_eq!(run.observations().len(), 2);
     assert!(run.outcome.partial);
-    assert_eq!(run.outcome.text.as_deref(), Some("More."));
+    assert_eq!(run.outcome.text, "More.");
 }
 
 #[tokio::test]
@@ -382,7 +382,7 @@ async fn the_state_survives_a_round_trip_and_goes_on() {
     .unwrap();
     let agent = Agent::of(AgentProfile::new("a"), Arc::new(model), tools());
     let (outcome, state) = agent.start(state, "And now?").unwrap().outcome().await;
-    assert_eq!(outcome.text.as_deref(), Some("Second."), "{:?}", outcome.error);
+    assert_eq!(outcome.text, "Second.", "{:?}", outcome.error);
     let users = state.history().iter().filter(|exchange| matches!(exchange, Exchange::User { .. })).count();
     assert_eq!(users, 2);
 }

@@ -1,11 +1,28 @@
 //! What a call knows of the run that it is part of.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agent_types::{Budget, CallId, Clock, Draft, EventBody, EventSink, Place, ToolId};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
+use workflow_engine::Services;
+
+use crate::dependency::Dep;
+use crate::output::{ToolError, ToolErrorKind};
+
+/// Most bytes of pieces that one call may give.
+const MAX_CHUNK_BYTES: usize = 1024 * 1024;
+
+/// Whether a call may give more pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChunkLimit {
+    /// It may.
+    Open,
+    /// It gave 1 MiB, and whatever more it gives is dropped.
+    Reached,
+}
 
 /// What a call knows of the run that it is part of. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -23,10 +40,16 @@ pub struct ToolContext {
     pub budget: Budget,
     /// When the call must have answered, since the clock's start.
     pub deadline: Option<Duration>,
+    /// What tools need from outside, by type.
+    pub services: Services,
     /// Values that tools may use and the model can neither see nor set, by name.
     pub values: Arc<Map<String, Value>>,
     sink: Arc<dyn EventSink>,
     place: Place,
+    /// Bytes of pieces given so far, shared by all copies.
+    given: Arc<AtomicUsize>,
+    /// Where pieces are kept that somebody reads later.
+    pub(crate) kept: Option<Arc<crate::tasks::Output>>,
 }
 
 impl ToolContext {
@@ -41,7 +64,20 @@ impl ToolContext {
         place: Place,
     ) -> Self {
         let cancel = CancellationToken::new();
-        Self { call, tool, cancel, clock, budget, deadline: None, values: Arc::default(), sink, place }
+        Self {
+            call,
+            tool,
+            cancel,
+            clock,
+            budget,
+            deadline: None,
+            services: Services::new(),
+            values: Arc::default(),
+            sink,
+            place,
+            given: Arc::default(),
+            kept: None,
+        }
     }
 
     /// The same with a token that ends the call.
@@ -58,9 +94,36 @@ impl ToolContext {
         self
     }
 
-    /// Gives a piece of the result while the call goes on.
-    pub fn chunk(&self, text: impl Into<String>) {
-        self.emit(EventBody::AgentToolChunk { tool: self.tool.clone(), text: text.into() });
+    /// The same with what tools need from outside.
+    #[must_use]
+    pub fn with_services(mut self, services: Services) -> Self {
+        self.services = services;
+        self
+    }
+
+    /// Something that the tool needs, by its type.
+    ///
+    /// # Errors
+    /// It was not given. An agent finds that out before its first turn, for tools that say what they need.
+    pub fn dependency<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Dep<T>, ToolError> {
+        self.services.get::<T>().map(Dep::from).ok_or_else(|| {
+            ToolError::new(ToolErrorKind::Failed, "the tool is not set up")
+                .with_detail(format!("nothing of type {} was given", std::any::type_name::<T>()))
+        })
+    }
+
+    /// Gives a piece of the result while the call goes on, up to 1 MiB in all.
+    pub fn chunk(&self, text: impl Into<String>) -> ChunkLimit {
+        let text = text.into();
+        let before = self.given.fetch_add(text.len(), Ordering::Relaxed);
+        if before.saturating_add(text.len()) > MAX_CHUNK_BYTES {
+            return ChunkLimit::Reached;
+        }
+        if let Some(kept) = &self.kept {
+            kept.push(&text);
+        }
+        self.emit(EventBody::AgentToolChunk { tool: self.tool.clone(), text });
+        ChunkLimit::Open
     }
 
     /// Records an event at the place of this call.

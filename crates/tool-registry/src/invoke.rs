@@ -1,16 +1,17 @@
 //! One call, with its limits; it always ends in an outcome.
 
 use std::any::Any;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{Either, select};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::context::ToolContext;
 use crate::output::{ToolError, ToolErrorKind, ToolOutput};
-use crate::tool::Tool;
+use crate::tasks::{TaskBoard, TaskState};
+use crate::tool::{Answer, Tool};
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,25 +49,53 @@ impl Tool {
     ///
     /// # Cancel safety
     /// Dropping the future drops the call.
-    pub async fn invoke(&self, arguments: Map<String, Value>, mut cx: ToolContext) -> CallOutcome {
-        let limit = self.settings().timeout;
+    pub async fn invoke(&self, arguments: Map<String, Value>, cx: ToolContext) -> CallOutcome {
+        match self.settings().answer {
+            Answer::Whole => self.invoke_now(arguments, cx).await,
+            Answer::Handle => CallOutcome { end: self.hand_over(arguments, cx), took: Duration::ZERO },
+        }
+    }
+
+    /// Starts the call as a task and answers with the task.
+    fn hand_over(&self, arguments: Map<String, Value>, cx: ToolContext) -> CallEnd {
+        let Some(board) = cx.services.get::<TaskBoard>() else {
+            return CallEnd::Failed(ToolError::new(ToolErrorKind::Refused, "long work is not possible here"));
+        };
+        match board.start(self.clone(), arguments, cx) {
+            Some(task) => CallEnd::Ok(ToolOutput::Json(json!({"task": task, "state": TaskState::Running}))),
+            None => CallEnd::Failed(ToolError::failed("too many tasks are under way; cancel one or wait")),
+        }
+    }
+
+    /// Runs a call to its end, whatever it is to answer with.
+    pub(crate) async fn invoke_now(&self, arguments: Map<String, Value>, mut cx: ToolContext) -> CallOutcome {
+        let limit = self.settings().limit();
         let started = cx.clock.elapsed();
         cx.deadline = Some(started + limit);
         let (clock, cancel) = (cx.clock.clone(), cx.cancel.clone());
-        let call = AssertUnwindSafe(self.handler().call(arguments, &cx)).catch_unwind();
+        let mut call = Box::pin(async {
+            // The room is never closed.
+            let _room = match self.room() {
+                Some(room) => room.acquire().await.ok(),
+                None => None,
+            };
+            self.handler().call(arguments, &cx).await
+        });
         let stopped = std::pin::pin!(async {
             match select(std::pin::pin!(cancel.cancelled()), clock.sleep(limit)).await {
                 Either::Left(_) => CallEnd::Cancelled,
                 Either::Right(_) => CallEnd::TimedOut { limit },
             }
         });
-        let end = match select(call, stopped).await {
+        let end = match select(AssertUnwindSafe(call.as_mut()).catch_unwind(), stopped).await {
             Either::Left((Ok(Ok(output)), _)) => CallEnd::Ok(output),
             Either::Left((Ok(Err(error)), _)) if error.kind == ToolErrorKind::Cancelled => CallEnd::Cancelled,
             Either::Left((Ok(Err(error)), _)) => CallEnd::Failed(error),
             Either::Left((Err(panic), _)) => CallEnd::Panicked { message: panic_message(&*panic) },
             Either::Right((end, _)) => end,
         };
+        // What a call that was given up says while it is dropped changes nothing.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(call)));
         CallOutcome { end, took: clock.elapsed().saturating_sub(started) }
     }
 }
@@ -83,7 +112,6 @@ mod tests {
     use agent_types::{Budget, BudgetLimits, CallId, Place, Recorder, RunId, Timestamp, VirtualClock};
     use schemars::JsonSchema;
     use serde::Deserialize;
-    use serde_json::json;
 
     use super::*;
     use crate::tool::ToolSettings;

@@ -25,23 +25,44 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/rust-tools.md")]
+struct RustTools;
+
+// The macro names this crate as others do.
+extern crate self as tool_registry;
+
 mod context;
-mod func;
+mod dependency;
+#[doc(hidden)]
+pub mod function;
 mod http;
 pub mod import;
 mod invoke;
+mod node;
 mod output;
 mod registry;
+mod selection;
 mod system;
+mod tasks;
 mod tool;
 mod workflow;
 
-pub use context::ToolContext;
-pub use func::IntoToolResult;
+pub use context::{ChunkLimit, ToolContext};
+pub use dependency::{Dep, Requirement};
+pub use function::{FunctionTool, IntoTool, IntoToolError, IntoToolResult, stuck_threads};
 pub use http::{HttpToolError, HttpToolFile, http_tool};
 pub use invoke::{CallEnd, CallOutcome};
+pub use node::node_tool;
 pub use output::{Part, ToolError, ToolErrorKind, ToolOutput};
-pub use registry::{RegistryError, Snapshot, ToolRegistry, Unresolved};
-pub use system::system_tools;
-pub use tool::{Tool, ToolHandler, ToolKind, ToolSettings};
+pub use registry::{RegistryChange, RegistryError, Snapshot, ToolRegistry, ToolSource, Unresolved};
+pub use selection::{DynamicTools, Selected, Selection, canonical_id};
+pub use system::{
+    BlobPart, BlobSource, EventPublisher, KnowledgeSource, MemoryBlobs, MemoryState, Passage, PrivateState,
+    StateSource, World, knowledge_tool, system_tools,
+};
+pub use tasks::{TaskBoard, TaskResult, TaskState, TaskStatus};
+pub use tool::{Answer, Tool, ToolHandler, ToolKind, ToolSettings, Visibility};
+pub use tool_macros::tool;
 pub use workflow::{WorkflowRuntime, WorkflowToolError, workflow_tool};
+pub use workflow_engine::Services;

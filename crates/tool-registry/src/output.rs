@@ -1,5 +1,6 @@
 //! What a tool gives back.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,26 @@ impl ToolOutput {
         }
     }
 
+    /// The same without a copy where there is a text already.
+    #[must_use]
+    pub fn shown(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text(text) | Self::Json(Value::String(text)) | Self::Ended(Value::String(text)) => {
+                text.into()
+            }
+            Self::Json(_) | Self::Ended(_) | Self::Parts(_) => self.text().into(),
+        }
+    }
+
+    /// The same, taken out.
+    #[must_use]
+    pub fn into_text(self) -> String {
+        match self {
+            Self::Text(text) | Self::Json(Value::String(text)) | Self::Ended(Value::String(text)) => text,
+            Self::Json(_) | Self::Ended(_) | Self::Parts(_) => self.text(),
+        }
+    }
+
     /// The result as a value.
     #[must_use]
     pub fn value(&self) -> Value {
@@ -61,6 +82,16 @@ impl ToolOutput {
             Self::Text(text) => text.as_str().into(),
             Self::Json(value) | Self::Ended(value) => value.clone(),
             Self::Parts(parts) => serde_json::to_value(parts).unwrap_or_default(),
+        }
+    }
+}
+
+impl Serialize for ToolOutput {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => text.serialize(serializer),
+            Self::Json(value) | Self::Ended(value) => value.serialize(serializer),
+            Self::Parts(parts) => parts.serialize(serializer),
         }
     }
 }

@@ -1,12 +1,15 @@
 //! The tools of a process, and what one turn sees of them.
 
+use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use agent_types::{InvalidToolId, ToolId, nearest, ranked};
+use agent_types::{EventBody, InvalidToolId, ToolId, nearest, ranked};
 use indexmap::IndexMap;
+use indexmap::map::Entry;
 use tool_schema::{ToolSet, ToolSetError};
 
-use crate::tool::Tool;
+use crate::function::IntoTool;
+use crate::tool::{Tool, ToolKind};
 
 /// Why a tool cannot be registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +27,14 @@ pub enum RegistryError {
         /// The id.
         id: ToolId,
     },
+    /// The id belongs to tools of another kind.
+    #[error("`{id}` stands in a namespace that is kept for {owner}; give the tool another name")]
+    Reserved {
+        /// The id.
+        id: ToolId,
+        /// Whom the namespace is kept for.
+        owner: &'static str,
+    },
 }
 
 impl RegistryError {
@@ -34,6 +45,7 @@ impl RegistryError {
             Self::Id(error) => error.code(),
             Self::Schema(error) => error.code(),
             Self::Duplicate { .. } => "duplicate_tool",
+            Self::Reserved { .. } => "reserved_namespace",
         }
     }
 }
@@ -56,6 +68,69 @@ impl Unresolved {
     }
 }
 
+/// Whom a namespace is kept for, where `kind` is somebody else.
+fn reserved_for(namespace: Option<&str>, kind: ToolKind) -> Option<&'static str> {
+    let (owner, own): (_, &[ToolKind]) = match namespace? {
+        "system" => ("the program", &[ToolKind::Native]),
+        "kb" => ("knowledge bases", &[ToolKind::Native]),
+        "workflow" => ("workflows", &[ToolKind::Workflow]),
+        "node" => ("nodes", &[ToolKind::Node]),
+        "mcp" => ("servers of the Model Context Protocol", &[ToolKind::Mcp]),
+        _ => return None,
+    };
+    (!own.contains(&kind)).then_some(owner)
+}
+
+/// What became of the tools between two snapshots. Ids are in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RegistryChange {
+    /// Tools that are new.
+    pub added: Vec<ToolId>,
+    /// Tools that are gone.
+    pub removed: Vec<ToolId>,
+    /// Tools whose definition is another one.
+    pub changed: Vec<ToolId>,
+    /// What somebody should look at.
+    pub warnings: Vec<String>,
+}
+
+impl RegistryChange {
+    /// Whether nothing changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty()
+            && self.removed.is_empty()
+            && self.changed.is_empty()
+            && self.warnings.is_empty()
+    }
+
+    /// The event that tells it.
+    #[must_use]
+    pub fn into_event(self) -> EventBody {
+        let Self { added, removed, changed, warnings } = self;
+        EventBody::RegistryChanged { added, removed, changed, warnings }
+    }
+}
+
+/// Where the tools of a turn come from. What a turn saw stays as it was until the next one asks.
+pub trait ToolSource: Send + Sync + std::fmt::Debug {
+    /// The tools of now.
+    fn snapshot(&self) -> Snapshot;
+}
+
+impl ToolSource for Snapshot {
+    fn snapshot(&self) -> Snapshot {
+        self.clone()
+    }
+}
+
+impl ToolSource for ToolRegistry {
+    fn snapshot(&self) -> Snapshot {
+        Self::snapshot(self)
+    }
+}
+
 /// All tools of a process. Registering is rare, reading takes a snapshot.
 #[derive(Debug, Default)]
 pub struct ToolRegistry {
@@ -72,20 +147,54 @@ impl ToolRegistry {
     /// Adds a tool.
     ///
     /// # Errors
-    /// There is one of that id.
-    pub fn register(&self, tool: Tool) -> Result<(), RegistryError> {
+    /// There is one of that id, or its namespace is kept for another kind.
+    pub fn register(&self, tool: impl IntoTool) -> Result<(), RegistryError> {
+        let tool = tool.into_tool()?;
         let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
-        if tools.contains_key(tool.id()) {
-            return Err(RegistryError::Duplicate { id: tool.id().clone() });
+        insert(Arc::make_mut(&mut tools), tool)
+    }
+
+    /// Puts tools in the place of those of these ids, all at once or not at all: what a reload of a file or a server does.
+    ///
+    /// # Errors
+    /// Those of [`register`](Self::register); then nothing has changed.
+    pub fn replace<'a, T: IntoTool>(
+        &self,
+        old: impl IntoIterator<Item = &'a ToolId>,
+        new: impl IntoIterator<Item = T>,
+    ) -> Result<RegistryChange, RegistryError> {
+        let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let before = Snapshot { tools: Arc::clone(&tools) };
+        let old: HashSet<&ToolId> = old.into_iter().collect();
+        let mut next: IndexMap<ToolId, Tool> = IndexMap::with_capacity(tools.len());
+        next.extend(
+            tools.iter().filter(|(id, _)| !old.contains(id)).map(|(id, tool)| (id.clone(), tool.clone())),
+        );
+        for tool in new {
+            insert(&mut next, tool.into_tool()?)?;
         }
-        Arc::make_mut(&mut tools).insert(tool.id().clone(), tool);
-        Ok(())
+        *tools = Arc::new(next);
+        Ok(before.change_to(&Snapshot { tools: Arc::clone(&tools) }))
     }
 
     /// What there is now; later changes do not show in it.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot { tools: Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner)) }
+    }
+}
+
+fn insert(tools: &mut IndexMap<ToolId, Tool>, tool: Tool) -> Result<(), RegistryError> {
+    match tools.entry(tool.id().clone()) {
+        Entry::Occupied(there) => Err(RegistryError::Duplicate { id: there.key().clone() }),
+        Entry::Vacant(free) => {
+            let id = tool.id();
+            if let Some(owner) = reserved_for(id.namespace(), tool.kind()) {
+                return Err(RegistryError::Reserved { id: id.clone(), owner });
+            }
+            free.insert(tool);
+            Ok(())
+        }
     }
 }
 
@@ -101,9 +210,14 @@ impl Snapshot {
     /// # Errors
     /// Two of one id.
     pub fn of(tools: impl IntoIterator<Item = Tool>) -> Result<Self, RegistryError> {
-        let registry = ToolRegistry::new();
-        tools.into_iter().try_for_each(|tool| registry.register(tool))?;
-        Ok(registry.snapshot())
+        let mut all = IndexMap::new();
+        tools.into_iter().try_for_each(|tool| insert(&mut all, tool))?;
+        Ok(Self { tools: Arc::new(all) })
+    }
+
+    /// A snapshot of tools whose ids are known to differ.
+    pub(crate) fn of_distinct(tools: impl IntoIterator<Item = Tool>) -> Self {
+        Self { tools: Arc::new(tools.into_iter().map(|tool| (tool.id().clone(), tool)).collect()) }
     }
 
     /// The tool of a canonical id.
@@ -115,6 +229,36 @@ impl Snapshot {
     /// All tools in the order of registration.
     pub fn tools(&self) -> impl Iterator<Item = &Tool> {
         self.tools.values()
+    }
+
+    /// Whether it is the same moment of the same registry; cheap.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.tools, &other.tools)
+    }
+
+    /// What became of the tools from this snapshot to a newer one. A changed description is a warning as well: what a model is told
+    /// of a tool should not change behind its user's back.
+    #[must_use]
+    pub fn change_to(&self, newer: &Self) -> RegistryChange {
+        let mut change = RegistryChange::default();
+        for (id, tool) in &*newer.tools {
+            match self.tools.get(id) {
+                None => change.added.push(id.clone()),
+                Some(old) if old.definition() != tool.definition() => {
+                    if old.definition().description != tool.definition().description {
+                        change.warnings.push(format!("the description of `{id}` is another one"));
+                    }
+                    change.changed.push(id.clone());
+                }
+                Some(_) => {}
+            }
+        }
+        change.removed.extend(self.tools.keys().filter(|id| !newer.tools.contains_key(*id)).cloned());
+        change.added.sort();
+        change.removed.sort();
+        change.changed.sort();
+        change
     }
 
     /// Whether there are none.

@@ -7,13 +7,19 @@ use std::time::Duration;
 use agent_types::{Annotations, ApprovalDefault, ToolId};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 use tool_schema::{CompiledSchema, OfferedTool, ToolDefinition, ToolSetError};
+use workflow_engine::Services;
 
 use crate::context::ToolContext;
+use crate::dependency::Requirement;
 use crate::output::{ToolError, ToolOutput};
 
 /// Longest time of a call unless the tool says otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Longest time of a task unless the tool says otherwise.
+const TASK_TIMEOUT: Duration = Duration::from_hours(24);
 
 /// Longest result for the model unless the tool says otherwise, in bytes.
 const DEFAULT_RESULT_LIMIT: usize = 8 * 1024;
@@ -47,27 +53,97 @@ pub enum ToolKind {
     Mcp,
 }
 
+/// How a tool is shown to a model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Visibility {
+    /// With its schema, from the first turn on.
+    #[default]
+    Direct,
+    /// Only once it was looked for.
+    Discoverable,
+    /// Not at all, and it cannot be called.
+    Hidden,
+}
+
+/// What a call answers with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Answer {
+    /// The whole result, when it is there.
+    #[default]
+    Whole,
+    /// A task at once; the result is read later.
+    Handle,
+}
+
 /// How calls of a tool are treated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolSettings {
-    /// Longest time of one call.
+    /// Longest time of one call, waiting for room included.
     pub timeout: Duration,
     /// Longest result that the model is shown, in bytes.
     pub result_limit: usize,
+    /// Calls of this tool that may run at once in this process; absent is any number.
+    pub concurrency: Option<usize>,
+    /// How it is shown to a model.
+    pub visibility: Visibility,
+    /// What a call answers with.
+    pub answer: Answer,
 }
 
 impl Default for ToolSettings {
     fn default() -> Self {
-        Self { timeout: DEFAULT_TIMEOUT, result_limit: DEFAULT_RESULT_LIMIT }
+        Self {
+            timeout: DEFAULT_TIMEOUT,
+            result_limit: DEFAULT_RESULT_LIMIT,
+            concurrency: None,
+            visibility: Visibility::default(),
+            answer: Answer::default(),
+        }
     }
 }
 
 impl ToolSettings {
+    /// The longest time of a call that counts: a task has more of it, unless a limit was set.
+    pub(crate) fn limit(&self) -> Duration {
+        match self.answer {
+            Answer::Handle if self.timeout == DEFAULT_TIMEOUT => TASK_TIMEOUT,
+            Answer::Handle | Answer::Whole => self.timeout,
+        }
+    }
+
     /// The same with another time limit.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// The same with another limit of what the model is shown, in bytes.
+    #[must_use]
+    pub const fn with_result_limit(mut self, bytes: usize) -> Self {
+        self.result_limit = bytes;
+        self
+    }
+
+    /// The same with a limit of calls at once; 0 is taken as 1.
+    #[must_use]
+    pub const fn with_concurrency(mut self, calls: usize) -> Self {
+        self.concurrency = Some(if calls == 0 { 1 } else { calls });
+        self
+    }
+
+    /// The same, shown otherwise.
+    #[must_use]
+    pub const fn with_visibility(mut self, visibility: Visibility) -> Self {
+        self.visibility = visibility;
+        self
+    }
+
+    /// The same, answering otherwise.
+    #[must_use]
+    pub const fn with_answer(mut self, answer: Answer) -> Self {
+        self.answer = answer;
         self
     }
 }
@@ -81,6 +157,9 @@ struct Inner {
     offered: OfferedTool,
     kind: ToolKind,
     settings: ToolSettings,
+    /// Room for calls, where they are limited.
+    room: Option<Arc<Semaphore>>,
+    requirements: Vec<Requirement>,
     handler: Arc<dyn ToolHandler>,
 }
 
@@ -106,13 +185,58 @@ impl Tool {
     ) -> Result<Self, ToolSetError> {
         let offered = OfferedTool::of(definition.clone())?;
         let handler = Arc::new(handler);
-        Ok(Self(Arc::new(Inner { definition, offered, kind, settings: ToolSettings::default(), handler })))
+        Ok(Self(Arc::new(Inner {
+            definition,
+            offered,
+            kind,
+            settings: ToolSettings::default(),
+            room: None,
+            requirements: Vec::new(),
+            handler,
+        })))
     }
 
     /// The same, treated otherwise.
     #[must_use]
     pub fn with_settings(self, settings: ToolSettings) -> Self {
-        self.changed(|inner| inner.settings = settings)
+        self.changed(|inner| {
+            inner.room = settings.concurrency.map(|calls| Arc::new(Semaphore::new(calls)));
+            inner.settings = settings;
+        })
+    }
+
+    /// The same with some settings changed; the room for its calls stays shared.
+    pub(crate) fn treated(self, change: impl FnOnce(&mut ToolSettings)) -> Self {
+        self.changed(|inner| change(&mut inner.settings))
+    }
+
+    /// The same with a title for people.
+    #[must_use]
+    pub fn with_title(self, title: impl Into<String>) -> Self {
+        self.changed(|inner| inner.definition.title = Some(title.into()))
+    }
+
+    /// The same with what happens before anybody was asked.
+    #[must_use]
+    pub fn with_approval(self, approval: ApprovalDefault) -> Self {
+        self.changed(|inner| inner.definition.approval = Some(approval))
+    }
+
+    /// The same with something that its calls need from their context.
+    #[must_use]
+    pub fn needs(self, requirement: Requirement) -> Self {
+        self.changed(|inner| inner.requirements.push(requirement))
+    }
+
+    /// The same with another description.
+    ///
+    /// # Errors
+    /// None in practice: the schema was good before.
+    pub fn with_description(self, description: impl Into<String>) -> Result<Self, ToolSetError> {
+        let mut definition = self.0.definition.clone();
+        definition.description = description.into();
+        let offered = OfferedTool::of(definition.clone())?;
+        Ok(self.changed(|inner| (inner.definition, inner.offered) = (definition, offered)))
     }
 
     /// The same with what it says of its own behaviour.
@@ -127,6 +251,8 @@ impl Tool {
             offered: self.0.offered.clone(),
             kind: self.0.kind,
             settings: self.0.settings.clone(),
+            room: self.0.room.clone(),
+            requirements: self.0.requirements.clone(),
             handler: Arc::clone(&self.0.handler),
         };
         change(&mut inner);
@@ -182,6 +308,17 @@ impl Tool {
             ToolKind::Http | ToolKind::Mcp => ApprovalDefault::Ask,
         };
         self.0.definition.approval.unwrap_or(by_kind)
+    }
+
+    /// What its calls need and is not there, by the names of types.
+    #[must_use]
+    pub fn missing(&self, services: &Services) -> Vec<&'static str> {
+        let unmet = self.0.requirements.iter().filter(|requirement| !requirement.is_met(services));
+        unmet.map(Requirement::name).collect()
+    }
+
+    pub(crate) fn room(&self) -> Option<&Arc<Semaphore>> {
+        self.0.room.as_ref()
     }
 
     pub(crate) fn handler(&self) -> &dyn ToolHandler {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use agent_types::{BudgetLimits, InvalidToolId, RunStatus};
+use agent_types::{BudgetLimits, Draft, EventBody, EventSink, InvalidToolId, RunId, RunStatus, ToolId};
 use async_trait::async_trait;
 use http_caller::ContextValues;
 use serde_json::{Map, Value};
-use tool_schema::{ToolSetError, definition_of};
+use tool_schema::{ToolDefinition, ToolSetError, definition_of};
 use workflow_engine::{NodeCatalog, OnWaiting, Plan, PlanError, RunOptions, Services};
-use workflow_model::{Workflow, WorkflowSource};
+use workflow_model::structural::GROUP_OUTPUT;
+use workflow_model::{LoadError, Workflow, WorkflowSource};
 
 use crate::context::ToolContext;
 use crate::output::{ToolError, ToolErrorKind, ToolOutput};
@@ -36,6 +37,9 @@ pub enum WorkflowToolError {
     /// It cannot run.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// It is none.
+    #[error(transparent)]
+    Load(#[from] LoadError),
 }
 
 impl WorkflowToolError {
@@ -45,7 +49,7 @@ impl WorkflowToolError {
         match self {
             Self::Id(error) => error.code(),
             Self::Schema(error) => error.code(),
-            Self::Plan(_) => "bad_workflow",
+            Self::Plan(_) | Self::Load(_) => "bad_workflow",
         }
     }
 }
@@ -62,20 +66,79 @@ pub fn workflow_tool(
     workflows: &dyn WorkflowSource,
     runtime: &WorkflowRuntime,
 ) -> Result<Tool, WorkflowToolError> {
-    let plan = Plan::new(workflow, &runtime.catalog, workflows)?;
-    let mut definition = definition_of(id, workflow)?;
-    definition.annotations.effect = plan.has_effect();
-    definition.annotations.read_only = !plan.has_effect();
-    let single = workflow.interface_outputs.len() == 1;
-    let handler = WorkflowHandler { plan, services: runtime.services.clone(), single };
+    let (definition, handler) = handler(format!("workflow:{id}").parse()?, workflow, workflows, runtime)?;
     Ok(Tool::new(definition, ToolKind::Workflow, handler)?)
 }
 
-struct WorkflowHandler {
+/// What the tool of a workflow is and does.
+pub(crate) fn handler(
+    id: ToolId,
+    workflow: &Workflow,
+    workflows: &dyn WorkflowSource,
+    runtime: &WorkflowRuntime,
+) -> Result<(ToolDefinition, WorkflowHandler), WorkflowToolError> {
+    let plan = Plan::new(workflow, &runtime.catalog, workflows)?;
+    let mut definition = definition_of(id.name(), workflow)?;
+    definition.id = id;
+    definition.annotations.effect = plan.has_effect();
+    definition.annotations.read_only = !plan.has_effect();
+    let single = workflow.interface_outputs.len() == 1;
+    let live = live_slots(workflow);
+    Ok((definition, WorkflowHandler { plan, services: runtime.services.clone(), single, live }))
+}
+
+/// The slots whose pieces are those of a stream among the results.
+fn live_slots(workflow: &Workflow) -> Arc<[(String, String)]> {
+    let is_output = |id: &str| workflow.node(id).is_some_and(|node| node.node_type == GROUP_OUTPUT);
+    let is_stream = |name: &str| workflow.interface_outputs.get(name).is_some_and(|slot| slot.is_stream);
+    let edges = workflow.edges.iter().filter(|edge| is_output(&edge.target));
+    let slots = edges.filter_map(|edge| {
+        edge.target_handle.as_deref().filter(|name| is_stream(name))?;
+        Some((edge.source.clone(), edge.source_handle.clone()?))
+    });
+    slots.collect()
+}
+
+/// Hands the pieces of streams among the results on as pieces of the call.
+#[derive(Debug)]
+struct LiveSink {
+    inner: Arc<dyn EventSink>,
+    cx: ToolContext,
+    live: Arc<[(String, String)]>,
+}
+
+impl EventSink for LiveSink {
+    fn record(&self, drafts: &mut Vec<Draft>) {
+        let mut pieces = Vec::new();
+        for draft in drafts.iter() {
+            if let (EventBody::NodeChunk { slot, text }, Some(path)) = (&draft.body, &draft.place.path)
+                && self.live.iter().any(|(node, name)| **node == **path && **name == **slot)
+            {
+                pieces.push(Arc::clone(text));
+            }
+        }
+        self.inner.record(drafts);
+        for piece in pieces {
+            self.cx.chunk(&*piece);
+        }
+    }
+
+    fn new_span(&self) -> u64 {
+        self.inner.new_span()
+    }
+
+    fn run(&self) -> &RunId {
+        self.inner.run()
+    }
+}
+
+/// Runs a workflow inside the run that calls it.
+pub(crate) struct WorkflowHandler {
     plan: Plan,
     services: Services,
     /// Whether the workflow declares just one output.
     single: bool,
+    live: Arc<[(String, String)]>,
 }
 
 #[async_trait]
@@ -88,7 +151,7 @@ impl ToolHandler for WorkflowHandler {
         let mut options = RunOptions::new()
             .with_services(self.services.clone().with(Arc::new(ContextValues(Arc::clone(&cx.values)))))
             .with_clock(Arc::clone(&cx.clock))
-            .with_sink(cx.inner_sink());
+            .with_sink(self.sink(cx));
         options.nested = true;
         options.on_waiting = OnWaiting::End;
         options.budget = Some(budget);
@@ -109,6 +172,14 @@ impl ToolHandler for WorkflowHandler {
 }
 
 impl WorkflowHandler {
+    fn sink(&self, cx: &ToolContext) -> Arc<dyn EventSink> {
+        let inner = cx.inner_sink();
+        if self.live.is_empty() {
+            return inner;
+        }
+        Arc::new(LiveSink { inner, cx: cx.clone(), live: Arc::clone(&self.live) })
+    }
+
     fn result(&self, mut outputs: Map<String, Value>) -> Value {
         let only = outputs.keys().next().cloned().filter(|_| self.single);
         match only.and_then(|name| outputs.remove(&name)) {

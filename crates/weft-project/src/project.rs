@@ -8,13 +8,14 @@ use agent_types::{Clock, SystemClock, nearest};
 use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{LlmProvider, ModelConfig, ModelSource, ScriptedModel};
 use run_store::{Store, StoreError};
-use tool_registry::{Snapshot, Tool, WorkflowRuntime, system_tools, workflow_tool};
+use tool_registry::{Snapshot, Tool, WorkflowRuntime, node_tool, system_tools, workflow_tool};
 use workflow_engine::{NodeCatalog, Services};
 use workflow_model::Workflow;
 
 use crate::agents::{AgentFile, ProjectAgents};
 use crate::error::{FileError, ProjectError};
 use crate::files::read_file;
+use crate::knowledge;
 use crate::models::ProjectModels;
 use crate::settings::Settings;
 use crate::tools::{BrokenTool, ProjectTools, ToolFile};
@@ -254,7 +255,7 @@ impl Project {
                 tools.push(self.tool_of_agent(&id, file)?);
             }
         }
-        Ok(Snapshot::of(tools)?)
+        Ok(file.profile.selection().from(&Snapshot::of(tools)?).tools)
     }
 
     fn tool_of_agent(&self, id: &str, file: &AgentFile) -> Result<Tool, ProjectError> {
@@ -283,6 +284,19 @@ impl Project {
                 ProjectError::WorkflowTool { id: workflow_id.to_owned(), message: error.to_string() }
             });
         }
+        if let Some(node_type) =
+            id.strip_prefix("node:").filter(|name| self.runtime.catalog.get(name).is_some())
+        {
+            return node_tool(node_type, &self.runtime).map_err(|error| ProjectError::WorkflowTool {
+                id: id.to_owned(),
+                message: error.to_string(),
+            });
+        }
+        if let Some((name, settings)) =
+            id.strip_prefix("kb:").and_then(|name| self.settings.kb.get_key_value(name))
+        {
+            return knowledge::tool_of(&self.root, name, settings);
+        }
         if let Some(found) = self.tools.get(id) {
             return found.map(|file| file.tool.clone());
         }
@@ -290,19 +304,21 @@ impl Project {
     }
 
     fn unknown_tool(&self, id: &str) -> ProjectError {
-        let known = self.tool_ids();
+        let nodes = self.runtime.catalog.definitions().map(|node| format!("node:{}", node.node_type));
+        let known: Vec<String> = self.tool_ids().into_iter().chain(nodes).collect();
         let near = nearest(id, known.iter().map(String::as_str)).map(str::to_owned);
         ProjectError::UnknownToolId { id: id.to_owned(), near }
     }
 
-    /// Ids of all tools: built-in ones, those of files, workflows.
+    /// Ids of all tools: built-in ones, those of files, workflows, knowledge bases. Nodes are tools only where they are listed.
     #[must_use]
     pub fn tool_ids(&self) -> Vec<String> {
         let system = system_tools().unwrap_or_default();
         let system = system.iter().map(|tool| tool.id().to_string());
         let files = self.tools.all().map(|file| file.tool.id().to_string());
         let workflows = self.workflows.files().map(|workflow| format!("workflow:{}", workflow.id));
-        system.chain(files).chain(workflows).collect()
+        let bases = self.settings.kb.keys().map(|name| format!("kb:{name}"));
+        system.chain(files).chain(workflows).chain(bases).collect()
     }
 
     /// The tools of files in order of id.

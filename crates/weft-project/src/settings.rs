@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{FileError, ProjectError};
 use crate::files::read_file;
+use crate::knowledge::KnowledgeSettings;
 
 /// The settings of a project. An unknown key is an error, so that a misspelt one is not passed over.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,6 +19,9 @@ use crate::files::read_file;
 pub struct Settings {
     /// Models by the name that agents and nodes use; `default` is the one that counts when none is named.
     pub models: BTreeMap<String, ModelConfig>,
+    /// Knowledge bases by name; each is the tool `kb:<name>`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub kb: BTreeMap<String, KnowledgeSettings>,
     /// Where runs are kept.
     #[serde(skip_serializing_if = "StoreSettings::is_default")]
     pub store: StoreSettings,
@@ -84,7 +88,9 @@ impl StoreSettings {
 }
 
 /// Keys that may stand in the file, for suggestions.
-const KEYS: [&str; 23] = [
+const KEYS: [&str; 25] = [
+    "kb",
+    "description",
     "network",
     "allow",
     "models",

@@ -1,12 +1,14 @@
-//! Runs scenario files: one JSON line says what is run and what must come of it.
+//! Runs scenario files: one JSON line says what is run and what must come of it; and execution payloads of ComfyTavern.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
 mod engine;
+mod payload;
 
 pub use engine::{run_engine_cases, run_engine_file};
+pub use payload::run_payload;
 
 /// What came of a file.
 #[derive(Debug, Default)]

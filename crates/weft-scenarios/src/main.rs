@@ -1,15 +1,20 @@
-//! `weft-scenarios --engine FILE [ID…]`: runs cases of the engine.
+//! `weft-scenarios --engine FILE [ID…]` runs cases of the engine; `weft-scenarios --payloads FILE [--finish-others]` runs payloads.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use serde_json::{Map, Value};
+use workflow_engine::OnFail;
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [flag, file, ids @ ..] = arguments.as_slice() else { return usage() };
-    if flag != "--engine" {
-        return usage();
-    }
+    let [flag, file, rest @ ..] = arguments.as_slice() else { return usage() };
+    let run: fn(&str, &[String]) -> (String, ExitCode) = match flag.as_str() {
+        "--engine" => engine,
+        "--payloads" => payloads,
+        _ => return usage(),
+    };
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) => {
@@ -17,11 +22,24 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let (out, exit) = run(&text, rest);
+    // A closed pipe is no reason to complain.
+    let _ = std::io::stdout().write_all(out.as_bytes());
+    exit
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: weft-scenarios --engine FILE [ID...] | --payloads FILE [--finish-others]");
+    ExitCode::from(2)
+}
+
+/// Each case that went another way than it should, and how many did.
+fn engine(text: &str, ids: &[String]) -> (String, ExitCode) {
     // Some cases are about nodes that panic; where, is enough.
     std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
     let report =
-        weft_scenarios::run_engine_cases(&text, |id| ids.is_empty() || ids.iter().any(|own| own == id));
-    // Writing to a text cannot fail, and a closed pipe is no reason to complain.
+        weft_scenarios::run_engine_cases(text, |id| ids.is_empty() || ids.iter().any(|own| own == id));
+    // Writing to a text cannot fail.
     let mut out = String::new();
     for failure in &report.failures {
         for fault in &failure.faults {
@@ -29,11 +47,29 @@ fn main() -> ExitCode {
         }
     }
     let _ = writeln!(out, "{} passed, {} failed", report.passed, report.failures.len());
-    let _ = std::io::stdout().write_all(out.as_bytes());
-    if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+    let exit = if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) };
+    (out, exit)
 }
 
-fn usage() -> ExitCode {
-    eprintln!("usage: weft-scenarios --engine FILE [ID...]");
-    ExitCode::from(2)
+/// What came of each payload of an object of payloads by name, one line each.
+fn payloads(text: &str, options: &[String]) -> (String, ExitCode) {
+    let on_fail = match options {
+        [] => OnFail::Cancel,
+        [option] if option == "--finish-others" => OnFail::FinishOthers,
+        _ => return (String::new(), usage()),
+    };
+    let cases: Map<String, Value> = match serde_json::from_str(text) {
+        Ok(cases) => cases,
+        Err(error) => {
+            eprintln!("error[bad_json]: {error}");
+            return (String::new(), ExitCode::from(7));
+        }
+    };
+    let mut out = String::new();
+    for (id, case) in cases {
+        let mut told = weft_scenarios::run_payload(case, on_fail);
+        told["id"] = id.into();
+        let _ = writeln!(out, "{told}");
+    }
+    (out, ExitCode::SUCCESS)
 }

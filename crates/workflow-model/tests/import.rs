@@ -212,3 +212,20 @@ fn older_generations_of_modular_agents() {
     `route`: an edge with its other end nowhere was left out
     ");
 }
+
+#[test]
+fn subgraphs_that_only_differ_in_what_no_file_name_holds_stay_apart() {
+    let graph =
+        |id: &str| json!({"id": id, "name": id, "nodes": [], "links": [], "inputs": [], "outputs": []});
+    let ids = ["a.b", "a:b", "A_b", "a_b-2"];
+    let nodes: Vec<Value> = (1..).zip(ids).map(|(id, class)| json!({"id": id, "type": class})).collect();
+    let file = json!({"nodes": nodes, "links": [], "definitions": {"subgraphs": ids.map(graph)}});
+    let imported = from_comfyui("g", &file.to_string()).unwrap();
+    let names: Vec<&str> = imported.workflows.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!(names, ["g", "g/a_b", "g/a_b-2", "g/A_b-3", "g/a_b-2-2"]);
+    let used = imported.workflows[0].1.nodes.iter().map(|node| &node.config_values["referencedWorkflowId"]);
+    assert_eq!(used.collect::<Vec<_>>(), names[1..].iter().collect::<Vec<_>>());
+    for (at, id) in ids.iter().enumerate() {
+        assert_eq!(imported.workflows[at + 1].1.name.as_deref(), Some(*id));
+    }
+}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::{Failure, Outcome, lines, shortened};
+use super::{Outcome, check, lines};
 use crate::workspace;
 
 /// Graphs of `ComfyUI`: nodes and longest way after expansion, and whether there is a cycle.
@@ -57,12 +57,7 @@ fn judge(cases: &[Value], run: impl Fn(&Value) -> Result<(Value, Value)>) -> Res
     for case in cases {
         let id = case["id"].as_str().unwrap_or_default().to_owned();
         let (wanted, got) = run(case).with_context(|| id.clone())?;
-        if wanted == got {
-            outcome.passed += 1;
-        } else {
-            let (wanted, got) = (shortened(&wanted.to_string()), shortened(&got.to_string()));
-            outcome.failed.push(Failure { id, wanted, got });
-        }
+        check(&mut outcome, &id, &wanted, &got);
     }
     Ok(outcome)
 }

@@ -5,6 +5,7 @@ mod files;
 mod graphs;
 mod http;
 mod judge;
+mod payloads;
 mod plain;
 mod protocol;
 mod schemas;
@@ -61,6 +62,16 @@ pub(crate) struct Failure {
     pub(crate) got: String,
 }
 
+/// Counts a case as passed where what came is what was wanted.
+fn check(outcome: &mut Outcome, id: &str, wanted: &Value, got: &Value) {
+    if wanted == got {
+        outcome.passed += 1;
+    } else {
+        let (wanted, got) = (shortened(&wanted.to_string()), shortened(&got.to_string()));
+        outcome.failed.push(Failure { id: id.to_owned(), wanted, got });
+    }
+}
+
 /// Every set whose data are there.
 pub(crate) fn all(data: &Path, weft: &Path) -> Result<Vec<Set>> {
     let mut sets = Vec::new();
@@ -85,7 +96,11 @@ pub(crate) fn all(data: &Path, weft: &Path) -> Result<Vec<Set>> {
         sets.push(schemas::suite(&schemas)?);
     }
     if let Some(files) = folder("comfytavern-workflows") {
+        let payloads = files.join("payloads");
         sets.push(Set::by_commands("workflow files", files::comfytavern, files));
+        if payloads.is_dir() {
+            sets.push(Set::by_commands("payloads of ComfyTavern", payloads::comfytavern, payloads));
+        }
     }
     if let Some(comfyui) = folder("comfyui") {
         sets.push(Set::by_commands("graphs of ComfyUI", graphs::comfyui, comfyui));

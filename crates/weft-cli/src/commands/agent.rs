@@ -128,7 +128,8 @@ pub(super) fn run_agent(context: &Context, agent: &Agent, message: &str) -> Resu
         .map_err(|error| Failure::new(Exit::Invalid, error.code(), error.to_string()))?;
     let outcome = block_on(drive(context.output, run))??;
     match context.output {
-        Output::Text => outcome.text.as_deref().map_or(Ok(()), output::line)?,
+        Output::Text if outcome.text.is_empty() => {}
+        Output::Text => output::line(&outcome.text)?,
         Output::Json => output::json(&outcome)?,
         Output::Jsonl => {}
     }

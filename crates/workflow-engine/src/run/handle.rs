@@ -269,7 +269,7 @@ fn arguments(plan: &PlanInner, mut inputs: Map<String, Value>) -> Result<Vec<Arc
     }
 }
 
-fn owner(shared: &Arc<RunShared>, arguments: Vec<Arc<Value>>, options: RunOptions) -> Owner {
+pub(super) fn owner(shared: &Arc<RunShared>, arguments: Vec<Arc<Value>>, options: RunOptions) -> Owner {
     let groups = shared.plan.groups.iter().map(|name| options.groups.get(&**name).copied());
     let limits = Limits::new(options.max_parallel, groups);
     Owner {

@@ -405,3 +405,6 @@ async fn until(deadline: &mut Option<agent_types::Sleep>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod stalled;

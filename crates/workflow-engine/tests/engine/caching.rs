@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent_types::{EventBody, TraceEvent};
 use serde_json::{Value, json};
 use workflow_engine::{Cache, Plan, RunOptions};
 use workflow_model::NoWorkflows;
@@ -145,4 +146,41 @@ fn caching_what_is_not_pure_is_a_warning() {
         plan.warnings()[0].to_string(),
         "bad_value: `a`.`cache`: its type is not pure: nothing is kept"
     );
+}
+
+/// The graph as a trace draws it: each node with what it gave.
+fn drawn(seen: &Seen) -> Vec<(String, Value)> {
+    let gave = |event: &TraceEvent| match &event.body {
+        EventBody::NodeFinished { value, .. } => value.as_deref().cloned(),
+        EventBody::NodeCached { value, .. } => Some((**value).clone()),
+        _ => None,
+    };
+    let path = |event: &TraceEvent| event.place.path.as_deref().unwrap_or_default().to_owned();
+    let mut nodes: Vec<(String, Value)> =
+        seen.events.iter().filter_map(|event| Some((path(event), gave(event)?))).collect();
+    nodes.sort_by(|(left, _), (right, _)| left.cmp(right));
+    nodes
+}
+
+#[test]
+fn c6_a_run_from_the_cache_draws_the_same_graph() {
+    let diamond = flow(
+        &[
+            ("a", "pure", json!({"cache": true, "inputValues": {"in": 1}})),
+            ("b", "pure", json!({"cache": true})),
+            ("c", "pure", json!({"cache": true})),
+            ("d", "pure", json!({"cache": true})),
+        ],
+        &["a.out -> b.in", "a.out -> c.in", "b.out -> d.in", "c.out -> d.other"],
+        &[("r", "d.out")],
+    );
+    let cache = Cache::new();
+    let first = run_with(&diamond, json!({}), cached(&cache));
+    let again = run_with(&diamond, json!({}), cached(&cache));
+    assert_eq!(counts(&again), (0, 4), "nothing runs again, and each node is told");
+    let expected =
+        [("a", 2), ("b", 3), ("c", 3), ("d", 4)].map(|(path, value)| (path.to_owned(), json!(value)));
+    assert_eq!(drawn(&again), expected);
+    assert_eq!(drawn(&again), drawn(&first));
+    assert_eq!(again.outcome.outputs, first.outcome.outputs);
 }

@@ -1,6 +1,6 @@
 //! `ComfyUI`: the saved form of its editor, with subgraphs, and the form of its API.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
@@ -28,15 +28,14 @@ pub fn from_comfyui(id: &str, text: &str) -> Result<Imported, ImportError> {
         let empty = Vec::new();
         let subgraphs = file["definitions"]["subgraphs"].as_array().unwrap_or(&empty);
         let editor = Editor {
-            base: id,
             subgraphs: subgraphs.iter().filter_map(|graph| Some((graph["id"].as_str()?, graph))).collect(),
+            names: names(id, subgraphs),
         };
         let mut workflows = vec![(id.to_owned(), editor.graph(&file)?.finish(id, None, &mut notes)?)];
         for graph in subgraphs {
-            let Some(own) = graph["id"].as_str() else { continue };
-            let own = editor.subgraph_id(own);
-            let workflow = editor.graph(graph)?.finish(&own, graph["name"].as_str(), &mut notes)?;
-            workflows.push((own, workflow));
+            let Some(own) = graph["id"].as_str().and_then(|id| editor.names.get(id)) else { continue };
+            let workflow = editor.graph(graph)?.finish(own, graph["name"].as_str(), &mut notes)?;
+            workflows.push((own.clone(), workflow));
         }
         return Ok(Imported { workflows, notes });
     }
@@ -93,8 +92,30 @@ fn foreign(class: &str) -> String {
 
 /// The saved form of the editor.
 struct Editor<'f> {
-    base: &'f str,
     subgraphs: HashMap<&'f str, &'f Value>,
+    /// The workflow that a subgraph becomes.
+    names: HashMap<&'f str, String>,
+}
+
+/// Workflows for the subgraphs, no two alike: what cannot stand in the name of a file is replaced, and a name that is taken then
+/// gets a number.
+fn names<'f>(base: &str, subgraphs: &'f [Value]) -> HashMap<&'f str, String> {
+    let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_');
+    let mut names = HashMap::new();
+    let mut taken = HashSet::new();
+    for id in subgraphs.iter().filter_map(|graph| graph["id"].as_str()) {
+        if names.contains_key(id) {
+            continue;
+        }
+        let plain: String = id.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect();
+        // Some file systems do not tell the cases of letters apart.
+        let is_free = |name: &String| !taken.contains(&name.to_lowercase());
+        let numbered = (2_u64..).map(|number| format!("{plain}-{number}"));
+        let name = std::iter::once(plain.clone()).chain(numbered).find(is_free).unwrap_or_default();
+        taken.insert(name.to_lowercase());
+        names.insert(id, format!("{base}/{name}"));
+    }
+    names
 }
 
 /// A link, in either spelling.
@@ -121,13 +142,6 @@ impl Link {
 }
 
 impl Editor<'_> {
-    fn subgraph_id(&self, id: &str) -> String {
-        // The id becomes the name of a file.
-        let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_');
-        let name: String = id.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect();
-        format!("{}/{name}", self.base)
-    }
-
     /// A graph, be it the file or one of its subgraphs.
     fn graph(&self, graph: &Value) -> Result<Draft, ImportError> {
         let mut draft = Draft::default();
@@ -169,9 +183,9 @@ impl Editor<'_> {
     fn node(&self, id: &str, node: &Value) -> Value {
         let class = node["type"].as_str().unwrap_or_default();
         let mut written = json!({"id": id});
-        if self.subgraphs.contains_key(class) {
+        if let Some(name) = self.names.get(class) {
             written["type"] = NODE_GROUP.into();
-            written["configValues"] = json!({"referencedWorkflowId": self.subgraph_id(class)});
+            written["configValues"] = json!({"referencedWorkflowId": name});
         } else {
             written["type"] = foreign(class).into();
             if let Some(widgets) = node.get("widgets_values").filter(|widgets| !widgets.is_null()) {

@@ -5,33 +5,16 @@ use std::marker::PhantomData;
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tool_schema::ToolDefinition;
 
+use super::IntoToolResult;
+use super::result::{finish, try_finish};
 use crate::context::ToolContext;
 use crate::output::{ToolError, ToolErrorKind, ToolOutput};
 use crate::registry::RegistryError;
 use crate::tool::{Tool, ToolHandler, ToolKind};
-
-/// What a function of a tool may return: anything that serialises. A function that may fail is given to [`Tool::try_func`].
-pub trait IntoToolResult {
-    /// The result of the call.
-    fn into_tool_result(self) -> Result<ToolOutput, ToolError>;
-}
-
-impl<T: Serialize> IntoToolResult for T {
-    fn into_tool_result(self) -> Result<ToolOutput, ToolError> {
-        let value = serde_json::to_value(self).map_err(|error| {
-            ToolError::new(ToolErrorKind::Failed, format!("the result is no JSON: {error}"))
-        })?;
-        Ok(match value {
-            Value::String(text) => ToolOutput::Text(text),
-            value => ToolOutput::Json(value),
-        })
-    }
-}
 
 impl Tool {
     /// A native tool of an async function; the schema is that of its argument type.
@@ -91,7 +74,7 @@ where
     O: IntoToolResult + 'static,
 {
     async fn call(&self, arguments: Map<String, Value>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        (self.function)(decoded(arguments)?, cx.clone()).await.into_tool_result()
+        finish((self.function)(decoded(arguments)?, cx.clone()).await)
     }
 }
 
@@ -104,6 +87,6 @@ where
     O: IntoToolResult + 'static,
 {
     async fn call(&self, arguments: Map<String, Value>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        (self.function)(decoded(arguments)?, cx.clone()).await?.into_tool_result()
+        try_finish((self.function)(decoded(arguments)?, cx.clone()).await)
     }
 }

@@ -1,128 +1,20 @@
 //! Execution payloads as ComfyTavern sends them: the right answer where its own engine loses data.
-#![expect(
-    clippy::unwrap_used,
-    clippy::needless_pass_by_value,
-    reason = "helpers of tests: a wrong case may panic"
-)]
+#![expect(clippy::needless_pass_by_value, reason = "helpers of tests: a wrong case may panic")]
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use agent_types::{Clock, RunStatus, Timestamp, VirtualClock};
-use async_trait::async_trait;
-use llm_provider::{ModelSource, ScriptedModel, SingleModel};
 use serde_json::{Value, json};
-use workflow_engine::{
-    Inputs, Node, NodeCatalog, NodeContext, NodeError, OnFail, Outputs, Plan, RunOptions, Services,
-    StreamItem,
-};
-use workflow_model::{BypassBehavior, DataFlowType, NoWorkflows, NodeDefinition, Payload, SlotDefinition};
-
-/// Stubs with the slots that payloads of tests name.
-struct Stub(NodeDefinition);
-
-fn text() -> SlotDefinition {
-    SlotDefinition::new(DataFlowType::String, "t")
-}
-
-fn any() -> SlotDefinition {
-    SlotDefinition::new(DataFlowType::Wildcard, "a")
-}
-
-fn stubs() -> Vec<NodeDefinition> {
-    let node = |name: &str| NodeDefinition::new(format!("test:{name}"), "stub");
-    let number = || SlotDefinition::new(DataFlowType::Integer, "n");
-    let pass = |name: &str| {
-        node(name).input("a", text()).input("b", number()).output("x", text()).output("n", number())
-    };
-    vec![
-        node("Const").input("value", any()).output("out", any()),
-        node("Upper").input("text", text().required()).output("text", text()),
-        node("Fail").output("text", text()),
-        node("Streamer").input("text", text()).output("stream", text().stream()).output("full", text()),
-        node("Collect").input("stream", text().stream()).output("text", text()),
-        node("Slow").input("text", text()).output("text", text()),
-        pass("Pass"),
-        pass("PassMap").bypass(BypassBehavior::map([("x", "a")])),
-        pass("Mute").bypass(BypassBehavior::Mute),
-    ]
-}
-
-#[async_trait]
-impl Node for Stub {
-    fn definition(&self) -> &NodeDefinition {
-        &self.0
-    }
-
-    async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
-        match &*self.0.node_type {
-            "test:Const" => Ok(Outputs::shared(inputs.get("value").cloned().unwrap_or_default())),
-            "test:Upper" => Ok(Outputs::value(inputs.text("text")?.to_uppercase())),
-            "test:Fail" => Err(NodeError::fatal("boom")),
-            "test:Streamer" => {
-                for word in inputs.text("text")?.split(' ') {
-                    ctx.chunk("stream", word).await?;
-                }
-                Ok(Outputs::named("full", inputs.text("text")?))
-            }
-            "test:Collect" => {
-                let mut parts = Vec::new();
-                let mut stream = inputs.stream("stream").ok_or_else(|| NodeError::fatal("no stream"))?;
-                while let Some(item) = stream.next().await {
-                    match item {
-                        StreamItem::Chunk(part) | StreamItem::Mark(part) => parts.push(part.to_string()),
-                        StreamItem::Retracted => parts.clear(),
-                    }
-                }
-                Ok(Outputs::value(parts.join("|")))
-            }
-            "test:Slow" => {
-                ctx.sleep(Duration::from_millis(100)).await;
-                Ok(Outputs::shared(inputs.get("text").cloned().unwrap_or_default()))
-            }
-            _ => {
-                let number = inputs.get("b").and_then(|b| b.as_i64()).unwrap_or(0);
-                Ok(Outputs::named("x", format!("{}!", inputs.text("a")?)).with("n", number + 1))
-            }
-        }
-    }
-}
-
-fn catalog() -> NodeCatalog {
-    let mut catalog = node_library::catalog();
-    for definition in stubs() {
-        catalog.register(Stub(definition));
-    }
-    catalog
-}
+use weft_scenarios::run_payload;
+use workflow_engine::OnFail;
 
 /// What came of a payload: status or codes of problems, results, milliseconds.
-fn run(payload: Value, on_fail: OnFail) -> (String, Value, u128) {
-    let payload = Payload::from_value(payload).unwrap();
-    let plan = match Plan::new(&payload.workflow, &catalog(), &NoWorkflows) {
-        Ok(plan) => plan,
-        Err(error) => {
-            let codes: Vec<&str> = error.problems.iter().map(|problem| problem.code.as_str()).collect();
-            return (codes.join(" "), Value::Null, 0);
-        }
+fn run(payload: Value, on_fail: OnFail) -> (String, Value, u64) {
+    let told = run_payload(payload, on_fail);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let status = match (told.get("codes"), told.get("error")) {
+        (Some(codes), _) => codes.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(" "),
+        (None, Some(error)) => text(&error["message"]),
+        (None, None) => text(&told["status"]),
     };
-    let clock = VirtualClock::new(Timestamp::default());
-    let parked = clock.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .on_thread_park(move || {
-            parked.advance_to_next();
-        })
-        .build()
-        .unwrap();
-    let model = ScriptedModel::from_jsonl(r#"{"chunks": ["HI", " THERE"], "repeat": true}"#).unwrap();
-    let services = Services::new().with::<dyn ModelSource>(Arc::new(SingleModel::new(Arc::new(model))));
-    let options = RunOptions { on_fail, ..RunOptions::new() }
-        .with_services(services)
-        .with_clock(Arc::new(clock.clone()));
-    let outcome = runtime.block_on(async { plan.run(payload.arguments, options).outcome().await });
-    let status =
-        if outcome.status == RunStatus::Ok { "ok".to_owned() } else { outcome.error.unwrap().to_string() };
-    (status, Value::Object(outcome.outputs), clock.elapsed().as_millis())
+    (status, told["outputs"].clone(), told["ms"].as_u64().unwrap_or_default())
 }
 
 fn node(id: &str, full_type: &str, inputs: Value) -> Value {
@@ -259,4 +151,16 @@ fn independent_nodes_take_the_time_of_one_and_others_may_finish() {
         &[("side", "c", "out"), ("main", "d", "text")],
     );
     assert_eq!(run(failing, OnFail::FinishOthers), ("`f`: boom".to_owned(), json!({"side": "side"}), 0));
+}
+
+#[test]
+fn an_interrupted_payload_ends_at_once() {
+    let slow = payload(&[node("a", "test:Slow", json!({"text": "1"}))], &[], &[("r", "a", "text")]);
+    let told = run_payload(json!({"payload": slow, "interruptAfterMs": 50}), OnFail::Cancel);
+    assert_eq!(told, json!({"status": "cancelled", "outputs": {}, "ms": 50}));
+}
+
+#[test]
+fn what_is_no_payload_is_told() {
+    assert_eq!(run_payload(json!({"nodes": 3}), OnFail::Cancel)["status"], "unreadable");
 }

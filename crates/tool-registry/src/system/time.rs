@@ -1,36 +1,21 @@
-//! Tools that every agent may be given.
+//! What time it is.
 
-use agent_types::Annotations;
 use jiff::tz::TimeZone;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use crate::context::ToolContext;
 use crate::output::{ToolError, ToolErrorKind};
 use crate::registry::RegistryError;
 use crate::tool::Tool;
 
-/// The built-in tools.
-///
-/// # Errors
-/// None in practice: the ids and schemas are fixed.
-pub fn system_tools() -> Result<Vec<Tool>, RegistryError> {
-    Ok(vec![get_current_time()?])
+/// The current date and time.
+/// * `timezone` - Time zone by its IANA name, such as `Asia/Shanghai`; UTC when absent.
+#[tool_macros::tool(name = "system:get_current_time", read_only, quick)]
+fn get_current_time(timezone: Option<String>, cx: &ToolContext) -> Result<String, ToolError> {
+    current_time(timezone.as_deref(), cx)
 }
 
-#[derive(Deserialize, JsonSchema)]
-struct CurrentTime {
-    /// Time zone by its IANA name, such as `Asia/Shanghai`; UTC when absent.
-    timezone: Option<String>,
-}
-
-fn get_current_time() -> Result<Tool, RegistryError> {
-    let tool = Tool::try_func(
-        "system:get_current_time",
-        "The current date and time.",
-        |CurrentTime { timezone }, cx: ToolContext| async move { current_time(timezone.as_deref(), &cx) },
-    )?;
-    Ok(tool.with_annotations(Annotations { read_only: true, ..Annotations::default() }))
+pub(super) fn tools() -> [Result<Tool, RegistryError>; 1] {
+    crate::tools![get_current_time]
 }
 
 fn current_time(timezone: Option<&str>, cx: &ToolContext) -> Result<String, ToolError> {

@@ -1,0 +1,45 @@
+//! What the system tools work on, where nobody gives anything else.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use tool_registry::{
+    BlobSource, MemoryBlobs, MemoryState, PrivateState, Services, StateSource, TaskBoard, World,
+};
+
+use crate::agent::AgentError;
+use crate::profile::AgentProfile;
+
+/// All of it in memory.
+pub(crate) fn in_memory(profile: &AgentProfile) -> Result<Services, AgentError> {
+    let private: Arc<dyn StateSource> = Arc::new(private_state(profile)?);
+    let world: Arc<dyn StateSource> = Arc::new(MemoryState::new(Map::new()));
+    Ok(Services::new()
+        .with(Arc::new(PrivateState(private)))
+        .with(Arc::new(World(world)))
+        .with(Arc::new(TaskBoard::new()))
+        .with::<dyn BlobSource>(Arc::new(MemoryBlobs::default())))
+}
+
+fn private_state(profile: &AgentProfile) -> Result<MemoryState, AgentError> {
+    let wrong = |message: String| AgentError::State { message };
+    let values = match profile.extra.get("initial_private_state_values") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(values)) => values.clone(),
+        Some(_) => return Err(wrong("`initial_private_state_values` is no object".into())),
+    };
+    let Some(schema) = profile.extra.get("initial_private_state_schema").filter(|schema| !schema.is_null())
+    else {
+        return Ok(MemoryState::new(values));
+    };
+    let compiled = tool_schema::CompiledSchema::new(schema).map_err(|error| wrong(error.to_string()))?;
+    if !compiled.is_valid(&Value::Object(values.clone())) {
+        let problems = compiled.type_json(values.into()).problems;
+        let faults: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+        return Err(wrong(format!(
+            "`initial_private_state_values` do not fit the schema: {}",
+            faults.join("; ")
+        )));
+    }
+    MemoryState::new(values).with_schema(schema).map_err(|error| wrong(error.to_string()))
+}

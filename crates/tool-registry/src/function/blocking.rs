@@ -1,0 +1,72 @@
+//! Functions that are not async, on threads of their own.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Semaphore;
+
+use crate::output::{ToolError, ToolErrorKind, ToolOutput};
+
+/// Threads that functions may hold at once. Further calls wait, within their own time.
+const MAX_THREADS: usize = 64;
+
+static ROOM: Semaphore = Semaphore::const_new(MAX_THREADS);
+
+/// Threads whose call was given up and which go on all the same.
+static STUCK: AtomicUsize = AtomicUsize::new(0);
+
+/// How many threads of this process still run a function whose call is over. What blocks a thread cannot be stopped, only be left
+/// alone; each holds one of 64 places until it returns.
+#[must_use]
+pub fn stuck_threads() -> usize {
+    STUCK.load(Ordering::Relaxed)
+}
+
+/// Counts the thread as stuck from when the call is given up until it is free.
+struct Watch {
+    state: std::sync::Arc<AtomicUsize>,
+}
+
+const RUNNING: usize = 0;
+const GIVEN_UP: usize = 1;
+const DONE: usize = 2;
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if self.state.compare_exchange(RUNNING, GIVEN_UP, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            STUCK.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Runs a function on a thread where it may block. A panic goes on in the caller.
+///
+/// # Errors
+/// Those of the function.
+///
+/// # Cancel safety
+/// Dropping the future leaves the thread to itself until the function returns; its room is free only then.
+#[doc(hidden)]
+pub async fn on_a_thread(
+    function: impl FnOnce() -> Result<ToolOutput, ToolError> + Send + 'static,
+) -> Result<ToolOutput, ToolError> {
+    let room = ROOM.acquire().await;
+    let state = std::sync::Arc::new(AtomicUsize::new(RUNNING));
+    let done = std::sync::Arc::clone(&state);
+    let work = tokio::task::spawn_blocking(move || {
+        let _room = room;
+        let result = catch_unwind(AssertUnwindSafe(function));
+        if done.swap(DONE, Ordering::Relaxed) == GIVEN_UP {
+            STUCK.fetch_sub(1, Ordering::Relaxed);
+        }
+        result
+    });
+    let watch = Watch { state };
+    let joined = work.await;
+    drop(watch);
+    match joined {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(error) => Err(ToolError::new(ToolErrorKind::Failed, error.to_string())),
+    }
+}

@@ -1,0 +1,226 @@
+//! Which of all tools somebody may use, and how each is shown.
+
+use std::collections::HashSet;
+
+use agent_types::{ApprovalDefault, ToolId};
+use workflow_model::AvailableTools;
+
+use crate::registry::{Snapshot, Unresolved};
+use crate::tool::{Answer, Tool, Visibility};
+
+/// The tools that an agent or a workflow may use: those that it lists and that exist, without the hidden ones.
+///
+/// ```
+/// use tool_registry::{Selection, Snapshot, Tool};
+/// # use schemars::JsonSchema;
+/// # use serde::Deserialize;
+/// # #[derive(Deserialize, JsonSchema)]
+/// # struct None {}
+/// # let tool = |id| Tool::func(id, "A tool.", |_: None, _| async { 1 });
+/// let all = Snapshot::of([tool("a")?, tool("b")?, tool("core:c")?])?;
+/// let chosen = Selection::new(["a", "b", "gone"]).hide(["b"]).from(&all);
+/// assert_eq!(chosen.tools.tools().map(|tool| tool.id().as_str()).collect::<Vec<_>>(), ["a"]);
+/// assert_eq!(chosen.unknown[0].name, "gone");
+/// # Ok::<(), tool_registry::RegistryError>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Ids in order; absent means all.
+    listed: Option<Vec<String>>,
+    discoverable: HashSet<String>,
+    hidden: HashSet<String>,
+    ask: HashSet<String>,
+    handles: HashSet<String>,
+}
+
+/// What a [`Selection`] found.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Selected {
+    /// The tools, in listed order.
+    pub tools: Snapshot,
+    /// Listed ids that no tool has.
+    pub unknown: Vec<Unresolved>,
+}
+
+fn ids<I: AsRef<str>>(ids: impl IntoIterator<Item = I>) -> impl Iterator<Item = String> {
+    ids.into_iter().map(|id| canonical_id(id.as_ref()))
+}
+
+/// An id of a profile or a workflow file as a canonical one: a node package in front means a node (`core:TextMerge` is
+/// `node:core:TextMerge`), every other id is canonical as written.
+#[must_use]
+pub fn canonical_id(id: &str) -> String {
+    match id.split_once(':') {
+        Some(("core" | "agent", _)) => format!("node:{id}"),
+        Some(_) | None => id.to_owned(),
+    }
+}
+
+impl Selection {
+    /// These tools, in this order.
+    pub fn new<I: AsRef<str>>(listed: impl IntoIterator<Item = I>) -> Self {
+        Self { listed: Some(ids(listed).collect()), ..Self::default() }
+    }
+
+    /// Every tool there is.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// What a workflow file allows: `available` (else `initial` and `discoverable`) without `hidden`; what is `initial` is shown at once,
+    /// what is `discoverable` only when it is looked for.
+    #[must_use]
+    pub fn of_workflow(available: &AvailableTools) -> Self {
+        let shown = available.initial.iter().chain(&available.discoverable);
+        let selection = match &available.available {
+            None => Self::new(shown),
+            Some(listed) => Self::new(listed),
+        };
+        selection.discover(&available.discoverable).hide(&available.hidden).ask(&available.require_approval)
+    }
+
+    /// The same, where these are shown only when they are looked for.
+    #[must_use]
+    pub fn discover<I: AsRef<str>>(mut self, discoverable: impl IntoIterator<Item = I>) -> Self {
+        self.discoverable.extend(ids(discoverable));
+        self
+    }
+
+    /// The same without these.
+    #[must_use]
+    pub fn hide<I: AsRef<str>>(mut self, hidden: impl IntoIterator<Item = I>) -> Self {
+        self.hidden.extend(ids(hidden));
+        self
+    }
+
+    /// The same, where a person is asked before these.
+    #[must_use]
+    pub fn ask<I: AsRef<str>>(mut self, ask: impl IntoIterator<Item = I>) -> Self {
+        self.ask.extend(ids(ask));
+        self
+    }
+
+    /// The same, where a call of these answers with a task whose result is read later.
+    #[must_use]
+    pub fn answer_with_handle<I: AsRef<str>>(mut self, handles: impl IntoIterator<Item = I>) -> Self {
+        self.handles.extend(ids(handles));
+        self
+    }
+
+    /// Whether a tool of this id is among them, if there is one.
+    #[must_use]
+    pub fn allows(&self, id: &str) -> bool {
+        let id = canonical_id(id);
+        !self.hidden.contains(&id) && self.listed.as_ref().is_none_or(|listed| listed.contains(&id))
+    }
+
+    /// The tools among all that there are. A tool that says itself that it is hidden is left out too.
+    #[must_use]
+    pub fn from(&self, all: &Snapshot) -> Selected {
+        let mut unknown = Vec::new();
+        let mut seen = HashSet::new();
+        let every = || all.tools().map(|tool| tool.id().to_string()).collect();
+        let listed = self.listed.clone().unwrap_or_else(every);
+        let wanted = listed.iter().filter(|id| !self.hidden.contains(*id) && seen.insert(id.as_str()));
+        let tools: Vec<Tool> = wanted
+            .filter_map(|id| {
+                let tool = all.get(id).filter(|tool| tool.settings().visibility != Visibility::Hidden);
+                if tool.is_none() {
+                    unknown.push(all.unresolved(id));
+                }
+                tool.map(|tool| self.treated(tool))
+            })
+            .collect();
+        Selected { tools: Snapshot::of_distinct(tools), unknown }
+    }
+
+    fn treated(&self, tool: &Tool) -> Tool {
+        let id = tool.id().as_str();
+        let mut tool = tool.clone();
+        if self.ask.contains(id) && tool.approval() == ApprovalDefault::Auto {
+            tool = tool.clone().with_approval(ApprovalDefault::Ask);
+        }
+        let discover = self.discoverable.contains(id);
+        let handle = self.handles.contains(id);
+        if discover || handle {
+            tool = tool.treated(|settings| {
+                settings.visibility = if discover { Visibility::Discoverable } else { settings.visibility };
+                settings.answer = if handle { Answer::Handle } else { settings.answer };
+            });
+        }
+        tool
+    }
+}
+
+/// `dynamicTools` of a node: tools that one request offers more, described in its own words.
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DynamicTools {
+    /// Canonical ids, or node types.
+    pub tool_ids: Vec<String>,
+    /// What is said of each: `{toolName}` and `{toolDescription}` are replaced wherever they stand. Absent keeps the tool's own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description_template: Option<String>,
+}
+
+impl DynamicTools {
+    /// The tools, as far as `allowed` allows them and they exist.
+    #[must_use]
+    pub fn from(&self, all: &Snapshot, allowed: &Selection) -> Selected {
+        let (may, may_not): (Vec<&String>, Vec<&String>) =
+            self.tool_ids.iter().partition(|id| allowed.allows(id));
+        let mut selected = Selection::new(may).from(all);
+        // A name that is not allowed is as good as none, and nothing is told of it.
+        let refused = may_not.into_iter().map(|id| Unresolved { name: canonical_id(id), near: None });
+        selected.unknown.extend(refused);
+        if let Some(template) = &self.description_template {
+            let described = selected.tools.tools().map(|tool| {
+                let text = described(template, tool.id(), &tool.definition().description);
+                tool.clone().with_description(text).unwrap_or_else(|_| tool.clone())
+            });
+            selected.tools = Snapshot::of_distinct(described.collect::<Vec<_>>());
+        }
+        selected
+    }
+}
+
+/// The template with both names replaced, once: what is put in is not looked at again.
+fn described(template: &str, name: &ToolId, description: &str) -> String {
+    const PLACES: [&str; 2] = ["{toolName}", "{toolDescription}"];
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some(open) = rest.find('{') {
+        let (before, from) = rest.split_at(open);
+        text.push_str(before);
+        let place = PLACES.into_iter().find(|place| from.starts_with(place));
+        let taken = place.map_or(1, str::len);
+        text.push_str(match place {
+            Some("{toolName}") => name.as_str(),
+            Some(_) => description,
+            None => "{",
+        });
+        rest = &from[taken..];
+    }
+    text + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_filled_everywhere_and_once() {
+        let check = |template: &str, expected: &str| {
+            let name = "a:b".parse().unwrap();
+            assert_eq!(described(template, &name, "says {toolName}"), expected);
+        };
+        check("{toolName}: {toolDescription} ({toolName})", "a:b: says {toolName} (a:b)");
+        check("{{toolName}} {x} {toolname}", "{a:b} {x} {toolname}");
+        check("", "");
+        check("{", "{");
+    }
+}

@@ -1,0 +1,207 @@
+//! Work that goes on after its call has answered.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use agent_types::ToolId;
+use indexmap::IndexMap;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::ToolContext;
+use crate::invoke::CallEnd;
+use crate::tool::Tool;
+
+/// Tasks that one board keeps; the oldest that is over makes room.
+const MAX_TASKS: usize = 256;
+
+/// Where a task stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskState {
+    /// It has not begun.
+    Pending,
+    /// It goes on.
+    Running,
+    /// It gave its result.
+    Done,
+    /// It failed, or took too long.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+    /// What became of it is not known.
+    Lost,
+}
+
+impl TaskState {
+    /// Whether nothing more will come.
+    #[must_use]
+    pub const fn is_over(self) -> bool {
+        !matches!(self, Self::Pending | Self::Running)
+    }
+}
+
+/// Pieces that a task gave, read by offset.
+#[derive(Debug, Default)]
+pub(crate) struct Output(Mutex<String>);
+
+impl Output {
+    pub(crate) fn push(&self, text: &str) {
+        lock(&self.0).push_str(text);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is known of a task.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct TaskStatus {
+    /// Its id.
+    pub task: String,
+    /// The tool that was called.
+    pub tool: ToolId,
+    /// Where it stands.
+    pub state: TaskState,
+    /// Bytes of the pieces that it gave so far.
+    pub bytes: usize,
+}
+
+/// A piece of what a task gave.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct TaskResult {
+    /// Where the task stands.
+    pub state: TaskState,
+    /// Its pieces from the offset on.
+    pub text: String,
+    /// The offset to go on from.
+    pub next: usize,
+    /// The result or the failure, once it is over and all pieces were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+}
+
+struct Entry {
+    tool: ToolId,
+    state: TaskState,
+    output: Arc<Output>,
+    result: Option<Value>,
+    cancel: CancellationToken,
+}
+
+#[derive(Default)]
+struct Tasks {
+    started: u64,
+    entries: IndexMap<String, Entry>,
+    running: JoinSet<()>,
+}
+
+/// The tasks of one agent. Cheap to clone; when the last copy goes, what still runs is dropped.
+#[derive(Clone, Default)]
+pub struct TaskBoard(Arc<Mutex<Tasks>>);
+
+impl fmt::Debug for TaskBoard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskBoard").field("tasks", &lock(&self.0).entries.len()).finish_non_exhaustive()
+    }
+}
+
+impl TaskBoard {
+    /// An empty board.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Starts a call that is read later; gives the id of its task, or nothing where too many are under way.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(&self, tool: Tool, arguments: Map<String, Value>, mut cx: ToolContext) -> Option<String> {
+        let mut tasks = lock(&self.0);
+        while tasks.running.try_join_next().is_some() {}
+        if tasks.entries.len() >= MAX_TASKS {
+            let (oldest, ..) = tasks.entries.iter().find(|(_, entry)| entry.state.is_over())?;
+            let oldest = oldest.clone();
+            tasks.entries.shift_remove(&oldest);
+        }
+        tasks.started += 1;
+        let id = format!("task-{}", tasks.started);
+        let output = Arc::new(Output::default());
+        let cancel = cx.cancel.child_token();
+        cx.cancel = cancel.clone();
+        cx.kept = Some(Arc::clone(&output));
+        let entry =
+            Entry { tool: tool.id().clone(), state: TaskState::Running, output, result: None, cancel };
+        tasks.entries.insert(id.clone(), entry);
+        // The task holds the board weakly, or neither would ever be dropped.
+        let board = Arc::downgrade(&self.0);
+        let task = id.clone();
+        tasks.running.spawn(async move {
+            let outcome = tool.invoke_now(arguments, cx).await;
+            if let Some(board) = board.upgrade() {
+                settle(&mut lock(&board), &task, outcome.end);
+            }
+        });
+        Some(id)
+    }
+
+    /// What is known of a task.
+    #[must_use]
+    pub fn status(&self, task: &str) -> Option<TaskStatus> {
+        let tasks = lock(&self.0);
+        let entry = tasks.entries.get(task)?;
+        let bytes = lock(&entry.output.0).len();
+        Some(TaskStatus { task: task.to_owned(), tool: entry.tool.clone(), state: entry.state, bytes })
+    }
+
+    /// Tasks that are not over.
+    #[must_use]
+    pub fn open(&self) -> Vec<String> {
+        let tasks = lock(&self.0);
+        let open = tasks.entries.iter().filter(|(_, entry)| !entry.state.is_over());
+        open.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// At most `limit` bytes of what a task gave, from `offset` on. An offset within a character begins at the next one.
+    #[must_use]
+    pub fn read(&self, task: &str, offset: usize, limit: usize) -> Option<TaskResult> {
+        let tasks = lock(&self.0);
+        let entry = tasks.entries.get(task)?;
+        let output = lock(&entry.output.0);
+        let boundary =
+            |at: usize| (at.min(output.len())..=output.len()).find(|at| output.is_char_boundary(*at));
+        let start = boundary(offset).unwrap_or(output.len());
+        let end = boundary(start.saturating_add(limit)).unwrap_or(output.len());
+        let result = entry.result.clone().filter(|_| end == output.len());
+        Some(TaskResult { state: entry.state, text: output[start..end].to_owned(), next: end, result })
+    }
+
+    /// Cancels a task; gives where it stood.
+    #[must_use]
+    pub fn cancel(&self, task: &str) -> Option<TaskState> {
+        let tasks = lock(&self.0);
+        let entry = tasks.entries.get(task)?;
+        entry.cancel.cancel();
+        Some(entry.state)
+    }
+}
+
+fn settle(tasks: &mut Tasks, task: &str, end: CallEnd) {
+    let Some(entry) = tasks.entries.get_mut(task) else { return };
+    let (state, result) = match end {
+        CallEnd::Ok(output) => (TaskState::Done, output.value()),
+        CallEnd::Failed(error) => (TaskState::Failed, error.message_for_model.into()),
+        CallEnd::Panicked { message } => (TaskState::Failed, message.into()),
+        CallEnd::TimedOut { limit } => {
+            (TaskState::Failed, format!("no answer within {} ms", limit.as_millis()).into())
+        }
+        CallEnd::Cancelled => (TaskState::Cancelled, "cancelled".into()),
+    };
+    (entry.state, entry.result) = (state, Some(result));
+}

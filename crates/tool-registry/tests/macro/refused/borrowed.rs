@@ -1,0 +1,9 @@
+use tool_registry::tool;
+
+/// Says it again.
+#[tool]
+fn again(text: &str) -> String {
+    text.to_owned()
+}
+
+fn main() {}

@@ -1,0 +1,173 @@
+//! Knowledge bases: text files of the project, searched in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use run_store::{MemoryIndex, Passage, TextIndex};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool_registry::{KnowledgeSource, Tool, ToolError, knowledge_tool};
+
+use crate::error::ProjectError;
+use crate::files::{files_below, is_safe_id, read_file};
+
+/// Longest passage, in characters; a longer paragraph is cut at a line or a blank.
+const MAX_PASSAGE: usize = 1200;
+
+/// Largest file that is read, in bytes.
+const MAX_FILE: u64 = 16 * 1024 * 1024;
+
+/// An entry `[kb.<name>]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KnowledgeSettings {
+    /// Text files, relative to the project: `docs/**`, `notes/*.md`. `*` stands for anything but a slash, `**` for folders too.
+    pub path: String,
+    /// What the model is told of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+/// The tool `kb:<name>` over the files of an entry, as they are now.
+pub(crate) fn tool_of(root: &Path, name: &str, settings: &KnowledgeSettings) -> Result<Tool, ProjectError> {
+    let passages = read(root, &settings.path);
+    let known = settings.description.clone();
+    let description = known.unwrap_or_else(|| format!("Searches the documents {}.", settings.path));
+    Ok(knowledge_tool(name, &description, Arc::new(Knowledge(MemoryIndex::new(passages))))?)
+}
+
+#[derive(Debug)]
+struct Knowledge(MemoryIndex);
+
+#[async_trait]
+impl KnowledgeSource for Knowledge {
+    async fn search(&self, query: &str, limit: usize) -> Result<Vec<tool_registry::Passage>, ToolError> {
+        let hits = self.0.search(query, limit).into_iter();
+        let passages =
+            hits.map(|hit| tool_registry::Passage { source: hit.passage.source, text: hit.passage.text });
+        Ok(passages.collect())
+    }
+}
+
+/// The passages of all files that a pattern names. What is no text is passed over, and so is what lies outside of the project.
+fn read(root: &Path, pattern: &str) -> Vec<Passage> {
+    if !is_safe_id(pattern) {
+        return Vec::new();
+    }
+    let parts: Vec<&str> = pattern.split('/').collect();
+    let plain = parts.iter().take_while(|part| !part.contains('*')).count().min(parts.len() - 1);
+    let folder = parts[..plain].iter().fold(root.to_owned(), |folder, part| folder.join(part));
+    let mut passages = Vec::new();
+    for relative in files_below(root, &folder, "") {
+        let names: Option<Vec<&str>> = relative.iter().map(|part| part.to_str()).collect();
+        let Some(names) = names.filter(|names| fits(&parts[plain..], names)) else { continue };
+        let path = folder.join(&relative);
+        let is_small = path.metadata().is_ok_and(|meta| meta.len() <= MAX_FILE);
+        let Some(text) = is_small.then(|| read_file(&path).ok()).flatten() else { continue };
+        let source = [&parts[..plain], &names].concat().join("/");
+        add_passages(&source, &text, &mut passages);
+    }
+    passages
+}
+
+/// Whether names of folders and a file fit a pattern.
+fn fits(pattern: &[&str], names: &[&str]) -> bool {
+    match (pattern, names) {
+        (["**"], rest) => !rest.is_empty(),
+        (["**", pattern @ ..], _) => (0..=names.len()).any(|at| fits(pattern, &names[at..])),
+        ([part, pattern @ ..], [name, names @ ..]) => part_fits(part, name) && fits(pattern, names),
+        ([], []) => true,
+        ([], _) | (_, []) => false,
+    }
+}
+
+/// Whether a name fits a part of a pattern: the first piece begins it, the last ends it, those between follow each other.
+fn part_fits(part: &str, name: &str) -> bool {
+    let Some((first, rest)) = part.split_once('*') else { return part == name };
+    let Some(mut name) = name.strip_prefix(first) else { return false };
+    let (between, last) = rest.rsplit_once('*').unwrap_or(("", rest));
+    for piece in between.split('*') {
+        match name.find(piece) {
+            Some(at) => name = &name[at + piece.len()..],
+            None => return false,
+        }
+    }
+    name.ends_with(last)
+}
+
+/// Parts a text into passages: paragraphs under their heading, put together while they are short.
+fn add_passages(source: &str, text: &str, passages: &mut Vec<Passage>) {
+    let mut heading = String::new();
+    let mut open = String::new();
+    let mut close = |heading: &str, open: &mut String| {
+        let text = std::mem::take(open);
+        if !text.trim().is_empty() {
+            let source =
+                if heading.is_empty() { source.to_owned() } else { format!("{source} › {heading}") };
+            passages.push(Passage { source, text: text.trim().to_owned() });
+        }
+    };
+    for line in text.lines() {
+        if let Some(title) = line.strip_prefix('#') {
+            close(&heading, &mut open);
+            title.trim_start_matches('#').trim().clone_into(&mut heading);
+            continue;
+        }
+        let is_gap = line.trim().is_empty();
+        if is_gap && open.chars().count() > MAX_PASSAGE / 2 {
+            close(&heading, &mut open);
+        }
+        let mut line = line;
+        while open.chars().count() + line.chars().count() > MAX_PASSAGE {
+            let room = MAX_PASSAGE.saturating_sub(open.chars().count());
+            let end = line.char_indices().nth(room).map_or(line.len(), |(at, _)| at);
+            let end = line[..end].rfind(' ').filter(|at| *at > 0).unwrap_or(end);
+            open.push_str(&line[..end]);
+            close(&heading, &mut open);
+            line = line[end..].trim_start();
+        }
+        open.push_str(line);
+        open.push('\n');
+    }
+    close(&heading, &mut open);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_name_files() {
+        let check = |pattern: &str, name: &str, expected: bool| {
+            let (pattern, name): (Vec<&str>, Vec<&str>) =
+                (pattern.split('/').collect(), name.split('/').collect());
+            assert_eq!(fits(&pattern, &name), expected, "{pattern:?} {name:?}");
+        };
+        check("docs/**", "docs/a/b.md", true);
+        check("docs/**", "docs", false);
+        check("docs/**/*.md", "docs/a.md", true);
+        check("docs/**/*.md", "docs/a/b/c.md", true);
+        check("docs/*.md", "docs/a/b.md", false);
+        check("a*b*c", "a1b2c", true);
+        check("a*b*c", "a1c", false);
+        check("*", "x", true);
+        check("ab*ba", "aba", false);
+    }
+
+    #[test]
+    fn texts_are_parted_under_their_headings() {
+        let mut passages = Vec::new();
+        let long = "words ".repeat(500);
+        add_passages("a.md", &format!("Before.\n# One\nFirst.\n\nSecond.\n## Two\n{long}"), &mut passages);
+        let sources: Vec<&str> = passages.iter().map(|passage| passage.source.as_str()).collect();
+        assert_eq!(sources, ["a.md", "a.md › One", "a.md › Two", "a.md › Two", "a.md › Two"]);
+        assert_eq!(passages[1].text, "First.\n\nSecond.");
+        assert!(passages.iter().all(|passage| passage.text.chars().count() <= MAX_PASSAGE));
+        let words: usize = passages[2..].iter().map(|passage| passage.text.split_whitespace().count()).sum();
+        assert_eq!(words, 500, "nothing is lost");
+        let mut unspaced = Vec::new();
+        add_passages("b.md", &"字".repeat(3000), &mut unspaced);
+        assert_eq!(unspaced.iter().map(|passage| passage.text.chars().count()).sum::<usize>(), 3000);
+    }
+}

@@ -1,0 +1,96 @@
+//! What an agent of a project may use: workflows inside the folder, nodes, knowledge bases.
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+use weft_project::{Project, ProjectOptions};
+
+const WORKFLOW: &str = r#"{"description": "Does it.", "nodes": [], "edges": []}"#;
+
+/// A project of one agent that lists these tools and plays this script.
+fn project(root: &Path, tools: &serde_json::Value, script: &[serde_json::Value]) -> Project {
+    for folder in ["agents", "workflows", "docs/rules"] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    let settings = "script = \"script.jsonl\"\n[kb.Query]\npath = \"docs/**\"\n";
+    fs::write(root.join("weft.toml"), settings).unwrap();
+    let lines: Vec<String> = script.iter().map(ToString::to_string).collect();
+    fs::write(root.join("script.jsonl"), lines.join("\n")).unwrap();
+    fs::write(root.join("docs/rules/leave.md"), "# Leave\nAsk two weeks ahead. 年假须提前两周申请。\n")
+        .unwrap();
+    fs::write(root.join("docs/pay.md"), "Salaries are paid on the last day.\n").unwrap();
+    let agent = json!({"id": "a", "tool_ids_inventory": tools}).to_string();
+    fs::write(root.join("agents/a.json"), agent).unwrap();
+    fs::write(root.join("workflows/ours.json"), WORKFLOW).unwrap();
+    let mut options = ProjectOptions::default();
+    options.environment = None;
+    Project::open(root, &options).unwrap()
+}
+
+fn answer() -> serde_json::Value {
+    json!({"text": "Done."})
+}
+
+#[cfg(unix)]
+#[test]
+fn s32_a_link_that_leaves_the_project_is_no_workflow() {
+    let folder = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    let secret = outside.path().join("secret.json");
+    fs::write(&secret, WORKFLOW).unwrap();
+    let root = folder.path().join("project");
+    fs::create_dir_all(root.join("workflows")).unwrap();
+    std::os::unix::fs::symlink(&secret, root.join("workflows/theirs.json")).unwrap();
+    std::os::unix::fs::symlink(outside.path(), root.join("workflows/folder")).unwrap();
+    let project = project(&root, &json!(["workflow:theirs"]), &[answer()]);
+    let ids: Vec<&str> = project.workflows().files().map(|file| file.id.as_str()).collect();
+    assert_eq!(ids, ["ours"]);
+    assert_eq!(project.agent("a").unwrap_err().code(), "unknown_tool");
+}
+
+#[test]
+fn s31_an_inventory_cannot_climb_out_of_the_folder() {
+    for id in [
+        "workflow:../weft",
+        "workflow:/etc/passwd",
+        "workflow:a/../ours",
+        "workflow:..\\ours",
+        "workflow:ours\0",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let project = project(folder.path(), &json!([id]), &[answer()]);
+        assert_eq!(project.agent("a").unwrap_err().code(), "unknown_tool", "{id:?}");
+    }
+}
+
+#[tokio::test]
+async fn nodes_and_knowledge_are_tools_where_they_are_listed() {
+    let call = |inner: &str| json!({"text": format!("<ACTION>{inner}</ACTION>")});
+    let script = [
+        call("<kb:Query><query>年假怎么申请</query></kb:Query>"),
+        call(
+            "<node:core:TextMerge><text_inputs><item>a</item><item>b</item></text_inputs><separator>-</separator></node:core:TextMerge>",
+        ),
+        answer(),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let project = project(folder.path(), &json!(["kb:Query", "core:TextMerge"]), &script);
+    let outcome = project.agent("a").unwrap().run("Go.").await.unwrap();
+    let history = serde_json::to_string(&outcome.history).unwrap();
+    assert!(
+        history.contains("Tool kb:Query executed successfully. Result: [docs/rules/leave.md › Leave]"),
+        "{history}"
+    );
+    assert!(history.contains("Tool node:core:TextMerge executed successfully. Result: a-b"), "{history}");
+    let near = project_with(&json!(["kb:Qery"])).unwrap_err();
+    assert!(near.contains("kb:Query"), "{near}");
+}
+
+/// What is said of an agent that lists these tools.
+fn project_with(tools: &serde_json::Value) -> Result<(), String> {
+    let folder = tempfile::tempdir().unwrap();
+    let project = project(folder.path(), tools, &[answer()]);
+    project.agent("a").map(|_| ()).map_err(|error| format!("{error} {error:?}"))
+}

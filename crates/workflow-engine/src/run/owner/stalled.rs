@@ -1,0 +1,81 @@
+//! No plan that passes the check stalls, so what the engine promises then is shown on an owner that forgets a node.
+
+use std::sync::Arc;
+
+use agent_types::{
+    EventBody, EventSink, NodeErrorKind, Recorder, RunId, RunStatus, Timestamp, VirtualClock, Watched,
+};
+use async_trait::async_trait;
+use serde_json::json;
+use workflow_model::{DataFlowType, NoWorkflows, NodeDefinition, SlotDefinition, Workflow};
+
+use crate::context::NodeContext;
+use crate::error::NodeError;
+use crate::inputs::Inputs;
+use crate::node::{Node, NodeCatalog};
+use crate::outputs::Outputs;
+use crate::plan::Plan;
+use crate::run::handle::owner;
+use crate::run::message::Inbox;
+use crate::run::options::RunOptions;
+use crate::run::shared::RunShared;
+
+struct Nothing(NodeDefinition);
+
+#[async_trait]
+impl Node for Nothing {
+    fn definition(&self) -> &NodeDefinition {
+        &self.0
+    }
+
+    async fn run(&self, _: NodeContext, _: Inputs) -> Result<Outputs, NodeError> {
+        Ok(Outputs::value(1))
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_nobody_settles_ends_the_run_as_stalled() {
+    let slot = || SlotDefinition::new(DataFlowType::Wildcard, "any");
+    let definition = NodeDefinition::new("t:n", "does nothing").input("in", slot()).output("out", slot());
+    let mut catalog = NodeCatalog::new();
+    catalog.register(Nothing(definition));
+    let file = json!({"nodes": [{"id": "a", "type": "t:n"}, {"id": "b", "type": "t:n"}],
+        "edges": [{"source": "a", "sourceHandle": "out", "target": "b", "targetHandle": "in"}]});
+    let plan = Plan::new(&Workflow::from_value(file).unwrap(), &catalog, &NoWorkflows).unwrap();
+    let clock = Arc::new(VirtualClock::new(Timestamp::default()));
+    let recorder = Recorder::new(RunId::new("r"), clock.clone());
+    let mut watcher = recorder.watch(100);
+    let options = RunOptions::new().with_clock(clock);
+    let shared = Arc::new(RunShared {
+        plan: Arc::clone(&plan.0),
+        sink: Arc::clone(&recorder) as Arc<dyn EventSink>,
+        clock: Arc::clone(&options.clock),
+        services: options.services.clone(),
+        budget: None,
+        cancel: tokio_util::sync::CancellationToken::new(),
+        over: tokio_util::sync::CancellationToken::new(),
+        inbox: Inbox::default(),
+    });
+    let mut owner = owner(&shared, Vec::new(), options);
+    owner.begin(&plan.0);
+    owner.ready.clear();
+    assert!(!owner.step(&plan.0));
+    assert!(owner.nothing_left(&plan.0));
+    let outcome = owner.end(&plan.0).await;
+
+    assert_eq!(outcome.status, RunStatus::Error);
+    let error = outcome.error.unwrap();
+    assert_eq!(error.kind, NodeErrorKind::Stalled.as_str());
+    assert_eq!(error.details["nodes"], json!(["a", "b"]));
+    let mut ends = Vec::new();
+    while let Some(Watched::Events(events)) = watcher.try_next() {
+        ends.extend(events.iter().map(|event| event.body.clone()));
+    }
+    let cancelled = ends
+        .iter()
+        .filter(|body| matches!(body, EventBody::NodeCancelled { cause } if **cause == *"stalled"));
+    assert_eq!(cancelled.count(), 2, "each node has its end");
+    assert!(
+        matches!(ends.last(), Some(EventBody::RunFinished { kind: Some(kind), .. }) if kind == "stalled")
+    );
+}
