@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{Budget, Clock, Recorder, RunId, SystemClock, ToolId, Watcher};
+use agent_types::{Budget, Clock, EventSink, Feed, Recorder, ResumeLog, RunId, SystemClock, ToolId, Watcher};
 use llm_provider::LlmProvider;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -14,6 +14,7 @@ use crate::offer::Offer;
 use crate::outcome::RunOutcome;
 use crate::profile::{AgentProfile, ProtocolChoice};
 use crate::prompt::Protocol;
+use crate::resume::{Recorded, RunLog};
 use crate::services;
 use crate::state::AgentState;
 
@@ -225,13 +226,38 @@ impl Agent {
     /// # Errors
     /// What keeps the agent from running at all.
     pub fn start(&self, state: AgentState, message: impl Into<String>) -> Result<AgentRun, AgentError> {
-        let offer = self.offer()?;
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.clock));
+        let log = RunLog::new(Arc::clone(&recorder) as Arc<dyn EventSink>);
+        let run = self.prepare(state, message.into(), log)?;
+        Ok(AgentRun { recorder: Some(recorder), ..run })
+    }
+
+    /// Prepares a run whose events go to `sink`. With the log of a run that stopped, it goes on from there: `state`
+    /// and `message` must be those that it began with.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_in(
+        &self,
+        state: AgentState,
+        message: impl Into<String>,
+        sink: Arc<dyn EventSink>,
+        resume: Option<ResumeLog>,
+    ) -> Result<AgentRun, AgentError> {
+        let log = match resume.filter(|log| !log.events.is_empty()) {
+            Some(log) => RunLog::resumed(sink, log),
+            None => RunLog::new(sink),
+        };
+        self.prepare(state, message.into(), log)
+    }
+
+    fn prepare(&self, state: AgentState, message: String, log: Arc<RunLog>) -> Result<AgentRun, AgentError> {
+        let model = Recorded { model: Arc::clone(&self.model), log: Arc::clone(&log) };
         let driver = Driver {
             profile: Arc::clone(&self.profile),
-            model: Arc::clone(&self.model),
+            model: Arc::new(model),
             source: Arc::clone(&self.source),
-            offer,
+            offer: self.offer()?,
             protocol: self.protocol()?,
             parameters: parameters(&self.profile),
             approval: self.approval,
@@ -240,9 +266,9 @@ impl Agent {
             services: self.services.clone(),
             budget: Budget::new(self.profile.limits()),
             cancel: CancellationToken::new(),
-            recorder,
+            log,
         };
-        Ok(AgentRun { driver, state, message: message.into() })
+        Ok(AgentRun { driver, state, message, recorder: None })
     }
 
     fn protocol(&self) -> Result<Protocol, AgentError> {
@@ -261,6 +287,8 @@ pub struct AgentRun {
     driver: Driver,
     state: AgentState,
     message: String,
+    /// Where its events go if nobody gave a sink.
+    recorder: Option<Arc<Recorder>>,
 }
 
 impl std::fmt::Debug for AgentRun {
@@ -276,13 +304,21 @@ impl AgentRun {
     /// Its id.
     #[must_use]
     pub fn id(&self) -> &RunId {
-        agent_types::EventSink::run(&*self.driver.recorder)
+        self.driver.log.run()
     }
 
     /// A reader of its events, from the first one if called before the run goes on. Holds `capacity` events.
+    /// Where the events go to a sink of somebody else there is nothing to read here: the sink has readers of its own.
     #[must_use]
     pub fn watch(&self, capacity: usize) -> Watcher {
-        self.driver.recorder.watch(capacity)
+        match &self.recorder {
+            Some(recorder) => recorder.watch(capacity),
+            None => {
+                let nothing = Feed::new();
+                nothing.close();
+                nothing.watch(capacity)
+            }
+        }
     }
 
     /// Ends the run when it is cancelled: calls under way end as cancelled, the outcome says so.
@@ -298,6 +334,9 @@ impl AgentRun {
     pub async fn outcome(mut self) -> (RunOutcome, AgentState) {
         let message = std::mem::take(&mut self.message);
         let outcome = self.driver.run(&mut self.state, message).await;
+        if let Some(recorder) = &self.recorder {
+            recorder.close();
+        }
         (outcome, self.state)
     }
 }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use agent_types::{Budget, BudgetKey, EventBody, Observation, Place, ToolStatus};
 use serde_json::Value;
 use tokio::task::JoinSet;
-use tool_registry::{BlobSource, CallEnd, CallOutcome, ToolContext, ToolOutput};
+use tool_registry::{BlobSource, CallEnd, CallOutcome, ToolContext, ToolError, ToolOutput};
 
 use crate::driver::Trace;
 use crate::observe;
 use crate::plan::{PlannedCall, Verdict};
+use crate::resume::{PastCall, record_of};
 
 /// Longest summary of a result in an event, in characters.
 const MAX_SUMMARY: usize = 200;
@@ -43,6 +44,12 @@ pub(crate) async fn run(
     let mut finished = Vec::with_capacity(planned.len());
     let mut running = JoinSet::new();
     for call in planned {
+        if let Some(known) = known(&call, trace, budget) {
+            finished.push(known);
+            continue;
+        }
+        // From here on the run does what its log does not have.
+        trace.log().go_on();
         let read_only = call.tool.definition().annotations.read_only;
         if !read_only {
             collect(&mut running, &mut finished).await;
@@ -63,6 +70,38 @@ pub(crate) async fn run(
     finished
 }
 
+/// A call that the log has, or of which a person tells what became.
+fn known(call: &PlannedCall, trace: &Trace, budget: &Budget) -> Option<Finished> {
+    let index = call.call.index;
+    if let Some(PastCall::Done { observation, status, value, blob }) = trace.log().call(&call.call.id) {
+        if *status != ToolStatus::Refused {
+            // It was counted when it ran; a limit that it reached then was told then.
+            let _ = budget.take(BudgetKey::ToolCalls);
+        }
+        let (observation, value, blob) = (observation.clone(), value.clone(), blob.clone());
+        return Some(Finished { index, observation, status: *status, value, blob });
+    }
+    if call.verdict != Verdict::Reconcile {
+        return None;
+    }
+    let answer = trace.log().answer(&call.call.id)?;
+    let tool = call.call.tool.as_str();
+    let outcome = answer.get("outcome").and_then(Value::as_str).or(answer.as_str());
+    let (end, status) = match outcome {
+        Some("done") => {
+            let value = answer.get("value").cloned().unwrap_or_default();
+            observe::of_end(&call.call.id, tool, &CallEnd::Ok(ToolOutput::Json(value)))
+        }
+        Some("skip") => {
+            let reason = "skipped after an interruption";
+            (observe::refused(&call.call.id, tool, reason), ToolStatus::Refused)
+        }
+        _ => return None,
+    };
+    trace.log().go_on();
+    Some(Finished { index, observation: end, status, value: None, blob: None })
+}
+
 async fn collect(running: &mut JoinSet<Finished>, finished: &mut Vec<Finished>) {
     while let Some(joined) = running.join_next().await {
         // A call's own panic is its outcome, so a task that fails was dropped with the run.
@@ -78,21 +117,34 @@ fn start(call: &PlannedCall, trace: &Trace, budget: &Budget, reason: &str) -> Re
     trace.emit(EventBody::AgentToolChosen { tool: tool.clone(), reason });
     let refusal = match &call.verdict {
         Verdict::Refuse(reason) => Some(reason.clone()),
-        Verdict::Run | Verdict::Ask => budget.take(BudgetKey::ToolCalls).err().map(|spent| spent.to_string()),
+        Verdict::Run | Verdict::Ask | Verdict::Reconcile => {
+            budget.take(BudgetKey::ToolCalls).err().map(|spent| spent.to_string())
+        }
     };
     let Some(reason) = refusal else {
         trace.emit(EventBody::AgentToolStarted { tool });
         return Ok(trace);
     };
     let observation = observe::refused(&call.call.id, tool.as_str(), &reason);
-    tell_finished(&trace, call, ToolStatus::Refused, shortened(&reason), None, Duration::ZERO);
     let index = call.call.index;
-    Err(Box::new(Finished { index, observation, status: ToolStatus::Refused, value: None, blob: None }))
+    let refused = Finished { index, observation, status: ToolStatus::Refused, value: None, blob: None };
+    tell_finished(&trace, call, &refused, shortened(&reason), Duration::ZERO);
+    Err(Box::new(refused))
 }
 
 async fn one(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
     let blobs = cx.services.get::<dyn BlobSource>();
     let tool = call.call.tool.as_str();
+    let safe = match trace.sink().keeper().filter(|_| !call.tool.definition().annotations.read_only) {
+        // No effect begins before all that led to it is safe.
+        Some(keeper) => keeper.durable().await,
+        None => Ok(()),
+    };
+    if let Err(fault) = safe {
+        let (observation, status) =
+            observe::of_end(&call.call.id, tool, &CallEnd::Failed(ToolError::failed(fault.message)));
+        return Finished { index: call.call.index, observation, status, value: None, blob: None };
+    }
     let CallOutcome { mut end, took } = call.tool.invoke(call.call.arguments.clone(), cx).await;
     let value = match &end {
         CallEnd::Ok(ToolOutput::Ended(value)) => Some(value.clone()),
@@ -110,8 +162,12 @@ async fn one(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
         CallEnd::Ok(output) => shortened(&output.shown()),
         _ => shortened(&observation.text),
     };
-    tell_finished(&trace, &call, status, summary, blob.clone(), took);
-    Finished { index: call.call.index, observation, status, value, blob }
+    if call.edited {
+        observation.text = format!("{}\nNote - arguments changed by the user", observation.text);
+    }
+    let finished = Finished { index: call.call.index, observation, status, value, blob };
+    tell_finished(&trace, &call, &finished, summary, took);
+    finished
 }
 
 /// A result that is no longer than `limit`: of a longer one its beginning and its end, the whole being kept as a blob.
@@ -145,21 +201,16 @@ fn ceiling(text: &str, at: usize) -> usize {
     (at..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }
 
-fn tell_finished(
-    trace: &Trace,
-    call: &PlannedCall,
-    status: ToolStatus,
-    summary: String,
-    blob: Option<String>,
-    took: Duration,
-) {
-    trace.emit(EventBody::AgentToolFinished {
+fn tell_finished(trace: &Trace, call: &PlannedCall, finished: &Finished, summary: String, took: Duration) {
+    let Finished { observation, status, value, blob, .. } = finished;
+    let body = EventBody::AgentToolFinished {
         tool: call.call.tool.clone(),
-        status,
+        status: *status,
         summary,
-        blob,
+        blob: blob.clone(),
         ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-    });
+    };
+    trace.emit_kept(body, || record_of(observation, value.as_ref()));
 }
 
 fn shortened(text: &str) -> String {

@@ -1,11 +1,12 @@
 //! The loop around the state machine: asks the model, runs the calls, tells what happens.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{
-    Budget, BudgetKey, CallSummary, Clock, Draft, EventBody, EventSink, ExitReason, Place, Recorder, Spent,
-    ToolStatus, Usage,
+    ApprovalState, Budget, BudgetKey, CallSummary, Clock, Draft, EventBody, EventSink, ExitReason, Place,
+    Record, Spent, ToolStatus, Usage,
 };
 use futures::future::{Either, select};
 use llm_provider::{LlmError, LlmProvider, LlmRequest, ModelParameters};
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tool_registry::{Services, Snapshot, ToolContext, ToolSource};
 
 use crate::agent::ApprovalMode;
+use crate::approve::{decide_approvals, hold};
 use crate::ask::{Answer, NoAnswer, ask};
 use crate::decide::{Reply, decide};
 use crate::dispatch::{self, Finished};
@@ -24,12 +26,13 @@ use crate::outcome::{PendingCall, RunOutcome, exit_status};
 use crate::plan::{PlannedCall, Verdict, plan};
 use crate::profile::{AgentProfile, OnLimit};
 use crate::prompt::{self, Protocol};
+use crate::resume::RunLog;
 use crate::state::{AgentState, Next};
 
 /// Where events of a run go, at one place of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
-    recorder: Arc<Recorder>,
+    log: Arc<RunLog>,
     place: Place,
 }
 
@@ -39,7 +42,18 @@ impl Trace {
     }
 
     pub(crate) fn emit_at(&self, place: Place, body: EventBody) {
-        self.recorder.record(&mut vec![Draft::new(place, body)]);
+        self.log.record(&mut vec![Draft::new(place, body)]);
+    }
+
+    /// Tells an event, with what a resumed run must know besides where somebody keeps it.
+    pub(crate) fn emit_kept(&self, body: EventBody, record: impl FnOnce() -> Box<Record>) {
+        let record = self.log.keeper().map(|_| record());
+        self.log.record(&mut vec![Draft { place: self.place.clone(), body, record }]);
+    }
+
+    /// What the log of the run has.
+    pub(crate) fn log(&self) -> &RunLog {
+        &self.log
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -47,16 +61,16 @@ impl Trace {
     }
 
     pub(crate) fn sink(&self) -> Arc<dyn EventSink> {
-        Arc::clone(&self.recorder) as Arc<dyn EventSink>
+        Arc::clone(&self.log) as Arc<dyn EventSink>
     }
 
     /// A new span inside this one.
     pub(crate) fn span(&self, change: impl FnOnce(&mut Place)) -> Self {
         let mut place = self.place.clone();
         place.parent = Some(place.span);
-        place.span = self.recorder.new_span();
+        place.span = self.log.new_span();
         change(&mut place);
-        Self { recorder: Arc::clone(&self.recorder), place }
+        Self { log: Arc::clone(&self.log), place }
     }
 }
 
@@ -76,7 +90,7 @@ pub(crate) struct Driver {
     pub(crate) services: Services,
     pub(crate) budget: Budget,
     pub(crate) cancel: CancellationToken,
-    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) log: Arc<RunLog>,
 }
 
 /// Why a run ended.
@@ -91,6 +105,10 @@ struct End {
 impl End {
     fn new(exit: ExitReason) -> Self {
         Self { exit, kind: None, error: None, pending: Vec::new() }
+    }
+
+    fn waits(&self) -> bool {
+        exit_status(self.exit) == agent_types::RunStatus::Waiting
     }
 
     fn spent(spent: Spent) -> Self {
@@ -111,7 +129,7 @@ impl End {
 impl Driver {
     /// Answers one message. Always ends with `run.finished` (or `run.waiting`) and an outcome.
     pub(crate) async fn run(&self, state: &mut AgentState, message: String) -> RunOutcome {
-        let trace = Trace { recorder: Arc::clone(&self.recorder), place: Place::default() };
+        let trace = Trace { log: Arc::clone(&self.log), place: Place::default() };
         trace.emit(EventBody::RunStarted {
             agent: Some(self.profile.id.clone()),
             workflow: None,
@@ -159,7 +177,10 @@ impl Driver {
                 trace.emit(change.into_event());
             }
             let end = self.turn(state, &offer, &trace).await;
-            trace.emit(EventBody::AgentTurnFinished {});
+            // A turn that waits goes on when the run does.
+            if !end.as_ref().is_some_and(End::waits) {
+                trace.emit(EventBody::AgentTurnFinished {});
+            }
             if let Some(end) = end {
                 return end;
             }
@@ -217,7 +238,7 @@ impl Driver {
 
     fn request(&self, state: &AgentState, offered: &Snapshot) -> LlmRequest {
         let system = prompt::system_text(&self.profile, offered, self.protocol);
-        let boundary = self.recorder.run().as_str();
+        let boundary = self.log.run().as_str();
         let boundary = &boundary[boundary.len().saturating_sub(8)..];
         let messages = prompt::messages(&system, state.history(), self.protocol, boundary);
         let tools = match self.protocol {
@@ -268,10 +289,10 @@ impl Driver {
         reply: Reply,
         last: bool,
     ) -> Option<End> {
-        let planned = plan(reply.ready, offered, &self.profile, self.approval, last);
-        if planned.iter().any(|call| call.verdict == Verdict::Ask) {
-            return Some(Self::wait_for_approval(trace, &planned));
-        }
+        let mut planned = plan(reply.ready, offered, &self.profile, self.approval, last);
+        decide_approvals(&mut planned, state, trace);
+        let (mut planned, waiting) = hold(planned, trace.log());
+        let held: HashSet<usize> = waiting.iter().map(|call| call.call.index).collect();
         let context = |call: &PlannedCall, place: Place| {
             ToolContext::new(
                 call.call.id.clone(),
@@ -284,7 +305,9 @@ impl Driver {
             .with_cancel(self.cancel.clone())
             .with_services(self.services.clone())
             .with_values(Arc::clone(&self.values))
+            .with_resume(self.log.inside(&call.call.id))
         };
+        let planned = std::mem::take(&mut planned);
         let finished = dispatch::run(planned, trace, &self.budget, &reply.message, context).await;
         let mut stop = None;
         let mut ended = None;
@@ -308,6 +331,9 @@ impl Driver {
             }
             ended = ended.or(value);
         }
+        if !held.is_empty() && !self.cancel.is_cancelled() {
+            return Some(wait_for_people(trace, &waiting));
+        }
         Self::tell_observations(state, trace);
         if self.cancel.is_cancelled() {
             return Some(End::new(ExitReason::Cancelled));
@@ -321,28 +347,6 @@ impl Driver {
             return Some(End::new(ExitReason::MaxTurns));
         }
         stop
-    }
-
-    fn wait_for_approval(trace: &Trace, planned: &[PlannedCall]) -> End {
-        let asked = planned.iter().filter(|call| call.verdict == Verdict::Ask);
-        let mut end = End::new(ExitReason::AwaitingApproval);
-        for PlannedCall { call, .. } in asked {
-            let place = Place { call: Some(call.id.clone()), ..trace.place() };
-            trace.emit_at(
-                place,
-                EventBody::AgentToolApproval {
-                    tool: call.tool.clone(),
-                    state: agent_types::ApprovalState::Asked,
-                    reason: None,
-                },
-            );
-            end.pending.push(PendingCall {
-                ask: call.id.to_string(),
-                tool: call.tool.clone(),
-                arguments: Arc::new(call.arguments.clone()),
-            });
-        }
-        end
     }
 
     /// Tells the observations of the last turn, in the order of its calls.
@@ -361,6 +365,7 @@ impl Driver {
     }
 
     fn finish(&self, state: &AgentState, trace: &Trace, end: End) -> RunOutcome {
+        self.log.go_on();
         let partial = AgentState::is_partial(end.exit);
         let status = exit_status(end.exit);
         if status == agent_types::RunStatus::Waiting {
@@ -381,9 +386,8 @@ impl Driver {
                 message: end.error.clone(),
             });
         }
-        self.recorder.close();
         RunOutcome {
-            run: self.recorder.run().clone(),
+            run: self.log.run().clone(),
             exit: end.exit,
             text: state.text.clone().unwrap_or_default(),
             value: state.value.clone(),
@@ -394,6 +398,33 @@ impl Driver {
             history: state.history().to_vec(),
         }
     }
+}
+
+/// Ends the run for now: these calls need a person.
+fn wait_for_people(trace: &Trace, waiting: &[PlannedCall]) -> End {
+    let unknown = |call: &&PlannedCall| call.verdict == Verdict::Reconcile;
+    let exit = if waiting.iter().any(|call| unknown(&call)) {
+        ExitReason::NeedsReconciliation
+    } else {
+        ExitReason::AwaitingApproval
+    };
+    let mut end = End::new(exit);
+    for PlannedCall { call, verdict, .. } in waiting {
+        if *verdict == Verdict::Run {
+            continue;
+        }
+        let place = Place { call: Some(call.id.clone()), ..trace.place() };
+        let state = ApprovalState::Asked;
+        let reason = (*verdict == Verdict::Reconcile)
+            .then(|| "it was at work when the process ended: `retry`, `skip` or `done`?".to_owned());
+        trace.emit_at(place, EventBody::AgentToolApproval { tool: call.tool.clone(), state, reason });
+        end.pending.push(PendingCall {
+            ask: call.id.to_string(),
+            tool: call.tool.clone(),
+            arguments: Arc::new(call.arguments.clone()),
+        });
+    }
+    end
 }
 
 #[expect(

@@ -48,6 +48,7 @@
 struct Readme;
 
 mod agent;
+mod approve;
 mod ask;
 mod decide;
 mod dispatch;
@@ -60,6 +61,7 @@ mod outcome;
 mod plan;
 mod profile;
 mod prompt;
+mod resume;
 mod services;
 mod state;
 
@@ -82,6 +84,7 @@ pub mod prelude {
 pub use tool_registry as __tool_registry;
 
 pub use agent::{Agent, AgentError, AgentRun, ApprovalMode};
+pub use approve::approval_digest;
 pub use history::{CallRecord, Exchange, Turn};
 pub use outcome::{PendingCall, RunOutcome, exit_status};
 pub use profile::{

@@ -19,6 +19,8 @@ pub(crate) enum Verdict {
     Refuse(String),
     /// A person is asked.
     Ask,
+    /// It was at work when a process ended, and only a person can tell what became of it.
+    Reconcile,
 }
 
 /// A call and what becomes of it.
@@ -27,6 +29,8 @@ pub(crate) struct PlannedCall {
     pub(crate) call: ReadyCall,
     pub(crate) tool: Tool,
     pub(crate) verdict: Verdict,
+    /// A person changed its arguments.
+    pub(crate) edited: bool,
 }
 
 /// Decides every call of a turn: limits first, then permission.
@@ -50,7 +54,7 @@ pub(crate) fn plan(
             } else {
                 permission(profile, &tool, mode)
             };
-            Some(PlannedCall { call, tool, verdict })
+            Some(PlannedCall { call, tool, verdict, edited: false })
         })
         .collect()
 }

@@ -1,5 +1,7 @@
 //! The state of a conversation, and the decisions of the loop. No I/O happens here.
 
+use std::collections::BTreeMap;
+
 use agent_types::{ExitReason, Observation, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,6 +22,9 @@ pub struct AgentState {
     /// Faulty replies in a row.
     pub(crate) faulty: u64,
     pub(crate) guard: LoopGuard,
+    /// Calls that a person does not want, by their digest, with the reason.
+    #[serde(default)]
+    pub(crate) denied: BTreeMap<String, String>,
     /// Tokens of this run.
     pub(crate) usage: Usage,
     /// The last text for the user in this run.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use agent_types::{Budget, CallId, Clock, Draft, EventBody, EventSink, Place, ToolId};
+use agent_types::{Budget, CallId, Clock, Draft, EventBody, EventSink, Keeper, Place, ResumeLog, ToolId};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use workflow_engine::Services;
@@ -44,6 +44,8 @@ pub struct ToolContext {
     pub services: Services,
     /// Values that tools may use and the model can neither see nor set, by name.
     pub values: Arc<Map<String, Value>>,
+    /// What the call did before the run was interrupted.
+    pub resume: Option<Arc<ResumeLog>>,
     sink: Arc<dyn EventSink>,
     place: Place,
     /// Bytes of pieces given so far, shared by all copies.
@@ -73,6 +75,7 @@ impl ToolContext {
             deadline: None,
             services: Services::new(),
             values: Arc::default(),
+            resume: None,
             sink,
             place,
             given: Arc::default(),
@@ -84,6 +87,13 @@ impl ToolContext {
     #[must_use]
     pub fn with_cancel(mut self, cancel: CancellationToken) -> Self {
         self.cancel = cancel;
+        self
+    }
+
+    /// The same, going on where an earlier life of the run stopped.
+    #[must_use]
+    pub fn with_resume(mut self, log: Option<ResumeLog>) -> Self {
+        self.resume = log.map(Arc::new);
         self
     }
 
@@ -173,5 +183,9 @@ impl EventSink for InnerSink {
 
     fn run(&self) -> &agent_types::RunId {
         self.outer.run()
+    }
+
+    fn keeper(&self) -> Option<&dyn Keeper> {
+        self.outer.keeper()
     }
 }

@@ -153,6 +153,7 @@ impl ToolHandler for WorkflowHandler {
             .with_clock(Arc::clone(&cx.clock))
             .with_sink(self.sink(cx));
         options.nested = true;
+        options.resume = cx.resume.as_deref().cloned().map(Box::new);
         options.on_waiting = OnWaiting::End;
         options.budget = Some(budget);
         options.cancel = Some(cx.cancel.child_token());

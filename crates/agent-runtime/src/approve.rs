@@ -1,0 +1,116 @@
+//! What people said about calls, and which calls wait for them.
+
+use agent_types::{ApprovalState, EventBody, Place};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use tool_schema::CompiledSchema;
+
+use crate::driver::Trace;
+use crate::plan::{PlannedCall, Verdict};
+use crate::resume::{Decision, PastCall, RunLog, decision};
+use crate::state::AgentState;
+
+/// A name for a tool with arguments: what an approval is bound to. Hex of SHA-256 over the canonical form.
+#[must_use]
+pub fn approval_digest(tool: &str, arguments: &Map<String, Value>) -> String {
+    let mut hash = Sha256::new();
+    hash.update(tool);
+    hash.update([0]);
+    hash.update(canonical(&Value::Object(arguments.clone())).to_string());
+    format!("{:x}", hash.finalize())
+}
+
+/// The same value with its keys in order.
+fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<&String> = map.keys().collect();
+            keys.sort();
+            keys.into_iter().map(|key| (key.clone(), canonical(&map[key]))).collect()
+        }
+        Value::Array(items) => items.iter().map(canonical).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Gives calls that need a person the word that a person has given.
+pub(crate) fn decide_approvals(planned: &mut [PlannedCall], state: &mut AgentState, trace: &Trace) {
+    for planned in planned.iter_mut().filter(|planned| planned.verdict == Verdict::Ask) {
+        let digest = approval_digest(planned.call.tool.as_str(), &planned.call.arguments);
+        if let Some(reason) = state.denied.get(&digest) {
+            // Nobody is asked twice about the same.
+            planned.verdict = Verdict::Refuse(format!("denied: {reason}"));
+            continue;
+        }
+        let answer = trace.log().answer(&planned.call.id);
+        let Some(decision) = answer.and_then(|answer| decision(answer, &digest)) else { continue };
+        let place = Place { call: Some(planned.call.id.clone()), ..trace.place() };
+        let tool = planned.call.tool.clone();
+        let tell = |state, reason| {
+            trace.emit_at(place.clone(), EventBody::AgentToolApproval { tool: tool.clone(), state, reason });
+        };
+        match decision {
+            Decision::Approve => {
+                tell(ApprovalState::Approved, None);
+                planned.verdict = Verdict::Run;
+            }
+            Decision::Edit(arguments) => match faults(planned, &arguments) {
+                None => {
+                    tell(ApprovalState::Edited, None);
+                    planned.call.arguments = arguments;
+                    planned.edited = true;
+                    planned.verdict = Verdict::Run;
+                }
+                Some(faults) => {
+                    tell(ApprovalState::Denied, Some(faults.clone()));
+                    planned.verdict = Verdict::Refuse(format!("denied: {faults}"));
+                }
+            },
+            Decision::Deny(reason) => {
+                tell(ApprovalState::Denied, Some(reason.clone()));
+                planned.verdict = Verdict::Refuse(format!("denied: {reason}"));
+                state.denied.insert(digest, reason);
+            }
+        }
+    }
+}
+
+/// What is wrong with arguments that a person wrote.
+fn faults(planned: &PlannedCall, arguments: &Map<String, Value>) -> Option<String> {
+    let schema = CompiledSchema::new(&planned.tool.definition().parameters).ok()?;
+    let problems = schema.type_json(Value::Object(arguments.clone())).problems;
+    let messages: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
+    (!messages.is_empty()).then(|| messages.join("; "))
+}
+
+/// Parts calls that may run from those that wait: for a person, or, if they change something, for one before them.
+pub(crate) fn hold(planned: Vec<PlannedCall>, log: &RunLog) -> (Vec<PlannedCall>, Vec<PlannedCall>) {
+    let (mut run, mut waiting) = (Vec::new(), Vec::new());
+    for mut call in planned {
+        if call.verdict == Verdict::Run && is_unknown(&call, log) {
+            call.verdict = Verdict::Reconcile;
+        }
+        let waits = match &call.verdict {
+            Verdict::Ask => true,
+            Verdict::Reconcile => !log.answer(&call.call.id).is_some_and(is_outcome),
+            Verdict::Run => !waiting.is_empty() && !call.tool.definition().annotations.read_only,
+            Verdict::Refuse(_) => false,
+        };
+        if waits { waiting.push(call) } else { run.push(call) }
+    }
+    (run, waiting)
+}
+
+/// Whether it may have done something before the process ended, and must not do it again by itself.
+fn is_unknown(call: &PlannedCall, log: &RunLog) -> bool {
+    let annotations = &call.tool.definition().annotations;
+    // A workflow goes on inside; its own nodes are asked about.
+    let is_workflow = call.call.tool.namespace() == Some("workflow");
+    let was_at_work = matches!(log.call(&call.call.id), Some(PastCall::AtWork));
+    was_at_work && annotations.effect && !annotations.idempotent && !is_workflow
+}
+
+fn is_outcome(answer: &Value) -> bool {
+    let word = answer.get("outcome").and_then(Value::as_str).or(answer.as_str());
+    matches!(word, Some("retry" | "skip" | "done"))
+}

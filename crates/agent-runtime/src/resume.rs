@@ -1,0 +1,292 @@
+//! Taking an agent's run up again from its log.
+//!
+//! The loop does everything again: it is given the model's recorded replies instead of asking, and the recorded
+//! results of calls instead of running them. What it tells meanwhile is in the log already and is not told twice.
+//! With the first thing that the log does not have, the run goes on.
+
+use std::collections::{HashMap, VecDeque};
+use std::mem::{Discriminant, discriminant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use agent_types::{
+    CallId, Draft, EventBody, EventSink, Keeper, Kept, Observation, Place, Record, ResumeLog, RunId, ToolId,
+    ToolStatus,
+};
+use async_trait::async_trait;
+use llm_provider::{LlmError, LlmEvent, LlmProvider, LlmRequest, LlmStream, ModelInfo, StandardResponse};
+use serde_json::{Map, Value, json};
+
+/// The word for what was at work when the process ended.
+const INTERRUPTED: &str = "interrupted";
+/// Names of the values that are kept with the end of a call.
+const OBSERVATION: &str = "observation";
+const VALUE: &str = "value";
+
+/// What the log knows of a call.
+#[derive(Debug, Clone)]
+pub(crate) enum PastCall {
+    /// It ended, so.
+    Done { observation: Observation, status: ToolStatus, value: Option<Value>, blob: Option<String> },
+    /// It was at work.
+    AtWork,
+}
+
+/// The log of a run that goes on, and the way to where its next events are kept.
+#[derive(Debug)]
+pub(crate) struct RunLog {
+    sink: Arc<dyn EventSink>,
+    /// None as soon as the run goes on.
+    past: Mutex<Option<Past>>,
+    replies: Mutex<VecDeque<StandardResponse>>,
+    calls: HashMap<CallId, PastCall>,
+    /// What people said, by call.
+    answers: HashMap<String, Value>,
+    /// What is needed to go on inside a call.
+    events: Vec<Kept>,
+    was_waiting: bool,
+}
+
+#[derive(Debug, Default)]
+struct Past {
+    told: HashMap<About, usize>,
+    spans: VecDeque<u64>,
+    /// Told again, and not in the log.
+    missing: Vec<Draft>,
+    /// Calls that were at work.
+    open: HashMap<CallId, (Place, ToolId)>,
+}
+
+/// What an event is about.
+type About = (Option<CallId>, Option<u32>, Discriminant<EventBody>);
+
+fn about(place: &Place, body: &EventBody) -> About {
+    (place.call.clone(), place.turn, discriminant(body))
+}
+
+impl RunLog {
+    /// A run without a past.
+    pub(crate) fn new(sink: Arc<dyn EventSink>) -> Arc<Self> {
+        Arc::new(Self {
+            sink,
+            past: Mutex::new(None),
+            replies: Mutex::default(),
+            calls: HashMap::new(),
+            answers: HashMap::new(),
+            events: Vec::new(),
+            was_waiting: false,
+        })
+    }
+
+    /// A run that goes on behind its log.
+    pub(crate) fn resumed(sink: Arc<dyn EventSink>, log: ResumeLog) -> Arc<Self> {
+        let mut past = Past::default();
+        let (mut replies, mut calls) = (VecDeque::new(), HashMap::new());
+        let mut was_waiting = false;
+        for kept in &log.events {
+            let Place { call, path, span, turn, depth, .. } = &kept.event.place;
+            // What happened inside calls belongs to them.
+            let own = path.is_none() && depth.is_none();
+            if own {
+                *past.told.entry(about(&kept.event.place, &kept.event.body)).or_default() += 1;
+                if (turn.is_some() || call.is_some()) && past.spans.back().is_none_or(|last| last < span) {
+                    past.spans.push_back(*span);
+                }
+            }
+            match (&kept.event.body, call) {
+                (EventBody::AgentLlmFinished { .. }, None) if own => {
+                    replies.extend(reply_of(&kept.event.body))
+                }
+                (EventBody::AgentToolStarted { tool }, Some(call)) if own => {
+                    calls.insert(call.clone(), PastCall::AtWork);
+                    past.open.insert(call.clone(), (kept.event.place.clone(), tool.clone()));
+                }
+                (EventBody::AgentToolFinished { status, blob, summary, .. }, Some(call)) if own => {
+                    past.open.remove(call);
+                    if let Some(done) = done_of(kept.record.as_ref(), *status, blob.clone()) {
+                        calls.insert(call.clone(), done);
+                    } else if summary != INTERRUPTED {
+                        calls.remove(call);
+                    }
+                }
+                (EventBody::RunWaiting { .. }, _) => was_waiting = true,
+                (EventBody::RunResumed { .. }, _) => was_waiting = false,
+                _ => {}
+            }
+        }
+        Arc::new(Self {
+            sink,
+            past: Mutex::new(Some(past)),
+            replies: Mutex::new(replies),
+            calls,
+            answers: log.answers,
+            events: log.events,
+            was_waiting,
+        })
+    }
+
+    fn past(&self) -> MutexGuard<'_, Option<Past>> {
+        // Nothing that can panic runs under this lock.
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The run goes on: what was at work has ended, and from now on everything is told.
+    pub(crate) fn go_on(&self) {
+        let Some(past) = self.past().take() else { return };
+        let mut open: Vec<_> = past.open.into_values().collect();
+        open.sort_by_key(|(place, _)| std::cmp::Reverse(place.span));
+        let ended = |(place, tool)| {
+            let body = EventBody::AgentToolFinished {
+                tool,
+                status: ToolStatus::Cancelled,
+                summary: INTERRUPTED.to_owned(),
+                blob: None,
+                ms: 0,
+            };
+            Draft::new(place, body)
+        };
+        let cause = if self.was_waiting { "waiting" } else { INTERRUPTED };
+        let resumed = EventBody::RunResumed { cause: Some(cause.to_owned()) };
+        let mut drafts: Vec<Draft> = open.into_iter().map(ended).collect();
+        drafts.push(Draft::new(Place::default(), resumed));
+        drafts.extend(past.missing);
+        self.sink.record(&mut drafts);
+    }
+
+    /// The next reply that the log has.
+    fn reply(&self) -> Option<StandardResponse> {
+        self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// What the log knows of a call.
+    pub(crate) fn call(&self, call: &CallId) -> Option<&PastCall> {
+        self.calls.get(call)
+    }
+
+    /// What a person said about a call.
+    pub(crate) fn answer(&self, call: &CallId) -> Option<&Value> {
+        self.answers.get(call.as_str())
+    }
+
+    /// What happened inside a call, as the log of a run of its own.
+    pub(crate) fn inside(&self, call: &CallId) -> Option<ResumeLog> {
+        let prefix = format!("{call}/");
+        let inner = self
+            .events
+            .iter()
+            .filter(|kept| kept.event.place.call.as_ref() == Some(call) && kept.event.place.path.is_some());
+        let events: Vec<Kept> = inner
+            .cloned()
+            .map(|mut kept| {
+                kept.event.place.call = None;
+                kept
+            })
+            .collect();
+        let answers = self
+            .answers
+            .iter()
+            .filter_map(|(ask, value)| Some((ask.strip_prefix(&prefix)?.to_owned(), value.clone())));
+        (!events.is_empty()).then(|| ResumeLog { snapshot: None, events, answers: answers.collect() })
+    }
+}
+
+impl EventSink for RunLog {
+    fn record(&self, drafts: &mut Vec<Draft>) {
+        let mut past = self.past();
+        let Some(past) = past.as_mut() else { return self.sink.record(drafts) };
+        for draft in drafts.drain(..) {
+            match past.told.get_mut(&about(&draft.place, &draft.body)) {
+                Some(count) if *count > 0 => *count -= 1,
+                Some(_) | None => past.missing.push(draft),
+            }
+        }
+    }
+
+    fn new_span(&self) -> u64 {
+        let told = self.past().as_mut().and_then(|past| past.spans.pop_front());
+        told.unwrap_or_else(|| self.sink.new_span())
+    }
+
+    fn run(&self) -> &RunId {
+        self.sink.run()
+    }
+
+    fn keeper(&self) -> Option<&dyn Keeper> {
+        self.sink.keeper()
+    }
+}
+
+fn reply_of(body: &EventBody) -> Option<StandardResponse> {
+    let EventBody::AgentLlmFinished { text, reasoning, tool_calls, finish, usage } = body else {
+        return None;
+    };
+    if matches!(finish.as_str(), "error" | "cancelled") {
+        return None;
+    }
+    let reply = json!({"text": text, "reasoning": reasoning, "tool_calls": tool_calls.clone().unwrap_or_else(|| json!([])),
+        "finish": finish, "usage": usage});
+    serde_json::from_value(reply).ok()
+}
+
+/// What is kept with the end of a call.
+pub(crate) fn record_of(observation: &Observation, value: Option<&Value>) -> Box<Record> {
+    let observation = serde_json::to_value(observation).unwrap_or_default();
+    let mut values = vec![(Arc::from(OBSERVATION), Arc::new(observation))];
+    values.extend(value.map(|value| (Arc::from(VALUE), Arc::new(value.clone()))));
+    Box::new(Record { values, how: None })
+}
+
+fn done_of(record: Option<&Record>, status: ToolStatus, blob: Option<String>) -> Option<PastCall> {
+    let value = |name: &str| {
+        record?.values.iter().find(|(own, _)| **own == *name).map(|(_, value)| (**value).clone())
+    };
+    let observation = serde_json::from_value(value(OBSERVATION)?).ok()?;
+    Some(PastCall::Done { observation, status, value: value(VALUE), blob })
+}
+
+/// What a person said about a call that must be approved.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Decision {
+    Approve,
+    Edit(Map<String, Value>),
+    Deny(String),
+}
+
+/// Reads an answer: `{"approve": true, "arguments"?}` or `{"deny": reason}`. With a digest it counts only for the
+/// arguments that it was given for.
+pub(crate) fn decision(answer: &Value, digest: &str) -> Option<Decision> {
+    if answer.get("digest").and_then(Value::as_str).is_some_and(|own| own != digest) {
+        return None;
+    }
+    if let Some(reason) = answer.get("deny") {
+        return Some(Decision::Deny(reason.as_str().unwrap_or_default().to_owned()));
+    }
+    match (answer.get("arguments").and_then(Value::as_object), answer.get("approve")) {
+        (Some(arguments), _) => Some(Decision::Edit(arguments.clone())),
+        (None, Some(Value::Bool(true))) => Some(Decision::Approve),
+        (None, _) => None,
+    }
+}
+
+/// A model whose first replies are those of the log.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    pub(crate) model: Arc<dyn LlmProvider>,
+    pub(crate) log: Arc<RunLog>,
+}
+
+#[async_trait]
+impl LlmProvider for Recorded {
+    fn info(&self) -> &ModelInfo {
+        self.model.info()
+    }
+
+    async fn stream(&self, request: LlmRequest) -> Result<LlmStream, LlmError> {
+        let Some(response) = self.log.reply() else {
+            self.log.go_on();
+            return self.model.stream(request).await;
+        };
+        let text = (!response.text.is_empty()).then(|| Ok(LlmEvent::Text(response.text.clone())));
+        let events = text.into_iter().chain([Ok(LlmEvent::Finished(response))]);
+        Ok(Box::pin(futures::stream::iter(events.collect::<Vec<_>>())))
+    }
+}

@@ -1,0 +1,173 @@
+//! An agent's run that is cut anywhere goes on to the same end.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: a wrong case may panic")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use agent_runtime::{Agent, AgentProfile, AgentState, RunOutcome, approval_digest};
+use agent_types::{
+    Annotations, EventBody, EventSink, ExitReason, ResumeLog, RunId, SystemClock, VirtualClock,
+};
+use llm_provider::ScriptedModel;
+use run_store::{NewRun, Store, StoredRun};
+use serde_json::{Map, Value, json};
+use tool_registry::{Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
+use tool_schema::ToolDefinition;
+
+#[derive(Default)]
+struct World {
+    looks: AtomicU32,
+    pays: AtomicU32,
+}
+
+/// Counts its calls.
+struct Counted {
+    world: Arc<World>,
+    pays: bool,
+}
+
+#[async_trait::async_trait]
+impl ToolHandler for Counted {
+    async fn call(&self, arguments: Map<String, Value>, _cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let counter = if self.pays { &self.world.pays } else { &self.world.looks };
+        counter.fetch_add(1, Ordering::Relaxed);
+        Ok(ToolOutput::Json(json!({"seen": arguments})))
+    }
+}
+
+const SCRIPT: &str = r#"{"text": "I look. <ACTION><look><at>a</at></look><look><at>b</at></look></ACTION>"}
+{"text": "<ACTION><wrong/></ACTION>"}
+{"text": "<ACTION><look><at>c</at></look><pay><to>x</to></pay></ACTION>", "usage": {"input": 5, "output": 7}}
+{"text": "All is done."}"#;
+
+fn agent(world: &Arc<World>, approval: Value, skip: usize) -> Agent {
+    let script: Vec<&str> = SCRIPT.lines().skip(skip).collect();
+    let model = ScriptedModel::from_jsonl(&script.join("\n")).unwrap();
+    let profile: AgentProfile = serde_json::from_value(json!({
+        "id": "a", "name": "a", "version": "1", "schema_version": "1", "tool_ids_inventory": ["look", "pay"],
+        "approval": approval}))
+    .unwrap();
+    let tool = |id: &str, parameter: &str, annotations: Annotations| {
+        let schema = json!({"type": "object", "additionalProperties": false,
+            "properties": {parameter: {"type": "string"}}, "required": [parameter]});
+        let definition = ToolDefinition::new(id.parse().unwrap(), "does it", schema);
+        Tool::new(definition, ToolKind::Native, Counted { world: Arc::clone(world), pays: id == "pay" })
+            .unwrap()
+            .with_annotations(annotations)
+    };
+    let look = tool("look", "at", Annotations { read_only: true, ..Annotations::default() });
+    let pay = tool("pay", "to", Annotations { effect: true, ..Annotations::default() });
+    Agent::of(profile, Arc::new(model), Snapshot::of([look, pay]).unwrap())
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+async fn go(agent: &Agent, run: &Arc<StoredRun>, log: Option<ResumeLog>) -> RunOutcome {
+    let sink = Arc::clone(run) as Arc<dyn EventSink>;
+    let started = agent.start_in(AgentState::default(), "pay x", sink, log).unwrap();
+    let outcome = started.outcome().await.0;
+    run.close().await.unwrap();
+    outcome
+}
+
+/// Replies that a log has.
+fn replies(log: &ResumeLog) -> usize {
+    log.events.iter().filter(|kept| matches!(kept.event.body, EventBody::AgentLlmFinished { .. })).count()
+}
+
+fn texts(outcome: &RunOutcome) -> Value {
+    serde_json::to_value(&outcome.history).unwrap()
+}
+
+#[test]
+fn cut_anywhere_it_comes_to_the_same_end_and_pays_once() {
+    let auto = json!({"default": "auto"});
+    let clock = || Arc::new(SystemClock);
+    let store = Store::memory().unwrap();
+    let world = Arc::new(World::default());
+    let whole = store.begin(NewRun::new(RunId::new("whole")), clock()).unwrap();
+    let wanted = block_on(go(&agent(&world, auto.clone(), 0), &whole, None));
+    assert_eq!((wanted.exit, wanted.text.as_str()), (ExitReason::Completed, "All is done."), "{wanted:#?}");
+    drop(whole);
+    let length = store.known(&RunId::new("whole")).unwrap().last_seq;
+    for upto in 1..length {
+        let run = RunId::new(format!("cut-{upto}"));
+        let new = NewRun::new(run.clone());
+        let (stored, log) = store.fork(&RunId::new("whole"), new, upto, &HashMap::new(), clock()).unwrap();
+        let world = Arc::new(World::default());
+        let started = |tool: &str| {
+            log.events.iter().any(|kept| match &kept.event.body {
+                EventBody::AgentToolStarted { tool: own } => own.as_str() == tool,
+                _ => false,
+            })
+        };
+        let paid = started("pay");
+        let skip = replies(&log);
+        let mut outcome = block_on(go(&agent(&world, auto.clone(), skip), &stored, Some(log)));
+        drop(stored);
+        if outcome.exit == ExitReason::NeedsReconciliation {
+            assert!(paid && outcome.pending.len() == 1, "cut at {upto}");
+            let ask = outcome.pending[0].ask.clone();
+            store.answer(&run, &ask, &json!({"outcome": "done", "value": {"seen": {"to": "x"}}})).unwrap();
+            let (stored, log) = store.resume(&run, clock()).unwrap();
+            let skip = replies(&log);
+            outcome = block_on(go(&agent(&world, auto.clone(), skip), &stored, Some(log)));
+        }
+        assert_eq!((outcome.exit, &outcome.text), (wanted.exit, &wanted.text), "cut at {upto}: {outcome:#?}");
+        assert_eq!(texts(&outcome), texts(&wanted), "cut at {upto}");
+        assert_eq!(outcome.usage, wanted.usage, "cut at {upto}");
+        assert!(world.pays.load(Ordering::Relaxed) <= u32::from(!paid), "cut at {upto}: paid twice");
+        let events = store.events(&run, 0, usize::MAX).unwrap();
+        assert!(events.iter().zip(1..).all(|(kept, seq)| kept.event.seq == seq));
+        for (name, most) in [("agent.message", 2), ("run.finished", 1), ("agent.llm.finished", 4)] {
+            let count = events.iter().filter(|kept| kept.event.body.name() == name).count();
+            assert!(count <= most, "cut at {upto}: {name} {count} times");
+        }
+    }
+}
+
+#[test]
+fn an_approval_lasts_and_counts_for_its_arguments_only() {
+    let ask = json!({"default": "auto", "tools": {"pay": "ask"}});
+    let clock = || Arc::new(VirtualClock::new(agent_types::Timestamp::default()));
+    let outcome_of = |answer: Value| {
+        let store = Store::memory().unwrap();
+        let world = Arc::new(World::default());
+        let run = RunId::new("r");
+        let stored = store.begin(NewRun::new(run.clone()), clock()).unwrap();
+        let first = block_on(go(&agent(&world, ask.clone(), 0), &stored, None));
+        drop(stored);
+        assert_eq!(first.exit, ExitReason::AwaitingApproval);
+        assert_eq!((first.pending.len(), world.pays.load(Ordering::Relaxed)), (1, 0));
+        assert_eq!(world.looks.load(Ordering::Relaxed), 3, "what only reads does not wait");
+        store.answer(&run, &first.pending[0].ask, &answer).unwrap();
+        let (stored, log) = store.resume(&run, clock()).unwrap();
+        let outcome = block_on(go(&agent(&world, ask.clone(), 3), &stored, Some(log)));
+        assert_eq!(world.looks.load(Ordering::Relaxed), 3, "nothing is looked at twice");
+        (outcome, world.pays.load(Ordering::Relaxed))
+    };
+    let digest = |to: &str| approval_digest("pay", json!({"to": to}).as_object().unwrap());
+    let (outcome, pays) = outcome_of(json!({"approve": true, "digest": digest("x")}));
+    assert_eq!((outcome.exit, pays), (ExitReason::Completed, 1));
+    let (outcome, pays) = outcome_of(json!({"approve": true, "digest": digest("y")}));
+    assert_eq!(
+        (outcome.exit, pays),
+        (ExitReason::AwaitingApproval, 0),
+        "the approval was for other arguments"
+    );
+    let (outcome, pays) = outcome_of(json!({"deny": "keep it"}));
+    assert_eq!((outcome.exit, pays), (ExitReason::Completed, 0));
+    assert!(texts(&outcome).to_string().contains("Error - Tool pay was not run: denied: keep it"));
+    let (outcome, pays) = outcome_of(json!({"approve": true, "arguments": {"to": "bob"}}));
+    assert_eq!((outcome.exit, pays), (ExitReason::Completed, 1));
+    let text = texts(&outcome).to_string();
+    assert!(
+        text.contains(r#"\"to\":\"bob\""#) && text.contains("Note - arguments changed by the user"),
+        "{text}"
+    );
+    let (outcome, pays) = outcome_of(json!({"approve": true, "arguments": {"too": "bob"}}));
+    assert_eq!((outcome.exit, pays), (ExitReason::Completed, 0), "edited arguments are checked again");
+}
