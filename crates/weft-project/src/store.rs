@@ -14,7 +14,7 @@ use crate::error::ProjectError;
 use crate::project::Project;
 use crate::settings::SyncSetting;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 
 /// Where the events of a run go.
 #[derive(Debug, Clone)]
