@@ -86,6 +86,7 @@ pub struct Agent {
     values: Arc<Map<String, Value>>,
     clock: Arc<dyn Clock>,
     services: Services,
+    cancel: CancellationToken,
     /// The first thing that could not be taken; told when the agent is to run.
     refused: Option<AgentError>,
 }
@@ -115,6 +116,7 @@ impl Agent {
             values: Arc::default(),
             clock: Arc::new(SystemClock),
             services,
+            cancel: CancellationToken::new(),
             refused,
         }
     }
@@ -188,6 +190,13 @@ impl Agent {
     #[must_use]
     pub fn with_values(mut self, values: Map<String, Value>) -> Self {
         self.values = Arc::new(values);
+        self
+    }
+
+    /// Ends all its runs when it is cancelled.
+    #[must_use]
+    pub fn with_cancel(mut self, cancel: CancellationToken) -> Self {
+        self.cancel = cancel;
         self
     }
 
@@ -265,7 +274,7 @@ impl Agent {
             clock: Arc::clone(&self.clock),
             services: self.services.clone(),
             budget: Budget::new(self.profile.limits()),
-            cancel: CancellationToken::new(),
+            cancel: self.cancel.child_token(),
             log,
         };
         Ok(AgentRun { driver, state, message, recorder: None })

@@ -56,11 +56,15 @@ struct Past {
     open: HashMap<CallId, (Place, ToolId)>,
 }
 
-/// What an event is about.
-type About = (Option<CallId>, Option<u32>, Discriminant<EventBody>);
+/// What an event is about: call, turn, type, and how an approval stands.
+type About = (Option<CallId>, Option<u32>, Discriminant<EventBody>, Option<&'static str>);
 
 fn about(place: &Place, body: &EventBody) -> About {
-    (place.call.clone(), place.turn, discriminant(body))
+    let state = match body {
+        EventBody::AgentToolApproval { state, .. } => Some(state.as_str()),
+        _ => None,
+    };
+    (place.call.clone(), place.turn, discriminant(body), state)
 }
 
 impl RunLog {

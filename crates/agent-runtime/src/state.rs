@@ -53,6 +53,16 @@ impl AgentState {
         &self.history
     }
 
+    /// The state of a conversation that has been so far.
+    #[must_use]
+    pub fn of_history(history: Vec<Exchange>) -> Self {
+        let calls = history.iter().map(|exchange| match exchange {
+            Exchange::Turn(turn) => turn.calls.len() as u64,
+            Exchange::User { .. } => 0,
+        });
+        Self { calls: calls.sum(), history, ..Self::default() }
+    }
+
     /// Begins a run with what a person said.
     pub(crate) fn begin(&mut self, message: String) {
         self.history.push(Exchange::User { text: message });

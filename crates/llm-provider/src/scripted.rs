@@ -63,6 +63,20 @@ impl ScriptedModel {
         self
     }
 
+    /// Passes over replies, as a conversation that goes on behind them needs it. A last reply that repeats stays.
+    pub fn skip(&self, replies: usize) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..replies {
+            let Some(position) = state.replies.iter().position(|reply| reply.purpose.is_none()) else {
+                return;
+            };
+            let is_last = position + 1 == state.replies.len();
+            if !(is_last && state.replies[position].repeat) {
+                state.replies.remove(position);
+            }
+        }
+    }
+
     /// The reply to this request, taken from the script.
     fn take(&self, request: &LlmRequest) -> Result<(Reply, u64), LlmError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -135,6 +135,9 @@ pub(crate) struct AgentRunArguments {
     pub(crate) id: String,
     /// What is said to it; `-` reads stdin.
     pub(crate) message: String,
+    /// Go on with the conversation of that name, or begin it.
+    #[arg(long, value_name = "ID")]
+    pub(crate) thread: Option<String>,
     /// Play replies from a file, one a line, in place of the model.
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
@@ -368,6 +371,8 @@ pub(crate) enum RunsCommand {
     Fork(RunsForkArguments),
     /// Answer an open question, and go on.
     Answer(RunsAnswerArguments),
+    /// Let a call that must be approved run, changed or not, or deny it, and go on.
+    Approve(RunsApproveArguments),
     /// End a run.
     Cancel {
         /// Id of the run; `last` is the newest one.
@@ -443,6 +448,27 @@ pub(crate) struct RunsAnswerArguments {
     /// Go on with the workflow as it was when the run began.
     #[arg(long)]
     pub(crate) as_it_was: bool,
+    /// Play replies from a file, one a line, in place of the models.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunsApproveArguments {
+    /// Id of the run; `last` is the newest one.
+    pub(crate) run: String,
+    /// The call, where several wait.
+    #[arg(long)]
+    pub(crate) ask: Option<String>,
+    /// Deny it for this reason, which the model is told.
+    #[arg(long, value_name = "REASON", conflicts_with = "arguments")]
+    pub(crate) deny: Option<String>,
+    /// Let it run with these arguments, a JSON object.
+    #[arg(long, value_name = "JSON")]
+    pub(crate) arguments: Option<String>,
+    /// Only record the word.
+    #[arg(long)]
+    pub(crate) no_resume: bool,
     /// Play replies from a file, one a line, in place of the models.
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_types::{Clock, nearest};
-use llm_provider::{LlmProvider, ModelConfig, ModelError, ModelSource};
+use llm_provider::{LlmProvider, ModelConfig, ModelError, ModelSource, ScriptedModel};
 
 /// Name of the entry that counts when none is named.
 const DEFAULT: &str = "default";
@@ -15,9 +15,9 @@ pub struct ProjectModels {
     entries: BTreeMap<String, ModelConfig>,
     environment: Option<ModelConfig>,
     /// Played when no model is set.
-    fallback: Option<Arc<dyn LlmProvider>>,
+    fallback: Option<Arc<ScriptedModel>>,
     /// Played in place of every model.
-    instead: Option<Arc<dyn LlmProvider>>,
+    instead: Option<Arc<ScriptedModel>>,
     clock: Arc<dyn Clock>,
     made: Mutex<HashMap<String, Arc<dyn LlmProvider>>>,
 }
@@ -26,11 +26,16 @@ impl ProjectModels {
     pub(crate) fn new(
         entries: BTreeMap<String, ModelConfig>,
         environment: Option<ModelConfig>,
-        fallback: Option<Arc<dyn LlmProvider>>,
-        instead: Option<Arc<dyn LlmProvider>>,
+        fallback: Option<Arc<ScriptedModel>>,
+        instead: Option<Arc<ScriptedModel>>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self { entries, environment, fallback, instead, clock, made: Mutex::default() }
+    }
+
+    /// Scripts pass over replies that a run has had already.
+    pub(crate) fn skip_replies(&self, replies: usize) {
+        self.fallback.iter().chain(&self.instead).for_each(|script| script.skip(replies));
     }
 
     fn config(&self, name: &str) -> Option<&ModelConfig> {
@@ -51,12 +56,12 @@ impl ProjectModels {
 impl ModelSource for ProjectModels {
     fn model(&self, profile: Option<&str>) -> Result<Arc<dyn LlmProvider>, ModelError> {
         if let Some(model) = &self.instead {
-            return Ok(Arc::clone(model));
+            return Ok(Arc::clone(model) as Arc<dyn LlmProvider>);
         }
         let name = profile.unwrap_or(DEFAULT);
         match (self.config(name), &self.fallback) {
             (Some(config), _) => self.made(name, config),
-            (None, Some(script)) => Ok(Arc::clone(script)),
+            (None, Some(script)) => Ok(Arc::clone(script) as Arc<dyn LlmProvider>),
             (None, None) if profile.is_none_or(|name| name == DEFAULT) => Err(ModelError::NotSet),
             (None, None) => {
                 let near = nearest(name, self.entries.keys().map(String::as_str)).map(str::to_owned);

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use agent_runtime::{Agent, AgentProfile};
 use agent_types::{Clock, SystemClock, nearest};
 use http_caller::{HttpCaller, NetworkPolicy};
-use llm_provider::{LlmProvider, ModelConfig, ModelSource, ScriptedModel};
+use llm_provider::{ModelConfig, ModelSource, ScriptedModel};
 use run_store::{Store, StoreError};
 use tool_registry::{Snapshot, Tool, WorkflowRuntime, node_tool, system_tools, workflow_tool};
 use workflow_engine::{NodeCatalog, Services};
@@ -102,7 +102,7 @@ impl Project {
         agents: ProjectAgents,
         options: &ProjectOptions,
     ) -> Result<Self, ProjectError> {
-        let scripted = |path: &Path| -> Result<Arc<dyn LlmProvider>, ProjectError> {
+        let scripted = |path: &Path| -> Result<Arc<ScriptedModel>, ProjectError> {
             let model = ScriptedModel::from_jsonl(&read_file(path)?)
                 .map_err(|source| ProjectError::Script { path: path.to_owned(), source })?;
             Ok(Arc::new(model.with_clock(Arc::clone(&options.clock))))

@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{Clock, EventSink, Kept, Recorder, ResumeLog, RunId, Timestamp, Watcher};
+use agent_runtime::{AgentState, Exchange};
+use agent_types::{Clock, EventBody, EventSink, Kept, Recorder, ResumeLog, RunId, Timestamp, Watcher};
 use run_store::{NewRun, RunFilter, RunRecord, Sqlite, Store, StoreError, StoreOptions, StoredRun};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -76,6 +77,37 @@ pub struct WorkflowPlan {
     /// Values that no model sees or sets.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub values: Map<String, Value>,
+}
+
+/// What is kept of an agent's run besides its events.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename = "agent")]
+pub struct AgentPlan {
+    /// The agent's id.
+    pub agent: String,
+    /// What was said to it.
+    pub message: String,
+    /// Exchanges that its thread had before.
+    #[serde(default)]
+    pub before: usize,
+    /// Values that no model sees or sets.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub values: Map<String, Value>,
+}
+
+/// An agent's run that is about to begin or go on.
+#[derive(Debug)]
+pub struct AgentStart {
+    /// Where its events go.
+    pub desk: RunDesk,
+    /// What it has done.
+    pub log: Option<ResumeLog>,
+    /// The conversation before it.
+    pub state: AgentState,
+    /// What it is about.
+    pub plan: AgentPlan,
+    /// The thread that it belongs to.
+    pub thread: Option<String>,
 }
 
 /// A workflow's run that is about to go on.
@@ -199,6 +231,77 @@ impl Project {
         Ok(WorkflowResume { desk: RunDesk::Kept(stored), log, id, workflow, inputs, values })
     }
 
+    /// Begins a run of an agent, in a thread if one is named.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn begin_agent(&self, plan: AgentPlan, thread: Option<&str>) -> Result<AgentStart, ProjectError> {
+        let history = self.history(&plan.agent, thread)?;
+        let plan = AgentPlan { before: history.len(), ..plan };
+        let new = NewRun {
+            agent: Some(plan.agent.clone()),
+            thread: thread.map(str::to_owned),
+            plan: serde_json::to_value(&plan).unwrap_or_default(),
+            ..NewRun::new(RunId::generate())
+        };
+        let desk = self.begin(new)?;
+        let (state, thread) = (AgentState::of_history(history), thread.map(str::to_owned));
+        Ok(AgentStart { desk, log: None, state, plan, thread })
+    }
+
+    /// Takes a run of an agent up again. Scripts go on behind the replies that it has had.
+    ///
+    /// # Errors
+    /// There is no such run, it has ended, or somebody works on it.
+    pub fn resume_agent(&self, run: &RunId) -> Result<AgentStart, ProjectError> {
+        let store = self.required_store(run)?;
+        let record = store.known(run)?;
+        let plan: AgentPlan =
+            serde_json::from_value(record.new.plan.clone()).map_err(|_| ProjectError::NotResumable {
+                run: run.to_string(),
+                message: "its record holds no agent".to_owned(),
+            })?;
+        let (stored, log) = store.resume(run, Arc::clone(self.clock()))?;
+        let is_reply = |kept: &&Kept| matches!(kept.event.body, EventBody::AgentLlmFinished { .. });
+        self.models().skip_replies(log.events.iter().filter(is_reply).count());
+        let mut history = self.history(&plan.agent, record.new.thread.as_deref())?;
+        history.truncate(plan.before);
+        let state = AgentState::of_history(history);
+        Ok(AgentStart { desk: RunDesk::Kept(stored), log: Some(log), state, plan, thread: record.new.thread })
+    }
+
+    /// Whether a run is one of an agent.
+    ///
+    /// # Errors
+    /// There is no such run.
+    pub fn is_agent_run(&self, run: &RunId) -> Result<bool, ProjectError> {
+        Ok(self.required_store(run)?.known(run)?.new.agent.is_some())
+    }
+
+    /// Puts what a run has added behind its thread.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn extend_thread(
+        &self,
+        agent: &str,
+        thread: &str,
+        exchanges: &[Exchange],
+    ) -> Result<(), ProjectError> {
+        if let Some(store) = self.store()? {
+            let messages: Vec<Value> =
+                exchanges.iter().filter_map(|exchange| serde_json::to_value(exchange).ok()).collect();
+            store.add_messages(&thread_key(agent, thread), &messages);
+        }
+        Ok(())
+    }
+
+    fn history(&self, agent: &str, thread: Option<&str>) -> Result<Vec<Exchange>, ProjectError> {
+        let (Some(thread), Some(store)) = (thread, self.store()?) else { return Ok(Vec::new()) };
+        let messages = store.messages(&thread_key(agent, thread))?;
+        Ok(messages.into_iter().filter_map(|message| serde_json::from_value(message).ok()).collect())
+    }
+
     /// The store, which a command about runs cannot do without.
     ///
     /// # Errors
@@ -262,4 +365,9 @@ fn plan_of(record: &RunRecord) -> Result<WorkflowPlan, ProjectError> {
         run: record.new.run.to_string(),
         message: "its record holds no workflow".to_owned(),
     })
+}
+
+/// Threads of different agents are different threads.
+fn thread_key(agent: &str, thread: &str) -> String {
+    format!("{agent}/{thread}")
 }

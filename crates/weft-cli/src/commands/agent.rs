@@ -1,19 +1,15 @@
 //! `weft agent`: list, show, check, run.
 
-use agent_runtime::{Agent, AgentRun, AgentState, ApprovalMode, RunOutcome};
-use agent_types::{ExitReason, Watched};
+use agent_runtime::{Agent, ApprovalMode, RunOutcome};
+use agent_types::ExitReason;
 use llm_provider::ModelSource;
 use serde_json::{Value, json};
-use weft_project::Project;
+use weft_project::{AgentPlan, AgentStart, Project};
 
 use super::{Context, block_on};
 use crate::arguments::{AgentCommand, AgentRunArguments, Approve, Output};
 use crate::failure::{Exit, Failure, shown};
-use crate::timeline::Timeline;
-use crate::{inputs, interrupt, output};
-
-/// Events that the printer may be behind: none is lost, however slow the reader of stdout is.
-const BEHIND: usize = usize::MAX;
+use crate::{follow, inputs, interrupt, output};
 
 pub(super) fn run(context: &Context, command: AgentCommand) -> Result<Exit, Failure> {
     match command {
@@ -108,7 +104,14 @@ fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Fail
         note_script(&project, &agent);
     }
     let message = if arguments.message == "-" { inputs::stdin()? } else { arguments.message.clone() };
-    run_agent(context, &agent, &message)
+    let plan = AgentPlan {
+        agent: arguments.id.clone(),
+        message,
+        before: 0,
+        values: inputs::context(&arguments.values)?,
+    };
+    let start = project.begin_agent(plan, arguments.thread.as_deref())?;
+    run_agent(context, &project, &agent, start)
 }
 
 /// Says so where replies come from the project's script because no model is set.
@@ -122,11 +125,13 @@ pub(super) fn note_script(project: &Project, agent: &Agent) {
 }
 
 /// Runs an agent to its end, telling what happens as the output form wants it.
-pub(super) fn run_agent(context: &Context, agent: &Agent, message: &str) -> Result<Exit, Failure> {
-    let run = agent
-        .start(AgentState::default(), message)
-        .map_err(|error| Failure::new(Exit::Invalid, error.code(), error.to_string()))?;
-    let outcome = block_on(drive(context.output, run))??;
+pub(super) fn run_agent(
+    context: &Context,
+    project: &Project,
+    agent: &Agent,
+    start: AgentStart,
+) -> Result<Exit, Failure> {
+    let outcome = block_on(drive(context.output, project, agent, start))??;
     match context.output {
         Output::Text if outcome.text.is_empty() => {}
         Output::Text => output::line(&outcome.text)?,
@@ -140,29 +145,36 @@ pub(super) fn run_agent(context: &Context, agent: &Agent, message: &str) -> Resu
     Ok(exit)
 }
 
-async fn drive(form: Output, run: AgentRun) -> Result<RunOutcome, Failure> {
-    let cancel = run.cancel_token();
-    let mut watcher = run.watch(BEHIND);
-    let telling = async {
-        let mut timeline = Timeline::new();
-        while let Some(watched) = watcher.next().await {
-            let Watched::Events(batch) = watched else { continue };
-            for event in batch.iter() {
-                match form {
-                    Output::Text => timeline.show(event),
-                    Output::Jsonl => output::json(event)?,
-                    Output::Json => {}
-                }
-            }
-            if output::is_closed() {
-                cancel.cancel();
-            }
-        }
-        Ok::<(), Failure>(())
+async fn drive(
+    form: Output,
+    project: &Project,
+    agent: &Agent,
+    start: AgentStart,
+) -> Result<RunOutcome, Failure> {
+    let AgentStart { desk, log, state, plan, thread } = start;
+    let before = state.history().len();
+    let run = agent
+        .start_in(state, plan.message, desk.sink(), log)
+        .map_err(|error| Failure::new(Exit::Invalid, error.code(), error.to_string()))?;
+    let (id, cancel) = (run.id().clone(), run.cancel_token());
+    let telling = follow::tell(form, desk.watch(follow::BEHIND), &cancel);
+    let running = async {
+        let outcome = interrupt::run(run.outcome(), &cancel);
+        let heeding = follow::heed_others(project, &id, &cancel);
+        let outcome = match futures::future::select(Box::pin(outcome), Box::pin(heeding)).await {
+            futures::future::Either::Left((outcome, _)) => outcome,
+            futures::future::Either::Right(((), outcome)) => outcome.await,
+        };
+        (outcome.0, desk.close().await)
     };
-    let (outcome, told) = futures::join!(interrupt::run(run.outcome(), &cancel), telling);
+    let ((outcome, closed), told) = futures::join!(running, telling);
     told?;
-    Ok(outcome.0)
+    closed?;
+    let waits = exit_of(&outcome) == Exit::NeedsPerson;
+    if let Some(thread) = thread.filter(|_| !waits) {
+        project.extend_thread(&plan.agent, &thread, outcome.history.get(before..).unwrap_or_default())?;
+    }
+    Ok(outcome)
 }
 
 fn exit_of(outcome: &RunOutcome) -> Exit {
@@ -189,7 +201,12 @@ fn failure_of(outcome: &RunOutcome, exit: Exit) -> Failure {
     match outcome.exit {
         ExitReason::AwaitingApproval => {
             let tools: Vec<&str> = outcome.pending.iter().map(|pending| pending.tool.as_str()).collect();
-            failure.with_help(format!("{} must be approved: run again with --approve all", tools.join(", ")))
+            let run = &outcome.run;
+            failure.with_help(format!("{} must be approved: weft runs approve {run}", tools.join(", ")))
+        }
+        ExitReason::NeedsReconciliation => {
+            let run = &outcome.run;
+            failure.with_help(format!("say what became of it: weft runs answer {run} retry, skip or done"))
         }
         ExitReason::LlmFailed => {
             failure.with_help("is the model's server up, and the key right? see OPENAI_BASE_URL, OPENAI_MODEL, OPENAI_API_KEY and [models] in weft.toml")

@@ -1,7 +1,7 @@
 //! `weft demo`: the example project, run once.
 
 use llm_provider::{ModelConfig, ProviderKind};
-use weft_project::{Project, ProjectOptions};
+use weft_project::{AgentPlan, Project, ProjectOptions};
 
 use super::{Context, agent};
 use crate::arguments::{DemoArguments, Output};
@@ -29,7 +29,14 @@ pub(super) fn run(context: &Context, arguments: &DemoArguments) -> Result<Exit, 
         }
         note!("\nquestion:\n  {}\n", desk::question().trim().replace('\n', "\n  "));
     }
-    let exit = agent::run_agent(context, &desk, desk::question())?;
+    let plan = AgentPlan {
+        agent: "desk".to_owned(),
+        message: desk::question().to_owned(),
+        before: 0,
+        values: serde_json::Map::new(),
+    };
+    let start = project.begin_agent(plan, None)?;
+    let exit = agent::run_agent(context, &project, &desk, start)?;
     if context.output == Output::Text {
         note!("\nTry it in a project of your own:");
         note!("  weft init my-desk");

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use agent_types::{AskSummary, Draft, Durable, EventBody, Keeper, Place, Record, Usage};
+use agent_types::{AskSummary, Draft, Durable, EventBody, Keeper, NodeErrorKind, Place, Record, Usage};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::attempt::Ended;
+use super::attempt::{Ended, Failure};
 use super::container::Container;
 use super::ending::Ending;
 use super::frame::{Frame, Key, NodeState, Standing};
@@ -206,11 +206,23 @@ impl Owner {
             Woken::Task(task) => {
                 // What a node said before it ended comes before its end.
                 self.read_messages(plan);
-                if let Some(Ok(report)) = task {
-                    self.returned(plan, report);
+                match task {
+                    Some(Ok(report)) => self.returned(plan, report),
+                    Some(Err(error)) => self.lost(plan, &error),
+                    None => {}
                 }
             }
         }
+    }
+
+    /// A task panicked outside of the node's own code, as when its future is dropped: the node has failed.
+    fn lost(&mut self, plan: &PlanInner, error: &tokio::task::JoinError) {
+        let lost = self.active.iter().find(|(_, active)| active.abort.id() == error.id());
+        let Some(key) = lost.map(|(key, _)| *key).filter(|_| error.is_panic()) else { return };
+        let attempt = self.active.get(&key).map_or(1, |active| active.attempt);
+        let failure = Failure::new(NodeErrorKind::Panic, error.to_string());
+        let ended = Ended { result: Err(Failure { attempt, ..failure }), attempt };
+        self.returned(plan, Report::Node(key, ended));
     }
 
     /// A task is done: its result counts unless the node was settled by something else.

@@ -46,6 +46,15 @@ impl Op {
     }
 }
 
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
 fn number(ctx: &NodeContext, key: &str) -> u64 {
     ctx.config(key).and_then(Value::as_u64).unwrap_or(0)
 }
@@ -89,6 +98,11 @@ impl Node for Op {
                 Err(NodeError::new(ctx.config("msg").and_then(Value::as_str).unwrap_or("no")).with_code("c"))
             }
             "t:panic" => panic!("boom"),
+            "t:panic_on_drop" => {
+                let _bomb = Bomb;
+                ctx.sleep(Duration::from_secs(3600)).await;
+                Ok(Outputs::none())
+            }
             "t:stop" => {
                 let scope = if ctx.config("scope") == Some(&json!("loop")) {
                     StopScope::Loop
@@ -175,8 +189,28 @@ async fn tap(ctx: &NodeContext, inputs: &Inputs) -> Result<Outputs, NodeError> {
 pub(crate) fn catalog() -> NodeCatalog {
     let mut catalog = NodeCatalog::new();
     for name in [
-        "id", "emit", "wait", "add", "list", "if", "fail", "panic", "stop", "stream", "tap", "join", "lazy",
-        "ask", "effect", "block", "cancel", "runs", "beat", "pure", "reply",
+        "id",
+        "emit",
+        "wait",
+        "add",
+        "list",
+        "if",
+        "fail",
+        "panic",
+        "stop",
+        "stream",
+        "tap",
+        "join",
+        "lazy",
+        "ask",
+        "effect",
+        "block",
+        "cancel",
+        "runs",
+        "beat",
+        "pure",
+        "reply",
+        "panic_on_drop",
     ] {
         catalog.register(Op::new(name));
     }

@@ -450,3 +450,18 @@ fn depth_does_not_eat_the_stack() {
     };
     std::thread::Builder::new().stack_size(512 * 1024).spawn(run).unwrap().join().unwrap();
 }
+
+#[test]
+fn a_future_that_panics_when_it_is_dropped_is_a_failure_of_its_node() {
+    let workflow = flow(
+        &[
+            ("a", "panic_on_drop", json!({"timeoutMs": 20, "onError": "skip"})),
+            ("b", "wait", json!({"ms": 50})),
+        ],
+        &[],
+        &[("a", "a.out"), ("b", "b.out")],
+    );
+    let seen = run_with(&workflow, json!({}), RunOptions::new());
+    assert_eq!(seen.outcome.status, RunStatus::Ok, "{:?}", seen.outcome.error);
+    assert!(seen.lines().contains(&"node.finished a handled=skip".to_owned()), "{:#?}", seen.lines());
+}

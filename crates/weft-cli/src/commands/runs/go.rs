@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 
+use agent_runtime::approval_digest;
 use agent_types::{EventBody, RunId};
 use run_store::AskRecord;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use weft_project::{Project, Version, WorkflowResume};
 use workflow_engine::Plan;
 use workflow_model::World;
 
-use super::super::{Context, block_on};
+use super::super::{Context, agent, block_on};
 use super::{chosen, store};
-use crate::arguments::{RunsAnswerArguments, RunsForkArguments, RunsResumeArguments};
+use crate::arguments::{RunsAnswerArguments, RunsApproveArguments, RunsForkArguments, RunsResumeArguments};
 use crate::failure::{Exit, Failure};
 use crate::workflow_run::{self, Start};
 use crate::{follow, output};
@@ -20,8 +21,18 @@ use crate::{follow, output};
 pub(super) fn resume(context: &Context, arguments: &RunsResumeArguments) -> Result<Exit, Failure> {
     let project = context.project(arguments.script.clone())?;
     let run = chosen(store(&project)?, &arguments.run)?;
-    let resume = project.resume_workflow(&run, version(arguments.as_it_was))?;
-    go_on(context, &project, resume, CancellationToken::new())
+    go_on_with(context, &project, &run, version(arguments.as_it_was))
+}
+
+/// Takes a run up again, whatever runs in it.
+fn go_on_with(context: &Context, project: &Project, run: &RunId, version: Version) -> Result<Exit, Failure> {
+    if !project.is_agent_run(run)? {
+        let resume = project.resume_workflow(run, version)?;
+        return go_on(context, project, resume, CancellationToken::new());
+    }
+    let start = project.resume_agent(run)?;
+    let agent = project.agent(&start.plan.agent)?.with_values(start.plan.values.clone());
+    agent::run_agent(context, project, &agent, start)
 }
 
 fn version(as_it_was: bool) -> Version {
@@ -108,8 +119,37 @@ pub(super) fn answer(context: &Context, arguments: &RunsAnswerArguments) -> Resu
     if arguments.no_resume {
         return Ok(Exit::Ok);
     }
-    let resume = project.resume_workflow(&run, version(arguments.as_it_was))?;
-    go_on(context, &project, resume, CancellationToken::new())
+    go_on_with(context, &project, &run, version(arguments.as_it_was))
+}
+
+pub(super) fn approve(context: &Context, arguments: &RunsApproveArguments) -> Result<Exit, Failure> {
+    let project = context.project(arguments.script.clone())?;
+    let store = store(&project)?;
+    let run = chosen(store, &arguments.run)?;
+    store.known(&run).map_err(|error| Failure::of_store(&error))?;
+    let asks = store.asks(&run).map_err(|error| Failure::of_store(&error))?;
+    let ask = question(&run, &asks, arguments.ask.as_deref())?;
+    let summary = asks.iter().map(|own| &own.summary).find(|summary| *summary.ask == *ask);
+    let call = summary.and_then(|summary| summary.tool.as_ref().zip(summary.arguments.as_deref()));
+    let Some((tool, own)) = call else {
+        return Err(Failure::new(Exit::Usage, "no_approval", format!("`{ask}` is a question, not a call"))
+            .with_help(format!("weft runs answer {run} VALUE")));
+    };
+    let mut word = json!({"approve": true, "digest": approval_digest(tool.as_str(), own)});
+    if let Some(reason) = &arguments.deny {
+        word = json!({"deny": reason});
+    }
+    if let Some(text) = &arguments.arguments {
+        let changed: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
+            Failure::usage(format!("`--arguments`: {error}")).with_help("write a JSON object")
+        })?;
+        word["arguments"] = Value::Object(changed);
+    }
+    store.answer(&run, &ask, &word).map_err(|error| Failure::of_store(&error))?;
+    if arguments.no_resume {
+        return Ok(Exit::Ok);
+    }
+    go_on_with(context, &project, &run, Version::Current)
 }
 
 /// The question that is answered: the one that is named, or the only one.
@@ -159,9 +199,15 @@ pub(super) fn cancel(context: &Context, run: &str) -> Result<Exit, Failure> {
         note!("{run} is at work elsewhere and is asked to end");
         return Ok(Exit::Ok);
     }
-    let resume = project.resume_workflow(run, Version::AsItWas)?;
     let cancel = CancellationToken::new();
     cancel.cancel();
+    if project.is_agent_run(run)? {
+        let start = project.resume_agent(run)?;
+        let agent = project.agent(&start.plan.agent)?.with_cancel(cancel);
+        agent::run_agent(context, &project, &agent, start)?;
+        return Ok(Exit::Ok);
+    }
+    let resume = project.resume_workflow(run, Version::AsItWas)?;
     go_on(context, &project, resume, cancel)?;
     Ok(Exit::Ok)
 }

@@ -22,6 +22,7 @@ pub(super) fn run(context: &Context, command: RunsCommand) -> Result<Exit, Failu
         RunsCommand::Resume(arguments) => go::resume(context, &arguments),
         RunsCommand::Fork(arguments) => go::fork(context, &arguments),
         RunsCommand::Answer(arguments) => go::answer(context, &arguments),
+        RunsCommand::Approve(arguments) => go::approve(context, &arguments),
         RunsCommand::Cancel { run } => go::cancel(context, &run),
         RunsCommand::Rm(arguments) => remove::remove(context, &arguments),
     }

@@ -79,7 +79,8 @@ pub(crate) fn drive(
     })
 }
 
-fn say(line: &str) -> Result<(), Fault> {
+/// A line on stdout.
+pub(crate) fn say(line: &str) -> Result<(), Fault> {
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(|error| error.to_string())
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use agent_types::{RunId, SystemClock};
 
 use crate::Fault;
-use crate::child::{EFFECTS, FILE, RUN, drive, open};
+use crate::child::{EFFECTS, FILE, RUN, drive, open, say};
 
 /// Bytes of the write-ahead log that are cut away one by one.
 const LAST: usize = 3 * (4096 + 24);
@@ -39,8 +39,7 @@ pub(crate) fn run(every: usize) -> Result<(), Fault> {
     if most < told {
         return Err(format!("{told} events were told, and {most} are kept"));
     }
-    println!("cut {} times: {} to {most} events left, always whole", lengths.len(), lengths[0]);
-    Ok(())
+    say(&format!("cut {} times: {} to {most} events left, always whole", lengths.len(), lengths[0]))
 }
 
 /// Opens what is left; it must hold the first events of the run without a hole, and the run must go on from there.

@@ -8,7 +8,7 @@ use agent_types::RunId;
 use serde_json::{Value, json};
 
 use crate::Fault;
-use crate::child::{EFFECTS, RUN, open};
+use crate::child::{EFFECTS, RUN, open, say};
 use crate::flow::ANSWER;
 
 /// What an undisturbed run gave.
@@ -29,8 +29,7 @@ pub(crate) fn run(every: usize) -> Result<(), Fault> {
         one(at, &whole).map_err(|fault| format!("killed behind event {at} of {}: {fault}", whole.events))?;
         killed += 1;
     }
-    println!("killed {killed} times in a run of {} events: always the same end", whole.events);
-    Ok(())
+    say(&format!("killed {killed} times in a run of {} events: always the same end", whole.events))
 }
 
 fn one(at: usize, whole: &Whole) -> Result<(), Fault> {
