@@ -7,4 +7,5 @@ mod common;
 mod failures;
 mod guide;
 mod openai_agent;
+mod runs;
 mod tools;

@@ -1,0 +1,185 @@
+//! Runs that last: killed, answered, approved, cancelled from elsewhere.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::common::{command, desk, weft, write};
+
+const SLOW: &str = r#"{
+  "interfaceOutputs": {"v": {"dataFlowType": "WILDCARD"}},
+  "nodes": [
+    {"id": "a", "type": "core:Const", "configValues": {"value": 7}},
+    {"id": "slow", "type": "core:Delay", "configValues": {"ms": 60000}},
+    {"id": "out", "type": "core:GroupOutput"}],
+  "edges": [
+    {"source": "a", "sourceHandle": "value", "target": "slow", "targetHandle": "value"},
+    {"source": "slow", "sourceHandle": "value", "target": "out", "targetHandle": "v"}]
+}"#;
+
+fn list(folder: &Path) -> Vec<Value> {
+    weft(folder, &["runs", "list", "--output", "json"]).ok().json().as_array().cloned().unwrap()
+}
+
+/// Waits until a run stands as it should.
+fn wait_for(folder: &Path, status: &str) -> String {
+    let started = Instant::now();
+    loop {
+        let found = list(folder).into_iter().find(|run| run["status"] == status);
+        if let Some(run) = found {
+            return run["run"].as_str().unwrap().to_owned();
+        }
+        assert!(started.elapsed() < Duration::from_secs(20), "{:#?}", list(folder));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A slow run in a process of its own, at work on its slow node.
+fn slow(folder: &Path) -> (std::process::Child, String) {
+    write(folder, "workflows/slow.json", SLOW);
+    let child = command(folder)
+        .args(["workflow", "run", "slow", "--output", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let id = wait_for(folder, "running");
+    let started = Instant::now();
+    loop {
+        let shown = weft(folder, &["runs", "show", &id]).ok().stdout;
+        if shown.contains("node.started slow") {
+            return (child, id);
+        }
+        assert!(started.elapsed() < Duration::from_secs(20), "{shown}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_killed_run_is_interrupted_and_goes_on() {
+    let folder = desk();
+    let (mut child, id) = slow(folder.path());
+    assert_eq!(weft(folder.path(), &["runs", "resume", &id]).code, 1, "somebody works on it");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(list(folder.path())[0]["status"], "interrupted");
+    // The file changes: what the run has been through must not, the rest may.
+    write(folder.path(), "workflows/slow.json", &SLOW.replace("7", "8"));
+    let changed = weft(folder.path(), &["runs", "resume", &id]);
+    assert_eq!(changed.code, 7, "{changed:#?}");
+    assert!(
+        changed.stderr.contains("error[plan_changed]: the workflow has changed where the run has been: a")
+    );
+    let quick = SLOW.replace("60000", "1");
+    write(folder.path(), "workflows/slow.json", &quick);
+    let changed = weft(folder.path(), &["runs", "resume", &id]);
+    assert_eq!(changed.code, 7, "the slow node had begun: {changed:#?}");
+    // A fork from before it takes the new file.
+    let shown = weft(folder.path(), &["runs", "show", &id, "--output", "json"]).ok().json();
+    let done = shown["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|event| event["path"] == "a" && event["type"] == "node.finished");
+    let seq = done.unwrap()["seq"].to_string();
+    let forked = weft(folder.path(), &["runs", "fork", &id, "--at", &seq, "--output", "json"]).ok().json();
+    assert_eq!((forked["status"].as_str(), &forked["outputs"]["v"]), (Some("ok"), &json!(7)));
+}
+
+#[test]
+fn a_run_is_cancelled_from_another_process() {
+    let folder = desk();
+    let (child, id) = slow(folder.path());
+    weft(folder.path(), &["runs", "cancel", &id]).ok();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((told["run"].as_str(), told["status"].as_str()), (Some(id.as_str()), Some("cancelled")));
+    assert_eq!(list(folder.path())[0]["status"], "cancelled");
+    weft(folder.path(), &["runs", "cancel", &id]).ok();
+}
+
+#[test]
+fn an_interrupted_run_can_be_cancelled() {
+    let folder = desk();
+    let (mut child, id) = slow(folder.path());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    weft(folder.path(), &["runs", "cancel", &id]).ok();
+    let shown = weft(folder.path(), &["runs", "show", &id, "--output", "json"]).ok().json();
+    assert_eq!(shown["status"], "cancelled");
+    let ends: Vec<&Value> =
+        shown["events"].as_array().unwrap().iter().filter(|event| event["path"] == "slow").collect();
+    assert_eq!(ends.last().unwrap()["type"], "node.cancelled");
+}
+
+fn trip(folder: &Path, script: &[Value]) {
+    write(
+        folder,
+        "tools/book.tool.json",
+        &json!({"name": "book", "description": "Books a trip.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        "endpoint": {"url": "http://127.0.0.1:9/b", "method": "POST", "body": {"c": "{city}"}}})
+        .to_string(),
+    );
+    write(
+        folder,
+        "agents/trip.json",
+        &json!({"id": "trip", "name": "trip", "version": "1", "schema_version": "1",
+        "tool_ids_inventory": ["book"], "skill_workflow_ids_inventory": []})
+        .to_string(),
+    );
+    let lines: Vec<String> = script.iter().map(Value::to_string).collect();
+    write(folder, "script.jsonl", &lines.join("\n"));
+}
+
+#[test]
+fn a_call_is_approved_or_denied_later() {
+    let folder = desk();
+    let book = json!({"text": "<ACTION><book><city>Oslo</city></book></ACTION>"});
+    trip(folder.path(), &[book, json!({"text": "I see."})]);
+    let begin = || {
+        let begun = weft(
+            folder.path(),
+            &["agent", "run", "trip", "Book", "--script", "script.jsonl", "--output", "json"],
+        );
+        assert_eq!(begun.code, 8, "{begun:#?}");
+        let told = begun.json();
+        assert_eq!(told["pending"][0]["tool"], "book");
+        told["run"].as_str().unwrap().to_owned()
+    };
+    let id = begin();
+    let denied =
+        weft(folder.path(), &["runs", "approve", &id, "--deny", "too far", "--script", "script.jsonl"]).ok();
+    assert_eq!(denied.stdout, "I see.\n");
+    let shown = weft(folder.path(), &["runs", "show", &id]).ok().stdout;
+    assert!(shown.contains("Observation: Error - Tool book was not run: denied: too far"), "{shown}");
+    assert!(shown.contains(r#"agent.tool.approval {"tool":"book","state":"denied""#), "{shown}");
+    let id = begin();
+    weft(folder.path(), &["runs", "approve", &id, "--no-resume"]).ok();
+    let went_on = weft(folder.path(), &["runs", "resume", &id, "--script", "script.jsonl"]).ok();
+    assert_eq!(went_on.stdout, "I see.\n", "the call ran and failed: the address is not allowed");
+    let again = weft(folder.path(), &["runs", "approve", &id]);
+    assert_eq!(again.code, 2, "{again:#?}");
+}
+
+#[test]
+fn a_thread_remembers() {
+    let folder = desk();
+    let request = |contains: &[&str], messages: usize| json!({"contains": contains, "messages": messages});
+    trip(folder.path(), &[json!({"text": "Hello Ann."})]);
+    let say = |message: &str| {
+        weft(folder.path(), &["agent", "run", "trip", message, "--thread", "t", "--script", "script.jsonl"])
+            .ok()
+    };
+    say("I am Ann.");
+    trip(
+        folder.path(),
+        &[json!({"text": "You are Ann.", "request": request(&["I am Ann.", "Hello Ann.", "Who am I?"], 4)})],
+    );
+    assert_eq!(say("Who am I?").stdout, "You are Ann.\n");
+    let listed = list(folder.path());
+    assert_eq!((listed.len(), listed[0]["thread"].as_str()), (2, Some("t")));
+}
