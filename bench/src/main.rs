@@ -22,9 +22,9 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().unwrap_or_else(|| "all".to_owned());
     let tables: &[fn() -> Result<()>] = match name.as_str() {
-        "all" => {
-            &[parse::run, stream::run, hostile::run, coerce::run, engine::run, store::run, || registry::run(None)]
-        }
+        "all" => &[parse::run, stream::run, hostile::run, coerce::run, engine::run, store::run, || {
+            registry::run(None)
+        }],
         "parse" => &[parse::run],
         "stream" => &[stream::run],
         "hostile" => &[hostile::run],

@@ -11,7 +11,7 @@ use workflow_engine::RunOptions;
 
 use crate::engine::{ours, runtime::Threads, shape::Shape};
 use crate::measure::{count, cpu};
-use crate::table::{Aim, Figure, against, begin, note, row};
+use crate::table::{Aim, Figure, against, begin, row};
 
 const EVENTS: usize = 50_000;
 const SINGLE: usize = 2_000;
@@ -81,11 +81,11 @@ fn events() -> Result<()> {
         };
         let (single, single_rate) = write(SINGLE, 1)?;
         let (grouped, grouped_rate) = write(EVENTS, 100)?;
-        row(&format!("event of 400 bytes, each waited for, safe {name}"), single, Aim::None);
+        let what = format!("event of 400 bytes, each waited for, safe {name} ({single_rate:.0} a second)");
+        row(&what, single, Aim::None);
         let plain = plain_rows(&kept)?;
-        let what = format!("event of 400 bytes, in groups, safe {name}");
+        let what = format!("event of 400 bytes, in groups, safe {name} ({grouped_rate:.0} a second)");
         against(&what, grouped, ("rusqlite, a row an event, 100 a transaction", plain), Aim::None);
-        note(&format!("{single_rate:.0} events a second one by one, {grouped_rate:.0} in groups."));
     }
     Ok(())
 }
@@ -126,9 +126,8 @@ fn passes() -> Result<()> {
             ensure!(outcome.error.is_none(), "{:?}", outcome.error);
             Ok(())
         })?;
-        let what = format!("loop pass of two nodes, durable, safe {name}");
+        let what = format!("loop pass of two nodes, durable, safe {name} ({rate:.0} a second)");
         row(&what, pass, Aim::AtMost(Figure::Nanos(4000.0)));
-        note(&format!("{rate:.0} passes a second."));
     }
     Ok(())
 }
@@ -157,7 +156,11 @@ fn resume() -> Result<()> {
         ensure!(outcome.asks.len() == 1, "{:?}", outcome.error);
         Ok(())
     })?;
-    row("resume of a run of 10,000 nodes, until it waits again", cost, Aim::None);
-    note(&format!("{:.0} ms of wall time.", 1000.0 / rate));
+    let wall = 1000.0 / rate;
+    row(
+        &format!("resume of a run of 10,000 nodes, until it waits again ({wall:.0} ms wall)"),
+        cost,
+        Aim::None,
+    );
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{Budget, BudgetKey, EventBody, Observation, Place, ToolStatus};
+use agent_types::{AskSummary, Budget, BudgetKey, EventBody, Observation, Place, ToolStatus};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tool_registry::{BlobSource, CallEnd, CallOutcome, ToolContext, ToolError, ToolOutput};
@@ -31,6 +31,8 @@ pub(crate) struct Finished {
     pub(crate) value: Option<Value>,
     /// Where the whole of a long result is, as SHA-256.
     pub(crate) blob: Option<String>,
+    /// It is not over: people must answer these first.
+    pub(crate) asks: Vec<AskSummary>,
 }
 
 /// Runs the calls and gives their results in the order of the block.
@@ -79,7 +81,7 @@ fn known(call: &PlannedCall, trace: &Trace, budget: &Budget) -> Option<Finished>
             let _ = budget.take(BudgetKey::ToolCalls);
         }
         let (observation, value, blob) = (observation.clone(), value.clone(), blob.clone());
-        return Some(Finished { index, observation, status: *status, value, blob });
+        return Some(Finished { index, observation, status: *status, value, blob, asks: Vec::new() });
     }
     if call.verdict != Verdict::Reconcile {
         return None;
@@ -99,7 +101,7 @@ fn known(call: &PlannedCall, trace: &Trace, budget: &Budget) -> Option<Finished>
         _ => return None,
     };
     trace.log().go_on();
-    Some(Finished { index, observation: end, status, value: None, blob: None })
+    Some(Finished { index, observation: end, status, value: None, blob: None, asks: Vec::new() })
 }
 
 async fn collect(running: &mut JoinSet<Finished>, finished: &mut Vec<Finished>) {
@@ -111,6 +113,11 @@ async fn collect(running: &mut JoinSet<Finished>, finished: &mut Vec<Finished>) 
 
 /// Tells that a call begins, or refuses it.
 fn start(call: &PlannedCall, trace: &Trace, budget: &Budget, reason: &str) -> Result<Trace, Box<Finished>> {
+    if let Some(place) = trace.log().waits(&call.call.id) {
+        // It has had its start, and goes on now that somebody answered.
+        let _ = budget.take(BudgetKey::ToolCalls);
+        return Ok(trace.at(place.clone()));
+    }
     let trace = trace.span(|place| place.call = Some(call.call.id.clone()));
     let tool = call.call.tool.clone();
     let reason = (!reason.is_empty()).then(|| reason.to_owned());
@@ -127,7 +134,8 @@ fn start(call: &PlannedCall, trace: &Trace, budget: &Budget, reason: &str) -> Re
     };
     let observation = observe::refused(&call.call.id, tool.as_str(), &reason);
     let index = call.call.index;
-    let refused = Finished { index, observation, status: ToolStatus::Refused, value: None, blob: None };
+    let status = ToolStatus::Refused;
+    let refused = Finished { index, observation, status, value: None, blob: None, asks: Vec::new() };
     tell_finished(&trace, call, &refused, shortened(&reason), Duration::ZERO);
     Err(Box::new(refused))
 }
@@ -143,9 +151,17 @@ async fn one(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
     if let Err(fault) = safe {
         let (observation, status) =
             observe::of_end(&call.call.id, tool, &CallEnd::Failed(ToolError::failed(fault.message)));
-        return Finished { index: call.call.index, observation, status, value: None, blob: None };
+        let index = call.call.index;
+        return Finished { index, observation, status, value: None, blob: None, asks: Vec::new() };
     }
     let CallOutcome { mut end, took } = call.tool.invoke(call.call.arguments.clone(), cx).await;
+    if let CallEnd::Failed(error) = &mut end
+        && !error.asks.is_empty()
+    {
+        let asks = std::mem::take(&mut error.asks);
+        let (observation, status) = observe::of_end(&call.call.id, tool, &end);
+        return Finished { index: call.call.index, observation, status, value: None, blob: None, asks };
+    }
     let value = match &end {
         CallEnd::Ok(ToolOutput::Ended(value)) => Some(value.clone()),
         _ => None,
@@ -165,7 +181,7 @@ async fn one(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
     if call.edited {
         observation.text = format!("{}\nNote - arguments changed by the user", observation.text);
     }
-    let finished = Finished { index: call.call.index, observation, status, value, blob };
+    let finished = Finished { index: call.call.index, observation, status, value, blob, asks: Vec::new() };
     tell_finished(&trace, &call, &finished, summary, took);
     finished
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{
-    ApprovalState, Budget, BudgetKey, CallSummary, Clock, Draft, EventBody, EventSink, ExitReason, Place,
-    Record, Spent, ToolStatus, Usage,
+    ApprovalState, AskSummary, Budget, BudgetKey, CallSummary, Clock, Draft, EventBody, EventSink,
+    ExitReason, Place, Record, Spent, ToolStatus, Usage,
 };
 use futures::future::{Either, select};
 use llm_provider::{LlmError, LlmProvider, LlmRequest, ModelParameters};
@@ -49,6 +49,11 @@ impl Trace {
     pub(crate) fn emit_kept(&self, body: EventBody, record: impl FnOnce() -> Box<Record>) {
         let record = self.log.keeper().map(|_| record());
         self.log.record(&mut vec![Draft { place: self.place.clone(), body, record }]);
+    }
+
+    /// The same at another place.
+    pub(crate) fn at(&self, place: Place) -> Self {
+        Self { log: Arc::clone(&self.log), place }
     }
 
     /// What the log of the run has.
@@ -109,6 +114,24 @@ impl End {
 
     fn waits(&self) -> bool {
         exit_status(self.exit) == agent_types::RunStatus::Waiting
+    }
+
+    /// Questions inside calls, named by the call and their own name.
+    fn add_asked(&mut self, state: &mut AgentState, asked: Vec<(usize, Vec<AskSummary>)>) {
+        let Some(turn) = state.last_turn() else { return };
+        for (index, asks) in asked {
+            let Some((call, tool)) = turn.calls.get(index).and_then(|call| Some((call, call.tool_id()?)))
+            else {
+                continue;
+            };
+            self.pending.extend(asks.into_iter().map(|ask| PendingCall {
+                ask: format!("{}/{}", call.id, ask.ask),
+                tool: tool.clone(),
+                arguments: Arc::new(call.arguments.clone()),
+                path: ask.path,
+                prompt: ask.prompt,
+            }));
+        }
     }
 
     fn spent(spent: Spent) -> Self {
@@ -311,7 +334,12 @@ impl Driver {
         let finished = dispatch::run(planned, trace, &self.budget, &reply.message, context).await;
         let mut stop = None;
         let mut ended = None;
-        for Finished { index, observation, status, value, blob } in finished {
+        let mut asked = Vec::new();
+        for Finished { index, observation, status, value, blob, asks } in finished {
+            if !asks.is_empty() {
+                asked.push((index, asks));
+                continue;
+            }
             if let (Some(blob), Some(turn)) = (blob, state.last_turn()) {
                 let text = format!("the whole result is at blob:{blob}, read it with system:read_blob");
                 turn.notes.push(observe::note(&text));
@@ -331,8 +359,10 @@ impl Driver {
             }
             ended = ended.or(value);
         }
-        if !held.is_empty() && !self.cancel.is_cancelled() {
-            return Some(wait_for_people(trace, &waiting));
+        if !(held.is_empty() && asked.is_empty()) && !self.cancel.is_cancelled() {
+            let mut end = wait_for_people(trace, &waiting);
+            end.add_asked(state, asked);
+            return Some(end);
         }
         Self::tell_observations(state, trace);
         if self.cancel.is_cancelled() {
@@ -373,8 +403,8 @@ impl Driver {
                 ask: pending.ask.as_str().into(),
                 tool: Some(pending.tool.clone()),
                 arguments: Some(Arc::clone(&pending.arguments)),
-                path: None,
-                prompt: None,
+                path: pending.path.clone(),
+                prompt: pending.prompt.clone(),
             });
             trace.emit(EventBody::RunWaiting { exit: Some(end.exit), asks: asks.collect() });
         } else {
@@ -422,6 +452,8 @@ fn wait_for_people(trace: &Trace, waiting: &[PlannedCall]) -> End {
             ask: call.id.to_string(),
             tool: call.tool.clone(),
             arguments: Arc::new(call.arguments.clone()),
+            path: None,
+            prompt: None,
         });
     }
     end

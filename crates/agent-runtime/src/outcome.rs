@@ -17,6 +17,12 @@ pub struct PendingCall {
     pub tool: ToolId,
     /// Its arguments.
     pub arguments: Arc<Map<String, Value>>,
+    /// The node inside the call that asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<Arc<str>>,
+    /// What it asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
 }
 
 /// What a run ends with.

@@ -43,6 +43,8 @@ pub(crate) struct RunLog {
     answers: HashMap<String, Value>,
     /// What is needed to go on inside a call.
     events: Vec<Kept>,
+    /// Calls that wait for answers inside them.
+    waiting: HashMap<CallId, Place>,
     was_waiting: bool,
 }
 
@@ -77,6 +79,7 @@ impl RunLog {
             calls: HashMap::new(),
             answers: HashMap::new(),
             events: Vec::new(),
+            waiting: HashMap::new(),
             was_waiting: false,
         })
     }
@@ -117,8 +120,12 @@ impl RunLog {
                 _ => {}
             }
         }
+        // What was open when the run began to wait waits itself.
+        let waiting = if was_waiting { std::mem::take(&mut past.open) } else { HashMap::new() };
+        let waiting = waiting.into_iter().map(|(call, (place, _))| (call, place)).collect();
         Arc::new(Self {
             sink,
+            waiting,
             past: Mutex::new(Some(past)),
             replies: Mutex::new(replies),
             calls,
@@ -164,6 +171,11 @@ impl RunLog {
     /// What the log knows of a call.
     pub(crate) fn call(&self, call: &CallId) -> Option<&PastCall> {
         self.calls.get(call)
+    }
+
+    /// Where a call started that waits for answers inside it.
+    pub(crate) fn waits(&self, call: &CallId) -> Option<&Place> {
+        self.waiting.get(call)
     }
 
     /// What a person said about a call.

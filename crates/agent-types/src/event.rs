@@ -225,7 +225,7 @@ words! {
 }
 
 /// One open question of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskSummary {
     /// Id that an answer names.
     pub ask: Arc<str>,

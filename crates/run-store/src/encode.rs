@@ -90,13 +90,16 @@ fn state_after(body: &EventBody, ts: Timestamp) -> Option<RunState> {
 fn asked(event: &TraceEvent) -> Vec<AskRecord> {
     let record = |summary| AskRecord { summary, opened: event.seq, answer: None };
     match &event.body {
-        EventBody::NodeWaiting { ask, prompt, .. } => vec![record(agent_types::AskSummary {
-            ask: std::sync::Arc::clone(ask),
-            tool: None,
-            arguments: None,
-            path: event.place.path.clone(),
-            prompt: prompt.clone(),
-        })],
+        // Questions inside a call are told with the call, when its run waits.
+        EventBody::NodeWaiting { ask, prompt, .. } if event.place.call.is_none() => {
+            vec![record(agent_types::AskSummary {
+                ask: std::sync::Arc::clone(ask),
+                tool: None,
+                arguments: None,
+                path: event.place.path.clone(),
+                prompt: prompt.clone(),
+            })]
+        }
         EventBody::RunWaiting { asks, .. } => asks.iter().cloned().map(record).collect(),
         _ => Vec::new(),
     }

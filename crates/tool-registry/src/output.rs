@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use agent_types::AskSummary;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -136,6 +137,8 @@ pub struct ToolError {
     pub retryable: bool,
     /// How long to wait before that.
     pub retry_after: Option<Duration>,
+    /// Questions that people must answer before the call can go on. Whoever cannot ask takes it for a failure.
+    pub asks: Vec<AskSummary>,
 }
 
 impl ToolError {
@@ -155,6 +158,7 @@ impl ToolError {
             detail: None,
             retryable: false,
             retry_after: None,
+            asks: Vec::new(),
         }
     }
 

@@ -162,7 +162,8 @@ impl ToolHandler for WorkflowHandler {
             RunStatus::Ok => Ok(ToolOutput::Json(self.result(outcome.outputs))),
             RunStatus::Cancelled => Err(ToolError::new(ToolErrorKind::Cancelled, "cancelled")),
             RunStatus::Waiting => {
-                Err(ToolError::failed("it waits for a person, which is not possible inside a call"))
+                let error = ToolError::failed("it waits for a person, and nobody can be asked here");
+                Err(ToolError { asks: outcome.asks, ..error })
             }
             RunStatus::Error => {
                 let message = outcome.error.map_or_else(String::new, |error| error.to_string());

@@ -183,3 +183,51 @@ fn a_thread_remembers() {
     let listed = list(folder.path());
     assert_eq!((listed.len(), listed[0]["thread"].as_str()), (2, Some("t")));
 }
+
+#[test]
+fn a_workflow_inside_an_agent_asks_and_goes_on() {
+    let folder = desk();
+    let order = json!({
+        "description": "Orders an item.",
+        "interfaceInputs": {"item": {"dataFlowType": "STRING", "required": true, "description": "What."}},
+        "interfaceOutputs": {"note": {"dataFlowType": "STRING"}},
+        "nodes": [
+            {"id": "in", "type": "core:GroupInput"},
+            {"id": "first", "type": "core:TextMerge"},
+            {"id": "agree", "type": "core:Ask", "configValues": {"prompt": "Order it?"}},
+            {"id": "note", "type": "core:TextMerge", "inputValues": {"separator": ": "}},
+            {"id": "out", "type": "core:GroupOutput"}],
+        "edges": [
+            {"source": "in", "sourceHandle": "item", "target": "first", "targetHandle": "text_inputs"},
+            {"source": "first", "sourceHandle": "merged_text", "target": "agree", "targetHandle": "context"},
+            {"source": "first", "sourceHandle": "merged_text", "target": "note", "targetHandle": "text_inputs"},
+            {"source": "agree", "sourceHandle": "answer", "target": "note", "targetHandle": "text_inputs"},
+            {"source": "note", "sourceHandle": "merged_text", "target": "out", "targetHandle": "note"}]});
+    let call = json!({"text": "<ACTION><workflow__order><item>tea</item></workflow__order></ACTION>"});
+    trip(folder.path(), &[call, json!({"text": "Done.", "request": {"contains": ["Result: tea: yes"]}})]);
+    write(folder.path(), "workflows/order.json", &order.to_string());
+    write(
+        folder.path(),
+        "agents/trip.json",
+        &json!({"id": "trip", "name": "trip", "version": "1", "schema_version": "1", "tool_ids_inventory": [],
+            "skill_workflow_ids_inventory": ["order"]})
+        .to_string(),
+    );
+    let begun = weft(
+        folder.path(),
+        &["agent", "run", "trip", "Tea!", "--script", "script.jsonl", "--output", "json"],
+    );
+    assert_eq!(begun.code, 8, "{begun:#?}");
+    let pending = begun.json()["pending"][0].clone();
+    assert_eq!((&pending["ask"], &pending["path"]), (&json!("c1/agree"), &json!("agree")));
+    let answered = weft(folder.path(), &["runs", "answer", "last", "yes", "--script", "script.jsonl"]).ok();
+    assert_eq!(answered.stdout, "Done.\n");
+    let shown = weft(folder.path(), &["runs", "show", "last", "--output", "json"]).ok().json();
+    let count = |name: &str, path: Value| {
+        let events = shown["events"].as_array().unwrap().iter();
+        events.filter(|event| event["type"] == name && event["path"] == path).count()
+    };
+    assert_eq!(count("node.started", json!("first")), 1, "nothing before the question runs again");
+    assert_eq!(count("agent.tool.started", Value::Null), 1);
+    assert_eq!(count("agent.tool.finished", Value::Null), 1);
+}
