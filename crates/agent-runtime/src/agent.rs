@@ -320,14 +320,12 @@ impl AgentRun {
     /// Where the events go to a sink of somebody else there is nothing to read here: the sink has readers of its own.
     #[must_use]
     pub fn watch(&self, capacity: usize) -> Watcher {
-        match &self.recorder {
-            Some(recorder) => recorder.watch(capacity),
-            None => {
-                let nothing = Feed::new();
-                nothing.close();
-                nothing.watch(capacity)
-            }
+        if let Some(recorder) = &self.recorder {
+            return recorder.watch(capacity);
         }
+        let nothing = Feed::new();
+        nothing.close();
+        nothing.watch(capacity)
     }
 
     /// Ends the run when it is cancelled: calls under way end as cancelled, the outcome says so.

@@ -46,8 +46,8 @@ impl Trace {
     }
 
     /// Tells an event, with what a resumed run must know besides where somebody keeps it.
-    pub(crate) fn emit_kept(&self, body: EventBody, record: impl FnOnce() -> Box<Record>) {
-        let record = self.log.keeper().map(|_| record());
+    pub(crate) fn emit_kept(&self, body: EventBody, record: impl FnOnce() -> Record) {
+        let record = self.log.keeper().map(|_| Box::new(record()));
         self.log.record(&mut vec![Draft { place: self.place.clone(), body, record }]);
     }
 
@@ -359,7 +359,8 @@ impl Driver {
             }
             ended = ended.or(value);
         }
-        if !(held.is_empty() && asked.is_empty()) && !self.cancel.is_cancelled() {
+        let waits = !held.is_empty() || !asked.is_empty();
+        if waits && !self.cancel.is_cancelled() {
             let mut end = wait_for_people(trace, &waiting);
             end.add_asked(state, asked);
             return Some(end);

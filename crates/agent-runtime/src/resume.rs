@@ -101,7 +101,7 @@ impl RunLog {
             }
             match (&kept.event.body, call) {
                 (EventBody::AgentLlmFinished { .. }, None) if own => {
-                    replies.extend(reply_of(&kept.event.body))
+                    replies.extend(reply_of(&kept.event.body));
                 }
                 (EventBody::AgentToolStarted { tool }, Some(call)) if own => {
                     calls.insert(call.clone(), PastCall::AtWork);
@@ -244,11 +244,11 @@ fn reply_of(body: &EventBody) -> Option<StandardResponse> {
 }
 
 /// What is kept with the end of a call.
-pub(crate) fn record_of(observation: &Observation, value: Option<&Value>) -> Box<Record> {
+pub(crate) fn record_of(observation: &Observation, value: Option<&Value>) -> Record {
     let observation = serde_json::to_value(observation).unwrap_or_default();
     let mut values = vec![(Arc::from(OBSERVATION), Arc::new(observation))];
     values.extend(value.map(|value| (Arc::from(VALUE), Arc::new(value.clone()))));
-    Box::new(Record { values, how: None })
+    Record { values, how: None }
 }
 
 fn done_of(record: Option<&Record>, status: ToolStatus, blob: Option<String>) -> Option<PastCall> {

@@ -1,5 +1,5 @@
 //! An agent's run that is cut anywhere goes on to the same end.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: a wrong case may panic")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a wrong case may panic")]
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ const SCRIPT: &str = r#"{"text": "I look. <ACTION><look><at>a</at></look><look><
 {"text": "<ACTION><look><at>c</at></look><pay><to>x</to></pay></ACTION>", "usage": {"input": 5, "output": 7}}
 {"text": "All is done."}"#;
 
-fn agent(world: &Arc<World>, approval: Value, skip: usize) -> Agent {
+fn agent(world: &Arc<World>, approval: &Value, skip: usize) -> Agent {
     let script: Vec<&str> = SCRIPT.lines().skip(skip).collect();
     let model = ScriptedModel::from_jsonl(&script.join("\n")).unwrap();
     let profile: AgentProfile = serde_json::from_value(json!({
@@ -89,7 +89,7 @@ fn cut_anywhere_it_comes_to_the_same_end_and_pays_once() {
     let store = Store::memory().unwrap();
     let world = Arc::new(World::default());
     let whole = store.begin(NewRun::new(RunId::new("whole")), clock()).unwrap();
-    let wanted = block_on(go(&agent(&world, auto.clone(), 0), &whole, None));
+    let wanted = block_on(go(&agent(&world, &auto, 0), &whole, None));
     assert_eq!((wanted.exit, wanted.text.as_str()), (ExitReason::Completed, "All is done."), "{wanted:#?}");
     drop(whole);
     let length = store.known(&RunId::new("whole")).unwrap().last_seq;
@@ -106,7 +106,7 @@ fn cut_anywhere_it_comes_to_the_same_end_and_pays_once() {
         };
         let paid = started("pay");
         let skip = replies(&log);
-        let mut outcome = block_on(go(&agent(&world, auto.clone(), skip), &stored, Some(log)));
+        let mut outcome = block_on(go(&agent(&world, &auto, skip), &stored, Some(log)));
         drop(stored);
         if outcome.exit == ExitReason::NeedsReconciliation {
             assert!(paid && outcome.pending.len() == 1, "cut at {upto}");
@@ -114,7 +114,7 @@ fn cut_anywhere_it_comes_to_the_same_end_and_pays_once() {
             store.answer(&run, &ask, &json!({"outcome": "done", "value": {"seen": {"to": "x"}}})).unwrap();
             let (stored, log) = store.resume(&run, clock()).unwrap();
             let skip = replies(&log);
-            outcome = block_on(go(&agent(&world, auto.clone(), skip), &stored, Some(log)));
+            outcome = block_on(go(&agent(&world, &auto, skip), &stored, Some(log)));
         }
         assert_eq!((outcome.exit, &outcome.text), (wanted.exit, &wanted.text), "cut at {upto}: {outcome:#?}");
         assert_eq!(texts(&outcome), texts(&wanted), "cut at {upto}");
@@ -138,14 +138,14 @@ fn an_approval_lasts_and_counts_for_its_arguments_only() {
         let world = Arc::new(World::default());
         let run = RunId::new("r");
         let stored = store.begin(NewRun::new(run.clone()), clock()).unwrap();
-        let first = block_on(go(&agent(&world, ask.clone(), 0), &stored, None));
+        let first = block_on(go(&agent(&world, &ask, 0), &stored, None));
         drop(stored);
         assert_eq!(first.exit, ExitReason::AwaitingApproval);
         assert_eq!((first.pending.len(), world.pays.load(Ordering::Relaxed)), (1, 0));
         assert_eq!(world.looks.load(Ordering::Relaxed), 3, "what only reads does not wait");
         store.answer(&run, &first.pending[0].ask, &answer).unwrap();
         let (stored, log) = store.resume(&run, clock()).unwrap();
-        let outcome = block_on(go(&agent(&world, ask.clone(), 3), &stored, Some(log)));
+        let outcome = block_on(go(&agent(&world, &ask, 3), &stored, Some(log)));
         assert_eq!(world.looks.load(Ordering::Relaxed), 3, "nothing is looked at twice");
         (outcome, world.pays.load(Ordering::Relaxed))
     };

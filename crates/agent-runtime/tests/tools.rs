@@ -74,7 +74,7 @@ async fn s46_a_long_result_is_cut_and_kept_whole() {
 
     // The same agent keeps it, for itself only.
     let read =
-        block(&format!("<system:read_blob><blob>{blob}</blob><offset>20999994</offset></system:read_blob>"));
+        block(&format!("<system:read_blob><ref>{blob}</ref><offset>20999994</offset></system:read_blob>"));
     let again = Agent::new(model(&[block("<read_page/>"), read, json!({"text": "Done."})]))
         .tools(tools![read_page])
         .tool(read_blob);

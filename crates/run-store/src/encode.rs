@@ -30,6 +30,8 @@ pub(crate) fn encode(
     let (first, last) = (first.seq, last.seq);
     let ts = numbered[0].0.ts.as_millis();
     let (mut state, mut asks, mut blobs) = (None, Vec::new(), Vec::new());
+    // Long results of calls that were kept before their event.
+    let mut results = Vec::new();
     let mut shown = Vec::with_capacity(if is_watched { numbered.len() } else { 0 });
     for (mut event, record) in numbered {
         take_out(&mut event.body, &mut blobs);
@@ -47,6 +49,9 @@ pub(crate) fn encode(
             let text = serde_json::to_string(&record).map_err(StoreError::io)?;
             writing.record(&redactor.mask(&text));
         }
+        if let EventBody::AgentToolFinished { blob: Some(sha), .. } = &event.body {
+            results.push(sha.clone());
+        }
         if let Some(changed) = state_after(&event.body, event.ts) {
             state = Some(changed);
         }
@@ -63,7 +68,8 @@ pub(crate) fn encode(
             *data = masked.into_bytes();
         }
     }
-    let names = blobs.iter().map(|(sha, _)| sha.clone()).collect();
+    let mut names: Vec<String> = blobs.iter().map(|(sha, _)| sha.clone()).collect();
+    names.extend(results);
     let lines = writing.done();
     let events = Events { run: run.clone(), first, last, lines, blobs: names, last_span, state, asks };
     let shown = is_watched.then(|| Batch::new(shown.into_iter()));

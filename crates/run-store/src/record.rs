@@ -33,7 +33,9 @@ impl RunPhase {
         }
     }
 
-    pub(crate) fn parse(word: &str) -> Option<Self> {
+    /// The phase of a word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
         [Self::Running, Self::Waiting, Self::Ok, Self::Error, Self::Cancelled]
             .into_iter()
             .find(|phase| phase.as_str() == word)

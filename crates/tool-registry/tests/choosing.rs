@@ -1,9 +1,5 @@
 //! Which tools somebody may use, in what form, and what becomes of them while a program runs.
-#![expect(
-    clippy::unwrap_used,
-    clippy::needless_pass_by_value,
-    reason = "helpers of tests: a wrong case may panic"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a wrong case may panic")]
 
 use std::sync::Arc;
 
@@ -154,9 +150,7 @@ fn runtime() -> WorkflowRuntime {
         .input("text", text().with_default("a b"))
         .output("words", text().stream());
     let catalog = NodeCatalog::new().with(Say(say.pure())).with(Say(words.effect()));
-    let mut runtime = WorkflowRuntime::default();
-    runtime.catalog = Arc::new(catalog);
-    runtime
+    WorkflowRuntime { catalog: Arc::new(catalog), ..WorkflowRuntime::default() }
 }
 
 #[tokio::test]

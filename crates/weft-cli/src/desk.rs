@@ -14,6 +14,7 @@ macro_rules! files {
 
 files![
     "agents/desk/agent_profile.json",
+    "docs/house-rules.md",
     "question.md",
     "script.jsonl",
     "weft.toml",

@@ -9,6 +9,7 @@
 struct Readme;
 
 mod agents;
+mod blobs;
 mod error;
 mod files;
 mod knowledge;

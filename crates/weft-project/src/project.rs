@@ -8,11 +8,12 @@ use agent_types::{Clock, SystemClock, nearest};
 use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{ModelConfig, ModelSource, ScriptedModel};
 use run_store::{Store, StoreError};
-use tool_registry::{Snapshot, Tool, WorkflowRuntime, node_tool, system_tools, workflow_tool};
+use tool_registry::{BlobSource, Snapshot, Tool, WorkflowRuntime, node_tool, system_tools, workflow_tool};
 use workflow_engine::{NodeCatalog, Services};
 use workflow_model::Workflow;
 
 use crate::agents::{AgentFile, ProjectAgents};
+use crate::blobs::StoreBlobs;
 use crate::error::{FileError, ProjectError};
 use crate::files::read_file;
 use crate::knowledge;
@@ -241,7 +242,11 @@ impl Project {
         refuse_unsupported(&profile)?;
         let tools = self.tools_of(file)?;
         let model = self.models.model(profile.llm.as_ref().and_then(|llm| llm.profile.as_deref()))?;
-        Ok(Agent::of(profile, model, tools).with_clock(Arc::clone(&self.clock)))
+        let agent = Agent::of(profile, model, tools).with_clock(Arc::clone(&self.clock));
+        Ok(match self.store()? {
+            Some(store) => agent.with::<dyn BlobSource>(Arc::new(StoreBlobs(store.clone()))),
+            None => agent,
+        })
     }
 
     /// The tools of an agent's inventories.

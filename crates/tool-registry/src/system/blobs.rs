@@ -108,20 +108,20 @@ impl BlobSource for MemoryBlobs {
 }
 
 /// Reads a part of a long result.
-/// * `blob` - its id, as it was told: `blob:` and 64 hex digits
+/// * `reference` - its id, as it was told: `blob:` and 64 hex digits
 /// * `offset` - the first byte to read
 /// * `limit` - most bytes to read
 #[tool_macros::tool(name = "system:read_blob", read_only)]
 async fn read_blob(
-    blob: String,
+    #[arg(name = "ref")] reference: String,
     #[arg(default = 0)] offset: u64,
     #[arg(default = 4096, range = 1..=8_000)] limit: usize,
     blobs: Dep<dyn BlobSource>,
 ) -> Result<String, ToolError> {
-    let sha256 = blob.trim().trim_start_matches("blob:").to_ascii_lowercase();
+    let sha256 = reference.trim().trim_start_matches("blob:").to_ascii_lowercase();
     let part = blobs.read(&sha256, offset, limit).await?;
     let part = part.ok_or_else(|| {
-        ToolError::new(ToolErrorKind::InvalidArguments, format!("there is no blob '{blob}' (any more)"))
+        ToolError::new(ToolErrorKind::InvalidArguments, format!("there is no blob '{reference}' (any more)"))
     })?;
     let end = offset.saturating_add(part.bytes.len() as u64).min(part.total);
     Ok(format!("[bytes {offset} to {end} of {}]\n{}", part.total, String::from_utf8_lossy(&part.bytes)))

@@ -33,7 +33,7 @@ fn a_new_project_lists_shows_and_runs_its_agent() {
     let show = weft(folder.path(), &["agent", "show", "desk", "--output", "json"]).ok().json();
     let ids: Vec<&str> =
         show["tools"].as_array().unwrap().iter().map(|tool| tool["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["system:get_current_time", "workflow:summarize_text"]);
+    assert_eq!(ids, ["system:get_current_time", "kb:Query", "workflow:summarize_text"]);
     let checked = weft(folder.path(), &["agent", "check"]).ok();
     assert_eq!(checked.stdout, "desk: ok\n");
     let outcome = weft(folder.path(), &["agent", "run", "desk", "Hello.", "--output", "json"]).ok().json();
@@ -53,9 +53,9 @@ fn a_workflow_tool_runs_inside_the_run_that_calls_it() {
     let nodes: Vec<&Value> =
         events.iter().filter(|event| event["type"] == "node.finished" && event["path"] == "model").collect();
     let [node] = nodes[..] else { panic!("{nodes:#?}") };
-    assert_eq!(node["call"], "c2");
-    assert_eq!(node["turn"], 2);
-    let observation = events.iter().filter(|event| event["type"] == "agent.observation").nth(1).unwrap();
+    assert_eq!(node["call"], "c3");
+    assert_eq!(node["turn"], 3);
+    let observation = events.iter().filter(|event| event["type"] == "agent.observation").nth(2).unwrap();
     assert_eq!(
         observation["data"]["text"],
         "Observation: Tool workflow:summarize_text executed successfully. Result: The north lift is renewed for three weeks from the first Monday of next month, so please use the south lift or the ramp."
@@ -249,7 +249,7 @@ fn the_prompt_is_shown_and_counted() {
     let chinese = weft(folder.path(), &["prompt", "--agent", "desk", "--lang", "zh"]).ok().stdout;
     assert!(chinese.contains("## 工具"), "{chinese}");
     let size = weft(folder.path(), &["prompt", "--agent", "desk", "--count"]).ok().json();
-    assert_eq!(size["tools"], 2);
+    assert_eq!(size["tools"], 3);
     assert!(size["tokens"].as_u64().unwrap() > 10);
 }
 

@@ -143,7 +143,7 @@ fn a_profile_that_cannot_run_says_why() {
 fn a_missing_model_or_key_is_a_matter_of_configuration() {
     let folder = desk();
     let folder = folder.path();
-    write(folder, "weft.toml", "");
+    write(folder, "weft.toml", "[kb.Query]\npath = \"docs/**\"\n");
     check(
         folder,
         &["agent", "run", "desk", "x"],
@@ -153,7 +153,7 @@ fn a_missing_model_or_key_is_a_matter_of_configuration() {
     write(
         folder,
         "weft.toml",
-        "[models.default]\nprovider = \"openai\"\nmodel = \"m\"\napi_key_env = \"MY_SECRET_KEY\"\n",
+        "[kb.Query]\npath = \"docs/**\"\n[models.default]\nprovider = \"openai\"\nmodel = \"m\"\napi_key_env = \"MY_SECRET_KEY\"\n",
     );
     check(
         folder,

@@ -55,7 +55,8 @@ async fn run(answers: Vec<Pieces>, settings: &str) -> (Ran, Vec<Value>) {
     let mut tasks = JoinSet::new();
     tasks.spawn(async move { axum::serve(listener, app).await.unwrap() });
     let folder = desk();
-    write(folder.path(), "weft.toml", &settings.replace("ADDRESS", &address));
+    let base = "[kb.Query]\npath = \"docs/**\"\n";
+    write(folder.path(), "weft.toml", &format!("{base}{}", settings.replace("ADDRESS", &address)));
     let path = folder.path().to_owned();
     let ran = tokio::task::spawn_blocking(move || {
         weft_with(
@@ -123,7 +124,7 @@ async fn deltas_of_native_calls_become_a_call() {
     assert_eq!(texts(&events, "agent.message"), ["Done."]);
     let names: Vec<&Value> =
         requests[0]["tools"].as_array().unwrap().iter().map(|tool| &tool["function"]["name"]).collect();
-    assert_eq!(names, ["system__get_current_time", "workflow__summarize_text"]);
+    assert_eq!(names, ["system__get_current_time", "kb__Query", "workflow__summarize_text"]);
     let roles: Vec<&str> = requests[1]["messages"]
         .as_array()
         .unwrap()

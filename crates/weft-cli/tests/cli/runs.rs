@@ -47,14 +47,11 @@ fn slow(folder: &Path) -> (std::process::Child, String) {
         .unwrap();
     let id = wait_for(folder, "running");
     let started = Instant::now();
-    loop {
-        let shown = weft(folder, &["runs", "show", &id]).ok().stdout;
-        if shown.contains("node.started slow") {
-            return (child, id);
-        }
-        assert!(started.elapsed() < Duration::from_secs(20), "{shown}");
+    while !weft(folder, &["runs", "show", &id]).ok().stdout.contains("node.started slow") {
+        assert!(started.elapsed() < Duration::from_secs(20), "{:#?}", list(folder));
         std::thread::sleep(Duration::from_millis(20));
     }
+    (child, id)
 }
 
 #[test]
@@ -66,7 +63,7 @@ fn a_killed_run_is_interrupted_and_goes_on() {
     child.wait().unwrap();
     assert_eq!(list(folder.path())[0]["status"], "interrupted");
     // The file changes: what the run has been through must not, the rest may.
-    write(folder.path(), "workflows/slow.json", &SLOW.replace("7", "8"));
+    write(folder.path(), "workflows/slow.json", &SLOW.replace('7', "8"));
     let changed = weft(folder.path(), &["runs", "resume", &id]);
     assert_eq!(changed.code, 7, "{changed:#?}");
     assert!(
@@ -230,4 +227,36 @@ fn a_workflow_inside_an_agent_asks_and_goes_on() {
     assert_eq!(count("node.started", json!("first")), 1, "nothing before the question runs again");
     assert_eq!(count("agent.tool.started", Value::Null), 1);
     assert_eq!(count("agent.tool.finished", Value::Null), 1);
+}
+
+#[test]
+fn a_long_result_is_read_from_the_store_later() {
+    let folder = desk();
+    let long = json!({"interfaceOutputs": {"v": {"dataFlowType": "STRING"}}, "description": "Says much.",
+        "nodes": [{"id": "c", "type": "core:Const", "configValues": {"value": format!("{}needle{}", "x".repeat(150_000), "y".repeat(150_000))}},
+            {"id": "out", "type": "core:GroupOutput"}],
+        "edges": [{"source": "c", "sourceHandle": "value", "target": "out", "targetHandle": "v"}]});
+    trip(folder.path(), &[json!({"text": "<ACTION><workflow__long/></ACTION>"}), json!({"text": "Much."})]);
+    write(folder.path(), "workflows/long.json", &long.to_string());
+    let profile = |tools: Value| {
+        json!({"id": "trip", "name": "trip", "version": "1", "schema_version": "1", "tool_ids_inventory": tools,
+            "skill_workflow_ids_inventory": []}).to_string()
+    };
+    write(folder.path(), "agents/trip.json", &profile(json!(["workflow:long", "system:read_blob"])));
+    weft(folder.path(), &["agent", "run", "trip", "Say", "--script", "script.jsonl"]).ok();
+    let shown = weft(folder.path(), &["runs", "show", "last"]).ok().stdout;
+    let at = shown.find("blob:").unwrap() + "blob:".len();
+    let sha = &shown[at..at + 64];
+    let read = format!(
+        "<ACTION><system__read_blob><ref>blob:{sha}</ref><offset>149990</offset></system__read_blob></ACTION>"
+    );
+    trip(
+        folder.path(),
+        &[json!({"text": read}), json!({"text": "Found.", "request": {"contains": ["xxneedleyy"]}})],
+    );
+    write(folder.path(), "agents/trip.json", &profile(json!(["workflow:long", "system:read_blob"])));
+    let found = weft(folder.path(), &["agent", "run", "trip", "Where?", "--script", "script.jsonl"]).ok();
+    assert_eq!(found.stdout, "Found.\n");
+    weft(folder.path(), &["runs", "rm", "--keep", "0"]).ok();
+    assert_eq!(list(folder.path()), [] as [Value; 0]);
 }

@@ -58,10 +58,10 @@ fn tools_are_listed_shown_and_checked() {
         system.contains(&"system:get_current_time") && system.contains(&"system:read_state"),
         "{system:?}"
     );
-    assert_eq!(others, ["get_weather", "workflow:summarize_text"]);
+    assert_eq!(others, ["get_weather", "workflow:summarize_text", "kb:Query"]);
     assert_eq!(list[system.len()]["kind"], "http");
     let of_agent = weft(folder.path(), &["tool", "list", "--agent", "desk", "--output", "json"]).ok().json();
-    assert_eq!(of_agent.as_array().unwrap().len(), 2);
+    assert_eq!(of_agent.as_array().unwrap().len(), 3);
     let show = weft(folder.path(), &["tool", "show", "get_weather", "--output", "json"]).ok().json();
     assert_eq!(show["parameters"]["properties"]["days"], json!({"type": "integer"}));
     assert_eq!(show["defaults"], json!({"days": 1}));
@@ -107,7 +107,7 @@ fn a_broken_file_is_told_with_its_place() {
     }
     // It does not hide the others, and says why where it is asked for.
     let list = weft(folder.path(), &["tool", "list"]).stdout;
-    assert_eq!(list.lines().filter(|line| !line.starts_with("system:")).count(), 1);
+    assert_eq!(list.lines().filter(|line| !line.starts_with("system:")).count(), 2);
     assert!(weft(folder.path(), &["tool", "show", "b"]).stderr.contains("template_in_authority"));
 }
 

@@ -100,7 +100,7 @@ impl Node for Op {
             "t:panic" => panic!("boom"),
             "t:panic_on_drop" => {
                 let _bomb = Bomb;
-                ctx.sleep(Duration::from_secs(3600)).await;
+                ctx.sleep(Duration::from_hours(1)).await;
                 Ok(Outputs::none())
             }
             "t:stop" => {
