@@ -256,18 +256,32 @@ impl Project {
     pub fn resume_agent(&self, run: &RunId) -> Result<AgentStart, ProjectError> {
         let store = self.required_store(run)?;
         let record = store.known(run)?;
-        let plan: AgentPlan =
-            serde_json::from_value(record.new.plan.clone()).map_err(|_| ProjectError::NotResumable {
-                run: run.to_string(),
-                message: "its record holds no agent".to_owned(),
-            })?;
+        let plan = agent_plan_of(&record)?;
         let (stored, log) = store.resume(run, Arc::clone(self.clock()))?;
-        let is_reply = |kept: &&Kept| matches!(kept.event.body, EventBody::AgentLlmFinished { .. });
         self.models().skip_replies(log.events.iter().filter(is_reply).count());
         let mut history = self.history(&plan.agent, record.new.thread.as_deref())?;
         history.truncate(plan.before);
         let state = AgentState::of_history(history);
         Ok(AgentStart { desk: RunDesk::Kept(stored), log: Some(log), state, plan, thread: record.new.thread })
+    }
+
+    /// Begins a run with what an agent's run did up to its event `upto`. It belongs to no thread.
+    ///
+    /// # Errors
+    /// There is no such run, the event is no longer kept, or the run went on with a conversation.
+    pub fn fork_agent(&self, of: &RunId, upto: u64) -> Result<AgentStart, ProjectError> {
+        let store = self.required_store(of)?;
+        let record = store.known(of)?;
+        let plan = agent_plan_of(&record)?;
+        if plan.before > 0 {
+            let message = "it went on with a conversation, which a fork would not have".to_owned();
+            return Err(ProjectError::NotResumable { run: of.to_string(), message });
+        }
+        let new = NewRun { run: RunId::generate(), thread: None, ..record.new };
+        let (stored, log) = store.fork(of, new, upto, &HashMap::new(), Arc::clone(self.clock()))?;
+        self.models().skip_replies(log.events.iter().filter(is_reply).count());
+        let desk = RunDesk::Kept(stored);
+        Ok(AgentStart { desk, log: Some(log), state: AgentState::default(), plan, thread: None })
     }
 
     /// Whether a run is one of an agent.
@@ -358,6 +372,17 @@ impl Project {
         }
         Ok(())
     }
+}
+
+fn is_reply(kept: &&Kept) -> bool {
+    matches!(kept.event.body, EventBody::AgentLlmFinished { .. })
+}
+
+fn agent_plan_of(record: &RunRecord) -> Result<AgentPlan, ProjectError> {
+    serde_json::from_value(record.new.plan.clone()).map_err(|_| ProjectError::NotResumable {
+        run: record.new.run.to_string(),
+        message: "its record holds no agent".to_owned(),
+    })
 }
 
 fn plan_of(record: &RunRecord) -> Result<WorkflowPlan, ProjectError> {

@@ -158,6 +158,8 @@ fn a_call_is_approved_or_denied_later() {
     weft(folder.path(), &["runs", "approve", &id, "--no-resume"]).ok();
     let went_on = weft(folder.path(), &["runs", "resume", &id, "--script", "script.jsonl"]).ok();
     assert_eq!(went_on.stdout, "I see.\n", "the call ran and failed: the address is not allowed");
+    let forked = weft(folder.path(), &["runs", "fork", &id, "--at", "6", "--script", "script.jsonl"]);
+    assert_eq!((forked.code, forked.stdout.as_str()), (8, ""), "before the word was said: {forked:#?}");
     let again = weft(folder.path(), &["runs", "approve", &id]);
     assert_eq!(again.code, 2, "{again:#?}");
 }

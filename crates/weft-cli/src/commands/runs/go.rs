@@ -62,6 +62,15 @@ pub(super) fn fork(context: &Context, arguments: &RunsForkArguments) -> Result<E
         Some(at) => at,
         None => place_to_cut(&project, &of, &changes)?,
     };
+    if project.is_agent_run(&of)? {
+        if !changes.is_empty() {
+            return Err(Failure::usage("the run of an agent has no nodes whose values could be set"));
+        }
+        let start = project.fork_agent(&of, at)?;
+        note!("{}", start.desk.sink().run());
+        let agent = project.agent(&start.plan.agent)?.with_values(start.plan.values.clone());
+        return agent::run_agent(context, &project, &agent, start);
+    }
     let resume = project.fork_workflow(&of, at, &changes, version(arguments.as_it_was))?;
     note!("{}", resume.desk.sink().run());
     go_on(context, &project, resume, CancellationToken::new())
