@@ -258,7 +258,7 @@ impl Project {
         let record = store.known(run)?;
         let plan = agent_plan_of(&record)?;
         let (stored, log) = store.resume(run, Arc::clone(self.clock()))?;
-        self.models().skip_replies(log.events.iter().filter(is_reply).count());
+        self.models().skip_replies(log.events.iter().filter(|kept| is_reply(kept)).count());
         let mut history = self.history(&plan.agent, record.new.thread.as_deref())?;
         history.truncate(plan.before);
         let state = AgentState::of_history(history);
@@ -279,7 +279,7 @@ impl Project {
         }
         let new = NewRun { run: RunId::generate(), thread: None, ..record.new };
         let (stored, log) = store.fork(of, new, upto, &HashMap::new(), Arc::clone(self.clock()))?;
-        self.models().skip_replies(log.events.iter().filter(is_reply).count());
+        self.models().skip_replies(log.events.iter().filter(|kept| is_reply(kept)).count());
         let desk = RunDesk::Kept(stored);
         Ok(AgentStart { desk, log: Some(log), state: AgentState::default(), plan, thread: None })
     }
@@ -374,7 +374,7 @@ impl Project {
     }
 }
 
-fn is_reply(kept: &&Kept) -> bool {
+fn is_reply(kept: &Kept) -> bool {
     matches!(kept.event.body, EventBody::AgentLlmFinished { .. })
 }
 
