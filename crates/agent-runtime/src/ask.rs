@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agent_types::{EventBody, Place, Usage};
 use futures::StreamExt;
 use futures::future::{Either, select};
-use llm_provider::{LlmError, LlmEvent, LlmProvider, LlmRequest, StandardResponse};
+use llm_provider::{LlmError, LlmEvent, LlmProvider, LlmRequest, StandardResponse, retry_message};
 use protocol_action::{Decoder, Event, NativeCall, Options, Parsed};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
@@ -51,6 +51,11 @@ pub(crate) async fn ask(
                 LlmEvent::Text(text) => listener.text(&text),
                 LlmEvent::Reasoning(text) => trace.emit(EventBody::AgentReasoningDelta { text }),
                 LlmEvent::ToolCall { index, arguments, .. } => listener.native(index, arguments),
+                LlmEvent::Heartbeat => {}
+                LlmEvent::Retrying { attempt, delay, error } => trace.emit(EventBody::AgentWarning {
+                    kind: "llm_retry".into(),
+                    message: retry_message(attempt, delay, &error),
+                }),
                 LlmEvent::Finished(response) => return Ok(response),
             }
         }
