@@ -131,7 +131,7 @@ fn status_message(error: &genai::Error) -> String {
         genai::Error::HttpError { body, .. } => body.clone(),
         other => other.to_string(),
     };
-    // Providers put the sentence into `error.message`, or `error` is the sentence.
+    // Where providers put the sentence.
     let start = body.find('{').unwrap_or(0);
     let sentence = |value: &Value| {
         let inner =

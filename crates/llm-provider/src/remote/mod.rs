@@ -1,6 +1,7 @@
 //! Real servers, through the client library.
 
 mod fault;
+mod last_frame;
 mod reading;
 mod request;
 
@@ -12,10 +13,12 @@ use agent_types::Clock;
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use genai::adapter::AdapterKind;
+use genai::chat::ChatFrameSink;
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget};
 
 use self::fault::{Secret, llm_error};
+use self::last_frame::LastFrame;
 use self::reading::Reading;
 use crate::{
     LlmError, LlmProvider, LlmRequest, LlmStream, ModelConfig, ModelError, ModelInfo, ModelParameters,
@@ -121,11 +124,16 @@ impl LlmProvider for RemoteModel {
     async fn stream(&self, request: LlmRequest) -> Result<LlmStream, LlmError> {
         let mut request = request;
         let parameters = self.parameters.clone().overridden_by(&request.parameters);
-        let options = request::options(&parameters, request.response_schema.take());
+        let last = Arc::new(LastFrame::default());
+        let mut options = request::options(&parameters, request.response_schema.take());
+        if self.kind == ProviderKind::OpenAi {
+            options.raw_frame_sink = Some(Arc::clone(&last) as Arc<dyn ChatFrameSink>);
+        }
         let chat = request::chat_request(request, &self.info);
         let asked = self.client.exec_chat_stream(self.target.clone(), chat, Some(&options)).await;
         let response = asked.map_err(|error| llm_error(&error, &self.secret, self.clock.now()))?;
-        let reading = Reading::new(response.stream, self.kind, self.secret.clone(), Arc::clone(&self.clock));
+        let reading =
+            Reading::new(response.stream, self.kind, last, self.secret.clone(), Arc::clone(&self.clock));
         Ok(stream::unfold(reading, Reading::next).boxed())
     }
 }

@@ -8,12 +8,14 @@ use genai::chat::{ChatStream, ChatStreamEvent, StopReason, StreamEnd, ToolCall, 
 use serde_json::Value;
 
 use super::fault::{Secret, llm_error};
+use super::last_frame::LastFrame;
 use crate::{Finish, LlmError, LlmEvent, NativeCall, ProviderKind, StandardResponse};
 
 /// An answer that is being read.
 pub(super) struct Reading {
     stream: ChatStream,
     kind: ProviderKind,
+    last: Arc<LastFrame>,
     answer: StandardResponse,
     done: bool,
     secret: Secret,
@@ -23,17 +25,34 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn new(stream: ChatStream, kind: ProviderKind, secret: Secret, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(
+        stream: ChatStream,
+        kind: ProviderKind,
+        last: Arc<LastFrame>,
+        secret: Secret,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let busy = clock.busy();
-        Self { stream, kind, answer: StandardResponse::default(), done: false, secret, clock, _busy: busy }
+        Self {
+            stream,
+            kind,
+            last,
+            answer: StandardResponse::default(),
+            done: false,
+            secret,
+            clock,
+            _busy: busy,
+        }
     }
 
     pub(super) async fn next(mut self) -> Option<(Result<LlmEvent, LlmError>, Self)> {
         while !self.done {
             let event = match self.stream.next().await {
                 Some(Ok(event)) => self.take(event),
+                // Tools of the server's own tell events that the library has no form for.
+                Some(Err(genai::Error::JsonValueExt(_))) if self.kind == ProviderKind::Anthropic => None,
                 Some(Err(error)) => Some(Err(llm_error(&error, &self.secret, self.clock.now()))),
-                None => Some(Err(ended_early())),
+                None => Some(self.closed()),
             };
             if let Some(event) = event {
                 self.done = event.is_err() || matches!(event, Ok(LlmEvent::Finished(_)));
@@ -63,6 +82,14 @@ impl Reading {
             }
             ChatStreamEvent::End(end) => Some(self.finish(end)),
         }
+    }
+
+    /// The connection was closed without the sign of an end.
+    fn closed(&mut self) -> Result<LlmEvent, LlmError> {
+        let ending = self.last.take().ok_or_else(ended_early)?;
+        self.answer.usage = ending.usage;
+        self.answer.finish = finish_of(Some(ending.stop), !self.answer.tool_calls.is_empty());
+        Ok(LlmEvent::Finished(std::mem::take(&mut self.answer)))
     }
 
     fn finish(&mut self, end: StreamEnd) -> Result<LlmEvent, LlmError> {
@@ -97,6 +124,8 @@ fn finish_of(stop: Option<StopReason>, has_calls: bool) -> Finish {
         Some(StopReason::ToolCall(_)) => Finish::ToolCalls,
         Some(StopReason::MaxTokens(_)) => Finish::Length,
         Some(StopReason::ContentFilter(_)) => Finish::ContentFilter,
+        // The word of responses for an answer that was cut off.
+        Some(StopReason::Other(word)) if word == "incomplete" => Finish::Length,
         Some(StopReason::Other(word)) => Finish::Other(word),
     }
 }

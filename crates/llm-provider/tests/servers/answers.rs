@@ -185,3 +185,51 @@ async fn ollama_says_thinking_text_and_whole_calls() {
     expected.tool_calls = vec![NativeCall::new("c1", "add", r#"{"a":1}"#)];
     check(ProviderKind::Ollama, body, expected).await;
 }
+
+#[tokio::test]
+async fn chat_completions_may_end_without_saying_so() {
+    let body = events(
+        r#"{"choices":[{"index":0,"delta":{"content":"pong"},"finish_reason":null}]}
+        {"choices":[{"index":0,"delta":{"content":""},"finish_reason":"length"}],"usage":{"prompt_tokens":3,"completion_tokens":4}}"#,
+    );
+    check(ProviderKind::OpenAi, &body, answer("pong", (3, 4), Finish::Length)).await;
+}
+
+#[tokio::test]
+async fn what_tools_of_the_server_tell_is_passed_over() {
+    let body = events(
+        r#"content_block_start {"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}}
+        content_block_delta {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"query\": \"x\"}"}}
+        content_block_stop {"type":"content_block_stop","index":0}
+        content_block_start {"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}
+        content_block_delta {"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"Found."}}
+        content_block_stop {"type":"content_block_stop","index":1}
+        message_delta {"type":"message_delta","delta":{"stop_reason":"max_tokens"},"usage":{"output_tokens":9}}
+        message_stop {"type":"message_stop"}"#,
+    );
+    check(ProviderKind::Anthropic, &body, answer("Found.", (0, 9), Finish::Length)).await;
+}
+
+#[tokio::test]
+async fn a_response_that_was_cut_off_keeps_its_call_as_far_as_it_came() {
+    let body = events(
+        r#"response.output_item.added {"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"f1","call_id":"c1","name":"add","arguments":""}}
+        response.function_call_arguments.delta {"type":"response.function_call_arguments.delta","output_index":0,"delta":"{\"a\": "}
+        response.incomplete {"type":"response.incomplete","response":{"id":"r1","object":"response","created_at":0,"status":"incomplete","model":"m","output":[]}}"#,
+    );
+    let mut expected = answer("", (0, 0), Finish::Length);
+    expected.tool_calls = vec![NativeCall::new("c1", "add", "{\"a\": ")];
+    check(ProviderKind::OpenAiResponses, &body, expected).await;
+}
+
+#[tokio::test]
+async fn a_call_without_arguments_may_be_told_at_the_end_only() {
+    let body = events(
+        r#"response.completed {"type":"response.completed","response":{"id":"r1","object":"response","created_at":0,"status":"completed","model":"m","output":[{"type":"function_call","call_id":"c1","name":"ping","arguments":"{}"}]}}"#,
+    );
+    let stub = Stub::serve([Answer::stream([body])]).await;
+    let answer =
+        llm_provider::complete(&connect(ProviderKind::OpenAiResponses, &stub), request()).await.unwrap();
+    assert_eq!(answer.tool_calls, [NativeCall::new("c1", "ping", "{}")]);
+    assert_eq!(answer.finish, Finish::ToolCalls);
+}
