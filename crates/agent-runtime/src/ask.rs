@@ -6,7 +6,7 @@ use std::time::Duration;
 use agent_types::{CallId, EventBody, Place, Usage};
 use futures::future::{Either, select};
 use futures::{FutureExt, StreamExt};
-use llm_provider::{LlmError, LlmEvent, LlmRequest, StandardResponse};
+use llm_provider::{LlmError, LlmEvent, LlmRequest, StandardResponse, retry_message};
 use protocol_action::{Decoder, Event, NativeCall, Options, Parsed};
 use sha2::{Digest, Sha256};
 use tool_schema::ToolSet;
@@ -120,6 +120,8 @@ async fn read(
             LlmEvent::Text(text) => listener.text(&text),
             LlmEvent::Reasoning(text) => listener.reasoning(text),
             LlmEvent::ToolCall { index, arguments, .. } => listener.native(index, arguments),
+            LlmEvent::Heartbeat => {}
+            LlmEvent::Retrying { attempt, delay, error } => listener.retrying(attempt, delay, &error),
             LlmEvent::Finished(response) => return Ok(response),
         }
         if listener.is_merging() {
@@ -239,6 +241,14 @@ impl<'t> Listener<'t> {
 
     fn reasoning(&mut self, text: String) {
         self.teller.tell(Delta::Reasoning(text));
+    }
+
+    fn retrying(&mut self, attempt: u32, delay: Duration, error: &LlmError) {
+        self.teller.flush();
+        self.teller.trace.emit(EventBody::AgentWarning {
+            kind: "llm_retry".into(),
+            message: retry_message(attempt, delay, error),
+        });
     }
 
     fn native(&mut self, index: usize, arguments: String) {

@@ -15,7 +15,7 @@ use agent_types::{
 use async_trait::async_trait;
 use llm_provider::{LlmError, LlmEvent, LlmProvider, LlmRequest, LlmStream, ModelInfo, StandardResponse};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::compact::SUMMARY;
 use crate::tasks::{TaskEnd, WOKEN};
@@ -135,7 +135,7 @@ impl RunLog {
             }
             match (&kept.event.body, call) {
                 (EventBody::AgentLlmFinished { .. }, None) if own => {
-                    replies.extend(reply_of(&kept.event.body));
+                    replies.extend(StandardResponse::from_event(&kept.event.body));
                 }
                 (EventBody::AgentToolStarted { tool }, Some(call)) if own => {
                     calls.insert(call.clone(), PastCall::AtWork);
@@ -300,18 +300,6 @@ impl EventSink for RunLog {
     fn keeper(&self) -> Option<&dyn Keeper> {
         self.sink.keeper()
     }
-}
-
-fn reply_of(body: &EventBody) -> Option<StandardResponse> {
-    let EventBody::AgentLlmFinished { text, reasoning, tool_calls, finish, usage } = body else {
-        return None;
-    };
-    if matches!(finish.as_str(), "error" | "cancelled") {
-        return None;
-    }
-    let reply = json!({"text": text, "reasoning": reasoning, "tool_calls": tool_calls.clone().unwrap_or_else(|| json!([])),
-        "finish": finish, "usage": usage});
-    serde_json::from_value(reply).ok()
 }
 
 /// What is kept with the end of a call.
