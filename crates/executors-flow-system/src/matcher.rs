@@ -111,15 +111,16 @@ pub(crate) struct MatcherBuilder {
 }
 
 impl MatcherBuilder {
-    /// Adds a trigger behind those that are there; its problems are told below `place`, where the patterns stand.
-    pub(crate) fn add(&mut self, config: TriggerConfig<'_>, place: &str, problems: &mut Problems) {
+    /// Adds a trigger and gives its number; its problems are told below `place`, where the patterns stand.
+    pub(crate) fn add(&mut self, config: TriggerConfig<'_>, place: &str, problems: &mut Problems) -> usize {
         let TriggerConfig { kind, patterns, exclude } = config;
         let count = patterns.len() + exclude.len();
         if count > MAX_PATTERNS {
             let message = format!("{count} patterns; {MAX_PATTERNS} at most");
             problems.error(format!("{place}/trigger_patterns"), "too_many_patterns", message);
-            return;
         }
+        // Whoever writes so many gets no second fault for each of them.
+        let (patterns, exclude) = if count > MAX_PATTERNS { (&[][..], &[][..]) } else { (patterns, exclude) };
         let against = if kind == MatchKind::Exact { MatchKind::Contains } else { kind };
         let mut tests = |patterns: &[String], kind, key: &str| {
             let mut tests = Vec::with_capacity(patterns.len());
@@ -135,6 +136,21 @@ impl MatcherBuilder {
         };
         let (tests, exclude) = (tests(patterns, kind, "trigger_patterns"), tests(exclude, against, "exclude"));
         self.triggers.push(Trigger { kind, tests, exclude });
+        self.triggers.len() - 1
+    }
+
+    /// Names of the groups that patterns of a trigger have, those of numbers included.
+    pub(crate) fn groups(&self, number: usize) -> BTreeSet<String> {
+        let tests = self.triggers.get(number).into_iter().flat_map(|trigger| &trigger.tests);
+        let patterns = tests.filter_map(|test| match &test.how {
+            How::Fits(pattern) => Some(pattern),
+            How::Holds(_) | How::Is(_) => None,
+        });
+        let names = patterns.flat_map(|pattern| {
+            let names = pattern.regex.capture_names().enumerate();
+            names.flat_map(|(index, name)| name.map(str::to_owned).into_iter().chain([index.to_string()]))
+        });
+        names.collect()
     }
 
     fn test(&mut self, pattern: &str, kind: MatchKind) -> Result<How, PatternFault> {
@@ -224,20 +240,6 @@ impl Matcher {
         }
         found
     }
-
-    /// Names of the groups that patterns of a trigger have, those of numbers included.
-    pub(crate) fn groups(&self, rank: usize) -> BTreeSet<String> {
-        let tests = self.triggers.get(rank).into_iter().flat_map(|trigger| &trigger.tests);
-        let patterns = tests.filter_map(|test| match &test.how {
-            How::Fits(pattern) => Some(pattern),
-            How::Holds(_) | How::Is(_) => None,
-        });
-        let names = patterns.flat_map(|pattern| {
-            let names = pattern.regex.capture_names().enumerate();
-            names.flat_map(|(index, name)| name.map(str::to_owned).into_iter().chain([index.to_string()]))
-        });
-        names.collect()
-    }
 }
 
 /// A message that is looked at.
@@ -316,7 +318,6 @@ mod tests {
         }
         let groups = matcher.find("ORDER a7").hit.unwrap().groups;
         assert_eq!(Value::Object(groups), serde_json::json!({"0": "ORDER a7", "1": "a7", "id": "a7"}));
-        assert_eq!(matcher.groups(2), ["0", "1", "id"].map(str::to_owned).into());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tool_registry::HttpToolFile;
 
-pub(crate) use problem::Problems;
+pub(crate) use problem::{Problems, escaped};
 pub use problem::{FlowsError, Problem, Severity};
 
 /// `flows.json`: what happens around an agent without the model, and what the model is offered besides.

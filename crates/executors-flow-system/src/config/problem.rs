@@ -107,6 +107,12 @@ impl Problems {
         self.add(Problem { code, severity: Severity::Warning, path, message, suggest: None });
     }
 
+    /// A tool that is not there, and without which the rest works.
+    pub(crate) fn missing_tool(&mut self, path: impl Into<String>, message: String, suggest: Option<String>) {
+        let (code, severity, path) = ("unknown_tool", Severity::Warning, path.into());
+        self.add(Problem { code, severity, path, message, suggest });
+    }
+
     /// A problem of a request or a template below `path`.
     pub(crate) fn http(&mut self, path: &str, problem: &ConfigProblem) {
         let inner: String = problem.path.splitn(3, '.').filter(|part| !part.is_empty()).fold(String::new(), |all, part| {
