@@ -36,7 +36,8 @@ pub(crate) fn system_text(profile: &AgentProfile, tools: &Snapshot, protocol: Pr
         let skills = profile.skill_ids();
         let mut catalogue = Catalogue::new(lang);
         for tool in direct(tools) {
-            let is_skill = skills.iter().any(|skill| skill == tool.id().as_str());
+            let id = tool.id();
+            let is_skill = id.namespace() == Some("skill") || skills.iter().any(|skill| skill == id.as_str());
             catalogue =
                 if is_skill { catalogue.skill(tool.offered()) } else { catalogue.tool(tool.offered()) };
         }

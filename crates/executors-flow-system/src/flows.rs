@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use agent_runtime::Language;
+use agent_types::ToolId;
 use http_caller::{HttpCaller, ReplyTemplate};
+use llm_provider::LlmProvider;
 use serde::Serialize;
 use tool_registry::{Services, Tool};
+use tool_schema::ToolSetError;
 
 use crate::config::{OnError, Problem, When};
 use crate::knowledge::Knowledge;
@@ -142,6 +146,29 @@ impl Flows {
     #[must_use]
     pub fn agent(&self) -> Option<&str> {
         self.0.agent.as_deref()
+    }
+
+    /// What the model is offered besides the agent's own tools: the tools of the file, its skills, and where things are looked up.
+    /// Sub-agents think with `model`.
+    ///
+    /// # Errors
+    /// None in practice: the definitions were checked with the file.
+    pub fn offered(
+        &self,
+        model: &Arc<dyn LlmProvider>,
+        language: Option<Language>,
+    ) -> Result<Vec<Tool>, ToolSetError> {
+        let own = self.0.tools.iter().cloned();
+        let skills = self.0.skills.iter().map(|skill| skill.tool(Arc::clone(model), language));
+        let knowledge = self.0.knowledge.iter().map(|knowledge| Ok(knowledge.tool.clone()));
+        own.map(Ok).chain(skills).chain(knowledge).collect()
+    }
+
+    /// Ids of what [`offered`](Self::offered) gives.
+    pub fn offered_ids(&self) -> impl Iterator<Item = &ToolId> {
+        let own = self.0.tools.iter().map(Tool::id);
+        let skills = self.0.skills.iter().map(|skill| &skill.definition.id);
+        own.chain(skills).chain(self.0.knowledge.iter().map(|knowledge| knowledge.tool.id()))
     }
 
     /// What a person should know about the file.

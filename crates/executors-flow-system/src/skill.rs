@@ -1,11 +1,18 @@
 //! Skills: what the model may hand a task to.
 
-use agent_runtime::AgentProfile;
-use agent_types::BudgetLimits;
+use std::sync::Arc;
+
+use agent_runtime::{Agent, AgentProfile, AgentState, Language};
+use agent_types::{BudgetKey, BudgetLimits, Draft, EventBody, EventSink, ExitReason, RunId};
+use async_trait::async_trait;
 use http_caller::HttpCaller;
-use serde_json::{Value, json};
-use tool_registry::{HttpToolFile, Snapshot, Tool, http_tool};
-use tool_schema::ToolDefinition;
+use llm_provider::LlmProvider;
+use serde_json::{Map, Value, json};
+use tool_registry::{
+    HttpToolFile, Snapshot, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolKind, ToolOutput,
+    ToolSettings, http_tool,
+};
+use tool_schema::{ToolDefinition, ToolSetError};
 
 use crate::config::{ExecutionMode, Problems, SkillConfig};
 use crate::knowledge::texts_of;
@@ -17,7 +24,83 @@ pub(crate) struct AgentSkill {
     pub(crate) definition: ToolDefinition,
     pub(crate) profile: AgentProfile,
     pub(crate) tools: Snapshot,
-    pub(crate) budgets: BudgetLimits,
+}
+
+/// Longest time of a sub-agent unless its budget says otherwise.
+const MAX_TIME: std::time::Duration = std::time::Duration::from_mins(10);
+
+impl AgentSkill {
+    /// The tool, with the model that thinks in it.
+    pub(crate) fn tool(&self, model: Arc<dyn LlmProvider>, language: Option<Language>) -> Result<Tool, ToolSetError> {
+        let profile = AgentProfile { language, ..self.profile.clone() };
+        let time = self.profile.limits().wall_ms.map_or(MAX_TIME, std::time::Duration::from_millis);
+        let agent = Agent::of(profile, model, self.tools.clone());
+        let tool = Tool::new(self.definition.clone(), ToolKind::Native, SubAgent(agent))?;
+        Ok(tool.with_settings(ToolSettings::default().with_timeout(time)))
+    }
+}
+
+/// Runs an agent inside the run that calls it.
+struct SubAgent(Agent);
+
+#[async_trait]
+impl ToolHandler for SubAgent {
+    async fn call(&self, arguments: Map<String, Value>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        if cx.budget.child(BudgetLimits::default()).is_none() {
+            let levels = cx.budget.max_depth();
+            return Err(ToolError::new(ToolErrorKind::Refused, format!("limit of {levels} levels reached")));
+        }
+        let message = match arguments.values().collect::<Vec<_>>().as_slice() {
+            [Value::String(only)] => only.clone(),
+            _ => Value::Object(arguments).to_string(),
+        };
+        let agent = self.0.clone().with_values((*cx.values).clone()).with_cancel(cx.cancel.clone());
+        let agent = agent.with_clock(Arc::clone(&cx.clock));
+        let run = agent
+            .start_in(AgentState::default(), message, Arc::new(Inside(cx.inner_sink())), None)
+            .map_err(|error| ToolError::failed(error.to_string()).retryable(false))?;
+        let (outcome, _) = run.outcome().await;
+        cx.budget.add(BudgetKey::Tokens, outcome.usage.total);
+        match outcome.exit {
+            ExitReason::Completed => Ok(outcome.value.map_or(ToolOutput::Text(outcome.text), ToolOutput::Json)),
+            ExitReason::Cancelled => Err(ToolError::new(ToolErrorKind::Cancelled, "cancelled")),
+            exit => Err(ToolError::failed(outcome.error.unwrap_or_else(|| format!("it ended: {exit}")))),
+        }
+    }
+}
+
+/// The events of an inner run without its beginning and its end: the run around it has its own.
+#[derive(Debug)]
+struct Inside(Arc<dyn EventSink>);
+
+impl EventSink for Inside {
+    fn record(&self, drafts: &mut Vec<Draft>) {
+        let is_frame = |body: &EventBody| {
+            matches!(body, EventBody::RunStarted { .. } | EventBody::RunFinished { .. } | EventBody::RunWaiting { .. })
+        };
+        drafts.retain(|draft| !is_frame(&draft.body));
+        self.0.record(drafts);
+    }
+
+    fn new_span(&self) -> u64 {
+        self.0.new_span()
+    }
+
+    fn run(&self) -> &RunId {
+        self.0.run()
+    }
+}
+
+/// The tool with which a sub-agent ends: what it gives is the result.
+fn done() -> Result<Tool, tool_registry::RegistryError> {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Done {
+        /// What the task gave, for whoever asked for it.
+        result: String,
+    }
+    let about = "Ends the task with its result. Call it when all is done.";
+    let tool = Tool::func("system:done", about, |Done { result }, _| async move { ToolOutput::Ended(result.into()) })?;
+    Ok(tool.with_annotations(agent_types::Annotations::default()))
 }
 
 /// What a skill becomes.
@@ -54,9 +137,8 @@ impl Skill {
                 let tools = tools_of(config, lookup, place, problems);
                 let mut profile = AgentProfile::new(config.skill_id.as_str());
                 profile.system_prompt.clone_from(&config.system_prompt);
-                let budgets = config.budgets.clone().unwrap_or_default();
-                profile.budgets = Some(budgets.clone());
-                Some(Self::Agent(AgentSkill { definition, profile, tools, budgets }))
+                profile.budgets.clone_from(&config.budgets);
+                Some(Self::Agent(AgentSkill { definition, profile, tools }))
             }
             ExecutionMode::Function => function(config, id, caller, place, problems).map(Self::Function),
         }
@@ -94,7 +176,7 @@ fn description(config: &SkillConfig, place: &str, problems: &mut Problems) -> St
 
 /// The tools of a sub-agent. One that is not there is told, and the skill does without it.
 fn tools_of(config: &SkillConfig, lookup: Option<&dyn ToolLookup>, place: &str, problems: &mut Problems) -> Snapshot {
-    let mut tools: Vec<Tool> = Vec::new();
+    let mut tools: Vec<Tool> = done().into_iter().collect();
     for (index, name) in config.tools.iter().enumerate() {
         let path = format!("{place}/tools/{index}");
         let id = tool_registry::canonical_id(name);
