@@ -168,7 +168,10 @@ impl<'t> Turn<'t> {
         let (outcome, _) = run.outcome().await;
         if exit_status(outcome.exit) != RunStatus::Waiting {
             let added = outcome.history.get(before..).unwrap_or_default();
-            self.shared.store.append(self.session, added).await?;
+            // An earlier life may have kept them already.
+            if !self.kept.history.get(before..).is_some_and(|kept| kept.starts_with(added)) {
+                self.shared.store.append(self.session, added).await?;
+            }
         }
         let text = Some(outcome.text.clone()).filter(|text| !text.is_empty());
         Ok(Handled {

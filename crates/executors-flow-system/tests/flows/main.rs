@@ -6,6 +6,7 @@ mod actions;
 mod common;
 mod document;
 mod knowledge;
+mod resume;
 mod security;
 mod sessions;
 mod soak;
