@@ -90,14 +90,18 @@ impl<'f> FlowsBuilder<'f> {
         let used = used_by_timers(file);
         let flows: Vec<Option<Flow>> =
             file.flows.iter().enumerate().map(|(at, config)| build.flow(at, config, &used)).collect();
-        let actions: Vec<Option<Action>> =
-            file.system_actions.iter().enumerate().map(|(at, config)| build.action(at, config, &used)).collect();
+        let actions: Vec<Option<Action>> = file
+            .system_actions
+            .iter()
+            .enumerate()
+            .map(|(at, config)| build.action(at, config, &used))
+            .collect();
         let timers = build.timers(file);
         let (mut tools, mut skills) = (build.tools(file, &caller), Vec::new());
         for (at, config) in file.skills.iter().enumerate() {
             let place = format!("/skills/{at}");
             match Skill::parse(config, build.lookup, &caller, &place, &mut build.problems) {
-                Some(Skill::Agent(skill)) => skills.push(skill),
+                Some(Skill::Agent(skill)) => skills.push(*skill),
                 Some(Skill::Function(tool)) => tools.push(tool),
                 None => {}
             }
@@ -164,7 +168,11 @@ impl Build<'_> {
         let lists: [(&str, &str, Vec<&str>); 4] = [
             ("skills", "skill_id", file.skills.iter().map(|skill| skill.skill_id.as_str()).collect()),
             ("flows", "flow_id", file.flows.iter().map(|flow| flow.flow_id.as_str()).collect()),
-            ("system_actions", "action_id", file.system_actions.iter().map(|action| action.action_id.as_str()).collect()),
+            (
+                "system_actions",
+                "action_id",
+                file.system_actions.iter().map(|action| action.action_id.as_str()).collect(),
+            ),
             ("timers", "timer_id", file.timers.iter().map(|timer| timer.timer_id.as_str()).collect()),
         ];
         for (list, key, ids) in lists {
@@ -195,17 +203,23 @@ impl Build<'_> {
 
     fn flow(&mut self, at: usize, config: &FlowConfig, used: &UsedByTimers<'_>) -> Option<Flow> {
         let place = format!("/flows/{at}");
-        let trigger = TriggerConfig { kind: config.kind, patterns: &config.trigger_patterns, exclude: &config.exclude };
+        let trigger =
+            TriggerConfig { kind: config.kind, patterns: &config.trigger_patterns, exclude: &config.exclude };
         let number = self.triggers.add(trigger, &place, &mut self.problems);
         let groups = self.triggers.groups(number);
         self.order.push(((std::cmp::Reverse(config.priority), 1, at), number, Trigger::Flow(at)));
         if config.trigger_patterns.is_empty() && !used.flows.contains(config.flow_id.as_str()) {
             self.never_fires(&place, &config.flow_id);
         }
-        let mapping =
-            Mapping::parse(&config.parameter_mapping, &groups, &format!("{place}/parameter_mapping"), &mut self.problems);
+        let mapping = Mapping::parse(
+            &config.parameter_mapping,
+            &groups,
+            &format!("{place}/parameter_mapping"),
+            &mut self.problems,
+        );
         let step = self.target(config, &mapping, &place);
-        let reply = self.reply(config.response_template.as_deref(), &["result", USER_MESSAGE, CONTEXT], &place);
+        let reply =
+            self.reply(config.response_template.as_deref(), &["result", USER_MESSAGE, CONTEXT], &place);
         if config.silent && config.response_template.is_some() {
             self.unheard(&format!("{place}/response_template"), "a silent flow replies nothing");
         }
@@ -223,11 +237,19 @@ impl Build<'_> {
     fn target(&mut self, config: &FlowConfig, mapping: &Mapping, place: &str) -> Option<Step> {
         let (target, place) = match (&config.target, &config.endpoint) {
             (Some(_), Some(_)) => {
-                self.problems.error(place, "two_targets", "`endpoint` is short for `target.endpoint`: write one of them");
+                self.problems.error(
+                    place,
+                    "two_targets",
+                    "`endpoint` is short for `target.endpoint`: write one of them",
+                );
                 return None;
             }
             (None, None) => {
-                self.problems.error(place, "no_target", "a flow has a `target`: an endpoint, a workflow or a handler");
+                self.problems.error(
+                    place,
+                    "no_target",
+                    "a flow has a `target`: an endpoint, a workflow or a handler",
+                );
                 return None;
             }
             (None, Some(endpoint)) => {
@@ -271,7 +293,12 @@ impl Build<'_> {
         match self.handlers.get(name, others) {
             Ok(tool) => Some(tool),
             Err(near) => {
-                self.problems.near(place, "unknown_handler", format!("no handler is registered as `{name}`"), near);
+                self.problems.near(
+                    place,
+                    "unknown_handler",
+                    format!("no handler is registered as `{name}`"),
+                    near,
+                );
                 None
             }
         }
@@ -290,9 +317,12 @@ impl Build<'_> {
             let message = format!("every message would set `{}` off before it is answered", config.handler);
             self.problems.error(format!("{place}/when"), "unsafe_action", message);
         }
-        let mapping = Mapping::parse(&config.parameters, &groups, &format!("{place}/parameters"), &mut self.problems);
+        let mapping =
+            Mapping::parse(&config.parameters, &groups, &format!("{place}/parameters"), &mut self.problems);
         let step = match (&config.endpoint, kind) {
-            (Some(endpoint), _) => Some(Step::request(endpoint, &mapping, &format!("{place}/endpoint"), &mut self.problems)?),
+            (Some(endpoint), _) => {
+                Some(Step::request(endpoint, &mapping, &format!("{place}/endpoint"), &mut self.problems)?)
+            }
             (None, ActionKind::Registered) => {
                 let place = format!("{place}/handler");
                 let tool = self.handler(&config.handler, &HANDLERS, &place)?;
@@ -301,13 +331,26 @@ impl Build<'_> {
             (None, ActionKind::HandOff | ActionKind::Close | ActionKind::UpdateProfile) => None,
         };
         if config.endpoint.is_some() && kind == ActionKind::Registered {
-            self.problems.error(format!("{place}/endpoint"), "two_targets", "code of the program has no `endpoint`");
+            self.problems.error(
+                format!("{place}/endpoint"),
+                "two_targets",
+                "code of the program has no `endpoint`",
+            );
         }
-        let reply = self.reply(config.response_template.as_deref(), &["result", USER_MESSAGE, CONTEXT], &place);
+        let reply =
+            self.reply(config.response_template.as_deref(), &["result", USER_MESSAGE, CONTEXT], &place);
         if config.response_template.is_some() && (config.silent || config.when != When::OnMatch) {
             self.unheard(&format!("{place}/response_template"), "nothing is replied here");
         }
-        Some(Action { id: config.action_id.clone(), kind, when: config.when, step, mapping, silent: config.silent, reply })
+        Some(Action {
+            id: config.action_id.clone(),
+            kind,
+            when: config.when,
+            step,
+            mapping,
+            silent: config.silent,
+            reply,
+        })
     }
 
     /// The groups of an action's patterns.
@@ -320,11 +363,15 @@ impl Build<'_> {
     ) -> BTreeSet<String> {
         if config.when != When::OnMatch {
             if !config.trigger_patterns.is_empty() {
-                self.unheard(&format!("{place}/trigger_patterns"), "it runs at every message, whatever it says");
+                self.unheard(
+                    &format!("{place}/trigger_patterns"),
+                    "it runs at every message, whatever it says",
+                );
             }
             return BTreeSet::new();
         }
-        let trigger = TriggerConfig { kind: config.kind, patterns: &config.trigger_patterns, exclude: &config.exclude };
+        let trigger =
+            TriggerConfig { kind: config.kind, patterns: &config.trigger_patterns, exclude: &config.exclude };
         let number = self.triggers.add(trigger, place, &mut self.problems);
         self.order.push(((std::cmp::Reverse(config.priority), 0, at), number, Trigger::Action(at)));
         if config.trigger_patterns.is_empty() && !used.actions.contains(config.action_id.as_str()) {
@@ -401,7 +448,9 @@ impl Build<'_> {
 /// The problems of an HTTP tool, below its place.
 pub(crate) fn http_problems(error: &HttpToolError, place: &str, problems: &mut Problems) {
     match error {
-        HttpToolError::Endpoint(error) => error.problems.iter().for_each(|problem| problems.http(place, problem)),
+        HttpToolError::Endpoint(error) => {
+            error.problems.iter().for_each(|problem| problems.http(place, problem));
+        }
         HttpToolError::Schema(_) | HttpToolError::Parameters => {
             problems.error(format!("{place}/parameters"), error.code(), error.to_string());
         }

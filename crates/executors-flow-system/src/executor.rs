@@ -12,7 +12,8 @@ use crate::turn::Turn;
 use crate::words::Sentence;
 
 /// What was begun before and never told its end.
-const UNKNOWN: &str = "it was at work when the process ended, and is not run again: whether it was done is not known";
+const UNKNOWN: &str =
+    "it was at work when the process ended, and is not run again: whether it was done is not known";
 
 /// What a flow or a system action leads to.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +54,8 @@ impl Turn<'_> {
         let id = flow.id.clone();
         flow.counters.matched();
         self.tell(EventBody::FlowMatched { flow: id.clone(), why: why.to_owned() });
-        let past = self.doorway.forget(|told| matches!(told, EventBody::FlowFinished { flow, .. } if *flow == id));
+        let past =
+            self.doorway.forget(|told| matches!(told, EventBody::FlowFinished { flow, .. } if *flow == id));
         let result = match past {
             // What it gave is gone, but what was said of it is not.
             Some(_) => return Ok(self.told_before(flow)),
@@ -102,7 +104,11 @@ impl Turn<'_> {
             None => Some(self.sentence(Sentence::Failed)),
         };
         let text = text.filter(|_| !flow.silent);
-        Decision::End { exit: ExitReason::ToolError, text, error: Some(format!("the flow `{}` failed: {message}", flow.id)) }
+        Decision::End {
+            exit: ExitReason::ToolError,
+            text,
+            error: Some(format!("the flow `{}` failed: {message}", flow.id)),
+        }
     }
 
     /// Runs a system action.
@@ -131,7 +137,9 @@ impl Turn<'_> {
         };
         match result {
             Ok(value) => Ok(self.action_done(action, &value)),
-            Err(NoResult::Cancelled) => Ok(Decision::End { exit: ExitReason::Cancelled, text: None, error: None }),
+            Err(NoResult::Cancelled) => {
+                Ok(Decision::End { exit: ExitReason::Cancelled, text: None, error: None })
+            }
             Err(_) if action.when != When::OnMatch => Ok(Decision::Continue),
             Err(reason) => {
                 let text = (!action.silent).then(|| self.sentence(Sentence::Failed));
@@ -163,7 +171,8 @@ impl Turn<'_> {
         if action.when != When::OnMatch {
             return Decision::Continue;
         }
-        let exit = if action.silent && exit == ExitReason::FlowCompleted { ExitReason::FlowSilent } else { exit };
+        let exit =
+            if action.silent && exit == ExitReason::FlowCompleted { ExitReason::FlowSilent } else { exit };
         let text = match (&action.reply, sentence) {
             _ if action.silent => None,
             (Some(template), _) => Some(self.fill(template, value)),
@@ -193,9 +202,8 @@ impl Turn<'_> {
         }
         let cx = self.step_context();
         let context = cx.context.clone();
-        let sources =
-            crate::mapping::Sources { message: &self.message.text, groups, context: &context };
-        let running = std::pin::pin!(step.run(name, mapping, sources, &cx));
+        let sources = crate::mapping::Sources { message: &self.message.text, groups, context: &context };
+        let running = Box::pin(step.run(name, mapping, sources, &cx));
         let cancelled = std::pin::pin!(self.desk.cancel.cancelled());
         Ok(match futures::future::select(running, cancelled).await {
             futures::future::Either::Left((result, _)) => result.map_err(NoResult::Failed),

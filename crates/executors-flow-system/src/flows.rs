@@ -194,15 +194,14 @@ impl Flows {
     #[must_use]
     pub fn matched(&self, message: &str) -> Triggered {
         let found = self.0.matcher.find(message);
-        match found.hit {
-            Some(hit) => match self.0.order[hit.trigger] {
-                Trigger::Flow(_) => Triggered::Flow { id: self.0.id_of(hit.trigger).to_owned(), why: hit.why },
-                Trigger::Action(_) => Triggered::Action { id: self.0.id_of(hit.trigger).to_owned(), why: hit.why },
-            },
-            None => {
-                let excluded = found.excluded.into_iter().map(|(rank, why)| (self.0.id_of(rank).to_owned(), why));
-                Triggered::Nothing { excluded: excluded.collect() }
-            }
+        let Some(hit) = found.hit else {
+            let excluded = found.excluded.into_iter().map(|(rank, why)| (self.0.id_of(rank).to_owned(), why));
+            return Triggered::Nothing { excluded: excluded.collect() };
+        };
+        let (id, why) = (self.0.id_of(hit.trigger).to_owned(), hit.why);
+        match self.0.order[hit.trigger] {
+            Trigger::Flow(_) => Triggered::Flow { id, why },
+            Trigger::Action(_) => Triggered::Action { id, why },
         }
     }
 

@@ -97,12 +97,17 @@ impl Knowledge {
             return Some(Self { tool, prefetch: None });
         }
         let Some(parameter) = first_text(&tool) else {
-            problems.error(format!("{place}/parameters"), "no_query", "no parameter takes a text to look for");
+            problems.error(
+                format!("{place}/parameters"),
+                "no_query",
+                "no parameter takes a text to look for",
+            );
             return None;
         };
         let definition = tool.definition().clone();
         let settings = tool.settings().clone();
-        let offered = Tool::new(definition, tool.kind(), Waiting(tool.clone())).map(|tool| tool.with_settings(settings));
+        let offered = Tool::new(definition, tool.kind(), Waiting(tool.clone()))
+            .map(|tool| tool.with_settings(settings));
         let offered = offered.map_err(|error| problems.error(place, error.code(), error.to_string())).ok()?;
         Some(Self { tool: offered, prefetch: Some(Lookup { tool, parameter }) })
     }
@@ -119,7 +124,12 @@ fn of_base(
     let tool = match found {
         Some(Ok(tool)) => tool,
         Some(Err(none)) => {
-            problems.near("/retrieve_knowledge/kb", "unknown_kb", format!("there is no knowledge base `{name}`"), none.near);
+            problems.near(
+                "/retrieve_knowledge/kb",
+                "unknown_kb",
+                format!("there is no knowledge base `{name}`"),
+                none.near,
+            );
             return None;
         }
         None => {
@@ -153,16 +163,20 @@ fn of_endpoint(
     let tool = http_tool(&file, caller);
     // Looking things up changes nothing, whatever the method.
     let read_only = |tool: Tool| {
-        let annotations = agent_types::Annotations { read_only: true, effect: false, ..tool.definition().annotations };
+        let annotations =
+            agent_types::Annotations { read_only: true, effect: false, ..tool.definition().annotations };
         tool.with_annotations(annotations)
     };
-    tool.map(read_only).map_err(|error| crate::builder::http_problems(&error, "/retrieve_knowledge", problems)).ok()
+    tool.map(read_only)
+        .map_err(|error| crate::builder::http_problems(&error, "/retrieve_knowledge", problems))
+        .ok()
 }
 
 /// One required text for each placeholder.
 pub(crate) fn texts_of(endpoint: &EndpointConfig) -> Value {
     let names = placeholders(endpoint);
-    let properties: Map<String, Value> = names.iter().map(|name| (name.clone(), json!({"type": "string"}))).collect();
+    let properties: Map<String, Value> =
+        names.iter().map(|name| (name.clone(), json!({"type": "string"}))).collect();
     json!({"type": "object", "properties": properties, "required": names, "additionalProperties": false})
 }
 
@@ -170,8 +184,11 @@ pub(crate) fn texts_of(endpoint: &EndpointConfig) -> Value {
 fn first_text(tool: &Tool) -> Option<String> {
     let schema = &tool.definition().parameters;
     let properties = schema.get("properties")?.as_object()?;
-    let is_text = |name: &&str| properties.get(*name).is_some_and(|schema| schema.get("type") == Some(&"string".into()));
-    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let is_text = |name: &&str| {
+        properties.get(*name).is_some_and(|schema| schema.get("type") == Some(&"string".into()))
+    };
+    let required =
+        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     required.chain(properties.keys().map(String::as_str)).find(is_text).map(str::to_owned)
 }
 

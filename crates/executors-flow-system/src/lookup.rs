@@ -6,7 +6,8 @@ use agent_types::nearest;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tool_registry::{
-    CallEnd, IntoTool, RegistryError, Snapshot, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolOutput,
+    CallEnd, IntoTool, RegistryError, Snapshot, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler,
+    ToolOutput,
 };
 
 /// A name that leads nowhere.

@@ -96,7 +96,8 @@ fn given(value: &Value, groups: &BTreeSet<String>, path: &str, problems: &mut Pr
         problems.near(path, "unknown_group", format!("no pattern here has a group `{name}`"), near);
         return None;
     }
-    let message = format!("`{text}` is no value; write $message, $group.<name>, $ctx.<name>, or $$ for a dollar");
+    let message =
+        format!("`{text}` is no value; write $message, $group.<name>, $ctx.<name>, or $$ for a dollar");
     problems.near(path, "bad_mapping", message, nearest(text, [MESSAGE]).map(str::to_owned));
     None
 }
@@ -121,7 +122,11 @@ mod tests {
         assert_eq!(problems.into_result(), Ok(Vec::new()));
         let groups = json!({"id": "A7"});
         let context = json!({"profile": {"tenant": "t1"}});
-        let sources = Sources { message: "hi", groups: groups.as_object().unwrap(), context: context.as_object().unwrap() };
+        let sources = Sources {
+            message: "hi",
+            groups: groups.as_object().unwrap(),
+            context: context.as_object().unwrap(),
+        };
         assert_eq!(
             Value::Object(mapping.fill(sources)),
             json!({"text": "hi", "id": "A7", "tenant": "t1", "n": 3, "price": "$5"})

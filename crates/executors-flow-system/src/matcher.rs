@@ -126,7 +126,13 @@ impl MatcherBuilder {
             let mut tests = Vec::with_capacity(patterns.len());
             for (index, pattern) in patterns.iter().enumerate() {
                 match self.test(pattern, kind) {
-                    Ok(how) => tests.push(Test { source: pattern.as_str().into(), how }),
+                    Ok(how) => {
+                        if matches!(&how, How::Fits(pattern) if pattern.regex.is_match("")) {
+                            let message = format!("`{pattern}` fits every message, the empty one too");
+                            problems.warning(format!("{place}/{key}/{index}"), "fits_everything", message);
+                        }
+                        tests.push(Test { source: pattern.as_str().into(), how });
+                    }
                     Err(PatternFault { code, message }) => {
                         problems.error(format!("{place}/{key}/{index}"), code, message);
                     }
@@ -134,7 +140,8 @@ impl MatcherBuilder {
             }
             tests
         };
-        let (tests, exclude) = (tests(patterns, kind, "trigger_patterns"), tests(exclude, against, "exclude"));
+        let (tests, exclude) =
+            (tests(patterns, kind, "trigger_patterns"), tests(exclude, against, "exclude"));
         self.triggers.push(Trigger { kind, tests, exclude });
         self.triggers.len() - 1
     }
@@ -160,7 +167,10 @@ impl MatcherBuilder {
         check_length(pattern)?;
         let text = fold(&plain(pattern));
         if text.is_empty() {
-            return Err(PatternFault { code: "empty_pattern", message: "an empty pattern would fit everything".into() });
+            return Err(PatternFault {
+                code: "empty_pattern",
+                message: "an empty pattern would fit everything".into(),
+            });
         }
         Ok(match kind {
             MatchKind::Exact => How::Is(text),
@@ -178,7 +188,8 @@ impl MatcherBuilder {
 
     /// The matcher. `order` are numbers of triggers, those first that are tried first.
     pub(crate) fn build(mut self, order: &[usize], problems: &mut Problems) -> Matcher {
-        let triggers: Vec<Trigger> = order.iter().filter_map(|index| self.triggers.get(*index).cloned()).collect();
+        let triggers: Vec<Trigger> =
+            order.iter().filter_map(|index| self.triggers.get(*index).cloned()).collect();
         let mut always = Vec::new();
         let mut by_whole: HashMap<String, Vec<usize>> = HashMap::new();
         let mut gates = Vec::new();
@@ -189,7 +200,9 @@ impl MatcherBuilder {
                     How::Is(text) => by_whole.entry(text.clone()).or_default().push(rank),
                     How::Fits(pattern) => match &pattern.needs {
                         None => always.push(rank),
-                        Some(needs) => gates.extend(needs.iter().map(|text| (self.number(text.clone()), rank))),
+                        Some(needs) => {
+                            gates.extend(needs.iter().map(|text| (self.number(text.clone()), rank)));
+                        }
                     },
                 }
             }
@@ -201,7 +214,9 @@ impl MatcherBuilder {
         let search = AhoCorasick::builder().match_kind(Overlap::Standard).build(&self.texts);
         let search = search.unwrap_or_else(|error| {
             problems.error("", "too_many_patterns", error.to_string());
-            AhoCorasick::builder().build::<_, &str>([]).unwrap_or_else(|_| unreachable!("nothing is looked for"))
+            AhoCorasick::builder()
+                .build::<_, &str>([])
+                .unwrap_or_else(|_| unreachable!("nothing is looked for"))
         });
         Matcher { triggers, search, by_text, by_whole, always }
     }
@@ -227,7 +242,8 @@ impl Matcher {
         let look = Look { seen: &seen, texts: &texts };
         for rank in candidates {
             let trigger = &self.triggers[rank];
-            let Some((test, groups)) = trigger.tests.iter().find_map(|test| Some((test, look.fits(test)?))) else {
+            let Some((test, groups)) = trigger.tests.iter().find_map(|test| Some((test, look.fits(test)?)))
+            else {
                 continue;
             };
             let why = |test: &Test| Why { kind: trigger.kind, pattern: Arc::clone(&test.source) };
@@ -279,7 +295,11 @@ mod tests {
         for (kind, patterns, exclude) in triggers {
             let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
             let (patterns, exclude) = (owned(patterns), owned(exclude));
-            builder.add(TriggerConfig { kind: *kind, patterns: &patterns, exclude: &exclude }, "", &mut problems);
+            builder.add(
+                TriggerConfig { kind: *kind, patterns: &patterns, exclude: &exclude },
+                "",
+                &mut problems,
+            );
         }
         let order: Vec<usize> = (0..triggers.len()).collect();
         let matcher = builder.build(&order, &mut problems);
@@ -290,7 +310,8 @@ mod tests {
     fn shown(matcher: &Matcher, text: &str) -> String {
         let found = matcher.find(text);
         let hit = found.hit.map_or_else(|| "none".to_owned(), |hit| format!("{} {}", hit.trigger, hit.why));
-        let excluded: Vec<String> = found.excluded.iter().map(|(rank, why)| format!("; not {rank}: {why}")).collect();
+        let excluded: Vec<String> =
+            found.excluded.iter().map(|(rank, why)| format!("; not {rank}: {why}")).collect();
         hit + &excluded.concat()
     }
 

@@ -166,7 +166,14 @@ impl Orchestrator {
         let Shared { flows, agent, store, .. } = &*self.0;
         let agent = agent.clone().with_clock(Arc::clone(&clock));
         let (flows, store) = (flows.clone(), Arc::clone(store));
-        Self(Arc::new(Shared { flows, agent, store, clock, locks: Mutex::default(), due: DueTimes::default() }))
+        Self(Arc::new(Shared {
+            flows,
+            agent,
+            store,
+            clock,
+            locks: Mutex::default(),
+            due: DueTimes::default(),
+        }))
     }
 
     /// The flows.
@@ -249,7 +256,8 @@ impl Orchestrator {
         loop {
             let mut changed = std::pin::pin!(due.changed.notified());
             changed.as_mut().enable();
-            let first = due.lock().iter().min_by_key(|(_, at)| **at).map(|(session, at)| (session.clone(), *at));
+            let first =
+                due.lock().iter().min_by_key(|(_, at)| **at).map(|(session, at)| (session.clone(), *at));
             let Some((session, at)) = first else {
                 changed.await;
                 continue;

@@ -55,9 +55,10 @@ impl Pattern {
             .dfa_size_limit(MAX_STATES)
             .build()
             .map_err(|error| match error {
-                regex::Error::CompiledTooBig(limit) => {
-                    PatternFault { code: "pattern_too_large", message: format!("it is larger than {limit} bytes when it is compiled") }
-                }
+                regex::Error::CompiledTooBig(limit) => PatternFault {
+                    code: "pattern_too_large",
+                    message: format!("it is larger than {limit} bytes when it is compiled"),
+                },
                 other => PatternFault { code: "bad_pattern", message: other.to_string() },
             })?;
         let needs = needed(&hir).filter(|texts| !texts.is_empty());
@@ -98,7 +99,9 @@ fn fault_of(text: &str, error: &regex_syntax::Error) -> PatternFault {
         regex_syntax::Error::Parse(error) => {
             let code = match error.kind() {
                 ErrorKind::NestLimitExceeded(_) => "pattern_too_deep",
-                ErrorKind::UnsupportedLookAround | ErrorKind::UnsupportedBackreference => "unsupported_pattern",
+                ErrorKind::UnsupportedLookAround | ErrorKind::UnsupportedBackreference => {
+                    "unsupported_pattern"
+                }
                 _ => "bad_pattern",
             };
             (code, error.kind().to_string(), *error.span())
@@ -156,11 +159,17 @@ mod tests {
         for (text, expected) in [
             ("请.*天假", "ok"),
             ("(a+)+$", "ok"),
-            ("我(?=要)", "unsupported_pattern: look-around, including look-ahead and look-behind, is not supported, at character 2: `(?=`"),
+            (
+                "我(?=要)",
+                "unsupported_pattern: look-around, including look-ahead and look-behind, is not supported, at character 2: `(?=`",
+            ),
             (r"(a)\1", "unsupported_pattern: backreferences are not supported, at character 4: `\\1`"),
             ("(?:a{1000}){1000}", "pattern_too_large: it is larger than 1048576 bytes when it is compiled"),
             ("a(", "bad_pattern: unclosed group, at character 2: `(`"),
-            ("[z-a]", "bad_pattern: invalid character class range, the start must be <= the end, at character 2: `z-a]`"),
+            (
+                "[z-a]",
+                "bad_pattern: invalid character class range, the start must be <= the end, at character 2: `z-a]`",
+            ),
         ] {
             let got = code(text);
             // What follows the place in the pattern depends on where the parser ends its span.
@@ -173,7 +182,9 @@ mod tests {
 
     #[test]
     fn patterns_fit_texts_of_any_width_and_case() {
-        let fits = |pattern: &str, text: &str| Pattern::parse(pattern).unwrap().regex.is_match(&Seen::of(text).plain);
+        let fits = |pattern: &str, text: &str| {
+            Pattern::parse(pattern).unwrap().regex.is_match(&Seen::of(text).plain)
+        };
         assert!(fits("ｐｉｎ\\s+（\\d+）？", "PIN (１２)?"));
         assert!(fits("[（）]", "("));
         assert!(!fits("［a］", "a"), "a wide bracket stands for itself");
@@ -193,7 +204,11 @@ mod tests {
             ("(?i:foo)", None),
         ] {
             let needs = Pattern::parse(pattern).unwrap().needs;
-            assert_eq!(needs, expected.map(|texts| texts.into_iter().map(str::to_owned).collect()), "{pattern}");
+            assert_eq!(
+                needs,
+                expected.map(|texts| texts.into_iter().map(str::to_owned).collect()),
+                "{pattern}"
+            );
         }
     }
 

@@ -166,8 +166,15 @@ mod tests {
     #[test]
     fn a_state_is_read_back() {
         let now = Timestamp::from_millis(5);
-        let mut state = SessionState { phase: Phase::HandedOver { since: now, action: "human".into() }, ..SessionState::default() };
-        assert!(state.begin("m1", "flow".into()) && !state.begin("m1", "flow".into()) && state.begin("m2", "flow".into()));
+        let mut state = SessionState {
+            phase: Phase::HandedOver { since: now, action: "human".into() },
+            ..SessionState::default()
+        };
+        assert!(
+            state.begin("m1", "flow".into())
+                && !state.begin("m1", "flow".into())
+                && state.begin("m2", "flow".into())
+        );
         state.remember(Answered { id: "m1".into(), exit: ExitReason::HandedOff, reply: None });
         state.profile.insert("name".into(), "Ann".into());
         state.timers.push(Armed { id: "idle".into(), due: Some(now), fired: 1 });

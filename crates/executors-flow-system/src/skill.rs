@@ -31,7 +31,11 @@ const MAX_TIME: std::time::Duration = std::time::Duration::from_mins(10);
 
 impl AgentSkill {
     /// The tool, with the model that thinks in it.
-    pub(crate) fn tool(&self, model: Arc<dyn LlmProvider>, language: Option<Language>) -> Result<Tool, ToolSetError> {
+    pub(crate) fn tool(
+        &self,
+        model: Arc<dyn LlmProvider>,
+        language: Option<Language>,
+    ) -> Result<Tool, ToolSetError> {
         let profile = AgentProfile { language, ..self.profile.clone() };
         let time = self.profile.limits().wall_ms.map_or(MAX_TIME, std::time::Duration::from_millis);
         let agent = Agent::of(profile, model, self.tools.clone());
@@ -62,7 +66,9 @@ impl ToolHandler for SubAgent {
         let (outcome, _) = run.outcome().await;
         cx.budget.add(BudgetKey::Tokens, outcome.usage.total);
         match outcome.exit {
-            ExitReason::Completed => Ok(outcome.value.map_or(ToolOutput::Text(outcome.text), ToolOutput::Json)),
+            ExitReason::Completed => {
+                Ok(outcome.value.map_or(ToolOutput::Text(outcome.text), ToolOutput::Json))
+            }
             ExitReason::Cancelled => Err(ToolError::new(ToolErrorKind::Cancelled, "cancelled")),
             exit => Err(ToolError::failed(outcome.error.unwrap_or_else(|| format!("it ended: {exit}")))),
         }
@@ -76,7 +82,10 @@ struct Inside(Arc<dyn EventSink>);
 impl EventSink for Inside {
     fn record(&self, drafts: &mut Vec<Draft>) {
         let is_frame = |body: &EventBody| {
-            matches!(body, EventBody::RunStarted { .. } | EventBody::RunFinished { .. } | EventBody::RunWaiting { .. })
+            matches!(
+                body,
+                EventBody::RunStarted { .. } | EventBody::RunFinished { .. } | EventBody::RunWaiting { .. }
+            )
         };
         drafts.retain(|draft| !is_frame(&draft.body));
         self.0.record(drafts);
@@ -99,13 +108,18 @@ fn done() -> Result<Tool, tool_registry::RegistryError> {
         result: String,
     }
     let about = "Ends the task with its result. Call it when all is done.";
-    let tool = Tool::func("system:done", about, |Done { result }, _| async move { ToolOutput::Ended(result.into()) })?;
+    let tool =
+        Tool::func(
+            "system:done",
+            about,
+            |Done { result }, _| async move { ToolOutput::Ended(result.into()) },
+        )?;
     Ok(tool.with_annotations(agent_types::Annotations::default()))
 }
 
 /// What a skill becomes.
 pub(crate) enum Skill {
-    Agent(AgentSkill),
+    Agent(Box<AgentSkill>),
     Function(Tool),
 }
 
@@ -138,7 +152,7 @@ impl Skill {
                 let mut profile = AgentProfile::new(config.skill_id.as_str());
                 profile.system_prompt.clone_from(&config.system_prompt);
                 profile.budgets.clone_from(&config.budgets);
-                Some(Self::Agent(AgentSkill { definition, profile, tools }))
+                Some(Self::Agent(Box::new(AgentSkill { definition, profile, tools })))
             }
             ExecutionMode::Function => function(config, id, caller, place, problems).map(Self::Function),
         }
@@ -175,7 +189,12 @@ fn description(config: &SkillConfig, place: &str, problems: &mut Problems) -> St
 }
 
 /// The tools of a sub-agent. One that is not there is told, and the skill does without it.
-fn tools_of(config: &SkillConfig, lookup: Option<&dyn ToolLookup>, place: &str, problems: &mut Problems) -> Snapshot {
+fn tools_of(
+    config: &SkillConfig,
+    lookup: Option<&dyn ToolLookup>,
+    place: &str,
+    problems: &mut Problems,
+) -> Snapshot {
     let mut tools: Vec<Tool> = done().into_iter().collect();
     for (index, name) in config.tools.iter().enumerate() {
         let path = format!("{place}/tools/{index}");
@@ -213,7 +232,9 @@ fn function(
         auth: None,
         retry: None,
     };
-    let tool = http_tool(&file, caller).map_err(|error| crate::builder::http_problems(&error, place, problems)).ok()?;
+    let tool = http_tool(&file, caller)
+        .map_err(|error| crate::builder::http_problems(&error, place, problems))
+        .ok()?;
     let mut definition = titled(tool.definition().clone(), config);
     definition.id = id;
     let (kind, settings) = (tool.kind(), tool.settings().clone());

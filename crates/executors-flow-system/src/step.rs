@@ -54,8 +54,10 @@ impl Step {
         problems: &mut Problems,
     ) -> Option<Self> {
         let required: Vec<&str> = mapping.names().chain([USER_MESSAGE]).collect();
-        let properties: Map<String, Value> = required.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
-        let scope = Scope::of(&json!({"type": "object", "properties": properties, "required": required}), &[]);
+        let properties: Map<String, Value> =
+            required.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
+        let scope =
+            Scope::of(&json!({"type": "object", "properties": properties, "required": required}), &[]);
         let config = CallConfig { endpoint: config.clone(), ..CallConfig::default() };
         match Endpoint::new(&config, &scope) {
             Ok(endpoint) => {
@@ -76,18 +78,34 @@ impl Step {
     }
 
     /// A tool that takes the mapped parameters.
-    pub(crate) fn tool(tool: Tool, mapping: &Mapping, services: &Services, place: &str, problems: &mut Problems) -> Self {
+    pub(crate) fn tool(
+        tool: Tool,
+        mapping: &Mapping,
+        services: &Services,
+        place: &str,
+        problems: &mut Problems,
+    ) -> Self {
         let schema = &tool.definition().parameters;
         let known = schema.get("properties").and_then(Value::as_object);
         for name in mapping.names() {
             if known.is_some_and(|known| !known.contains_key(name)) {
-                let near = known.and_then(|known| nearest(name, known.keys().map(String::as_str))).map(str::to_owned);
-                problems.near(place, "unknown_parameter", format!("`{}` has no parameter `{name}`", tool.id()), near);
+                let near = known
+                    .and_then(|known| nearest(name, known.keys().map(String::as_str)))
+                    .map(str::to_owned);
+                problems.near(
+                    place,
+                    "unknown_parameter",
+                    format!("`{}` has no parameter `{name}`", tool.id()),
+                    near,
+                );
             }
         }
-        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+        let required =
+            schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
         let is_given = |name: &str| {
-            OWN_NAMES.contains(&name) || mapping.names().any(|own| own == name) || tool.definition().defaults.contains_key(name)
+            OWN_NAMES.contains(&name)
+                || mapping.names().any(|own| own == name)
+                || tool.definition().defaults.contains_key(name)
         };
         for name in required.filter(|name| !is_given(name)) {
             let message = format!("`{}` needs the parameter `{name}`", tool.id());
@@ -144,7 +162,8 @@ async fn call(
     cx: &StepContext,
 ) -> Result<Value, String> {
     let definition = tool.definition();
-    let takes = |name: &str| definition.parameters.get("properties").is_some_and(|known| known.get(name).is_some());
+    let takes =
+        |name: &str| definition.parameters.get("properties").is_some_and(|known| known.get(name).is_some());
     for own in OWN_NAMES.into_iter().filter(|own| takes(own)) {
         arguments.entry(own).or_insert_with(|| message.into());
     }
@@ -159,10 +178,11 @@ async fn call(
     let call = CallId::new(name);
     let place = Place { call: Some(call.clone()), ..Place::default() };
     let budget = Budget::new(BudgetLimits::default());
-    let context = ToolContext::new(call, tool.id().clone(), Arc::clone(&cx.clock), budget, Arc::clone(&cx.sink), place)
-        .with_cancel(cx.cancel.clone())
-        .with_services(cx.services.clone())
-        .with_values(Arc::clone(&cx.context));
+    let context =
+        ToolContext::new(call, tool.id().clone(), Arc::clone(&cx.clock), budget, Arc::clone(&cx.sink), place)
+            .with_cancel(cx.cancel.clone())
+            .with_services(cx.services.clone())
+            .with_values(Arc::clone(&cx.context));
     match tool.invoke(typed.arguments, context).await.end {
         CallEnd::Ok(output) => Ok(output.value()),
         CallEnd::Failed(error) => Err(error.to_string()),

@@ -100,7 +100,8 @@ impl SessionStore for MemorySessions {
 
     async fn waiting(&self) -> Result<Vec<(String, Timestamp)>, SessionError> {
         let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = sessions.iter().filter_map(|(id, session)| Some((id.clone(), session.state.next_due()?)));
+        let waiting =
+            sessions.iter().filter_map(|(id, session)| Some((id.clone(), session.state.next_due()?)));
         Ok(waiting.collect())
     }
 }

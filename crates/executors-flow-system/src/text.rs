@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn folding_is_at_least_that_of_regular_expressions() {
         for c in ('\0'..=char::MAX).filter(|c| plain(&c.to_string()) == c.to_string()) {
-            let mut class = regex_syntax::hir::ClassUnicode::new([regex_syntax::hir::ClassUnicodeRange::new(c, c)]);
+            let mut class =
+                regex_syntax::hir::ClassUnicode::new([regex_syntax::hir::ClassUnicodeRange::new(c, c)]);
             class.case_fold_simple();
             for range in class.ranges() {
                 for other in range.start()..=range.end() {

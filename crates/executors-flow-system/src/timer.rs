@@ -87,9 +87,16 @@ impl Schedule {
 
     fn cron(text: &str, zone: Option<&str>, place: &str, problems: &mut Problems) -> Option<Self> {
         let cron = CronParser::builder().seconds(Seconds::Optional).build().parse(text);
-        let cron = cron.map_err(|error| problems.error(format!("{place}/cron"), "bad_cron", error.to_string())).ok();
+        let cron =
+            cron.map_err(|error| problems.error(format!("{place}/cron"), "bad_cron", error.to_string())).ok();
         let zone = zone.map_or(Some(TimeZone::UTC), |name| {
-            let unknown = |_| problems.error(format!("{place}/time_zone"), "bad_time_zone", format!("there is no time zone `{name}`"));
+            let unknown = |_| {
+                problems.error(
+                    format!("{place}/time_zone"),
+                    "bad_time_zone",
+                    format!("there is no time zone `{name}`"),
+                );
+            };
             TimeZone::get(name).map_err(unknown).ok()
         });
         Some(Self::Cron(Box::new(cron?), zone?))

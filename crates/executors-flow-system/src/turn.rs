@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use agent_runtime::{AgentState, Exchange, exit_status};
 use agent_types::{
-    Budget, BudgetLimits, CallId, EventBody, EventSink, ExitReason, Kept, Place, Recorder, ResumeLog, RunStatus, Usage,
+    Budget, BudgetLimits, CallId, EventBody, EventSink, ExitReason, Kept, Place, Recorder, ResumeLog,
+    RunStatus, Usage,
 };
 use futures::future::{Either, select};
 use serde_json::{Map, Value};
@@ -33,6 +34,8 @@ pub(crate) struct Turn<'t> {
     pub(crate) doorway: Arc<Doorway>,
     /// What effects are remembered under: the message's id, else the run's.
     key: String,
+    /// Whether the actions before the turn have been.
+    acted: bool,
 }
 
 impl<'t> Turn<'t> {
@@ -45,7 +48,7 @@ impl<'t> Turn<'t> {
     ) -> Self {
         let doorway = Doorway::new(&desk);
         let key = message.id.clone().unwrap_or_else(|| desk.sink.run().to_string());
-        Self { shared, session, kept, message, desk, doorway, key }
+        Self { shared, session, kept, message, desk, doorway, key, acted: false }
     }
 
     /// Handles the message; whatever happens, the run has an end.
@@ -59,7 +62,10 @@ impl<'t> Turn<'t> {
     /// Lets a timer go off.
     pub(crate) async fn fire(mut self, timer: &Timer) -> Result<Handled, OrchestratorError> {
         self.begin(None, false);
-        self.tell(EventBody::LogLine { level: "info".into(), message: format!("the timer `{}` went off", timer.id) });
+        self.tell(EventBody::LogLine {
+            level: "info".into(),
+            message: format!("the timer `{}` went off", timer.id),
+        });
         let result = self.fire_step(timer).await;
         self.finish(result, Some(timer))
     }
@@ -82,56 +88,69 @@ impl<'t> Turn<'t> {
         let shared = Arc::clone(self.shared);
         let flows = &shared.flows.0;
         self.kept.state.hear(&flows.timers);
-        let found = if goes_on { crate::matcher::Found::default() } else { flows.matcher.find(&self.message.text) };
-        // What answers without the agent looks nothing up.
-        let lookup = flows.knowledge.as_ref().and_then(|knowledge| knowledge.prefetch.as_ref());
-        let prefetched = lookup.filter(|_| found.hit.is_none()).map(|lookup| self.prefetch(lookup));
-        let handled = match prefetched {
-            Some((prefetched, underway)) => {
-                let work = self.act(goes_on, None, Some(Arc::clone(&prefetched)));
-                let handled = beside(work, underway).await;
-                prefetched.drop_it();
-                handled
+        let found =
+            if goes_on { crate::matcher::Found::default() } else { flows.matcher.find(&self.message.text) };
+        let hit = found.hit;
+        let by_flow = match hit {
+            Some(hit) => {
+                self.actions(When::BeforeTurn).await?;
+                self.acted = true;
+                self.run_trigger(&hit).await?
             }
-            None => self.act(goes_on, found.hit, None).await,
-        }?;
+            None => None,
+        };
+        let handled = match by_flow {
+            Some(handled) => handled,
+            None => self.by_agent(goes_on).await?,
+        };
         self.settle(handled).await
     }
 
-    /// Actions before the turn, then whatever answers.
-    async fn act(
-        &mut self,
-        goes_on: bool,
-        hit: Option<Hit>,
-        prefetched: Option<Arc<Prefetched>>,
-    ) -> Result<Handled, OrchestratorError> {
-        if !goes_on {
-            self.actions(When::BeforeTurn).await?;
-        }
+    /// What a pattern sets off; none where it leaves the message to the agent.
+    async fn run_trigger(&mut self, hit: &Hit) -> Result<Option<Handled>, OrchestratorError> {
         let shared = Arc::clone(self.shared);
         let flows = &shared.flows.0;
-        if let Some(hit) = hit {
-            let (decision, by) = match flows.order[hit.trigger] {
-                Trigger::Flow(at) => {
-                    let flow = &flows.flows[at];
-                    (self.run_flow(flow, &hit.why.to_string(), &hit.groups).await?, (Some(flow.id.clone()), None))
-                }
-                Trigger::Action(at) => {
-                    let action = &flows.actions[at];
-                    (self.run_action(action, &hit.groups).await?, (None, Some(action.id.clone())))
-                }
-            };
-            if let Decision::End { exit, text, error } = decision {
-                let (flow, action) = by;
-                return Ok(Handled { flow, action, ..self.handled(exit, text, error) });
+        let (decision, flow, action) = match flows.order[hit.trigger] {
+            Trigger::Flow(at) => {
+                let flow = &flows.flows[at];
+                (self.run_flow(flow, &hit.why.to_string(), &hit.groups).await?, Some(flow.id.clone()), None)
             }
-        }
-        // A flow that leaves the message to the agent has not looked anything up.
-        let lookup = flows.knowledge.as_ref().and_then(|knowledge| knowledge.prefetch.as_ref());
-        match lookup.filter(|_| prefetched.is_none()).map(|lookup| self.prefetch(lookup)) {
-            Some((prefetched, underway)) => beside(self.ask_agent(goes_on, Some(prefetched)), underway).await,
-            None => self.ask_agent(goes_on, prefetched).await,
-        }
+            Trigger::Action(at) => {
+                let action = &flows.actions[at];
+                (self.run_action(action, &hit.groups).await?, None, Some(action.id.clone()))
+            }
+        };
+        Ok(match decision {
+            Decision::End { exit, text, error } => {
+                Some(Handled { flow, action, ..self.handled(exit, text, error) })
+            }
+            Decision::Continue => None,
+        })
+    }
+
+    /// Actions before the turn, if they have not been yet, and the agent. Meanwhile the message is looked up.
+    async fn by_agent(&mut self, goes_on: bool) -> Result<Handled, OrchestratorError> {
+        let shared = Arc::clone(self.shared);
+        let knowledge = shared.flows.0.knowledge.as_ref();
+        let underway =
+            knowledge.and_then(|knowledge| knowledge.prefetch.as_ref()).map(|lookup| self.prefetch(lookup));
+        let prefetched = underway.clone().map(|underway| Arc::new(Prefetched::new(underway)));
+        let work = Box::pin(async {
+            if !goes_on && !self.acted {
+                self.actions(When::BeforeTurn).await?;
+            }
+            self.ask_agent(goes_on, prefetched.clone()).await
+        });
+        let handled = match underway {
+            Some(underway) => match select(work, underway).await {
+                Either::Left((handled, _)) => handled,
+                Either::Right((_, work)) => work.await,
+            },
+            None => work.await,
+        };
+        // Nobody asks any more.
+        prefetched.iter().for_each(|prefetched| prefetched.drop_it());
+        handled
     }
 
     /// All actions of that moment, in the order of the file. None of them ends the turn.
@@ -165,7 +184,7 @@ impl<'t> Turn<'t> {
         let log = self.desk.resume.as_ref().filter(|_| goes_on).map(|resume| agents_part(&resume.log));
         let sink = Arc::clone(&self.doorway) as Arc<dyn EventSink>;
         let run = agent.start_in(AgentState::of_history(history), self.message.text.clone(), sink, log)?;
-        let (outcome, _) = run.outcome().await;
+        let (outcome, _) = Box::pin(run.outcome()).await;
         if exit_status(outcome.exit) != RunStatus::Waiting {
             let added = outcome.history.get(before..).unwrap_or_default();
             // An earlier life may have kept them already.
@@ -314,16 +333,16 @@ impl<'t> Turn<'t> {
     }
 
     /// Begins to look the message up.
-    fn prefetch(&self, lookup: &Lookup) -> (Arc<Prefetched>, Underway) {
+    fn prefetch(&self, lookup: &Lookup) -> Underway {
         // What a lookup tells while it is under way is of no run; what it finds is told when somebody asks.
         let unheard = Recorder::new(self.desk.sink.run().clone(), Arc::clone(&self.shared.clock));
         let (call, tool) = (CallId::new("prefetch"), lookup.tool_id());
         let budget = Budget::new(BudgetLimits::default());
-        let cx = ToolContext::new(call, tool, Arc::clone(&self.shared.clock), budget, unheard, Place::default())
-            .with_cancel(self.desk.cancel.clone())
-            .with_values(Arc::new(self.context()));
-        let underway = lookup.begin(&self.message.text, cx);
-        (Arc::new(Prefetched::new(underway.clone())), underway)
+        let cx =
+            ToolContext::new(call, tool, Arc::clone(&self.shared.clock), budget, unheard, Place::default())
+                .with_cancel(self.desk.cancel.clone())
+                .with_values(Arc::new(self.context()));
+        lookup.begin(&self.message.text, cx)
     }
 
     /// Notes that an effect begins, and waits until that is safe; false where it was begun before.
@@ -333,10 +352,10 @@ impl<'t> Turn<'t> {
         }
         self.save().await?;
         if let Some(keeper) = self.desk.sink.keeper() {
-            keeper.durable().await.map_err(|error| crate::store::SessionError {
-                code: error.code,
-                message: error.message,
-            })?;
+            keeper
+                .durable()
+                .await
+                .map_err(|error| crate::store::SessionError { code: error.code, message: error.message })?;
         }
         Ok(true)
     }
@@ -384,19 +403,10 @@ fn kind_of(handled: &Handled, timer: Option<&Timer>) -> &'static str {
     }
 }
 
-/// Does the work with something else under way, which is dropped when the work is done.
-async fn beside<T>(work: impl Future<Output = T>, underway: Underway) -> T {
-    match select(std::pin::pin!(work), underway).await {
-        Either::Left((done, _)) => done,
-        Either::Right((_, work)) => work.await,
-    }
-}
-
 /// The log without what flows and system actions told.
 fn agents_part(log: &ResumeLog) -> ResumeLog {
-    let is_agents = |kept: &&Kept| {
-        matches!(kept.event.body, EventBody::AgentMessage { .. }) || !is_own(&kept.event.body)
-    };
+    let is_agents =
+        |kept: &&Kept| matches!(kept.event.body, EventBody::AgentMessage { .. }) || !is_own(&kept.event.body);
     let events = log.events.iter().filter(is_agents).cloned().collect();
     ResumeLog { events, ..log.clone() }
 }

@@ -79,7 +79,8 @@ mod tests {
     use super::*;
 
     fn filled(text: &str) -> String {
-        let values = json!({"result": {"id": 7, "names": ["a", "{b}"], "none": null}, "$ctx": {"who": "Ann"}});
+        let values =
+            json!({"result": {"id": 7, "names": ["a", "{b}"], "none": null}, "$ctx": {"who": "Ann"}});
         match ReplyTemplate::parse(text, &["result", "user_message", "$ctx"]) {
             Ok(template) => template.fill(values.as_object().unwrap()).0,
             Err(problem) => format!("{}: {problem}", problem.code.as_str()),

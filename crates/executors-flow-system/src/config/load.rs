@@ -74,7 +74,12 @@ impl Reader {
         for key in unknown {
             members.shift_remove(&key);
             let near = nearest(&key, LISTS.into_iter().chain(OTHERS)).map(str::to_owned);
-            self.problems.near(format!("/{}", escaped(&key)), "unknown_key", format!("`{key}` is not known here"), near);
+            self.problems.near(
+                format!("/{}", escaped(&key)),
+                "unknown_key",
+                format!("`{key}` is not known here"),
+                near,
+            );
         }
     }
 
@@ -130,21 +135,19 @@ fn remove(value: &mut Value, at: &str, key: &str) -> bool {
 }
 
 fn pointer(path: &Path) -> String {
-    let mut pointer = String::new();
-    for segment in path {
-        match segment {
-            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
-            Segment::Map { key } => pointer.push_str(&format!("/{}", escaped(key))),
-            Segment::Enum { variant } => pointer.push_str(&format!("/{}", escaped(variant))),
-            Segment::Unknown => {}
-        }
-    }
-    pointer
+    let parts = path.iter().map(|segment| match segment {
+        Segment::Seq { index } => format!("/{index}"),
+        Segment::Map { key } => format!("/{}", escaped(key)),
+        Segment::Enum { variant } => format!("/{}", escaped(variant)),
+        Segment::Unknown => String::new(),
+    });
+    parts.collect()
 }
 
 /// The reader's message about an unknown key or word lists those that it knows.
 fn unknown_key(message: &str) -> Option<(String, Option<String>)> {
-    let rest = message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"))?;
+    let rest =
+        message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"))?;
     let (key, known) = rest.split_once('`')?;
     Some((key.to_owned(), nearest(key, known.split('`').skip(1).step_by(2)).map(str::to_owned)))
 }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tool_registry::HttpToolFile;
 
-pub(crate) use problem::{Problems, escaped};
 pub use problem::{FlowsError, Problem, Severity};
+pub(crate) use problem::{Problems, escaped};
 
 /// `flows.json`: what happens around an agent without the model, and what the model is offered besides.
 /// A key that is not known is an error.

@@ -70,9 +70,10 @@ impl FlowsError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Json { .. } => "bad_json",
-            Self::Problems { problems } => {
-                problems.iter().find(|problem| problem.severity == Severity::Error).map_or("bad_flows", |first| first.code)
-            }
+            Self::Problems { problems } => problems
+                .iter()
+                .find(|problem| problem.severity == Severity::Error)
+                .map_or("bad_flows", |first| first.code),
         }
     }
 }
@@ -102,7 +103,12 @@ impl Problems {
         self.add(Problem { code, severity: Severity::Error, path, message, suggest });
     }
 
-    pub(crate) fn warning(&mut self, path: impl Into<String>, code: &'static str, message: impl Into<String>) {
+    pub(crate) fn warning(
+        &mut self,
+        path: impl Into<String>,
+        code: &'static str,
+        message: impl Into<String>,
+    ) {
         let (path, message) = (path.into(), message.into());
         self.add(Problem { code, severity: Severity::Warning, path, message, suggest: None });
     }
@@ -115,9 +121,11 @@ impl Problems {
 
     /// A problem of a request or a template below `path`.
     pub(crate) fn http(&mut self, path: &str, problem: &ConfigProblem) {
-        let inner: String = problem.path.splitn(3, '.').filter(|part| !part.is_empty()).fold(String::new(), |all, part| {
-            all + "/" + &escaped(part)
-        });
+        let inner: String = problem
+            .path
+            .splitn(3, '.')
+            .filter(|part| !part.is_empty())
+            .fold(String::new(), |all, part| all + "/" + &escaped(part));
         let path = format!("{path}{inner}");
         self.near(path, problem.code.as_str(), problem.message.as_str(), problem.suggest.clone());
     }

@@ -1,7 +1,7 @@
 //! System actions: handing over, closing, keeping a profile, code of the program.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agent_runtime::Language;
 use agent_types::{EventBody, ExitReason};
@@ -30,7 +30,9 @@ async fn after_a_hand_over_the_agent_is_quiet_until_it_is_given_back() {
     let stub = Stub::new(&[(200, json!({}))]).await;
     let mut setup = Setup::new(handoff(&stub)).with(&stub);
     setup.language = Language::Zh;
-    setup.script = vec![json!({"text": "订单已发货。", "request": {"contains": ["在吗？", "再查下订单", "human took over from 20"], "lacks": ["转人工"]}})];
+    setup.script = vec![
+        json!({"text": "订单已发货。", "request": {"contains": ["在吗？", "再查下订单", "human took over from 20"], "lacks": ["转人工"]}}),
+    ];
     let world = setup.build();
 
     let first = world.say("s", "转人工").await;
@@ -55,8 +57,9 @@ async fn after_a_hand_over_the_agent_is_quiet_until_it_is_given_back() {
 async fn the_agent_is_told_of_the_person() {
     let stub = Stub::new(&[(200, json!({}))]).await;
     let mut setup = Setup::new(handoff(&stub)).with(&stub);
-    setup.script =
-        vec![json!({"text": "Shipped.", "request": {"contains": ["are you there", "human took over from 20", "my order"]}})];
+    setup.script = vec![
+        json!({"text": "Shipped.", "request": {"contains": ["are you there", "human took over from 20", "my order"]}}),
+    ];
     let world = setup.build();
     world.say("s", "I want to talk to a person").await;
     world.say("s", "are you there").await;
@@ -72,7 +75,10 @@ async fn a_hand_over_that_fails_is_none() {
     let world = Setup::new(handoff(&stub)).with(&stub).says(&["I am still here."]).build();
     let told = world.say("s", "talk to a person").await;
     assert_eq!(told.text(), Some("Sorry, that did not work. Please try again later."));
-    assert_eq!((told.handled.exit, statuses(&told)), (ExitReason::ToolError, vec!["human failed".to_owned()]));
+    assert_eq!(
+        (told.handled.exit, statuses(&told)),
+        (ExitReason::ToolError, vec!["human failed".to_owned()])
+    );
     assert_eq!(stub.asked().len(), 1, "an effect is not tried again by itself");
     assert_eq!(world.say("s", "hello").await.text(), Some("I am still here."));
 }
@@ -85,7 +91,9 @@ async fn a_closed_session_stays_closed_until_it_is_opened() {
     assert_eq!((told.text(), told.handled.exit), (Some("Bye, Goodbye."), ExitReason::Closed));
     let quiet = world.say("s", "one more thing").await;
     assert_eq!((quiet.text(), quiet.handled.exit, quiet.llm_calls()), (None, ExitReason::Closed, 0));
-    assert!(matches!(world.store.load("s").await.unwrap().state.phase(), Phase::Closed { action, .. } if action == "bye"));
+    assert!(
+        matches!(world.store.load("s").await.unwrap().state.phase(), Phase::Closed { action, .. } if action == "bye")
+    );
     assert!(!world.orchestrator.give_back("s").await.unwrap(), "nobody took it over");
     assert!(world.orchestrator.reopen("s").await.unwrap());
     assert_eq!(world.say("s", "hello again").await.text(), Some("Welcome back."));
@@ -93,7 +101,12 @@ async fn a_closed_session_stays_closed_until_it_is_opened() {
 
 #[tokio::test]
 async fn what_is_known_of_a_user_goes_into_requests_and_replies() {
-    let stub = Stub::new(&[(200, json!({"name": "Ann", "tier": 2})), (200, json!("ok")), (200, json!({"name": "Ann"}))]).await;
+    let stub = Stub::new(&[
+        (200, json!({"name": "Ann", "tier": 2})),
+        (200, json!("ok")),
+        (200, json!({"name": "Ann"})),
+    ])
+    .await;
     let file = json!({
         "system_actions": [{"action_id": "who", "handler": "update_profile", "when": "before_turn", "silent": true,
             "endpoint": {"url": stub.url("/contact"), "method": "GET", "query_params": {"session": "{$ctx.session}"}}}],
@@ -106,7 +119,12 @@ async fn what_is_known_of_a_user_goes_into_requests_and_replies() {
     let names = told.names();
     let place = |name: &str| names.iter().position(|own| own == name);
     assert!(place("system.action") < place("flow.matched"), "what comes before the turn is told before it");
-    assert_eq!(told.count(|body| matches!(body, EventBody::AgentWarning { kind, .. } if kind == "response_template")), 1);
+    assert_eq!(
+        told.count(
+            |body| matches!(body, EventBody::AgentWarning { kind, .. } if kind == "response_template")
+        ),
+        1
+    );
     assert_eq!(world.store.load("s").await.unwrap().state.profile()["tier"], 2);
 }
 
@@ -121,7 +139,11 @@ async fn actions_around_a_turn_end_no_turn() {
     let told = world.say("s", "hi").await;
     assert_eq!((told.text(), told.handled.exit), (Some("Hello."), ExitReason::Completed));
     assert_eq!(statuses(&told), ["before failed", "after failed", "seen ok"]);
-    assert_eq!(told.names().last().map(String::as_str), Some("run.finished"), "the run ends behind what follows the turn");
+    assert_eq!(
+        told.names().last().map(String::as_str),
+        Some("run.finished"),
+        "the run ends behind what follows the turn"
+    );
     assert_eq!(world.store.load("s").await.unwrap().state.profile()["last"], "hi");
 }
 
@@ -170,7 +192,8 @@ async fn code_of_the_program_is_called_with_what_it_needs() {
 #[tokio::test]
 async fn other_systems_are_told_once() {
     let stub = Stub::new(&[(200, json!({}))]).await;
-    let post = |path: &str| json!({"url": stub.url(path), "method": "POST", "body": {"said": "{user_message}"}});
+    let post =
+        |path: &str| json!({"url": stub.url(path), "method": "POST", "body": {"said": "{user_message}"}});
     let file = json!({"system_actions": [
         {"action_id": "human", "handler": "handoff", "trigger_patterns": ["person"], "endpoint": post("/handoff")},
         {"action_id": "bye", "handler": "close", "trigger_patterns": ["bye"], "endpoint": post("/close")},
@@ -210,5 +233,9 @@ async fn an_effect_that_was_interrupted_is_not_repeated() {
     assert_eq!(statuses(&again), ["human unknown"]);
     assert_eq!(again.handled.exit, ExitReason::ToolError);
     let other = world.say("s", UserMessage::new("talk to a person").with_id("m2")).await;
-    assert_eq!((other.handled.exit, stub.asked().len()), (ExitReason::HandedOff, 2), "another message is another try");
+    assert_eq!(
+        (other.handled.exit, stub.asked().len()),
+        (ExitReason::HandedOff, 2),
+        "another message is another try"
+    );
 }

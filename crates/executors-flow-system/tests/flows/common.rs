@@ -12,7 +12,8 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri};
 use executors_flow_system::{
-    Desk, FlowsBuilder, FlowsFile, Handled, Handlers, MemorySessions, Orchestrator, SessionStore, ToolLookup, UserMessage,
+    Desk, FlowsBuilder, FlowsFile, Handled, Handlers, MemorySessions, Orchestrator, SessionStore, ToolLookup,
+    UserMessage,
 };
 use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{LlmProvider, ScriptedModel};
@@ -96,7 +97,12 @@ impl Stub {
     }
 }
 
-async fn answer(State(stub): State<Stub>, method: Method, uri: Uri, body: Bytes) -> (StatusCode, axum::Json<Value>) {
+async fn answer(
+    State(stub): State<Stub>,
+    method: Method,
+    uri: Uri,
+    body: Bytes,
+) -> (StatusCode, axum::Json<Value>) {
     let asked = Asked {
         method: method.to_string(),
         path: uri.path().to_owned(),
@@ -176,7 +182,8 @@ impl Setup {
         let offered = flows.offered(&model, profile.language).unwrap();
         let tools = Snapshot::of(self.tools.tools().cloned().chain(offered)).unwrap();
         let agent = Agent::of(profile, model, tools).with_approval(ApprovalMode::All);
-        let orchestrator = Orchestrator::new(flows, agent, Arc::clone(&self.store)).with_clock(Arc::clone(&self.clock));
+        let orchestrator =
+            Orchestrator::new(flows, agent, Arc::clone(&self.store)).with_clock(Arc::clone(&self.clock));
         World { orchestrator, store: self.store, clock: self.clock }
     }
 }
@@ -257,7 +264,9 @@ pub(crate) fn events(mut watcher: Watcher) -> Vec<TraceEvent> {
     }
     let numbers: Vec<u64> = events.iter().map(|event| event.seq).collect();
     assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>(), "numbers have no holes");
-    let is_end = |event: &&TraceEvent| matches!(event.body, EventBody::RunFinished { .. } | EventBody::RunWaiting { .. });
+    let is_end = |event: &&TraceEvent| {
+        matches!(event.body, EventBody::RunFinished { .. } | EventBody::RunWaiting { .. })
+    };
     assert_eq!(events.iter().filter(is_end).count(), 1, "a run has one end");
     assert!(events.last().as_ref().is_some_and(is_end), "and nothing behind it");
     assert_eq!(events.iter().filter(|event| matches!(event.body, EventBody::RunStarted { .. })).count(), 1);

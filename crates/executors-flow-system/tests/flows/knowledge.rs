@@ -33,7 +33,11 @@ async fn what_was_looked_up_is_used_once() {
     let told = world.say("s", "How long?").await;
     assert_eq!(told.text(), Some("Two weeks, by post."));
     let queries: Vec<String> = stub.asked().into_iter().map(|asked| asked.query).collect();
-    assert_eq!(queries, ["keywords=How%20long%3F", "keywords=shipping"], "the first call takes what is there");
+    assert_eq!(
+        queries,
+        ["keywords=How%20long%3F", "keywords=shipping"],
+        "the first call takes what is there"
+    );
     let seen = told.events.iter().filter_map(|event| match &event.body {
         agent_types::EventBody::AgentObservation { text, .. } => Some(text.as_str()),
         _ => None,
@@ -65,7 +69,8 @@ async fn a_flow_that_answers_looks_nothing_up() {
 #[tokio::test]
 async fn a_lookup_that_fails_is_tried_again_by_the_model() {
     let stub = Stub::new(&[(500, json!("down")), (200, json!("Two weeks."))]).await;
-    let world = Setup::new(file(&stub, "prefetch")).with(&stub).says(&[&asks("returns"), "Two weeks."]).build();
+    let world =
+        Setup::new(file(&stub, "prefetch")).with(&stub).says(&[&asks("returns"), "Two weeks."]).build();
     assert_eq!(world.say("s", "How long?").await.text(), Some("Two weeks."));
     assert_eq!(stub.asked().len(), 2);
 }

@@ -148,7 +148,8 @@ async fn cut(message: &str, limit: usize) -> Option<(ExitReason, String)> {
     let again = world(&stub, sessions);
     let resume = Resume { log: ResumeLog { events: past.clone(), ..ResumeLog::default() }, before: 0 };
     let desk = Desk::new(Arc::clone(&log) as _).resuming(Some(resume));
-    let handled = again.orchestrator.enter("s").await.unwrap().handle(UserMessage::new(message), desk).await.unwrap();
+    let handled =
+        again.orchestrator.enter("s").await.unwrap().handle(UserMessage::new(message), desk).await.unwrap();
 
     let mut asked: BTreeMap<String, usize> = BTreeMap::new();
     for path in stub.paths() {

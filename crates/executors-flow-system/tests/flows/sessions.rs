@@ -34,7 +34,8 @@ async fn messages_of_a_session_go_one_by_one_and_sessions_go_in_parallel() {
     };
     let (handled, ()) = futures::join!(all, watch);
     assert!(handled.iter().all(|handled| handled.as_ref().unwrap().text.as_deref() == Some("done")));
-    let said: Vec<_> = stub.asked().into_iter().filter(|asked| asked.path == "/a").map(|asked| asked.body).collect();
+    let said: Vec<_> =
+        stub.asked().into_iter().filter(|asked| asked.path == "/a").map(|asked| asked.body).collect();
     assert_eq!(said, [json!({"said": "slow 1"}), json!({"said": "slow 2"})]);
 }
 
@@ -63,4 +64,3 @@ async fn a_session_outlives_its_process() {
     assert!(said[3].starts_with("Note - human took over from 2"), "{said:?}");
     assert!(second.history("other").await.is_empty());
 }
-

@@ -8,16 +8,28 @@ use serde_json::{Value, json};
 use crate::common::{Setup, Stub};
 
 /// The message that each kind of pattern is set off by.
-const KINDS: [(&str, &str, &str); 3] =
-    [("exact", "leave", " LEAVE "), ("contains", "leave", "I want leave now"), ("regex", "lea(?<rest>v.)", "a LEAVE day")];
+const KINDS: [(&str, &str, &str); 3] = [
+    ("exact", "leave", " LEAVE "),
+    ("contains", "leave", "I want leave now"),
+    ("regex", "lea(?<rest>v.)", "a LEAVE day"),
+];
 
 fn row(kind: &str, silent: bool, works: bool, on_error: &str) -> String {
-    format!("{kind:8} {} {} {on_error:8}", if silent { "silent" } else { "seen  " }, if works { "works" } else { "fails" })
+    format!(
+        "{kind:8} {} {} {on_error:8}",
+        if silent { "silent" } else { "seen  " },
+        if works { "works" } else { "fails" }
+    )
 }
 
 #[tokio::test]
 async fn every_way_through_a_flow() {
-    let rules = [("default", Value::Null), ("reply", json!({"reply": "Try later."})), ("continue", json!("continue")), ("silent", json!("silent"))];
+    let rules = [
+        ("default", Value::Null),
+        ("reply", json!({"reply": "Try later."})),
+        ("continue", json!("continue")),
+        ("silent", json!("silent")),
+    ];
     let mut rows = Vec::new();
     for (kind, pattern, message) in KINDS {
         for silent in [false, true] {
@@ -33,11 +45,15 @@ async fn every_way_through_a_flow() {
                     if !rule.is_null() {
                         flow["on_error"] = rule.clone();
                     }
-                    let world = Setup::new(json!({"flows": [flow]})).says(&["From the agent."]).with(&stub).build();
+                    let world =
+                        Setup::new(json!({"flows": [flow]})).says(&["From the agent."]).with(&stub).build();
                     let told = world.say("s", message).await;
                     let history = world.history("s").await.len();
-                    let own: Vec<String> =
-                        told.names().into_iter().filter(|name| name.starts_with("flow.") || name == "agent.message").collect();
+                    let own: Vec<String> = told
+                        .names()
+                        .into_iter()
+                        .filter(|name| name.starts_with("flow.") || name == "agent.message")
+                        .collect();
                     let failures = told.count(|body| matches!(body, EventBody::FlowFailed { .. }));
                     // Whatever the user sees, a failure is told and counted, and never taken for success.
                     assert_eq!(failures, usize::from(!works));

@@ -94,11 +94,18 @@ async fn somebody_waits_for_the_timers_of_all_sessions() {
                 clock.advance_to_next();
             }
         };
-        let session = tokio::select! { biased; session = next => session.unwrap(), () = time => unreachable!() };
+        let session =
+            tokio::select! { biased; session = next => session.unwrap(), () = time => unreachable!() };
         let told = world.fire(&session).await.unwrap();
         order.push((session, told.handled.text.unwrap()));
     }
-    assert_eq!(order, [("late".into(), "Still there, late?".into()), ("later".to_owned(), "Still there, later?".to_owned())]);
+    assert_eq!(
+        order,
+        [
+            ("late".into(), "Still there, late?".into()),
+            ("later".to_owned(), "Still there, later?".to_owned())
+        ]
+    );
     world.say("third", "hi").await;
     drop(world);
     // Another process finds the timers where they were kept.
