@@ -8,7 +8,9 @@ use agent_types::{Clock, SystemClock, nearest};
 use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{ModelConfig, ModelSource, ScriptedModel};
 use run_store::{Store, StoreError};
-use tool_registry::{BlobSource, Snapshot, Tool, WorkflowRuntime, node_tool, system_tools, workflow_tool};
+use tool_registry::{
+    BlobSource, Snapshot, TaskRuns, Tool, WorkflowRuntime, node_tool, system_tools, workflow_tool,
+};
 use workflow_engine::{NodeCatalog, Services};
 use workflow_model::Workflow;
 
@@ -19,6 +21,7 @@ use crate::files::read_file;
 use crate::knowledge;
 use crate::models::ProjectModels;
 use crate::settings::Settings;
+use crate::task_runs::StoredTasks;
 use crate::tools::{BrokenTool, ProjectTools, ToolFile};
 use crate::workflows::ProjectWorkflows;
 
@@ -248,7 +251,11 @@ impl Project {
         let model = self.models.model(profile.llm.as_ref().and_then(|llm| llm.profile.as_deref()))?;
         let agent = Agent::of(profile, model, tools).with_clock(Arc::clone(&self.clock));
         Ok(match self.store()? {
-            Some(store) => agent.with::<dyn BlobSource>(Arc::new(StoreBlobs(store.clone()))),
+            Some(store) => {
+                agent.with::<dyn BlobSource>(Arc::new(StoreBlobs(store.clone()))).with::<dyn TaskRuns>(
+                    Arc::new(StoredTasks { store: store.clone(), clock: Arc::clone(&self.clock) }),
+                )
+            }
             None => agent,
         })
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use agent_types::{Clock, Timestamp, VirtualClock};
 use http_caller::{HttpCaller, NetworkPolicy};
-use llm_provider::{LlmProvider, Reply, ScriptedModel};
+use llm_provider::{CallPolicy, GuardedModel, LlmProvider, Reply, ScriptedModel};
 use run_store::Store;
 use serde_json::{Map, Value};
 use tool_registry::{MemoryBlobs, MemoryState, PrivateState, Snapshot, StateSource, World as SharedWorld};
@@ -156,7 +156,8 @@ impl<'p> AgentCases<'p> {
                 .map_err(|error| format!("script[{number}]: {error}"))
         });
         let model = ScriptedModel::new(replies.collect::<Result<_, _>>()?).with_clock(Arc::clone(clock));
-        let model: Arc<dyn LlmProvider> = Arc::new(model);
+        let model: Arc<dyn LlmProvider> =
+            Arc::new(GuardedModel::new(Arc::new(model), CallPolicy::default(), Arc::clone(clock)));
         let world = Arc::new(World::default());
         let outside = Outside::new(Arc::clone(&world), case.http.clone(), Arc::clone(clock));
         let caller = HttpCaller::builder(NetworkPolicy::public_only())

@@ -42,7 +42,7 @@ impl Seen {
         self.history.clear();
         for exchange in history {
             match exchange {
-                Exchange::User { text } => self.history.push(("user", text.clone())),
+                Exchange::User { text, .. } => self.history.push(("user", text.clone())),
                 Exchange::Event { name, payload } => self.history.push(("user", format!("{name} {payload}"))),
                 Exchange::Observed { observations, .. } => {
                     let told = observations.iter().map(|observation| ("observation", observation.line()));

@@ -373,7 +373,7 @@ fn history(said: &[case::Said]) -> Result<Vec<Exchange>, Fault> {
     let mut history: Vec<Exchange> = Vec::new();
     for said in said {
         if let Some(text) = &said.user {
-            history.push(Exchange::User { text: text.clone() });
+            history.push(Exchange::user(text.clone()));
         } else if let Some(text) = &said.assistant {
             let mut turn = Said { text: text.clone(), ..Said::default() };
             turn.calls.extend(said.calls.iter().map(|call| CallRecord {
@@ -381,6 +381,7 @@ fn history(said: &[case::Said]) -> Result<Vec<Exchange>, Fault> {
                 tool: call.tool.clone(),
                 arguments: call.arguments.clone(),
                 edited: None,
+                attachments: Vec::new(),
                 native: None,
                 observation: None,
             }));
