@@ -25,6 +25,7 @@ mod request;
 mod response;
 mod secret;
 mod template;
+mod transport;
 
 pub use caller::{CallValues, ContextValues, HttpAnswer, HttpCaller, HttpCallerBuilder};
 pub use config::{
@@ -37,3 +38,4 @@ pub use network::{HostRule, InvalidHostRule, NetworkPolicy, Resolver, SystemReso
 pub use reply::ReplyTemplate;
 pub use secret::{EnvSecrets, Secret, SecretMask, SecretSource};
 pub use template::Scope;
+pub use transport::{Transport, WireAnswer, WireRequest};

@@ -1,5 +1,6 @@
 //! Why a model gave no answer.
 
+use std::fmt;
 use std::time::Duration;
 
 /// Why a model gave no complete answer.
@@ -25,16 +26,26 @@ pub enum LlmError {
         status: u16,
         /// Beginning of the server's message.
         message: String,
+        /// How long the server wants us to wait.
+        retry_after: Option<Duration>,
     },
-    /// No connection, or it broke.
+    /// No connection.
     #[error("the model's server cannot be reached: {message}")]
     Unreachable {
         /// What the network said, without addresses of credentials.
         message: String,
     },
-    /// Nothing came for too long.
-    #[error("no token within {} ms", .limit.as_millis())]
+    /// The connection broke; what was written until then has been told.
+    #[error("the connection to the model's server broke: {message}")]
+    Disconnected {
+        /// What the network said.
+        message: String,
+    },
+    /// Something did not come in time.
+    #[error("{wait} within {} ms", .limit.as_millis())]
     Timeout {
+        /// What was waited for.
+        wait: Wait,
         /// The wait that ran out.
         limit: Duration,
     },
@@ -56,6 +67,33 @@ pub enum LlmError {
         /// What was wanted and what came.
         message: String,
     },
+    /// A script or a recording has no reply left.
+    #[error("{message}")]
+    NoReply {
+        /// Which request has none.
+        message: String,
+    },
+}
+
+/// What a request waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// The first token of the answer.
+    First,
+    /// The next token.
+    Next,
+    /// The whole answer.
+    Whole,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::First => "no first token",
+            Self::Next => "no further token",
+            Self::Whole => "no whole answer",
+        })
+    }
 }
 
 impl LlmError {
@@ -67,23 +105,36 @@ impl LlmError {
             Self::RateLimited { .. } => "rate_limited",
             Self::Status { .. } => "provider_error",
             Self::Unreachable { .. } => "unreachable",
+            Self::Disconnected { .. } => "disconnected",
             Self::Timeout { .. } => "timeout",
             Self::Stream { .. } => "stream_broken",
             Self::Request { .. } => "bad_request",
             Self::Script { .. } => "script",
+            Self::NoReply { .. } => "no_reply",
         }
     }
 
-    /// Whether the same request may succeed a little later.
+    /// Whether the same request may succeed a little later. A wait that ran out was long enough, and is not one of them.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {
-            Self::RateLimited { .. } | Self::Unreachable { .. } | Self::Timeout { .. } => true,
-            Self::Status { status, .. } => *status >= 500,
+            Self::RateLimited { .. } | Self::Unreachable { .. } | Self::Disconnected { .. } => true,
+            Self::Status { status, .. } => *status >= 500 || *status == 408,
             Self::Authentication { .. }
+            | Self::Timeout { .. }
             | Self::Stream { .. }
             | Self::Request { .. }
-            | Self::Script { .. } => false,
+            | Self::Script { .. }
+            | Self::NoReply { .. } => false,
+        }
+    }
+
+    /// How long the server asked to wait, where it did.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::RateLimited { retry_after } | Self::Status { retry_after, .. } => *retry_after,
+            _ => None,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! One trait for language models.
 //!
-//! [`OpenAiCompatible`] and [`RemoteModel`] speak to real servers through a client library that no other crate names,
-//! [`ScriptedModel`] plays a written script for tests and demos.
+//! [`OpenAiCompatible`] and [`ModelConfig`] reach real servers through a client library that no other crate names,
+//! [`ScriptedModel`] plays a written script for tests and demos, [`ReplayProvider`] says again what was recorded.
+//! [`GuardedModel`] puts any of them behind limits: attempts, waits, requests at once.
 //! The crate knows nothing of tools beyond their schemas: what a reply means is for the layers above.
 //!
 //! ```
@@ -20,21 +21,30 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod attachment;
+mod capabilities;
 mod error;
+mod guarded;
 mod message;
+mod policy;
 mod provider;
 mod remote;
 mod remote_config;
+mod replay;
 mod response;
 mod script;
 mod script_request;
 mod scripted;
 
-pub use error::LlmError;
+pub use attachment::{Attachment, AttachmentSource};
+pub use capabilities::Capabilities;
+pub use error::{LlmError, Wait};
+pub use guarded::GuardedModel;
 pub use message::{LlmRequest, Message, ModelParameters, NativeCall};
+pub use policy::CallPolicy;
 pub use provider::{LlmProvider, LlmStream, ModelInfo, ModelSource, SingleModel, complete};
-pub use remote::RemoteModel;
 pub use remote_config::{ModelConfig, ModelError, OpenAiCompatible, ProviderKind};
-pub use response::{Finish, LlmEvent, StandardResponse};
+pub use replay::ReplayProvider;
+pub use response::{Finish, LlmEvent, StandardResponse, retry_message};
 pub use script::{Reply, ScriptError};
 pub use scripted::ScriptedModel;

@@ -5,6 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::Attachment;
+
 /// A tool call in the provider's own form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NativeCall {
@@ -14,6 +16,18 @@ pub struct NativeCall {
     pub name: String,
     /// Argument text as the model wrote it; may be cut off.
     pub arguments: String,
+    /// What the provider wants to see again with the call: opaque marks of its reasoning.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signatures: Vec<String>,
+}
+
+impl NativeCall {
+    /// A call without marks.
+    #[must_use]
+    pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
+        let (id, name, arguments) = (id.into(), name.into(), arguments.into());
+        Self { id, name, arguments, signatures: Vec::new() }
+    }
 }
 
 /// One message of a conversation.
@@ -29,6 +43,9 @@ pub enum Message {
     User {
         /// The text.
         text: String,
+        /// Images and files that go with it, behind the text.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<Attachment>,
     },
     /// What the model said.
     Assistant {
@@ -59,7 +76,13 @@ impl Message {
     /// What a person said.
     #[must_use]
     pub fn user(text: impl Into<String>) -> Self {
-        Self::User { text: text.into() }
+        Self::User { text: text.into(), attachments: Vec::new() }
+    }
+
+    /// What a person said, with images and files.
+    #[must_use]
+    pub fn user_with(text: impl Into<String>, attachments: Vec<Attachment>) -> Self {
+        Self::User { text: text.into(), attachments }
     }
 
     /// What the model said, without native calls.
@@ -73,7 +96,7 @@ impl Message {
     pub fn text(&self) -> &str {
         match self {
             Self::System { text }
-            | Self::User { text }
+            | Self::User { text, .. }
             | Self::Assistant { text, .. }
             | Self::Tool { text, .. } => text,
         }
@@ -129,6 +152,9 @@ pub struct LlmRequest {
     pub tools: Vec<ToolSpec>,
     /// Settings that differ from the model's own.
     pub parameters: ModelParameters,
+    /// JSON Schema that the answer's text should fit. Providers that know no such thing pass it over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_schema: Option<Value>,
     /// What the request is for, such as `summary`; scripts tell requests apart by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purpose: Option<&'static str>,
@@ -152,6 +178,12 @@ impl LlmRequest {
     #[must_use]
     pub fn with_parameters(mut self, parameters: ModelParameters) -> Self {
         self.parameters = parameters;
+        self
+    }
+    /// Asks for a text that fits a JSON Schema, where the provider can.
+    #[must_use]
+    pub fn with_response_schema(mut self, schema: Value) -> Self {
+        self.response_schema = Some(schema);
         self
     }
 }

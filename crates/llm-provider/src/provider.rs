@@ -15,11 +15,18 @@ pub type LlmStream = Pin<Box<dyn Stream<Item = Result<LlmEvent, LlmError>> + Sen
 /// What is known of a model.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct ModelInfo {
     /// Name as the provider knows it.
     pub name: String,
-    /// Whether tools may be offered in the provider's own form.
+    /// Whether tools may be offered in the provider's own form: the model's entry says so.
     pub native_tools: bool,
+    /// Whether it reads images.
+    pub images: bool,
+    /// Whether it reads PDF files.
+    pub documents: bool,
+    /// Whether it reasons before it answers.
+    pub reasoning: bool,
     /// Tokens that a request and its answer may hold together.
     pub context_window: Option<u64>,
     /// Dollars for a million tokens read.
@@ -39,10 +46,10 @@ pub trait LlmProvider: Send + Sync + fmt::Debug {
     /// Asks the model. The stream ends with [`LlmEvent::Finished`] or an error.
     ///
     /// # Errors
-    /// What goes wrong before the first token; later faults come in the stream.
+    /// What goes wrong before the first token; it may come in the stream as well, as later faults do.
     ///
     /// # Cancel safety
-    /// Dropping the future or the stream drops the connection; nothing is retried behind the caller's back.
+    /// Dropping the future or the stream drops the connection, and ends every wait.
     async fn stream(&self, request: LlmRequest) -> Result<LlmStream, LlmError>;
 }
 

@@ -1,12 +1,17 @@
 //! Which server, which model, which key.
 
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent_types::{Clock, SystemClock};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use crate::{ModelParameters, RemoteModel};
+use crate::remote::RemoteModel;
+use crate::{CallPolicy, Capabilities, GuardedModel, ModelInfo, ModelParameters};
 
 /// The wire form that a server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -14,6 +19,9 @@ use crate::{ModelParameters, RemoteModel};
 pub enum ProviderKind {
     /// OpenAI's chat completions, at any base URL.
     OpenAi,
+    /// OpenAI's responses, at any base URL.
+    #[serde(rename = "openai-responses")]
+    OpenAiResponses,
     /// Anthropic's messages.
     Anthropic,
     /// Google's Gemini.
@@ -25,7 +33,7 @@ pub enum ProviderKind {
 impl ProviderKind {
     const fn key_variable(self) -> Option<&'static str> {
         match self {
-            Self::OpenAi => Some("OPENAI_API_KEY"),
+            Self::OpenAi | Self::OpenAiResponses => Some("OPENAI_API_KEY"),
             Self::Anthropic => Some("ANTHROPIC_API_KEY"),
             Self::Gemini => Some("GEMINI_API_KEY"),
             Self::Ollama => None,
@@ -47,6 +55,9 @@ pub struct ModelConfig {
     /// Environment variable that holds the key; absent is the provider's usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
+    /// File that holds the key and nothing else, from the project's folder; asked when the variable is not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_file: Option<PathBuf>,
     /// Randomness of the choice of tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
@@ -56,21 +67,51 @@ pub struct ModelConfig {
     /// Most tokens that the model may write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// Whether tools are offered in the provider's own form.
-    #[serde(default)]
-    pub native: bool,
+    /// Seed of the choice of tokens, where the provider takes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// What else the body of each request holds, as it is: the provider's own settings.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub extra: Map<String, Value>,
+    /// Whether tools are offered in the provider's own form (no).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<bool>,
+    /// Whether the model reads images; absent, its name tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<bool>,
+    /// Whether the model reads PDF files; absent, its name tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documents: Option<bool>,
+    /// Whether the model reasons before it answers; absent, its name tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<bool>,
+    /// Tokens that a request and its answer may hold together; absent, the name tells, where it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_window: Option<u64>,
     /// Dollars for a million tokens read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_in: Option<f64>,
     /// Dollars for a million tokens written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_out: Option<f64>,
-    /// Tokens that a request and its answer may hold together.
+    /// Requests at once; further ones wait in order. Absent, there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context_window: Option<u64>,
-    /// Longest wait for the first token, and between two, in milliseconds (120,000).
+    pub max_parallel: Option<NonZeroU32>,
+    /// Attempts after the first when the server is busy, fails or cannot be reached, and nothing of the answer has come (2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u32>,
+    /// Longest wait that a busy server may ask for before the next attempt, in milliseconds (60,000).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_retry_wait_ms: Option<u64>,
+    /// Longest wait between two tokens, and for the first, in milliseconds (120,000).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_timeout_ms: Option<u64>,
+    /// Longest wait for the first token, in milliseconds; absent, it is `token_timeout_ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_token_timeout_ms: Option<u64>,
+    /// Longest time of one attempt, from sending to the end of the answer, in milliseconds (1,800,000).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
 }
 
 /// Why a model cannot be used.
@@ -87,6 +128,16 @@ pub enum ModelError {
         model: String,
         /// The variable that should hold it.
         variable: String,
+    },
+    /// The file that must hold a key does not.
+    #[error("the key of model `{model}` is not in {}: {message}", .path.display())]
+    KeyFile {
+        /// The model that needs it.
+        model: String,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        message: String,
     },
     /// No entry of that name.
     #[error("there is no model `{name}`")]
@@ -119,6 +170,7 @@ impl ModelError {
         match self {
             Self::NotSet => "model_not_set",
             Self::MissingKey { .. } => "missing_key",
+            Self::KeyFile { .. } => "key_file",
             Self::Unknown { .. } => "unknown_model",
             Self::BadUrl { .. } => "bad_url",
             Self::Client { .. } => "model_client",
@@ -134,6 +186,7 @@ impl ModelError {
                     .into()
             }
             Self::MissingKey { variable, .. } => format!("put the key into {variable}"),
+            Self::KeyFile { .. } => "write the key into that file, and nothing else".into(),
             Self::Unknown { near: Some(near), .. } => format!("did you mean `{near}`?"),
             Self::Unknown { near: None, .. } => "name an entry [models.<id>] of weft.toml".into(),
             Self::BadUrl { .. } => "write it as http://host:port or https://host/v1".into(),
@@ -153,15 +206,26 @@ impl ModelConfig {
             provider,
             model: model.into(),
             base_url: None,
+            extra: Map::new(),
             api_key_env: None,
+            api_key_file: None,
             temperature: None,
             top_p: None,
             max_tokens: None,
-            native: false,
+            seed: None,
+            native: None,
+            images: None,
+            documents: None,
+            reasoning: None,
+            context_window: None,
             price_in: None,
             price_out: None,
-            context_window: None,
+            max_parallel: None,
+            retries: None,
+            max_retry_wait_ms: None,
             token_timeout_ms: None,
+            first_token_timeout_ms: None,
+            timeout_ms: None,
         }
     }
 
@@ -197,26 +261,89 @@ impl ModelConfig {
             temperature: self.temperature,
             top_p: self.top_p,
             max_tokens: self.max_tokens,
+            seed: self.seed,
+            extra: self.extra.clone(),
             ..ModelParameters::default()
         }
     }
 
-    /// Makes the client. Nothing is sent.
+    /// What is known of the model: what the entry says, else what its name tells.
+    ///
+    /// Tools are offered in the provider's own form only where the entry says so.
+    #[must_use]
+    pub fn info(&self) -> ModelInfo {
+        let known = Capabilities::of(&self.model);
+        ModelInfo {
+            name: self.model.clone(),
+            native_tools: self.native.unwrap_or(false),
+            images: self.images.unwrap_or(known.images),
+            documents: self.documents.unwrap_or(known.documents),
+            reasoning: self.reasoning.unwrap_or(known.reasoning),
+            context_window: self.context_window.or(known.context_window),
+            price_in: self.price_in,
+            price_out: self.price_out,
+            scripted: false,
+        }
+    }
+
+    /// What requests to the model are held to.
+    #[must_use]
+    pub fn policy(&self) -> CallPolicy {
+        let usual = CallPolicy::default();
+        let or = |ms: Option<u64>, usual| ms.map_or(usual, Duration::from_millis);
+        let between_tokens = or(self.token_timeout_ms, usual.between_tokens);
+        CallPolicy {
+            retries: self.retries.unwrap_or(usual.retries),
+            max_retry_after: or(self.max_retry_wait_ms, usual.max_retry_after),
+            first_token: or(self.first_token_timeout_ms, between_tokens),
+            between_tokens,
+            whole: or(self.timeout_ms, usual.whole),
+            max_parallel: self.max_parallel.and_then(|places| usize::try_from(places.get()).ok()),
+            ..usual
+        }
+    }
+
+    /// Makes the client, behind the limits of the entry. Nothing is sent.
     ///
     /// # Errors
-    /// A key that is not set, a base URL that is none.
-    pub fn connect(&self, clock: Arc<dyn Clock>) -> Result<RemoteModel, ModelError> {
-        RemoteModel::new(self, self.key(&environment)?, clock)
+    /// A key that is not set, a file of it that cannot be read, a base URL that is none.
+    pub fn connect(&self, clock: Arc<dyn Clock>) -> Result<GuardedModel, ModelError> {
+        self.connect_with(self.key(&environment)?, clock)
+    }
+
+    fn connect_with(&self, key: Option<String>, clock: Arc<dyn Clock>) -> Result<GuardedModel, ModelError> {
+        let model = RemoteModel::new(self, key, Arc::clone(&clock))?;
+        Ok(GuardedModel::new(Arc::new(model), self.policy(), clock))
     }
 
     fn key(&self, variable: Environment<'_>) -> Result<Option<String>, ModelError> {
-        let Some(name) = self.api_key_env.as_deref().or(self.provider.key_variable()) else {
-            return Ok(None);
+        let name = self.api_key_env.as_deref().or(self.provider.key_variable());
+        if let Some(key) = name.and_then(variable) {
+            return Ok(Some(key));
+        }
+        match (&self.api_key_file, name) {
+            (Some(file), _) => self.read_key(file).map(Some),
+            (None, None) => Ok(None),
+            (None, Some(_)) if self.base_url.is_some() && self.api_key_env.is_none() => Ok(None),
+            (None, Some(name)) => {
+                Err(ModelError::MissingKey { model: self.model.clone(), variable: name.into() })
+            }
+        }
+    }
+
+    fn read_key(&self, file: &Path) -> Result<String, ModelError> {
+        let fault = |message: String| ModelError::KeyFile {
+            model: self.model.clone(),
+            path: file.to_owned(),
+            message,
         };
-        match variable(name) {
-            Some(key) => Ok(Some(key)),
-            None if self.base_url.is_some() && self.api_key_env.is_none() => Ok(None),
-            None => Err(ModelError::MissingKey { model: self.model.clone(), variable: name.into() }),
+        let text = std::fs::read_to_string(file).map_err(|error| fault(error.to_string()))?;
+        let key = text.trim();
+        // What stands in the file is not told: it may be a key all the same.
+        match key.lines().count() {
+            0 => Err(fault("it is empty".into())),
+            1 => Ok(key.to_owned()),
+            lines => Err(fault(format!("it must hold one line, and has {lines}"))),
         }
     }
 }
@@ -234,7 +361,7 @@ impl OpenAiCompatible {
     ///
     /// # Errors
     /// No model is named, or its key is not set.
-    pub fn from_env() -> Result<RemoteModel, ModelError> {
+    pub fn from_env() -> Result<GuardedModel, ModelError> {
         let config = ModelConfig::from_env().ok_or(ModelError::NotSet)?;
         config.connect(Arc::new(SystemClock))
     }
@@ -243,10 +370,10 @@ impl OpenAiCompatible {
     ///
     /// # Errors
     /// The base URL is none.
-    pub fn at(base_url: impl Into<String>, model: impl Into<String>) -> Result<RemoteModel, ModelError> {
+    pub fn at(base_url: impl Into<String>, model: impl Into<String>) -> Result<GuardedModel, ModelError> {
         let config =
             ModelConfig { base_url: Some(base_url.into()), ..ModelConfig::new(ProviderKind::OpenAi, model) };
-        RemoteModel::new(&config, None, Arc::new(SystemClock))
+        config.connect_with(None, Arc::new(SystemClock))
     }
 }
 
@@ -282,5 +409,55 @@ mod tests {
         config.api_key_env = Some("MY_KEY".into());
         assert!(config.key(&table(&[])).is_err(), "a variable that is named must be set");
         assert_eq!(config.key(&table(&[("MY_KEY", "k")])), Ok(Some("k".into())));
+    }
+    #[test]
+    fn a_key_may_stand_in_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("key");
+        let config = ModelConfig {
+            api_key_file: Some(file.clone()),
+            base_url: Some("http://127.0.0.1:1".into()),
+            ..ModelConfig::new(ProviderKind::OpenAi, "m")
+        };
+        assert_eq!(config.key(&table(&[])).unwrap_err().code(), "key_file");
+        std::fs::write(&file, " sk-1\n").unwrap();
+        assert_eq!(config.key(&table(&[])), Ok(Some("sk-1".into())));
+        assert_eq!(config.key(&table(&[("OPENAI_API_KEY", "sk-2")])), Ok(Some("sk-2".into())));
+        std::fs::write(&file, "sk-1\nsk-3\n").unwrap();
+        let error = config.key(&table(&[])).unwrap_err();
+        assert!(!error.to_string().contains("sk-"), "{error}");
+        let model = config.connect_with(Some("sk-4".into()), Arc::new(SystemClock)).unwrap();
+        assert!(!format!("{model:?}").contains("sk-4"));
+    }
+
+    #[test]
+    fn the_entry_overrides_what_the_name_tells() {
+        let mut config = ModelConfig::new(ProviderKind::OpenAi, "gpt-4o");
+        let info = config.info();
+        assert!(info.images && !info.reasoning, "{info:?}");
+        assert!(!info.native_tools, "native is for the entry to say");
+        assert_eq!(info.context_window, Some(128_000));
+        config.native = Some(true);
+        config.images = Some(false);
+        config.context_window = Some(8_192);
+        let info = config.info();
+        assert!(info.native_tools && !info.images);
+        assert_eq!(info.context_window, Some(8_192));
+    }
+
+    #[test]
+    fn the_wait_for_the_first_token_is_that_between_two_unless_it_is_named() {
+        let mut config = ModelConfig::new(ProviderKind::Ollama, "m");
+        assert_eq!(config.policy(), CallPolicy::default());
+        config.token_timeout_ms = Some(7);
+        assert_eq!(config.policy().first_token, Duration::from_millis(7));
+        config.first_token_timeout_ms = Some(9);
+        config.max_parallel = NonZeroU32::new(2);
+        let policy = config.policy();
+        assert_eq!(
+            (policy.first_token, policy.between_tokens),
+            (Duration::from_millis(9), Duration::from_millis(7))
+        );
+        assert_eq!(policy.max_parallel, Some(2));
     }
 }

@@ -1,9 +1,12 @@
 //! What comes back from a model.
 
-use agent_types::Usage;
-use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
-use crate::NativeCall;
+use agent_types::{EventBody, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::{LlmError, NativeCall};
 
 /// Why a model stopped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +57,39 @@ pub struct StandardResponse {
     pub finish: Finish,
 }
 
+impl StandardResponse {
+    /// The answer that an `agent.llm.finished` tells of; none for other events, and for requests without an answer.
+    #[must_use]
+    pub fn from_event(event: &EventBody) -> Option<Self> {
+        let EventBody::AgentLlmFinished { text, reasoning, tool_calls, finish, usage } = event else {
+            return None;
+        };
+        if matches!(finish.as_str(), "error" | "cancelled") {
+            return None;
+        }
+        let tool_calls = tool_calls.clone().unwrap_or_else(|| json!([]));
+        let whole = json!({"text": text, "reasoning": reasoning, "tool_calls": tool_calls, "finish": finish, "usage": usage});
+        serde_json::from_value(whole).ok()
+    }
+
+    /// The answer as the events of a stream that tells it at once.
+    #[must_use]
+    pub fn into_events(self) -> Vec<LlmEvent> {
+        let mut events = Vec::new();
+        events.extend(self.reasoning.clone().map(LlmEvent::Reasoning));
+        if !self.text.is_empty() {
+            events.push(LlmEvent::Text(self.text.clone()));
+        }
+        events.extend(self.tool_calls.iter().enumerate().map(|(index, call)| LlmEvent::ToolCall {
+            index,
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+        }));
+        events.push(LlmEvent::Finished(self));
+        events
+    }
+}
+
 /// A piece of an answer, as it comes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LlmEvent {
@@ -70,6 +106,37 @@ pub enum LlmEvent {
         /// The new piece.
         arguments: String,
     },
+    /// Nothing new, but the server says that it is at work.
+    Heartbeat,
+    /// The request failed before anything of the answer came, and is put again after a wait.
+    Retrying {
+        /// The attempt that failed, from 1.
+        attempt: u32,
+        /// The wait before the next one.
+        delay: Duration,
+        /// Why it failed.
+        error: LlmError,
+    },
     /// The whole answer; the last event of a stream.
     Finished(StandardResponse),
+}
+
+impl LlmEvent {
+    /// Whether it is a piece of the answer, so that the same request may not be put again.
+    #[must_use]
+    pub const fn is_answer(&self) -> bool {
+        match self {
+            Self::Text(_) | Self::Reasoning(_) | Self::ToolCall { .. } | Self::Finished(_) => true,
+            Self::Heartbeat | Self::Retrying { .. } => false,
+        }
+    }
+}
+
+/// How a retry is told to people.
+#[must_use]
+pub fn retry_message(attempt: u32, delay: Duration, error: &LlmError) -> String {
+    format!(
+        "attempt {attempt} of the request failed, the next one begins in {} ms: {error}",
+        delay.as_millis()
+    )
 }

@@ -80,7 +80,7 @@ pub(crate) fn message_texts(request: &LlmRequest) -> Vec<String> {
 
 fn message_text(message: &Message) -> String {
     match message {
-        Message::System { text } | Message::User { text } => text.clone(),
+        Message::System { text } | Message::User { text, .. } => text.clone(),
         Message::Assistant { text, calls } if calls.is_empty() => text.clone(),
         Message::Assistant { text, calls } => {
             let calls: Vec<_> =
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn calls_and_results_must_pair() {
-        let call = NativeCall { id: "1".into(), name: "t".into(), arguments: "{}".into() };
+        let call = NativeCall::new("1", "t", "{}");
         let asked = Message::Assistant { text: String::new(), calls: vec![call] };
         let answered = Message::Tool { call: "1".into(), name: "t".into(), text: "ok".into() };
         check(r#"{"pairs": true}"#, &LlmRequest::new(vec![asked.clone(), answered]), &[]);

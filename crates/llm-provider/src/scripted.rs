@@ -63,17 +63,21 @@ impl ScriptedModel {
         self
     }
 
-    /// Passes over replies, as a conversation that goes on behind them needs it. A last reply that repeats stays.
+    /// Passes over replies, as a conversation that goes on behind them needs it, and over errors before them.
+    /// A last reply that repeats stays.
     pub fn skip(&self, replies: usize) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        for _ in 0..replies {
+        let mut left = replies;
+        while left > 0 {
             let Some(position) = state.replies.iter().position(|reply| reply.purpose.is_none()) else {
                 return;
             };
+            left -= usize::from(state.replies[position].error.is_none());
             let is_last = position + 1 == state.replies.len();
-            if !(is_last && state.replies[position].repeat) {
-                state.replies.remove(position);
+            if is_last && state.replies[position].repeat {
+                return;
             }
+            state.replies.remove(position);
         }
     }
 
@@ -85,7 +89,7 @@ impl ScriptedModel {
         let index = state.requests.len();
         let Some(position) = position else {
             let what = wanted.map_or_else(|| format!("request {index}"), |purpose| format!("a {purpose}"));
-            return Err(LlmError::Script { message: format!("there is no reply to {what}") });
+            return Err(LlmError::NoReply { message: format!("the script has no reply to {what}") });
         };
         let is_last = position + 1 == state.replies.len();
         let reply = match state.replies.get(position) {
@@ -117,10 +121,11 @@ impl LlmProvider for ScriptedModel {
             self.clock.sleep(Duration::from_millis(reply.sleep_ms)).await;
         }
         if let Some(error) = &reply.error {
+            let retry_after = error.retry_after_ms.map(Duration::from_millis);
             return Err(match error.status {
                 status @ (401 | 403) => LlmError::Authentication { status },
-                429 => LlmError::RateLimited { retry_after: error.retry_after_ms.map(Duration::from_millis) },
-                status => LlmError::Status { status, message: "scripted".into() },
+                429 => LlmError::RateLimited { retry_after },
+                status => LlmError::Status { status, message: "scripted".into(), retry_after },
             });
         }
         let hangs = reply.hang;
@@ -148,7 +153,7 @@ fn events(reply: Reply, first_call: u64) -> Vec<LlmEvent> {
         let arguments = argument_text(&call.arguments);
         events.push(LlmEvent::ToolCall { index, name: call.name.clone(), arguments: arguments.clone() });
         let id = call.id.unwrap_or_else(|| format!("native_{}", first_call + index as u64));
-        answer.tool_calls.push(NativeCall { id, name: call.name, arguments });
+        answer.tool_calls.push(NativeCall::new(id, call.name, arguments));
     }
     answer.usage = reply.usage.map(Into::into).unwrap_or_default();
     answer.finish = match reply.finish.as_deref() {
@@ -192,7 +197,10 @@ mod tests {
             ask(&model),
             Err(LlmError::Script { message: r#"request 0: the request lacks "bye""#.into() })
         );
-        assert_eq!(ask(&model), Err(LlmError::Script { message: "there is no reply to request 1".into() }));
+        assert_eq!(
+            ask(&model),
+            Err(LlmError::NoReply { message: "the script has no reply to request 1".into() })
+        );
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use agent_types::EventBody;
 use async_trait::async_trait;
 use futures::StreamExt;
-use llm_provider::{LlmError, LlmEvent, LlmProvider, LlmRequest, Message, ModelParameters, ModelSource};
+use llm_provider::{
+    LlmError, LlmEvent, LlmProvider, LlmRequest, Message, ModelParameters, ModelSource, retry_message,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -82,7 +84,12 @@ impl Node for GenericLlmRequest {
         while let Some(event) = stream.next().await {
             match event.map_err(failed)? {
                 LlmEvent::Text(piece) => ctx.chunk("stream_output", piece).await?,
-                LlmEvent::Reasoning(_) | LlmEvent::ToolCall { .. } => ctx.heartbeat(),
+                LlmEvent::Reasoning(_) | LlmEvent::ToolCall { .. } | LlmEvent::Heartbeat => ctx.heartbeat(),
+                LlmEvent::Retrying { attempt, delay, error } => {
+                    ctx.heartbeat();
+                    let message = retry_message(attempt, delay, &error);
+                    ctx.emit(EventBody::LogLine { level: "warn".to_owned(), message });
+                }
                 LlmEvent::Finished(response) => {
                     ctx.add_usage(response.usage);
                     ctx.mark("stream_output", response.finish.as_str()).await?;

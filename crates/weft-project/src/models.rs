@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_types::{Clock, nearest};
-use llm_provider::{LlmProvider, ModelConfig, ModelError, ModelSource, ScriptedModel};
+use llm_provider::{
+    CallPolicy, GuardedModel, LlmProvider, ModelConfig, ModelError, ModelSource, ScriptedModel,
+};
 
 /// Name of the entry that counts when none is named.
 const DEFAULT: &str = "default";
@@ -15,11 +17,26 @@ pub struct ProjectModels {
     entries: BTreeMap<String, ModelConfig>,
     environment: Option<ModelConfig>,
     /// Played when no model is set.
-    fallback: Option<Arc<ScriptedModel>>,
+    fallback: Option<Script>,
     /// Played in place of every model.
-    instead: Option<Arc<ScriptedModel>>,
+    instead: Option<Script>,
     clock: Arc<dyn Clock>,
     made: Mutex<HashMap<String, Arc<dyn LlmProvider>>>,
+}
+
+/// A script, and the model that plays it with the waits and attempts of a real one.
+#[derive(Debug)]
+struct Script {
+    replies: Arc<ScriptedModel>,
+    model: Arc<dyn LlmProvider>,
+}
+
+impl Script {
+    fn new(replies: Arc<ScriptedModel>, clock: &Arc<dyn Clock>) -> Self {
+        let played: Arc<dyn LlmProvider> = Arc::clone(&replies) as Arc<dyn LlmProvider>;
+        let model = Arc::new(GuardedModel::new(played, CallPolicy::default(), Arc::clone(clock)));
+        Self { replies, model }
+    }
 }
 
 impl ProjectModels {
@@ -30,12 +47,14 @@ impl ProjectModels {
         instead: Option<Arc<ScriptedModel>>,
         clock: Arc<dyn Clock>,
     ) -> Self {
+        let script = |replies| Script::new(replies, &clock);
+        let (fallback, instead) = (fallback.map(script), instead.map(script));
         Self { entries, environment, fallback, instead, clock, made: Mutex::default() }
     }
 
     /// Scripts pass over replies that a run has had already.
     pub(crate) fn skip_replies(&self, replies: usize) {
-        self.fallback.iter().chain(&self.instead).for_each(|script| script.skip(replies));
+        self.fallback.iter().chain(&self.instead).for_each(|script| script.replies.skip(replies));
     }
 
     fn config(&self, name: &str) -> Option<&ModelConfig> {
@@ -55,13 +74,13 @@ impl ProjectModels {
 
 impl ModelSource for ProjectModels {
     fn model(&self, profile: Option<&str>) -> Result<Arc<dyn LlmProvider>, ModelError> {
-        if let Some(model) = &self.instead {
-            return Ok(Arc::clone(model) as Arc<dyn LlmProvider>);
+        if let Some(script) = &self.instead {
+            return Ok(Arc::clone(&script.model));
         }
         let name = profile.unwrap_or(DEFAULT);
         match (self.config(name), &self.fallback) {
             (Some(config), _) => self.made(name, config),
-            (None, Some(script)) => Ok(Arc::clone(script) as Arc<dyn LlmProvider>),
+            (None, Some(script)) => Ok(Arc::clone(&script.model)),
             (None, None) if profile.is_none_or(|name| name == DEFAULT) => Err(ModelError::NotSet),
             (None, None) => {
                 let near = nearest(name, self.entries.keys().map(String::as_str)).map(str::to_owned);

@@ -108,8 +108,12 @@ impl Project {
                 .map_err(|source| ProjectError::Script { path: path.to_owned(), source })?;
             Ok(Arc::new(model.with_clock(Arc::clone(&options.clock))))
         };
+        let mut entries = settings.models.clone();
+        for file in entries.values_mut().filter_map(|entry| entry.api_key_file.as_mut()) {
+            *file = root.join(&*file);
+        }
         let models = Arc::new(ProjectModels::new(
-            settings.models.clone(),
+            entries,
             options.environment.clone(),
             settings.script.as_ref().map(|script| scripted(&root.join(script))).transpose()?,
             options.script.as_deref().map(scripted).transpose()?,
@@ -340,10 +344,7 @@ impl Project {
 
 /// Says so where a profile asks for what this program does not do yet, instead of passing over it.
 fn refuse_unsupported(profile: &AgentProfile) -> Result<(), ProjectError> {
-    let asked = [
-        ("core_deliberation_workflow_id", profile.core_deliberation_workflow_id.is_some()),
-        ("output_schema", profile.output_schema.is_some()),
-    ];
+    let asked = [("core_deliberation_workflow_id", profile.core_deliberation_workflow_id.is_some())];
     match asked.into_iter().find(|(_, asked)| *asked) {
         Some((what, _)) => {
             Err(ProjectError::Unsupported { agent: profile.id.clone(), what: format!("`{what}`") })

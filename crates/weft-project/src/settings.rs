@@ -88,7 +88,7 @@ impl StoreSettings {
 }
 
 /// Keys that may stand in the file, for suggestions.
-const KEYS: [&str; 25] = [
+const KEYS: [&str; 36] = [
     "kb",
     "description",
     "network",
@@ -114,6 +114,17 @@ const KEYS: [&str; 25] = [
     "context_window",
     "token_timeout_ms",
     "default",
+    "api_key_file",
+    "seed",
+    "extra",
+    "images",
+    "documents",
+    "reasoning",
+    "max_parallel",
+    "retries",
+    "max_retry_wait_ms",
+    "first_token_timeout_ms",
+    "timeout_ms",
 ];
 
 impl Settings {

@@ -9,6 +9,7 @@ mod payloads;
 mod plain;
 mod protocol;
 mod schemas;
+mod streams;
 mod texts;
 
 use std::collections::HashMap;
@@ -107,6 +108,9 @@ pub(crate) fn all(data: &Path, weft: &Path) -> Result<Vec<Set>> {
     }
     if let Some(workflows) = folder("workflows") {
         sets.push(Set::by_commands("graphs of others", graphs::others, workflows));
+    }
+    if let Some(streams) = folder("streams") {
+        sets.push(Set::by_commands("streams of model servers", streams::recorded, streams));
     }
     if let Some(http) = folder("http_tools") {
         sets.push(Set::by_commands("HTTP operations", http::operations, http));

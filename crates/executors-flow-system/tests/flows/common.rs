@@ -250,7 +250,7 @@ impl World {
     pub(crate) async fn heard(&self, session: &str) -> Vec<String> {
         let texts = self.history(session).await.into_iter().filter_map(|exchange| match exchange {
             Exchange::User { text } => Some(text),
-            Exchange::Turn(_) => None,
+            _ => None,
         });
         texts.collect()
     }

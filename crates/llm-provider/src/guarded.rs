@@ -1,0 +1,228 @@
+//! A model behind limits: waits, attempts, requests at once.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_types::Clock;
+use async_trait::async_trait;
+use futures::future::{Either, select};
+use futures::{StreamExt, stream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::policy::spread;
+use crate::{CallPolicy, LlmError, LlmEvent, LlmProvider, LlmRequest, LlmStream, ModelInfo, Wait};
+
+/// A model whose requests wait no longer, are put no oftener, and go no more at once than its policy says.
+///
+/// A request is put again only while nothing of the answer has come; each time the stream tells it as
+/// [`LlmEvent::Retrying`]. All waits are those of the clock, so a scripted model behind it needs no real time.
+/// Everything happens in the stream: [`stream`](LlmProvider::stream) itself gives no error.
+///
+/// # Cancel safety
+/// Dropping the stream ends the wait or drops the connection, and lets the next request go.
+#[derive(Clone)]
+pub struct GuardedModel {
+    model: Arc<dyn LlmProvider>,
+    policy: CallPolicy,
+    clock: Arc<dyn Clock>,
+    places: Option<Arc<Semaphore>>,
+}
+
+impl fmt::Debug for GuardedModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GuardedModel")
+            .field("model", &self.model)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+impl GuardedModel {
+    /// Puts `model` behind a policy.
+    #[must_use]
+    pub fn new(model: Arc<dyn LlmProvider>, policy: CallPolicy, clock: Arc<dyn Clock>) -> Self {
+        let places = policy
+            .max_parallel
+            .map(|places| Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS))));
+        Self { model, policy, clock, places }
+    }
+
+    /// What requests are held to.
+    #[must_use]
+    pub const fn policy(&self) -> &CallPolicy {
+        &self.policy
+    }
+}
+
+#[async_trait]
+impl LlmProvider for GuardedModel {
+    fn info(&self) -> &ModelInfo {
+        self.model.info()
+    }
+
+    async fn stream(&self, request: LlmRequest) -> Result<LlmStream, LlmError> {
+        let asking = Asking {
+            guarded: self.clone(),
+            request,
+            attempt: 0,
+            state: State::Queued,
+            place: None,
+            failed: None,
+        };
+        Ok(stream::unfold(asking, Asking::next).boxed())
+    }
+}
+
+/// A request on its way.
+struct Asking {
+    guarded: GuardedModel,
+    request: LlmRequest,
+    /// Number of the attempt, from 1.
+    attempt: u32,
+    state: State,
+    /// Kept from the first attempt to the end of the last.
+    place: Option<OwnedSemaphorePermit>,
+    /// Why the attempt before failed.
+    failed: Option<LlmError>,
+}
+
+enum State {
+    Queued,
+    /// Waits before the next attempt.
+    Resting(Duration),
+    Reading(Reading),
+    Done,
+}
+
+struct Reading {
+    stream: LlmStream,
+    /// When the attempt began, by the clock.
+    began: Duration,
+    /// When the last token came.
+    last: Option<Duration>,
+}
+
+impl Asking {
+    async fn next(mut self) -> Option<(Result<LlmEvent, LlmError>, Self)> {
+        loop {
+            let event = match std::mem::replace(&mut self.state, State::Done) {
+                State::Done => return None,
+                State::Queued => {
+                    if let Some(places) = &self.guarded.places {
+                        // It is never closed; without a place the request would go all the same.
+                        self.place = Arc::clone(places).acquire_owned().await.ok();
+                    }
+                    self.begin().await
+                }
+                State::Resting(delay) => {
+                    self.guarded.clock.sleep(delay).await;
+                    self.begin().await
+                }
+                State::Reading(reading) => self.read(reading).await,
+            };
+            match event {
+                Ok(None) => {}
+                Ok(Some(event)) => return Some(self.told(Ok(event))),
+                Err((error, begun)) => {
+                    let event = self.failed(error, begun);
+                    return Some(self.told(event));
+                }
+            }
+        }
+    }
+
+    /// Lets the next request go when this one is over.
+    fn told(mut self, event: Result<LlmEvent, LlmError>) -> (Result<LlmEvent, LlmError>, Self) {
+        if matches!(self.state, State::Done) {
+            self.place = None;
+        }
+        (event, self)
+    }
+
+    /// Puts the request.
+    async fn begin(&mut self) -> Result<Option<LlmEvent>, Fault> {
+        self.attempt += 1;
+        let Self { guarded: GuardedModel { model, policy, clock, .. }, request, .. } = self;
+        let began = clock.elapsed();
+        let (wait, limit) = shorter((Wait::First, policy.first_token), (Wait::Whole, policy.whole));
+        match within(&**clock, limit, model.stream(request.clone())).await {
+            Some(Ok(stream)) => {
+                self.state = State::Reading(Reading { stream, began, last: None });
+                Ok(None)
+            }
+            Some(Err(error)) => Err((error, Begun::No)),
+            None => Err((LlmError::Timeout { wait, limit }, Begun::No)),
+        }
+    }
+
+    /// The next event of the answer.
+    async fn read(&mut self, mut reading: Reading) -> Result<Option<LlmEvent>, Fault> {
+        let GuardedModel { policy, clock, .. } = &self.guarded;
+        let now = clock.elapsed();
+        let token = match reading.last {
+            None => (Wait::First, policy.first_token, reading.began),
+            Some(last) => (Wait::Next, policy.between_tokens, last),
+        };
+        let left = |(wait, limit, since): (Wait, Duration, Duration)| {
+            ((since + limit).saturating_sub(now), (wait, limit))
+        };
+        let (token, whole) = (left(token), left((Wait::Whole, policy.whole, reading.began)));
+        let (left, (wait, limit)) = if token.0 <= whole.0 { token } else { whole };
+        let begun = if reading.last.is_some() { Begun::Yes } else { Begun::No };
+        match within(&**clock, left, reading.stream.next()).await {
+            Some(Some(Ok(event))) => {
+                let is_answer = event.is_answer();
+                // A server that says it is at work has begun nothing, but keeps an answer alive that has.
+                if is_answer || reading.last.is_some() {
+                    reading.last = Some(clock.elapsed());
+                }
+                if !matches!(event, LlmEvent::Finished(_)) {
+                    self.state = State::Reading(reading);
+                }
+                Ok(Some(event))
+            }
+            Some(Some(Err(error))) => Err((error, begun)),
+            Some(None) => Err((LlmError::Stream { message: "it ended before its last event".into() }, begun)),
+            None => Err((LlmError::Timeout { wait, limit }, begun)),
+        }
+    }
+
+    /// What follows a fault: another attempt, or the end.
+    fn failed(&mut self, error: LlmError, begun: Begun) -> Result<LlmEvent, LlmError> {
+        // A script that ends with an error means that error.
+        let error = match (error, self.failed.take()) {
+            (LlmError::NoReply { .. }, Some(before)) => return Err(before),
+            (error, _) => error,
+        };
+        let delay = match begun {
+            Begun::No => self.guarded.policy.delay(self.attempt, &error, spread()),
+            Begun::Yes => None,
+        };
+        let Some(delay) = delay else { return Err(error) };
+        self.state = State::Resting(delay);
+        self.failed = Some(error.clone());
+        Ok(LlmEvent::Retrying { attempt: self.attempt, delay, error })
+    }
+}
+
+/// Whether something of the answer has come.
+#[derive(Clone, Copy)]
+enum Begun {
+    Yes,
+    No,
+}
+
+type Fault = (LlmError, Begun);
+
+fn shorter(one: (Wait, Duration), other: (Wait, Duration)) -> (Wait, Duration) {
+    if one.1 <= other.1 { one } else { other }
+}
+
+/// Waits no longer than `limit`.
+async fn within<F: Future>(clock: &dyn Clock, limit: Duration, future: F) -> Option<F::Output> {
+    match select(std::pin::pin!(future), clock.sleep(limit)).await {
+        Either::Left((output, _)) => Some(output),
+        Either::Right(((), _)) => None,
+    }
+}
