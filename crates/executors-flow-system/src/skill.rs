@@ -2,16 +2,11 @@
 
 use std::sync::Arc;
 
-use agent_runtime::{Agent, AgentProfile, AgentState, Language};
-use agent_types::{BudgetKey, BudgetLimits, Draft, EventBody, EventSink, ExitReason, RunId};
-use async_trait::async_trait;
+use agent_runtime::{Agent, AgentProfile, Language, SubAgent};
 use http_caller::HttpCaller;
 use llm_provider::LlmProvider;
-use serde_json::{Map, Value, json};
-use tool_registry::{
-    HttpToolFile, Snapshot, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolKind, ToolOutput,
-    ToolSettings, http_tool,
-};
+use serde_json::{Value, json};
+use tool_registry::{HttpToolFile, Snapshot, Tool, ToolOutput, ToolSettings, http_tool};
 use tool_schema::{ToolDefinition, ToolSetError};
 
 use crate::config::{ExecutionMode, Problems, SkillConfig};
@@ -39,64 +34,8 @@ impl AgentSkill {
         let profile = AgentProfile { language, ..self.profile.clone() };
         let time = self.profile.limits().wall_ms.map_or(MAX_TIME, std::time::Duration::from_millis);
         let agent = Agent::of(profile, model, self.tools.clone());
-        let tool = Tool::new(self.definition.clone(), ToolKind::Native, SubAgent(agent))?;
+        let tool = SubAgent::new(agent).into_tool(self.definition.clone())?;
         Ok(tool.with_settings(ToolSettings::default().with_timeout(time)))
-    }
-}
-
-/// Runs an agent inside the run that calls it.
-struct SubAgent(Agent);
-
-#[async_trait]
-impl ToolHandler for SubAgent {
-    async fn call(&self, arguments: Map<String, Value>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        if cx.budget.child(BudgetLimits::default()).is_none() {
-            let levels = cx.budget.max_depth();
-            return Err(ToolError::new(ToolErrorKind::Refused, format!("limit of {levels} levels reached")));
-        }
-        let message = match arguments.values().collect::<Vec<_>>().as_slice() {
-            [Value::String(only)] => only.clone(),
-            _ => Value::Object(arguments).to_string(),
-        };
-        let agent = self.0.clone().with_values((*cx.values).clone()).with_cancel(cx.cancel.clone());
-        let agent = agent.with_clock(Arc::clone(&cx.clock));
-        let run = agent
-            .start_in(AgentState::default(), message, Arc::new(Inside(cx.inner_sink())), None)
-            .map_err(|error| ToolError::failed(error.to_string()).retryable(false))?;
-        let (outcome, _) = run.outcome().await;
-        cx.budget.add(BudgetKey::Tokens, outcome.usage.total);
-        match outcome.exit {
-            ExitReason::Completed => {
-                Ok(outcome.value.map_or(ToolOutput::Text(outcome.text), ToolOutput::Json))
-            }
-            ExitReason::Cancelled => Err(ToolError::new(ToolErrorKind::Cancelled, "cancelled")),
-            exit => Err(ToolError::failed(outcome.error.unwrap_or_else(|| format!("it ended: {exit}")))),
-        }
-    }
-}
-
-/// The events of an inner run without its beginning and its end: the run around it has its own.
-#[derive(Debug)]
-struct Inside(Arc<dyn EventSink>);
-
-impl EventSink for Inside {
-    fn record(&self, drafts: &mut Vec<Draft>) {
-        let is_frame = |body: &EventBody| {
-            matches!(
-                body,
-                EventBody::RunStarted { .. } | EventBody::RunFinished { .. } | EventBody::RunWaiting { .. }
-            )
-        };
-        drafts.retain(|draft| !is_frame(&draft.body));
-        self.0.record(drafts);
-    }
-
-    fn new_span(&self) -> u64 {
-        self.0.new_span()
-    }
-
-    fn run(&self) -> &RunId {
-        self.0.run()
     }
 }
 

@@ -5,6 +5,7 @@
 mod actions;
 mod common;
 mod document;
+mod import;
 mod knowledge;
 mod resume;
 mod security;
