@@ -8,9 +8,7 @@ fn every_scenario_holds() {
     let failed: Vec<String> = report
         .failed
         .iter()
-        .flat_map(|failed| {
-            failed.differences.iter().map(|difference| format!("{}: {difference}", failed.id))
-        })
+        .flat_map(|failed| failed.differences.iter().map(|difference| format!("{}: {difference}", failed.id)))
         .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
     assert_eq!(report.passed, include_str!("agents.jsonl").lines().count());
