@@ -90,6 +90,36 @@ pub enum ProjectError {
         /// The nearest one.
         near: Option<String>,
     },
+    /// A text that no workflow may have as its id.
+    #[error("`{id}` can be no id of a workflow")]
+    BadWorkflowId {
+        /// The text.
+        id: String,
+    },
+    /// Something that is no workflow as a skill.
+    #[error("`{id}` is no workflow, and only workflows are skills")]
+    NoSkill {
+        /// The id.
+        id: String,
+    },
+    /// A tool that an agent has not.
+    #[error("the agent `{agent}` has no tool `{id}`")]
+    NotItsTool {
+        /// The agent.
+        agent: String,
+        /// The tool.
+        id: String,
+        /// The nearest one that it has.
+        near: Option<String>,
+    },
+    /// A file that cannot be written.
+    #[error("{} cannot be written: {message}", path.display())]
+    NotWritten {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        message: String,
+    },
     /// Two agents of one id.
     #[error("two agents have the id `{id}`: {} and {}", first.display(), second.display())]
     DuplicateAgent {
@@ -187,8 +217,11 @@ impl ProjectError {
             Self::Profile(_) => "bad_profile",
             Self::UnknownAgent { .. } => "unknown_agent",
             Self::UnknownWorkflow { .. } => "unknown_workflow",
+            Self::BadWorkflowId { .. } => "bad_workflow_id",
+            Self::NoSkill { .. } => "no_skill",
+            Self::NotWritten { .. } => "not_written",
             Self::DuplicateAgent { .. } => "duplicate_agent",
-            Self::UnknownTool { .. } | Self::UnknownToolId { .. } => "unknown_tool",
+            Self::UnknownTool { .. } | Self::UnknownToolId { .. } | Self::NotItsTool { .. } => "unknown_tool",
             Self::Tool { code, .. } => code,
             Self::DuplicateTool { .. } => "duplicate_tool",
             Self::WorkflowTool { .. } => "bad_workflow_tool",
@@ -218,6 +251,10 @@ impl ProjectError {
             | Self::Unreadable { .. }
             | Self::UnknownAgent { .. }
             | Self::UnknownWorkflow { .. }
+            | Self::BadWorkflowId { .. }
+            | Self::NoSkill { .. }
+            | Self::NotItsTool { .. }
+            | Self::NotWritten { .. }
             | Self::DuplicateAgent { .. }
             | Self::UnknownToolId { .. }
             | Self::DuplicateTool { .. }
@@ -248,6 +285,12 @@ impl ProjectError {
             Self::UnknownTool { near, .. } => {
                 did_you_mean(near).or_else(|| Some("take it out of tool_ids_inventory".into()))
             }
+            Self::BadWorkflowId { .. } => {
+                Some("parts of letters, digits, `_`, `-` and `.`, joined by `/`".into())
+            }
+            Self::NoSkill { .. } => None,
+            Self::NotWritten { .. } => Some("check the permissions".into()),
+            Self::NotItsTool { near, .. } => did_you_mean(near),
             Self::UnknownToolId { near, .. } => {
                 did_you_mean(near).or_else(|| Some("see `weft tool list`".into()))
             }

@@ -10,11 +10,13 @@ struct Readme;
 
 mod agents;
 mod blobs;
+mod edit;
 mod error;
 mod files;
 mod knowledge;
 mod models;
 mod project;
+mod server_settings;
 mod settings;
 mod store;
 mod task_runs;
@@ -22,13 +24,15 @@ mod tools;
 mod workflows;
 
 pub use agents::AgentFile;
+pub use edit::ProfileChange;
 pub use error::{FileError, ProjectError};
 pub use files::{read_file, read_json};
 pub use knowledge::KnowledgeSettings;
 pub use models::ProjectModels;
 pub use project::{Project, ProjectOptions};
+pub use server_settings::ServerSettings;
 pub use settings::{NetworkSettings, Settings, StoreSettings, SyncSetting};
-pub use store::{AgentPlan, AgentStart, PlannedEvent, RunDesk, Version, WorkflowPlan, WorkflowResume};
+pub use store::{AgentPlan, AgentStart, PlannedEvent, RunDesk, Version, WorkflowPlan, WorkflowResume, wish_to_end};
 pub use tools::{BrokenTool, ToolFile};
 pub use workflows::{ProjectWorkflows, WorkflowFile};
 

@@ -17,7 +17,7 @@ use workflow_model::Workflow;
 use crate::agents::{AgentFile, ProjectAgents};
 use crate::blobs::StoreBlobs;
 use crate::error::{FileError, ProjectError};
-use crate::files::read_file;
+use crate::files::{fingerprint, read_file};
 use crate::knowledge;
 use crate::models::ProjectModels;
 use crate::settings::Settings;
@@ -61,6 +61,8 @@ pub struct Project {
     /// Opened when it is first needed; a folder that is no project has none.
     store: OnceLock<Store>,
     keeps_runs: bool,
+    /// How it was opened.
+    options: ProjectOptions,
 }
 
 impl Project {
@@ -140,7 +142,37 @@ impl Project {
             clock: Arc::clone(&options.clock),
             store: OnceLock::new(),
             keeps_runs: false,
+            options: options.clone(),
         })
+    }
+
+    /// The project as its files are now, with the same store. Scripts begin anew; models that are not scripted are
+    /// kept where their settings are as they were.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn reload(&self) -> Result<Self, ProjectError> {
+        let mut now = Self::open(&self.root, &self.options)?;
+        if now.settings == self.settings && !self.models.has_script() {
+            now.runtime.services = self.runtime.services.clone();
+            now.models = Arc::clone(&self.models);
+        }
+        now.store.clone_from(&self.store);
+        Ok(now)
+    }
+
+    /// The project for one run of a process that has many: a script is played to each from its beginning.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn for_one_run(self: &Arc<Self>) -> Result<Arc<Self>, ProjectError> {
+        if self.models.has_script() { Ok(Arc::new(self.reload()?)) } else { Ok(Arc::clone(self)) }
+    }
+
+    /// A number that changes with the files that make the project.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        fingerprint(&self.root)
     }
 
     /// Where runs are kept; `None` in a folder that is no project.

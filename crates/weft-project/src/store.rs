@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_runtime::{AgentInput, AgentState, Exchange};
+use agent_runtime::{Agent, AgentInput, AgentState, Exchange};
 use agent_types::{Clock, EventBody, EventSink, Kept, Recorder, ResumeLog, RunId, Timestamp, Watcher};
 use llm_provider::Attachment;
 use run_store::{NewRun, RunFilter, RunPhase, RunRecord, Sqlite, Store, StoreError, StoreOptions, StoredRun};
@@ -116,6 +116,16 @@ pub struct PlannedEvent {
 }
 
 impl AgentPlan {
+    /// The agent as a run of this plan needs it.
+    #[must_use]
+    pub fn prepared(&self, agent: Agent) -> Agent {
+        let agent = agent.with_values(self.values.clone());
+        match &self.schema {
+            Some(schema) => agent.with_output_schema(schema.clone()),
+            None => agent,
+        }
+    }
+
     /// What the agent is to answer.
     #[must_use]
     pub fn input(&self) -> AgentInput {
@@ -127,6 +137,12 @@ impl AgentPlan {
             }
         }
     }
+}
+
+/// Name under which the wish to end a run is left for the process that works on it.
+#[must_use]
+pub fn wish_to_end(run: &RunId) -> String {
+    format!("cancel:{run}")
 }
 
 /// An agent's run that is about to begin or go on.
@@ -296,6 +312,13 @@ impl Project {
         history.truncate(plan.before);
         let state = AgentState::of_history(history);
         Ok(AgentStart { desk: RunDesk::Kept(stored), log: Some(log), state, plan, thread: record.new.thread })
+    }
+
+    /// Lets scripts go on behind the replies that the conversation before a run has had.
+    pub fn skip_conversation(&self, start: &AgentStart) {
+        let history = start.state.history();
+        self.models()
+            .skip_replies(history.iter().filter(|exchange| matches!(exchange, Exchange::Turn(_))).count());
     }
 
     /// Lets scripts go on behind the replies that a run has had in another process.
