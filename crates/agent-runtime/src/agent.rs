@@ -4,19 +4,29 @@ use std::sync::Arc;
 
 use agent_types::{Budget, Clock, EventSink, Feed, Recorder, ResumeLog, RunId, SystemClock, ToolId, Watcher};
 use llm_provider::LlmProvider;
+use schemars::JsonSchema;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use tool_registry::{IntoTool, RegistryError, Services, Snapshot, ToolSource};
+use tool_registry::{IntoTool, RegistryError, Services, Snapshot, ToolContext, ToolSource};
 use tool_schema::ToolSetError;
 
+use crate::approve::faults;
 use crate::driver::{Driver, parameters};
+use crate::events::subscriptions;
+use crate::guardrail::Guardrail;
+use crate::input::AgentInput;
 use crate::offer::Offer;
 use crate::outcome::RunOutcome;
+use crate::plan::compiled;
+use crate::profile::ApprovalChoice;
 use crate::profile::{AgentProfile, ProtocolChoice};
 use crate::prompt::Protocol;
 use crate::resume::{Recorded, RunLog};
 use crate::services;
 use crate::state::AgentState;
+use crate::structured::AnswerSchema;
+use crate::subagent::UsageMeter;
+use crate::trace::Trace;
 
 /// What is done where a person would have to be asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,6 +62,20 @@ pub enum AgentError {
         /// What is wrong with it.
         message: String,
     },
+    /// The schema of answers cannot be used.
+    #[error("`output_schema` of the profile: {message}")]
+    OutputSchema {
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A condition of the profile cannot be read.
+    #[error("`ask_if` of the tool `{tool}`: {message}")]
+    Condition {
+        /// The tool.
+        tool: String,
+        /// What is wrong with it.
+        message: String,
+    },
     /// A tool needs something that nobody gave.
     #[error("the tool `{tool}` needs {}; give it with `Agent::with`", .types.join(" and "))]
     MissingDependency {
@@ -71,6 +95,9 @@ impl AgentError {
             Self::Tools(error) => error.code(),
             Self::NotNative { .. } => "not_native",
             Self::State { .. } => "bad_state",
+            Self::OutputSchema { .. } => "bad_schema",
+            Self::Condition { .. } => "bad_condition",
+
             Self::MissingDependency { .. } => "missing_dependency",
         }
     }
@@ -86,6 +113,7 @@ pub struct Agent {
     values: Arc<Map<String, Value>>,
     clock: Arc<dyn Clock>,
     services: Services,
+    guardrails: Vec<Arc<dyn Guardrail>>,
     cancel: CancellationToken,
     /// The first thing that could not be taken; told when the agent is to run.
     refused: Option<AgentError>,
@@ -116,6 +144,7 @@ impl Agent {
             values: Arc::default(),
             clock: Arc::new(SystemClock),
             services,
+            guardrails: Vec::new(),
             cancel: CancellationToken::new(),
             refused,
         }
@@ -155,13 +184,68 @@ impl Agent {
         self
     }
 
+    /// Adds a check of one's own; each must say yes.
+    #[must_use]
+    pub fn with_guardrail(mut self, guardrail: Arc<dyn Guardrail>) -> Self {
+        self.guardrails.push(guardrail);
+        self
+    }
+
+    /// Wants the answer as a value of this type; [`RunOutcome::parse`] gives it. An answer that does not fit is told to
+    /// the model, which may try again.
+    #[must_use]
+    pub fn output<T: JsonSchema>(mut self) -> Self {
+        Arc::make_mut(&mut self.profile).output_schema = Some(schemars::schema_for!(T).to_value());
+        self
+    }
+
+    /// Whether an event from outside sets the agent to work: `subscribed_event_types` of its profile name it, and the
+    /// condition there holds.
+    #[must_use]
+    pub fn listens_to(&self, event: &str, payload: &Value) -> bool {
+        subscriptions(&self.profile).any(|subscription| subscription.takes(event, payload))
+    }
+
+    /// Wants the answer as JSON of this schema, whatever the profile says.
+    #[must_use]
+    pub fn with_output_schema(mut self, schema: Value) -> Self {
+        Arc::make_mut(&mut self.profile).output_schema = Some(schema);
+        self
+    }
+
+    /// Finds what is wrong with arguments that a person wants a call to have; nothing where they fit, or where there is no such tool.
+    #[must_use]
+    pub fn check_arguments(&self, tool: &str, arguments: &Map<String, Value>) -> Option<String> {
+        faults(self.source.snapshot().get(tool)?, arguments)
+    }
+
     /// Finds what keeps the agent from running, without running it.
     ///
     /// # Errors
     /// A tool that could not be taken, tools that cannot be offered together, something that a tool needs and nobody gave, a protocol
     /// that the model has not.
     pub fn check(&self) -> Result<(), AgentError> {
-        self.offer().and_then(|_| self.protocol()).map(|_| ())
+        self.offer()?;
+        self.protocol()?;
+        self.answers()?;
+        self.check_conditions()
+    }
+
+    fn check_conditions(&self) -> Result<(), AgentError> {
+        let Some(policy) = &self.profile.approval else { return Ok(()) };
+        for (tool, choice) in &policy.tools {
+            if let ApprovalChoice::AskIf(condition) = choice
+                && let Err(error) = compiled(condition)
+            {
+                return Err(AgentError::Condition { tool: tool.clone(), message: error.to_string() });
+            }
+        }
+        Ok(())
+    }
+
+    fn answers(&self) -> Result<Option<AnswerSchema>, AgentError> {
+        let schema = self.profile.output_schema.as_ref().map(AnswerSchema::new).transpose();
+        schema.map_err(|error| AgentError::OutputSchema { message: error.to_string() })
     }
 
     /// The tools of now, if they can be offered.
@@ -226,41 +310,86 @@ impl Agent {
     ///
     /// # Cancel safety
     /// Dropping the future drops the run with its calls.
-    pub async fn run(&self, message: impl Into<String>) -> Result<RunOutcome, AgentError> {
-        Ok(self.start(AgentState::default(), message)?.outcome().await.0)
+    pub async fn run(&self, input: impl Into<AgentInput>) -> Result<RunOutcome, AgentError> {
+        Ok(self.start(AgentState::default(), input)?.outcome().await.0)
     }
 
     /// Prepares a run that goes on from `state`; nothing happens before [`AgentRun::outcome`] is polled.
     ///
     /// # Errors
     /// What keeps the agent from running at all.
-    pub fn start(&self, state: AgentState, message: impl Into<String>) -> Result<AgentRun, AgentError> {
+    pub fn start(&self, state: AgentState, input: impl Into<AgentInput>) -> Result<AgentRun, AgentError> {
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.clock));
-        let log = RunLog::new(Arc::clone(&recorder) as Arc<dyn EventSink>);
-        let run = self.prepare(state, message.into(), log)?;
+        let log = RunLog::new(Arc::clone(&recorder) as Arc<dyn EventSink>, 0);
+        let run = self.prepare(state, input.into(), log)?;
         Ok(AgentRun { recorder: Some(recorder), ..run })
     }
 
     /// Prepares a run whose events go to `sink`. With the log of a run that stopped, it goes on from there: `state`
-    /// and `message` must be those that it began with.
+    /// and `input` must be those that it began with.
     ///
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_in(
         &self,
         state: AgentState,
-        message: impl Into<String>,
+        input: impl Into<AgentInput>,
         sink: Arc<dyn EventSink>,
         resume: Option<ResumeLog>,
     ) -> Result<AgentRun, AgentError> {
         let log = match resume.filter(|log| !log.events.is_empty()) {
-            Some(log) => RunLog::resumed(sink, log),
-            None => RunLog::new(sink),
+            Some(log) => RunLog::resumed(sink, log, 0),
+            None => RunLog::new(sink, 0),
         };
-        self.prepare(state, message.into(), log)
+        self.prepare(state, input.into(), log)
     }
 
-    fn prepare(&self, state: AgentState, message: String, log: Arc<RunLog>) -> Result<AgentRun, AgentError> {
+    /// Prepares a run inside a call of another agent.
+    pub(crate) fn start_inside(
+        &self,
+        message: String,
+        sink: Arc<dyn EventSink>,
+        cx: &ToolContext,
+        budget: Budget,
+    ) -> Result<AgentRun, AgentError> {
+        let log = match cx.resume.as_deref().filter(|log| !log.events.is_empty()) {
+            Some(log) => RunLog::resumed(sink, log.clone(), budget.depth()),
+            None => RunLog::new(sink, budget.depth()),
+        };
+        let mut run = self.prepare(AgentState::default(), message.into(), log)?;
+        run.driver.clock = Arc::clone(&cx.clock);
+        run.driver.values = Arc::clone(&cx.values);
+        run.driver.cancel = cx.cancel.child_token();
+        if let Some(mode) = cx.services.get::<ApprovalMode>() {
+            run.driver.approval = *mode;
+        }
+        run.driver.inside = Some(cx.call.clone());
+        run.driver.budget = budget;
+        Ok(run)
+    }
+
+    /// Puts the older part of a conversation into a short form now, whatever its length; the event goes to `sink`.
+    /// Gives whether there was anything to put.
+    ///
+    /// # Errors
+    /// What keeps the agent from running at all. A model that fails is no error: the short form is made without it.
+    pub async fn compact(
+        &self,
+        state: &mut AgentState,
+        sink: Arc<dyn EventSink>,
+    ) -> Result<bool, AgentError> {
+        let log = RunLog::new(sink, 0);
+        let trace = Trace::root(Arc::clone(&log), 0);
+        let run = self.prepare(AgentState::default(), AgentInput::from(""), log)?;
+        Ok(run.driver.compact(state, &trace, false).await)
+    }
+
+    fn prepare(
+        &self,
+        state: AgentState,
+        input: AgentInput,
+        log: Arc<RunLog>,
+    ) -> Result<AgentRun, AgentError> {
         let model = Recorded { model: Arc::clone(&self.model), log: Arc::clone(&log) };
         let driver = Driver {
             profile: Arc::clone(&self.profile),
@@ -269,15 +398,19 @@ impl Agent {
             offer: self.offer()?,
             protocol: self.protocol()?,
             parameters: parameters(&self.profile),
+            answers: self.answers()?,
+            guardrails: self.guardrails.clone(),
             approval: self.approval,
             values: Arc::clone(&self.values),
             clock: Arc::clone(&self.clock),
             services: self.services.clone(),
             budget: Budget::new(self.profile.limits()),
+            meter: Arc::new(UsageMeter::default()),
             cancel: self.cancel.child_token(),
             log,
+            inside: None,
         };
-        Ok(AgentRun { driver, state, message, recorder: None })
+        Ok(AgentRun { driver, state, input, recorder: None })
     }
 
     fn protocol(&self) -> Result<Protocol, AgentError> {
@@ -295,17 +428,14 @@ impl Agent {
 pub struct AgentRun {
     driver: Driver,
     state: AgentState,
-    message: String,
+    input: AgentInput,
     /// Where its events go if nobody gave a sink.
     recorder: Option<Arc<Recorder>>,
 }
 
 impl std::fmt::Debug for AgentRun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AgentRun")
-            .field("run", self.id())
-            .field("message", &self.message)
-            .finish_non_exhaustive()
+        f.debug_struct("AgentRun").field("run", self.id()).field("input", &self.input).finish_non_exhaustive()
     }
 }
 
@@ -339,8 +469,7 @@ impl AgentRun {
     /// # Cancel safety
     /// Dropping the future drops the run with its calls.
     pub async fn outcome(mut self) -> (RunOutcome, AgentState) {
-        let message = std::mem::take(&mut self.message);
-        let outcome = self.driver.run(&mut self.state, message).await;
+        let outcome = self.driver.run(&mut self.state, self.input).await;
         if let Some(recorder) = &self.recorder {
             recorder.close();
         }

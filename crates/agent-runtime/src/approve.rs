@@ -3,12 +3,12 @@
 use agent_types::{ApprovalState, EventBody, Place};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use tool_schema::CompiledSchema;
+use tool_registry::Tool;
 
-use crate::driver::Trace;
 use crate::plan::{PlannedCall, Verdict};
 use crate::resume::{Decision, PastCall, RunLog, decision};
 use crate::state::AgentState;
+use crate::trace::Trace;
 
 /// A name for a tool with arguments: what an approval is bound to. Hex of SHA-256 over the canonical form.
 #[must_use]
@@ -42,7 +42,7 @@ pub(crate) fn decide_approvals(planned: &mut [PlannedCall], state: &mut AgentSta
             planned.verdict = Verdict::Refuse(format!("denied: {reason}"));
             continue;
         }
-        let answer = trace.log().answer(&planned.call.id);
+        let answer = trace.log().answer(planned.call.id.as_str());
         let Some(decision) = answer.and_then(|answer| decision(answer, &digest)) else { continue };
         let place = Place { call: Some(planned.call.id.clone()), ..trace.place() };
         let tool = planned.call.tool.clone();
@@ -54,7 +54,7 @@ pub(crate) fn decide_approvals(planned: &mut [PlannedCall], state: &mut AgentSta
                 tell(ApprovalState::Approved, None);
                 planned.verdict = Verdict::Run;
             }
-            Decision::Edit(arguments) => match faults(planned, &arguments) {
+            Decision::Edit(arguments) => match faults(&planned.tool, &arguments) {
                 None => {
                     tell(ApprovalState::Edited, None);
                     planned.call.arguments = arguments;
@@ -76,9 +76,8 @@ pub(crate) fn decide_approvals(planned: &mut [PlannedCall], state: &mut AgentSta
 }
 
 /// What is wrong with arguments that a person wrote.
-fn faults(planned: &PlannedCall, arguments: &Map<String, Value>) -> Option<String> {
-    let schema = CompiledSchema::new(&planned.tool.definition().parameters).ok()?;
-    let problems = schema.type_json(Value::Object(arguments.clone())).problems;
+pub(crate) fn faults(tool: &Tool, arguments: &Map<String, Value>) -> Option<String> {
+    let problems = tool.schema().type_json(Value::Object(arguments.clone())).problems;
     let messages: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
     (!messages.is_empty()).then(|| messages.join("; "))
 }
@@ -92,7 +91,7 @@ pub(crate) fn hold(planned: Vec<PlannedCall>, log: &RunLog) -> (Vec<PlannedCall>
         }
         let waits = match &call.verdict {
             Verdict::Ask => true,
-            Verdict::Reconcile => !log.answer(&call.call.id).is_some_and(is_outcome),
+            Verdict::Reconcile => !log.answer(call.call.id.as_str()).is_some_and(is_outcome),
             Verdict::Run => !waiting.is_empty() && !call.tool.definition().annotations.read_only,
             Verdict::Refuse(_) => false,
         };

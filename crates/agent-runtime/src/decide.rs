@@ -2,10 +2,12 @@
 
 use agent_types::{CallId, ToolId};
 use llm_provider::{Finish, NativeCall, StandardResponse};
-use protocol_action::{Code, Dialect, FinishReason, Parsed};
+use protocol_action::{Code, Dialect, FinishReason, Parsed, SegmentKind};
 use serde_json::{Map, Value, json};
 use tool_schema::{CallFault, ToolSet, TypedCall};
 
+use crate::ask::{Question, call_id};
+use crate::echo::Suspects;
 use crate::history::{CallRecord, Turn};
 use crate::observe;
 
@@ -32,6 +34,8 @@ pub(crate) struct ReadyCall {
     pub(crate) tool: ToolId,
     pub(crate) arguments: Map<String, Value>,
     pub(crate) repairs: Vec<String>,
+    /// The same call stands in a foreign text.
+    pub(crate) is_echo: bool,
 }
 
 /// Why a block is refused.
@@ -51,21 +55,25 @@ pub(crate) fn finish_reason(finish: &Finish) -> FinishReason {
     }
 }
 
-/// Reads a reply against the offered tools. Ids of calls count on from `first_call`.
+/// Reads a reply against the offered tools.
 pub(crate) fn decide(
     response: &StandardResponse,
     parsed: &Parsed,
-    tools: &ToolSet,
-    first_call: u64,
+    question: &Question<'_>,
+    suspects: &Suspects,
 ) -> Reply {
+    let tools: &ToolSet = question.tools;
     let decision = tools.interpret(parsed);
     let refusal = refusal(parsed, decision.faults());
     let mut natives = NativeMatcher::new(&response.tool_calls);
-    let mut turn =
-        Turn { text: response.text.clone(), native: response.tool_calls.clone(), ..Turn::default() };
+    let mut turn = Turn {
+        text: without_reasoning(&response.text, parsed),
+        native: response.tool_calls.clone(),
+        ..Turn::default()
+    };
     let mut ready = Vec::new();
     for (index, result) in decision.results.iter().enumerate() {
-        let id = CallId::new(format!("c{}", first_call + index as u64));
+        let id = call_id(question, index);
         let mut record = record(&id, result, parsed.calls[index].tool.as_str());
         record.native = natives.position(&parsed.calls[index].tool, parsed.calls[index].dialect);
         match (result, &refusal) {
@@ -74,7 +82,12 @@ pub(crate) fn decide(
                 record.observation =
                     Some(observe::refused(&id, &call.tool, "another call in this block is wrong"));
             }
-            (Ok(call), None) => ready.extend(ready_call(index, id, call)),
+            (Ok(call), None) => {
+                let raw = &parsed.calls[index];
+                let written = response.text.get(raw.span.start..raw.span.end).unwrap_or_default();
+                let is_echo = raw.dialect != Dialect::Native && suspects.hold(written);
+                ready.extend(ready_call(index, id, call, is_echo));
+            }
         }
         turn.calls.push(record);
     }
@@ -99,16 +112,26 @@ fn record(id: &CallId, result: &Result<TypedCall, CallFault>, written: &str) -> 
         Err(CallFault::Arguments { tool, .. }) => (tool.clone(), Map::new()),
         Err(_) => (written.to_owned(), Map::new()),
     };
-    CallRecord { id: id.clone(), tool, arguments, native: None, observation: None }
+    CallRecord { id: id.clone(), tool, arguments, edited: None, native: None, observation: None }
 }
 
-fn ready_call(index: usize, id: CallId, call: &TypedCall) -> Option<ReadyCall> {
+/// The reply as history keeps it.
+fn without_reasoning(text: &str, parsed: &Parsed) -> String {
+    if parsed.segments.iter().all(|segment| segment.kind != SegmentKind::Reasoning) {
+        return text.to_owned();
+    }
+    let kept = parsed.segments.iter().filter(|segment| segment.kind != SegmentKind::Reasoning);
+    kept.filter_map(|segment| text.get(segment.span.start..segment.span.end)).collect()
+}
+
+fn ready_call(index: usize, id: CallId, call: &TypedCall, is_echo: bool) -> Option<ReadyCall> {
     Some(ReadyCall {
         index,
         id,
         tool: call.tool.parse().ok()?,
         arguments: call.arguments.clone(),
         repairs: call.repairs.iter().map(|code| code.as_str().to_owned()).collect(),
+        is_echo,
     })
 }
 

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{AskSummary, Budget, BudgetKey, EventBody, Observation, Place, ToolStatus};
+use agent_types::{AskSummary, Budget, BudgetKey, EventBody, Observation, Place, Spent, ToolStatus};
 use serde_json::Value;
 use tokio::task::JoinSet;
-use tool_registry::{BlobSource, CallEnd, CallOutcome, ToolContext, ToolError, ToolOutput};
+use tokio_util::sync::CancellationToken;
+use tool_registry::{Answer, BlobSource, CallEnd, CallOutcome, ToolContext, ToolError, ToolOutput};
 
-use crate::driver::Trace;
+use crate::driver::Driver;
+use crate::end::End;
 use crate::observe;
 use crate::plan::{PlannedCall, Verdict};
 use crate::resume::{PastCall, record_of};
+use crate::trace::Trace;
 
 /// Longest summary of a result in an event, in characters.
 const MAX_SUMMARY: usize = 200;
@@ -29,24 +32,34 @@ pub(crate) struct Finished {
     pub(crate) status: ToolStatus,
     /// The value that the call ends the run with.
     pub(crate) value: Option<Value>,
-    /// Where the whole of a long result is, as SHA-256.
-    pub(crate) blob: Option<String>,
+    /// The task that it began.
+    pub(crate) task: Option<String>,
     /// It is not over: people must answer these first.
     pub(crate) asks: Vec<AskSummary>,
+    /// Why the run ends with it.
+    pub(crate) end: Option<End>,
+}
+
+impl Finished {
+    fn new(index: usize, observation: Observation, status: ToolStatus) -> Self {
+        Self { index, observation, status, value: None, task: None, asks: Vec::new(), end: None }
+    }
 }
 
 /// Runs the calls and gives their results in the order of the block.
 pub(crate) async fn run(
     planned: Vec<PlannedCall>,
     trace: &Trace,
-    budget: &Budget,
+    driver: &Driver,
     reason: &str,
+    block: &CancellationToken,
     context: impl Fn(&PlannedCall, Place) -> ToolContext,
 ) -> Vec<Finished> {
     let mut finished = Vec::with_capacity(planned.len());
     let mut running = JoinSet::new();
+    let budget = &driver.budget;
     for call in planned {
-        if let Some(known) = known(&call, trace, budget) {
+        if let Some(known) = known(&call, trace, driver) {
             finished.push(known);
             continue;
         }
@@ -54,7 +67,11 @@ pub(crate) async fn run(
         trace.log().go_on();
         let read_only = call.tool.definition().annotations.read_only;
         if !read_only {
-            collect(&mut running, &mut finished).await;
+            collect(&mut running, &mut finished, block).await;
+        }
+        if block.is_cancelled() {
+            finished.push(not_started(&call));
+            continue;
         }
         match start(&call, trace, budget, reason) {
             Err(refused) => finished.push(*refused),
@@ -64,29 +81,31 @@ pub(crate) async fn run(
             }
         }
         if !read_only {
-            collect(&mut running, &mut finished).await;
+            collect(&mut running, &mut finished, block).await;
         }
     }
-    collect(&mut running, &mut finished).await;
+    collect(&mut running, &mut finished, block).await;
     finished.sort_by_key(|call| call.index);
     finished
 }
 
 /// A call that the log has, or of which a person tells what became.
-fn known(call: &PlannedCall, trace: &Trace, budget: &Budget) -> Option<Finished> {
+fn known(call: &PlannedCall, trace: &Trace, driver: &Driver) -> Option<Finished> {
     let index = call.call.index;
-    if let Some(PastCall::Done { observation, status, value, blob }) = trace.log().call(&call.call.id) {
-        if *status != ToolStatus::Refused {
+    if let Some(PastCall::Done(past)) = trace.log().call(&call.call.id) {
+        if past.status != ToolStatus::Refused {
             // It was counted when it ran; a limit that it reached then was told then.
-            let _ = budget.take(BudgetKey::ToolCalls);
+            let _ = driver.budget.take(BudgetKey::ToolCalls);
         }
-        let (observation, value, blob) = (observation.clone(), value.clone(), blob.clone());
-        return Some(Finished { index, observation, status: *status, value, blob, asks: Vec::new() });
+        driver.budget.add(BudgetKey::Tokens, past.usage.total);
+        driver.meter.add(past.usage);
+        let finished = Finished::new(index, past.observation.clone(), past.status);
+        return Some(Finished { value: past.value.clone(), task: past.task.clone(), ..finished });
     }
     if call.verdict != Verdict::Reconcile {
         return None;
     }
-    let answer = trace.log().answer(&call.call.id)?;
+    let answer = trace.log().answer(call.call.id.as_str())?;
     let tool = call.call.tool.as_str();
     let outcome = answer.get("outcome").and_then(Value::as_str).or(answer.as_str());
     let (end, status) = match outcome {
@@ -101,13 +120,23 @@ fn known(call: &PlannedCall, trace: &Trace, budget: &Budget) -> Option<Finished>
         _ => return None,
     };
     trace.log().go_on();
-    Some(Finished { index, observation: end, status, value: None, blob: None, asks: Vec::new() })
+    Some(Finished::new(index, end, status))
 }
 
-async fn collect(running: &mut JoinSet<Finished>, finished: &mut Vec<Finished>) {
+/// A call behind one that ended the run, or behind the end of the run.
+fn not_started(call: &PlannedCall) -> Finished {
+    let observation = observe::refused(&call.call.id, call.call.tool.as_str(), "the run ended before it");
+    Finished::new(call.call.index, observation, ToolStatus::Refused)
+}
+
+async fn collect(running: &mut JoinSet<Finished>, finished: &mut Vec<Finished>, block: &CancellationToken) {
     while let Some(joined) = running.join_next().await {
         // A call's own panic is its outcome, so a task that fails was dropped with the run.
-        finished.extend(joined);
+        let Ok(call) = joined else { continue };
+        if call.end.as_ref().is_some_and(|end| end.exit == agent_types::ExitReason::ToolError) {
+            block.cancel();
+        }
+        finished.push(call);
     }
 }
 
@@ -123,20 +152,20 @@ fn start(call: &PlannedCall, trace: &Trace, budget: &Budget, reason: &str) -> Re
     let reason = (!reason.is_empty()).then(|| reason.to_owned());
     trace.emit(EventBody::AgentToolChosen { tool: tool.clone(), reason });
     let refusal = match &call.verdict {
-        Verdict::Refuse(reason) => Some(reason.clone()),
+        Verdict::Refuse(reason) => Some((reason.clone(), None)),
         Verdict::Run | Verdict::Ask | Verdict::Reconcile => {
-            budget.take(BudgetKey::ToolCalls).err().map(|spent| spent.to_string())
+            budget.take(BudgetKey::ToolCalls).err().map(|spent| (spent.to_string(), Some(spent)))
         }
     };
-    let Some(reason) = refusal else {
+    let Some((reason, spent)) = refusal else {
         trace.emit(EventBody::AgentToolStarted { tool });
         return Ok(trace);
     };
     let observation = observe::refused(&call.call.id, tool.as_str(), &reason);
     let index = call.call.index;
     let status = ToolStatus::Refused;
-    let refused = Finished { index, observation, status, value: None, blob: None, asks: Vec::new() };
-    tell_finished(&trace, call, &refused, shortened(&reason), Duration::ZERO);
+    let refused = Finished { end: spent.map(End::spent), ..Finished::new(index, observation, status) };
+    tell_finished(&trace, call, &refused, None, shortened(&reason), Duration::ZERO);
     Err(Box::new(refused))
 }
 
@@ -151,17 +180,28 @@ async fn one(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
     if let Err(fault) = safe {
         let (observation, status) =
             observe::of_end(&call.call.id, tool, &CallEnd::Failed(ToolError::failed(fault.message)));
-        let index = call.call.index;
-        return Finished { index, observation, status, value: None, blob: None, asks: Vec::new() };
+        return Finished::new(call.call.index, observation, status);
     }
-    let CallOutcome { mut end, took } = call.tool.invoke(call.call.arguments.clone(), cx).await;
+    let (CallOutcome { mut end, took }, spent) = attempts(&call, cx).await;
     if let CallEnd::Failed(error) = &mut end
         && !error.asks.is_empty()
     {
         let asks = std::mem::take(&mut error.asks);
         let (observation, status) = observe::of_end(&call.call.id, tool, &end);
-        return Finished { index: call.call.index, observation, status, value: None, blob: None, asks };
+        return Finished { asks, ..Finished::new(call.call.index, observation, status) };
     }
+    let stop = match &end {
+        CallEnd::Failed(error) if error.fatal => {
+            Some(End::fatal(&call.call.tool, error.message_for_model.clone()))
+        }
+        _ => spent.map(End::spent),
+    };
+    let task = match &end {
+        CallEnd::Ok(ToolOutput::Json(value)) if call.tool.settings().answer == Answer::Handle => {
+            value.get("task").and_then(Value::as_str).map(str::to_owned)
+        }
+        _ => None,
+    };
     let value = match &end {
         CallEnd::Ok(ToolOutput::Ended(value)) => Some(value.clone()),
         _ => None,
@@ -178,12 +218,47 @@ async fn one(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
         CallEnd::Ok(output) => shortened(&output.shown()),
         _ => shortened(&observation.text),
     };
-    if call.edited {
-        observation.text = format!("{}\nNote - arguments changed by the user", observation.text);
+    if let Some(blob) = &blob {
+        let whole = format!("the whole result is at blob:{blob}, read it with system:read_blob");
+        observation.text.extend(["\nNote - ", &whole]);
     }
-    let finished = Finished { index: call.call.index, observation, status, value, blob, asks: Vec::new() };
-    tell_finished(&trace, &call, &finished, summary, took);
+    if call.edited {
+        let arguments = Value::Object(call.call.arguments.clone()).to_string();
+        observation.text.extend(["\nNote - arguments changed by the user: ", &arguments]);
+    }
+    let finished = Finished { value, task, end: stop, ..Finished::new(call.call.index, observation, status) };
+    tell_finished(&trace, &call, &finished, blob, summary, took);
     finished
+}
+
+/// The call, again where its tool's settings say so; each attempt counts. Where the budget ends the attempts, it
+/// is told with the last failure.
+async fn attempts(call: &PlannedCall, cx: ToolContext) -> (CallOutcome, Option<Spent>) {
+    let retry = call.tool.settings().retry;
+    let (mut left, mut wait) = retry.map_or((0, Duration::ZERO), |retry| (retry.max, retry.backoff));
+    let mut took = Duration::ZERO;
+    loop {
+        let mut outcome = call.tool.invoke(call.call.arguments.clone(), cx.clone()).await;
+        took += outcome.took;
+        outcome.took = took;
+        let again = match &outcome.end {
+            CallEnd::Failed(error) if error.retryable && error.asks.is_empty() => Some(error.retry_after),
+            CallEnd::TimedOut { .. } if call.tool.definition().annotations.read_only => Some(None),
+            _ => None,
+        };
+        let Some(after) = again.filter(|_| left > 0) else { return (outcome, None) };
+        if let Err(spent) = cx.budget.take(BudgetKey::ToolCalls) {
+            return (outcome, Some(spent));
+        }
+        left -= 1;
+        let pause = after.unwrap_or(wait);
+        wait = wait.saturating_mul(2);
+        let slept = cx.clock.sleep(pause);
+        let cancelled = std::pin::pin!(cx.cancel.cancelled());
+        if let futures::future::Either::Right(_) = futures::future::select(slept, cancelled).await {
+            return (CallOutcome { end: CallEnd::Cancelled, took }, None);
+        }
+    }
 }
 
 /// A result that is no longer than `limit`: of a longer one its beginning and its end, the whole being kept as a blob.
@@ -217,16 +292,23 @@ fn ceiling(text: &str, at: usize) -> usize {
     (at..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }
 
-fn tell_finished(trace: &Trace, call: &PlannedCall, finished: &Finished, summary: String, took: Duration) {
-    let Finished { observation, status, value, blob, .. } = finished;
+fn tell_finished(
+    trace: &Trace,
+    call: &PlannedCall,
+    finished: &Finished,
+    blob: Option<String>,
+    summary: String,
+    took: Duration,
+) {
+    let Finished { observation, status, value, task, .. } = finished;
     let body = EventBody::AgentToolFinished {
         tool: call.call.tool.clone(),
         status: *status,
         summary,
-        blob: blob.clone(),
+        blob,
         ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
     };
-    trace.emit_kept(body, || record_of(observation, value.as_ref()));
+    trace.emit_kept(body, || record_of(observation, value.as_ref(), task.as_deref()));
 }
 
 fn shortened(text: &str) -> String {

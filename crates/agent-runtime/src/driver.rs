@@ -1,83 +1,37 @@
 //! The loop around the state machine: asks the model, runs the calls, tells what happens.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{
-    ApprovalState, AskSummary, Budget, BudgetKey, CallSummary, Clock, Draft, EventBody, EventSink,
-    ExitReason, Place, Record, Spent, ToolStatus, Usage,
+    Budget, BudgetKey, CallId, CallSummary, Clock, EventBody, EventSink, ExitReason, Place, RunStatus, Spent,
+    Usage,
 };
 use futures::future::{Either, select};
-use llm_provider::{LlmError, LlmProvider, LlmRequest, ModelParameters};
+use llm_provider::{LlmProvider, LlmRequest, ModelParameters};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use tool_registry::{Services, Snapshot, ToolContext, ToolSource};
+use tool_registry::{Services, Snapshot, ToolSource};
 
 use crate::agent::ApprovalMode;
-use crate::approve::{decide_approvals, hold};
-use crate::ask::{Answer, NoAnswer, ask};
+use crate::ask::{Answer, NoAnswer, Question, ask};
+use crate::calls::tell_observation;
+use crate::compact::is_longer;
 use crate::decide::{Reply, decide};
-use crate::dispatch::{self, Finished};
-use crate::loop_guard::Repetition;
+use crate::end::End;
+use crate::guardrail::Guardrail;
+use crate::input::AgentInput;
 use crate::observe;
 use crate::offer::Offer;
-use crate::outcome::{PendingCall, RunOutcome, exit_status};
-use crate::plan::{PlannedCall, Verdict, plan};
+use crate::outcome::{RunOutcome, exit_status};
 use crate::profile::{AgentProfile, OnLimit};
 use crate::prompt::{self, Protocol};
 use crate::resume::RunLog;
 use crate::state::{AgentState, Next};
-
-/// Where events of a run go, at one place of it.
-#[derive(Debug, Clone)]
-pub(crate) struct Trace {
-    log: Arc<RunLog>,
-    place: Place,
-}
-
-impl Trace {
-    pub(crate) fn emit(&self, body: EventBody) {
-        self.emit_at(self.place.clone(), body);
-    }
-
-    pub(crate) fn emit_at(&self, place: Place, body: EventBody) {
-        self.log.record(&mut vec![Draft::new(place, body)]);
-    }
-
-    /// Tells an event, with what a resumed run must know besides where somebody keeps it.
-    pub(crate) fn emit_kept(&self, body: EventBody, record: impl FnOnce() -> Record) {
-        let record = self.log.keeper().map(|_| Box::new(record()));
-        self.log.record(&mut vec![Draft { place: self.place.clone(), body, record }]);
-    }
-
-    /// The same at another place.
-    pub(crate) fn at(&self, place: Place) -> Self {
-        Self { log: Arc::clone(&self.log), place }
-    }
-
-    /// What the log of the run has.
-    pub(crate) fn log(&self) -> &RunLog {
-        &self.log
-    }
-
-    pub(crate) fn place(&self) -> Place {
-        self.place.clone()
-    }
-
-    pub(crate) fn sink(&self) -> Arc<dyn EventSink> {
-        Arc::clone(&self.log) as Arc<dyn EventSink>
-    }
-
-    /// A new span inside this one.
-    pub(crate) fn span(&self, change: impl FnOnce(&mut Place)) -> Self {
-        let mut place = self.place.clone();
-        place.parent = Some(place.span);
-        place.span = self.log.new_span();
-        change(&mut place);
-        Self { log: Arc::clone(&self.log), place }
-    }
-}
+use crate::structured::AnswerSchema;
+use crate::subagent::UsageMeter;
+use crate::trace::Trace;
+use crate::window::Window;
 
 /// Everything that a run needs and does not change.
 pub(crate) struct Driver {
@@ -88,80 +42,52 @@ pub(crate) struct Driver {
     pub(crate) offer: Offer,
     pub(crate) protocol: Protocol,
     pub(crate) parameters: ModelParameters,
+    pub(crate) answers: Option<AnswerSchema>,
+    pub(crate) guardrails: Vec<Arc<dyn Guardrail>>,
     pub(crate) approval: ApprovalMode,
     /// Values for tools that the model can neither see nor set.
     pub(crate) values: Arc<Map<String, Value>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) services: Services,
     pub(crate) budget: Budget,
+    /// Tokens of agents inside calls.
+    pub(crate) meter: Arc<UsageMeter>,
     pub(crate) cancel: CancellationToken,
     pub(crate) log: Arc<RunLog>,
-}
-
-/// Why a run ended.
-#[derive(Debug)]
-struct End {
-    exit: ExitReason,
-    kind: Option<String>,
-    error: Option<String>,
-    pending: Vec<PendingCall>,
-}
-
-impl End {
-    fn new(exit: ExitReason) -> Self {
-        Self { exit, kind: None, error: None, pending: Vec::new() }
-    }
-
-    fn waits(&self) -> bool {
-        exit_status(self.exit) == agent_types::RunStatus::Waiting
-    }
-
-    /// Questions inside calls, named by the call and their own name.
-    fn add_asked(&mut self, state: &mut AgentState, asked: Vec<(usize, Vec<AskSummary>)>) {
-        let Some(turn) = state.last_turn() else { return };
-        for (index, asks) in asked {
-            let Some((call, tool)) = turn.calls.get(index).and_then(|call| Some((call, call.tool_id()?)))
-            else {
-                continue;
-            };
-            self.pending.extend(asks.into_iter().map(|ask| PendingCall {
-                ask: format!("{}/{}", call.id, ask.ask),
-                tool: tool.clone(),
-                arguments: Arc::new(call.arguments.clone()),
-                path: ask.path,
-                prompt: ask.prompt,
-            }));
-        }
-    }
-
-    fn spent(spent: Spent) -> Self {
-        let exit =
-            if spent.key == BudgetKey::Turns { ExitReason::MaxTurns } else { ExitReason::BudgetExceeded };
-        Self { kind: Some(spent.key.as_str().into()), error: Some(spent.to_string()), ..Self::new(exit) }
-    }
-
-    fn llm(error: &LlmError) -> Self {
-        Self {
-            kind: Some(error.code().into()),
-            error: Some(error.to_string()),
-            ..Self::new(ExitReason::LlmFailed)
-        }
-    }
+    /// The call that this agent answers, where it is one inside another.
+    pub(crate) inside: Option<CallId>,
 }
 
 impl Driver {
-    /// Answers one message. Always ends with `run.finished` (or `run.waiting`) and an outcome.
-    pub(crate) async fn run(&self, state: &mut AgentState, message: String) -> RunOutcome {
-        let trace = Trace { log: Arc::clone(&self.log), place: Place::default() };
-        trace.emit(EventBody::RunStarted {
-            agent: Some(self.profile.id.clone()),
-            workflow: None,
-            message: Some(message.clone()),
-            inputs: None,
-        });
-        state.begin(message);
-        let end = self.within_wall_time(state, &trace).await;
+    /// Answers one input. Always ends with an outcome; a run of its own ends with `run.finished` or `run.waiting` too.
+    pub(crate) async fn run(&self, state: &mut AgentState, input: AgentInput) -> RunOutcome {
+        let trace = Trace::root(Arc::clone(&self.log), self.budget.depth());
+        if self.inside.is_none() {
+            trace.emit(EventBody::RunStarted {
+                agent: Some(self.profile.id.clone()),
+                workflow: None,
+                message: Some(input.text()),
+                inputs: None,
+            });
+        }
+        let text = input.text();
+        state.begin(input);
+        warn_of_orphans(state, &trace);
+        let end = match self.guarded(&text).await {
+            Some(end) => end,
+            None => self.within_wall_time(state, &trace).await,
+        };
         self.finish(state, &trace, end)
+    }
+
+    /// The end that a guardrail gives a run before it begins.
+    async fn guarded(&self, text: &str) -> Option<End> {
+        for guard in &self.guardrails {
+            if let Err(blocked) = guard.input(text).await {
+                return Some(End::blocked(guard.name(), blocked.reason));
+            }
+        }
+        None
     }
 
     /// The turns, with the limit of the whole run's time around them.
@@ -174,23 +100,20 @@ impl Driver {
                 // Calls under way end as cancelled, so that each has its result.
                 self.cancel.cancel();
                 turns.await;
-                End {
-                    kind: Some("wall_ms".into()),
-                    error: Some(format!("limit of {limit} ms reached")),
-                    ..End::new(ExitReason::BudgetExceeded)
-                }
+                End::wall_time(limit)
             }
         }
     }
 
     async fn turns(&self, state: &mut AgentState, trace: &Trace) -> End {
         let mut offer = self.offer.clone();
+        let mut limit_met: Option<End> = None;
         loop {
             if self.cancel.is_cancelled() {
                 return End::new(ExitReason::Cancelled);
             }
             if let Some(spent) = self.spent() {
-                return End::spent(spent);
+                return limit_met.unwrap_or_else(|| End::spent(spent));
             }
             state.turn += 1;
             let turn = state.turn;
@@ -199,13 +122,21 @@ impl Driver {
             if let Some(change) = offer.refresh(&*self.source) {
                 trace.emit(change.into_event());
             }
-            let end = self.turn(state, &offer, &trace).await;
+            let last = limit_met.is_some() || self.is_last_turn();
+            let end = self.turn(state, &offer, &trace, last).await;
             // A turn that waits goes on when the run does.
-            if !end.as_ref().is_some_and(End::waits) {
+            if !end.as_ref().is_some_and(|end| end.waits() && end.exit != ExitReason::AwaitingResult) {
                 trace.emit(EventBody::AgentTurnFinished {});
             }
-            if let Some(end) = end {
-                return end;
+            match end {
+                None => {}
+                Some(end) if end.exit == ExitReason::AwaitingResult && self.wake(state, &trace) => {}
+                Some(end) if end.exit == ExitReason::AwaitingResult => return end,
+                // The model may say what it has, once.
+                Some(end) if end.is_limit() && limit_met.is_none() && self.wants_last_word() => {
+                    limit_met = Some(end);
+                }
+                Some(end) => return limit_met.map_or(end, |met| End { pending: Vec::new(), ..met }),
             }
         }
     }
@@ -218,33 +149,30 @@ impl Driver {
     }
 
     /// One pass: ask, read, run. `None` when another pass follows.
-    async fn turn(&self, state: &mut AgentState, offer: &Offer, trace: &Trace) -> Option<End> {
-        let last = self.is_last_turn();
+    async fn turn(&self, state: &mut AgentState, offer: &Offer, trace: &Trace, last: bool) -> Option<End> {
         if let Some(before) = state.last_turn().filter(|_| last) {
             before.notes.push(observe::note("this is the last turn"));
         }
-        let request = self.request(state, &offer.tools);
+        let request = self.request(state, &offer.tools, trace).await;
         let first_call = state.calls + 1;
-        let answer = ask(&*self.model, request, &offer.set, trace, &self.cancel, first_call).await;
+        let question = Question { tools: &offer.set, first_call, inside: self.inside.as_ref() };
+        let answer = ask(self, request, &question, trace).await;
         let Answer { response, parsed } = match answer {
             Ok(answer) => answer,
             Err(NoAnswer::Cancelled) => return Some(End::new(ExitReason::Cancelled)),
             Err(NoAnswer::Llm(error)) => return Some(End::llm(&error)),
         };
         self.count(state, response.usage);
-        let mut reply = decide(&response, &parsed, &offer.set, first_call);
+        let mut reply = decide(&response, &parsed, &question, &state.suspects);
+        reply.turn.frame = self.frame();
         Self::tell_reply(trace, &reply);
         let corrections = self.budget.limits().corrections.unwrap_or(u64::MAX);
         let next = state.take_reply(&mut reply, corrections);
-        if !matches!(next, Next::Answer) && !reply.message.is_empty() {
+        if next != Next::Answer && !reply.message.is_empty() {
             trace.emit(EventBody::AgentMessage { text: reply.message.clone(), r#final: false });
         }
         match next {
-            Next::Answer => {
-                trace.emit(EventBody::AgentMessage { text: reply.message, r#final: true });
-                let exit = if last { ExitReason::MaxTurns } else { ExitReason::Completed };
-                Some(End::new(exit))
-            }
+            Next::Answer => self.answer(state, trace, reply.message, last).await,
             Next::Correct | Next::GiveUp => {
                 Self::tell_observations(state, trace);
                 (next == Next::GiveUp).then(|| End::new(ExitReason::SelfCorrectionFailed))
@@ -253,17 +181,76 @@ impl Driver {
         }
     }
 
-    /// Whether this turn is the last one and the model should answer in it.
-    fn is_last_turn(&self) -> bool {
-        let wants_answer = self.profile.on_limit == Some(OnLimit::FinalAnswer);
-        wants_answer && self.budget.spent(BudgetKey::Turns).is_some()
+    /// Takes a text as the answer, if it may be one.
+    async fn answer(&self, state: &mut AgentState, trace: &Trace, text: String, last: bool) -> Option<End> {
+        for guard in &self.guardrails {
+            if let Err(blocked) = guard.output(&text).await {
+                state.text = None;
+                return Some(End::blocked(guard.name(), blocked.reason));
+            }
+        }
+        if let Some(schema) = &self.answers {
+            match schema.read(&text) {
+                Ok(value) => state.value = Some(value),
+                Err(faults) => return self.refuse_answer(state, trace, &faults),
+            }
+        }
+        state.faulty = 0;
+        trace.emit(EventBody::AgentMessage { text, r#final: true });
+        if !state.tasks.is_empty() && !last {
+            return Some(End::awaits(&state.tasks));
+        }
+        Some(End::new(if last { ExitReason::MaxTurns } else { ExitReason::Completed }))
     }
 
-    fn request(&self, state: &AgentState, offered: &Snapshot) -> LlmRequest {
-        let system = prompt::system_text(&self.profile, offered, self.protocol);
-        let boundary = self.log.run().as_str();
-        let boundary = &boundary[boundary.len().saturating_sub(8)..];
-        let messages = prompt::messages(&system, state.history(), self.protocol, boundary);
+    /// Takes a value that a tool ends the run with as the answer, if it may be one.
+    pub(crate) fn take_value(&self, state: &mut AgentState, trace: &Trace, value: Value) -> Option<End> {
+        let value = match self.answers.as_ref().map(|schema| schema.check(value.clone())) {
+            Some(Err(faults)) => return self.refuse_answer(state, trace, &faults),
+            Some(Ok(value)) => value,
+            None => value,
+        };
+        state.text = Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        state.value = Some(value);
+        Some(End::new(ExitReason::Completed))
+    }
+
+    /// Tells the model what is wrong with its answer.
+    fn refuse_answer(&self, state: &mut AgentState, trace: &Trace, faults: &str) -> Option<End> {
+        let observation = observe::unfit(faults);
+        tell_observation(&observation, trace);
+        if let Some(turn) = state.last_turn() {
+            turn.notes.push(observation);
+        }
+        let corrections = self.budget.limits().corrections.unwrap_or(u64::MAX);
+        let gives_up = state.take_fault(corrections) == Next::GiveUp;
+        gives_up.then(|| End::new(ExitReason::SelfCorrectionFailed))
+    }
+
+    fn wants_last_word(&self) -> bool {
+        self.profile.on_limit == Some(OnLimit::FinalAnswer)
+    }
+
+    /// Whether this turn is the last one and the model should answer in it.
+    fn is_last_turn(&self) -> bool {
+        self.wants_last_word() && self.budget.spent(BudgetKey::Turns).is_some()
+    }
+
+    /// What frames results for the model: the same in one run, and unknown outside.
+    pub(crate) fn frame(&self) -> String {
+        let run = self.log.run().as_str();
+        run[run.len().saturating_sub(8)..].to_owned()
+    }
+
+    /// The next request; an older part that has become too long is put into a short form first.
+    async fn request(&self, state: &mut AgentState, offered: &Snapshot, trace: &Trace) -> LlmRequest {
+        let mut messages = self.messages(state, offered);
+        if let Some(limit) = self.compact_from()
+            && is_longer(&messages, limit)
+            && self.compact(state, trace, true).await
+        {
+            messages = self.messages(state, offered);
+        }
         let tools = match self.protocol {
             Protocol::Text => Vec::new(),
             Protocol::Native => prompt::direct(offered).map(|tool| tool.definition().spec()).collect(),
@@ -271,7 +258,16 @@ impl Driver {
         LlmRequest::new(messages).with_tools(tools).with_parameters(self.parameters.clone())
     }
 
-    fn count(&self, state: &mut AgentState, usage: Usage) {
+    fn messages(&self, state: &mut AgentState, offered: &Snapshot) -> Vec<llm_provider::Message> {
+        let at = state.history.len()
+            - usize::from(matches!(state.history.last(), Some(crate::Exchange::User { .. })));
+        let new = || Window::new(&self.profile, offered, self.protocol);
+        let window = state.window.0.get_or_insert_with(new);
+        window.refresh(&self.profile, offered, self.protocol, at);
+        prompt::messages(window, &state.history, self.protocol, &self.frame())
+    }
+
+    pub(crate) fn count(&self, state: &mut AgentState, usage: Usage) {
         state.usage += usage;
         self.budget.add(BudgetKey::Tokens, usage.total);
         let info = self.model.info();
@@ -303,127 +299,40 @@ impl Driver {
         }
     }
 
-    /// Runs what may run, refuses the rest, gives every call its observation.
-    async fn run_calls(
-        &self,
-        state: &mut AgentState,
-        offered: &Snapshot,
-        trace: &Trace,
-        reply: Reply,
-        last: bool,
-    ) -> Option<End> {
-        let mut planned = plan(reply.ready, offered, &self.profile, self.approval, last);
-        decide_approvals(&mut planned, state, trace);
-        let (mut planned, waiting) = hold(planned, trace.log());
-        let held: HashSet<usize> = waiting.iter().map(|call| call.call.index).collect();
-        let context = |call: &PlannedCall, place: Place| {
-            ToolContext::new(
-                call.call.id.clone(),
-                call.call.tool.clone(),
-                Arc::clone(&self.clock),
-                self.budget.clone(),
-                trace.sink(),
-                place,
-            )
-            .with_cancel(self.cancel.clone())
-            .with_services(self.services.clone())
-            .with_values(Arc::clone(&self.values))
-            .with_resume(self.log.inside(&call.call.id))
-        };
-        let planned = std::mem::take(&mut planned);
-        let finished = dispatch::run(planned, trace, &self.budget, &reply.message, context).await;
-        let mut stop = None;
-        let mut ended = None;
-        let mut asked = Vec::new();
-        for Finished { index, observation, status, value, blob, asks } in finished {
-            if !asks.is_empty() {
-                asked.push((index, asks));
-                continue;
-            }
-            if let (Some(blob), Some(turn)) = (blob, state.last_turn()) {
-                let text = format!("the whole result is at blob:{blob}, read it with system:read_blob");
-                turn.notes.push(observe::note(&text));
-            }
-            if status == ToolStatus::Refused {
-                state.settle_refused(index, observation);
-                continue;
-            }
-            let (_, repetition) = state.settle(index, observation);
-            match repetition {
-                Repetition::None => {}
-                Repetition::Warn(_) => trace.emit(EventBody::AgentWarning {
-                    kind: "loop".into(),
-                    message: "the same call gave the same result again and again".into(),
-                }),
-                Repetition::Stop => stop = Some(End::new(ExitReason::LoopDetected)),
-            }
-            ended = ended.or(value);
-        }
-        let waits = !held.is_empty() || !asked.is_empty();
-        if waits && !self.cancel.is_cancelled() {
-            let mut end = wait_for_people(trace, &waiting);
-            end.add_asked(state, asked);
-            return Some(end);
-        }
-        Self::tell_observations(state, trace);
-        if self.cancel.is_cancelled() {
-            return Some(End::new(ExitReason::Cancelled));
-        }
-        if let Some(value) = ended {
-            state.text = Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-            state.value = Some(value);
-            return Some(End::new(ExitReason::Completed));
-        }
-        if last {
-            return Some(End::new(ExitReason::MaxTurns));
-        }
-        stop
-    }
-
-    /// Tells the observations of the last turn, in the order of its calls.
-    fn tell_observations(state: &mut AgentState, trace: &Trace) {
-        let Some(turn) = state.last_turn() else { return };
-        for observation in turn.observations() {
-            let place = Place { call: observation.call.clone(), ..trace.place() };
-            trace.emit_at(
-                place,
-                EventBody::AgentObservation {
-                    tool: Some(observation.tool.clone()).filter(|tool| !tool.is_empty()),
-                    text: observation.line(),
-                },
-            );
-        }
-    }
-
     fn finish(&self, state: &AgentState, trace: &Trace, end: End) -> RunOutcome {
-        self.log.go_on();
         let partial = AgentState::is_partial(end.exit);
         let status = exit_status(end.exit);
-        if status == agent_types::RunStatus::Waiting {
-            let asks = end.pending.iter().map(|pending| agent_types::AskSummary {
-                ask: pending.ask.as_str().into(),
-                tool: Some(pending.tool.clone()),
-                arguments: Some(Arc::clone(&pending.arguments)),
-                path: pending.path.clone(),
-                prompt: pending.prompt.clone(),
-            });
-            trace.emit(EventBody::RunWaiting { exit: Some(end.exit), asks: asks.collect() });
-        } else {
-            trace.emit(EventBody::RunFinished {
+        if status != RunStatus::Waiting {
+            self.log.go_on();
+        }
+        match status {
+            _ if self.inside.is_some() => {}
+            RunStatus::Waiting => {
+                self.log.go_on_with_news();
+                let asks = end.pending.iter().map(crate::outcome::PendingCall::summary);
+                trace.emit(EventBody::RunWaiting { exit: Some(end.exit), asks: asks.collect() });
+            }
+            status => trace.emit(EventBody::RunFinished {
                 status,
                 exit: Some(end.exit),
                 kind: end.kind,
                 partial: Some(partial),
                 message: end.error.clone(),
-            });
+            }),
         }
+        // A run that waits for the same as before has nothing to tell.
+        self.log.go_on_with_news();
         RunOutcome {
             run: self.log.run().clone(),
             exit: end.exit,
             text: state.text.clone().unwrap_or_default(),
             value: state.value.clone(),
             partial,
-            usage: state.usage,
+            usage: {
+                let mut usage = state.usage;
+                usage += self.meter.total();
+                usage
+            },
             pending: end.pending,
             error: end.error,
             history: state.history().to_vec(),
@@ -431,33 +340,14 @@ impl Driver {
     }
 }
 
-/// Ends the run for now: these calls need a person.
-fn wait_for_people(trace: &Trace, waiting: &[PlannedCall]) -> End {
-    let unknown = |call: &&PlannedCall| call.verdict == Verdict::Reconcile;
-    let exit = if waiting.iter().any(|call| unknown(&call)) {
-        ExitReason::NeedsReconciliation
-    } else {
-        ExitReason::AwaitingApproval
-    };
-    let mut end = End::new(exit);
-    for PlannedCall { call, verdict, .. } in waiting {
-        if *verdict == Verdict::Run {
-            continue;
-        }
-        let place = Place { call: Some(call.id.clone()), ..trace.place() };
-        let state = ApprovalState::Asked;
-        let reason = (*verdict == Verdict::Reconcile)
-            .then(|| "it was at work when the process ended: `retry`, `skip` or `done`?".to_owned());
-        trace.emit_at(place, EventBody::AgentToolApproval { tool: call.tool.clone(), state, reason });
-        end.pending.push(PendingCall {
-            ask: call.id.to_string(),
-            tool: call.tool.clone(),
-            arguments: Arc::new(call.arguments.clone()),
-            path: None,
-            prompt: None,
+fn warn_of_orphans(state: &mut AgentState, trace: &Trace) {
+    let count = std::mem::take(&mut state.orphans);
+    if count > 0 {
+        trace.emit(EventBody::AgentWarning {
+            kind: "interrupted".into(),
+            message: format!("{count} calls of the conversation have no result; they count as interrupted"),
         });
     }
-    end
 }
 
 #[expect(

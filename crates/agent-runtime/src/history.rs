@@ -12,8 +12,11 @@ pub struct CallRecord {
     pub id: CallId,
     /// The tool's canonical id, or the name that the model wrote where no tool has it.
     pub tool: String,
-    /// The arguments; empty where they did not fit.
+    /// The arguments as the model gave them; empty where they did not fit.
     pub arguments: Map<String, Value>,
+    /// The arguments that it ran with, where a person changed them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited: Option<Map<String, Value>>,
     /// Position among the native calls of the turn, where it is one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<usize>,
@@ -33,8 +36,11 @@ impl CallRecord {
 /// What the model said in one turn, and what came of it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
-    /// The reply as it was written.
+    /// The reply as it was written, without its reasoning.
     pub text: String,
+    /// What frames the results of this turn for the model: unknown to whoever wrote them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub frame: String,
     /// Its calls in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallRecord>,
@@ -64,4 +70,38 @@ pub enum Exchange {
     },
     /// The model said something.
     Turn(Turn),
+    /// Something outside happened that the agent listens to.
+    Event {
+        /// The event's name.
+        name: String,
+        /// What it says.
+        payload: Value,
+    },
+    /// What a task gave that was begun earlier.
+    Observed {
+        /// What is told of it.
+        observations: Vec<Observation>,
+        /// What frames it for the model.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        frame: String,
+    },
+    /// The older part of the conversation in short: the model sees this in place of it.
+    Summary {
+        /// The short form.
+        text: String,
+        /// Exchanges of the conversation that it stands for, from the first on.
+        upto: usize,
+    },
+}
+
+/// What the model sees of a conversation: the last summary, and what came after the part that it stands for.
+pub fn visible(history: &[Exchange]) -> (Option<&str>, impl Iterator<Item = (usize, &Exchange)>) {
+    let last = history.iter().rev().find_map(|exchange| match exchange {
+        Exchange::Summary { text, upto } => Some((text.as_str(), *upto)),
+        _ => None,
+    });
+    let from = last.map_or(0, |(_, upto)| upto.min(history.len()));
+    let seen = history.iter().enumerate().skip(from);
+    let seen = seen.filter(|(_, exchange)| !matches!(exchange, Exchange::Summary { .. }));
+    (last.map(|(text, _)| text), seen)
 }

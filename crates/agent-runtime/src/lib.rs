@@ -50,10 +50,17 @@ struct Readme;
 mod agent;
 mod approve;
 mod ask;
+mod calls;
+mod compact;
 mod decide;
 mod dispatch;
 mod driver;
+mod echo;
+mod end;
+mod events;
+mod guardrail;
 mod history;
+mod input;
 mod loop_guard;
 mod observe;
 mod offer;
@@ -64,6 +71,11 @@ mod prompt;
 mod resume;
 mod services;
 mod state;
+mod structured;
+mod subagent;
+mod tasks;
+mod trace;
+mod window;
 
 /// What a program with an agent usually needs.
 pub mod prelude {
@@ -85,7 +97,9 @@ pub use tool_registry as __tool_registry;
 
 pub use agent::{Agent, AgentError, AgentRun, ApprovalMode};
 pub use approve::approval_digest;
-pub use history::{CallRecord, Exchange, Turn};
+pub use guardrail::{Blocked, Guardrail};
+pub use history::{CallRecord, Exchange, Turn, visible};
+pub use input::AgentInput;
 pub use outcome::{PendingCall, RunOutcome, exit_status};
 pub use profile::{
     AgentProfile, ApprovalChoice, ApprovalPolicy, Budgets, InventoryEntry, Language, LlmChoice, MemoryPolicy,
@@ -93,3 +107,4 @@ pub use profile::{
 };
 pub use prompt::system_prompt;
 pub use state::AgentState;
+pub use subagent::SubAgent;

@@ -5,6 +5,9 @@ use protocol_action::Diagnostic;
 use tool_registry::{CallEnd, ToolErrorKind};
 use tool_schema::CallFault;
 
+/// The code of calls that a limit keeps from running after they were begun.
+const LIMIT_REACHED: &str = "limit_reached";
+
 /// Most tool names that a message lists.
 const MAX_LISTED: usize = 20;
 
@@ -17,6 +20,9 @@ pub(crate) fn of_end(call: &CallId, tool: &str, end: &CallEnd) -> (Observation, 
         }
         CallEnd::Failed(error) => {
             let message = non_empty(&error.message_for_model);
+            if error.code == Some(LIMIT_REACHED) {
+                return (refused(call, tool, message), ToolStatus::Refused);
+            }
             let text = ObservationCode::Failed.text(&[("name", tool), ("message", message)]);
             // A tool that gave up waiting says so in words of its own.
             match error.kind {
@@ -49,6 +55,18 @@ fn non_empty(message: &str) -> &str {
 pub(crate) fn refused(call: &CallId, tool: &str, reason: &str) -> Observation {
     let text = ObservationCode::Refused.text(&[("name", tool), ("reason", reason)]);
     Observation { call: Some(call.clone()), tool: tool.to_owned(), code: ObservationCode::Refused, text }
+}
+
+/// The observation of a call whose process ended before there was one.
+pub(crate) fn interrupted(call: &CallId, tool: &str) -> Observation {
+    let text = ObservationCode::Note.text(&[("text", "interrupted; what became of the call is unknown")]);
+    Observation { call: Some(call.clone()), tool: tool.to_owned(), code: ObservationCode::Note, text }
+}
+
+/// The observation of an answer that does not fit the schema of answers.
+pub(crate) fn unfit(faults: &str) -> Observation {
+    let text = ObservationCode::OutputSchema.text(&[("faults", faults)]);
+    Observation { call: None, tool: String::new(), code: ObservationCode::OutputSchema, text }
 }
 
 /// The observation of a call that is wrong.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use agent_types::{ExitReason, RunId, RunStatus, ToolId, Usage};
+use agent_types::{AskSummary, ExitReason, RunId, RunStatus, ToolId, Usage};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::history::Exchange;
@@ -23,6 +24,19 @@ pub struct PendingCall {
     /// What it asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
+}
+
+impl PendingCall {
+    /// It as an open question of the run.
+    pub(crate) fn summary(&self) -> AskSummary {
+        AskSummary {
+            ask: self.ask.as_str().into(),
+            tool: Some(self.tool.clone()),
+            arguments: Some(Arc::clone(&self.arguments)),
+            path: self.path.clone(),
+            prompt: self.prompt.clone(),
+        }
+    }
 }
 
 /// What a run ends with.
@@ -50,6 +64,16 @@ pub struct RunOutcome {
     /// The conversation as it stands.
     #[serde(skip)]
     pub history: Vec<Exchange>,
+}
+
+impl RunOutcome {
+    /// The answer as a value of one's own; see [`Agent::output`](crate::Agent::output).
+    ///
+    /// # Errors
+    /// There is no value, or it has another form.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        T::deserialize(self.value.as_ref().unwrap_or(&Value::Null))
+    }
 }
 
 /// How a run that ended for this reason stands.

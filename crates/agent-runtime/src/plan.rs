@@ -1,7 +1,9 @@
 //! Which of the calls of a turn run, before any of them does.
 
 use agent_types::ApprovalDefault;
+use serde_json::Value;
 use tool_registry::{Snapshot, Tool};
+use workflow_engine::{Expression, Scope};
 
 use crate::agent::ApprovalMode;
 use crate::decide::ReadyCall;
@@ -9,6 +11,9 @@ use crate::profile::{AgentProfile, ApprovalChoice};
 
 /// Calls that one decision may hold.
 pub(crate) const CALLS_PER_DECISION: usize = 10;
+
+/// Why a person is asked about a call that a foreign text holds too.
+const ECHO: &str = "echo_of_untrusted: the same call stands in the result of a tool";
 
 /// What becomes of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +34,8 @@ pub(crate) struct PlannedCall {
     pub(crate) call: ReadyCall,
     pub(crate) tool: Tool,
     pub(crate) verdict: Verdict,
+    /// Why a person is asked, where that is not plain.
+    pub(crate) why: Option<String>,
     /// A person changed its arguments.
     pub(crate) edited: bool,
 }
@@ -47,27 +54,44 @@ pub(crate) fn plan(
         .filter_map(|(position, call)| {
             // The reader knows only tools of this snapshot.
             let tool = tools.get(call.tool.as_str())?.clone();
+            let mut why = None;
             let verdict = if last_turn {
                 Verdict::Refuse("limit of turns reached".into())
             } else if position >= CALLS_PER_DECISION {
                 Verdict::Refuse(format!("limit of {CALLS_PER_DECISION} calls in one decision reached"))
             } else {
-                permission(profile, &tool, mode)
+                let choice = match choice(profile, &tool, &call) {
+                    ApprovalDefault::Auto if call.is_echo => {
+                        why = Some(ECHO.to_owned());
+                        ApprovalDefault::Ask
+                    }
+                    choice => choice,
+                };
+                verdict(choice, mode)
             };
-            Some(PlannedCall { call, tool, verdict, edited: false })
+            Some(PlannedCall { call, tool, verdict, why, edited: false })
         })
         .collect()
 }
 
 /// The first that speaks counts: the profile, then the tool.
-fn permission(profile: &AgentProfile, tool: &Tool, mode: ApprovalMode) -> Verdict {
-    let choice = match profile.approval_of(tool.id().as_str()) {
+fn choice(profile: &AgentProfile, tool: &Tool, call: &ReadyCall) -> ApprovalDefault {
+    match profile.approval_of(tool.id().as_str()) {
         Some(ApprovalChoice::Auto) => ApprovalDefault::Auto,
         Some(ApprovalChoice::Never) => ApprovalDefault::Never,
-        // A condition that this part cannot weigh is one for a person.
-        Some(ApprovalChoice::Ask | ApprovalChoice::AskIf(_)) => ApprovalDefault::Ask,
+        Some(ApprovalChoice::Ask) => ApprovalDefault::Ask,
+        Some(ApprovalChoice::AskIf(condition)) => {
+            if holds(condition, call) {
+                ApprovalDefault::Ask
+            } else {
+                ApprovalDefault::Auto
+            }
+        }
         None => tool.approval(),
-    };
+    }
+}
+
+fn verdict(choice: ApprovalDefault, mode: ApprovalMode) -> Verdict {
     match (choice, mode) {
         (ApprovalDefault::Auto, _) | (ApprovalDefault::Ask, ApprovalMode::All) => Verdict::Run,
         (ApprovalDefault::Never, _) => Verdict::Refuse("this tool may not be used".into()),
@@ -76,4 +100,17 @@ fn permission(profile: &AgentProfile, tool: &Tool, mode: ApprovalMode) -> Verdic
         }
         (ApprovalDefault::Ask, ApprovalMode::Ask) => Verdict::Ask,
     }
+}
+
+/// Whether a condition over `args` holds. One that cannot be weighed is one for a person.
+fn holds(condition: &str, call: &ReadyCall) -> bool {
+    let arguments = || Value::Object(call.arguments.clone());
+    compiled(condition)
+        .and_then(|condition| condition.evaluate_bool(|name| (name == "args").then(arguments)))
+        .unwrap_or(true)
+}
+
+/// A condition over `args`, read.
+pub(crate) fn compiled(condition: &str) -> Result<Expression, workflow_engine::ExpressionError> {
+    Expression::compile(condition, &Scope::new().with("args"))
 }

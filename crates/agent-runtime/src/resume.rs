@@ -10,25 +10,42 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_types::{
     CallId, Draft, EventBody, EventSink, Keeper, Kept, Observation, Place, Record, ResumeLog, RunId, ToolId,
-    ToolStatus,
+    ToolStatus, Usage,
 };
 use async_trait::async_trait;
 use llm_provider::{LlmError, LlmEvent, LlmProvider, LlmRequest, LlmStream, ModelInfo, StandardResponse};
+use serde::Deserialize;
 use serde_json::{Map, Value};
+
+use crate::compact::SUMMARY;
+use crate::tasks::{TaskEnd, WOKEN};
 
 /// The word for what was at work when the process ended.
 const INTERRUPTED: &str = "interrupted";
 /// Names of the values that are kept with the end of a call.
 const OBSERVATION: &str = "observation";
 const VALUE: &str = "value";
+const TASK: &str = "task";
 
 /// What the log knows of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum PastCall {
     /// It ended, so.
-    Done { observation: Observation, status: ToolStatus, value: Option<Value>, blob: Option<String> },
+    Done(Box<PastEnd>),
     /// It was at work.
     AtWork,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone)]
+pub(crate) struct PastEnd {
+    pub(crate) observation: Observation,
+    pub(crate) status: ToolStatus,
+    pub(crate) value: Option<Value>,
+    /// The task that it began.
+    pub(crate) task: Option<String>,
+    /// Tokens of the agents inside it.
+    pub(crate) usage: Usage,
 }
 
 /// The log of a run that goes on, and the way to where its next events are kept.
@@ -38,6 +55,10 @@ pub(crate) struct RunLog {
     /// None as soon as the run goes on.
     past: Mutex<Option<Past>>,
     replies: Mutex<VecDeque<StandardResponse>>,
+    /// Short forms of older parts, with who made them.
+    summaries: Mutex<VecDeque<(String, String)>>,
+    /// Ends of tasks that the model was told, a turn each.
+    woken: Mutex<VecDeque<Vec<TaskEnd>>>,
     calls: HashMap<CallId, PastCall>,
     /// What people said, by call.
     answers: HashMap<String, Value>,
@@ -46,6 +67,8 @@ pub(crate) struct RunLog {
     /// Calls that wait for answers inside them.
     waiting: HashMap<CallId, Place>,
     was_waiting: bool,
+    /// It is the log of an agent inside a call, so many levels down.
+    depth: u32,
 }
 
 #[derive(Debug, Default)]
@@ -71,11 +94,14 @@ fn about(place: &Place, body: &EventBody) -> About {
 
 impl RunLog {
     /// A run without a past.
-    pub(crate) fn new(sink: Arc<dyn EventSink>) -> Arc<Self> {
+    pub(crate) fn new(sink: Arc<dyn EventSink>, depth: u32) -> Arc<Self> {
         Arc::new(Self {
             sink,
+            depth,
             past: Mutex::new(None),
             replies: Mutex::default(),
+            summaries: Mutex::default(),
+            woken: Mutex::default(),
             calls: HashMap::new(),
             answers: HashMap::new(),
             events: Vec::new(),
@@ -85,19 +111,27 @@ impl RunLog {
     }
 
     /// A run that goes on behind its log.
-    pub(crate) fn resumed(sink: Arc<dyn EventSink>, log: ResumeLog) -> Arc<Self> {
+    pub(crate) fn resumed(sink: Arc<dyn EventSink>, log: ResumeLog, level: u32) -> Arc<Self> {
         let mut past = Past::default();
         let (mut replies, mut calls) = (VecDeque::new(), HashMap::new());
+        let (mut summaries, mut woken) = (VecDeque::new(), Woken::default());
+        let mut usages: HashMap<CallId, Usage> = HashMap::new();
         let mut was_waiting = false;
+        let own_depth = (level > 0).then_some(level);
         for kept in &log.events {
             let Place { call, path, span, turn, depth, .. } = &kept.event.place;
             // What happened inside calls belongs to them.
-            let own = path.is_none() && depth.is_none();
+            let own = path.is_none() && *depth == own_depth;
             if own {
                 *past.told.entry(about(&kept.event.place, &kept.event.body)).or_default() += 1;
                 if (turn.is_some() || call.is_some()) && past.spans.back().is_none_or(|last| last < span) {
                     past.spans.push_back(*span);
                 }
+            }
+            if let (EventBody::AgentLlmFinished { usage, .. }, false, Some(call)) =
+                (&kept.event.body, own, call)
+            {
+                *usages.entry(outermost(call, level)).or_default() += *usage;
             }
             match (&kept.event.body, call) {
                 (EventBody::AgentLlmFinished { .. }, None) if own => {
@@ -107,10 +141,18 @@ impl RunLog {
                     calls.insert(call.clone(), PastCall::AtWork);
                     past.open.insert(call.clone(), (kept.event.place.clone(), tool.clone()));
                 }
-                (EventBody::AgentToolFinished { status, blob, summary, .. }, Some(call)) if own => {
+                (EventBody::AgentCompacted { by }, _) if own => {
+                    let text = value_of(kept.record.as_ref(), SUMMARY).and_then(Value::as_str);
+                    summaries.extend(text.map(|text| (text.to_owned(), by.clone())));
+                }
+                (EventBody::AgentObservation { .. }, None) if own => {
+                    woken.add(*turn, value_of(kept.record.as_ref(), WOKEN));
+                }
+                (EventBody::AgentToolFinished { status, summary, .. }, Some(call)) if own => {
                     past.open.remove(call);
-                    if let Some(done) = done_of(kept.record.as_ref(), *status, blob.clone()) {
-                        calls.insert(call.clone(), done);
+                    let usage = usages.remove(call).unwrap_or_default();
+                    if let Some(done) = done_of(kept.record.as_ref(), *status, usage) {
+                        calls.insert(call.clone(), PastCall::Done(Box::new(done)));
                     } else if summary != INTERRUPTED {
                         calls.remove(call);
                     }
@@ -128,6 +170,9 @@ impl RunLog {
             waiting,
             past: Mutex::new(Some(past)),
             replies: Mutex::new(replies),
+            summaries: Mutex::new(summaries),
+            woken: Mutex::new(woken.turns),
+            depth: level,
             calls,
             answers: log.answers,
             events: log.events,
@@ -142,6 +187,18 @@ impl RunLog {
 
     /// The run goes on: what was at work has ended, and from now on everything is told.
     pub(crate) fn go_on(&self) {
+        self.go_on_because(if self.was_waiting { "waiting" } else { INTERRUPTED });
+    }
+
+    /// The same where there is something to tell; else it stays where it stopped.
+    pub(crate) fn go_on_with_news(&self) {
+        if self.past().as_ref().is_some_and(|past| !past.missing.is_empty()) {
+            self.go_on();
+        }
+    }
+
+    /// The same, for a reason of its own.
+    pub(crate) fn go_on_because(&self, cause: &str) {
         let Some(past) = self.past().take() else { return };
         let mut open: Vec<_> = past.open.into_values().collect();
         open.sort_by_key(|(place, _)| std::cmp::Reverse(place.span));
@@ -155,10 +212,11 @@ impl RunLog {
             };
             Draft::new(place, body)
         };
-        let cause = if self.was_waiting { "waiting" } else { INTERRUPTED };
         let resumed = EventBody::RunResumed { cause: Some(cause.to_owned()) };
         let mut drafts: Vec<Draft> = open.into_iter().map(ended).collect();
-        drafts.push(Draft::new(Place::default(), resumed));
+        if self.depth == 0 {
+            drafts.push(Draft::new(Place::default(), resumed));
+        }
         drafts.extend(past.missing);
         self.sink.record(&mut drafts);
     }
@@ -166,6 +224,16 @@ impl RunLog {
     /// The next reply that the log has.
     fn reply(&self) -> Option<StandardResponse> {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// The next short form that the log has.
+    pub(crate) fn summary(&self) -> Option<(String, String)> {
+        self.summaries.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// The next ends of tasks that the log has.
+    pub(crate) fn woken(&self) -> Option<Vec<TaskEnd>> {
+        self.woken.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
     /// What the log knows of a call.
@@ -179,21 +247,24 @@ impl RunLog {
     }
 
     /// What a person said about a call.
-    pub(crate) fn answer(&self, call: &CallId) -> Option<&Value> {
-        self.answers.get(call.as_str())
+    pub(crate) fn answer(&self, ask: &str) -> Option<&Value> {
+        self.answers.get(ask)
     }
 
     /// What happened inside a call, as the log of a run of its own.
-    pub(crate) fn inside(&self, call: &CallId) -> Option<ResumeLog> {
-        let prefix = format!("{call}/");
-        let inner = self
-            .events
-            .iter()
-            .filter(|kept| kept.event.place.call.as_ref() == Some(call) && kept.event.place.path.is_some());
+    pub(crate) fn inside(&self, call: &CallId, level: u32) -> Option<ResumeLog> {
+        let (prefix, deeper) = (format!("{call}/"), format!("{call}."));
+        let inner = self.events.iter().filter(|kept| {
+            let Place { call: own, path, depth, .. } = &kept.event.place;
+            let at_it = own.as_ref() == Some(call) && (path.is_some() || depth.unwrap_or_default() > level);
+            at_it || own.as_ref().is_some_and(|own| own.as_str().starts_with(&deeper))
+        });
         let events: Vec<Kept> = inner
             .cloned()
             .map(|mut kept| {
-                kept.event.place.call = None;
+                if kept.event.place.call.as_ref() == Some(call) {
+                    kept.event.place.call = None;
+                }
                 kept
             })
             .collect();
@@ -232,19 +303,49 @@ impl EventSink for RunLog {
 }
 
 /// What is kept with the end of a call.
-pub(crate) fn record_of(observation: &Observation, value: Option<&Value>) -> Record {
+pub(crate) fn record_of(observation: &Observation, value: Option<&Value>, task: Option<&str>) -> Record {
     let observation = serde_json::to_value(observation).unwrap_or_default();
     let mut values = vec![(Arc::from(OBSERVATION), Arc::new(observation))];
     values.extend(value.map(|value| (Arc::from(VALUE), Arc::new(value.clone()))));
+    values.extend(task.map(|task| (Arc::from(TASK), Arc::new(task.into()))));
     Record { values, how: None }
 }
 
-fn done_of(record: Option<&Record>, status: ToolStatus, blob: Option<String>) -> Option<PastCall> {
-    let value = |name: &str| {
-        record?.values.iter().find(|(own, _)| **own == *name).map(|(_, value)| (**value).clone())
-    };
-    let observation = serde_json::from_value(value(OBSERVATION)?).ok()?;
-    Some(PastCall::Done { observation, status, value: value(VALUE), blob })
+fn done_of(record: Option<&Record>, status: ToolStatus, usage: Usage) -> Option<PastEnd> {
+    let observation = Observation::deserialize(value_of(record, OBSERVATION)?).ok()?;
+    let task = value_of(record, TASK).and_then(Value::as_str).map(str::to_owned);
+    Some(PastEnd { observation, status, value: value_of(record, VALUE).cloned(), task, usage })
+}
+
+fn value_of<'r>(record: Option<&'r Record>, name: &str) -> Option<&'r Value> {
+    record?.values.iter().find(|(own, _)| **own == *name).map(|(_, value)| &**value)
+}
+
+/// Ends of tasks, by the turn in which they were told.
+#[derive(Debug, Default)]
+struct Woken {
+    turns: VecDeque<Vec<TaskEnd>>,
+    last: Option<u32>,
+}
+
+impl Woken {
+    fn add(&mut self, turn: Option<u32>, value: Option<&Value>) {
+        let Some(end) = value.and_then(|value| TaskEnd::deserialize(value).ok()) else { return };
+        if self.turns.is_empty() || self.last != turn {
+            self.turns.push_back(Vec::new());
+            self.last = turn;
+        }
+        if let Some(ends) = self.turns.back_mut() {
+            ends.push(end);
+        }
+    }
+}
+
+/// The call of this level that a call inside it belongs to.
+fn outermost(call: &CallId, level: u32) -> CallId {
+    let levels = level as usize + 1;
+    let end = call.as_str().match_indices('.').nth(levels - 1).map_or(call.as_str().len(), |(at, _)| at);
+    CallId::new(&call.as_str()[..end])
 }
 
 /// What a person said about a call that must be approved.

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use agent_types::{ExitReason, Observation, Usage};
+use agent_types::{ExitReason, Observation, ToolId, Usage};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::decide::Reply;
+use crate::echo::Suspects;
 use crate::history::{Exchange, Turn};
+use crate::input::AgentInput;
 use crate::loop_guard::{LoopGuard, Repetition};
+use crate::observe;
+use crate::window::Shown;
 
 /// What a run is at, as far as the next run must know. Serialisable.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -25,12 +29,32 @@ pub struct AgentState {
     /// Calls that a person does not want, by their digest, with the reason.
     #[serde(default)]
     pub(crate) denied: BTreeMap<String, String>,
+    /// Foreign texts that look like calls.
+    #[serde(default)]
+    pub(crate) suspects: Suspects,
+    /// Tasks that calls of this conversation began and nobody has told the end of.
+    #[serde(default)]
+    pub(crate) tasks: Vec<OpenTask>,
     /// Tokens of this run.
     pub(crate) usage: Usage,
     /// The last text for the user in this run.
     pub(crate) text: Option<String>,
     /// The answer as a value.
     pub(crate) value: Option<Value>,
+    /// What the model has been shown of the tools; made anew where a conversation is loaded.
+    #[serde(skip)]
+    pub(crate) window: Shown,
+    /// Calls that were found without a result when the conversation was loaded.
+    #[serde(skip)]
+    pub(crate) orphans: usize,
+}
+
+/// A task that is at work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct OpenTask {
+    pub(crate) task: String,
+    pub(crate) tool: ToolId,
+    pub(crate) arguments: Map<String, Value>,
 }
 
 /// What a reply leads to.
@@ -54,23 +78,43 @@ impl AgentState {
     }
 
     /// The state of a conversation that has been so far.
+    ///
+    /// A call without a result, such as a process leaves that died, is told as interrupted: nobody knows what became of it.
     #[must_use]
-    pub fn of_history(history: Vec<Exchange>) -> Self {
-        let calls = history.iter().map(|exchange| match exchange {
-            Exchange::Turn(turn) => turn.calls.len() as u64,
-            Exchange::User { .. } => 0,
-        });
-        Self { calls: calls.sum(), history, ..Self::default() }
+    pub fn of_history(mut history: Vec<Exchange>) -> Self {
+        let mut calls = 0;
+        let mut orphans = 0;
+        let mut suspects = Suspects::default();
+        for exchange in &mut history {
+            let Exchange::Turn(turn) = exchange else { continue };
+            calls += turn.calls.len() as u64;
+            for call in &mut turn.calls {
+                if call.observation.is_none() {
+                    orphans += 1;
+                    call.observation = Some(observe::interrupted(&call.id, &call.tool));
+                }
+            }
+            turn.observations().for_each(|observation| suspects.note(&observation.text));
+        }
+        Self { history, calls, suspects, orphans, ..Self::default() }
     }
 
-    /// Begins a run with what a person said.
-    pub(crate) fn begin(&mut self, message: String) {
-        self.history.push(Exchange::User { text: message });
+    /// Begins a run with what sets it to work.
+    pub(crate) fn begin(&mut self, input: AgentInput) {
+        self.history.push(input.into_exchange());
         self.turn = 0;
         self.faulty = 0;
         self.usage = Usage::default();
         self.text = None;
         self.value = None;
+    }
+
+    /// What a person said last.
+    pub(crate) fn last_user_message(&self) -> Option<&str> {
+        self.history.iter().rev().find_map(|exchange| match exchange {
+            Exchange::User { text } => Some(text.as_str()),
+            _ => None,
+        })
     }
 
     /// Takes a reply in.
@@ -83,25 +127,35 @@ impl AgentState {
             self.text = Some(reply.message.clone());
         }
         if reply.refusal.is_some() {
-            self.faulty += 1;
-            return if self.faulty >= max_corrections { Next::GiveUp } else { Next::Correct };
+            return self.take_fault(max_corrections);
         }
-        self.faulty = 0;
-        if has_calls { Next::Run } else { Next::Answer }
+        if has_calls {
+            self.faulty = 0;
+            return Next::Run;
+        }
+        Next::Answer
+    }
+
+    /// Counts a faulty reply.
+    pub(crate) fn take_fault(&mut self, max_corrections: u64) -> Next {
+        self.faulty += 1;
+        if self.faulty >= max_corrections { Next::GiveUp } else { Next::Correct }
     }
 
     /// Gives a call of the last turn its one result. Says so when the same call gives the same result again and again.
-    pub(crate) fn settle(&mut self, index: usize, mut observation: Observation) -> (Observation, Repetition) {
-        let Self { history, guard, .. } = self;
-        let Some(Exchange::Turn(turn)) = history.last_mut() else { return (observation, Repetition::None) };
-        let Some(call) = turn.calls.get_mut(index) else { return (observation, Repetition::None) };
-        let repetition = guard.note(&call.tool, &call.arguments, &observation.text);
+    pub(crate) fn settle(&mut self, index: usize, mut observation: Observation) -> Repetition {
+        let Self { history, guard, suspects, .. } = self;
+        let Some(Exchange::Turn(turn)) = history.last_mut() else { return Repetition::None };
+        let Some(call) = turn.calls.get_mut(index) else { return Repetition::None };
+        let arguments = call.edited.as_ref().unwrap_or(&call.arguments);
+        let repetition = guard.note(&call.tool, arguments, &observation.text);
         if let Repetition::Warn(count) = repetition {
             observation.text =
                 format!("{}\nNote - the same call gave the same result {count} times", observation.text);
         }
-        call.observation = Some(observation.clone());
-        (observation, repetition)
+        suspects.note(&observation.text);
+        call.observation = Some(observation);
+        repetition
     }
 
     /// Gives a call of the last turn a result that is none of its own: it was not started.
@@ -115,7 +169,7 @@ impl AgentState {
     pub(crate) fn last_turn(&mut self) -> Option<&mut Turn> {
         match self.history.last_mut() {
             Some(Exchange::Turn(turn)) => Some(turn),
-            Some(Exchange::User { .. }) | None => None,
+            _ => None,
         }
     }
 

@@ -18,6 +18,7 @@ use crate::request::{PLAIN_HEADERS, Request};
 use crate::response::{headers_of, value_of};
 use crate::secret::{EnvSecrets, SecretMask, SecretSource};
 use crate::template::Filler;
+use crate::transport::Transport;
 
 /// Redirects that are followed.
 const MAX_REDIRECTS: u32 = 5;
@@ -68,6 +69,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     mask: SecretMask,
     resolver: Arc<dyn Resolver>,
+    transport: Option<Arc<dyn Transport>>,
     /// One for each permit, made when it is first needed: what a name may resolve to is decided where it is resolved.
     clients: [OnceLock<Client>; 3],
 }
@@ -86,6 +88,7 @@ pub struct HttpCallerBuilder {
     resolver: Arc<dyn Resolver>,
     secrets: Arc<dyn SecretSource>,
     clock: Arc<dyn Clock>,
+    transport: Option<Arc<dyn Transport>>,
 }
 
 impl HttpCallerBuilder {
@@ -101,6 +104,12 @@ impl HttpCallerBuilder {
         self
     }
 
+    /// With something else than the network: nothing is resolved and nothing is connected to.
+    pub fn transport(mut self, transport: Arc<dyn Transport>) -> Self {
+        self.transport = Some(transport);
+        self
+    }
+
     /// With another clock: it times deadlines and the waits between attempts.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -110,9 +119,10 @@ impl HttpCallerBuilder {
     /// Makes the client; nothing is opened before the first call.
     #[must_use]
     pub fn build(self) -> HttpCaller {
-        let Self { policy, resolver, secrets, clock } = self;
+        let Self { policy, resolver, secrets, clock, transport } = self;
         let mask = SecretMask::new();
-        HttpCaller(Arc::new(Inner { policy, secrets, clock, mask, resolver, clients: Default::default() }))
+        let clients = Default::default();
+        HttpCaller(Arc::new(Inner { policy, secrets, clock, mask, resolver, transport, clients }))
     }
 }
 
@@ -155,6 +165,7 @@ impl HttpCaller {
             resolver: Arc::new(SystemResolver),
             secrets: Arc::new(EnvSecrets),
             clock: Arc::new(SystemClock),
+            transport: None,
         }
     }
 
@@ -237,6 +248,9 @@ impl HttpCaller {
     /// Sends one request to an address that the policy allows.
     async fn send(&self, request: &Request, hop: u32) -> Result<reqwest::Response, HttpError> {
         let permit = check_url(&self.0.policy, &request.url, hop)?;
+        if let Some(transport) = &self.0.transport {
+            return elsewhere(&**transport, request).await;
+        }
         let unreachable =
             |error| HttpError::Unreachable { target: target(&request.url), message: cause(error) };
         let client = self.0.client(permit).map_err(unreachable)?;
@@ -304,6 +318,17 @@ impl HttpCaller {
             | HttpError::Timeout { .. }) => other,
         }
     }
+}
+
+/// Sends one request to whoever stands in for the network.
+async fn elsewhere(transport: &dyn Transport, request: &Request) -> Result<reqwest::Response, HttpError> {
+    let unreachable = |message: String| HttpError::Unreachable { target: target(&request.url), message };
+    let body = request.body.as_ref().map(|body| body.to_vec()).unwrap_or_default();
+    let built = http::Request::builder().method(request.method.clone()).uri(request.url.as_str());
+    let mut wire = built.body(body).map_err(|error| unreachable(error.to_string()))?;
+    *wire.headers_mut() = request.headers.clone();
+    let answer = transport.send(wire).await.map_err(|error| unreachable(error.to_string()))?;
+    Ok(answer.into())
 }
 
 /// The request that a redirect asks for.

@@ -24,6 +24,7 @@ mod request;
 mod response;
 mod secret;
 mod template;
+mod transport;
 
 pub use caller::{CallValues, ContextValues, HttpAnswer, HttpCaller, HttpCallerBuilder};
 pub use config::{
@@ -35,3 +36,4 @@ pub use error::{BlockReason, HttpError};
 pub use network::{HostRule, InvalidHostRule, NetworkPolicy, Resolver, SystemResolver};
 pub use secret::{EnvSecrets, Secret, SecretMask, SecretSource};
 pub use template::Scope;
+pub use transport::{Transport, WireAnswer, WireRequest};

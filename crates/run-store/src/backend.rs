@@ -88,10 +88,12 @@ pub enum Change {
         /// The messages.
         messages: Vec<Value>,
     },
-    /// A thread begins anew, without messages.
-    ClearThread {
+    /// A thread loses its newest messages.
+    CutThread {
         /// The thread.
         thread: String,
+        /// Messages that stay, from the oldest on.
+        keep: usize,
     },
     /// A named value of the project.
     Put {

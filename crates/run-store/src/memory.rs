@@ -91,8 +91,10 @@ impl State {
             Change::Messages { thread, messages } => {
                 self.threads.entry(thread.clone()).or_default().extend(messages.iter().cloned());
             }
-            Change::ClearThread { thread } => {
-                self.threads.remove(thread);
+            Change::CutThread { thread, keep } => {
+                if let Some(messages) = self.threads.get_mut(thread) {
+                    messages.truncate(*keep);
+                }
             }
             Change::Put { key, value: Some(value) } => {
                 self.values.insert(key.clone(), value.clone());

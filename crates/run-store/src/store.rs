@@ -259,9 +259,9 @@ impl Store {
         self.0.writer.send(Job::Write(Change::Messages { thread: thread.to_owned(), messages }));
     }
 
-    /// Forgets the messages of a thread.
-    pub fn clear_thread(&self, thread: &str) {
-        self.0.writer.send(Job::Write(Change::ClearThread { thread: thread.to_owned() }));
+    /// Forgets the newest messages of a thread: the oldest `keep` stay.
+    pub fn cut_thread(&self, thread: &str, keep: usize) {
+        self.0.writer.send(Job::Write(Change::CutThread { thread: thread.to_owned(), keep }));
     }
 
     /// A named value of the project.

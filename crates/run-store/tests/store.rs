@@ -236,7 +236,10 @@ fn threads_and_named_values_last() {
         store.add_messages("t", &[json!("c")]);
         store.add_messages("u", &[json!("d")]);
         assert_eq!(store.messages("t").unwrap(), [json!("a"), json!("b"), json!("c")]);
-        store.clear_thread("t");
+        store.cut_thread("t", 2);
+        store.add_messages("t", &[json!("e")]);
+        assert_eq!(store.messages("t").unwrap(), [json!("a"), json!("b"), json!("e")]);
+        store.cut_thread("t", 0);
         assert_eq!(store.messages("t").unwrap(), [] as [Value; 0]);
         store.put("k", Some(&json!({"x": 1})));
         assert_eq!(store.value("k").unwrap(), Some(json!({"x": 1})));

@@ -62,7 +62,7 @@ pub use system::{
     StateSource, World, knowledge_tool, system_tools,
 };
 pub use tasks::{TaskBoard, TaskResult, TaskState, TaskStatus};
-pub use tool::{Answer, Tool, ToolHandler, ToolKind, ToolSettings, Visibility};
+pub use tool::{Answer, Tool, ToolHandler, ToolKind, ToolRetry, ToolSettings, Visibility};
 pub use tool_macros::tool;
 pub use workflow::{WorkflowRuntime, WorkflowToolError, workflow_tool};
 pub use workflow_engine::Services;

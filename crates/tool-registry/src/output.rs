@@ -137,6 +137,8 @@ pub struct ToolError {
     pub retryable: bool,
     /// How long to wait before that.
     pub retry_after: Option<Duration>,
+    /// Whether the run that asked is of no use any more.
+    pub fatal: bool,
     /// Questions that people must answer before the call can go on. Whoever cannot ask takes it for a failure.
     pub asks: Vec<AskSummary>,
 }
@@ -146,6 +148,12 @@ impl ToolError {
     #[must_use]
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(ToolErrorKind::Failed, message).retryable(true)
+    }
+
+    /// A failure that ends the run: whatever else the model could do, it would be of no use.
+    #[must_use]
+    pub fn fatal(message: impl Into<String>) -> Self {
+        Self { fatal: true, ..Self::new(ToolErrorKind::Failed, message) }
     }
 
     /// A failure of a kind; not retryable unless said.
@@ -158,6 +166,7 @@ impl ToolError {
             detail: None,
             retryable: false,
             retry_after: None,
+            fatal: false,
             asks: Vec::new(),
         }
     }
@@ -173,6 +182,20 @@ impl ToolError {
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
+        self
+    }
+
+    /// The same, which goes on when people have answered these questions.
+    #[must_use]
+    pub fn asking(mut self, asks: Vec<AskSummary>) -> Self {
+        self.asks = asks;
+        self
+    }
+
+    /// The same, which is tried again after this long at the earliest.
+    #[must_use]
+    pub const fn after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
         self
     }
 

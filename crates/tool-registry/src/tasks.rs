@@ -91,12 +91,13 @@ struct Entry {
     state: TaskState,
     output: Arc<Output>,
     result: Option<Value>,
+    /// Somebody has read its result.
+    is_read: bool,
     cancel: CancellationToken,
 }
 
 #[derive(Default)]
 struct Tasks {
-    started: u64,
     entries: IndexMap<String, Entry>,
     running: JoinSet<()>,
 }
@@ -130,14 +131,19 @@ impl TaskBoard {
             let oldest = oldest.clone();
             tasks.entries.shift_remove(&oldest);
         }
-        tasks.started += 1;
-        let id = format!("task-{}", tasks.started);
+        let id = format!("task-{}", cx.call);
         let output = Arc::new(Output::default());
         let cancel = cx.cancel.child_token();
         cx.cancel = cancel.clone();
         cx.kept = Some(Arc::clone(&output));
-        let entry =
-            Entry { tool: tool.id().clone(), state: TaskState::Running, output, result: None, cancel };
+        let entry = Entry {
+            tool: tool.id().clone(),
+            state: TaskState::Running,
+            output,
+            result: None,
+            is_read: false,
+            cancel,
+        };
         tasks.entries.insert(id.clone(), entry);
         // The task holds the board weakly, or neither would ever be dropped.
         let board = Arc::downgrade(&self.0);
@@ -171,8 +177,9 @@ impl TaskBoard {
     /// At most `limit` bytes of what a task gave, from `offset` on. An offset within a character begins at the next one.
     #[must_use]
     pub fn read(&self, task: &str, offset: usize, limit: usize) -> Option<TaskResult> {
-        let tasks = lock(&self.0);
-        let entry = tasks.entries.get(task)?;
+        let mut tasks = lock(&self.0);
+        let entry = tasks.entries.get_mut(task)?;
+        entry.is_read |= entry.state.is_over();
         let output = lock(&entry.output.0);
         let boundary =
             |at: usize| (at.min(output.len())..=output.len()).find(|at| output.is_char_boundary(*at));
@@ -180,6 +187,15 @@ impl TaskBoard {
         let end = boundary(start.saturating_add(limit)).unwrap_or(output.len());
         let result = entry.result.clone().filter(|_| end == output.len());
         Some(TaskResult { state: entry.state, text: output[start..end].to_owned(), next: end, result })
+    }
+
+    /// How a task ended, once: nothing while it is at work, and nothing where its result was read.
+    #[must_use]
+    pub fn take_end(&self, task: &str) -> Option<(TaskState, Value)> {
+        let mut tasks = lock(&self.0);
+        let entry = tasks.entries.get_mut(task).filter(|entry| entry.state.is_over() && !entry.is_read)?;
+        entry.is_read = true;
+        Some((entry.state, entry.result.clone().unwrap_or_default()))
     }
 
     /// Cancels a task; gives where it stood.

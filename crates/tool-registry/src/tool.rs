@@ -89,6 +89,25 @@ pub struct ToolSettings {
     pub visibility: Visibility,
     /// What a call answers with.
     pub answer: Answer,
+    /// Further attempts after one whose failure another may mend.
+    pub retry: Option<ToolRetry>,
+}
+
+/// How often a failed call is tried again, and how long is waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolRetry {
+    /// Attempts after the first.
+    pub max: u32,
+    /// The first wait where the tool names none; each further one is twice as long.
+    pub backoff: Duration,
+}
+
+impl ToolRetry {
+    /// So many attempts after the first, a tenth of a second before the first of them.
+    #[must_use]
+    pub const fn times(max: u32) -> Self {
+        Self { max, backoff: Duration::from_millis(100) }
+    }
 }
 
 impl Default for ToolSettings {
@@ -99,6 +118,7 @@ impl Default for ToolSettings {
             concurrency: None,
             visibility: Visibility::default(),
             answer: Answer::default(),
+            retry: None,
         }
     }
 }
@@ -110,6 +130,13 @@ impl ToolSettings {
             Answer::Handle if self.timeout == DEFAULT_TIMEOUT => TASK_TIMEOUT,
             Answer::Handle | Answer::Whole => self.timeout,
         }
+    }
+
+    /// The same with further attempts after a failure that another may mend.
+    #[must_use]
+    pub const fn with_retry(mut self, retry: ToolRetry) -> Self {
+        self.retry = Some(retry);
+        self
     }
 
     /// The same with another time limit.

@@ -146,7 +146,8 @@ impl ToolHandler for WorkflowHandler {
     async fn call(&self, arguments: Map<String, Value>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let Some(budget) = cx.budget.child(BudgetLimits::default()) else {
             let levels = cx.budget.max_depth();
-            return Err(ToolError::new(ToolErrorKind::Refused, format!("limit of {levels} levels reached")));
+            let message = format!("limit of {levels} levels reached");
+            return Err(ToolError::new(ToolErrorKind::Refused, message).with_code("limit_reached"));
         };
         let mut options = RunOptions::new()
             .with_services(self.services.clone().with(Arc::new(ContextValues(Arc::clone(&cx.values)))))

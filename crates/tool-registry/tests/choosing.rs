@@ -194,11 +194,11 @@ async fn a_stream_among_the_results_is_told_while_it_comes() {
     let board = TaskBoard::new();
     let services = Services::new().with(Arc::new(board.clone()));
     let (end, _) = call(listed.get("workflow:say").unwrap(), json!({"text": "one two"}), services).await;
-    assert_eq!(end, CallEnd::Ok(ToolOutput::Json(json!({"task": "task-1", "state": "running"}))));
+    assert_eq!(end, CallEnd::Ok(ToolOutput::Json(json!({"task": "task-c", "state": "running"}))));
     while !board.open().is_empty() {
         tokio::task::yield_now().await;
     }
-    let read = board.read("task-1", 4, 100).unwrap();
+    let read = board.read("task-c", 4, 100).unwrap();
     assert_eq!((read.text.as_str(), read.result), ("two", Some(json!("one two"))));
 }
 

@@ -328,18 +328,20 @@ async fn long_work_answers_at_once_and_is_read_later() {
     let shared: Arc<dyn Clock> = Arc::new(clock.clone());
     let call = |to: u64, services: Services| {
         let arguments = json!({"to": to}).as_object().unwrap().clone();
-        count.invoke(arguments, context(Arc::clone(&shared), &count).with_services(services))
+        let mut cx = context(Arc::clone(&shared), &count).with_services(services);
+        cx.call = CallId::new(format!("c{to}"));
+        count.invoke(arguments, cx)
     };
     let end = call(3, services.clone()).await.end;
-    assert_eq!(end, CallEnd::Ok(ToolOutput::Json(json!({"task": "task-1", "state": "running"}))));
-    assert_eq!(board.status("task-1").unwrap().state, TaskState::Running);
+    assert_eq!(end, CallEnd::Ok(ToolOutput::Json(json!({"task": "task-c3", "state": "running"}))));
+    assert_eq!(board.status("task-c3").unwrap().state, TaskState::Running);
     in_virtual_time(&clock, async {
-        while board.status("task-1").unwrap().bytes < 4 {
+        while board.status("task-c3").unwrap().bytes < 4 {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    let part = board.read("task-1", 2, 2).unwrap();
+    let part = board.read("task-c3", 2, 2).unwrap();
     assert_eq!((part.text.as_str(), part.next, part.result), ("2 ", 4, None));
     in_virtual_time(&clock, async {
         while !board.open().is_empty() {
@@ -347,16 +349,16 @@ async fn long_work_answers_at_once_and_is_read_later() {
         }
     })
     .await;
-    let part = board.read("task-1", 4, 100).unwrap();
+    let part = board.read("task-c3", 4, 100).unwrap();
     assert_eq!((part.state, part.text.as_str(), part.result), (TaskState::Done, "3 ", Some(json!(3))));
 
     let _ = call(1000, services).await;
-    assert_eq!(board.cancel("task-2"), Some(TaskState::Running));
+    assert_eq!(board.cancel("task-c1000"), Some(TaskState::Running));
     while !board.open().is_empty() {
         tokio::task::yield_now().await;
     }
-    assert_eq!(board.status("task-2").unwrap().state, TaskState::Cancelled);
-    assert_eq!(board.status("task-3"), None);
+    assert_eq!(board.status("task-c1000").unwrap().state, TaskState::Cancelled);
+    assert_eq!(board.status("task-c4"), None);
     let CallEnd::Failed(error) = call(1, Services::new()).await.end else { unreachable!("nobody keeps it") };
     assert_eq!(error.message_for_model, "long work is not possible here");
 }

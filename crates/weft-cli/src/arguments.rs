@@ -1,8 +1,14 @@
 //! The command line.
 
+mod agent;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use agent::{
+    AgentChatArguments, AgentCommand, AgentRunArguments, AgentToolArguments, TestArguments,
+};
 
 /// Workflows as tools for language models, and the agents that call them.
 #[derive(Debug, Parser)]
@@ -46,6 +52,8 @@ pub(crate) enum Command {
     /// Agents of the project.
     #[command(subcommand)]
     Agent(AgentCommand),
+    /// Run scenarios: what an agent must do, as JSON lines.
+    Test(TestArguments),
     /// Workflows of the project, or of a file.
     #[command(subcommand)]
     Workflow(WorkflowCommand),
@@ -109,43 +117,6 @@ pub(crate) struct DemoArguments {
     /// Model to talk to instead of the script: a name that the server of OPENAI_BASE_URL knows.
     #[arg(long, value_name = "ID")]
     pub(crate) model: Option<String>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum AgentCommand {
-    /// List the agents.
-    List,
-    /// Show one agent: its profile and its tools.
-    Show {
-        /// Id of the agent.
-        id: String,
-    },
-    /// Check that agents can run: their tools exist, their workflows have no problems.
-    Check {
-        /// Id of the agent; absent, all of them.
-        id: Option<String>,
-    },
-    /// Answer a message.
-    Run(AgentRunArguments),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AgentRunArguments {
-    /// Id of the agent.
-    pub(crate) id: String,
-    /// What is said to it; `-` reads stdin.
-    pub(crate) message: String,
-    /// Go on with the conversation of that name, or begin it.
-    #[arg(long, value_name = "ID")]
-    pub(crate) thread: Option<String>,
-    /// Play replies from a file, one a line, in place of the model.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) script: Option<PathBuf>,
-    /// What to do where a person would have to be asked.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) approve: Approve,
-    #[command(flatten)]
-    pub(crate) values: ContextArguments,
 }
 
 #[derive(Debug, Args)]

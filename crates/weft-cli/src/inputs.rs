@@ -110,3 +110,18 @@ pub(crate) fn stdin_bytes() -> Result<Vec<u8>, Failure> {
         .map_err(|error| Failure::new(Exit::Failed, "stdin", error.to_string()))?;
     Ok(bytes)
 }
+
+/// A file with a JSON value; `-` reads stdin.
+pub(crate) fn json_file(path: &std::path::Path) -> Result<Value, Failure> {
+    let text = if path == std::path::Path::new("-") {
+        stdin()?
+    } else {
+        std::fs::read_to_string(path).map_err(|error| {
+            Failure::new(crate::failure::Exit::Usage, "no_file", error.to_string()).at(path, None, None)
+        })?
+    };
+    serde_json::from_str(&text).map_err(|error| {
+        let (line, column) = (Some(error.line()), Some(error.column()));
+        Failure::new(crate::failure::Exit::Invalid, "bad_json", error.to_string()).at(path, line, column)
+    })
+}

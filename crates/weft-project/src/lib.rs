@@ -27,7 +27,7 @@ pub use knowledge::KnowledgeSettings;
 pub use models::ProjectModels;
 pub use project::{Project, ProjectOptions};
 pub use settings::{NetworkSettings, Settings, StoreSettings, SyncSetting};
-pub use store::{AgentPlan, AgentStart, RunDesk, Version, WorkflowPlan, WorkflowResume};
+pub use store::{AgentPlan, AgentStart, PlannedEvent, RunDesk, Version, WorkflowPlan, WorkflowResume};
 pub use tools::{BrokenTool, ToolFile};
 pub use workflows::{ProjectWorkflows, WorkflowFile};
 

@@ -344,10 +344,7 @@ impl Project {
 
 /// Says so where a profile asks for what this program does not do yet, instead of passing over it.
 fn refuse_unsupported(profile: &AgentProfile) -> Result<(), ProjectError> {
-    let asked = [
-        ("core_deliberation_workflow_id", profile.core_deliberation_workflow_id.is_some()),
-        ("output_schema", profile.output_schema.is_some()),
-    ];
+    let asked = [("core_deliberation_workflow_id", profile.core_deliberation_workflow_id.is_some())];
     match asked.into_iter().find(|(_, asked)| *asked) {
         Some((what, _)) => {
             Err(ProjectError::Unsupported { agent: profile.id.clone(), what: format!("`{what}`") })

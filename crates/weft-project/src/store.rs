@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_runtime::{AgentState, Exchange};
+use agent_runtime::{AgentInput, AgentState, Exchange};
 use agent_types::{Clock, EventBody, EventSink, Kept, Recorder, ResumeLog, RunId, Timestamp, Watcher};
-use run_store::{NewRun, RunFilter, RunRecord, Sqlite, Store, StoreError, StoreOptions, StoredRun};
+use run_store::{NewRun, RunFilter, RunPhase, RunRecord, Sqlite, Store, StoreError, StoreOptions, StoredRun};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use workflow_model::{Workflow, changed_nodes};
@@ -80,19 +80,46 @@ pub struct WorkflowPlan {
 }
 
 /// What is kept of an agent's run besides its events.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename = "agent")]
 pub struct AgentPlan {
     /// The agent's id.
     pub agent: String,
     /// What was said to it.
     pub message: String,
+    /// The event that it answers in place of a message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<PlannedEvent>,
+    /// The schema that the answer must fit, where it is not that of the profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
     /// Exchanges that its thread had before.
     #[serde(default)]
     pub before: usize,
     /// Values that no model sees or sets.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub values: Map<String, Value>,
+}
+
+/// An event that sets an agent to work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedEvent {
+    /// Its name.
+    pub name: String,
+    /// What it says.
+    #[serde(default)]
+    pub payload: Value,
+}
+
+impl AgentPlan {
+    /// What the agent is to answer.
+    #[must_use]
+    pub fn input(&self) -> AgentInput {
+        match &self.event {
+            Some(event) => AgentInput::Event { name: event.name.clone(), payload: event.payload.clone() },
+            None => AgentInput::Message(self.message.clone()),
+        }
+    }
 }
 
 /// An agent's run that is about to begin or go on.
@@ -249,7 +276,7 @@ impl Project {
         Ok(AgentStart { desk, log: None, state, plan, thread })
     }
 
-    /// Takes a run of an agent up again. Scripts go on behind the replies that it has had.
+    /// Takes a run of an agent up again.
     ///
     /// # Errors
     /// There is no such run, it has ended, or somebody works on it.
@@ -258,11 +285,16 @@ impl Project {
         let record = store.known(run)?;
         let plan = agent_plan_of(&record)?;
         let (stored, log) = store.resume(run, Arc::clone(self.clock()))?;
-        self.models().skip_replies(log.events.iter().filter(|kept| is_reply(kept)).count());
         let mut history = self.history(&plan.agent, record.new.thread.as_deref())?;
         history.truncate(plan.before);
         let state = AgentState::of_history(history);
         Ok(AgentStart { desk: RunDesk::Kept(stored), log: Some(log), state, plan, thread: record.new.thread })
+    }
+
+    /// Lets scripts go on behind the replies that a run has had in another process.
+    pub fn skip_replies(&self, start: &AgentStart) {
+        let events = start.log.iter().flat_map(|log| &log.events);
+        self.models().skip_replies(events.filter(|kept| is_reply(kept)).count());
     }
 
     /// Begins a run with what an agent's run did up to its event `upto`. It belongs to no thread.
@@ -279,7 +311,6 @@ impl Project {
         }
         let new = NewRun { run: RunId::generate(), thread: None, ..record.new };
         let (stored, log) = store.fork(of, new, upto, &HashMap::new(), Arc::clone(self.clock()))?;
-        self.models().skip_replies(log.events.iter().filter(|kept| is_reply(kept)).count());
         let desk = RunDesk::Kept(stored);
         Ok(AgentStart { desk, log: Some(log), state: AgentState::default(), plan, thread: None })
     }
@@ -308,6 +339,43 @@ impl Project {
             store.add_messages(&thread_key(agent, thread), &messages);
         }
         Ok(())
+    }
+
+    /// The conversation of a thread as it is kept.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn thread_state(&self, agent: &str, thread: &str) -> Result<AgentState, ProjectError> {
+        Ok(AgentState::of_history(self.history(agent, Some(thread))?))
+    }
+
+    /// The run of a thread that waits for a person, if there is one.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn waiting_run(&self, agent: &str, thread: &str) -> Result<Option<RunId>, ProjectError> {
+        let Some(store) = self.store()? else { return Ok(None) };
+        let filter = RunFilter {
+            phase: Some(RunPhase::Waiting),
+            agent: Some(agent.to_owned()),
+            thread: Some(thread.to_owned()),
+            ..RunFilter::default()
+        };
+        Ok(store.runs(&filter)?.into_iter().next().map(|record| record.new.run))
+    }
+
+    /// Forgets the last thing that was said in a thread, with all that came of it. Gives whether there was any.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn undo_exchange(&self, agent: &str, thread: &str) -> Result<bool, ProjectError> {
+        let history = self.history(agent, Some(thread))?;
+        let last = history
+            .iter()
+            .rposition(|exchange| matches!(exchange, Exchange::User { .. } | Exchange::Event { .. }));
+        let (Some(last), Some(store)) = (last, self.store()?) else { return Ok(false) };
+        store.cut_thread(&thread_key(agent, thread), last);
+        Ok(true)
     }
 
     fn history(&self, agent: &str, thread: Option<&str>) -> Result<Vec<Exchange>, ProjectError> {

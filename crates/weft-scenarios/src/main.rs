@@ -1,4 +1,5 @@
-//! `weft-scenarios --engine FILE [ID…]` runs cases of the engine; `weft-scenarios --payloads FILE [--finish-others]` runs payloads.
+//! `weft-scenarios --engine FILE [ID…]` runs cases of the engine, `--agents FILE [ID…]` those of agents;
+//! `weft-scenarios --payloads FILE [--finish-others]` runs payloads.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -12,6 +13,7 @@ fn main() -> ExitCode {
     let [flag, file, rest @ ..] = arguments.as_slice() else { return usage() };
     let run: fn(&str, &[String]) -> (String, ExitCode) = match flag.as_str() {
         "--engine" => engine,
+        "--agents" => agents,
         "--payloads" => payloads,
         _ => return usage(),
     };
@@ -29,7 +31,9 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: weft-scenarios --engine FILE [ID...] | --payloads FILE [--finish-others]");
+    eprintln!(
+        "usage: weft-scenarios --engine FILE [ID...] | --agents FILE [ID...] | --payloads FILE [--finish-others]"
+    );
     ExitCode::from(2)
 }
 
@@ -48,6 +52,22 @@ fn engine(text: &str, ids: &[String]) -> (String, ExitCode) {
     }
     let _ = writeln!(out, "{} passed, {} failed", report.passed, report.failures.len());
     let exit = if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) };
+    (out, exit)
+}
+
+/// The same for cases of agents.
+fn agents(text: &str, ids: &[String]) -> (String, ExitCode) {
+    std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
+    let report =
+        weft_scenarios::AgentCases::new().run(text, |id| ids.is_empty() || ids.iter().any(|own| own == id));
+    let mut out = String::new();
+    for failed in &report.failed {
+        for difference in &failed.differences {
+            let _ = writeln!(out, "{}: {difference}", failed.id);
+        }
+    }
+    let _ = writeln!(out, "{} passed, {} failed", report.passed, report.failed.len());
+    let exit = if report.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) };
     (out, exit)
 }
 

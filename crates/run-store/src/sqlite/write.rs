@@ -45,8 +45,9 @@ fn apply(db: &Transaction<'_>, change: &Change) -> Done {
                 .iter()
                 .try_for_each(|message| insert.execute(params![thread, message.to_string()]).map(drop))
         }
-        Change::ClearThread { thread } => {
-            db.prepare_cached("DELETE FROM messages WHERE thread = ?1")?.execute([thread]).map(drop)
+        Change::CutThread { thread, keep } => {
+            let sql = "DELETE FROM messages WHERE thread = ?1 AND seq > ?2";
+            db.prepare_cached(sql)?.execute(params![thread, number(*keep as u64)]).map(drop)
         }
         Change::Put { key, value: Some(value) } => {
             let sql = "INSERT OR REPLACE INTO named (key, value) VALUES (?1, ?2)";

@@ -1,12 +1,12 @@
 //! `weft agent`: list, show, check, run.
 
-use agent_runtime::{Agent, ApprovalMode, RunOutcome};
+use agent_runtime::{Agent, AgentState, ApprovalMode, RunOutcome};
 use agent_types::ExitReason;
 use llm_provider::ModelSource;
 use serde_json::{Value, json};
-use weft_project::{AgentPlan, AgentStart, Project};
+use weft_project::{AgentPlan, AgentStart, PlannedEvent, Project};
 
-use super::{Context, block_on};
+use super::{Context, agent_tools, block_on, chat};
 use crate::arguments::{AgentCommand, AgentRunArguments, Approve, Output};
 use crate::failure::{Exit, Failure, shown};
 use crate::{follow, inputs, interrupt, output};
@@ -17,6 +17,9 @@ pub(super) fn run(context: &Context, command: AgentCommand) -> Result<Exit, Fail
         AgentCommand::Show { id } => show(context, &id),
         AgentCommand::Check { id } => check(context, id.as_deref()),
         AgentCommand::Run(arguments) => answer(context, &arguments),
+        AgentCommand::Chat(arguments) => chat::run(context, &arguments),
+        AgentCommand::AddTool(arguments) => agent_tools::add(context, &arguments),
+        AgentCommand::RemoveTool(arguments) => agent_tools::remove(context, &arguments),
     }
 }
 
@@ -94,24 +97,57 @@ fn check(context: &Context, id: Option<&str>) -> Result<Exit, Failure> {
 
 fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Failure> {
     let project = context.project(arguments.script.clone())?;
-    let agent = project.agent(&arguments.id)?.with_approval(match arguments.approve {
-        Approve::Ask => ApprovalMode::Ask,
-        Approve::All => ApprovalMode::All,
-        Approve::None => ApprovalMode::None,
-    });
-    let agent = agent.with_values(inputs::context(&arguments.values)?);
+    let agent = project.agent(&arguments.id)?.with_approval(mode_of(arguments.approve));
+    let plan = plan_of(arguments)?;
+    let agent = as_planned(agent, &plan);
+    if let Some(event) = &plan.event
+        && !agent.listens_to(&event.name, &event.payload)
+    {
+        let message = format!("the agent `{}` does not listen to `{}`", arguments.id, event.name);
+        return Err(Failure::new(Exit::Usage, "not_subscribed", message)
+            .with_help("name it in `subscribed_event_types` of its profile"));
+    }
     if arguments.script.is_none() {
         note_script(&project, &agent);
     }
-    let message = if arguments.message == "-" { inputs::stdin()? } else { arguments.message.clone() };
-    let plan = AgentPlan {
-        agent: arguments.id.clone(),
-        message,
-        before: 0,
-        values: inputs::context(&arguments.values)?,
-    };
     let start = project.begin_agent(plan, arguments.thread.as_deref())?;
     run_agent(context, &project, &agent, start)
+}
+
+/// The agent as a run of this plan needs it.
+pub(super) fn as_planned(agent: Agent, plan: &AgentPlan) -> Agent {
+    let agent = agent.with_values(plan.values.clone());
+    match &plan.schema {
+        Some(schema) => agent.with_output_schema(schema.clone()),
+        None => agent,
+    }
+}
+
+pub(super) fn mode_of(approve: Approve) -> ApprovalMode {
+    match approve {
+        Approve::Ask => ApprovalMode::Ask,
+        Approve::All => ApprovalMode::All,
+        Approve::None => ApprovalMode::None,
+    }
+}
+
+fn plan_of(arguments: &AgentRunArguments) -> Result<AgentPlan, Failure> {
+    let mut plan = AgentPlan {
+        agent: arguments.id.clone(),
+        values: inputs::context(&arguments.values)?,
+        ..AgentPlan::default()
+    };
+    plan.message = match arguments.message.as_deref() {
+        Some("-") => inputs::stdin()?,
+        Some(message) => message.to_owned(),
+        None => String::new(),
+    };
+    if let Some(name) = &arguments.event {
+        let payload = arguments.payload.as_deref().map(inputs::json_file).transpose()?.unwrap_or_default();
+        plan.event = Some(PlannedEvent { name: name.clone(), payload });
+    }
+    plan.schema = arguments.schema.as_deref().map(inputs::json_file).transpose()?;
+    Ok(plan)
 }
 
 /// Says so where replies come from the project's script because no model is set.
@@ -131,7 +167,7 @@ pub(super) fn run_agent(
     agent: &Agent,
     start: AgentStart,
 ) -> Result<Exit, Failure> {
-    let outcome = block_on(drive(context.output, project, agent, start))??;
+    let (outcome, _) = block_on(drive(context.output, project, agent, start))??;
     match context.output {
         Output::Text if outcome.text.is_empty() => {}
         Output::Text => output::line(&outcome.text)?,
@@ -145,16 +181,16 @@ pub(super) fn run_agent(
     Ok(exit)
 }
 
-async fn drive(
+pub(super) async fn drive(
     form: Output,
     project: &Project,
     agent: &Agent,
     start: AgentStart,
-) -> Result<RunOutcome, Failure> {
+) -> Result<(RunOutcome, AgentState), Failure> {
     let AgentStart { desk, log, state, plan, thread } = start;
     let before = state.history().len();
     let run = agent
-        .start_in(state, plan.message, desk.sink(), log)
+        .start_in(state, plan.input(), desk.sink(), log)
         .map_err(|error| Failure::new(Exit::Invalid, error.code(), error.to_string()))?;
     let (id, cancel) = (run.id().clone(), run.cancel_token());
     let telling = follow::tell(form, desk.watch(follow::BEHIND), &cancel);
@@ -165,19 +201,19 @@ async fn drive(
             futures::future::Either::Left((outcome, _)) => outcome,
             futures::future::Either::Right(((), outcome)) => outcome.await,
         };
-        (outcome.0, desk.close().await)
+        (outcome, desk.close().await)
     };
-    let ((outcome, closed), told) = futures::join!(running, telling);
+    let (((outcome, state), closed), told) = futures::join!(running, telling);
     told?;
     closed?;
     let waits = exit_of(&outcome) == Exit::NeedsPerson;
     if let Some(thread) = thread.filter(|_| !waits) {
         project.extend_thread(&plan.agent, &thread, outcome.history.get(before..).unwrap_or_default())?;
     }
-    Ok(outcome)
+    Ok((outcome, state))
 }
 
-fn exit_of(outcome: &RunOutcome) -> Exit {
+pub(super) fn exit_of(outcome: &RunOutcome) -> Exit {
     match outcome.exit {
         ExitReason::Completed
         | ExitReason::HandedOff
@@ -195,7 +231,7 @@ fn exit_of(outcome: &RunOutcome) -> Exit {
     }
 }
 
-fn failure_of(outcome: &RunOutcome, exit: Exit) -> Failure {
+pub(super) fn failure_of(outcome: &RunOutcome, exit: Exit) -> Failure {
     let message = outcome.error.clone().unwrap_or_else(|| format!("the run ended: {}", outcome.exit));
     let failure = Failure::new(exit, outcome.exit.as_str(), message);
     match outcome.exit {
@@ -207,6 +243,10 @@ fn failure_of(outcome: &RunOutcome, exit: Exit) -> Failure {
         ExitReason::NeedsReconciliation => {
             let run = &outcome.run;
             failure.with_help(format!("say what became of it: weft runs answer {run} retry, skip or done"))
+        }
+        ExitReason::AwaitingResult => {
+            let run = &outcome.run;
+            failure.with_help(format!("when the result is there: weft runs answer {run} VALUE"))
         }
         ExitReason::LlmFailed => {
             failure.with_help("is the model's server up, and the key right? see OPENAI_BASE_URL, OPENAI_MODEL, OPENAI_API_KEY and [models] in weft.toml")

@@ -29,12 +29,8 @@ pub(super) fn run(context: &Context, arguments: &DemoArguments) -> Result<Exit, 
         }
         note!("\nquestion:\n  {}\n", desk::question().trim().replace('\n', "\n  "));
     }
-    let plan = AgentPlan {
-        agent: "desk".to_owned(),
-        message: desk::question().to_owned(),
-        before: 0,
-        values: serde_json::Map::new(),
-    };
+    let plan =
+        AgentPlan { agent: "desk".to_owned(), message: desk::question().to_owned(), ..AgentPlan::default() };
     let start = project.begin_agent(plan, None)?;
     let exit = agent::run_agent(context, &project, &desk, start)?;
     if context.output == Output::Text {

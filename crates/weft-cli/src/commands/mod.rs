@@ -1,6 +1,8 @@
 //! What each command does.
 
 mod agent;
+mod agent_tools;
+mod chat;
 mod demo;
 mod encode;
 mod import;
@@ -9,6 +11,7 @@ mod node;
 mod parse;
 mod prompt;
 mod runs;
+mod scenario;
 mod tool;
 mod tools;
 mod workflow;
@@ -28,11 +31,16 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// Where projects are looked for.
+    fn directory(&self) -> &Path {
+        self.directory.as_deref().unwrap_or(Path::new("."))
+    }
+
     /// The project of `-C`, or of the working folder.
     fn project(&self, script: Option<PathBuf>) -> Result<Project, Failure> {
         let mut options = ProjectOptions::default();
         options.script = script;
-        let start = self.directory.as_deref().unwrap_or(Path::new("."));
+        let start = self.directory();
         Ok(match &self.directory {
             Some(directory) if directory.join("weft.toml").is_file() => Project::open(directory, &options)?,
             Some(_) | None => Project::find(start, &options)?,
@@ -47,6 +55,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Init { directory } => init::run(&context, &directory),
         Command::Demo(demo) => demo::run(&context, &demo),
         Command::Agent(command) => agent::run(&context, command),
+        Command::Test(test) => scenario::run(&context, &test),
         Command::Workflow(command) => workflow::run(&context, command),
         Command::Runs(command) => runs::run(&context, command),
         Command::Node(command) => node::run(&context, command),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 use workflow_engine::RunRemote;
 
-use super::flow::{Fault, known_keys, object};
-use super::pattern::Pattern;
+use crate::pattern::Pattern;
+use crate::{Fault, known_keys, object};
 
 const KNOWN: [&str; 6] = ["cancel", "crash", "answer", "subscribe_slow", "drop_events", "drop_handle"];
 

@@ -12,11 +12,12 @@ use workflow_engine::{Before, Cache, OnFail, OnWaiting, Plan, RunOptions, run};
 
 use super::actions::Actions;
 use super::expect::{Expect, Finished};
-use super::flow::{Fault, Flows, known_keys, object};
+use super::flow::Flows;
 use super::memory;
 use super::ops::catalog;
 use super::stored::{Begun, Past, Stores};
 use super::world::World;
+use crate::{Fault, known_keys, object};
 
 /// Events that the reader of a run may be behind.
 const BEHIND: usize = 1 << 20;

@@ -7,9 +7,9 @@ use agent_types::RunStatus;
 use serde_json::{Map, Value};
 use workflow_engine::{PlanError, RunOutcome};
 
-use super::flow::{Fault, known_keys, object};
-use super::pattern::{Pattern, contains_all, fits};
 use super::world::World;
+use crate::pattern::{Pattern, contains_all, fits};
+use crate::{Fault, known_keys, object};
 
 const KEYS: [&str; 24] = [
     "status",

@@ -7,9 +7,7 @@ use serde_json::{Map, Value, json};
 use workflow_model::{Workflow, WorkflowSource};
 
 use super::ops::OPERATIONS;
-
-/// What is wrong with a scenario itself.
-pub(crate) type Fault = String;
+use crate::{Fault, known_keys, object};
 
 /// Ids of the machinery; nodes with a `$` have no events.
 const INPUT: &str = "$in";
@@ -61,18 +59,6 @@ impl Flows {
         read.versions.dedup();
         Ok(read)
     }
-}
-
-/// An error for every key that is not among the known ones.
-pub(crate) fn known_keys(map: &Map<String, Value>, known: &[&str]) -> Result<(), Fault> {
-    match map.keys().find(|key| !known.contains(&key.as_str())) {
-        Some(key) => Err(format!("unknown key `{key}`")),
-        None => Ok(()),
-    }
-}
-
-pub(crate) fn object(value: &Value) -> Result<&Map<String, Value>, Fault> {
-    value.as_object().ok_or_else(|| format!("expected an object, found {value}"))
 }
 
 struct Builder<'a> {

@@ -7,7 +7,6 @@ mod flow;
 mod memory;
 mod mortal;
 mod ops;
-mod pattern;
 mod stored;
 mod world;
 

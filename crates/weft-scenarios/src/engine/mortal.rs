@@ -6,7 +6,7 @@ use agent_types::RunId;
 use run_store::{AskRecord, Backend, Change, Footprint, RunFilter, RunRecord, Sqlite, StoreError, cut_lines};
 use serde_json::Value;
 
-use super::pattern::Pattern;
+use crate::pattern::Pattern;
 
 /// Writes everything up to and including a certain event and nothing after it, as a process that dies there.
 #[derive(Debug)]

@@ -8,9 +8,9 @@ use run_store::{Backend, NewRun, Sqlite, Store, StoreOptions, StoredRun, Sync};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 
-use super::flow::Fault;
 use super::mortal::Mortal;
-use super::pattern::Pattern;
+use crate::Fault;
+use crate::pattern::Pattern;
 
 /// Bytes of events behind a snapshot that a run keeps here, so that a long run shows that it lets go.
 const LOG_BYTES: u64 = 512 * 1024;

@@ -31,7 +31,8 @@ fn go_on_with(context: &Context, project: &Project, run: &RunId, version: Versio
         return go_on(context, project, resume, CancellationToken::new());
     }
     let start = project.resume_agent(run)?;
-    let agent = project.agent(&start.plan.agent)?.with_values(start.plan.values.clone());
+    project.skip_replies(&start);
+    let agent = agent::as_planned(project.agent(&start.plan.agent)?, &start.plan);
     agent::run_agent(context, project, &agent, start)
 }
 
@@ -67,8 +68,9 @@ pub(super) fn fork(context: &Context, arguments: &RunsForkArguments) -> Result<E
             return Err(Failure::usage("the run of an agent has no nodes whose values could be set"));
         }
         let start = project.fork_agent(&of, at)?;
+        project.skip_replies(&start);
         note!("{}", start.desk.sink().run());
-        let agent = project.agent(&start.plan.agent)?.with_values(start.plan.values.clone());
+        let agent = agent::as_planned(project.agent(&start.plan.agent)?, &start.plan);
         return agent::run_agent(context, &project, &agent, start);
     }
     let resume = project.fork_workflow(&of, at, &changes, version(arguments.as_it_was))?;

@@ -29,7 +29,7 @@ pub(super) fn run(context: &Context, command: RunsCommand) -> Result<Exit, Failu
 }
 
 /// The run of an id; `last` is the newest one.
-fn chosen(store: &Store, text: &str) -> Result<RunId, Failure> {
+pub(super) fn chosen(store: &Store, text: &str) -> Result<RunId, Failure> {
     if text != "last" {
         return Ok(RunId::new(text));
     }
@@ -40,7 +40,7 @@ fn chosen(store: &Store, text: &str) -> Result<RunId, Failure> {
 }
 
 /// The store of the project.
-fn store(project: &Project) -> Result<&Store, Failure> {
+pub(super) fn store(project: &Project) -> Result<&Store, Failure> {
     let none = || Failure::new(Exit::Configuration, "no_store", "this project keeps no runs");
     project.store().map_err(|error| Failure::of_store(&error))?.ok_or_else(none)
 }

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::flow::Fault;
+use crate::Fault;
 
-/// All event names of a run of a workflow.
-const EVENTS: [&str; 20] = [
+/// All event names.
+const EVENTS: [&str; 47] = [
     "run.queued",
     "run.started",
     "run.waiting",
@@ -25,6 +25,33 @@ const EVENTS: [&str; 20] = [
     "loop.iter.started",
     "loop.iter.finished",
     "loop.exited",
+    "agent.turn.started",
+    "agent.llm.started",
+    "agent.thinking",
+    "agent.reasoning.delta",
+    "agent.text.delta",
+    "agent.call.delta",
+    "agent.call.ready",
+    "agent.llm.finished",
+    "agent.parsed",
+    "agent.parse_failed",
+    "agent.message",
+    "agent.tool.chosen",
+    "agent.tool.approval",
+    "agent.tool.started",
+    "agent.tool.chunk",
+    "agent.tool.finished",
+    "agent.observation",
+    "agent.compacted",
+    "agent.budget",
+    "agent.warning",
+    "agent.turn.finished",
+    "flow.matched",
+    "flow.finished",
+    "flow.failed",
+    "system.action",
+    "system.handed_off",
+    "registry.changed",
     "log.line",
 ];
 

@@ -1,0 +1,171 @@
+//! The calls of one turn: what is decided about them, what runs, what is told.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use agent_types::{EventBody, Place, ToolStatus};
+use tool_registry::{Snapshot, ToolContext};
+
+use crate::approve::{decide_approvals, hold};
+use crate::decide::Reply;
+use crate::dispatch::{self, Finished};
+use crate::driver::Driver;
+use crate::end::End;
+use crate::loop_guard::Repetition;
+use crate::observe;
+use crate::plan::{PlannedCall, Verdict, plan};
+use crate::state::{AgentState, OpenTask};
+use crate::subagent::LastMessage;
+use crate::trace::Trace;
+
+/// What the calls of a turn lead to.
+#[derive(Default)]
+struct Results {
+    /// The value that a call ends the run with.
+    ended: Option<serde_json::Value>,
+    stop: Option<End>,
+    /// Questions inside calls.
+    asked: Vec<(usize, Vec<agent_types::AskSummary>)>,
+}
+
+impl Driver {
+    /// Runs what may run, refuses the rest, gives every call its observation.
+    pub(crate) async fn run_calls(
+        &self,
+        state: &mut AgentState,
+        offered: &Snapshot,
+        trace: &Trace,
+        reply: Reply,
+        last: bool,
+    ) -> Option<End> {
+        let mut planned = plan(reply.ready, offered, &self.profile, self.approval, last);
+        self.guard_calls(&mut planned).await;
+        decide_approvals(&mut planned, state, trace);
+        note_edits(&planned, state);
+        let (planned, waiting) = hold(planned, trace.log());
+        let held: HashSet<usize> = waiting.iter().map(|call| call.call.index).collect();
+        let mut services = self.services.clone().with(Arc::clone(&self.meter)).with(Arc::new(self.approval));
+        if let Some(text) = state.last_user_message() {
+            services = services.with(Arc::new(LastMessage(text.to_owned())));
+        }
+        let block = self.cancel.child_token();
+        let context = |call: &PlannedCall, place: Place| {
+            ToolContext::new(
+                call.call.id.clone(),
+                call.call.tool.clone(),
+                Arc::clone(&self.clock),
+                self.budget.clone(),
+                trace.sink(),
+                place,
+            )
+            .with_cancel(block.clone())
+            .with_services(services.clone())
+            .with_values(Arc::clone(&self.values))
+            .with_resume(self.log.inside(&call.call.id, self.budget.depth()))
+        };
+        let finished = dispatch::run(planned, trace, self, &reply.message, &block, context).await;
+        let results = settle(state, trace, finished);
+        let waits = !held.is_empty() || !results.asked.is_empty();
+        if waits && results.stop.is_none() && !self.cancel.is_cancelled() {
+            let mut end = End::wait_for_people(trace, &waiting);
+            end.add_asked(state, results.asked);
+            return Some(end);
+        }
+        close_open_calls(state);
+        Self::tell_observations(state, trace);
+        if self.cancel.is_cancelled() {
+            return Some(End::new(agent_types::ExitReason::Cancelled));
+        }
+        if let Some(value) = results.ended {
+            return self.take_value(state, trace, value);
+        }
+        if last && results.stop.is_none() {
+            return Some(End::new(agent_types::ExitReason::MaxTurns));
+        }
+        results.stop
+    }
+
+    async fn guard_calls(&self, planned: &mut [PlannedCall]) {
+        for call in planned {
+            for guard in &self.guardrails {
+                if matches!(call.verdict, Verdict::Refuse(_)) {
+                    break;
+                }
+                if let Err(blocked) = guard.call(&call.call.tool, &call.call.arguments).await {
+                    call.verdict = Verdict::Refuse(format!("denied: {}", blocked.reason));
+                }
+            }
+        }
+    }
+
+    /// Tells the observations of the last turn, in the order of its calls.
+    pub(crate) fn tell_observations(state: &mut AgentState, trace: &Trace) {
+        let Some(turn) = state.last_turn() else { return };
+        for observation in turn.observations() {
+            tell_observation(observation, trace);
+        }
+    }
+}
+
+/// Gives the calls that are over their results.
+fn settle(state: &mut AgentState, trace: &Trace, finished: Vec<Finished>) -> Results {
+    let mut results = Results::default();
+    for finished in finished {
+        let Finished { index, observation, status, value, task, asks, end, .. } = finished;
+        if !asks.is_empty() {
+            results.asked.push((index, asks));
+            continue;
+        }
+        if let Some((task, call)) = task.zip(state.last_turn().and_then(|turn| turn.calls.get(index))) {
+            let arguments = call.edited.as_ref().unwrap_or(&call.arguments).clone();
+            let open = call.tool_id().map(|tool| OpenTask { task, tool, arguments });
+            state.tasks.extend(open);
+        }
+        results.ended = results.ended.or(value);
+        results.stop = results.stop.or(end);
+        if status == ToolStatus::Refused {
+            state.settle_refused(index, observation);
+            continue;
+        }
+        match state.settle(index, observation) {
+            Repetition::None => {}
+            Repetition::Warn(_) => trace.emit(EventBody::AgentWarning {
+                kind: "loop".into(),
+                message: "the same call gave the same result again and again".into(),
+            }),
+            Repetition::Stop => {
+                results.stop.get_or_insert(End::new(agent_types::ExitReason::LoopDetected));
+            }
+        }
+    }
+    results
+}
+
+pub(crate) fn tell_observation(observation: &agent_types::Observation, trace: &Trace) {
+    let place = Place { call: observation.call.clone().or(trace.place().call), ..trace.place() };
+    trace.emit_at(
+        place,
+        EventBody::AgentObservation {
+            tool: Some(observation.tool.clone()).filter(|tool| !tool.is_empty()),
+            text: observation.line(),
+        },
+    );
+}
+
+/// The history keeps what the model wrote and what a person made of it.
+fn note_edits(planned: &[PlannedCall], state: &mut AgentState) {
+    let Some(turn) = state.last_turn() else { return };
+    for planned in planned.iter().filter(|planned| planned.edited) {
+        if let Some(call) = turn.calls.get_mut(planned.call.index) {
+            call.edited = Some(planned.call.arguments.clone());
+        }
+    }
+}
+
+/// A run that ends while calls of its turn wait gives each of them its result.
+fn close_open_calls(state: &mut AgentState) {
+    let Some(turn) = state.last_turn() else { return };
+    for call in turn.calls.iter_mut().filter(|call| call.observation.is_none()) {
+        call.observation = Some(observe::refused(&call.id, &call.tool, "the run ended"));
+    }
+}

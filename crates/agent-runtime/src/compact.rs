@@ -1,0 +1,253 @@
+//! Puts the older part of a long conversation into a short form.
+
+use agent_types::{EventBody, Record};
+use llm_provider::{LlmProvider, LlmRequest, Message, complete};
+use std::sync::Arc;
+use tool_schema::estimate_tokens;
+
+use crate::driver::Driver;
+use crate::history::{Exchange, visible};
+use crate::profile::Language;
+use crate::state::AgentState;
+use crate::trace::Trace;
+
+/// The purpose of a request that asks for a short form.
+pub(crate) const PURPOSE: &str = "summary";
+
+/// The name of the value that is kept with the event.
+pub(crate) const SUMMARY: &str = "summary";
+
+/// Share of the window at which the older part is put into a short form, unless the profile says otherwise.
+const COMPACT_AT: f64 = 0.8;
+
+/// Newest messages that stay, unless the profile says otherwise.
+const KEEP: usize = 8;
+
+/// Longest part of one message that a short form without a model shows, in characters.
+const EXCERPT: usize = 160;
+
+/// Longest short form without a model, in bytes.
+const MAX_FALLBACK: usize = 4 * 1024;
+
+impl Driver {
+    /// Tokens of a request from which on the older part is put into a short form; none where the window is not known.
+    pub(crate) fn compact_from(&self) -> Option<usize> {
+        let own = self.profile.llm.as_ref().and_then(|llm| llm.parameters.get("context_window")?.as_u64());
+        let window = own.or(self.model.info().context_window)?;
+        let share = self.profile.memory.as_ref().and_then(|memory| memory.compact_at).unwrap_or(COMPACT_AT);
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a number of tokens"
+        )]
+        let limit = (window as f64 * share.clamp(0.0, 1.0)) as usize;
+        Some(limit)
+    }
+
+    /// Puts all but the newest messages into a short form; gives whether there was anything to put.
+    /// With `needs_room` fewer stay than should where there is no other way.
+    pub(crate) async fn compact(&self, state: &mut AgentState, trace: &Trace, needs_room: bool) -> bool {
+        let keep = self.profile.memory.as_ref().and_then(|memory| memory.keep).unwrap_or(KEEP);
+        let Some(upto) = cut(&state.history, keep, needs_room) else { return false };
+        let (text, by) = if let Some(known) = trace.log().summary() {
+            known
+        } else {
+            trace.log().go_on();
+            let (mut text, by) = match self.summary(state, upto).await {
+                Some(text) => (text, "summary"),
+                None => (excerpts(&state.history, upto), "fallback"),
+            };
+            if let Some(request) = under_way(&state.history, upto) {
+                text.extend(["\n\nAsked last: ", request]);
+            }
+            (text, by.to_owned())
+        };
+        trace.emit_kept(EventBody::AgentCompacted { by }, || Record {
+            values: vec![(Arc::from(SUMMARY), Arc::new(text.as_str().into()))],
+            how: None,
+        });
+        state.history.push(Exchange::Summary { text, upto });
+        state.window.0 = None;
+        true
+    }
+
+    /// What the model makes of the older part.
+    async fn summary(&self, state: &mut AgentState, upto: usize) -> Option<String> {
+        let instruction = match self.profile.language.unwrap_or_default() {
+            Language::En => {
+                "Sum up the conversation below for whoever carries it on: what was asked, what was found, what was decided, what is open. Keep names, numbers and identifiers. Write the summary alone."
+            }
+            Language::Zh => {
+                "为接手者概括以下对话：提出了什么、查到了什么、决定了什么、还有什么未完成。保留名称、数字和标识。只写概括。"
+            }
+        };
+        let transcript = transcript(&state.history, upto);
+        let messages = vec![Message::system(instruction), Message::user(transcript)];
+        let request = LlmRequest { purpose: Some(PURPOSE), ..LlmRequest::new(messages) };
+        let answering = complete(&*self.model as &dyn LlmProvider, request);
+        let cancelled = std::pin::pin!(self.cancel.cancelled());
+        let answer = match futures::future::select(std::pin::pin!(answering), cancelled).await {
+            futures::future::Either::Left((answer, _)) => answer.ok()?,
+            futures::future::Either::Right(_) => return None,
+        };
+        self.count(state, answer.usage);
+        let text = answer.text.trim().to_owned();
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// Whether messages are more than so many tokens, as far as can be told without the model.
+pub(crate) fn is_longer(messages: &[Message], tokens: usize) -> bool {
+    let mut left = tokens;
+    messages.iter().any(|message| match left.checked_sub(estimate_tokens(message.text())) {
+        Some(rest) => {
+            left = rest;
+            false
+        }
+        None => true,
+    })
+}
+
+/// Where the older part ends: the newest `keep` messages stay, widened to whole exchanges. Of a single exchange the
+/// newest turns stay; where room is needed, no more than the last exchange does.
+fn cut(history: &[Exchange], keep: usize, needs_room: bool) -> Option<usize> {
+    let (_, seen) = visible(history);
+    let seen: Vec<(usize, &Exchange)> = seen.collect();
+    let first = seen.first()?.0;
+    let mut left = keep.max(1);
+    let mut from = history.len();
+    for (index, exchange) in seen.iter().rev() {
+        if left == 0 {
+            break;
+        }
+        from = *index;
+        left = left.saturating_sub(weight(exchange));
+    }
+    let begins = seen
+        .iter()
+        .rev()
+        .filter(|(_, exchange)| matches!(exchange, Exchange::User { .. } | Exchange::Event { .. }));
+    let begins: Vec<usize> = begins.map(|(index, _)| *index).filter(|index| *index > first).collect();
+    let whole = begins.iter().find(|index| **index <= from);
+    match (whole, begins.first()) {
+        (Some(whole), _) => Some(*whole),
+        (None, Some(last)) => needs_room.then_some(*last),
+        (None, None) => (from > first).then_some(from),
+    }
+}
+
+/// What was asked in the exchange that a cut goes through.
+fn under_way(history: &[Exchange], upto: usize) -> Option<&str> {
+    if matches!(history.get(upto), Some(Exchange::User { .. } | Exchange::Event { .. })) {
+        return None;
+    }
+    history[..upto].iter().rev().find_map(|exchange| match exchange {
+        Exchange::User { text } => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+/// How many messages an exchange is.
+fn weight(exchange: &Exchange) -> usize {
+    match exchange {
+        Exchange::Turn(turn) => 1 + turn.observations().count(),
+        Exchange::Observed { observations, .. } => observations.len(),
+        Exchange::User { .. } | Exchange::Event { .. } => 1,
+        Exchange::Summary { .. } => 0,
+    }
+}
+
+/// The older part as lines, with the short form of what came before it.
+fn transcript(history: &[Exchange], upto: usize) -> String {
+    let (before, seen) = visible(history);
+    let mut text = String::new();
+    if let Some(before) = before {
+        text.extend(["Before: ", before, "\n"]);
+    }
+    for (_, exchange) in seen.take_while(|(index, _)| *index < upto) {
+        for (who, said) in lines(exchange) {
+            text.extend([who, ": ", &protocol_action::neutralize(&said), "\n"]);
+        }
+    }
+    text
+}
+
+fn lines(exchange: &Exchange) -> Vec<(&'static str, String)> {
+    match exchange {
+        Exchange::User { text } => vec![("User", text.clone())],
+        Exchange::Event { name, payload } => vec![("Event", format!("{name} {payload}"))],
+        Exchange::Turn(turn) => {
+            let seen = turn.observations().map(|observation| ("Result", observation.text.clone()));
+            std::iter::once(("Assistant", turn.text.clone())).chain(seen).collect()
+        }
+        Exchange::Observed { observations, .. } => {
+            observations.iter().map(|observation| ("Result", observation.text.clone())).collect()
+        }
+        Exchange::Summary { .. } => Vec::new(),
+    }
+}
+
+/// A short form without a model: how each message begins, the newest ones first to stay.
+fn excerpts(history: &[Exchange], upto: usize) -> String {
+    let (before, seen) = visible(history);
+    let seen: Vec<&Exchange> =
+        seen.take_while(|(index, _)| *index < upto).map(|(_, exchange)| exchange).collect();
+    let mut kept: Vec<String> = Vec::new();
+    let mut bytes = 0;
+    let newest = seen.iter().rev().flat_map(|exchange| lines(exchange).into_iter().rev());
+    let earlier = before.map(|text| ("Before", text.to_owned()));
+    for (who, said) in newest.chain(earlier) {
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let line = match said.char_indices().nth(EXCERPT) {
+            Some((end, _)) => format!("{who}: {}…", &said[..end]),
+            None => format!("{who}: {said}"),
+        };
+        bytes += line.len();
+        if bytes > MAX_FALLBACK {
+            break;
+        }
+        kept.push(line);
+    }
+    kept.reverse();
+    kept.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Turn;
+
+    fn talk(kinds: &str) -> Vec<Exchange> {
+        let one = |kind: char| match kind {
+            'u' => Exchange::User { text: "q".into() },
+            's' => Exchange::Summary { text: "short".into(), upto: 2 },
+            _ => Exchange::Turn(Turn { text: "a".into(), ..Turn::default() }),
+        };
+        kinds.chars().map(one).collect()
+    }
+
+    #[track_caller]
+    fn check(kinds: &str, keep: usize, expected: Option<usize>) {
+        assert_eq!(cut(&talk(kinds), keep, false), expected, "{kinds} keep {keep}");
+    }
+
+    #[test]
+    fn whole_exchanges_stay() {
+        check("uaua", 1, Some(2));
+        check("uaua", 2, Some(2));
+        check("uaua", 3, None);
+        check("uauaua", 3, Some(2));
+        check("uaaaa", 2, Some(3));
+        check("u", 1, None);
+        check("", 1, None);
+        check("uauasua", 1, Some(5));
+        assert_eq!(cut(&talk("uaua"), 8, true), Some(2), "room is needed");
+    }
+
+    #[test]
+    fn a_short_form_needs_no_model() {
+        assert_eq!(excerpts(&talk("uaua"), 2), "User: q\nAssistant: a");
+        assert_eq!(transcript(&talk("uauasua"), 5), "Before: short\nUser: q\nAssistant: a\n");
+    }
+}

@@ -1,0 +1,101 @@
+//! Answers that must be JSON of a schema.
+
+use serde_json::Value;
+use tool_schema::{CompiledSchema, SchemaError};
+
+/// Places in a text at which a value is looked for.
+const MAX_TRIES: usize = 32;
+
+/// The schema of answers.
+#[derive(Debug, Clone)]
+pub(crate) struct AnswerSchema {
+    schema: CompiledSchema,
+    of_object: bool,
+}
+
+impl AnswerSchema {
+    pub(crate) fn new(schema: &Value) -> Result<Self, SchemaError> {
+        let of_object = schema.get("type").is_none_or(|kind| kind == "object");
+        Ok(Self { schema: CompiledSchema::new(schema)?, of_object })
+    }
+
+    /// The value that an answer gives, or what is wrong with it.
+    pub(crate) fn read(&self, text: &str) -> Result<Value, String> {
+        let value = json_in(text).ok_or("there is no JSON value in it; write the JSON alone")?;
+        self.check(value)
+    }
+
+    /// The same for a value.
+    pub(crate) fn check(&self, value: Value) -> Result<Value, String> {
+        if self.schema.is_valid(&value) {
+            return Ok(value);
+        }
+        if !self.of_object || !value.is_object() {
+            return Err(format!("{} does not fit", shortened(&value)));
+        }
+        let typed = self.schema.type_json(value);
+        if typed.problems.is_empty() {
+            return Ok(Value::Object(typed.arguments));
+        }
+        let faults: Vec<&str> = typed.problems.iter().map(|problem| problem.message.as_str()).collect();
+        Err(faults.join("; "))
+    }
+}
+
+fn shortened(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(100) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// The value that a text holds: the text itself, what stands in a fence, or the first object or list in it.
+fn json_in(text: &str) -> Option<Value> {
+    let text = text.trim();
+    if let Ok(value) = serde_json::from_str(text) {
+        return Some(value);
+    }
+    let fenced = text.split("```").skip(1).step_by(2);
+    let fenced = fenced.filter_map(|block| {
+        let body = block.split_once('\n').map_or(block, |(_, body)| body);
+        serde_json::from_str(body.trim()).ok()
+    });
+    let opened = text.match_indices(['{', '[']).take(MAX_TRIES);
+    let opened = opened.filter_map(|(at, _)| {
+        let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
+        values.next()?.ok()
+    });
+    fenced.chain(opened).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Result<Value, &str>) {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "maximum": 10}},
+            "required": ["n"], "additionalProperties": false});
+        let found = AnswerSchema::new(&schema).unwrap().read(text);
+        assert_eq!(found, expected.map_err(str::to_owned), "{text:?}");
+    }
+
+    #[test]
+    fn a_value_is_found_where_models_put_it() {
+        check(" {\"n\": 4}\n", Ok(json!({"n": 4})));
+        check("Here it is:\n```json\n{\"n\": 4}\n```\n", Ok(json!({"n": 4})));
+        check("It is {\"n\": \"4\"}, as asked.", Ok(json!({"n": 4})));
+        check("It is 4.", Err("there is no JSON value in it; write the JSON alone"));
+        check("[1]", Err("[1] does not fit"));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "maximum": 10}}});
+        let fault = AnswerSchema::new(&schema).unwrap().read("{\"n\": 40}").unwrap_err();
+        assert!(fault.contains("40") && fault.contains("10"), "{fault}");
+    }
+}

@@ -1,0 +1,123 @@
+//! An agent as a tool of another one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use agent_types::{EventSink, ExitReason, Usage};
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+use tool_registry::{Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolKind, ToolOutput};
+use tool_schema::{ToolDefinition, ToolSetError};
+
+use crate::agent::Agent;
+use crate::outcome::RunOutcome;
+use crate::state::AgentState;
+
+/// Most of the user's last message that an agent inside is shown, in characters.
+const MAX_SHARED: usize = 2_000;
+
+/// Tokens that agents inside calls used; shared by a tree of agents.
+#[derive(Debug, Default)]
+pub(crate) struct UsageMeter(Mutex<Usage>);
+
+impl UsageMeter {
+    pub(crate) fn add(&self, usage: Usage) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) += usage;
+    }
+
+    pub(crate) fn total(&self) -> Usage {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the user said last, for agents inside calls.
+#[derive(Debug)]
+pub(crate) struct LastMessage(pub(crate) String);
+
+/// An agent that answers one call: the arguments are its message, its final text is the result.
+///
+/// It has a history of its own; the agent that calls sees the result alone. Its turns, calls and tokens count in the
+/// budget of the whole tree, and its events come with those of the run that it is part of, one level deeper.
+#[derive(Debug)]
+pub struct SubAgent {
+    agent: Agent,
+    shares_message: bool,
+}
+
+impl SubAgent {
+    /// Answers calls with this agent.
+    #[must_use]
+    pub fn new(agent: Agent) -> Self {
+        Self { agent, shares_message: false }
+    }
+
+    /// Shows it the user's last message besides the arguments, at most 2,000 characters of it.
+    #[must_use]
+    pub fn sharing_last_message(mut self) -> Self {
+        self.shares_message = true;
+        self
+    }
+
+    /// It as a tool.
+    ///
+    /// # Errors
+    /// The definition cannot be offered.
+    pub fn into_tool(self, definition: ToolDefinition) -> Result<Tool, ToolSetError> {
+        Tool::new(definition, ToolKind::Native, self)
+    }
+
+    fn message(&self, arguments: Map<String, Value>, cx: &ToolContext) -> String {
+        let mut message = match (arguments.len(), arguments.values().next()) {
+            (1, Some(Value::String(text))) => text.clone(),
+            _ => Value::Object(arguments).to_string(),
+        };
+        if let Some(last) = cx.services.get::<LastMessage>().filter(|_| self.shares_message) {
+            let end = last.0.char_indices().nth(MAX_SHARED).map_or(last.0.len(), |(end, _)| end);
+            message.extend(["\n\nThe user said: ", &last.0[..end]]);
+        }
+        message
+    }
+}
+
+#[async_trait]
+impl ToolHandler for SubAgent {
+    async fn call(&self, arguments: Map<String, Value>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let Some(budget) = cx.budget.child(self.agent.profile().limits()) else {
+            let message = format!("limit of {} levels reached", cx.budget.max_depth());
+            return Err(ToolError::new(ToolErrorKind::Refused, message).with_code("limit_reached"));
+        };
+        let sink: Arc<dyn EventSink> = cx.inner_sink();
+        let run = self
+            .agent
+            .start_inside(self.message(arguments, cx), sink, cx, budget)
+            .map_err(|error| ToolError::new(ToolErrorKind::Failed, error.to_string()))?;
+        let (outcome, _): (RunOutcome, AgentState) = Box::pin(run.outcome()).await;
+        if let Some(meter) = cx.services.get::<UsageMeter>() {
+            meter.add(outcome.usage);
+        }
+        result(outcome)
+    }
+}
+
+fn result(outcome: RunOutcome) -> Result<ToolOutput, ToolError> {
+    match outcome.exit {
+        ExitReason::Completed => Ok(match outcome.value {
+            Some(value) => ToolOutput::Json(value),
+            None => ToolOutput::Text(outcome.text),
+        }),
+        ExitReason::Cancelled => Err(ToolError::new(ToolErrorKind::Cancelled, "cancelled")),
+        ExitReason::AwaitingApproval | ExitReason::AwaitingResult | ExitReason::NeedsReconciliation => {
+            let asks = outcome.pending.iter().map(crate::outcome::PendingCall::summary).collect();
+            Err(ToolError::failed("it waits for a person, and nobody can be asked here").asking(asks))
+        }
+        exit => {
+            let mut message = format!("it ended with {exit}");
+            if let Some(error) = &outcome.error {
+                message.extend([": ", error]);
+            }
+            if !outcome.text.is_empty() {
+                message.extend(["; so far: ", &outcome.text]);
+            }
+            Err(ToolError::failed(message))
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Work that a call began and that goes on behind it.
+
+use agent_types::{EventBody, Observation, ObservationCode, Record};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+use tool_registry::{TaskBoard, TaskState};
+
+use crate::driver::Driver;
+use crate::history::Exchange;
+use crate::state::AgentState;
+use crate::trace::Trace;
+
+/// The name of the value that is kept with the event.
+pub(crate) const WOKEN: &str = "woken";
+
+/// Longest result that the model is told, in bytes; the whole is read with `system:task_result`.
+const MAX_TOLD: usize = 4 * 1024;
+
+/// The end of a task, as the model was told of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TaskEnd {
+    pub(crate) task: String,
+    pub(crate) observation: Observation,
+}
+
+impl Driver {
+    /// Tells the model what tasks gave that are over. Gives whether there was any.
+    pub(crate) fn wake(&self, state: &mut AgentState, trace: &Trace) -> bool {
+        let ends = match trace.log().woken() {
+            Some(ends) => ends,
+            None => self.ends(state, trace),
+        };
+        if ends.is_empty() {
+            return false;
+        }
+        for end in &ends {
+            let tool = Some(end.observation.tool.clone()).filter(|tool| !tool.is_empty());
+            trace.emit_kept(EventBody::AgentObservation { tool, text: end.observation.line() }, || {
+                let value = serde_json::to_value(end).unwrap_or_default();
+                Record { values: vec![(Arc::from(WOKEN), Arc::new(value))], how: None }
+            });
+        }
+        state.tasks.retain(|open| ends.iter().all(|end| end.task != open.task));
+        let observations: Vec<Observation> = ends.into_iter().map(|end| end.observation).collect();
+        observations.iter().for_each(|observation| state.suspects.note(&observation.text));
+        state.history.push(Exchange::Observed { observations, frame: self.frame() });
+        true
+    }
+
+    /// The ends that nobody has told yet: of tasks in this process, and those that were told from outside.
+    fn ends(&self, state: &AgentState, trace: &Trace) -> Vec<TaskEnd> {
+        let board = self.services.get::<TaskBoard>();
+        let mut ends = Vec::new();
+        for open in &state.tasks {
+            let outside = trace.log().answer(&open.task).map(|value| (TaskState::Done, value.clone()));
+            let Some((state, value)) = outside.or_else(|| board.as_ref()?.take_end(&open.task)) else {
+                continue;
+            };
+            let word = match state {
+                TaskState::Done => "is done",
+                TaskState::Cancelled => "was cancelled",
+                _ => "failed",
+            };
+            let text = format!("the task {} of {} {word}: {}", open.task, open.tool, told(&value));
+            let text = ObservationCode::Note.text(&[("text", &text)]);
+            let tool = open.tool.to_string();
+            let observation = Observation { call: None, tool, code: ObservationCode::Note, text };
+            ends.push(TaskEnd { task: open.task.clone(), observation });
+        }
+        if !ends.is_empty() {
+            trace.log().go_on_because("task");
+        }
+        ends
+    }
+}
+
+fn told(value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if text.len() <= MAX_TOLD {
+        return text;
+    }
+    let end = (0..=MAX_TOLD).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    format!("{}… ({} more bytes)", &text[..end], text.len() - end)
+}

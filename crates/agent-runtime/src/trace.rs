@@ -1,0 +1,62 @@
+//! Where events of a run go, at one place of it.
+
+use std::sync::Arc;
+
+use agent_types::{Draft, EventBody, EventSink, Place, Record};
+
+use crate::resume::RunLog;
+
+/// Where events of a run go, at one place of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Trace {
+    log: Arc<RunLog>,
+    place: Place,
+}
+
+impl Trace {
+    /// The root of a run; `depth` are the agents and workflows above it.
+    pub(crate) fn root(log: Arc<RunLog>, depth: u32) -> Self {
+        Self { log, place: Place { depth: (depth > 0).then_some(depth), ..Place::default() } }
+    }
+
+    pub(crate) fn emit(&self, body: EventBody) {
+        self.emit_at(self.place.clone(), body);
+    }
+
+    pub(crate) fn emit_at(&self, place: Place, body: EventBody) {
+        self.log.record(&mut vec![Draft::new(place, body)]);
+    }
+
+    /// Tells an event, with what a resumed run must know besides where somebody keeps it.
+    pub(crate) fn emit_kept(&self, body: EventBody, record: impl FnOnce() -> Record) {
+        let record = self.log.keeper().map(|_| Box::new(record()));
+        self.log.record(&mut vec![Draft { place: self.place.clone(), body, record }]);
+    }
+
+    /// The same at another place.
+    pub(crate) fn at(&self, place: Place) -> Self {
+        Self { log: Arc::clone(&self.log), place }
+    }
+
+    /// What the log of the run has.
+    pub(crate) fn log(&self) -> &RunLog {
+        &self.log
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.place.clone()
+    }
+
+    pub(crate) fn sink(&self) -> Arc<dyn EventSink> {
+        Arc::clone(&self.log) as Arc<dyn EventSink>
+    }
+
+    /// A new span inside this one.
+    pub(crate) fn span(&self, change: impl FnOnce(&mut Place)) -> Self {
+        let mut place = self.place.clone();
+        place.parent = Some(place.span);
+        place.span = self.log.new_span();
+        change(&mut place);
+        Self { log: Arc::clone(&self.log), place }
+    }
+}

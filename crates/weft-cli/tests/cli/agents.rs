@@ -1,0 +1,155 @@
+//! Talking with agents, changing what they may use, and scenarios of them.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::common::{desk, weft, weft_with, write};
+
+const PROFILE: &str = r#"{
+  "id": "clerk",
+  "name": "Clerk",
+  "zz_unknown": [1, null],
+  "tool_ids_inventory": ["system:get_current_time"],
+  "subscribed_event_types": [{"type": "order", "filter_condition": "payload.total > 10"}]
+}"#;
+
+fn clerk(folder: &Path, script: &[Value]) {
+    write(folder, "agents/clerk.json", PROFILE);
+    let lines: Vec<String> = script.iter().map(Value::to_string).collect();
+    write(folder, "clerk.jsonl", &lines.join("\n"));
+}
+
+#[test]
+fn a_chat_works_in_a_pipe_and_goes_on_later() {
+    let folder = desk();
+    clerk(folder.path(), &[json!({"text": "Hello."}), json!({"text": "Blue."}), json!({"text": "Red."})]);
+    let chat = ["agent", "chat", "clerk", "--thread", "t", "--script", "clerk.jsonl"];
+    let first = weft_with(folder.path(), &chat, "Hi\n/tools\nWhich colour?\n/undo\n/nonsense\n", &[]);
+    assert_eq!(first.stdout, "Hello.\nBlue.\n");
+    assert!(first.stderr.contains("system:get_current_time"), "{}", first.stderr);
+    assert!(first.stderr.contains("error[usage]: there is no `/nonsense`"), "{}", first.stderr);
+    // What was undone is not there, what was said before is.
+    let lacks =
+        json!({"text": "Green.", "request": {"contains": ["Hi", "Hello."], "lacks": ["colour", "Blue"]}});
+    write(folder.path(), "clerk.jsonl", &lacks.to_string());
+    let second = weft_with(folder.path(), &chat, "And now?\n/quit\nnever\n", &[]).ok();
+    assert_eq!(second.stdout, "Green.\n");
+}
+
+#[test]
+fn a_chat_asks_before_a_call_and_takes_the_answer() {
+    let folder = desk();
+    let call = json!({"text": "<ACTION><system:get_current_time/></ACTION>"});
+    clerk(
+        folder.path(),
+        &[call.clone(), json!({"text": "It is late."}), call, json!({"text": "As you wish."})],
+    );
+    let asks = PROFILE.replace("\"zz_unknown\"", "\"approval\": {\"default\": \"ask\"}, \"zz_unknown\"");
+    write(folder.path(), "agents/clerk.json", &asks);
+    let chat = ["agent", "chat", "clerk", "--thread", "t", "--script", "clerk.jsonl"];
+    let said = "Time?\nMore\n/approve\nAgain?\n/deny keep it\n";
+    let shown = weft_with(folder.path(), &chat, said, &[]).ok();
+    assert_eq!(shown.stdout, "It is late.\nAs you wish.\n", "{}", shown.stderr);
+    assert!(shown.stderr.contains("waits for you: system:get_current_time {}"), "{}", shown.stderr);
+    assert!(shown.stderr.contains("a call waits for you"), "{}", shown.stderr);
+}
+
+#[test]
+fn a_tool_is_added_and_taken_away_and_nothing_else_changes() {
+    let folder = desk();
+    clerk(folder.path(), &[]);
+    let read = || -> Value {
+        serde_json::from_str(&std::fs::read_to_string(folder.path().join("agents/clerk.json")).unwrap())
+            .unwrap()
+    };
+    let before = read();
+    let dry =
+        weft(folder.path(), &["agent", "add-tool", "clerk", "workflow:summarize_text", "--dry-run"]).ok();
+    assert_eq!(dry.json()["tool_ids_inventory"][1], "workflow:summarize_text");
+    assert_eq!(read(), before);
+    weft(folder.path(), &["agent", "add-tool", "clerk", "workflow:summarize_text", "--skill"]).ok();
+    assert_eq!(read()["skill_workflow_ids_inventory"], json!(["summarize_text"]));
+    let again = weft(folder.path(), &["agent", "add-tool", "clerk", "workflow:summarize_text"]).ok();
+    assert!(again.stderr.contains("has `workflow:summarize_text` already"), "{}", again.stderr);
+    weft(folder.path(), &["agent", "remove-tool", "clerk", "workflow:summarize_text"]).ok();
+    let mut after = read();
+    after.as_object_mut().unwrap().remove("skill_workflow_ids_inventory");
+    assert_eq!(after, before);
+    let unknown = weft(folder.path(), &["agent", "add-tool", "clerk", "workflow:summarise_text"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("did you mean `workflow:summarize_text`?"), "{}", unknown.stderr);
+    let not_there = weft(folder.path(), &["agent", "remove-tool", "clerk", "system:get_curent_time"]);
+    assert_eq!(not_there.code, 2);
+    assert!(not_there.stderr.contains("did you mean `system:get_current_time`?"), "{}", not_there.stderr);
+}
+
+#[test]
+fn an_event_sets_to_work_whoever_listens() {
+    let folder = desk();
+    let told = json!({"text": "Noted.", "request": {"contains": ["order", "\"total\":12"]}});
+    clerk(folder.path(), &[told]);
+    write(folder.path(), "big.json", r#"{"total": 12}"#);
+    write(folder.path(), "small.json", r#"{"total": 2}"#);
+    let run = |payload: &str| {
+        let event = ["agent", "run", "clerk", "--event", "order", "--payload", payload];
+        weft(folder.path(), &[&event[..], &["--script", "clerk.jsonl"]].concat())
+    };
+    assert_eq!(run("big.json").ok().stdout, "Noted.\n");
+    let ignored = run("small.json");
+    assert_eq!(ignored.code, 2);
+    assert!(ignored.stderr.contains("error[not_subscribed]"), "{}", ignored.stderr);
+}
+
+#[test]
+fn an_answer_fits_the_schema_or_is_asked_for_again() {
+    let folder = desk();
+    clerk(folder.path(), &[json!({"text": "four"}), json!({"text": "{\"n\": 4}"})]);
+    write(
+        folder.path(),
+        "answer.json",
+        r#"{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}"#,
+    );
+    let arguments = ["agent", "run", "clerk", "2+2?", "--schema", "answer.json", "--script", "clerk.jsonl"];
+    let answer = weft(folder.path(), &[&arguments[..], &["--output", "json"]].concat()).ok().json();
+    assert_eq!((&answer["exit"], &answer["value"]), (&json!("completed"), &json!({"n": 4})));
+}
+
+#[test]
+fn a_recorded_run_is_a_scenario_that_passes_and_tells_when_it_no_longer_does() {
+    let folder = desk();
+    weft(folder.path(), &["agent", "run", "desk", "What is new?"]).ok();
+    weft(folder.path(), &["test", "--record", "last"]).ok();
+    let passed = weft(folder.path(), &["test", "--output", "json"]).ok().json();
+    assert_eq!(passed, json!({"passed": 1, "failed": []}));
+    let file = folder.path().join("tests/recorded.jsonl");
+    let text =
+        std::fs::read_to_string(&file).unwrap().replace("\"exit\":\"completed\"", "\"exit\":\"max_turns\"");
+    std::fs::write(&file, text).unwrap();
+    let failed = weft(folder.path(), &["test"]);
+    assert_eq!(failed.code, 1);
+    assert!(failed.stdout.contains("wanted \"max_turns\"\n  got    \"completed\""), "{}", failed.stdout);
+    assert!(failed.stdout.ends_with("0 passed, 1 failed\n"), "{}", failed.stdout);
+}
+
+#[test]
+fn a_misspelt_scenario_is_not_a_passed_one() {
+    let folder = desk();
+    let line = |key: &str| {
+        format!(
+            "{{\"id\": \"a\", \"script\": [{{\"text\": \"x\"}}], \"turns\": [{{\"user\": \"hi\", {key}}}]}}"
+        )
+    };
+    write(folder.path(), "tests/a.jsonl", &line("\"expect\": {\"text\": \"x\"}"));
+    weft(folder.path(), &["test"]).ok();
+    for wrong in [
+        "\"expekt\": {}",
+        "\"expect\": {\"txt\": \"x\"}",
+        "\"expect\": {\"events\": [{\"type\": \"agent.unheard\"}]}",
+    ] {
+        write(folder.path(), "tests/a.jsonl", &line(wrong));
+        let failed = weft(folder.path(), &["test"]);
+        assert_eq!(failed.code, 1, "{wrong}");
+        assert!(failed.stdout.contains("unknown"), "{}", failed.stdout);
+    }
+}

@@ -1,0 +1,289 @@
+//! Cases of agents: a script of what the model says, tools that answer as written, and what must come of it.
+
+mod case;
+mod expect;
+mod record;
+mod seen;
+mod session;
+mod tools;
+mod world;
+
+use std::sync::Arc;
+
+use agent_types::{Clock, Timestamp, VirtualClock};
+use http_caller::{HttpCaller, NetworkPolicy};
+use llm_provider::{CallPolicy, GuardedModel, LlmProvider, Reply, ScriptedModel};
+use run_store::Store;
+use serde_json::{Map, Value};
+use tool_registry::{MemoryBlobs, MemoryState, PrivateState, Snapshot, StateSource, World as SharedWorld};
+use weft_project::Project;
+
+use crate::Fault;
+use crate::pattern::Pattern;
+use case::{Case, Deed, Turn};
+pub use expect::Difference;
+pub use record::recorded;
+use seen::Seen;
+use session::{Lasting, Meanwhile, Session};
+use tools::Workshop;
+use world::{Outside, World};
+
+/// Runs cases of agents. An agent that a case names is one of the project.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AgentCases<'p> {
+    project: Option<&'p Project>,
+}
+
+/// What came of the cases of a file.
+#[derive(Debug, Default)]
+pub struct TestReport {
+    /// Cases that went as they should.
+    pub passed: usize,
+    /// Those that did not.
+    pub failed: Vec<FailedCase>,
+}
+
+/// A case that went another way.
+#[derive(Debug)]
+pub struct FailedCase {
+    /// Its id, or the number of its line.
+    pub id: String,
+    /// What differs, first things first.
+    pub differences: Vec<Difference>,
+}
+
+impl<'p> AgentCases<'p> {
+    /// Cases with profiles of their own.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Cases that may name agents of a project.
+    #[must_use]
+    pub fn of(project: &'p Project) -> Self {
+        Self { project: Some(project) }
+    }
+
+    /// Runs every line of a file whose id `wanted` accepts; each in virtual time.
+    #[must_use]
+    pub fn run(self, text: &str, wanted: impl Fn(&str) -> bool) -> TestReport {
+        let mut report = TestReport::default();
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let (id, case) = match serde_json::from_str::<Value>(line) {
+                Ok(value) => {
+                    let id =
+                        value["id"].as_str().map_or_else(|| format!("line {}", number + 1), str::to_owned);
+                    (id, Case::read(value))
+                }
+                Err(error) => (format!("line {}", number + 1), Err(error.to_string())),
+            };
+            if !wanted(&id) {
+                continue;
+            }
+            match case.and_then(|case| self.one(&case)) {
+                Ok(differences) if differences.is_empty() => report.passed += 1,
+                Ok(differences) => report.failed.push(FailedCase { id, differences }),
+                Err(fault) => {
+                    let wanted = "a case that can be run".to_owned();
+                    let difference = Difference { at: "the case".to_owned(), wanted, got: fault };
+                    report.failed.push(FailedCase { id, differences: vec![difference] });
+                }
+            }
+        }
+        report
+    }
+
+    fn one(self, case: &Case) -> Result<Vec<Difference>, Fault> {
+        let clock = VirtualClock::new(Timestamp::default());
+        let parked = clock.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .on_thread_park(move || {
+                parked.advance_to_next();
+            })
+            .build()
+            .map_err(|error| error.to_string())?;
+        runtime.block_on(self.play(case, Arc::new(clock)))
+    }
+
+    async fn play(self, case: &Case, clock: Arc<dyn Clock>) -> Result<Vec<Difference>, Fault> {
+        let store = Store::memory().map_err(|error| error.to_string())?;
+        let mut session = self.session(case, &clock, store.clone())?;
+        let mut whole = Seen::default();
+        let mut differences = Vec::new();
+        let mut turns = case.turns.iter().enumerate().peekable();
+        while let Some((number, turn)) = turns.next() {
+            // What is done while this turn goes on.
+            let mut meanwhile = Vec::new();
+            let mut expected = vec![turn];
+            while let Some((_, next)) = turns.next_if(|(_, next)| next.on.is_some()) {
+                let on = Pattern::read(next.on.as_ref().unwrap_or(&Value::Null))?;
+                let restarts = match next.r#do {
+                    Some(Deed::Restart) => true,
+                    Some(Deed::Cancel) => false,
+                    _ => return Err("only `cancel` and `restart` may be done `on` an event".to_owned()),
+                };
+                meanwhile.push(Meanwhile { on, restarts });
+                expected.push(next);
+            }
+            let seen =
+                session.step(turn, &meanwhile).await.map_err(|fault| format!("turn {number}: {fault}"))?;
+            for (offset, expect) in expected.iter().enumerate() {
+                if let Some(expect) = &expect.expect {
+                    expect.check()?;
+                    let part = part_of(&seen, offset, &expected);
+                    differences.extend(expect.differences(&format!("turn {}", number + offset), &part));
+                }
+            }
+            whole.add(&seen);
+        }
+        if let Some(expect) = &case.expect {
+            expect.check()?;
+            differences.extend(expect.differences("all turns", &whole));
+        }
+        for run in &session.runs {
+            differences.extend(kept_well(&store, run)?);
+        }
+        Ok(differences)
+    }
+
+    fn session(self, case: &Case, clock: &Arc<dyn Clock>, store: Store) -> Result<Session, Fault> {
+        if case.flows.is_some() {
+            return Err("`flows` is not known here".to_owned());
+        }
+        let replies = case.script.iter().enumerate().map(|(number, reply)| {
+            serde_json::from_value::<Reply>(reply.clone())
+                .map_err(|error| format!("script[{number}]: {error}"))
+        });
+        let model = ScriptedModel::new(replies.collect::<Result<_, _>>()?).with_clock(Arc::clone(clock));
+        // Errors and silence of a script meet the attempts and waits of a real model.
+        let model = GuardedModel::new(Arc::new(model), CallPolicy::default(), Arc::clone(clock));
+        let model: Arc<dyn LlmProvider> = Arc::new(model);
+        let world = Arc::new(World::default());
+        let outside = Outside::new(Arc::clone(&world), case.http.clone(), Arc::clone(clock));
+        let caller = HttpCaller::builder(NetworkPolicy::public_only())
+            .transport(Arc::new(outside))
+            .clock(Arc::clone(clock))
+            .build();
+        let workshop = Workshop::new(case, world, model, caller, Arc::clone(clock))?;
+        let (profile, tools) = match &case.agent {
+            Some(Value::String(name)) => self.agent_of_project(name, case, &workshop)?,
+            Some(profile) => agent_of_case(&case::profile_of(profile)?, case, &workshop)?,
+            None => agent_of_case(&case::profile_of(&Value::Object(Map::new()))?, case, &workshop)?,
+        };
+        let lasting = Lasting {
+            store,
+            blobs: Arc::new(MemoryBlobs::default()),
+            private: private_state(&profile)?,
+            shared: Some(Arc::new(SharedWorld(Arc::new(MemoryState::new(Map::new()))))),
+        };
+        Session::new(case, profile, &tools, workshop, lasting)
+    }
+
+    /// An agent of the project, with the tools of the case in place of its own of the same name.
+    fn agent_of_project(
+        self,
+        name: &str,
+        case: &Case,
+        workshop: &Workshop,
+    ) -> Result<(agent_runtime::AgentProfile, Snapshot), Fault> {
+        let project = self.project.ok_or("an agent is named, and there is no project")?;
+        let file = project.agent_file(name).map_err(|error| error.to_string())?;
+        let own = project.tools_of(file).map_err(|error| error.to_string())?;
+        let mut tools = Vec::new();
+        for spec in &case.tools {
+            tools.push(match own.get(&spec.name).filter(|_| spec.parameters.is_none()) {
+                Some(own) => workshop.stub(spec, own)?,
+                None => workshop.tool(spec)?,
+            });
+        }
+        for tool in own.tools() {
+            if tools.iter().all(|stub| stub.id() != tool.id()) {
+                tools.push(tool.clone());
+            }
+        }
+        Ok((file.profile.clone(), Snapshot::of(tools).map_err(|error| error.to_string())?))
+    }
+}
+
+/// An agent that the case writes out.
+fn agent_of_case(
+    profile: &agent_runtime::AgentProfile,
+    case: &Case,
+    workshop: &Workshop,
+) -> Result<(agent_runtime::AgentProfile, Snapshot), Fault> {
+    let mut tools = case.tools.iter().map(|spec| workshop.tool(spec)).collect::<Result<Vec<_>, _>>()?;
+    let ids = profile.tool_ids();
+    for id in &ids {
+        if tools.iter().all(|tool| tool.id().as_str() != id) {
+            tools.push(workshop.known(id)?.ok_or_else(|| format!("there is no tool `{id}`"))?);
+        }
+    }
+    let all = Snapshot::of(tools).map_err(|error| error.to_string())?;
+    let offered = if ids.is_empty() { all } else { profile.selection().from(&all).tools };
+    Ok((profile.clone(), offered))
+}
+
+fn private_state(profile: &agent_runtime::AgentProfile) -> Result<Option<Arc<PrivateState>>, Fault> {
+    let values = match profile.extra.get("initial_private_state_values") {
+        Some(Value::Object(values)) => values.clone(),
+        _ => Map::new(),
+    };
+    let state = MemoryState::new(values);
+    let state = match profile.extra.get("initial_private_state_schema") {
+        Some(schema) => state.with_schema(schema).map_err(|error| error.to_string())?,
+        None => state,
+    };
+    let state: Arc<dyn StateSource> = Arc::new(state);
+    Ok(Some(Arc::new(PrivateState(state))))
+}
+
+/// What belongs to one of the steps that were done together: a restart ends the turn before it.
+fn part_of(seen: &Seen, offset: usize, steps: &[&Turn]) -> Seen {
+    let restarts = steps.iter().skip(1).any(|step| step.r#do == Some(Deed::Restart));
+    if !restarts {
+        return seen.clone();
+    }
+    let resumed = seen.events.iter().position(|event| event["type"] == "run.resumed");
+    let cut = resumed.unwrap_or(seen.events.len());
+    let mut part = seen.clone();
+    if offset == 0 {
+        part.events.truncate(cut);
+        part.exit = None;
+    } else {
+        part.events.drain(..cut);
+        let started: Vec<String> = part
+            .events
+            .iter()
+            .filter(|event| event["type"] == "agent.tool.started")
+            .filter_map(|event| event["data"]["tool"].as_str().map(str::to_owned))
+            .collect();
+        let skip = part.executed.len().saturating_sub(started.len());
+        part.executed.drain(..skip);
+    }
+    part
+}
+
+/// What must hold of every run: its numbers have no holes, and a call that is over has one observation.
+fn kept_well(store: &Store, run: &agent_types::RunId) -> Result<Vec<Difference>, Fault> {
+    let events = store.events(run, 0, usize::MAX).map_err(|error| error.to_string())?;
+    let mut found = Vec::new();
+    let differs = |at: &str, wanted: String, got: String| Difference { at: at.to_owned(), wanted, got };
+    if let Some((wanted, kept)) = (1..).zip(&events).find(|(wanted, kept)| kept.event.seq != *wanted) {
+        found.push(differs("seq", wanted.to_string(), kept.event.seq.to_string()));
+    }
+    let values: Vec<Value> =
+        events.iter().filter_map(|kept| serde_json::to_value(&kept.event).ok()).collect();
+    let is_over = values.last().is_some_and(|event| event["type"] == "run.finished");
+    for ready in values.iter().filter(|event| is_over && event["type"] == "agent.call.ready") {
+        let told = values
+            .iter()
+            .filter(|event| event["type"] == "agent.observation" && event["call"] == ready["call"]);
+        let count = told.count();
+        if count != 1 {
+            let at = format!("observations of call {}", ready["call"]);
+            found.push(differs(&at, "1".to_owned(), count.to_string()));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,410 @@
+//! One case at work: its agent, its conversation, the run that waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_runtime::{
+    Agent, AgentInput, AgentProfile, AgentState, CallRecord, Exchange, PendingCall, RunOutcome, Turn as Said,
+};
+use agent_types::{
+    CallId, EventSink, Observation, ObservationCode, Recorder, ResumeLog, RunId, Watched, Watcher,
+};
+use run_store::{NewRun, Store, StoredRun};
+use serde_json::{Map, Value, json};
+use tool_registry::{BlobSource, PrivateState, Snapshot, TaskBoard, ToolRegistry, World as SharedWorld};
+
+use super::case::{self, Case, Deed, Turn};
+use super::seen::Seen;
+use super::tools::Workshop;
+use crate::Fault;
+use crate::pattern::Pattern;
+
+/// Events that the reader of a run may be behind.
+const BEHIND: usize = 1 << 20;
+
+/// What outlives a process.
+#[derive(Clone)]
+pub(crate) struct Lasting {
+    pub(crate) store: Store,
+    pub(crate) blobs: Arc<dyn BlobSource>,
+    pub(crate) private: Option<Arc<PrivateState>>,
+    pub(crate) shared: Option<Arc<SharedWorld>>,
+}
+
+/// A case at work.
+pub(crate) struct Session {
+    workshop: Workshop,
+    profile: AgentProfile,
+    registry: Arc<ToolRegistry>,
+    lasting: Lasting,
+    agent: Agent,
+    board: Arc<TaskBoard>,
+    state: AgentState,
+    open: Option<Open>,
+    /// Tools whose executions are noted where they happen.
+    noted: Vec<String>,
+    pub(crate) runs: Vec<RunId>,
+}
+
+/// A run that waits.
+struct Open {
+    run: RunId,
+    base: AgentState,
+    input: AgentInput,
+    pending: Vec<PendingCall>,
+}
+
+/// How a run is begun.
+enum Start {
+    New(AgentInput),
+    Resume(Box<Open>),
+}
+
+/// What is done while a run goes on.
+pub(crate) struct Meanwhile {
+    pub(crate) on: Pattern,
+    pub(crate) restarts: bool,
+}
+
+impl Session {
+    pub(crate) fn new(
+        case: &Case,
+        profile: AgentProfile,
+        tools: &Snapshot,
+        workshop: Workshop,
+        lasting: Lasting,
+    ) -> Result<Self, Fault> {
+        let registry = Arc::new(ToolRegistry::new());
+        for tool in tools.tools() {
+            registry.register(tool.clone()).map_err(|error| error.to_string())?;
+        }
+        let board = Arc::new(TaskBoard::new());
+        let agent = agent_of(&profile, &workshop, &registry, &lasting, &board);
+        agent.check().map_err(|error| error.to_string())?;
+        let noted = case.tools.iter().filter(|tool| Workshop::notes(tool)).map(|tool| tool.name.clone());
+        Ok(Self {
+            noted: noted.collect(),
+            state: AgentState::of_history(history(&case.history)?),
+            workshop,
+            profile,
+            registry,
+            lasting,
+            agent,
+            board,
+            open: None,
+            runs: Vec::new(),
+        })
+    }
+
+    /// Does one step of the case, and gives what was seen.
+    pub(crate) async fn step(&mut self, turn: &Turn, meanwhile: &[Meanwhile]) -> Result<Seen, Fault> {
+        let before = self.workshop.world.now();
+        let started = self.workshop.clock.elapsed();
+        let mut seen = Seen::default();
+        self.act(turn, meanwhile, &mut seen).await?;
+        self.wake(&mut seen).await?;
+        (seen.executed, seen.requested) = self.workshop.world.since(before);
+        seen.took = self.workshop.clock.elapsed().saturating_sub(started);
+        if seen.history.is_empty() {
+            seen.take_history(self.state.history());
+        }
+        Ok(seen)
+    }
+
+    async fn act(&mut self, turn: &Turn, meanwhile: &[Meanwhile], seen: &mut Seen) -> Result<(), Fault> {
+        if let Some(text) = &turn.user {
+            return self.go(Start::New(text.as_str().into()), meanwhile, seen).await;
+        }
+        if let Some(name) = &turn.event {
+            let input = AgentInput::Event { name: name.clone(), payload: turn.payload.clone() };
+            if !self.agent.listens_to(name, &turn.payload) {
+                return Ok(());
+            }
+            return self.go(Start::New(input), meanwhile, seen).await;
+        }
+        match turn.r#do.ok_or("a turn needs `user`, `event` or `do`")? {
+            Deed::Restart => self.restart(meanwhile, seen).await,
+            Deed::Compact => self.compact(seen).await,
+            Deed::Approve | Deed::Deny | Deed::Edit | Deed::Answer => {
+                self.answer(turn, meanwhile, seen).await
+            }
+            Deed::Tools => self.change_tools(turn, seen),
+            Deed::AdvanceMs => {
+                self.workshop.clock.sleep(Duration::from_millis(turn.ms)).await;
+                Ok(())
+            }
+            Deed::Cancel => match self.open.take() {
+                // Nothing goes on: the run that waits is given up.
+                Some(_) => Ok(()),
+                None => Err("there is nothing to cancel".to_owned()),
+            },
+            Deed::GiveBack => Err("there are no flows in this case".to_owned()),
+        }
+    }
+
+    /// Goes on where a task has ended meanwhile.
+    async fn wake(&mut self, seen: &mut Seen) -> Result<(), Fault> {
+        while let Some(open) = self.open.take() {
+            let ended = open
+                .pending
+                .iter()
+                .any(|pending| self.board.status(&pending.ask).is_some_and(|status| status.state.is_over()));
+            if !ended {
+                self.open = Some(open);
+                return Ok(());
+            }
+            self.go(Start::Resume(Box::new(open)), &[], seen).await?;
+        }
+        Ok(())
+    }
+
+    async fn go(&mut self, start: Start, meanwhile: &[Meanwhile], seen: &mut Seen) -> Result<(), Fault> {
+        let clock = Arc::clone(&self.workshop.clock);
+        let (base, input, stored, log) = self.begin(start)?;
+        let run = stored.run().clone();
+        let mut watcher = stored.watch(BEHIND);
+        let sink = Arc::clone(&stored) as Arc<dyn EventSink>;
+        let agent_run = self.agent.start_in(base.clone(), input.clone(), sink, log);
+        let agent_run = agent_run.map_err(|error| error.to_string())?;
+        let cancel = agent_run.cancel_token();
+        let ended = {
+            let outcome = std::pin::pin!(agent_run.outcome());
+            self.watch(outcome, &mut watcher, meanwhile, &cancel, seen).await?
+        };
+        let Some((outcome, state)) = ended else {
+            // The process ends here; what is durable stays.
+            drop(watcher);
+            // Calls that were at work are let go when their tasks are looked at the next time.
+            for _ in 0..1000 {
+                if Arc::strong_count(&stored) == 1 {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            drop(stored);
+            self.open = Some(Open { run, base, input, pending: Vec::new() });
+            return Box::pin(self.restart(&[], seen)).await;
+        };
+        {
+            let _busy = clock.busy();
+            stored.close().await.map_err(|error| error.to_string())?;
+        }
+        while let Some(Watched::Events(batch)) = watcher.try_next() {
+            self.note(&batch, seen);
+        }
+        drop((watcher, stored));
+        seen.take_outcome(&outcome);
+        seen.take_history(&outcome.history);
+        let waits = agent_runtime::exit_status(outcome.exit) == agent_types::RunStatus::Waiting;
+        if waits {
+            self.open = Some(Open { run, base, input, pending: outcome.pending });
+        } else {
+            self.state = state;
+        }
+        Ok(())
+    }
+
+    /// Reads events until the run ends, or the process does: then there is no outcome.
+    async fn watch(
+        &self,
+        mut outcome: std::pin::Pin<&mut impl Future<Output = (RunOutcome, AgentState)>>,
+        watcher: &mut Watcher,
+        meanwhile: &[Meanwhile],
+        cancel: &tokio_util::sync::CancellationToken,
+        seen: &mut Seen,
+    ) -> Result<Option<(RunOutcome, AgentState)>, Fault> {
+        let mut next = meanwhile.iter();
+        let mut waiting = next.next();
+        loop {
+            tokio::select! {
+                biased;
+                watched = watcher.next() => match watched {
+                    Some(Watched::Events(batch)) => {
+                        let from = seen.events.len();
+                        self.note(&batch, seen);
+                        for at in from..seen.events.len() {
+                            let Some(deed) = waiting.filter(|deed| deed.on.matches(&seen.events[at])) else { continue };
+                            waiting = next.next();
+                            if deed.restarts {
+                                seen.events.truncate(at + 1);
+                                // What the event set off begins before the process ends.
+                                for _ in 0..64 {
+                                    tokio::task::yield_now().await;
+                                }
+                                return Ok(None);
+                            }
+                            cancel.cancel();
+                        }
+                    }
+                    Some(Watched::Lagged(missed)) => return Err(format!("the reader of events missed {missed}")),
+                    None => {}
+                },
+                ended = &mut outcome => return Ok(Some(ended)),
+            }
+        }
+    }
+
+    fn note(&self, batch: &agent_types::Batch, seen: &mut Seen) {
+        for event in batch.iter() {
+            let Ok(event) = serde_json::to_value(event) else { continue };
+            let tool = event["data"]["tool"].as_str().unwrap_or_default();
+            if event["type"] == "agent.tool.started" && !self.noted.iter().any(|noted| noted == tool) {
+                let ready = seen
+                    .events
+                    .iter()
+                    .rev()
+                    .find(|ready| ready["type"] == "agent.call.ready" && ready["call"] == event["call"]);
+                let arguments = ready.and_then(|ready| ready["data"]["arguments"].as_object()).cloned();
+                if event.get("depth").is_none() {
+                    self.workshop.world.executed(tool, &arguments.unwrap_or_default());
+                }
+            }
+            seen.events.push(event);
+        }
+    }
+
+    fn begin(
+        &mut self,
+        start: Start,
+    ) -> Result<(AgentState, AgentInput, Arc<StoredRun>, Option<ResumeLog>), Fault> {
+        let clock = Arc::clone(&self.workshop.clock);
+        match start {
+            Start::New(input) => {
+                let run = RunId::generate();
+                self.runs.push(run.clone());
+                self.open = None;
+                let stored = self.lasting.store.begin(NewRun::new(run), clock);
+                Ok((self.state.clone(), input, stored.map_err(|error| error.to_string())?, None))
+            }
+            Start::Resume(open) => {
+                let Open { run, base, input, .. } = *open;
+                let resumed = self.lasting.store.resume(&run, clock);
+                let (stored, log) = resumed.map_err(|error| error.to_string())?;
+                Ok((base, input, stored, Some(log)))
+            }
+        }
+    }
+
+    /// The next process: what is loaded is what was kept.
+    async fn restart(&mut self, meanwhile: &[Meanwhile], seen: &mut Seen) -> Result<(), Fault> {
+        self.board = Arc::new(TaskBoard::new());
+        self.agent = agent_of(&self.profile, &self.workshop, &self.registry, &self.lasting, &self.board);
+        self.state = AgentState::of_history(self.state.history().to_vec());
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let base = AgentState::of_history(open.base.history().to_vec());
+        self.go(Start::Resume(Box::new(Open { base, ..open })), meanwhile, seen).await
+    }
+
+    async fn compact(&mut self, seen: &mut Seen) -> Result<(), Fault> {
+        let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.workshop.clock));
+        let mut watcher = recorder.watch(BEHIND);
+        let sink = Arc::clone(&recorder) as Arc<dyn EventSink>;
+        self.agent.compact(&mut self.state, sink).await.map_err(|error| error.to_string())?;
+        recorder.close();
+        while let Some(Watched::Events(batch)) = watcher.try_next() {
+            self.note(&batch, seen);
+        }
+        Ok(())
+    }
+
+    /// Answers what waits, and goes on.
+    async fn answer(&mut self, turn: &Turn, meanwhile: &[Meanwhile], seen: &mut Seen) -> Result<(), Fault> {
+        let open = self.open.take().ok_or("nothing waits for an answer")?;
+        let wanted = turn.tool.as_deref();
+        let named = |pending: &&PendingCall| wanted.is_none_or(|tool| pending.tool.as_str() == tool);
+        let pending = open.pending.iter().filter(named).nth(turn.nth).cloned();
+        let pending = pending.ok_or("no such call waits for an answer")?;
+        let value = match turn.r#do {
+            Some(Deed::Approve) => {
+                let digest = agent_runtime::approval_digest(pending.tool.as_str(), &pending.arguments);
+                json!({"approve": true, "digest": digest})
+            }
+            Some(Deed::Deny) => json!({"deny": turn.reason.clone().unwrap_or_default()}),
+            Some(Deed::Edit) => {
+                let arguments: Map<String, Value> = turn.arguments.clone().unwrap_or_default();
+                if self.agent.check_arguments(pending.tool.as_str(), &arguments).is_some() {
+                    // They do not fit: nothing is answered, and the call waits as before.
+                    return self.go(Start::Resume(Box::new(open)), meanwhile, seen).await;
+                }
+                json!({"approve": true, "arguments": arguments})
+            }
+            _ => turn.value.clone().unwrap_or_default(),
+        };
+        let stored = self.lasting.store.answer(&open.run, &pending.ask, &value);
+        stored.map_err(|error| error.to_string())?;
+        self.go(Start::Resume(Box::new(open)), meanwhile, seen).await
+    }
+
+    fn change_tools(&mut self, turn: &Turn, seen: &mut Seen) -> Result<(), Fault> {
+        let removed = turn.remove.iter().map(|id| id.parse().map_err(|_| format!("`{id}` is no id")));
+        let removed: Vec<agent_types::ToolId> = removed.collect::<Result<_, _>>()?;
+        let added = turn.add.iter().map(|spec| self.workshop.tool(spec)).collect::<Result<Vec<_>, _>>()?;
+        self.noted.extend(turn.add.iter().filter(|tool| Workshop::notes(tool)).map(|tool| tool.name.clone()));
+        let change = self.registry.replace(&removed, added).map_err(|error| error.to_string())?;
+        seen.events.extend(serde_json::to_value(change.into_event()).ok());
+        Ok(())
+    }
+}
+
+fn agent_of(
+    profile: &AgentProfile,
+    workshop: &Workshop,
+    registry: &Arc<ToolRegistry>,
+    lasting: &Lasting,
+    board: &Arc<TaskBoard>,
+) -> Agent {
+    let source: Arc<ToolRegistry> = Arc::clone(registry);
+    let mut agent = Agent::of(profile.clone(), Arc::clone(&workshop.model), Snapshot::default())
+        .with_source(source)
+        .with_clock(Arc::clone(&workshop.clock))
+        .with::<dyn BlobSource>(Arc::clone(&lasting.blobs))
+        .with(Arc::clone(board));
+    if let Some(private) = &lasting.private {
+        agent = agent.with(Arc::clone(private));
+    }
+    if let Some(shared) = &lasting.shared {
+        agent = agent.with(Arc::clone(shared));
+    }
+    agent
+}
+
+/// What the thread holds before the first turn.
+fn history(said: &[case::Said]) -> Result<Vec<Exchange>, Fault> {
+    let mut history: Vec<Exchange> = Vec::new();
+    for said in said {
+        if let Some(text) = &said.user {
+            history.push(Exchange::User { text: text.clone() });
+        } else if let Some(text) = &said.assistant {
+            let mut turn = Said { text: text.clone(), ..Said::default() };
+            turn.calls.extend(said.calls.iter().map(|call| CallRecord {
+                id: CallId::new(call.id.as_str()),
+                tool: call.tool.clone(),
+                arguments: call.arguments.clone(),
+                edited: None,
+                native: None,
+                observation: None,
+            }));
+            history.push(Exchange::Turn(turn));
+        } else {
+            let of = said.of.as_deref().ok_or("a result needs `of`")?;
+            let turns = history.iter_mut().rev().filter_map(|exchange| match exchange {
+                Exchange::Turn(turn) => Some(turn),
+                _ => None,
+            });
+            let call = turns.flat_map(|turn| &mut turn.calls).find(|call| call.id.as_str() == of);
+            let call = call.ok_or_else(|| format!("there is no call `{of}` before its result"))?;
+            let (code, text) = if let Some(error) = &said.error {
+                let code = ObservationCode::Failed;
+                (code, code.text(&[("name", &call.tool), ("message", error)]))
+            } else {
+                let value = said.result.clone().unwrap_or_default();
+                let result = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let code = ObservationCode::Ok;
+                (code, code.text(&[("name", &call.tool), ("result", &result)]))
+            };
+            call.observation =
+                Some(Observation { call: Some(call.id.clone()), tool: call.tool.clone(), code, text });
+        }
+    }
+    Ok(history)
+}
