@@ -243,6 +243,14 @@ impl<'t> Listener<'t> {
         self.teller.tell(Delta::Reasoning(text));
     }
 
+    fn retrying(&mut self, attempt: u32, delay: Duration, error: &LlmError) {
+        self.teller.flush();
+        self.teller.trace.emit(EventBody::AgentWarning {
+            kind: "llm_retry".into(),
+            message: retry_message(attempt, delay, error),
+        });
+    }
+
     fn native(&mut self, index: usize, arguments: String) {
         if !arguments.is_empty() {
             self.teller.tell(Delta::Call { index, path: String::new(), text: arguments });
