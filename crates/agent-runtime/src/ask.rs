@@ -257,11 +257,6 @@ impl<'t> Listener<'t> {
         }
     }
 
-    fn retrying(&mut self, attempt: u32, delay: Duration, error: &LlmError) {
-        let message = retry_message(attempt, delay, error);
-        self.teller.trace.emit(EventBody::AgentWarning { kind: "llm_retry".into(), message });
-    }
-
     fn finish(mut self, response: &StandardResponse) -> Parsed {
         let natives = response.tool_calls.iter();
         self.decoder.add_native(
