@@ -16,6 +16,7 @@ mod knowledge;
 mod models;
 mod project;
 mod settings;
+mod state;
 mod store;
 mod task_runs;
 mod tools;

@@ -7,6 +7,7 @@ mod commands;
 mod common;
 mod failures;
 mod guide;
+mod lasting;
 mod openai_agent;
 mod runs;
 mod tools;
