@@ -31,8 +31,8 @@ mod words;
 
 pub use builder::FlowsBuilder;
 pub use config::{
-    ActionConfig, ExecutionMode, FlowConfig, FlowsError, FlowsFile, KnowledgeConfig, KnowledgeMode, MatchKind,
-    OnError, Problem, Severity, SkillConfig, TargetConfig, TimerAction, TimerConfig, When,
+    ActionConfig, ExecutionMode, FlowConfig, FlowsError, FlowsFile, KnowledgeConfig, KnowledgeMode,
+    MatchKind, OnError, Problem, Severity, SkillConfig, TargetConfig, TimerAction, TimerConfig, When,
 };
 pub use desk::{Desk, Resume};
 pub use flows::{FlowCounts, Flows, Triggered};
