@@ -38,6 +38,8 @@ struct Chat<'c> {
     values: Map<String, Value>,
     /// A run that waits for a person.
     waiting: Option<(RunId, Vec<PendingCall>)>,
+    /// Whether nobody is there to write more.
+    one_message: bool,
     last: Exit,
 }
 
@@ -69,6 +71,7 @@ pub(super) fn run(context: &Context, arguments: &ChatArguments) -> Result<Exit, 
         session,
         values: inputs::context(&arguments.values)?,
         waiting: None,
+        one_message: false,
         last: Exit::Ok,
     };
     block_on(chat.play(arguments))??;
@@ -107,6 +110,7 @@ impl Chat<'_> {
         }
         if let Some(message) = &arguments.message {
             let message = if message == "-" { inputs::stdin()? } else { message.clone() };
+            self.one_message = true;
             return self.say(&message).await;
         }
         self.pick_up().await?;
@@ -282,7 +286,7 @@ impl Chat<'_> {
         }
         tell(self.form, &handled)?;
         self.last = exit_of_reason(handled.exit);
-        if exit_status(handled.exit) == RunStatus::Waiting {
+        if exit_status(handled.exit) == RunStatus::Waiting && !self.one_message {
             for pending in &handled.pending {
                 note!("waits for you: {} {}", pending.tool, Value::Object((*pending.arguments).clone()));
             }

@@ -112,7 +112,8 @@ pub(crate) fn serve(answer: impl Fn(&Request) -> (u16, Value) + Send + 'static) 
             let (status, value) = answer(&request);
             let body = if value.is_null() { String::new() } else { value.to_string() };
             let length = body.len();
-            let head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}");
+            let head =
+                format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}");
             write!(stream, "{head}\r\nconnection: close\r\n\r\n{body}").unwrap();
         }
     });
