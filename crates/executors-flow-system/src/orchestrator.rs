@@ -382,7 +382,7 @@ impl Entered {
         let Phase::HandedOver { since, .. } = self.kept.state.phase else { return Ok(false) };
         let now = self.shared.clock.now();
         let text = format!("Note - human took over from {since} to {now}");
-        self.shared.store.append(&self.session, &[Exchange::User { text }]).await?;
+        self.shared.store.append(&self.session, &[Exchange::user(text)]).await?;
         self.open(now).await?;
         Ok(true)
     }

@@ -228,7 +228,7 @@ impl<'t> Turn<'t> {
         // A run that goes on behind its own hand-over has nothing to record.
         let own = self.doorway.forget(|told| matches!(told, EventBody::SystemAction { .. })).is_some();
         if !own {
-            let said = Exchange::User { text: self.message.text.clone() };
+            let said = Exchange::user(self.message.text.clone());
             self.shared.store.append(self.session, &[said]).await?;
         }
         if let Some(id) = self.message.id.clone() {

@@ -14,7 +14,8 @@ use crate::template::{Part, Refused, as_text, inside, parse_with};
 /// use http_caller::ReplyTemplate;
 /// use serde_json::json;
 ///
-/// let template = ReplyTemplate::parse("Number {result.id}, {result.nick}", &["result"])?;
+/// let template = ReplyTemplate::parse("Number {result.id}, {result.nick}", &["result"])
+///     .map_err(|problem| problem.message)?;
 /// let values = json!({"result": {"id": 7}});
 /// let (text, warnings) = template.fill(values.as_object().ok_or("an object")?);
 /// assert_eq!(text, "Number 7, ");

@@ -18,6 +18,7 @@ mod models;
 mod project;
 mod settings;
 mod store;
+mod task_runs;
 mod tools;
 mod workflows;
 

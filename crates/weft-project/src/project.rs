@@ -9,7 +9,9 @@ use executors_flow_system::Handlers;
 use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{ModelConfig, ModelSource, ScriptedModel};
 use run_store::{Store, StoreError};
-use tool_registry::{BlobSource, Snapshot, Tool, WorkflowRuntime, node_tool, system_tools, workflow_tool};
+use tool_registry::{
+    BlobSource, Snapshot, TaskRuns, Tool, WorkflowRuntime, node_tool, system_tools, workflow_tool,
+};
 use workflow_engine::{NodeCatalog, Services};
 use workflow_model::Workflow;
 
@@ -21,6 +23,7 @@ use crate::flows::ProjectFlows;
 use crate::knowledge;
 use crate::models::ProjectModels;
 use crate::settings::Settings;
+use crate::task_runs::StoredTasks;
 use crate::tools::{BrokenTool, ProjectTools, ToolFile};
 use crate::workflows::ProjectWorkflows;
 
@@ -282,7 +285,11 @@ impl Project {
     pub(crate) fn equipped(&self, agent: Agent) -> Result<Agent, ProjectError> {
         let agent = agent.with_clock(Arc::clone(&self.clock));
         Ok(match self.store()? {
-            Some(store) => agent.with::<dyn BlobSource>(Arc::new(StoreBlobs(store.clone()))),
+            Some(store) => {
+                agent.with::<dyn BlobSource>(Arc::new(StoreBlobs(store.clone()))).with::<dyn TaskRuns>(
+                    Arc::new(StoredTasks { store: store.clone(), clock: Arc::clone(&self.clock) }),
+                )
+            }
             None => agent,
         })
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use agent_runtime::{AgentInput, AgentState, Exchange};
 use agent_types::{Clock, EventBody, EventSink, Kept, Recorder, ResumeLog, RunId, Timestamp, Watcher};
+use llm_provider::Attachment;
 use run_store::{NewRun, RunFilter, RunPhase, RunRecord, Sqlite, Store, StoreError, StoreOptions, StoredRun};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -87,6 +88,9 @@ pub struct AgentPlan {
     pub agent: String,
     /// What was said to it.
     pub message: String,
+    /// Images and files that go with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
     /// The event that it answers in place of a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<PlannedEvent>,
@@ -120,7 +124,10 @@ impl AgentPlan {
     pub fn input(&self) -> AgentInput {
         match &self.event {
             Some(event) => AgentInput::Event { name: event.name.clone(), payload: event.payload.clone() },
-            None => AgentInput::Message(self.message.clone()),
+            None if self.attachments.is_empty() => AgentInput::Message(self.message.clone()),
+            None => {
+                AgentInput::Attached { text: self.message.clone(), attachments: self.attachments.clone() }
+            }
         }
     }
 }

@@ -249,7 +249,7 @@ impl World {
     /// What users said in a session, as its agent knows it.
     pub(crate) async fn heard(&self, session: &str) -> Vec<String> {
         let texts = self.history(session).await.into_iter().filter_map(|exchange| match exchange {
-            Exchange::User { text } => Some(text),
+            Exchange::User { text, .. } => Some(text),
             _ => None,
         });
         texts.collect()

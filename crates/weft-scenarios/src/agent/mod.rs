@@ -2,6 +2,7 @@
 
 mod case;
 mod expect;
+mod front;
 mod record;
 mod seen;
 mod session;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use agent_types::{Clock, Timestamp, VirtualClock};
 use http_caller::{HttpCaller, NetworkPolicy};
-use llm_provider::{LlmProvider, Reply, ScriptedModel};
+use llm_provider::{CallPolicy, GuardedModel, LlmProvider, Reply, ScriptedModel};
 use run_store::Store;
 use serde_json::{Map, Value};
 use tool_registry::{MemoryBlobs, MemoryState, PrivateState, Snapshot, StateSource, World as SharedWorld};
@@ -109,6 +110,7 @@ impl<'p> AgentCases<'p> {
     async fn play(self, case: &Case, clock: Arc<dyn Clock>) -> Result<Vec<Difference>, Fault> {
         let store = Store::memory().map_err(|error| error.to_string())?;
         let mut session = self.session(case, &clock, store.clone())?;
+        session.begin().await?;
         let mut whole = Seen::default();
         let mut differences = Vec::new();
         let mut turns = case.turns.iter().enumerate().peekable();
@@ -148,15 +150,13 @@ impl<'p> AgentCases<'p> {
     }
 
     fn session(self, case: &Case, clock: &Arc<dyn Clock>, store: Store) -> Result<Session, Fault> {
-        if case.flows.is_some() {
-            return Err("`flows` is not known here".to_owned());
-        }
         let replies = case.script.iter().enumerate().map(|(number, reply)| {
             serde_json::from_value::<Reply>(reply.clone())
                 .map_err(|error| format!("script[{number}]: {error}"))
         });
         let model = ScriptedModel::new(replies.collect::<Result<_, _>>()?).with_clock(Arc::clone(clock));
-        let model: Arc<dyn LlmProvider> = Arc::new(model);
+        let model: Arc<dyn LlmProvider> =
+            Arc::new(GuardedModel::new(Arc::new(model), CallPolicy::default(), Arc::clone(clock)));
         let world = Arc::new(World::default());
         let outside = Outside::new(Arc::clone(&world), case.http.clone(), Arc::clone(clock));
         let caller = HttpCaller::builder(NetworkPolicy::public_only())
@@ -175,7 +175,8 @@ impl<'p> AgentCases<'p> {
             private: private_state(&profile)?,
             shared: Some(Arc::new(SharedWorld(Arc::new(MemoryState::new(Map::new()))))),
         };
-        Session::new(case, profile, &tools, workshop, lasting)
+        let flows = case.flows.as_ref().map(|flows| front::flows(flows, &workshop, &tools)).transpose()?;
+        Session::new(case, profile, &tools, workshop, lasting, flows)
     }
 
     /// An agent of the project, with the tools of the case in place of its own of the same name.
