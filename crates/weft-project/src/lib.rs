@@ -12,6 +12,7 @@ mod agents;
 mod blobs;
 mod error;
 mod files;
+mod flows;
 mod knowledge;
 mod models;
 mod project;

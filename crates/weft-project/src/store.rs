@@ -97,6 +97,9 @@ pub struct AgentPlan {
     /// The schema that the answer must fit, where it is not that of the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
+    /// Whether it is a message of a session, which flows and system actions stand around.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_session: bool,
     /// Exchanges that its thread had before.
     #[serde(default)]
     pub before: usize,
@@ -314,6 +317,10 @@ impl Project {
         let plan = agent_plan_of(&record)?;
         if plan.before > 0 {
             let message = "it went on with a conversation, which a fork would not have".to_owned();
+            return Err(ProjectError::NotResumable { run: of.to_string(), message });
+        }
+        if plan.in_session {
+            let message = "it is a message of a session, and another session did not get it".to_owned();
             return Err(ProjectError::NotResumable { run: of.to_string(), message });
         }
         let new = NewRun { run: RunId::generate(), thread: None, ..record.new };

@@ -254,7 +254,11 @@ pub(super) async fn drive(
 }
 
 pub(super) fn exit_of(outcome: &RunOutcome) -> Exit {
-    match outcome.exit {
+    exit_of_reason(outcome.exit)
+}
+
+pub(super) fn exit_of_reason(exit: ExitReason) -> Exit {
+    match exit {
         ExitReason::Completed
         | ExitReason::HandedOff
         | ExitReason::Closed
