@@ -1,6 +1,8 @@
 //! The command line.
 
 mod agent;
+mod server;
+mod session;
 
 use std::path::PathBuf;
 
@@ -9,6 +11,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use agent::{
     AgentChatArguments, AgentCommand, AgentRunArguments, AgentToolArguments, TestArguments,
 };
+pub(crate) use session::{ChatArguments, FlowCommand};
+pub(crate) use server::ServeArguments;
 
 /// Workflows as tools for language models, and the agents that call them.
 #[derive(Debug, Parser)]
@@ -52,6 +56,11 @@ pub(crate) enum Command {
     /// Agents of the project.
     #[command(subcommand)]
     Agent(AgentCommand),
+    /// Talk in a session: flows, system actions and timers of flows.json, and the agent that they stand around.
+    Chat(ChatArguments),
+    /// Flows of flows.json.
+    #[command(subcommand)]
+    Flow(FlowCommand),
     /// Run scenarios: what an agent must do, as JSON lines.
     Test(TestArguments),
     /// Workflows of the project, or of a file.
@@ -76,6 +85,8 @@ pub(crate) enum Command {
     },
     /// Show what a model is told of the tools.
     Prompt(PromptArguments),
+    /// Serve the project over HTTP: the page, REST, live events, agents as models, tools by MCP.
+    Serve(ServeArguments),
     /// Turn graphs and descriptions of other systems into workflow and tool files.
     Import(ImportArguments),
 }
@@ -108,7 +119,7 @@ pub(crate) enum ImportKind {
     Modular,
     /// An OpenAPI 3 description in JSON: its operations become tools.
     Openapi,
-    /// HTTP tool configurations `{name, description, parameters, endpoint}`.
+    /// HTTP tool configurations `{name, description, parameters, endpoint}`, or a whole configuration with flows and an agent.
     Bu,
 }
 

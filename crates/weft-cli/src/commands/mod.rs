@@ -5,6 +5,7 @@ mod agent_tools;
 mod chat;
 mod demo;
 mod encode;
+mod flow;
 mod import;
 mod init;
 mod node;
@@ -12,6 +13,8 @@ mod parse;
 mod prompt;
 mod runs;
 mod scenario;
+mod serve;
+mod session;
 mod tool;
 mod tools;
 mod workflow;
@@ -55,6 +58,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Init { directory } => init::run(&context, &directory),
         Command::Demo(demo) => demo::run(&context, &demo),
         Command::Agent(command) => agent::run(&context, command),
+        Command::Chat(chat) => session::run(&context, &chat),
+        Command::Flow(command) => flow::run(&context, command),
         Command::Test(test) => scenario::run(&context, &test),
         Command::Workflow(command) => workflow::run(&context, command),
         Command::Runs(command) => runs::run(&context, command),
@@ -63,6 +68,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Parse(parse) => parse::run(&parse),
         Command::Encode { tools } => encode::run(&tools),
         Command::Prompt(prompt) => prompt::run(&context, &prompt),
+        Command::Serve(serve) => serve::run(&context, &serve),
         Command::Import(import) => import::run(&context, &import),
     }
 }

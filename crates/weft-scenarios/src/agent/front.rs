@@ -83,10 +83,8 @@ impl Front {
     }
 
     pub(crate) async fn give_back(&self) -> Result<(), Fault> {
-        match self.orchestrator.give_back(SESSION).await.map_err(|error| error.to_string())? {
-            true => Ok(()),
-            false => Err("nobody took the conversation over".to_owned()),
-        }
+        let given = self.orchestrator.give_back(SESSION).await.map_err(|error| error.to_string())?;
+        if given { Ok(()) } else { Err("nobody took the conversation over".to_owned()) }
     }
 
     /// Puts what the thread holds before the first turn where the session is.

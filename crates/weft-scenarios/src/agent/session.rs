@@ -209,7 +209,7 @@ impl Session {
             if now >= until {
                 return Ok(());
             }
-            let step = (until - now).min(Duration::from_millis(100));
+            let step = until.saturating_sub(now).min(Duration::from_millis(100));
             self.workshop.clock.sleep(step).await;
         }
     }
