@@ -11,8 +11,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use agent::{
     AgentChatArguments, AgentCommand, AgentRunArguments, AgentToolArguments, TestArguments,
 };
-pub(crate) use session::{ChatArguments, FlowCommand};
 pub(crate) use server::ServeArguments;
+pub(crate) use session::{ChatArguments, FlowCommand};
 
 /// Workflows as tools for language models, and the agents that call them.
 #[derive(Debug, Parser)]

@@ -54,7 +54,8 @@ impl Project {
     /// As [`add_tool`](Self::add_tool), or the tool is no workflow.
     pub fn add_skill(&self, agent: &str, tool: &str) -> Result<ProfileChange, ProjectError> {
         let id = canonical_id(tool);
-        let workflow = id.strip_prefix("workflow:").ok_or_else(|| ProjectError::NoSkill { id: id.clone() })?;
+        let workflow =
+            id.strip_prefix("workflow:").ok_or_else(|| ProjectError::NoSkill { id: id.clone() })?;
         self.add_to(agent, tool, SKILLS, workflow)
     }
 

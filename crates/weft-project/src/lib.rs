@@ -34,7 +34,9 @@ pub use models::ProjectModels;
 pub use project::{Project, ProjectOptions};
 pub use server_settings::ServerSettings;
 pub use settings::{NetworkSettings, Settings, StoreSettings, SyncSetting};
-pub use store::{AgentPlan, AgentStart, PlannedEvent, RunDesk, Version, WorkflowPlan, WorkflowResume, wish_to_end};
+pub use store::{
+    AgentPlan, AgentStart, PlannedEvent, RunDesk, Version, WorkflowPlan, WorkflowResume, wish_to_end,
+};
 pub use tools::{BrokenTool, ToolFile};
 pub use workflows::{ProjectWorkflows, WorkflowFile};
 

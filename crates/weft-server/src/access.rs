@@ -73,7 +73,8 @@ impl Access {
             )
             .with_help("add the name to `hosts` in [server] of weft.toml")
         };
-        let text = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let text =
+            request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let in_target = request.uri().authority();
         let host: Authority = text.parse().map_err(|_| refused(text))?;
         for authority in in_target.into_iter().chain([&host]) {
@@ -90,7 +91,8 @@ impl Access {
         if listed(&name) || listed(&authority.as_str().to_ascii_lowercase()) {
             return true;
         }
-        if authority.as_str().contains('@') || authority.port_u16().is_some_and(|port| port != self.bound.port())
+        if authority.as_str().contains('@')
+            || authority.port_u16().is_some_and(|port| port != self.bound.port())
         {
             return false;
         }
@@ -170,18 +172,16 @@ impl Access {
     /// The answer to a browser that asks whether a page may ask.
     fn preflight(&self, request: &Request) -> Option<Response> {
         let headers = request.headers();
-        let asks =
-            request.method() == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+        let asks = request.method() == Method::OPTIONS
+            && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
         let origin = headers.get(header::ORIGIN).filter(|_| asks)?;
         if !origin.to_str().is_ok_and(|origin| self.is_listed(origin)) {
             return None;
         }
         let mut response = StatusCode::NO_CONTENT.into_response();
         let answer = response.headers_mut();
-        answer.insert(
-            header::ACCESS_CONTROL_ALLOW_METHODS,
-            HeaderValue::from_static("GET, POST, PUT, DELETE"),
-        );
+        answer
+            .insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PUT, DELETE"));
         answer.insert(
             header::ACCESS_CONTROL_ALLOW_HEADERS,
             HeaderValue::from_static(
@@ -194,7 +194,8 @@ impl Access {
 }
 
 fn gate(path: &str) -> Gate {
-    let is_below = |root: &str| path == root || path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
+    let is_below =
+        |root: &str| path == root || path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
     match path {
         "/api/meta" => Gate::Open,
         "/ws" => Gate::Hello,
@@ -290,7 +291,8 @@ mod tests {
 
     #[test]
     fn s53_origins_that_are_not_ours_may_neither_write_nor_open_sockets() {
-        let local = access("127.0.0.1:8080", |settings| settings.origins = vec!["http://localhost:5173".into()]);
+        let local =
+            access("127.0.0.1:8080", |settings| settings.origins = vec!["http://localhost:5173".into()]);
         let host = ("host", "localhost:8080");
         for origin in ["http://localhost:8080", "http://localhost:5173"] {
             check(&local, "POST", "/api/runs", &[host, TOKEN, ("origin", origin)], "ok");
@@ -307,7 +309,13 @@ mod tests {
         ] {
             check(&local, "POST", "/api/runs", &[host, TOKEN, ("origin", origin)], "origin_refused");
             check(&local, "GET", "/ws", &[host, ("origin", origin)], "origin_refused");
-            check(&local, "DELETE", "/api/agents/a/tools/b", &[host, TOKEN, ("origin", origin)], "origin_refused");
+            check(
+                &local,
+                "DELETE",
+                "/api/agents/a/tools/b",
+                &[host, TOKEN, ("origin", origin)],
+                "origin_refused",
+            );
         }
     }
 
@@ -322,7 +330,13 @@ mod tests {
             check(&local, "GET", path, &[host], "token_required");
             check(&local, "GET", &format!("{path}?token=0123456789abcdef"), &[host], "token_required");
             check(&local, "GET", path, &[host, ("authorization", "Bearer 0123456789abcdeX")], "bad_token");
-            check(&local, "GET", path, &[host, ("authorization", "Basic 0123456789abcdef")], "token_required");
+            check(
+                &local,
+                "GET",
+                path,
+                &[host, ("authorization", "Basic 0123456789abcdef")],
+                "token_required",
+            );
             check(&local, "GET", path, &[host, TOKEN], "ok");
         }
         // Who sends no Origin is no browser, and the token decides.

@@ -60,7 +60,8 @@ fn describe(operation: &Operation, problem: &Value, generator: &mut SchemaGenera
         "responses": {operation.status.as_str(): good, "default": bad},
     });
     if let Some(body) = operation.body {
-        described["requestBody"] = json!({"content": {"application/json": {"schema": body(generator).to_value()}}});
+        described["requestBody"] =
+            json!({"content": {"application/json": {"schema": body(generator).to_value()}}});
     }
     if operation.path == "/api/meta" {
         described["security"] = json!([]);
@@ -92,7 +93,9 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), all);
-        for path in ["/api/runs", "/api/asks/{ask}", "/api/workflows/{workflow}/layout", "/api/blobs/{sha256}"] {
+        for path in
+            ["/api/runs", "/api/asks/{ask}", "/api/workflows/{workflow}/layout", "/api/blobs/{sha256}"]
+        {
             assert!(document["paths"][path].is_object(), "{path}");
         }
     }

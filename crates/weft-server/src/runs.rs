@@ -120,9 +120,8 @@ impl Runs {
 
     /// The run that is at work in a thread.
     fn in_thread(&self, agent: &str, thread: &str) -> Option<(RunId, CancellationToken)> {
-        let is_it = |live: &Live| {
-            live.thread.as_ref().is_some_and(|(of, name)| of == agent && name == thread)
-        };
+        let is_it =
+            |live: &Live| live.thread.as_ref().is_some_and(|(of, name)| of == agent && name == thread);
         self.live().iter().find(|(_, live)| is_it(live)).map(|(run, live)| (run.clone(), live.over.clone()))
     }
 }
@@ -158,7 +157,12 @@ impl Admission {
     }
 
     /// Waits for room. A run that is cancelled meanwhile needs none: it only says that it has ended.
-    async fn room(self, app: &App, desk: &RunDesk, cancel: &CancellationToken) -> Option<OwnedSemaphorePermit> {
+    async fn room(
+        self,
+        app: &App,
+        desk: &RunDesk,
+        cancel: &CancellationToken,
+    ) -> Option<OwnedSemaphorePermit> {
         match self {
             Self::Now(permit) => Some(permit),
             Self::Queued(_place) => {

@@ -89,8 +89,7 @@ impl Server {
         };
         let wanted = SocketAddr::new(host, options.settings.port);
         let listener = listen(wanted).map_err(|source| ServeError::Bind { address: wanted, source })?;
-        let address =
-            listener.local_addr().map_err(|source| ServeError::Bind { address: wanted, source })?;
+        let address = listener.local_addr().map_err(|source| ServeError::Bind { address: wanted, source })?;
         let none = || StoreError::Io { message: "the project keeps no runs".into() };
         let store = project.store()?.ok_or_else(none)?.clone();
         let access = Access::new(address, &options.settings, token.clone());
@@ -130,7 +129,9 @@ impl Server {
             };
             match accepted {
                 Ok((stream, _)) => match Arc::clone(&connections).try_acquire_owned() {
-                    Ok(place) => drop(app.tasks.spawn(serve(Arc::clone(&app), router.clone(), stream, place))),
+                    Ok(place) => {
+                        drop(app.tasks.spawn(serve(Arc::clone(&app), router.clone(), stream, place)))
+                    }
                     Err(_) => drop(app.tasks.spawn(turn_away(Arc::clone(&app), stream))),
                 },
                 // Too many open files, a client that is gone already: the next one may do better.

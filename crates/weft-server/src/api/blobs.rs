@@ -11,7 +11,10 @@ use crate::app::App;
 use crate::problem::Problem;
 
 pub(super) fn operations() -> Vec<Operation> {
-    vec![get("/api/blobs/{sha256}", "A large value that events only name", blob).media("application/octet-stream")]
+    vec![
+        get("/api/blobs/{sha256}", "A large value that events only name", blob)
+            .media("application/octet-stream"),
+    ]
 }
 
 async fn blob(State(app): State<Arc<App>>, Path(sha): Path<String>) -> Result<Response, Problem> {

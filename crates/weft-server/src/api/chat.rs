@@ -138,9 +138,14 @@ fn of_turn(turn: &Turn) -> Vec<ChatMessage> {
         arguments: call.arguments.clone(),
         observation: call.observation.as_ref().map(|observation| observation.text.clone()),
     });
-    let mut messages = vec![ChatMessage { role: "assistant", text: turn.text.clone(), calls: calls.collect() }];
+    let mut messages =
+        vec![ChatMessage { role: "assistant", text: turn.text.clone(), calls: calls.collect() }];
     let notes = turn.notes.iter();
-    messages.extend(notes.map(|note| ChatMessage { role: "note", text: note.text.clone(), calls: Vec::new() }));
+    messages.extend(notes.map(|note| ChatMessage {
+        role: "note",
+        text: note.text.clone(),
+        calls: Vec::new(),
+    }));
     messages
 }
 

@@ -86,15 +86,27 @@ impl Operation {
     }
 }
 
-fn get<H: Handler<T, Arc<App>>, T: 'static>(path: &'static str, summary: &'static str, handler: H) -> Operation {
+fn get<H: Handler<T, Arc<App>>, T: 'static>(
+    path: &'static str,
+    summary: &'static str,
+    handler: H,
+) -> Operation {
     Operation::new(MethodFilter::GET, Method::GET, path, summary, handler)
 }
 
-fn post<H: Handler<T, Arc<App>>, T: 'static>(path: &'static str, summary: &'static str, handler: H) -> Operation {
+fn post<H: Handler<T, Arc<App>>, T: 'static>(
+    path: &'static str,
+    summary: &'static str,
+    handler: H,
+) -> Operation {
     Operation::new(MethodFilter::POST, Method::POST, path, summary, handler)
 }
 
-fn put<H: Handler<T, Arc<App>>, T: 'static>(path: &'static str, summary: &'static str, handler: H) -> Operation {
+fn put<H: Handler<T, Arc<App>>, T: 'static>(
+    path: &'static str,
+    summary: &'static str,
+    handler: H,
+) -> Operation {
     Operation::new(MethodFilter::PUT, Method::PUT, path, summary, handler)
 }
 

@@ -170,9 +170,13 @@ pub(super) fn operations() -> Vec<Operation> {
             .gives::<Accepted>()
             .status(StatusCode::ACCEPTED),
         get("/api/runs/{run}", "A run with what came of it", show).gives::<RunDetail>(),
-        get("/api/runs/{run}/events", "Its events as they come; with `Accept: application/json` a page of those that were", events)
-            .query(&[("after_seq", "only events behind this one")])
-            .media("text/event-stream"),
+        get(
+            "/api/runs/{run}/events",
+            "Its events as they come; with `Accept: application/json` a page of those that were",
+            events,
+        )
+        .query(&[("after_seq", "only events behind this one")])
+        .media("text/event-stream"),
         post("/api/runs/{run}/cancel", "Ask a run to end", cancel)
             .gives::<Accepted>()
             .status(StatusCode::ACCEPTED),
@@ -202,10 +206,7 @@ struct ListQuery {
     cursor: Option<String>,
 }
 
-async fn list(
-    State(app): State<Arc<App>>,
-    Query(query): Query<ListQuery>,
-) -> Result<Response, Problem> {
+async fn list(State(app): State<Arc<App>>, Query(query): Query<ListQuery>) -> Result<Response, Problem> {
     let limit = check_limit(query.limit);
     let cursor = query.cursor.as_deref().map(read_cursor).transpose()?;
     // What stands in the store as running may be interrupted, which only a look at its lock tells.

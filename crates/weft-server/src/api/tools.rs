@@ -222,7 +222,8 @@ fn called(run: &RunId, end: &CallEnd) -> Called {
         CallEnd::Ok(output) => Called { ok: true, result: Some(output.value()), error: None, run },
         end => {
             let message = end.message().into_owned();
-            let error = Some(CallError { code: end.code().to_owned(), message, retryable: end.is_retryable() });
+            let error =
+                Some(CallError { code: end.code().to_owned(), message, retryable: end.is_retryable() });
             Called { ok: false, result: None, error, run }
         }
     }

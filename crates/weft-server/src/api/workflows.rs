@@ -81,17 +81,25 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         get("/api/workflows", "Workflows of the project", list).gives::<Vec<WorkflowSummary>>(),
         get("/api/workflows/{workflow}", "A workflow with its file", show).gives::<WorkflowDetail>(),
-        put("/api/workflows/{workflow}", "Save it; `If-Match` says what it replaces, `If-None-Match: *` that it is new", save)
-            .takes::<Value>()
-            .gives::<WorkflowDetail>(),
+        put(
+            "/api/workflows/{workflow}",
+            "Save it; `If-Match` says what it replaces, `If-None-Match: *` that it is new",
+            save,
+        )
+        .takes::<Value>()
+        .gives::<WorkflowDetail>(),
         get("/api/workflows/{workflow}/schema", "It as a tool", schema).gives::<ToolSchema>(),
         post("/api/workflows/{workflow}/validate", "Check the body, or what is saved", validate)
             .query(&[("as_tool", "`true` also warns of what a model would miss")])
             .takes::<Option<Value>>()
             .gives::<Validated>(),
-        post("/api/workflows/{workflow}/layout", "Places for the nodes of the body, or of what is saved", layout)
-            .takes::<Option<Value>>()
-            .gives::<Placed>(),
+        post(
+            "/api/workflows/{workflow}/layout",
+            "Places for the nodes of the body, or of what is saved",
+            layout,
+        )
+        .takes::<Option<Value>>()
+        .gives::<Placed>(),
     ]
 }
 

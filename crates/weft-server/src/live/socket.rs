@@ -25,13 +25,17 @@ const NO_HELLO: &str = "the first message must be `hello` with the token";
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 enum ClientFrame {
-    Hello { token: String },
+    Hello {
+        token: String,
+    },
     Sub {
         run: String,
         #[serde(default)]
         after_seq: u64,
     },
-    Unsub { run: String },
+    Unsub {
+        run: String,
+    },
 }
 
 /// Something of one of the runs that a socket follows.

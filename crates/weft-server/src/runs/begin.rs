@@ -134,8 +134,15 @@ pub(crate) async fn begin_workflow(
             let plan = plan_of(&project, &id, &workflow)?;
             let inputs = typed(inputs, &workflow)?;
             let desk = project.begin_workflow(&id, &workflow, &inputs, &values)?;
-            let work =
-                WorkflowWork { id, plan, inputs, values, desk, resume: None, cancel: CancellationToken::new() };
+            let work = WorkflowWork {
+                id,
+                plan,
+                inputs,
+                values,
+                desk,
+                resume: None,
+                cancel: CancellationToken::new(),
+            };
             Ok(work.prepared(&project))
         })
         .await?;
@@ -147,7 +154,8 @@ pub(super) fn plan_of(project: &Project, id: &str, workflow: &Workflow) -> Resul
     let world = World::new(&**project.catalog(), &**project.workflows()).with_own_id(Some(id));
     Plan::in_world(workflow, project.catalog(), &world).map_err(|error| {
         let problems = serde_json::to_value(&error.problems).unwrap_or_default();
-        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", error.to_string()).with("problems", problems)
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", error.to_string())
+            .with("problems", problems)
     })
 }
 
