@@ -302,8 +302,6 @@ impl ProjectError {
             Self::BadWorkflowId { .. } => {
                 Some("parts of letters, digits, `_`, `-` and `.`, joined by `/`".into())
             }
-            Self::NoSkill { .. } => None,
-            Self::NotWritten { .. } => Some("check the permissions".into()),
             Self::NotItsTool { near, .. } => did_you_mean(near),
             Self::UnknownToolId { near, .. } => {
                 did_you_mean(near).or_else(|| Some("see `weft tool list`".into()))
@@ -320,7 +318,7 @@ impl ProjectError {
             Self::WorkflowTool { id, .. } => Some(format!("see `weft workflow check {id}`")),
             Self::Model(error) => Some(error.help()),
             Self::MissingFile { .. } => Some("check the path".into()),
-            Self::Unreadable { .. } => Some("check the permissions".into()),
+            Self::Unreadable { .. } | Self::NotWritten { .. } => Some("check the permissions".into()),
             Self::Json(_) => Some("mend the JSON at that place".into()),
             Self::Workflow(_) => Some(
                 "docs/guide/workflows.md shows a file, docs/schema/workflow.schema.json names every key"
@@ -338,7 +336,11 @@ impl ProjectError {
             Self::Script { .. } => {
                 Some("a script holds one JSON object a line, such as {\"text\": \"…\"}".into())
             }
-            Self::Settings(_) | Self::Unsupported { .. } | Self::Registry(_) | Self::Agent(_) => None,
+            Self::Settings(_)
+            | Self::NoSkill { .. }
+            | Self::Unsupported { .. }
+            | Self::Registry(_)
+            | Self::Agent(_) => None,
         }
     }
 

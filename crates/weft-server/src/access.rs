@@ -139,11 +139,11 @@ impl Access {
         match gate {
             Gate::Open | Gate::Hello => Ok(()),
             Gate::Token if self.opens(given) => Ok(()),
-            Gate::Token => Err(self.no_token(given.is_some())),
+            Gate::Token => Err(Self::no_token(given.is_some())),
         }
     }
 
-    fn no_token(&self, is_wrong: bool) -> Problem {
+    fn no_token(is_wrong: bool) -> Problem {
         let (code, detail) = if is_wrong {
             ("bad_token", "the token is not that of this server")
         } else {
@@ -255,7 +255,7 @@ mod tests {
     #[track_caller]
     fn check(access: &Access, method: &str, target: &str, headers: &[(&str, &str)], expected: &str) {
         let got = access.check(&request(method, target, headers));
-        let got = got.map_or_else(|problem| problem.code.into_owned(), |()| "ok".to_owned());
+        let got = got.map_or_else(|problem| problem.code.clone().into_owned(), |()| "ok".to_owned());
         assert_eq!(got, expected, "{method} {target} {headers:?}");
     }
 

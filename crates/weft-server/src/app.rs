@@ -12,7 +12,7 @@ use crate::access::Access;
 use crate::live::Hubs;
 use crate::options::ServerOptions;
 use crate::problem::Problem;
-use crate::runs::Runs;
+use crate::runs::{Runs, Sessions};
 
 /// A project that is served.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct App {
     project: RwLock<Arc<Project>>,
     pub(crate) store: Store,
     pub(crate) clock: Arc<dyn Clock>,
+    /// When the server began, in seconds since 1970.
+    pub(crate) started: i64,
     pub(crate) options: ServerOptions,
     pub(crate) access: Access,
     pub(crate) runs: Runs,
@@ -30,6 +32,10 @@ pub(crate) struct App {
     pub(crate) closing: CancellationToken,
     /// Whatever still runs is left where it is.
     pub(crate) closed: CancellationToken,
+    /// Told when the project has been read anew.
+    changed: tokio::sync::Notify,
+    /// Who takes the messages of sessions.
+    pub(crate) sessions: Sessions,
     /// One save at a time, so that what a save was made of is what it replaces.
     pub(crate) saving: tokio::sync::Mutex<()>,
 }
@@ -47,10 +53,13 @@ impl App {
             runs: Runs::new(options.settings.max_runs, options.settings.max_queue),
             project: RwLock::new(project),
             store,
+            started: clock.now().as_millis() / 1000,
             clock,
             options,
             access,
             hubs: Hubs::default(),
+            sessions: Sessions::default(),
+            changed: tokio::sync::Notify::new(),
             tasks: TaskTracker::new(),
             closing,
             closed: CancellationToken::new(),
@@ -84,9 +93,17 @@ impl App {
     /// Reads the project's files anew. Where they do not fit, the project stays as it was.
     pub(crate) fn reload(&self) {
         match self.project().reload() {
-            Ok(now) => *self.project.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(now),
+            Ok(now) => {
+                *self.project.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(now);
+                self.changed.notify_waiters();
+            }
             Err(error) => log::warn!("the project's files do not fit, it stays as it was: {error}"),
         }
+    }
+
+    /// Resolves when the project has been read anew.
+    pub(crate) async fn files_changed(&self) {
+        self.changed.notified().await;
     }
 
     /// Looks at the files of the project again and again.

@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
 
-    fn placed(nodes: serde_json::Value, edges: &[(&str, &str)]) -> HashMap<String, PlacedNode> {
+    fn placed(nodes: &serde_json::Value, edges: &[(&str, &str)]) -> HashMap<String, PlacedNode> {
         let edges: Vec<_> =
             edges.iter().map(|(source, target)| json!({"source": source, "target": target})).collect();
         let workflow = Workflow::from_value(json!({"nodes": nodes, "edges": edges})).unwrap();
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn what_hangs_on_something_stands_to_its_right() {
         let nodes = json!([{"id": "c", "type": "t"}, {"id": "a", "type": "t"}, {"id": "b", "type": "t"}]);
-        let placed = placed(nodes, &[("a", "b"), ("b", "c"), ("a", "c")]);
+        let placed = placed(&nodes, &[("a", "b"), ("b", "c"), ("a", "c")]);
         let x = |id: &str| placed[id].position.x;
         assert!(x("a") < x("b") && x("b") < x("c"));
     }
@@ -264,7 +264,7 @@ mod tests {
             {"id": "zone", "type": "core:LoopZone"},
             {"id": "in", "type": "t", "parentNode": "zone"}, {"id": "out", "type": "t", "parentNode": "zone"},
             {"id": "after", "type": "t"}]);
-        let placed = placed(nodes, &[("in", "out"), ("zone", "after")]);
+        let placed = placed(&nodes, &[("in", "out"), ("zone", "after")]);
         let (zone, last, after) = (&placed["zone"], &placed["out"], &placed["after"]);
         assert!(zone.width >= last.position.x + last.width && zone.height >= last.position.y + last.height);
         assert!(after.position.x >= zone.position.x + zone.width);
@@ -275,6 +275,6 @@ mod tests {
         let nodes = json!([
             {"id": "a", "type": "t", "parentNode": "b"}, {"id": "b", "type": "t", "parentNode": "a"},
             {"id": "c", "type": "t"}, {"id": "d", "type": "t"}]);
-        assert_eq!(placed(nodes, &[("c", "d"), ("d", "c")]).len(), 4);
+        assert_eq!(placed(&nodes, &[("c", "d"), ("d", "c")]).len(), 4);
     }
 }

@@ -1,19 +1,43 @@
 //! What a request is refused with: `application/problem+json`, with a stable code.
 
 use std::borrow::Cow;
+use std::ops::Deref;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use run_store::StoreError;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use weft_project::ProjectError;
 
+/// Why a request was refused. Small, so that results are.
+#[derive(Debug, Clone, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Problem(Box<Fields>);
+
+impl Deref for Problem {
+    type Target = Fields;
+
+    fn deref(&self) -> &Fields {
+        &self.0
+    }
+}
+
+impl JsonSchema for Problem {
+    fn schema_name() -> Cow<'static, str> {
+        "Problem".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Fields::json_schema(generator)
+    }
+}
+
 /// Why a request was refused.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub(crate) struct Problem {
+pub(crate) struct Fields {
     /// Always `about:blank`: the code says which kind it is.
     #[serde(rename = "type")]
     kind: &'static str,
@@ -46,7 +70,7 @@ impl Problem {
         code: impl Into<Cow<'static, str>>,
         detail: impl Into<String>,
     ) -> Self {
-        Self {
+        Self(Box::new(Fields {
             kind: "about:blank",
             title: status.canonical_reason().unwrap_or("Error").into(),
             status,
@@ -54,7 +78,7 @@ impl Problem {
             detail: detail.into(),
             help: None,
             extra: Map::new(),
-        }
+        }))
     }
 
     pub(crate) fn bad_request(code: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Self {
@@ -76,12 +100,12 @@ impl Problem {
     }
 
     pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.0.help = Some(help.into());
         self
     }
 
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.extra.insert(name.to_owned(), value.into());
+        self.0.extra.insert(name.to_owned(), value.into());
         self
     }
 }
@@ -128,7 +152,7 @@ impl From<ProjectError> for Problem {
             _ => StatusCode::UNPROCESSABLE_ENTITY,
         };
         let mut problem = Self::new(status, error.code(), error.to_string());
-        problem.help = error.help();
+        problem.0.help = error.help();
         match error.place() {
             Some((_, Some(line), column)) => problem.with("line", line).with("column", column),
             _ => problem,

@@ -2,12 +2,15 @@
 
 mod begin;
 mod desk;
+mod events;
+mod sessions;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use agent_types::{EventBody, Place, RunId, Watcher};
+use agent_runtime::{Exchange, PendingCall};
+use agent_types::{EventBody, ExitReason, Place, RunId, Usage, Watcher};
 use futures::future::{BoxFuture, Either, select};
 use http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -19,9 +22,11 @@ use crate::problem::Problem;
 
 pub(crate) use begin::{AgentRequest, begin_agent, begin_workflow};
 pub(crate) use desk::{Answer, answer, cancel, fork, heed_others, resume};
+pub(crate) use events::RunEvents;
+pub(crate) use sessions::{Sessions, fire_timers};
 
-/// Events that a reader of one run may be behind before it loses some.
-pub(crate) const BEHIND: usize = 16 * 1024;
+/// Events that a reader of one run may be behind before it must read the store.
+const BEHIND: usize = 512;
 
 /// How long something that is about to be over is waited for.
 const NEARLY_OVER: Duration = Duration::from_secs(2);
@@ -30,9 +35,23 @@ const NEARLY_OVER: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// An agent's.
-    Agent(Box<agent_runtime::RunOutcome>),
-    /// A workflow's.
-    Workflow(Box<workflow_engine::RunOutcome>),
+    Agent(Box<AgentEnd>),
+    /// A workflow's; its record has all there is to know.
+    Workflow,
+    /// It could not be run at all.
+    Failed { code: &'static str, message: String },
+}
+
+/// What came of an agent's run, or of a message of a session.
+#[derive(Debug)]
+pub(crate) struct AgentEnd {
+    pub(crate) exit: ExitReason,
+    pub(crate) text: String,
+    pub(crate) usage: Usage,
+    pub(crate) pending: Vec<PendingCall>,
+    pub(crate) error: Option<String>,
+    /// What is to be put behind the conversation; sessions do that themselves.
+    added: Vec<Exchange>,
 }
 
 /// A run that has begun.
@@ -40,8 +59,8 @@ pub(crate) enum Ended {
 pub(crate) struct Begun {
     pub(crate) run: RunId,
     pub(crate) cancel: CancellationToken,
-    /// Its events from the first of this life on.
-    pub(crate) watcher: Watcher,
+    /// Its events.
+    pub(crate) events: RunEvents,
     /// What came of it; nothing where the server ended first.
     pub(crate) done: oneshot::Receiver<Ended>,
 }
@@ -74,8 +93,8 @@ pub(crate) struct Runs {
     live: Mutex<HashMap<RunId, Live>>,
     room: Arc<Semaphore>,
     queue: Arc<Semaphore>,
-    max_runs: usize,
-    max_queue: usize,
+    at_work_limit: usize,
+    queue_limit: usize,
 }
 
 /// Leave to begin.
@@ -94,8 +113,8 @@ impl Runs {
             live: Mutex::default(),
             room: Arc::new(Semaphore::new(max_runs)),
             queue: Arc::new(Semaphore::new(max_queue)),
-            max_runs,
-            max_queue,
+            at_work_limit: max_runs,
+            queue_limit: max_queue,
         }
     }
 
@@ -140,8 +159,10 @@ pub(crate) fn admit(app: &App) -> Result<Admission, Problem> {
         return Ok(Admission::Now(permit));
     }
     Arc::clone(&runs.queue).try_acquire_owned().map(Admission::Queued).map_err(|_| {
-        let detail =
-            format!("{} runs are at work and {} wait, which is the limit", runs.max_runs, runs.max_queue);
+        let detail = format!(
+            "{} runs are at work and {} wait, which is the limit",
+            runs.at_work_limit, runs.queue_limit
+        );
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", detail)
             .with_help("try again later, or raise max_runs and max_queue in [server] of weft.toml")
     })
@@ -184,11 +205,11 @@ pub(crate) fn launch(app: &Arc<App>, admission: Admission, prepared: Prepared) -
     let Prepared { desk, cancel, thread, work, after } = prepared;
     let run = desk.sink().run().clone();
     let (tell, done) = oneshot::channel();
-    let watcher = desk.watch(BEHIND);
+    let events = RunEvents::new(app, run.clone(), desk.watch(BEHIND));
     let over = CancellationToken::new();
     let live = Live { desk: desk.clone(), cancel: cancel.clone(), thread, over: over.clone() };
     app.runs.live().insert(run.clone(), live);
-    let begun = Begun { run: run.clone(), cancel: cancel.clone(), watcher, done };
+    let begun = Begun { run: run.clone(), cancel: cancel.clone(), events, done };
     let owner = Arc::clone(app);
     app.tasks.spawn(async move {
         let app = owner;

@@ -26,7 +26,7 @@ use crate::app::App;
 use crate::clock_timer::ClockTimer;
 use crate::options::{ServeError, ServerOptions};
 use crate::problem::Problem;
-use crate::runs::heed_others;
+use crate::runs::{fire_timers, heed_others};
 use crate::token::{Token, TokenChoice};
 use crate::{api, live, openai, page};
 
@@ -120,6 +120,7 @@ impl Server {
         let Self { listener, app, .. } = self;
         app.tasks.spawn(Arc::clone(&app).watch_files());
         app.tasks.spawn(heed_others(Arc::clone(&app)));
+        app.tasks.spawn(fire_timers(Arc::clone(&app)));
         let router = router(&app);
         let connections = Arc::new(Semaphore::new(app.options.settings.max_connections.max(1)));
         loop {
@@ -130,9 +131,11 @@ impl Server {
             match accepted {
                 Ok((stream, _)) => match Arc::clone(&connections).try_acquire_owned() {
                     Ok(place) => {
-                        drop(app.tasks.spawn(serve(Arc::clone(&app), router.clone(), stream, place)))
+                        app.tasks.spawn(serve(Arc::clone(&app), router.clone(), stream, place));
                     }
-                    Err(_) => drop(app.tasks.spawn(turn_away(Arc::clone(&app), stream))),
+                    Err(_) => {
+                        app.tasks.spawn(turn_away(Arc::clone(&app), stream));
+                    }
                 },
                 // Too many open files, a client that is gone already: the next one may do better.
                 Err(error) => {

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use agent_runtime::{Agent, ApprovalMode, Exchange, exit_status};
-use agent_types::{ResumeLog, RunStatus};
+use agent_runtime::{Agent, ApprovalMode, Exchange, RunOutcome, exit_status};
+use agent_types::{ResumeLog, RunId, RunStatus};
+use executors_flow_system::{Handled, Orchestrator, OrchestratorError, UserMessage};
 use http::StatusCode;
 use http_caller::ContextValues;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tool_schema::{CompiledSchema, parameters_of};
-use weft_project::{AgentPlan, AgentStart, Project, RunDesk};
+use weft_project::{AgentPlan, AgentStart, Project, ProjectError, RunDesk};
 use workflow_engine::{OnWaiting, Plan, RunOptions};
 use workflow_model::{Workflow, World};
 
-use super::{Begun, Ended, Prepared, admit, launch, nearly_over};
+use super::{AgentEnd, Begun, Ended, Prepared, admit, launch, nearly_over};
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -32,12 +33,20 @@ pub(crate) async fn begin_agent(app: &Arc<App>, request: AgentRequest) -> Result
         check_thread(thread)?;
         wait_for_thread(app, &request.plan.agent, thread).await?;
     }
-    let prepared = app.with_project(move |project| prepare_agent(project, request)).await?;
+    let owner = Arc::clone(app);
+    let prepare =
+        move |project: &Arc<Project>| prepare_agent(&owner, project, request, CancellationToken::new());
+    let prepared = app.with_project(prepare).await?;
     Ok(launch(app, admission, prepared))
 }
 
-fn prepare_agent(project: &Arc<Project>, request: AgentRequest) -> Result<Prepared, Problem> {
-    let AgentRequest { plan, thread, approval } = request;
+fn prepare_agent(
+    app: &App,
+    project: &Arc<Project>,
+    request: AgentRequest,
+    cancel: CancellationToken,
+) -> Result<Prepared, Problem> {
+    let AgentRequest { mut plan, mut thread, approval } = request;
     let project = project.for_one_run()?;
     if let Some(thread) = &thread
         && let Some(run) = project.waiting_run(&plan.agent, thread)?
@@ -46,8 +55,22 @@ fn prepare_agent(project: &Arc<Project>, request: AgentRequest) -> Result<Prepar
             .with("run", run.as_str())
             .with_help("answer what it asks, or cancel it"));
     }
+    if is_session(&project, &plan)? {
+        plan.in_session = true;
+        // A conversation that the client keeps becomes a session of its own.
+        if thread.is_none() {
+            let session = RunId::generate().to_string();
+            project.extend_thread(&plan.agent, &session, &plan.history)?;
+            plan.history.clear();
+            thread = Some(session);
+        }
+        let orchestrator = app.sessions.of(&project, approval)?;
+        let start = project.begin_agent(plan, thread.as_deref())?;
+        project.skip_conversation(&start);
+        return Ok(session_work(orchestrator, start, cancel));
+    }
     let agent = plan.prepared(project.agent(&plan.agent)?).with_approval(approval);
-    agent.check().map_err(weft_project::ProjectError::from)?;
+    agent.check().map_err(ProjectError::from)?;
     if let Some(event) = &plan.event
         && !agent.listens_to(&event.name, &event.payload)
     {
@@ -57,7 +80,12 @@ fn prepare_agent(project: &Arc<Project>, request: AgentRequest) -> Result<Prepar
     }
     let start = project.begin_agent(plan, thread.as_deref())?;
     project.skip_conversation(&start);
-    agent_work(project, agent, start, CancellationToken::new())
+    agent_work(project, agent, start, cancel)
+}
+
+/// Whether flows and system actions stand around the agent. They take messages, not events.
+fn is_session(project: &Project, plan: &AgentPlan) -> Result<bool, Problem> {
+    Ok(plan.event.is_none() && project.flows_file()?.is_some() && project.flows_agent()? == plan.agent)
 }
 
 /// The work of an agent's run that begins or goes on.
@@ -72,23 +100,62 @@ pub(super) fn agent_work(
     let run = agent
         .with_cancel(cancel.clone())
         .start_in(state, plan.input(), desk.sink(), log)
-        .map_err(weft_project::ProjectError::from)?;
+        .map_err(ProjectError::from)?;
     let agent = plan.agent;
     let named = thread.clone().map(|thread| (agent.clone(), thread));
-    let after = move |ended: &Ended| {
-        let (Ended::Agent(outcome), Some(thread)) = (ended, thread) else { return };
+    let work = async move {
+        let (mut outcome, _) = run.outcome().await;
         // A run that waits belongs to its conversation when it has ended.
-        if exit_status(outcome.exit) != RunStatus::Waiting {
-            keep(&project, &agent, &thread, outcome.history.get(before..).unwrap_or_default());
+        let waits = exit_status(outcome.exit) == RunStatus::Waiting;
+        let added =
+            if waits { Vec::new() } else { outcome.history.split_off(before.min(outcome.history.len())) };
+        Ended::Agent(Box::new(end_of(outcome, added)))
+    };
+    let after = move |ended: &Ended| {
+        if let (Ended::Agent(end), Some(thread)) = (ended, thread) {
+            keep(&project, &agent, &thread, &end.added);
         }
     };
-    Ok(Prepared {
-        desk,
-        cancel,
-        thread: named,
-        work: Box::pin(async move { Ended::Agent(Box::new(run.outcome().await.0)) }),
-        after: Box::new(after),
-    })
+    Ok(Prepared { desk, cancel, thread: named, work: Box::pin(work), after: Box::new(after) })
+}
+
+fn end_of(outcome: RunOutcome, added: Vec<Exchange>) -> AgentEnd {
+    let RunOutcome { exit, text, usage, pending, error, .. } = outcome;
+    AgentEnd { exit, text, usage, pending, error, added }
+}
+
+/// The work of a message of a session that begins or goes on.
+pub(super) fn session_work(
+    orchestrator: Orchestrator,
+    start: AgentStart,
+    cancel: CancellationToken,
+) -> Prepared {
+    let desk = start.desk_of_session().with_cancel(cancel.clone());
+    let AgentStart { desk: kept, plan, thread, .. } = start;
+    let session = thread.unwrap_or_default();
+    let named = Some((plan.agent, session.clone()));
+    let work = async move {
+        let message = UserMessage::new(plan.message).with_values(plan.values);
+        let handled = match orchestrator.enter(&session).await {
+            Ok(entered) => Box::pin(entered.handle(message, desk)).await,
+            Err(error) => Err(error),
+        };
+        of_session(handled)
+    };
+    Prepared { desk: kept, cancel, thread: named, work: Box::pin(work), after: Box::new(|_| ()) }
+}
+
+pub(super) fn of_session(handled: Result<Handled, OrchestratorError>) -> Ended {
+    match handled {
+        Ok(Handled { exit, text, usage, pending, error, .. }) => {
+            let text = text.unwrap_or_default();
+            Ended::Agent(Box::new(AgentEnd { exit, text, usage, pending, error, added: Vec::new() }))
+        }
+        Err(error) => {
+            log::error!("a message of a session could not be handled: {error}");
+            Ended::Failed { code: error.code(), message: error.to_string() }
+        }
+    }
 }
 
 fn keep(project: &Project, agent: &str, thread: &str, exchanges: &[Exchange]) {
@@ -194,7 +261,8 @@ impl WorkflowWork {
         options.cancel = Some(cancel.clone());
         options.resume = resume.map(Box::new);
         let work = async move {
-            Ended::Workflow(Box::new(workflow_engine::run(&plan, inputs, options).outcome().await))
+            workflow_engine::run(&plan, inputs, options).outcome().await;
+            Ended::Workflow
         };
         Prepared { desk, cancel, thread: None, work: Box::pin(work), after: Box::new(|_| ()) }
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_runtime::approval_digest;
+use agent_runtime::{ApprovalMode, approval_digest};
 use agent_types::{AskSummary, EventBody, RunId};
 use http::StatusCode;
 use run_store::Store;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use weft_project::{Project, Version, WorkflowResume, wish_to_end};
 
-use super::begin::{WorkflowWork, agent_work, plan_of};
+use super::begin::{WorkflowWork, agent_work, plan_of, session_work};
 use super::{Begun, Prepared, admit, launch, nearly_over};
 use crate::app::App;
 use crate::problem::Problem;
@@ -43,6 +43,7 @@ async fn go_on(
     cancel: CancellationToken,
 ) -> Result<Begun, Problem> {
     let admission = admit(app)?;
+    let owner = Arc::clone(app);
     let prepared = app
         .with_project(move |project| {
             let project = project.for_one_run()?;
@@ -50,6 +51,10 @@ async fn go_on(
                 let start = project.resume_agent(&run)?;
                 project.skip_replies(&start);
                 project.skip_conversation(&start);
+                if start.plan.in_session {
+                    let orchestrator = owner.sessions.of(&project, ApprovalMode::Ask)?;
+                    return Ok(session_work(orchestrator, start, cancel));
+                }
                 let agent = start.plan.prepared(project.agent(&start.plan.agent)?);
                 return agent_work(project, agent, start, cancel);
             }
