@@ -76,6 +76,8 @@ pub struct Project {
     keeps_runs: bool,
     /// How it was opened.
     options: ProjectOptions,
+    /// The fingerprint of its files before they were read.
+    read_at: u64,
 }
 
 impl Project {
@@ -97,12 +99,14 @@ impl Project {
     /// # Errors
     /// Its settings do not fit, or a file cannot be read.
     pub fn open(root: &Path, options: &ProjectOptions) -> Result<Self, ProjectError> {
+        let read_at = fingerprint(root);
         let settings = Settings::read(&root.join(SETTINGS))?;
         let workflows = ProjectWorkflows::read(root)?;
         let mut project = Self::with(root, settings, workflows, ProjectAgents::read(root)?, options)?;
         project.tools = ProjectTools::read(root, &project.caller)?;
         project.flows = ProjectFlows::read(root)?;
         project.keeps_runs = true;
+        project.read_at = read_at;
         Ok(project)
     }
 
@@ -158,6 +162,7 @@ impl Project {
             store: OnceLock::new(),
             keeps_runs: false,
             options: options.clone(),
+            read_at: 0,
         })
     }
 
@@ -184,10 +189,11 @@ impl Project {
         if self.models.has_script() { Ok(Arc::new(self.reload()?)) } else { Ok(Arc::clone(self)) }
     }
 
-    /// A number that changes with the files that make the project.
+    /// A number for the project's files as they are now; none where they are as they were when they were read.
     #[must_use]
-    pub fn fingerprint(&self) -> u64 {
-        fingerprint(&self.root)
+    pub fn changed_files(&self) -> Option<u64> {
+        let now = fingerprint(&self.root);
+        (now != self.read_at).then_some(now)
     }
 
     /// Where runs are kept; `None` in a folder that is no project.

@@ -108,7 +108,8 @@ impl App {
 
     /// Looks at the files of the project again and again.
     pub(crate) async fn watch_files(self: Arc<Self>) {
-        let mut seen = self.project().fingerprint();
+        // Files that do not fit are told once.
+        let mut tried = None;
         loop {
             tokio::select! {
                 () = self.closing.cancelled() => return,
@@ -116,13 +117,13 @@ impl App {
             }
             let app = Arc::clone(&self);
             let looked = tokio::task::spawn_blocking(move || {
-                let now = app.project().fingerprint();
-                if now != seen {
+                let changed = app.project().changed_files();
+                if changed.is_some() && changed != tried {
                     app.reload();
                 }
-                now
+                changed
             });
-            seen = looked.await.unwrap_or(seen);
+            tried = looked.await.unwrap_or(tried);
         }
     }
 }
