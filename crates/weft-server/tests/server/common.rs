@@ -169,7 +169,10 @@ impl Running {
 /// The events in a text of server-sent events.
 pub(crate) fn events_of(text: &str) -> Vec<Value> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("data: "));
-    lines.filter_map(|data| serde_json::from_str(data).ok()).filter(|event: &Value| event["seq"].is_u64()).collect()
+    lines
+        .filter_map(|data| serde_json::from_str(data).ok())
+        .filter(|event: &Value| event["seq"].is_u64())
+        .collect()
 }
 
 /// A real wait: sockets are what is tested here.

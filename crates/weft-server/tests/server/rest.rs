@@ -130,7 +130,10 @@ async fn an_agent_is_given_tools_and_loses_them() {
 async fn runs_tell_their_events_and_what_came_of_them() {
     let server = serve(&[PLAIN, COUNT]);
     let done = server.ask("plain", "hi").await;
-    assert_eq!((&done["status"], &done["exit"], &done["text"]), (&json!("ok"), &json!("completed"), &json!("Hello.")));
+    assert_eq!(
+        (&done["status"], &done["exit"], &done["text"]),
+        (&json!("ok"), &json!("completed"), &json!("Hello."))
+    );
     // A script begins anew for every run.
     assert_eq!(server.ask("plain", "hi").await["text"], "Hello.");
     let run = server.begin(&json!({"workflow": "count", "inputs": {"n": "5"}})).await;
@@ -181,7 +184,10 @@ async fn a_call_is_approved_or_denied() {
     assert_eq!((&waiting["exit"], &waiting["asks"][0]["ask"]), (&json!("awaiting_approval"), &json!("c1")));
     let open = server.get("/api/asks").await.expect(200).json();
     assert_eq!(open[0]["id"], json!(format!("{run}.c1")));
-    assert_eq!(server.post("/api/asks/c9", &json!({"approve": true})).await.expect(404).code(), "unknown_ask");
+    assert_eq!(
+        server.post("/api/asks/c9", &json!({"approve": true})).await.expect(404).code(),
+        "unknown_ask"
+    );
     assert_eq!(server.post("/api/asks/c1", &json!({})).await.expect(422).code(), "bad_value");
     let approved = server.post("/api/asks/c1", &json!({"approve": true})).await.expect(202);
     assert_eq!(approved.json()["run"], json!(run));
@@ -194,7 +200,9 @@ async fn a_call_is_approved_or_denied() {
     server.post(&format!("/api/asks/{run}.c1"), &json!({"deny": "not now"})).await.expect(202);
     server.until(&run, "ok").await;
     let events = server.events(&run).await;
-    let told = events.iter().any(|event| event["data"]["text"].as_str().is_some_and(|text| text.contains("not now")));
+    let told = events
+        .iter()
+        .any(|event| event["data"]["text"].as_str().is_some_and(|text| text.contains("not now")));
     assert!(told, "{events:#?}");
 }
 
@@ -208,7 +216,8 @@ async fn a_question_is_answered_by_name_or_by_run() {
     let ask = waiting["asks"][0]["ask"].as_str().unwrap();
     let both = server.post(&format!("/api/asks/{ask}"), &json!({"answer": "red"})).await.expect(409);
     assert_eq!(both.code(), "which_ask");
-    let approved = server.post(&format!("/api/asks/{one}.{ask}"), &json!({"approve": true})).await.expect(422);
+    let approved =
+        server.post(&format!("/api/asks/{one}.{ask}"), &json!({"approve": true})).await.expect(422);
     assert_eq!(approved.code(), "no_approval");
     server.post(&format!("/api/asks/{ask}"), &json!({"answer": "red", "run": one})).await.expect(202);
     assert_eq!(server.until(&one, "ok").await["outputs"], json!({"said": "red"}));
@@ -279,7 +288,10 @@ async fn large_values_are_read_by_their_digest() {
     assert_eq!(blob.json(), json!(long));
     assert_eq!(blob.header("content-type"), Some("application/octet-stream"));
     assert_eq!(server.get("/api/blobs/..%2f..%2fetc").await.expect(400).code(), "bad_digest");
-    assert_eq!(server.get(&format!("/api/blobs/{}", "0".repeat(64))).await.expect(404).code(), "unknown_blob");
+    assert_eq!(
+        server.get(&format!("/api/blobs/{}", "0".repeat(64))).await.expect(404).code(),
+        "unknown_blob"
+    );
     assert_eq!(server.until(&run, "ok").await["outputs"], json!({"value": long}));
 }
 
