@@ -200,6 +200,7 @@ impl Owner {
                     streams: streams.clone(),
                     activity: None,
                     cancel: None,
+                    past: self.past_of(key),
                 };
                 let interrupted = restart.map_or(0, |restart| restart.interrupted);
                 let inputs = self.inputs(scope, node, given);
