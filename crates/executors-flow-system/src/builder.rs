@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use agent_types::nearest;
 use http_caller::{HttpCaller, NetworkPolicy, ReplyTemplate};
-use tool_registry::{HttpToolError, Services, Tool, http_tool};
+use tool_registry::{HttpToolError, Services, Snapshot, Tool, http_tool};
 
 use crate::config::{
     ActionConfig, FlowConfig, FlowsError, FlowsFile, Problem, Problems, TargetConfig, TimerAction, When,
 };
 use crate::flows::{Action, ActionKind, Counters, Flow, Flows, Inner, Trigger};
 use crate::knowledge::Knowledge;
-use crate::lookup::{Handlers, ToolLookup};
+use crate::lookup::{Handlers, NoTool, ToolLookup};
 use crate::mapping::Mapping;
 use crate::matcher::{MatcherBuilder, TriggerConfig};
 use crate::skill::Skill;
@@ -97,10 +97,12 @@ impl<'f> FlowsBuilder<'f> {
             .map(|(at, config)| build.action(at, config, &used))
             .collect();
         let timers = build.timers(file);
-        let (mut tools, mut skills) = (build.tools(file, &caller), Vec::new());
+        let own = build.tools(file, &caller);
+        let (mut tools, mut skills) = (own.clone(), Vec::new());
+        let known = OwnFirst { own: Snapshot::of(own).unwrap_or_default(), lookup: build.lookup };
         for (at, config) in file.skills.iter().enumerate() {
             let place = format!("/skills/{at}");
-            match Skill::parse(config, build.lookup, &caller, &place, &mut build.problems) {
+            match Skill::parse(config, &known, &caller, &place, &mut build.problems) {
                 Some(Skill::Agent(skill)) => skills.push(*skill),
                 Some(Skill::Function(tool)) => tools.push(tool),
                 None => {}
@@ -129,6 +131,21 @@ impl<'f> FlowsBuilder<'f> {
             services,
             warnings,
         })))
+    }
+}
+
+/// The tools of the file itself, then those from outside.
+struct OwnFirst<'f> {
+    own: Snapshot,
+    lookup: Option<&'f dyn ToolLookup>,
+}
+
+impl ToolLookup for OwnFirst<'_> {
+    fn lookup(&self, id: &str) -> Result<Tool, NoTool> {
+        match (self.own.lookup(id), self.lookup) {
+            (Err(_), Some(lookup)) => lookup.lookup(id),
+            (found, _) => found,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use agent_runtime::{Agent, AgentProfile, Language, SubAgent};
 use http_caller::HttpCaller;
 use llm_provider::LlmProvider;
 use serde_json::{Value, json};
-use tool_registry::{HttpToolFile, Snapshot, Tool, ToolOutput, ToolSettings, http_tool};
+use tool_registry::{HttpToolFile, Snapshot, Tool, ToolSettings, http_tool};
 use tool_schema::{ToolDefinition, ToolSetError};
 
 use crate::config::{ExecutionMode, Problems, SkillConfig};
@@ -40,21 +40,7 @@ impl AgentSkill {
 }
 
 /// The tool with which a sub-agent ends: what it gives is the result.
-fn done() -> Result<Tool, tool_registry::RegistryError> {
-    #[derive(serde::Deserialize, schemars::JsonSchema)]
-    struct Done {
-        /// What the task gave, for whoever asked for it.
-        result: String,
-    }
-    let about = "Ends the task with its result. Call it when all is done.";
-    let tool =
-        Tool::func(
-            "system:done",
-            about,
-            |Done { result }, _| async move { ToolOutput::Ended(result.into()) },
-        )?;
-    Ok(tool.with_annotations(agent_types::Annotations::default()))
-}
+const DONE: &str = "system:done";
 
 /// What a skill becomes.
 pub(crate) enum Skill {
@@ -65,7 +51,7 @@ pub(crate) enum Skill {
 impl Skill {
     pub(crate) fn parse(
         config: &SkillConfig,
-        lookup: Option<&dyn ToolLookup>,
+        lookup: &dyn ToolLookup,
         caller: &HttpCaller,
         place: &str,
         problems: &mut Problems,
@@ -128,23 +114,18 @@ fn description(config: &SkillConfig, place: &str, problems: &mut Problems) -> St
 }
 
 /// The tools of a sub-agent. One that is not there is told, and the skill does without it.
-fn tools_of(
-    config: &SkillConfig,
-    lookup: Option<&dyn ToolLookup>,
-    place: &str,
-    problems: &mut Problems,
-) -> Snapshot {
-    let mut tools: Vec<Tool> = done().into_iter().collect();
+fn tools_of(config: &SkillConfig, lookup: &dyn ToolLookup, place: &str, problems: &mut Problems) -> Snapshot {
+    let system = tool_registry::system_tools().unwrap_or_default();
+    let mut tools: Vec<Tool> = system.into_iter().filter(|tool| tool.id().as_str() == DONE).collect();
     for (index, name) in config.tools.iter().enumerate() {
         let path = format!("{place}/tools/{index}");
         let id = tool_registry::canonical_id(name);
-        match lookup.map(|lookup| lookup.lookup(&id)) {
-            Some(Ok(tool)) if tools.iter().any(|known| known.id() == tool.id()) => {
+        match lookup.lookup(&id) {
+            Ok(tool) if tools.iter().any(|known| known.id() == tool.id()) => {
                 problems.warning(path, "duplicate_tool", format!("`{id}` is listed twice"));
             }
-            Some(Ok(tool)) => tools.push(tool),
-            Some(Err(none)) => problems.missing_tool(path, none.message, none.near),
-            None => problems.missing_tool(path, format!("there is no tool `{id}`"), None),
+            Ok(tool) => tools.push(tool),
+            Err(none) => problems.missing_tool(path, none.message, none.near),
         }
     }
     Snapshot::of(tools).unwrap_or_default()

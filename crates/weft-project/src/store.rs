@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agent_runtime::{AgentInput, AgentState, Exchange};
 use agent_types::{Clock, EventBody, EventSink, Kept, Recorder, ResumeLog, RunId, Timestamp, Watcher};
-use llm_provider::Attachment;
+use llm_provider::{Attachment, ModelConfig};
 use run_store::{NewRun, RunFilter, RunPhase, RunRecord, Sqlite, Store, StoreError, StoreOptions, StoredRun};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -97,6 +97,9 @@ pub struct AgentPlan {
     /// The schema that the answer must fit, where it is not that of the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
+    /// Whether it is a message of a session, which flows and system actions stand around.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_session: bool,
     /// Exchanges that its thread had before.
     #[serde(default)]
     pub before: usize,
@@ -187,12 +190,12 @@ impl Project {
         Store::new(Arc::new(Sqlite::open(&path, sync)?), options)
     }
 
-    /// Values of the environment that are keys of models.
+    /// Keys of models, and values of the environment that are such keys.
     fn secrets(&self) -> Vec<String> {
-        let named = self.settings().models.values().filter_map(|model| model.api_key_env.clone());
-        let usual = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"].map(str::to_owned);
-        let names: BTreeSet<String> = named.chain(usual).collect();
-        names.iter().filter_map(|name| std::env::var(name).ok()).collect()
+        let usual = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
+        let usual = usual.iter().filter_map(|name| std::env::var(name).ok());
+        let named = self.settings().models.values().filter_map(ModelConfig::secret);
+        usual.chain(named).collect::<BTreeSet<String>>().into_iter().collect()
     }
 
     /// Begins a run: kept where the project keeps runs.
@@ -314,6 +317,10 @@ impl Project {
         let plan = agent_plan_of(&record)?;
         if plan.before > 0 {
             let message = "it went on with a conversation, which a fork would not have".to_owned();
+            return Err(ProjectError::NotResumable { run: of.to_string(), message });
+        }
+        if plan.in_session {
+            let message = "it is a message of a session, and another session did not get it".to_owned();
             return Err(ProjectError::NotResumable { run: of.to_string(), message });
         }
         let new = NewRun { run: RunId::generate(), thread: None, ..record.new };
@@ -450,7 +457,8 @@ impl Project {
 }
 
 fn is_reply(kept: &Kept) -> bool {
-    matches!(kept.event.body, EventBody::AgentLlmFinished { .. })
+    // Errors have no end of their own in a script: the attempts behind them are passed over with the next reply.
+    matches!(&kept.event.body, EventBody::AgentLlmFinished { finish, .. } if finish != "error")
 }
 
 fn agent_plan_of(record: &RunRecord) -> Result<AgentPlan, ProjectError> {
