@@ -40,6 +40,7 @@ mod http;
 pub mod import;
 mod invoke;
 mod invoker;
+mod meter;
 mod node;
 mod output;
 mod registry;
@@ -55,6 +56,7 @@ pub use function::{FunctionTool, IntoTool, IntoToolError, IntoToolResult, stuck_
 pub use http::{HttpToolError, HttpToolFile, http_tool};
 pub use invoke::{CallEnd, CallOutcome};
 pub use invoker::{EnclosingCall, ToolInvoker, ToolLookupError};
+pub use meter::UsageMeter;
 pub use node::node_tool;
 pub use output::{Part, ToolError, ToolErrorKind, ToolOutput};
 pub use registry::{RegistryChange, RegistryError, Snapshot, ToolRegistry, ToolSource, Unresolved};

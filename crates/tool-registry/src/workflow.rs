@@ -13,6 +13,7 @@ use workflow_model::{LoadError, Workflow, WorkflowSource};
 
 use crate::context::ToolContext;
 use crate::invoker::EnclosingCall;
+use crate::meter::UsageMeter;
 use crate::output::{ToolError, ToolErrorKind, ToolOutput};
 use crate::tool::{Tool, ToolHandler, ToolKind};
 
@@ -161,6 +162,9 @@ impl ToolHandler for WorkflowHandler {
         options.budget = Some(budget);
         options.cancel = Some(cx.cancel.child_token());
         let outcome = workflow_engine::run(&self.plan, arguments, options).outcome().await;
+        if let Some(meter) = cx.services.get::<UsageMeter>() {
+            meter.add(outcome.usage);
+        }
         match outcome.status {
             RunStatus::Ok => Ok(ToolOutput::Json(self.result(outcome.outputs))),
             RunStatus::Cancelled => Err(ToolError::new(ToolErrorKind::Cancelled, "cancelled")),

@@ -212,7 +212,7 @@ impl NodeContext {
         }
     }
 
-    /// Counts what a model read and wrote.
+    /// Counts what a model read and wrote, in the outcome and in the budget.
     pub fn add_usage(&self, usage: Usage) {
         self.shared.inbox.post(Message::Usage(usage));
     }

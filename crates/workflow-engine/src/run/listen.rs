@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{AskSummary, EventBody, Place, Record, ToolId};
+use agent_types::{AskSummary, BudgetKey, EventBody, Place, Record, ToolId};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
@@ -34,7 +34,12 @@ impl Owner {
                 // Without a receiver nobody waits any more.
                 let _ = written.send(());
             }
-            Message::Usage(usage) => self.usage += usage,
+            Message::Usage(usage) => {
+                self.usage += usage;
+                if let Some(budget) = &self.options.budget {
+                    budget.add(BudgetKey::Tokens, usage.total);
+                }
+            }
             Message::Chunks(open) => self.see_chunks(&open),
             Message::Retrying { key, place, kind, message, delay, noted } => {
                 if self.is_running(key) {
