@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agent_types::{CallId, Clock, EventBody, Place, Usage};
 use futures::future::{Either, select};
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use llm_provider::{LlmError, LlmEvent, LlmRequest, StandardResponse, retry_message};
 use protocol_action::{Decoder, Event, NativeCall, Options, Parsed};
 use sha2::{Digest, Sha256};
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tool_schema::ToolSet;
 
 use crate::decide::finish_reason;
-use crate::deliberate::{DeliberationFault, ReplyStream};
+use crate::deliberate::DeliberationFault;
 use crate::trace::Trace;
 
 /// Longest time that a piece of text waits for more, so that a fast model makes few events.
@@ -57,6 +57,27 @@ pub(crate) struct Room<'r> {
     pub(crate) tells_pieces: bool,
 }
 
+/// A reply as it comes.
+pub(crate) trait Replies: Stream<Item = Result<LlmEvent, DeliberationFault>> + Unpin {}
+
+impl<S: Stream<Item = Result<LlmEvent, DeliberationFault>> + Unpin> Replies for S {}
+
+/// Reads a whole reply at once.
+#[cfg(feature = "nodes")]
+pub(crate) fn read_whole(tools: &Arc<ToolSet>, response: &StandardResponse) -> Parsed {
+    let vocabulary: Arc<ToolSet> = Arc::clone(tools);
+    let mut decoder = Decoder::new(vocabulary, Options::default());
+    decoder.push(response.text.as_bytes()).for_each(drop);
+    decoder.add_native(natives(response));
+    decoder.finish(finish_reason(&response.finish))
+}
+
+/// The native calls of a reply, as its reader takes them.
+fn natives(response: &StandardResponse) -> impl Iterator<Item = NativeCall> {
+    let calls = response.tool_calls.iter();
+    calls.map(|call| NativeCall { name: call.name.clone(), arguments: call.arguments.clone() })
+}
+
 /// The beginning of a request, as an event.
 pub(crate) fn started(model: &str, request: &LlmRequest) -> EventBody {
     let model = model.to_owned();
@@ -64,10 +85,10 @@ pub(crate) fn started(model: &str, request: &LlmRequest) -> EventBody {
 }
 
 /// Asks, and tells what comes as it comes. `reply` begins the answer; nothing of it happens before the beginning is told.
-pub(crate) async fn ask(
+pub(crate) async fn ask<S: Replies>(
     room: Room<'_>,
     started: EventBody,
-    reply: impl Future<Output = Result<ReplyStream, DeliberationFault>>,
+    reply: impl Future<Output = Result<S, DeliberationFault>>,
     question: &Question<'_>,
     trace: &Trace,
 ) -> Result<Answer, NoAnswer> {
@@ -114,9 +135,9 @@ pub(crate) fn finished(Answer { response, parsed }: &Answer) -> EventBody {
 }
 
 /// Reads the stream to its end. Pieces that come close together are told together.
-async fn read(
+async fn read<S: Replies>(
     room: Room<'_>,
-    reply: impl Future<Output = Result<ReplyStream, DeliberationFault>>,
+    reply: impl Future<Output = Result<S, DeliberationFault>>,
     listener: &mut Listener<'_>,
 ) -> Result<StandardResponse, DeliberationFault> {
     let mut stream = reply.await?;
@@ -288,10 +309,7 @@ impl<'t> Listener<'t> {
     }
 
     fn finish(mut self, response: &StandardResponse) -> Parsed {
-        let natives = response.tool_calls.iter();
-        self.decoder.add_native(
-            natives.map(|call| NativeCall { name: call.name.clone(), arguments: call.arguments.clone() }),
-        );
+        self.decoder.add_native(natives(response));
         let finish = finish_reason(&response.finish);
         for event in self.decoder.close(finish) {
             if let Event::Text { text } = event {

@@ -13,7 +13,8 @@ use crate::driver::Driver;
 use crate::end::End;
 use crate::loop_guard::Repetition;
 use crate::observe;
-use crate::plan::{PlannedCall, Verdict, plan};
+use crate::offer::Offered;
+use crate::plan::{PlannedCall, Verdict, beyond, plan};
 use crate::state::{AgentState, OpenTask};
 use crate::subagent::LastMessage;
 use crate::trace::Trace;
@@ -38,13 +39,13 @@ impl Driver {
         reply: Reply,
         last: bool,
     ) -> Option<End> {
-        let mut planned = plan(reply.ready, offered, &self.profile, self.approval, last);
+        let mut planned = plan(reply.ready, offered, &self.profile, self.approval, |at| beyond(at, last));
         self.guard_calls(&mut planned).await;
         decide_approvals(&mut planned, &mut state.denied, trace, |call| trace.log().answer(call.as_str()));
         note_edits(&planned, state);
         let (planned, waiting) = hold(planned, trace.log());
         let held: HashSet<usize> = waiting.iter().map(|call| call.call.index).collect();
-        let services = self.call_services(state);
+        let services = self.call_services(state, offered);
         let block = self.cancel.child_token();
         let context = |call: &PlannedCall, place: Place| {
             ToolContext::new(
@@ -84,8 +85,9 @@ impl Driver {
     }
 
     /// What calls need, by its type.
-    pub(crate) fn call_services(&self, state: &AgentState) -> Services {
+    pub(crate) fn call_services(&self, state: &AgentState, offered: &Snapshot) -> Services {
         let services = self.services.clone().with(Arc::clone(&self.meter)).with(Arc::new(self.approval));
+        let services = services.with(Arc::clone(&self.profile)).with(Arc::new(Offered(offered.clone())));
         match state.last_user_message() {
             Some(text) => services.with(Arc::new(LastMessage(text.to_owned()))),
             None => services,

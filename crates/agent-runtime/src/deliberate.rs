@@ -264,7 +264,7 @@ impl Deliberation<'_> {
     /// What tools need, by its type.
     #[must_use]
     pub fn services(&self) -> Services {
-        self.driver.call_services(self.state)
+        self.driver.call_services(self.state, &self.offer.tools)
     }
 
     /// Values that tools may use and no model sees or sets.

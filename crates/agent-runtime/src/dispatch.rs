@@ -45,7 +45,7 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    fn new(index: usize, observation: Observation, status: ToolStatus) -> Self {
+    pub(crate) fn new(index: usize, observation: Observation, status: ToolStatus) -> Self {
         let attachments = Vec::new();
         Self { index, observation, status, value: None, task: None, attachments, asks: Vec::new(), end: None }
     }

@@ -64,6 +64,8 @@ mod history;
 mod input;
 mod loop_guard;
 mod messages;
+#[cfg(feature = "nodes")]
+pub mod nodes;
 mod observe;
 mod offer;
 mod outcome;

@@ -55,6 +55,8 @@ pub struct NodeContext {
     pub(crate) cancel: Option<CancellationToken>,
     /// What it told of work inside it before the process ended.
     pub(crate) past: Option<Arc<[Kept]>>,
+    /// It asked before the process ended, and goes on.
+    pub(crate) asked: bool,
 }
 
 impl fmt::Debug for NodeContext {
@@ -217,6 +219,12 @@ impl NodeContext {
         self.shared.inbox.post(Message::Usage(usage));
     }
 
+    /// Whether the type declares a stream output of that name.
+    #[must_use]
+    pub fn has_stream(&self, slot: &str) -> bool {
+        self.streams.as_deref().unwrap_or_default().iter().any(|open| &*open.name == slot)
+    }
+
     /// Writes a piece of a stream output; waits while its readers are behind.
     ///
     /// # Errors
@@ -302,6 +310,12 @@ impl NodeContext {
     #[must_use]
     pub fn sink(&self) -> Arc<dyn EventSink> {
         Arc::new(InboxSink { shared: Arc::clone(&self.shared), key: self.key })
+    }
+
+    /// Whether this start of the node has asked somebody in an earlier life of the run, and goes on with what was answered.
+    #[must_use]
+    pub fn has_asked(&self) -> bool {
+        self.asked
     }
 
     /// What this start of the node told through its [`sink`](Self::sink) before the process ended, in order.
