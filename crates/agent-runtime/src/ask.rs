@@ -8,7 +8,6 @@ use futures::future::{Either, select};
 use futures::{FutureExt, StreamExt};
 use llm_provider::{LlmError, LlmEvent, LlmRequest, StandardResponse, retry_message};
 use protocol_action::{Decoder, Event, NativeCall, Options, Parsed};
-use sha2::{Digest, Sha256};
 use tool_schema::ToolSet;
 
 use crate::decide::finish_reason;
@@ -29,6 +28,8 @@ pub(crate) struct Question<'q> {
     pub(crate) first_call: u64,
     /// The call that the agent answers, where it is one inside another.
     pub(crate) inside: Option<&'q CallId>,
+    /// A short name for the messages of the request.
+    pub(crate) digest: &'q str,
 }
 
 /// A reply, and what the reader made of it.
@@ -55,7 +56,7 @@ pub(crate) async fn ask(
     trace.emit(EventBody::AgentLlmStarted {
         model: driver.model.info().name.clone(),
         messages: request.messages.len(),
-        digest: digest(&request),
+        digest: question.digest.to_owned(),
     });
     trace.emit(EventBody::AgentThinking {});
     let mut listener = Listener::new(question, trace);
@@ -130,16 +131,6 @@ async fn read(
             merging = None;
         }
     }
-}
-
-/// A short name for the messages of a request, equal where they are equal.
-fn digest(request: &LlmRequest) -> String {
-    let mut hash = Sha256::new();
-    for message in &request.messages {
-        hash.update((message.text().len() as u64).to_le_bytes());
-        hash.update(message.text());
-    }
-    format!("{:x}", hash.finalize()).split_off(48)
 }
 
 /// Reads the reply piece by piece and tells its deltas.

@@ -226,6 +226,11 @@ impl RunLog {
         self.sink.record(&mut drafts);
     }
 
+    /// Whether what happens now is new, and not told again.
+    pub(crate) fn is_live(&self) -> bool {
+        self.past().is_none()
+    }
+
     /// The next reply that the log has.
     fn reply(&self) -> Option<StandardResponse> {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
