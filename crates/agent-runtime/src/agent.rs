@@ -7,7 +7,7 @@ use llm_provider::LlmProvider;
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use tool_registry::{IntoTool, RegistryError, Services, Snapshot, ToolContext, ToolSource};
+use tool_registry::{IntoTool, RegistryError, Services, Snapshot, TaskBoard, ToolContext, ToolSource};
 use tool_schema::ToolSetError;
 
 use crate::approve::faults;
@@ -196,6 +196,12 @@ impl Agent {
     pub fn output<T: JsonSchema>(mut self) -> Self {
         Arc::make_mut(&mut self.profile).output_schema = Some(schemars::schema_for!(T).to_value());
         self
+    }
+
+    /// The work that its calls began and that goes on behind them.
+    #[must_use]
+    pub fn tasks(&self) -> Option<Arc<TaskBoard>> {
+        self.services.get::<TaskBoard>()
     }
 
     /// Whether an event from outside sets the agent to work: `subscribed_event_types` of its profile name it, and the

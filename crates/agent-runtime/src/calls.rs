@@ -111,7 +111,7 @@ impl Driver {
 fn settle(state: &mut AgentState, trace: &Trace, finished: Vec<Finished>) -> Results {
     let mut results = Results::default();
     for finished in finished {
-        let Finished { index, observation, status, value, task, asks, end, .. } = finished;
+        let Finished { index, observation, status, value, task, attachments, asks, end } = finished;
         if !asks.is_empty() {
             results.asked.push((index, asks));
             continue;
@@ -120,6 +120,9 @@ fn settle(state: &mut AgentState, trace: &Trace, finished: Vec<Finished>) -> Res
             let arguments = call.edited.as_ref().unwrap_or(&call.arguments).clone();
             let open = call.tool_id().map(|tool| OpenTask { task, tool, arguments });
             state.tasks.extend(open);
+        }
+        if let Some(call) = state.last_turn().and_then(|turn| turn.calls.get_mut(index)) {
+            call.attachments = attachments;
         }
         results.ended = results.ended.or(value);
         results.stop = results.stop.or(end);

@@ -143,7 +143,7 @@ fn under_way(history: &[Exchange], upto: usize) -> Option<&str> {
         return None;
     }
     history[..upto].iter().rev().find_map(|exchange| match exchange {
-        Exchange::User { text } => Some(text.as_str()),
+        Exchange::User { text, .. } => Some(text.as_str()),
         _ => None,
     })
 }
@@ -175,7 +175,7 @@ fn transcript(history: &[Exchange], upto: usize) -> String {
 
 fn lines(exchange: &Exchange) -> Vec<(&'static str, String)> {
     match exchange {
-        Exchange::User { text } => vec![("User", text.clone())],
+        Exchange::User { text, .. } => vec![("User", text.clone())],
         Exchange::Event { name, payload } => vec![("Event", format!("{name} {payload}"))],
         Exchange::Turn(turn) => {
             let seen = turn.observations().map(|observation| ("Result", observation.text.clone()));
@@ -220,7 +220,7 @@ mod tests {
 
     fn talk(kinds: &str) -> Vec<Exchange> {
         let one = |kind: char| match kind {
-            'u' => Exchange::User { text: "q".into() },
+            'u' => Exchange::user("q"),
             's' => Exchange::Summary { text: "short".into(), upto: 2 },
             _ => Exchange::Turn(Turn { text: "a".into(), ..Turn::default() }),
         };

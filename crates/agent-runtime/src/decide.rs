@@ -112,7 +112,15 @@ fn record(id: &CallId, result: &Result<TypedCall, CallFault>, written: &str) -> 
         Err(CallFault::Arguments { tool, .. }) => (tool.clone(), Map::new()),
         Err(_) => (written.to_owned(), Map::new()),
     };
-    CallRecord { id: id.clone(), tool, arguments, edited: None, native: None, observation: None }
+    CallRecord {
+        id: id.clone(),
+        tool,
+        arguments,
+        edited: None,
+        native: None,
+        attachments: Vec::new(),
+        observation: None,
+    }
 }
 
 /// The reply as history keeps it.

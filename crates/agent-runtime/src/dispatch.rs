@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{AskSummary, Budget, BudgetKey, EventBody, Observation, Place, Spent, ToolStatus};
+use llm_provider::Attachment;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tool_registry::{Answer, BlobSource, CallEnd, CallOutcome, ToolContext, ToolError, ToolOutput};
+use tool_registry::{Answer, BlobSource, CallEnd, CallOutcome, Part, ToolContext, ToolError, ToolOutput};
 
 use crate::driver::Driver;
 use crate::end::End;
@@ -34,6 +35,8 @@ pub(crate) struct Finished {
     pub(crate) value: Option<Value>,
     /// The task that it began.
     pub(crate) task: Option<String>,
+    /// Images of its result.
+    pub(crate) attachments: Vec<Attachment>,
     /// It is not over: people must answer these first.
     pub(crate) asks: Vec<AskSummary>,
     /// Why the run ends with it.
@@ -42,7 +45,8 @@ pub(crate) struct Finished {
 
 impl Finished {
     fn new(index: usize, observation: Observation, status: ToolStatus) -> Self {
-        Self { index, observation, status, value: None, task: None, asks: Vec::new(), end: None }
+        let attachments = Vec::new();
+        Self { index, observation, status, value: None, task: None, attachments, asks: Vec::new(), end: None }
     }
 }
 
@@ -100,7 +104,8 @@ fn known(call: &PlannedCall, trace: &Trace, driver: &Driver) -> Option<Finished>
         driver.budget.add(BudgetKey::Tokens, past.usage.total);
         driver.meter.add(past.usage);
         let finished = Finished::new(index, past.observation.clone(), past.status);
-        return Some(Finished { value: past.value.clone(), task: past.task.clone(), ..finished });
+        let (value, attachments) = (past.value.clone(), past.attachments.clone());
+        return Some(Finished { value, task: past.task.clone(), attachments, ..finished });
     }
     if call.verdict != Verdict::Reconcile {
         return None;
@@ -206,6 +211,10 @@ async fn one(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
         CallEnd::Ok(ToolOutput::Ended(value)) => Some(value.clone()),
         _ => None,
     };
+    let attachments = match &end {
+        CallEnd::Ok(ToolOutput::Parts(parts)) => parts.iter().filter_map(image).collect(),
+        _ => Vec::new(),
+    };
     let limit = call.tool.settings().result_limit;
     let mut blob = None;
     if let CallEnd::Ok(output) = end {
@@ -226,9 +235,26 @@ async fn one(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
         let arguments = Value::Object(call.call.arguments.clone()).to_string();
         observation.text.extend(["\nNote - arguments changed by the user: ", &arguments]);
     }
-    let finished = Finished { value, task, end: stop, ..Finished::new(call.call.index, observation, status) };
+    let finished = Finished {
+        value,
+        task,
+        attachments,
+        end: stop,
+        ..Finished::new(call.call.index, observation, status)
+    };
     tell_finished(&trace, &call, &finished, blob, summary, took);
     finished
+}
+
+/// The image that a part is: its bytes in Base64, or where they are.
+fn image(part: &Part) -> Option<Attachment> {
+    let Part::Image { image, mime } = part else { return None };
+    let is_address = ["data:", "http://", "https://"].iter().any(|scheme| image.starts_with(scheme));
+    Some(if is_address {
+        Attachment::from_url(mime.as_str(), image.as_str())
+    } else {
+        Attachment::from_base64(mime.as_str(), image.as_str())
+    })
 }
 
 /// The call, again where its tool's settings say so; each attempt counts. Where the budget ends the attempts, it
@@ -300,7 +326,7 @@ fn tell_finished(
     summary: String,
     took: Duration,
 ) {
-    let Finished { observation, status, value, task, .. } = finished;
+    let Finished { observation, status, value, task, attachments, .. } = finished;
     let body = EventBody::AgentToolFinished {
         tool: call.call.tool.clone(),
         status: *status,
@@ -308,7 +334,7 @@ fn tell_finished(
         blob,
         ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
     };
-    trace.emit_kept(body, || record_of(observation, value.as_ref(), task.as_deref()));
+    trace.emit_kept(body, || record_of(observation, value.as_ref(), task.as_deref(), attachments));
 }
 
 fn shortened(text: &str) -> String {

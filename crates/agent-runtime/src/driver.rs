@@ -255,7 +255,13 @@ impl Driver {
             Protocol::Text => Vec::new(),
             Protocol::Native => prompt::direct(offered).map(|tool| tool.definition().spec()).collect(),
         };
-        LlmRequest::new(messages).with_tools(tools).with_parameters(self.parameters.clone())
+        let mut request =
+            LlmRequest::new(messages).with_tools(tools).with_parameters(self.parameters.clone());
+        // A server that holds the model to a schema would keep it from calling tools in text.
+        if offered.is_empty() || self.protocol == Protocol::Native {
+            request.response_schema.clone_from(&self.profile.output_schema);
+        }
+        request
     }
 
     fn messages(&self, state: &mut AgentState, offered: &Snapshot) -> Vec<llm_provider::Message> {

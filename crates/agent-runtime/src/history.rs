@@ -1,7 +1,7 @@
 //! What was said and done, as a typed list in which a call owns its one result.
 
 use agent_types::{CallId, Observation, ToolId};
-use llm_provider::NativeCall;
+use llm_provider::{Attachment, NativeCall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -20,6 +20,9 @@ pub struct CallRecord {
     /// Position among the native calls of the turn, where it is one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<usize>,
+    /// Images of the result, for models that take them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
     /// The one result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observation: Option<Observation>,
@@ -67,6 +70,9 @@ pub enum Exchange {
     User {
         /// The text.
         text: String,
+        /// Images and files that go with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<Attachment>,
     },
     /// The model said something.
     Turn(Turn),
@@ -92,6 +98,14 @@ pub enum Exchange {
         /// Exchanges of the conversation that it stands for, from the first on.
         upto: usize,
     },
+}
+
+impl Exchange {
+    /// A person said this.
+    #[must_use]
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::User { text: text.into(), attachments: Vec::new() }
+    }
 }
 
 /// What the model sees of a conversation: the last summary, and what came after the part that it stands for.

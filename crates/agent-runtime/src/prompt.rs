@@ -1,7 +1,7 @@
 //! What the model is sent, derived from the conversation each time.
 
 use agent_types::{OBSERVATION_PREFIX, Observation};
-use llm_provider::Message;
+use llm_provider::{Attachment, Message};
 use protocol_action::{Lang, neutralize, prompt_rules};
 use tool_registry::{Snapshot, Tool, Visibility};
 use tool_schema::Catalogue;
@@ -34,7 +34,8 @@ pub(crate) fn system_text(profile: &AgentProfile, tools: &Snapshot, protocol: Pr
         let skills = profile.skill_ids();
         let mut catalogue = Catalogue::new(lang);
         for tool in direct(tools) {
-            let is_skill = skills.iter().any(|skill| skill == tool.id().as_str());
+            let id = tool.id();
+            let is_skill = id.namespace() == Some("skill") || skills.iter().any(|skill| skill == id.as_str());
             catalogue =
                 if is_skill { catalogue.skill(tool.offered()) } else { catalogue.tool(tool.offered()) };
         }
@@ -102,7 +103,9 @@ pub(crate) fn messages(
 fn exchange_messages(exchange: &Exchange, protocol: Protocol, frame: &str, messages: &mut Vec<Message>) {
     let own = |own: &str| if own.is_empty() { frame.to_owned() } else { own.to_owned() };
     match exchange {
-        Exchange::User { text } => messages.push(Message::user(neutralize(text))),
+        Exchange::User { text, attachments } => {
+            messages.push(Message::user_with(neutralize(text), attachments.clone()));
+        }
         Exchange::Turn(turn) => turn_messages(turn, protocol, &own(&turn.frame), messages),
         Exchange::Event { name, payload } => {
             let text = neutralize(&format!("{name}: {payload}")).into_owned();
@@ -121,7 +124,8 @@ fn turn_messages(turn: &Turn, protocol: Protocol, frame: &str, messages: &mut Ve
         messages.push(Message::assistant(turn.text.clone()));
         let lines: Vec<String> = turn.observations().map(observed).collect();
         if !lines.is_empty() {
-            messages.push(Message::user(framed("results", &lines, frame)));
+            let text = framed("results", &lines, frame);
+            messages.push(Message::user_with(text, attachments(turn)));
         }
         return;
     }
@@ -137,9 +141,17 @@ fn turn_messages(turn: &Turn, protocol: Protocol, frame: &str, messages: &mut Ve
     let others = turn.calls.iter().filter(|call| call.native.is_none());
     let lines: Vec<String> =
         others.filter_map(|call| call.observation.as_ref()).chain(&turn.notes).map(observed).collect();
+    let images = attachments(turn);
     if !lines.is_empty() {
-        messages.push(Message::user(framed("results", &lines, frame)));
+        messages.push(Message::user_with(framed("results", &lines, frame), images));
+    } else if !images.is_empty() {
+        messages.push(Message::user_with(framed("images of results", &[], frame), images));
     }
+}
+
+/// The images of a turn's results, in the order of its calls.
+fn attachments(turn: &Turn) -> Vec<Attachment> {
+    turn.calls.iter().flat_map(|call| call.attachments.iter().cloned()).collect()
 }
 
 fn observed(observation: &Observation) -> String {

@@ -13,7 +13,9 @@ use agent_types::{
     ToolStatus, Usage,
 };
 use async_trait::async_trait;
-use llm_provider::{LlmError, LlmEvent, LlmProvider, LlmRequest, LlmStream, ModelInfo, StandardResponse};
+use llm_provider::{
+    Attachment, LlmError, LlmEvent, LlmProvider, LlmRequest, LlmStream, ModelInfo, StandardResponse,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -26,6 +28,7 @@ const INTERRUPTED: &str = "interrupted";
 const OBSERVATION: &str = "observation";
 const VALUE: &str = "value";
 const TASK: &str = "task";
+const ATTACHMENTS: &str = "attachments";
 
 /// What the log knows of a call.
 #[derive(Debug, Clone)]
@@ -44,6 +47,8 @@ pub(crate) struct PastEnd {
     pub(crate) value: Option<Value>,
     /// The task that it began.
     pub(crate) task: Option<String>,
+    /// Images of its result.
+    pub(crate) attachments: Vec<Attachment>,
     /// Tokens of the agents inside it.
     pub(crate) usage: Usage,
 }
@@ -303,18 +308,29 @@ impl EventSink for RunLog {
 }
 
 /// What is kept with the end of a call.
-pub(crate) fn record_of(observation: &Observation, value: Option<&Value>, task: Option<&str>) -> Record {
+pub(crate) fn record_of(
+    observation: &Observation,
+    value: Option<&Value>,
+    task: Option<&str>,
+    attachments: &[Attachment],
+) -> Record {
     let observation = serde_json::to_value(observation).unwrap_or_default();
     let mut values = vec![(Arc::from(OBSERVATION), Arc::new(observation))];
     values.extend(value.map(|value| (Arc::from(VALUE), Arc::new(value.clone()))));
     values.extend(task.map(|task| (Arc::from(TASK), Arc::new(task.into()))));
+    if !attachments.is_empty() {
+        let attachments = serde_json::to_value(attachments).unwrap_or_default();
+        values.push((Arc::from(ATTACHMENTS), Arc::new(attachments)));
+    }
     Record { values, how: None }
 }
 
 fn done_of(record: Option<&Record>, status: ToolStatus, usage: Usage) -> Option<PastEnd> {
     let observation = Observation::deserialize(value_of(record, OBSERVATION)?).ok()?;
     let task = value_of(record, TASK).and_then(Value::as_str).map(str::to_owned);
-    Some(PastEnd { observation, status, value: value_of(record, VALUE).cloned(), task, usage })
+    let attachments = value_of(record, ATTACHMENTS).and_then(|value| Vec::deserialize(value).ok());
+    let (value, attachments) = (value_of(record, VALUE).cloned(), attachments.unwrap_or_default());
+    Some(PastEnd { observation, status, value, task, attachments, usage })
 }
 
 fn value_of<'r>(record: Option<&'r Record>, name: &str) -> Option<&'r Value> {

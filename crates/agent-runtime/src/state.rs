@@ -112,7 +112,7 @@ impl AgentState {
     /// What a person said last.
     pub(crate) fn last_user_message(&self) -> Option<&str> {
         self.history.iter().rev().find_map(|exchange| match exchange {
-            Exchange::User { text } => Some(text.as_str()),
+            Exchange::User { text, .. } => Some(text.as_str()),
             _ => None,
         })
     }

@@ -486,7 +486,12 @@ pub enum EventBody {
     FlowFailed { flow: String, message: String },
     /// A system action ran.
     #[serde(rename = "system.action")]
-    SystemAction { action: String, status: String },
+    SystemAction {
+        action: String,
+        status: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
     /// A person took over.
     #[serde(rename = "system.handed_off")]
     SystemHandedOff { action: String },

@@ -20,6 +20,7 @@ mod error;
 #[cfg(test)]
 mod laws;
 mod network;
+mod reply;
 mod request;
 mod response;
 mod secret;
@@ -34,6 +35,7 @@ pub use config::{
 pub use endpoint::{CallConfig, ConfigError, Endpoint};
 pub use error::{BlockReason, HttpError};
 pub use network::{HostRule, InvalidHostRule, NetworkPolicy, Resolver, SystemResolver};
+pub use reply::ReplyTemplate;
 pub use secret::{EnvSecrets, Secret, SecretMask, SecretSource};
 pub use template::Scope;
 pub use transport::{Transport, WireAnswer, WireRequest};

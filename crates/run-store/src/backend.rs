@@ -179,6 +179,12 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// The store cannot be read.
     fn value(&self, key: &str) -> Result<Option<Value>, StoreError>;
 
+    /// The named values whose names begin so, in order of name.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn values(&self, prefix: &str) -> Result<Vec<(String, Value)>, StoreError>;
+
     /// How much room it takes.
     ///
     /// # Errors

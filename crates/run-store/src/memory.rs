@@ -200,6 +200,14 @@ impl Backend for Memory {
         Ok(self.lock().values.get(key).cloned())
     }
 
+    fn values(&self, prefix: &str) -> Result<Vec<(String, Value)>, StoreError> {
+        let state = self.lock();
+        let found = state.values.iter().filter(|(key, _)| key.starts_with(prefix));
+        let mut found: Vec<_> = found.map(|(key, value)| (key.clone(), value.clone())).collect();
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(found)
+    }
+
     fn footprint(&self) -> Result<Footprint, StoreError> {
         Ok(Footprint { runs: self.lock().runs.len() as u64, bytes: 0 })
     }

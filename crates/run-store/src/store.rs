@@ -273,6 +273,15 @@ impl Store {
         self.0.backend.value(key)
     }
 
+    /// The named values whose names begin with `prefix`, in order of name.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn values(&self, prefix: &str) -> Result<Vec<(String, Value)>, StoreError> {
+        self.flush()?;
+        self.0.backend.values(prefix)
+    }
+
     /// Sets or removes a named value of the project.
     pub fn put(&self, key: &str, value: Option<&Value>) {
         let value = value.map(|value| masked_value(value, &self.0.masks));

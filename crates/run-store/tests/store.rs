@@ -245,6 +245,12 @@ fn threads_and_named_values_last() {
         assert_eq!(store.value("k").unwrap(), Some(json!({"x": 1})));
         store.put("k", None);
         assert_eq!(store.value("k").unwrap(), None);
+        for key in ["s/b", "s/a", "s", "t/a", "s/\u{10FFFE}"] {
+            store.put(key, Some(&key.into()));
+        }
+        let found = store.values("s/").unwrap();
+        let keys: Vec<&str> = found.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(keys, ["s/a", "s/b", "s/\u{10FFFE}"]);
     }
 }
 

@@ -141,6 +141,20 @@ impl ToolContext {
         self.sink.record(&mut vec![Draft::new(self.place.clone(), body)]);
     }
 
+    /// The same with its events in a run of their own.
+    pub(crate) fn in_own_run(mut self, sink: Arc<dyn EventSink>) -> Self {
+        self.sink = sink;
+        self.place = Place::default();
+        self.resume = None;
+        self
+    }
+
+    /// The run that this call is part of.
+    #[must_use]
+    pub fn run(&self) -> &agent_types::RunId {
+        self.sink.run()
+    }
+
     /// A sink for work inside this call: its events carry the call.
     #[must_use]
     pub fn inner_sink(&self) -> Arc<dyn EventSink> {

@@ -61,7 +61,7 @@ pub use system::{
     BlobPart, BlobSource, EventPublisher, KnowledgeSource, MemoryBlobs, MemoryEvents, MemoryState, Passage,
     PrivateState, Published, StateSource, World, knowledge_tool, merged_state, system_tools,
 };
-pub use tasks::{TaskBoard, TaskResult, TaskState, TaskStatus};
+pub use tasks::{TaskBoard, TaskResult, TaskRuns, TaskState, TaskStatus};
 pub use tool::{Answer, Tool, ToolHandler, ToolKind, ToolRetry, ToolSettings, Visibility};
 pub use tool_macros::tool;
 pub use workflow::{WorkflowRuntime, WorkflowToolError, workflow_tool};

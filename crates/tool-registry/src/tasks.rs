@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use agent_types::ToolId;
+use agent_types::{EventBody, EventSink, Recorder, RunId, RunStatus, ToolId};
 use indexmap::IndexMap;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -100,6 +101,14 @@ struct Entry {
 struct Tasks {
     entries: IndexMap<String, Entry>,
     running: JoinSet<()>,
+    /// Told with every end.
+    ended: Arc<Notify>,
+}
+
+/// Where the events of tasks are kept: each task is a run of its own, inside the run of the call that began it.
+pub trait TaskRuns: Send + Sync + fmt::Debug {
+    /// Begins the run of a task; nothing where it cannot be kept.
+    fn begin(&self, parent: &RunId, tool: &ToolId) -> Option<Arc<dyn EventSink>>;
 }
 
 /// The tasks of one agent. Cheap to clone; when the last copy goes, what still runs is dropped.
@@ -135,6 +144,10 @@ impl TaskBoard {
         let output = Arc::new(Output::default());
         let cancel = cx.cancel.child_token();
         cx.cancel = cancel.clone();
+        // The run of the call may end, or wait, before the task does.
+        let kept = cx.services.get::<dyn TaskRuns>().and_then(|runs| runs.begin(cx.run(), tool.id()));
+        let sink = kept.unwrap_or_else(|| Recorder::new(RunId::generate(), Arc::clone(&cx.clock)));
+        cx = cx.in_own_run(sink);
         cx.kept = Some(Arc::clone(&output));
         let entry = Entry {
             tool: tool.id().clone(),
@@ -149,9 +162,14 @@ impl TaskBoard {
         let board = Arc::downgrade(&self.0);
         let task = id.clone();
         tasks.running.spawn(async move {
-            let outcome = tool.invoke_now(arguments, cx).await;
+            cx.emit(started(&tool));
+            let outcome = tool.invoke_now(arguments, cx.clone()).await;
+            cx.emit(finished(&outcome.end));
+            drop(cx);
             if let Some(board) = board.upgrade() {
-                settle(&mut lock(&board), &task, outcome.end);
+                let mut tasks = lock(&board);
+                settle(&mut tasks, &task, outcome.end);
+                tasks.ended.notify_waiters();
             }
         });
         Some(id)
@@ -189,6 +207,23 @@ impl TaskBoard {
         Some(TaskResult { state: entry.state, text: output[start..end].to_owned(), next: end, result })
     }
 
+    /// Waits until one of these tasks is over; at once where one is, or is not known here.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost by dropping the future.
+    pub async fn any_end<'t>(&self, tasks: impl IntoIterator<Item = &'t str> + Clone) {
+        let ended = Arc::clone(&lock(&self.0).ended);
+        loop {
+            let mut next = std::pin::pin!(ended.notified());
+            next.as_mut().enable();
+            let at_work = |task| self.status(task).is_some_and(|status: TaskStatus| !status.state.is_over());
+            if !tasks.clone().into_iter().all(at_work) {
+                return;
+            }
+            next.await;
+        }
+    }
+
     /// How a task ended, once: nothing while it is at work, and nothing where its result was read.
     #[must_use]
     pub fn take_end(&self, task: &str) -> Option<(TaskState, Value)> {
@@ -206,6 +241,25 @@ impl TaskBoard {
         entry.cancel.cancel();
         Some(entry.state)
     }
+}
+
+fn started(tool: &Tool) -> EventBody {
+    let id = tool.id();
+    let workflow = (id.namespace() == Some("workflow")).then(|| id.name().to_owned());
+    EventBody::RunStarted { agent: None, workflow, message: Some(id.to_string()), inputs: None }
+}
+
+fn finished(end: &CallEnd) -> EventBody {
+    let (status, message) = match end {
+        CallEnd::Ok(_) => (RunStatus::Ok, None),
+        CallEnd::Failed(error) => (RunStatus::Error, Some(error.message_for_model.clone())),
+        CallEnd::Panicked { message } => (RunStatus::Error, Some(message.clone())),
+        CallEnd::TimedOut { limit } => {
+            (RunStatus::Error, Some(format!("no answer within {} ms", limit.as_millis())))
+        }
+        CallEnd::Cancelled => (RunStatus::Cancelled, None),
+    };
+    EventBody::RunFinished { status, exit: None, kind: None, partial: None, message }
 }
 
 fn settle(tasks: &mut Tasks, task: &str, end: CallEnd) {

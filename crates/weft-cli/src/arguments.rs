@@ -1,6 +1,7 @@
 //! The command line.
 
 mod agent;
+mod session;
 
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use agent::{
     AgentChatArguments, AgentCommand, AgentRunArguments, AgentToolArguments, TestArguments,
 };
+pub(crate) use session::{ChatArguments, FlowCommand};
 
 /// Workflows as tools for language models, and the agents that call them.
 #[derive(Debug, Parser)]
@@ -52,6 +54,11 @@ pub(crate) enum Command {
     /// Agents of the project.
     #[command(subcommand)]
     Agent(AgentCommand),
+    /// Talk in a session: flows, system actions and timers of flows.json, and the agent that they stand around.
+    Chat(ChatArguments),
+    /// Flows of flows.json.
+    #[command(subcommand)]
+    Flow(FlowCommand),
     /// Run scenarios: what an agent must do, as JSON lines.
     Test(TestArguments),
     /// Workflows of the project, or of a file.
@@ -108,7 +115,7 @@ pub(crate) enum ImportKind {
     Modular,
     /// An OpenAPI 3 description in JSON: its operations become tools.
     Openapi,
-    /// HTTP tool configurations `{name, description, parameters, endpoint}`.
+    /// HTTP tool configurations `{name, description, parameters, endpoint}`, or a whole configuration with flows and an agent.
     Bu,
 }
 

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use llm_provider::Attachment;
 use protocol_action::{RawArgument, RawValue, Span};
 use serde_json::{Map, Value};
 use tool_schema::{CompiledSchema, Typed};
@@ -124,4 +125,27 @@ pub(crate) fn json_file(path: &std::path::Path) -> Result<Value, Failure> {
         let (line, column) = (Some(error.line()), Some(error.column()));
         Failure::new(crate::failure::Exit::Invalid, "bad_json", error.to_string()).at(path, line, column)
     })
+}
+
+/// A file that goes with a message; its kind is told from its name.
+pub(crate) fn attachment(path: &std::path::Path) -> Result<Attachment, Failure> {
+    let bytes = std::fs::read(path).map_err(|error| {
+        Failure::new(crate::failure::Exit::Usage, "no_file", error.to_string()).at(path, None, None)
+    })?;
+    let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    let mime = match ending.as_str() {
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "pdf" => "application/pdf",
+        "json" => "application/json",
+        "csv" => "text/csv",
+        "md" => "text/markdown",
+        "html" => "text/html",
+        _ if std::str::from_utf8(&bytes).is_ok() => "text/plain",
+        _ => "application/octet-stream",
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Attachment::from_bytes(mime, &bytes).with_name(name))
 }

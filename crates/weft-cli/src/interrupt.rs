@@ -21,7 +21,8 @@ pub(crate) async fn run<F: Future>(run: F, cancel: &CancellationToken) -> F::Out
     }
 }
 
-async fn interrupted() {
+/// Resolves at the next Ctrl-C.
+pub(crate) async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         // Without signals there is nothing to wait for.
         std::future::pending::<()>().await;

@@ -51,6 +51,17 @@ impl Timeline {
                 let status = if *status == ToolStatus::Ok { String::new() } else { format!(" {status}") };
                 self.line(color, &format!("  {mark} {tool}{status} ({ms} ms): {}", one_line(summary)));
             }
+            EventBody::FlowMatched { flow, why } => self.line("36", &format!("  → flow {flow} ({why})")),
+            EventBody::FlowFinished { flow, .. } => self.line("32", &format!("  ✓ flow {flow}")),
+            EventBody::FlowFailed { flow, message } => {
+                self.line("31", &format!("  ✗ flow {flow}: {}", one_line(message)));
+            }
+            EventBody::SystemAction { action, status, message } => {
+                let (mark, color) = if status == "ok" { ("✓", "32") } else { ("✗", "31") };
+                let message =
+                    message.as_deref().map(|text| format!(": {}", one_line(text))).unwrap_or_default();
+                self.line(color, &format!("  {mark} system action {action}{message}"));
+            }
             EventBody::AgentWarning { message, .. } => self.line("33", &format!("  ! {message}")),
             EventBody::NodeFinished { .. } if inner => {
                 let path = event.place.path.as_deref().unwrap_or_default();

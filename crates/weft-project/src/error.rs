@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use agent_runtime::AgentError;
+use executors_flow_system::FlowsError;
 use llm_provider::{ModelError, ScriptError};
 use run_store::StoreError;
 use tool_registry::RegistryError;
@@ -146,6 +147,14 @@ pub enum ProjectError {
         /// The other.
         second: PathBuf,
     },
+    /// `flows.json` cannot be used.
+    #[error("{source}")]
+    Flows {
+        /// The file.
+        path: PathBuf,
+        /// Everything that is wrong with it.
+        source: Box<FlowsError>,
+    },
     /// A workflow of an inventory cannot be planned.
     #[error("workflow `{id}` cannot be used as a tool: {message}")]
     WorkflowTool {
@@ -200,6 +209,7 @@ impl ProjectError {
             Self::UnknownTool { .. } | Self::UnknownToolId { .. } => "unknown_tool",
             Self::Tool { code, .. } => code,
             Self::DuplicateTool { .. } => "duplicate_tool",
+            Self::Flows { source, .. } => source.code(),
             Self::WorkflowTool { .. } => "bad_workflow_tool",
             Self::Unsupported { .. } => "unsupported",
             Self::Model(error) => error.code(),
@@ -220,6 +230,10 @@ impl ProjectError {
                 Some((&at.path, at.line, at.column))
             }
             Self::Tool { at, .. } => Some((&at.path, at.line, at.column)),
+            Self::Flows { path, source } => match **source {
+                FlowsError::Json { line, column, .. } => Some((path, Some(line), Some(column))),
+                _ => Some((path, None, None)),
+            },
             Self::UnknownTool { path, .. } => Some((path, None, None)),
             Self::Script { path, source } => Some((path, Some(source.line), None)),
             Self::NoProject { .. }
@@ -264,6 +278,9 @@ impl ProjectError {
             Self::Tool { .. } => Some(
                 "docs/guide/tools.md shows a file, docs/schema/http-tool.schema.json names every key".into(),
             ),
+            Self::Flows { .. } => {
+                Some("docs/guide/flows.md shows a file, docs/schema/flows.schema.json names every key".into())
+            }
             Self::DuplicateAgent { .. } | Self::DuplicateTool { .. } => {
                 Some("give one of them another id".into())
             }

@@ -5,11 +5,13 @@ use std::sync::{Arc, OnceLock};
 
 use agent_runtime::{Agent, AgentProfile};
 use agent_types::{Clock, SystemClock, nearest};
+use executors_flow_system::Handlers;
 use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{ModelConfig, ModelSource, ScriptedModel};
 use run_store::{Store, StoreError};
 use tool_registry::{
-    BlobSource, EventPublisher, Snapshot, Tool, WorkflowRuntime, node_tool, system_tools, workflow_tool,
+    BlobSource, EventPublisher, Snapshot, TaskRuns, Tool, WorkflowRuntime, node_tool, system_tools,
+    workflow_tool,
 };
 use workflow_engine::{NodeCatalog, Services};
 use workflow_model::Workflow;
@@ -18,10 +20,12 @@ use crate::agents::{AgentFile, ProjectAgents};
 use crate::blobs::StoreBlobs;
 use crate::error::{FileError, ProjectError};
 use crate::files::read_file;
+use crate::flows::ProjectFlows;
 use crate::knowledge;
 use crate::models::ProjectModels;
 use crate::settings::Settings;
 use crate::state::{self, StoredEvents};
+use crate::task_runs::StoredTasks;
 use crate::tools::{BrokenTool, ProjectTools, ToolFile};
 use crate::workflows::ProjectWorkflows;
 
@@ -38,11 +42,18 @@ pub struct ProjectOptions {
     pub environment: Option<ModelConfig>,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
+    /// Code that flows and system actions of `flows.json` name.
+    pub handlers: Handlers,
 }
 
 impl Default for ProjectOptions {
     fn default() -> Self {
-        Self { script: None, environment: ModelConfig::from_env(), clock: Arc::new(SystemClock) }
+        Self {
+            script: None,
+            environment: ModelConfig::from_env(),
+            clock: Arc::new(SystemClock),
+            handlers: Handlers::default(),
+        }
     }
 }
 
@@ -54,6 +65,8 @@ pub struct Project {
     workflows: Arc<ProjectWorkflows>,
     agents: Arc<ProjectAgents>,
     tools: Arc<ProjectTools>,
+    flows: Arc<ProjectFlows>,
+    handlers: Handlers,
     models: Arc<ProjectModels>,
     runtime: WorkflowRuntime,
     caller: HttpCaller,
@@ -86,6 +99,7 @@ impl Project {
         let workflows = ProjectWorkflows::read(root)?;
         let mut project = Self::with(root, settings, workflows, ProjectAgents::read(root)?, options)?;
         project.tools = Arc::new(ProjectTools::read(root, &project.caller)?);
+        project.flows = Arc::new(ProjectFlows::read(root)?);
         project.keeps_runs = true;
         Ok(project)
     }
@@ -101,6 +115,7 @@ impl Project {
             workflows: Arc::new(ProjectWorkflows::read(&self.root)?),
             agents: Arc::new(ProjectAgents::read(&self.root)?),
             tools: Arc::new(tools),
+            flows: Arc::new(ProjectFlows::read(&self.root)?),
             ..self.clone()
         })
     }
@@ -148,6 +163,8 @@ impl Project {
             },
             root: root.to_owned(),
             tools: Arc::default(),
+            flows: Arc::default(),
+            handlers: options.handlers.clone(),
             caller,
             settings,
             models,
@@ -234,6 +251,18 @@ impl Project {
         &self.clock
     }
 
+    pub(crate) fn project_flows(&self) -> &ProjectFlows {
+        &self.flows
+    }
+
+    pub(crate) fn handlers(&self) -> &Handlers {
+        &self.handlers
+    }
+
+    pub(crate) fn caller(&self) -> &HttpCaller {
+        &self.caller
+    }
+
     /// The agents in order of id.
     pub fn agents(&self) -> impl Iterator<Item = &AgentFile> {
         self.agents.all()
@@ -258,18 +287,31 @@ impl Project {
     /// # Errors
     /// No such agent, an unknown tool (with the near one), a workflow with problems, a model that is not set.
     pub fn agent(&self, id: &str) -> Result<Agent, ProjectError> {
-        let file = self.agent_file(id)?;
+        let file = match self.agent_file(id) {
+            Ok(file) => file,
+            Err(error) => return self.built_in_agent(id)?.ok_or(error),
+        };
         let profile = file.profile.clone();
         refuse_unsupported(&profile)?;
         let tools = self.tools_of(file)?;
         let model = self.models.model(profile.llm.as_ref().and_then(|llm| llm.profile.as_deref()))?;
-        let agent = Agent::of(profile, model, tools).with_clock(Arc::clone(&self.clock));
+        self.equipped(Agent::of(profile, model, tools))
+    }
+
+    /// An agent with what the project gives each of them.
+    pub(crate) fn equipped(&self, agent: Agent) -> Result<Agent, ProjectError> {
+        let agent = agent.with_clock(Arc::clone(&self.clock));
         let Some(store) = self.store()? else { return Ok(agent) };
+        let private = state::private(store, agent.profile());
         Ok(agent
             .with::<dyn BlobSource>(Arc::new(StoreBlobs(store.clone())))
             .with::<dyn EventPublisher>(Arc::new(self.events(store)))
+            .with::<dyn TaskRuns>(Arc::new(StoredTasks {
+                store: store.clone(),
+                clock: Arc::clone(&self.clock),
+            }))
             .with(Arc::new(state::world(store)))
-            .with(Arc::new(state::private(store, &file.profile))))
+            .with(Arc::new(private)))
     }
 
     /// What the built-in tools work on outside of a run, for calls by hand: blobs, what all agents share, events, and what
@@ -293,18 +335,24 @@ impl Project {
         StoredEvents::new(store, self.agents.all().map(|file| file.profile.clone()))
     }
 
-    /// The tools of an agent's inventories.
+    /// The tools of an agent's inventories, and what `flows.json` adds to them.
     ///
     /// # Errors
-    /// An unknown tool (with the near one), a workflow with problems.
+    /// An unknown tool (with the near one), a workflow with problems, a `flows.json` that cannot be used.
     pub fn tools_of(&self, file: &AgentFile) -> Result<Snapshot, ProjectError> {
+        let added = self.offered_by_flows(&file.profile)?;
+        let is_added = |id: &str| added.iter().any(|tool| tool.id().as_str() == id);
         let mut tools: Vec<Tool> = Vec::new();
         for id in file.profile.tool_ids() {
-            if tools.iter().all(|tool| tool.id().as_str() != id) {
+            if !is_added(&id) && tools.iter().all(|tool| tool.id().as_str() != id) {
                 tools.push(self.tool_of_agent(&id, file)?);
             }
         }
-        Ok(file.profile.selection().from(&Snapshot::of(tools)?).tools)
+        let chosen = file.profile.selection().from(&Snapshot::of(tools)?).tools;
+        if added.is_empty() {
+            return Ok(chosen);
+        }
+        Ok(Snapshot::of(chosen.tools().cloned().chain(added))?)
     }
 
     fn tool_of_agent(&self, id: &str, file: &AgentFile) -> Result<Tool, ProjectError> {
@@ -324,9 +372,19 @@ impl Project {
     /// # Errors
     /// There is none (with the near one), a workflow with problems, a file that holds no tool.
     pub fn tool(&self, id: &str) -> Result<Tool, ProjectError> {
+        match self.own_tool(id) {
+            Err(ProjectError::UnknownToolId { .. }) => {
+                self.tool_of_flows(id).ok_or_else(|| self.unknown_tool(id, self.ids_of_flows()))
+            }
+            found => found,
+        }
+    }
+
+    /// The same without those of `flows.json`.
+    pub(crate) fn own_tool(&self, id: &str) -> Result<Tool, ProjectError> {
         if let Some(workflow_id) = id.strip_prefix("workflow:") {
             let (_, workflow) = match self.workflows.get(workflow_id) {
-                Err(ProjectError::UnknownWorkflow { .. }) => return Err(self.unknown_tool(id)),
+                Err(ProjectError::UnknownWorkflow { .. }) => return Err(self.unknown_tool(id, Vec::new())),
                 found => found?,
             };
             return workflow_tool(workflow_id, &workflow, &*self.workflows, &self.runtime).map_err(|error| {
@@ -349,19 +407,32 @@ impl Project {
         if let Some(found) = self.tools.get(id) {
             return found.map(|file| file.tool.clone());
         }
-        system_tools()?.into_iter().find(|tool| tool.id().as_str() == id).ok_or_else(|| self.unknown_tool(id))
+        system_tools()?
+            .into_iter()
+            .find(|tool| tool.id().as_str() == id)
+            .ok_or_else(|| self.unknown_tool(id, Vec::new()))
     }
 
-    fn unknown_tool(&self, id: &str) -> ProjectError {
+    fn unknown_tool(&self, id: &str, more: Vec<String>) -> ProjectError {
         let nodes = self.runtime.catalog.definitions().map(|node| format!("node:{}", node.node_type));
-        let known: Vec<String> = self.tool_ids().into_iter().chain(nodes).collect();
+        let known: Vec<String> = self.own_ids().into_iter().chain(nodes).chain(more).collect();
         let near = nearest(id, known.iter().map(String::as_str)).map(str::to_owned);
         ProjectError::UnknownToolId { id: id.to_owned(), near }
     }
 
-    /// Ids of all tools: built-in ones, those of files, workflows, knowledge bases. Nodes are tools only where they are listed.
+    /// Ids of all tools: built-in ones, those of files, workflows, knowledge bases, those of `flows.json`. Nodes are tools only where they are listed.
     #[must_use]
     pub fn tool_ids(&self) -> Vec<String> {
+        let mut ids = self.own_ids();
+        for id in self.ids_of_flows() {
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        ids
+    }
+
+    fn own_ids(&self) -> Vec<String> {
         let system = system_tools().unwrap_or_default();
         let system = system.iter().map(|tool| tool.id().to_string());
         let files = self.tools.all().map(|file| file.tool.id().to_string());

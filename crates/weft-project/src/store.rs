@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agent_runtime::{AgentInput, AgentState, Exchange};
 use agent_types::{Clock, EventBody, EventSink, Kept, Recorder, ResumeLog, RunId, Timestamp, Watcher};
-use llm_provider::ModelConfig;
+use llm_provider::{Attachment, ModelConfig};
 use run_store::{NewRun, RunFilter, RunPhase, RunRecord, Sqlite, Store, StoreError, StoreOptions, StoredRun};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -88,12 +88,18 @@ pub struct AgentPlan {
     pub agent: String,
     /// What was said to it.
     pub message: String,
+    /// Images and files that go with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
     /// The event that it answers in place of a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<PlannedEvent>,
     /// The schema that the answer must fit, where it is not that of the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
+    /// Whether it is a message of a session, which flows and system actions stand around.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_session: bool,
     /// Exchanges that its thread had before.
     #[serde(default)]
     pub before: usize,
@@ -118,7 +124,10 @@ impl AgentPlan {
     pub fn input(&self) -> AgentInput {
         match &self.event {
             Some(event) => AgentInput::Event { name: event.name.clone(), payload: event.payload.clone() },
-            None => AgentInput::Message(self.message.clone()),
+            None if self.attachments.is_empty() => AgentInput::Message(self.message.clone()),
+            None => {
+                AgentInput::Attached { text: self.message.clone(), attachments: self.attachments.clone() }
+            }
         }
     }
 }
@@ -308,6 +317,10 @@ impl Project {
         let plan = agent_plan_of(&record)?;
         if plan.before > 0 {
             let message = "it went on with a conversation, which a fork would not have".to_owned();
+            return Err(ProjectError::NotResumable { run: of.to_string(), message });
+        }
+        if plan.in_session {
+            let message = "it is a message of a session, and another session did not get it".to_owned();
             return Err(ProjectError::NotResumable { run: of.to_string(), message });
         }
         let new = NewRun { run: RunId::generate(), thread: None, ..record.new };

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use agent_runtime::AgentProfile;
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tool_registry::{Snapshot, Tool, ToolSource};
@@ -207,33 +208,69 @@ fn stays(current: &Snapshot, error: &ProjectError, root: &Path) -> Snapshot {
 
 /// The tools of an agent from files that changed: what is broken stays as it was, what is gone goes.
 fn next_tools(project: &Project, agent: &str, current: &Snapshot) -> Snapshot {
-    let file = match project.agent_file(agent) {
-        Ok(file) => file,
+    let profile = match project.agent_file(agent) {
+        Ok(file) => &file.profile,
         Err(error) => return stays(current, &error, project.root()),
     };
-    let (mut tools, mut warnings): (Vec<Tool>, Vec<String>) = (Vec::new(), Vec::new());
-    for id in file.profile.tool_ids() {
-        if tools.iter().any(|tool| tool.id().as_str() == id) {
-            continue;
-        }
-        let old = current.get(&id);
-        // These hang on no file that is looked after, and a knowledge base is costly to make.
-        let kept = old.filter(|_| id.starts_with("kb:") || id.starts_with("system:"));
-        match (kept.cloned().map_or_else(|| project.tool(&id), Ok), old) {
-            (Ok(tool), _) => tools.push(tool),
-            (Err(ProjectError::UnknownToolId { .. }), _) => {}
-            (Err(error), Some(old)) => {
-                warnings.push(format!("`{id}` stays as it was: {}", told(&error, project.root())));
-                tools.push(old.clone());
-            }
-            (Err(error), None) => {
-                warnings.push(format!("`{id}` is not offered: {}", told(&error, project.root())));
+    let mut next = Next { project, current, listed: profile.tool_ids(), warnings: Vec::new() };
+    let added = next.added_by_flows(profile);
+    let tools = next.of_inventories(&added);
+    let chosen = Snapshot::of(tools).map(|tools| profile.selection().from(&tools).tools);
+    let all = chosen.and_then(|chosen| Snapshot::of(chosen.tools().cloned().chain(added)));
+    match all {
+        Ok(all) => all.with_warnings(next.warnings),
+        Err(error) => stays(current, &error.into(), project.root()),
+    }
+}
+
+/// The next tools of an agent while they are looked for.
+struct Next<'p> {
+    project: &'p Project,
+    current: &'p Snapshot,
+    listed: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Next<'_> {
+    fn warn(&mut self, what: &str, error: &ProjectError) {
+        self.warnings.push(format!("{what}: {}", told(error, self.project.root())));
+    }
+
+    /// What `flows.json` adds; where it cannot be read, what it added before.
+    fn added_by_flows(&mut self, profile: &AgentProfile) -> Vec<Tool> {
+        match self.project.offered_by_flows(profile) {
+            Ok(added) => added,
+            Err(error) => {
+                self.warn("the tools of flows.json stay as they were", &error);
+                let others = self
+                    .current
+                    .tools()
+                    .filter(|tool| !self.listed.iter().any(|id| tool.id().as_str() == id));
+                others.cloned().collect()
             }
         }
     }
-    match Snapshot::of(tools) {
-        Ok(tools) => file.profile.selection().from(&tools).tools.with_warnings(warnings),
-        Err(error) => stays(current, &error.into(), project.root()),
+
+    fn of_inventories(&mut self, added: &[Tool]) -> Vec<Tool> {
+        let mut tools: Vec<Tool> = Vec::new();
+        for id in self.listed.clone() {
+            if added.iter().chain(&tools).any(|tool| tool.id().as_str() == id) {
+                continue;
+            }
+            let old = self.current.get(&id);
+            // These hang on no file that is looked after, and a knowledge base is costly to make.
+            let kept = old.filter(|_| id.starts_with("kb:") || id.starts_with("system:"));
+            match (kept.cloned().map_or_else(|| self.project.tool(&id), Ok), old) {
+                (Ok(tool), _) => tools.push(tool),
+                (Err(ProjectError::UnknownToolId { .. }), _) => {}
+                (Err(error), Some(old)) => {
+                    self.warn(&format!("`{id}` stays as it was"), &error);
+                    tools.push(old.clone());
+                }
+                (Err(error), None) => self.warn(&format!("`{id}` is not offered"), &error),
+            }
+        }
+        tools
     }
 }
 

@@ -8,6 +8,7 @@ mod judge;
 mod payloads;
 mod plain;
 mod protocol;
+mod scenarios;
 mod schemas;
 mod streams;
 mod texts;
@@ -80,8 +81,15 @@ pub(crate) fn all(data: &Path, weft: &Path) -> Result<Vec<Set>> {
     if protocol.is_file() {
         sets.extend(protocol::sets(&lines(&protocol)?)?);
     }
+    for name in ["agent", "security"] {
+        let file = data.join(format!("cases/{name}.jsonl"));
+        if file.is_file() {
+            sets.push(Set::by_commands(&format!("scenarios of {name}"), scenarios::of_file, file));
+        }
+    }
     let folder = |name: &str| Some(data.join("data").join(name)).filter(|folder| folder.is_dir());
     if let Some(bfcl) = folder("bfcl") {
+        sets.push(Set::by_commands("dialogues", scenarios::dialogues, bfcl.clone()));
         sets.extend(calls::bfcl(&bfcl, weft)?);
     }
     if let Some(tau2) = folder("tau2") {

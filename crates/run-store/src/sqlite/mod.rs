@@ -155,6 +155,10 @@ impl Backend for Sqlite {
         read::value(&self.reader(), key)
     }
 
+    fn values(&self, prefix: &str) -> Result<Vec<(String, Value)>, StoreError> {
+        read::values(&self.reader(), prefix)
+    }
+
     fn footprint(&self) -> Result<Footprint, StoreError> {
         let runs = read::count(&self.reader())?;
         let size = |suffix: &str| {

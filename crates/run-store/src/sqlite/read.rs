@@ -153,6 +153,22 @@ pub(super) fn value(db: &Connection, key: &str) -> Result<Option<Value>, StoreEr
         .map_err(|error| StoreError::Corrupt { message: format!("the value `{key}`: {error}") })
 }
 
+pub(super) fn values(db: &Connection, prefix: &str) -> Result<Vec<(String, Value)>, StoreError> {
+    // No name goes on with the last of all characters.
+    let query = "SELECT key, value FROM named WHERE key >= ?1 AND key < ?1 || char(1114111) ORDER BY key";
+    let mut statement = db.prepare_cached(query).map_err(store_error)?;
+    let rows = statement
+        .query_map([prefix], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))
+        .map_err(store_error)?;
+    let read = |row: rusqlite::Result<(String, String)>| {
+        let (key, text) = row.map_err(store_error)?;
+        let value = serde_json::from_str(&text)
+            .map_err(|error| StoreError::Corrupt { message: format!("the value `{key}`: {error}") })?;
+        Ok((key, value))
+    };
+    rows.map(read).collect()
+}
+
 pub(super) fn count(db: &Connection) -> Result<u64, StoreError> {
     let count = db.query_row("SELECT COUNT(*) FROM runs", [], |row| row.get::<_, i64>(0));
     count.map(i64::unsigned_abs).map_err(store_error)

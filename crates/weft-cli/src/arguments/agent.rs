@@ -37,6 +37,9 @@ pub(crate) struct AgentRunArguments {
     /// What is said to it; `-` reads stdin.
     #[arg(required_unless_present = "event", conflicts_with = "event")]
     pub(crate) message: Option<String>,
+    /// An image or a file that goes with the message. May be repeated.
+    #[arg(long, value_name = "FILE", conflicts_with = "event")]
+    pub(crate) attach: Vec<PathBuf>,
     /// An event in place of a message; the agent must listen to it (`subscribed_event_types`).
     #[arg(long, value_name = "NAME")]
     pub(crate) event: Option<String>,

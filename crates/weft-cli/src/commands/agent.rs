@@ -4,6 +4,7 @@ use agent_runtime::{Agent, AgentState, ApprovalMode, RunOutcome};
 use agent_types::ExitReason;
 use llm_provider::ModelSource;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use weft_project::{AgentPlan, AgentStart, PlannedEvent, Project, ProjectWatch};
 
 use super::{Context, agent_tools, block_on, chat};
@@ -125,6 +126,10 @@ pub(super) fn with_live_tools(
     agent: Agent,
     project: &Project,
 ) -> Result<(Agent, Option<ProjectWatch>), Failure> {
+    // The built-in agent has no file to follow.
+    if project.agent_file(&agent.profile().id).is_err() {
+        return Ok((agent, None));
+    }
     match project.watch() {
         Ok(watch) => {
             let tools = watch.tools_of(&agent.profile().id)?;
@@ -169,6 +174,8 @@ fn plan_of(arguments: &AgentRunArguments) -> Result<AgentPlan, Failure> {
         let payload = arguments.payload.as_deref().map(inputs::json_file).transpose()?.unwrap_or_default();
         plan.event = Some(PlannedEvent { name: name.clone(), payload });
     }
+    plan.attachments =
+        arguments.attach.iter().map(|file| inputs::attachment(file)).collect::<Result<_, _>>()?;
     plan.schema = arguments.schema.as_deref().map(inputs::json_file).transpose()?;
     Ok(plan)
 }
@@ -190,7 +197,7 @@ pub(super) fn run_agent(
     agent: &Agent,
     start: AgentStart,
 ) -> Result<Exit, Failure> {
-    let (outcome, _) = block_on(drive(context.output, project, agent, start))??;
+    let outcome = block_on(to_the_end(context.output, project, agent, start))??;
     match context.output {
         Output::Text if outcome.text.is_empty() => {}
         Output::Text => output::line(&outcome.text)?,
@@ -202,6 +209,38 @@ pub(super) fn run_agent(
         failure_of(&outcome, exit).print(context.output);
     }
     Ok(exit)
+}
+
+/// Drives a run, and takes it up again when work ends that it waits for and that goes on in this process.
+async fn to_the_end(
+    form: Output,
+    project: &Project,
+    agent: &Agent,
+    start: AgentStart,
+) -> Result<RunOutcome, Failure> {
+    let (mut outcome, _) = drive(form, project, agent, start).await?;
+    while outcome.exit == ExitReason::AwaitingResult && project.store().is_ok_and(|store| store.is_some()) {
+        let tasks: Vec<String> = outcome.pending.iter().map(|pending| pending.ask.clone()).collect();
+        let Some(board) = agent.tasks() else { break };
+        let at_work = tasks.iter().all(|task| board.status(task).is_some());
+        if !at_work {
+            break;
+        }
+        note!("waiting for {}; Ctrl-C to stop", tasks.join(", "));
+        let cancel = CancellationToken::new();
+        let ended = board.any_end(tasks.iter().map(String::as_str));
+        let stopped = cancel.clone();
+        let waited = interrupt::run(
+            async move { futures::future::select(Box::pin(ended), Box::pin(stopped.cancelled_owned())).await },
+            &cancel,
+        );
+        if let futures::future::Either::Right(_) = waited.await {
+            break;
+        }
+        let start = project.resume_agent(&outcome.run)?;
+        (outcome, _) = drive(form, project, agent, start).await?;
+    }
+    Ok(outcome)
 }
 
 pub(super) async fn drive(
@@ -237,7 +276,11 @@ pub(super) async fn drive(
 }
 
 pub(super) fn exit_of(outcome: &RunOutcome) -> Exit {
-    match outcome.exit {
+    exit_of_reason(outcome.exit)
+}
+
+pub(super) fn exit_of_reason(exit: ExitReason) -> Exit {
+    match exit {
         ExitReason::Completed
         | ExitReason::HandedOff
         | ExitReason::Closed

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use executors_flow_system::import;
 use serde_json::{Value, json};
 use tool_registry::import::{
     ImportedTools, OpenApiOptions, ToolImportError, from_bu, from_comfytavern_tool, from_openapi,
@@ -42,7 +43,14 @@ pub(super) fn run(context: &Context, arguments: &ImportArguments) -> Result<Exit
             };
             tools(context, arguments, imported)
         }
-        ImportKind::Bu => tools(context, arguments, from_bu(&text)),
+        ImportKind::Bu => {
+            let is_whole = serde_json::from_str(&text).is_ok_and(|value| import::is_bu_configuration(&value));
+            if is_whole {
+                flows(context, arguments, &text)
+            } else {
+                tools(context, arguments, from_bu(&text))
+            }
+        }
         ImportKind::Comfytavern if file.to_string_lossy().ends_with(TOOL) => {
             tools(context, arguments, from_comfytavern_tool(&text))
         }
@@ -135,6 +143,24 @@ fn tools(
         || json!({"tools": tools, "files": files, "notes": imported.notes, "refused": imported.refused}),
     )?;
     Ok(if imported.tools.is_empty() { Exit::Invalid } else { Exit::Ok })
+}
+
+/// Writes `flows.json`, and the agent that a configuration describes.
+fn flows(context: &Context, arguments: &ImportArguments, text: &str) -> Result<Exit, Failure> {
+    let no_json = |error: serde_json::Error| Failure::new(Exit::Failed, "no_json", error.to_string());
+    let imported = import::from_bu(text).map_err(|error| {
+        Failure::new(Exit::Invalid, error.code(), error.to_string()).at(&arguments.file, None, None)
+    })?;
+    let mut files = vec![("flows.json".to_owned(), imported.flows.to_json().map_err(no_json)?)];
+    if let Some(agent) = &imported.agent {
+        let name = format!("agents/{}.json", agent.id.replace(['/', ':'], "_"));
+        files.push((name, serde_json::to_string_pretty(agent).map_err(no_json)? + "\n"));
+    }
+    let files = write(context, arguments, "", files)?;
+    let told: Vec<String> = imported.warnings.iter().map(ToString::to_string).collect();
+    let agent = imported.agent.as_ref().map(|agent| &agent.id);
+    tell(context, &files, &told, || json!({"agent": agent, "files": files, "warnings": imported.warnings}))?;
+    Ok(Exit::Ok)
 }
 
 fn tell(

@@ -5,6 +5,7 @@ mod agent_tools;
 mod chat;
 mod demo;
 mod encode;
+mod flow;
 mod import;
 mod init;
 mod node;
@@ -12,6 +13,7 @@ mod parse;
 mod prompt;
 mod runs;
 mod scenario;
+mod session;
 mod tool;
 mod tools;
 mod workflow;
@@ -55,6 +57,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Init { directory } => init::run(&context, &directory),
         Command::Demo(demo) => demo::run(&context, &demo),
         Command::Agent(command) => agent::run(&context, command),
+        Command::Chat(chat) => session::run(&context, &chat),
+        Command::Flow(command) => flow::run(&context, command),
         Command::Test(test) => scenario::run(&context, &test),
         Command::Workflow(command) => workflow::run(&context, command),
         Command::Runs(command) => runs::run(&context, command),

@@ -181,6 +181,25 @@ fn tools_server() -> std::net::SocketAddr {
     address
 }
 
+/// The server that the page about flows speaks of: leave but on the thirteenth, and handing over.
+fn flows_server() -> std::net::SocketAddr {
+    crate::common::serve(|request| {
+        let body: serde_json::Value = serde_json::from_str(&request.body).unwrap_or_default();
+        match request.path.as_str() {
+            "/leave" if body["days"] == "13" => (500, serde_json::Value::Null),
+            "/leave" => (200, serde_json::json!({"id": 7, "days": body["days"]})),
+            "/handoff" => (200, serde_json::json!({"session": body["session"]})),
+            _ => (404, serde_json::Value::Null),
+        }
+    })
+}
+
+#[test]
+fn flows() {
+    let page = "flows.md";
+    check_text(page, &read(page).replace("127.0.0.1:8080", &flows_server().to_string()));
+}
+
 #[test]
 fn tools() {
     let page = "tools.md";

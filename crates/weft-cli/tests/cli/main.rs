@@ -6,6 +6,7 @@ mod agents;
 mod commands;
 mod common;
 mod failures;
+mod flows;
 mod guide;
 mod lasting;
 mod openai_agent;

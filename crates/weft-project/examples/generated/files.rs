@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use agent_runtime::AgentProfile;
+use executors_flow_system::FlowsFile;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
@@ -22,6 +23,7 @@ pub(crate) fn files() -> Result<Map<String, Value>, Box<dyn std::error::Error>> 
     put("docs/schema/workflow.schema.json", schema::<Workflow>("A workflow file.")?);
     put("docs/schema/agent-profile.schema.json", schema::<AgentProfile>("An agent_profile.json.")?);
     put("docs/schema/http-tool.schema.json", schema::<HttpToolFile>("A *.tool.json.")?);
+    put("docs/schema/flows.schema.json", schema::<FlowsFile>("A flows.json.")?);
     put("docs/schema/weft-toml.schema.json", schema::<Settings>("A weft.toml, as JSON.")?);
     put("docs/reference/nodes.md", nodes()?);
     put("docs/reference/weft-toml.md", settings_page::page()?);

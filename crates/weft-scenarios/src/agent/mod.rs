@@ -2,6 +2,7 @@
 
 mod case;
 mod expect;
+mod front;
 mod record;
 mod seen;
 mod session;
@@ -109,6 +110,7 @@ impl<'p> AgentCases<'p> {
     async fn play(self, case: &Case, clock: Arc<dyn Clock>) -> Result<Vec<Difference>, Fault> {
         let store = Store::memory().map_err(|error| error.to_string())?;
         let mut session = self.session(case, &clock, store.clone())?;
+        session.begin().await?;
         let mut whole = Seen::default();
         let mut differences = Vec::new();
         let mut turns = case.turns.iter().enumerate().peekable();
@@ -149,9 +151,6 @@ impl<'p> AgentCases<'p> {
     }
 
     fn session(self, case: &Case, clock: &Arc<dyn Clock>, store: Store) -> Result<Session, Fault> {
-        if case.flows.is_some() {
-            return Err("`flows` is not known here".to_owned());
-        }
         let replies = case.script.iter().enumerate().map(|(number, reply)| {
             serde_json::from_value::<Reply>(reply.clone())
                 .map_err(|error| format!("script[{number}]: {error}"))
@@ -178,7 +177,8 @@ impl<'p> AgentCases<'p> {
             private: private_state(&profile)?,
             shared: Some(Arc::new(SharedWorld(Arc::new(MemoryState::new(Map::new()))))),
         };
-        Session::new(case, profile, &tools, workshop, lasting)
+        let flows = case.flows.as_ref().map(|flows| front::flows(flows, &workshop, &tools)).transpose()?;
+        Session::new(case, profile, &tools, workshop, lasting, flows)
     }
 
     /// An agent of the project, with the tools of the case in place of its own of the same name.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use agent_runtime::{Exchange, RunOutcome};
 use agent_types::{OBSERVATION_PREFIX, Usage};
+use executors_flow_system::Handled;
 use serde_json::{Map, Value};
 
 use super::world::{Executed, Requested};
@@ -37,12 +38,21 @@ impl Seen {
         self.pending = outcome.pending.iter().filter_map(|call| serde_json::to_value(call).ok()).collect();
     }
 
+    pub(crate) fn take_handled(&mut self, handled: &Handled) {
+        self.exit = Some(handled.exit.as_str().to_owned());
+        self.error.clone_from(&handled.error);
+        self.text.clone_from(&handled.text);
+        self.value.clone_from(&handled.value);
+        self.partial = Some(handled.partial);
+        self.pending = handled.pending.iter().filter_map(|call| serde_json::to_value(call).ok()).collect();
+    }
+
     pub(crate) fn take_history(&mut self, history: &[Exchange]) {
         self.pairs = true;
         self.history.clear();
         for exchange in history {
             match exchange {
-                Exchange::User { text } => self.history.push(("user", text.clone())),
+                Exchange::User { text, .. } => self.history.push(("user", text.clone())),
                 Exchange::Event { name, payload } => self.history.push(("user", format!("{name} {payload}"))),
                 Exchange::Observed { observations, .. } => {
                     let told = observations.iter().map(|observation| ("observation", observation.line()));

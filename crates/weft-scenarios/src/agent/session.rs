@@ -4,16 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_runtime::{
-    Agent, AgentInput, AgentProfile, AgentState, CallRecord, Exchange, PendingCall, RunOutcome, Turn as Said,
+    Agent, AgentInput, AgentProfile, AgentState, CallRecord, Exchange, PendingCall, Turn as Said,
 };
 use agent_types::{
     CallId, EventSink, Observation, ObservationCode, Recorder, ResumeLog, RunId, Watched, Watcher,
 };
+use executors_flow_system::Flows;
 use run_store::{NewRun, Store, StoredRun};
 use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
 use tool_registry::{BlobSource, PrivateState, Snapshot, TaskBoard, ToolRegistry, World as SharedWorld};
 
 use super::case::{self, Case, Deed, Turn};
+use super::front::Front;
 use super::seen::Seen;
 use super::tools::Workshop;
 use crate::Fault;
@@ -38,6 +41,8 @@ pub(crate) struct Session {
     registry: Arc<ToolRegistry>,
     lasting: Lasting,
     agent: Agent,
+    flows: Option<Flows>,
+    front: Option<Front>,
     board: Arc<TaskBoard>,
     state: AgentState,
     open: Option<Open>,
@@ -73,14 +78,22 @@ impl Session {
         tools: &Snapshot,
         workshop: Workshop,
         lasting: Lasting,
+        flows: Option<Flows>,
     ) -> Result<Self, Fault> {
         let registry = Arc::new(ToolRegistry::new());
         for tool in tools.tools() {
             registry.register(tool.clone()).map_err(|error| error.to_string())?;
         }
+        if let Some(flows) = &flows {
+            let offered = flows.offered(&workshop.model, profile.language);
+            for tool in offered.map_err(|error| error.to_string())? {
+                registry.register(tool).map_err(|error| error.to_string())?;
+            }
+        }
         let board = Arc::new(TaskBoard::new());
         let agent = agent_of(&profile, &workshop, &registry, &lasting, &board);
         agent.check().map_err(|error| error.to_string())?;
+        let front = flows.as_ref().map(|flows| front_of(flows, &agent, &workshop, &lasting));
         let noted = case.tools.iter().filter(|tool| Workshop::notes(tool)).map(|tool| tool.name.clone());
         Ok(Self {
             noted: noted.collect(),
@@ -90,10 +103,20 @@ impl Session {
             registry,
             lasting,
             agent,
+            flows,
+            front,
             board,
             open: None,
             runs: Vec::new(),
         })
+    }
+
+    /// Puts what the thread holds before the first turn where it belongs.
+    pub(crate) async fn begin(&mut self) -> Result<(), Fault> {
+        match &self.front {
+            Some(front) => front.begin(self.state.history()).await,
+            None => Ok(()),
+        }
     }
 
     /// Does one step of the case, and gives what was seen.
@@ -105,7 +128,12 @@ impl Session {
         self.wake(&mut seen).await?;
         (seen.executed, seen.requested) = self.workshop.world.since(before);
         seen.took = self.workshop.clock.elapsed().saturating_sub(started);
-        if seen.history.is_empty() {
+        if let Some(front) = &self.front {
+            seen.take_history(&front.history().await?);
+            if seen.exit.is_none() {
+                seen.exit = front.standing().await?.map(str::to_owned);
+            }
+        } else if seen.history.is_empty() {
             seen.take_history(self.state.history());
         }
         Ok(seen)
@@ -129,16 +157,16 @@ impl Session {
                 self.answer(turn, meanwhile, seen).await
             }
             Deed::Tools => self.change_tools(turn, seen),
-            Deed::AdvanceMs => {
-                self.workshop.clock.sleep(Duration::from_millis(turn.ms)).await;
-                Ok(())
-            }
+            Deed::AdvanceMs => self.advance(turn.ms, seen).await,
             Deed::Cancel => match self.open.take() {
                 // Nothing goes on: the run that waits is given up.
                 Some(_) => Ok(()),
                 None => Err("there is nothing to cancel".to_owned()),
             },
-            Deed::GiveBack => Err("there are no flows in this case".to_owned()),
+            Deed::GiveBack => {
+                let front = self.front.as_ref().ok_or("there are no flows in this case")?;
+                front.give_back().await
+            }
         }
     }
 
@@ -158,9 +186,108 @@ impl Session {
         Ok(())
     }
 
+    /// Lets time pass, and timers go off.
+    async fn advance(&mut self, ms: u64, seen: &mut Seen) -> Result<(), Fault> {
+        let until = self.workshop.clock.elapsed() + Duration::from_millis(ms);
+        loop {
+            let now = self.workshop.clock.elapsed();
+            if let Some(front) = &self.front {
+                while front.is_due().await? {
+                    let run = RunId::generate();
+                    self.runs.push(run.clone());
+                    let clock = Arc::clone(&self.workshop.clock);
+                    let stored = self.lasting.store.begin(NewRun::new(run), clock);
+                    let stored = stored.map_err(|error| error.to_string())?;
+                    let mut watcher = stored.watch(BEHIND);
+                    let handled = front.fire(Arc::clone(&stored) as Arc<dyn EventSink>).await?;
+                    self.close(&stored, &mut watcher, seen).await?;
+                    if let Some(handled) = handled {
+                        seen.take_handled(&handled);
+                    }
+                }
+            }
+            if now >= until {
+                return Ok(());
+            }
+            let step = until.saturating_sub(now).min(Duration::from_millis(100));
+            self.workshop.clock.sleep(step).await;
+        }
+    }
+
+    /// Reads the last events of a run.
+    async fn close(
+        &self,
+        stored: &Arc<StoredRun>,
+        watcher: &mut Watcher,
+        seen: &mut Seen,
+    ) -> Result<(), Fault> {
+        {
+            let _busy = self.workshop.clock.busy();
+            stored.close().await.map_err(|error| error.to_string())?;
+        }
+        while let Some(Watched::Events(batch)) = watcher.try_next() {
+            self.note(&batch, seen);
+        }
+        Ok(())
+    }
+
+    /// A message through the flows.
+    async fn go_through(
+        &mut self,
+        start: Start,
+        meanwhile: &[Meanwhile],
+        seen: &mut Seen,
+    ) -> Result<(), Fault> {
+        let Some(front) = &self.front else { return Ok(()) };
+        let before = front.history().await?.len();
+        let is_new = matches!(start, Start::New(_));
+        let (base, input, stored, log) = self.begin_run(start)?;
+        let before = if is_new { before } else { base.history().len() };
+        let run = stored.run().clone();
+        let mut watcher = stored.watch(BEHIND);
+        let sink = Arc::clone(&stored) as Arc<dyn EventSink>;
+        let cancel = CancellationToken::new();
+        let Some(front) = &self.front else { return Ok(()) };
+        let ended = {
+            let log = log.map(|log| (log, before));
+            let text = input.text();
+            let handling = std::pin::pin!(front.handle(&text, sink, log, cancel.clone()));
+            self.watch(handling, &mut watcher, meanwhile, &cancel, seen).await?
+        };
+        let mut history = front.history().await?;
+        history.truncate(before);
+        let base = AgentState::of_history(history);
+        let Some(handled) = ended else {
+            self.let_go(watcher, stored).await;
+            self.open = Some(Open { run, base, input, pending: Vec::new() });
+            return Box::pin(self.restart(&[], seen)).await;
+        };
+        let handled = handled?;
+        self.close(&stored, &mut watcher, seen).await?;
+        drop((watcher, stored));
+        seen.take_handled(&handled);
+        if agent_runtime::exit_status(handled.exit) == agent_types::RunStatus::Waiting {
+            self.open = Some(Open { run, base, input, pending: handled.pending });
+        }
+        Ok(())
+    }
+
+    /// The process ends: calls that were at work are let go when their tasks are looked at the next time.
+    async fn let_go(&self, watcher: Watcher, stored: Arc<StoredRun>) {
+        drop(watcher);
+        for _ in 0..1000 {
+            if Arc::strong_count(&stored) == 1 {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     async fn go(&mut self, start: Start, meanwhile: &[Meanwhile], seen: &mut Seen) -> Result<(), Fault> {
-        let clock = Arc::clone(&self.workshop.clock);
-        let (base, input, stored, log) = self.begin(start)?;
+        if self.front.is_some() && !matches!(&start, Start::New(AgentInput::Event { .. })) {
+            return self.go_through(start, meanwhile, seen).await;
+        }
+        let (base, input, stored, log) = self.begin_run(start)?;
         let run = stored.run().clone();
         let mut watcher = stored.watch(BEHIND);
         let sink = Arc::clone(&stored) as Arc<dyn EventSink>;
@@ -173,25 +300,11 @@ impl Session {
         };
         let Some((outcome, state)) = ended else {
             // The process ends here; what is durable stays.
-            drop(watcher);
-            // Calls that were at work are let go when their tasks are looked at the next time.
-            for _ in 0..1000 {
-                if Arc::strong_count(&stored) == 1 {
-                    break;
-                }
-                tokio::task::yield_now().await;
-            }
-            drop(stored);
+            self.let_go(watcher, stored).await;
             self.open = Some(Open { run, base, input, pending: Vec::new() });
             return Box::pin(self.restart(&[], seen)).await;
         };
-        {
-            let _busy = clock.busy();
-            stored.close().await.map_err(|error| error.to_string())?;
-        }
-        while let Some(Watched::Events(batch)) = watcher.try_next() {
-            self.note(&batch, seen);
-        }
+        self.close(&stored, &mut watcher, seen).await?;
         drop((watcher, stored));
         seen.take_outcome(&outcome);
         seen.take_history(&outcome.history);
@@ -205,14 +318,14 @@ impl Session {
     }
 
     /// Reads events until the run ends, or the process does: then there is no outcome.
-    async fn watch(
+    async fn watch<T>(
         &self,
-        mut outcome: std::pin::Pin<&mut impl Future<Output = (RunOutcome, AgentState)>>,
+        mut outcome: std::pin::Pin<&mut impl Future<Output = T>>,
         watcher: &mut Watcher,
         meanwhile: &[Meanwhile],
-        cancel: &tokio_util::sync::CancellationToken,
+        cancel: &CancellationToken,
         seen: &mut Seen,
-    ) -> Result<Option<(RunOutcome, AgentState)>, Fault> {
+    ) -> Result<Option<T>, Fault> {
         let mut next = meanwhile.iter();
         let mut waiting = next.next();
         loop {
@@ -263,7 +376,7 @@ impl Session {
         }
     }
 
-    fn begin(
+    fn begin_run(
         &mut self,
         start: Start,
     ) -> Result<(AgentState, AgentInput, Arc<StoredRun>, Option<ResumeLog>), Fault> {
@@ -289,6 +402,8 @@ impl Session {
     async fn restart(&mut self, meanwhile: &[Meanwhile], seen: &mut Seen) -> Result<(), Fault> {
         self.board = Arc::new(TaskBoard::new());
         self.agent = agent_of(&self.profile, &self.workshop, &self.registry, &self.lasting, &self.board);
+        self.front =
+            self.flows.as_ref().map(|flows| front_of(flows, &self.agent, &self.workshop, &self.lasting));
         self.state = AgentState::of_history(self.state.history().to_vec());
         let Some(open) = self.open.take() else { return Ok(()) };
         let base = AgentState::of_history(open.base.history().to_vec());
@@ -346,6 +461,10 @@ impl Session {
     }
 }
 
+fn front_of(flows: &Flows, agent: &Agent, workshop: &Workshop, lasting: &Lasting) -> Front {
+    Front::new(flows.clone(), agent.clone(), lasting.store.clone(), Arc::clone(&workshop.clock))
+}
+
 fn agent_of(
     profile: &AgentProfile,
     workshop: &Workshop,
@@ -373,7 +492,7 @@ fn history(said: &[case::Said]) -> Result<Vec<Exchange>, Fault> {
     let mut history: Vec<Exchange> = Vec::new();
     for said in said {
         if let Some(text) = &said.user {
-            history.push(Exchange::User { text: text.clone() });
+            history.push(Exchange::user(text.clone()));
         } else if let Some(text) = &said.assistant {
             let mut turn = Said { text: text.clone(), ..Said::default() };
             turn.calls.extend(said.calls.iter().map(|call| CallRecord {
@@ -381,6 +500,7 @@ fn history(said: &[case::Said]) -> Result<Vec<Exchange>, Fault> {
                 tool: call.tool.clone(),
                 arguments: call.arguments.clone(),
                 edited: None,
+                attachments: Vec::new(),
                 native: None,
                 observation: None,
             }));

@@ -112,6 +112,10 @@ impl Backend for Mortal {
         self.file.value(key)
     }
 
+    fn values(&self, prefix: &str) -> Result<Vec<(String, Value)>, StoreError> {
+        self.file.values(prefix)
+    }
+
     fn footprint(&self) -> Result<Footprint, StoreError> {
         self.file.footprint()
     }

@@ -11,7 +11,7 @@ use weft_project::{Project, Version, WorkflowResume};
 use workflow_engine::Plan;
 use workflow_model::World;
 
-use super::super::{Context, agent, block_on};
+use super::super::{Context, agent, block_on, session};
 use super::{chosen, store};
 use crate::arguments::{RunsAnswerArguments, RunsApproveArguments, RunsForkArguments, RunsResumeArguments};
 use crate::failure::{Exit, Failure};
@@ -32,6 +32,9 @@ fn go_on_with(context: &Context, project: &Project, run: &RunId, version: Versio
     }
     let start = project.resume_agent(run)?;
     project.skip_replies(&start);
+    if start.plan.in_session {
+        return session::go_on(context, project, start, CancellationToken::new());
+    }
     let agent = agent::as_planned(project.agent(&start.plan.agent)?, &start.plan);
     agent::run_agent(context, project, &agent, start)
 }
@@ -214,6 +217,10 @@ pub(super) fn cancel(context: &Context, run: &str) -> Result<Exit, Failure> {
     cancel.cancel();
     if project.is_agent_run(run)? {
         let start = project.resume_agent(run)?;
+        if start.plan.in_session {
+            session::go_on(context, &project, start, cancel)?;
+            return Ok(Exit::Ok);
+        }
         let agent = project.agent(&start.plan.agent)?.with_cancel(cancel);
         agent::run_agent(context, &project, &agent, start)?;
         return Ok(Exit::Ok);

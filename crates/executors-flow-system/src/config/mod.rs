@@ -1,0 +1,293 @@
+//! What `flows.json` says.
+
+mod load;
+mod problem;
+
+use agent_types::BudgetLimits;
+use http_caller::EndpointConfig;
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tool_registry::HttpToolFile;
+
+pub use problem::{FlowsError, Problem, Severity};
+pub(crate) use problem::{Problems, escaped};
+
+/// `flows.json`: what happens around an agent without the model, and what the model is offered besides.
+/// A key that is not known is an error.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FlowsFile {
+    /// Address of the schema of this file, for editors.
+    #[serde(rename = "$schema", skip_serializing_if = "Option::is_none")]
+    pub schema: Option<String>,
+    /// Id of the agent that answers; absent, the project's only one, else a built-in one on the default model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Sub-agents and HTTP calls that the model may use, each as the tool `skill:<skill_id>`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skills: Vec<SkillConfig>,
+    /// HTTP tools, as in `tools/*.tool.json`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<HttpToolFile>,
+    /// What answers in place of the agent when a message matches. The model never sees them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<FlowConfig>,
+    /// Handing over, closing, keeping a profile. The model never sees them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub system_actions: Vec<ActionConfig>,
+    /// Where the agent looks things up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retrieve_knowledge: Option<KnowledgeConfig>,
+    /// What happens when nobody writes, or at set times.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub timers: Vec<TimerConfig>,
+}
+
+/// How a skill works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExecutionMode {
+    /// A sub-agent with its own prompt and tools.
+    Agent,
+    /// One HTTP call.
+    Function,
+}
+
+/// Something that the model may hand a task to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SkillConfig {
+    /// Its id; the tool is `skill:<skill_id>`.
+    pub skill_id: String,
+    /// Name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it does, for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// How it works.
+    pub execution_mode: ExecutionMode,
+    /// Of a sub-agent: what its model is told first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// Of a sub-agent: ids of the tools that it may use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// Of a sub-agent: limits of one call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budgets: Option<BudgetLimits>,
+    /// Of a function: the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointConfig>,
+    /// JSON Schema (2020-12) of the arguments, an object. Absent, a sub-agent takes a `task`, and a function one text for each placeholder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Value>,
+}
+
+/// How the patterns of a trigger are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MatchKind {
+    /// The message holds the text.
+    #[default]
+    Contains,
+    /// The message is the text.
+    Exact,
+    /// A part of the message fits the regular expression; `^` and `$` are its ends.
+    Regex,
+}
+
+/// What a flow does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetConfig {
+    /// Sends a request.
+    Endpoint(Box<EndpointConfig>),
+    /// Runs a workflow.
+    Workflow(String),
+    /// Runs what the program registered under that name.
+    Handler(String),
+}
+
+/// What happens when a flow fails.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnError {
+    /// This is replied.
+    Reply(String),
+    /// The agent answers instead.
+    Continue,
+    /// Nothing is replied.
+    Silent,
+}
+
+/// What answers in place of the agent when a message matches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FlowConfig {
+    /// Its id.
+    pub flow_id: String,
+    /// Name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Patterns, any of which sets it off. Width, case and blanks do not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trigger_patterns: Vec<String>,
+    /// How the patterns are read.
+    #[serde(default, rename = "match", skip_serializing_if = "is_default")]
+    pub kind: MatchKind,
+    /// Patterns that keep it from being set off, read alike; beside exact ones, as texts that the message holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+    /// The higher goes first; among equals system actions go before flows, then the order of the file counts.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub priority: i64,
+    /// What it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<TargetConfig>,
+    /// Short for `target.endpoint`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointConfig>,
+    /// Values by name: `$message`, `$group.<name>` of a regular expression, `$ctx.<name>`, or any other value as it is (`$$` for a dollar).
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub parameter_mapping: IndexMap<String, Value>,
+    /// Nothing is replied, whatever happens.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub silent: bool,
+    /// The reply, over `{result}`, `{user_message}` and `{$ctx.name}`; absent, the result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_template: Option<String>,
+    /// What happens when it fails; absent, a fixed sentence is replied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_error: Option<OnError>,
+}
+
+/// When a system action runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum When {
+    /// When a message matches, in place of the agent.
+    #[default]
+    OnMatch,
+    /// Before each message is answered.
+    BeforeTurn,
+    /// After each message was answered.
+    AfterTurn,
+}
+
+/// Something that is done around the agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ActionConfig {
+    /// Its id.
+    pub action_id: String,
+    /// Name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// `handoff`, `close`, `update_profile`, or what the program registered under that name.
+    pub handler: String,
+    /// When it runs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub when: When,
+    /// Patterns, any of which sets it off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trigger_patterns: Vec<String>,
+    /// How the patterns are read.
+    #[serde(default, rename = "match", skip_serializing_if = "is_default")]
+    pub kind: MatchKind,
+    /// Patterns that keep it from being set off, read alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+    /// The higher goes first.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub priority: i64,
+    /// A request that tells another system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointConfig>,
+    /// Values by name, as in `parameter_mapping` of a flow.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub parameters: IndexMap<String, Value>,
+    /// Nothing is replied.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub silent: bool,
+    /// The reply, over `{result}`, `{user_message}` and `{$ctx.name}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_template: Option<String>,
+}
+
+/// How knowledge reaches the model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KnowledgeMode {
+    /// The model looks things up when it wants to.
+    #[default]
+    Tool,
+    /// The message is looked up while the model decides; the first time it asks, the answer is there.
+    Prefetch,
+}
+
+/// Where the agent looks things up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KnowledgeConfig {
+    /// How knowledge reaches the model.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub mode: KnowledgeMode,
+    /// A knowledge base of the project: `name` of `[kb.<name>]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kb: Option<String>,
+    /// A request to another system; the tool is `retrieve_knowledge`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointConfig>,
+    /// What is to be found there, for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// JSON Schema of the arguments of the request; absent, one text for each placeholder. The message goes into the first text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Value>,
+}
+
+/// What a timer does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TimerAction {
+    /// Says this, over `{$ctx.name}`.
+    Reply(String),
+    /// Runs this flow.
+    Flow(String),
+    /// Runs this system action.
+    SystemAction(String),
+}
+
+/// What happens when nobody writes, or at set times.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TimerConfig {
+    /// Its id.
+    pub timer_id: String,
+    /// So long after the last answer, in milliseconds; a message of the user takes it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub delay_ms: Option<u64>,
+    /// At these times: minute, hour, day, month, weekday; with seconds before them where there are six.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cron: Option<String>,
+    /// Time zone of `cron`, such as `Europe/Oslo`; absent, UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<String>,
+    /// How often it goes off: of a delay, until the user writes again; of a cron, in a session. 0 is without end.
+    #[serde(default = "once")]
+    pub max_triggers: u32,
+    /// What it does.
+    pub action: TimerAction,
+}
+
+const fn once() -> u32 {
+    1
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

@@ -1,0 +1,144 @@
+//! Where the events of a message go, and what is in them already when a run goes on.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use agent_types::{Draft, EventBody, EventSink, Keeper, Place, ResumeLog, RunId};
+use tokio_util::sync::CancellationToken;
+
+/// A run of this message that was interrupted or waited, and goes on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Resume {
+    /// What it has done.
+    pub log: ResumeLog,
+    /// Exchanges that the session had before it.
+    pub before: usize,
+}
+
+/// Where the events of one message go.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Desk {
+    /// Numbers and keeps them.
+    pub sink: Arc<dyn EventSink>,
+    /// What the run has done, where it goes on.
+    pub resume: Option<Resume>,
+    /// Ends the run when it is cancelled.
+    pub cancel: CancellationToken,
+}
+
+impl Desk {
+    /// A desk for a run that begins.
+    #[must_use]
+    pub fn new(sink: Arc<dyn EventSink>) -> Self {
+        Self { sink, resume: None, cancel: CancellationToken::new() }
+    }
+
+    /// The same for a run that goes on.
+    #[must_use]
+    pub fn resuming(mut self, resume: Option<Resume>) -> Self {
+        self.resume = resume.filter(|resume| !resume.log.events.is_empty());
+        self
+    }
+
+    /// The same, which ends when this is cancelled.
+    #[must_use]
+    pub fn with_cancel(mut self, cancel: CancellationToken) -> Self {
+        self.cancel = cancel;
+        self
+    }
+}
+
+/// The sink of a run in which an agent is only a part: the run has begun before it, and ends after it.
+#[derive(Debug)]
+pub(crate) struct Doorway {
+    sink: Arc<dyn EventSink>,
+    /// What the run has told already, when it goes on; each is told once.
+    past: Mutex<Vec<EventBody>>,
+    /// Whether the start of the run is still to be told.
+    is_new: bool,
+    /// The end of the agent's run, until the whole run has ended.
+    end: Mutex<Option<Draft>>,
+}
+
+impl Doorway {
+    pub(crate) fn new(desk: &Desk) -> Arc<Self> {
+        let events = desk.resume.iter().flat_map(|resume| &resume.log.events);
+        let own = events.filter(|kept| kept.event.place.path.is_none() && is_own(&kept.event.body));
+        let past: Vec<EventBody> = own.map(|kept| kept.event.body.clone()).collect();
+        let is_new = desk.resume.is_none();
+        Arc::new(Self { sink: Arc::clone(&desk.sink), past: Mutex::new(past), is_new, end: Mutex::default() })
+    }
+
+    /// Tells the beginning of a run, or that it goes on. The log of an agent's run tells the latter itself.
+    pub(crate) fn begin(&self, started: EventBody, tells_itself: bool) {
+        let body = match (self.is_new, tells_itself) {
+            (true, _) => started,
+            (false, false) => EventBody::RunResumed { cause: Some("interrupted".into()) },
+            (false, true) => return,
+        };
+        self.sink.record(&mut vec![Draft::new(Place::default(), body)]);
+    }
+
+    /// Tells something that is not in the log yet.
+    pub(crate) fn tell(&self, body: EventBody) {
+        if self.forget(|told| *told == body).is_none() {
+            self.sink.record(&mut vec![Draft::new(Place::default(), body)]);
+        }
+    }
+
+    /// Takes something out of the log.
+    pub(crate) fn forget(&self, is_meant: impl Fn(&EventBody) -> bool) -> Option<EventBody> {
+        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = past.iter().position(is_meant)?;
+        Some(past.remove(at))
+    }
+
+    /// Tells the end of the agent's run as that of the whole run; false where no agent ran.
+    pub(crate) fn finish(&self) -> bool {
+        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ended = end.is_some();
+        self.sink.record(&mut end.into_iter().collect());
+        ended
+    }
+}
+
+/// Whether an event is told by flows and system actions.
+pub(crate) fn is_own(body: &EventBody) -> bool {
+    matches!(
+        body,
+        EventBody::FlowMatched { .. }
+            | EventBody::FlowFinished { .. }
+            | EventBody::FlowFailed { .. }
+            | EventBody::SystemAction { .. }
+            | EventBody::SystemHandedOff { .. }
+            | EventBody::AgentMessage { .. }
+    )
+}
+
+impl EventSink for Doorway {
+    fn record(&self, drafts: &mut Vec<Draft>) {
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rest = Vec::with_capacity(drafts.len());
+        for draft in drafts.drain(..) {
+            match draft.body {
+                EventBody::RunStarted { .. } => {}
+                EventBody::RunFinished { .. } | EventBody::RunWaiting { .. } => *end = Some(draft),
+                _ => rest.push(draft),
+            }
+        }
+        drop(end);
+        self.sink.record(&mut rest);
+    }
+
+    fn new_span(&self) -> u64 {
+        self.sink.new_span()
+    }
+
+    fn run(&self) -> &RunId {
+        self.sink.run()
+    }
+
+    fn keeper(&self) -> Option<&dyn Keeper> {
+        self.sink.keeper()
+    }
+}

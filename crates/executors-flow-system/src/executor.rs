@@ -1,0 +1,241 @@
+//! The two executors: what a flow does, and what a system action does. Neither is seen by the model.
+
+use agent_types::{EventBody, ExitReason};
+use serde_json::{Map, Value};
+
+use crate::config::{OnError, When};
+use crate::flows::{Action, ActionKind, Flow};
+use crate::orchestrator::OrchestratorError;
+use crate::session::Phase;
+use crate::step::{Step, USER_MESSAGE};
+use crate::turn::Turn;
+use crate::words::Sentence;
+
+/// What was begun before and never told its end.
+const UNKNOWN: &str =
+    "it was at work when the process ended, and is not run again: whether it was done is not known";
+
+/// What a flow or a system action leads to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Decision {
+    /// The turn ends, with a reply or without.
+    End { exit: ExitReason, text: Option<String>, error: Option<String> },
+    /// The turn goes on.
+    Continue,
+}
+
+/// Why a step has no result.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum NoResult {
+    Failed(String),
+    /// It was begun in an earlier life of the run, or for the same message before; its end is not known.
+    Unknown,
+    Cancelled,
+}
+
+impl NoResult {
+    pub(crate) fn message(&self) -> &str {
+        match self {
+            Self::Failed(message) => message,
+            Self::Unknown => UNKNOWN,
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Runs a flow.
+    pub(crate) async fn run_flow(
+        &mut self,
+        flow: &Flow,
+        why: &str,
+        groups: &Map<String, Value>,
+    ) -> Result<Decision, OrchestratorError> {
+        let id = flow.id.clone();
+        flow.counters.matched();
+        self.tell(EventBody::FlowMatched { flow: id.clone(), why: why.to_owned() });
+        let past =
+            self.doorway.forget(|told| matches!(told, EventBody::FlowFinished { flow, .. } if *flow == id));
+        let result = match past {
+            // What it gave is gone, but what was said of it is not.
+            Some(_) => return Ok(self.told_before(flow)),
+            None => self.run_step(&format!("flow:{id}"), &flow.step, &flow.mapping, groups).await?,
+        };
+        match result {
+            Ok(value) => {
+                flow.counters.finished();
+                self.tell(EventBody::FlowFinished { flow: id, silent: flow.silent });
+                if flow.silent {
+                    return Ok(Decision::End { exit: ExitReason::FlowSilent, text: None, error: None });
+                }
+                let text = match &flow.reply {
+                    Some(template) => Some(self.fill(template, &value)),
+                    None => plain_text(&value),
+                };
+                Ok(Decision::End { exit: ExitReason::FlowCompleted, text, error: None })
+            }
+            Err(reason) => Ok(self.flow_failed(flow, &reason)),
+        }
+    }
+
+    fn told_before(&self, flow: &Flow) -> Decision {
+        if flow.silent {
+            return Decision::End { exit: ExitReason::FlowSilent, text: None, error: None };
+        }
+        let text = match self.doorway.forget(|told| matches!(told, EventBody::AgentMessage { .. })) {
+            Some(EventBody::AgentMessage { text, .. }) => Some(text),
+            _ => None,
+        };
+        Decision::End { exit: ExitReason::FlowCompleted, text, error: None }
+    }
+
+    /// A flow that failed always says so in an event; what the user reads is the file's choice.
+    fn flow_failed(&self, flow: &Flow, reason: &NoResult) -> Decision {
+        flow.counters.failed();
+        let message = reason.message().to_owned();
+        self.tell(EventBody::FlowFailed { flow: flow.id.clone(), message: message.clone() });
+        if *reason == NoResult::Cancelled {
+            return Decision::End { exit: ExitReason::Cancelled, text: None, error: None };
+        }
+        let text = match &flow.on_error {
+            Some(OnError::Continue) => return Decision::Continue,
+            Some(OnError::Silent) => None,
+            Some(OnError::Reply(text)) => Some(text.clone()),
+            None => Some(self.sentence(Sentence::Failed)),
+        };
+        let text = text.filter(|_| !flow.silent);
+        Decision::End {
+            exit: ExitReason::ToolError,
+            text,
+            error: Some(format!("the flow `{}` failed: {message}", flow.id)),
+        }
+    }
+
+    /// Runs a system action.
+    pub(crate) async fn run_action(
+        &mut self,
+        action: &Action,
+        groups: &Map<String, Value>,
+    ) -> Result<Decision, OrchestratorError> {
+        let id = action.id.clone();
+        let is_this = |told: &EventBody| matches!(told, EventBody::SystemAction { action, status, .. } if *action == id && status == "ok");
+        let result = if self.doorway.forget(is_this).is_some() {
+            // It is told already, and what it gave is gone.
+            Ok(Value::Null)
+        } else {
+            let result = match &action.step {
+                Some(step) => self.run_step(&format!("action:{id}"), step, &action.mapping, groups).await?,
+                None => Ok(Value::Object(self.mapped(&action.mapping, groups))),
+            };
+            let (status, message) = match &result {
+                Ok(_) => ("ok", None),
+                Err(NoResult::Unknown) => ("unknown", Some(UNKNOWN.to_owned())),
+                Err(reason) => ("failed", Some(reason.message().to_owned())),
+            };
+            self.tell(EventBody::SystemAction { action: id.clone(), status: status.into(), message });
+            result
+        };
+        match result {
+            Ok(value) => Ok(self.action_done(action, &value)),
+            Err(NoResult::Cancelled) => {
+                Ok(Decision::End { exit: ExitReason::Cancelled, text: None, error: None })
+            }
+            Err(_) if action.when != When::OnMatch => Ok(Decision::Continue),
+            Err(reason) => {
+                let text = (!action.silent).then(|| self.sentence(Sentence::Failed));
+                let error = Some(format!("the system action `{id}` failed: {}", reason.message()));
+                Ok(Decision::End { exit: ExitReason::ToolError, text, error })
+            }
+        }
+    }
+
+    /// What a system action does to the session, and what is said of it.
+    fn action_done(&mut self, action: &Action, value: &Value) -> Decision {
+        let (since, id) = (self.shared.clock.now(), action.id.clone());
+        let (exit, sentence) = match action.kind {
+            ActionKind::HandOff => {
+                self.kept.state.phase = Phase::HandedOver { since, action: id.clone() };
+                self.tell(EventBody::SystemHandedOff { action: id });
+                (ExitReason::HandedOff, Some(Sentence::HandedOff))
+            }
+            ActionKind::Close => {
+                self.kept.state.phase = Phase::Closed { since, action: id };
+                (ExitReason::Closed, Some(Sentence::Closed))
+            }
+            ActionKind::UpdateProfile => {
+                self.update_profile(value);
+                (ExitReason::FlowCompleted, Some(Sentence::Updated))
+            }
+            ActionKind::Registered => (ExitReason::FlowCompleted, None),
+        };
+        if action.when != When::OnMatch {
+            return Decision::Continue;
+        }
+        let exit =
+            if action.silent && exit == ExitReason::FlowCompleted { ExitReason::FlowSilent } else { exit };
+        let text = match (&action.reply, sentence) {
+            _ if action.silent => None,
+            (Some(template), _) => Some(self.fill(template, value)),
+            (None, Some(sentence)) => Some(self.sentence(sentence)),
+            (None, None) => plain_text(value),
+        };
+        Decision::End { exit, text, error: None }
+    }
+
+    /// What is known of the user from now on: the members of an object.
+    fn update_profile(&mut self, value: &Value) {
+        if let Value::Object(members) = value {
+            self.kept.state.profile.extend(members.clone());
+        }
+    }
+
+    /// Does what a step does, once for each message.
+    async fn run_step(
+        &mut self,
+        name: &str,
+        step: &Step,
+        mapping: &crate::mapping::Mapping,
+        groups: &Map<String, Value>,
+    ) -> Result<Result<Value, NoResult>, OrchestratorError> {
+        if !step.is_read_only() && !self.begin_effect(name).await? {
+            return Ok(Err(NoResult::Unknown));
+        }
+        let cx = self.step_context();
+        let context = cx.context.clone();
+        let sources = crate::mapping::Sources { message: &self.message.text, groups, context: &context };
+        let running = Box::pin(step.run(name, mapping, sources, &cx));
+        let cancelled = std::pin::pin!(self.desk.cancel.cancelled());
+        Ok(match futures::future::select(running, cancelled).await {
+            futures::future::Either::Left((result, _)) => result.map_err(NoResult::Failed),
+            futures::future::Either::Right(_) => Err(NoResult::Cancelled),
+        })
+    }
+
+    fn mapped(&self, mapping: &crate::mapping::Mapping, groups: &Map<String, Value>) -> Map<String, Value> {
+        let context = self.context();
+        mapping.fill(crate::mapping::Sources { message: &self.message.text, groups, context: &context })
+    }
+
+    /// A reply; what it looks for and does not find is empty, with a warning.
+    pub(crate) fn fill(&self, template: &http_caller::ReplyTemplate, value: &Value) -> String {
+        let values = Map::from_iter([
+            ("result".to_owned(), value.clone()),
+            (USER_MESSAGE.to_owned(), self.message.text.as_str().into()),
+            ("$ctx".to_owned(), self.context().into()),
+        ]);
+        let (text, warnings) = template.fill(&values);
+        for message in warnings {
+            self.tell(EventBody::AgentWarning { kind: "response_template".into(), message });
+        }
+        text
+    }
+}
+
+/// A result as a reply: a text as it is, anything else as JSON, nothing where there is nothing.
+fn plain_text(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
+        other => Some(other.to_string()),
+    }
+}

@@ -1,0 +1,217 @@
+//! Requests and texts of theirs as ours.
+
+use std::collections::BTreeSet;
+
+use http_caller::EndpointConfig;
+use serde_json::{Map, Value, json};
+use tool_registry::HttpToolFile;
+use tool_registry::import::from_bu;
+
+use crate::config::Problems;
+
+/// What fills itself in at the other system.
+const AUTOFILL: &str = "todo_autofill_by_system";
+
+/// A tool of theirs; none where it cannot be called, which is told.
+pub(super) fn tool(config: &Value, place: &str, problems: &mut Problems) -> Option<HttpToolFile> {
+    let mut config = config.clone();
+    tell_autofill(config.get("endpoint").unwrap_or(&Value::Null), &format!("{place}/endpoint"), problems);
+    body_to_query(&mut config, place, problems);
+    undeclared_to_context(&mut config, place, problems);
+    let text = config.to_string();
+    let imported = match from_bu(&text) {
+        Ok(imported) => imported,
+        Err(error) => {
+            problems.warning(place, error.code(), format!("it is left out: {error}"));
+            return None;
+        }
+    };
+    for refused in imported.refused {
+        problems.warning(place, "unusable", format!("it is left out: {}", refused.reason));
+    }
+    for note in imported.notes {
+        let note = note.split_once(": ").map_or(note.as_str(), |(_, note)| note);
+        problems.warning(place, "changed", note);
+    }
+    imported.tools.into_iter().next().map(|(_, tool)| tool)
+}
+
+/// A request of theirs whose placeholders are these.
+pub(super) fn endpoint(
+    config: &Value,
+    names: &[&str],
+    place: &str,
+    problems: &mut Problems,
+) -> Option<EndpointConfig> {
+    let properties: Map<String, Value> =
+        names.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
+    let parameters = json!({"type": "object", "properties": properties, "required": names});
+    let whole =
+        json!({"name": "request", "description": "A request.", "parameters": parameters, "endpoint": config});
+    let parent = place.strip_suffix("/endpoint").unwrap_or(place);
+    tool(&whole, parent, problems).map(|tool| tool.endpoint)
+}
+
+/// A text for people: `{{$contact.name}}` is what is known of the user.
+pub(super) fn text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("{{$contact.") {
+        let (before, after) = rest.split_at(at);
+        out.push_str(before);
+        let Some((name, after)) = after.strip_prefix("{{$contact.").and_then(|after| after.split_once("}}"))
+        else {
+            rest = after;
+            break;
+        };
+        out.extend(["{$ctx.profile.", name.trim(), "}"]);
+        rest = after;
+    }
+    out + rest
+}
+
+fn tell_autofill(value: &Value, place: &str, problems: &mut Problems) {
+    match value {
+        Value::String(text) if text == AUTOFILL => {
+            problems.warning(place, "left_out", "the other system fills it in; here it is left out");
+        }
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                tell_autofill(item, &format!("{place}/{at}"), problems);
+            }
+        }
+        Value::Object(members) => {
+            for (key, value) in members {
+                tell_autofill(value, &format!("{place}/{}", crate::config::escaped(key)), problems);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// A GET has no body here: what stands in it goes into the query.
+fn body_to_query(config: &mut Value, place: &str, problems: &mut Problems) {
+    let Some(endpoint) = config.get_mut("endpoint").and_then(Value::as_object_mut) else { return };
+    let is_get = endpoint
+        .get("method")
+        .and_then(Value::as_str)
+        .is_some_and(|method| method.eq_ignore_ascii_case("GET"));
+    if !is_get || !endpoint.get("body").is_some_and(Value::is_object) {
+        return;
+    }
+    let Some(Value::Object(body)) = endpoint.shift_remove("body") else { return };
+    let query = endpoint.entry("query_params").or_insert_with(|| json!({}));
+    if let Value::Object(query) = query {
+        for (name, value) in body {
+            query.entry(name).or_insert(value);
+        }
+    }
+    problems.warning(
+        format!("{place}/endpoint/body"),
+        "changed",
+        "a GET has no body: it goes into the query",
+    );
+}
+
+/// A placeholder that no parameter declares is a context value, but for what a lookup is about.
+fn undeclared_to_context(config: &mut Value, place: &str, problems: &mut Problems) {
+    let is_lookup = config.get("name").and_then(Value::as_str) == Some("retrieve_knowledge");
+    let declared: BTreeSet<String> = config
+        .pointer("/parameters/properties")
+        .and_then(Value::as_object)
+        .map(|properties| properties.keys().cloned().collect())
+        .unwrap_or_default();
+    let mut undeclared = BTreeSet::new();
+    let Some(endpoint) = config.get_mut("endpoint") else { return };
+    rename(endpoint, &mut |name| {
+        if declared.contains(name) || name.starts_with('$') {
+            return None;
+        }
+        if is_lookup && matches!(name, "keywords" | "query") {
+            undeclared.insert((name.to_owned(), true));
+            return None;
+        }
+        undeclared.insert((name.to_owned(), false));
+        Some(format!("{{{{$ctx.{name}}}}}"))
+    });
+    for (name, is_parameter) in undeclared {
+        if !is_parameter {
+            continue;
+        }
+        let message = format!("`{{{name}}}` is no parameter: it is one now, a text");
+        problems.warning(format!("{place}/parameters"), "changed", message);
+        let Some(object) = config.as_object_mut() else { return };
+        let parameters = object.entry("parameters").or_insert_with(|| json!({"type": "object"}));
+        parameters["properties"][&name] = json!({"type": "string", "description": "words to look for"});
+        parameters["required"] = json!([name]);
+    }
+}
+
+/// Writes other texts in the place of single placeholders, wherever they stand.
+fn rename(value: &mut Value, change: &mut impl FnMut(&str) -> Option<String>) {
+    match value {
+        Value::String(text) => *text = renamed(text, change),
+        Value::Array(items) => items.iter_mut().for_each(|item| rename(item, change)),
+        Value::Object(members) => members.values_mut().for_each(|value| rename(value, change)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn renamed(text: &str, change: &mut impl FnMut(&str) -> Option<String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('{') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        if rest.starts_with("{{") {
+            let end = rest.find("}}").map_or(rest.len(), |end| end + 2);
+            out.push_str(&rest[..end]);
+            rest = &rest[end..];
+            continue;
+        }
+        let Some(end) = rest.find('}') else { break };
+        let name = &rest[1..end];
+        let is_name =
+            !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-'));
+        match is_name.then(|| change(name)).flatten() {
+            Some(other) => out.push_str(&other),
+            None => out.push_str(&rest[..=end]),
+        }
+        rest = &rest[end + 1..];
+    }
+    out + rest
+}
+
+/// Writes a text in the place of one placeholder.
+pub(super) fn fixed(config: &Value, name: &str, with: &str) -> Value {
+    let mut config = config.clone();
+    rename(&mut config, &mut |own| (own == name).then(|| with.to_owned()));
+    config
+}
+
+/// A tool with the id of the agent where its request asks for it.
+pub(super) fn with_bot(config: &Value, id: &str) -> Value {
+    let is_parameter = config.pointer("/parameters/properties/chatbotId").is_some();
+    let mut config = config.clone();
+    if let Some(endpoint) = config.get_mut("endpoint").filter(|_| !is_parameter) {
+        *endpoint = fixed(endpoint, "chatbotId", id);
+    }
+    config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_get_other_names() {
+        let mut change = |name: &str| (name == "a").then(|| "X".to_owned());
+        for (given, expected) in
+            [("{a}/{b}", "X/{b}"), ("{{a}} {a}", "{{a}} X"), ("{a", "{a"), ("{\"a\": 1}", "{\"a\": 1}")]
+        {
+            assert_eq!(renamed(given, &mut change), expected, "{given}");
+        }
+        assert_eq!(text("Still there, {{$contact.nickname}}?"), "Still there, {$ctx.profile.nickname}?");
+        assert_eq!(text("{{$contact.x"), "{{$contact.x");
+    }
+}

@@ -1,0 +1,43 @@
+//! Flows and system actions around an agent: what a model neither sees nor decides, and the orchestrator of a session.
+//!
+//! A [`FlowsFile`] is what `flows.json` says; a [`FlowsBuilder`] checks it once and makes [`Flows`]; an [`Orchestrator`] puts them around
+//! an agent and takes the messages of sessions: actions before the turn, flows, the agent, actions after it.
+//! Everything that a model should see becomes a tool of the agent: [`Flows::offered`].
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod builder;
+mod config;
+mod desk;
+mod executor;
+mod flows;
+pub mod import;
+mod knowledge;
+mod lookup;
+mod mapping;
+mod matcher;
+mod orchestrator;
+mod pattern;
+mod session;
+mod skill;
+mod step;
+mod store;
+mod text;
+mod timer;
+mod turn;
+mod words;
+
+pub use builder::FlowsBuilder;
+pub use config::{
+    ActionConfig, ExecutionMode, FlowConfig, FlowsError, FlowsFile, KnowledgeConfig, KnowledgeMode,
+    MatchKind, OnError, Problem, Severity, SkillConfig, TargetConfig, TimerAction, TimerConfig, When,
+};
+pub use desk::{Desk, Resume};
+pub use flows::{FlowCounts, Flows, Triggered};
+pub use lookup::{Handlers, NoTool, ToolLookup};
+pub use matcher::Why;
+pub use orchestrator::{Entered, Handled, Orchestrator, OrchestratorError, UserMessage};
+pub use session::{Phase, SessionState};
+pub use store::{MemorySessions, Session, SessionError, SessionStore, StoredSessions};

@@ -1,0 +1,150 @@
+//! Values of a step's parameters: from the message, from groups of its pattern, from the context, or written out.
+
+use std::collections::BTreeSet;
+
+use agent_types::nearest;
+use indexmap::IndexMap;
+use serde_json::{Map, Value};
+
+use crate::config::Problems;
+
+/// Beginnings of a value that is taken from somewhere.
+const GROUP: &str = "$group.";
+const CONTEXT: &str = "$ctx.";
+const MESSAGE: &str = "$message";
+
+/// Where the value of a parameter comes from.
+#[derive(Debug, Clone, PartialEq)]
+enum Given {
+    Message,
+    Group(String),
+    Context(Vec<String>),
+    Fixed(Value),
+}
+
+/// The parameters of a step.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Mapping(Vec<(String, Given)>);
+
+/// What values are taken from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sources<'m> {
+    /// What the user wrote.
+    pub(crate) message: &'m str,
+    /// What the groups of the pattern hold.
+    pub(crate) groups: &'m Map<String, Value>,
+    /// Context values.
+    pub(crate) context: &'m Map<String, Value>,
+}
+
+impl Mapping {
+    /// Reads a mapping. `groups` are the names that patterns of the step have.
+    pub(crate) fn parse(
+        config: &IndexMap<String, Value>,
+        groups: &BTreeSet<String>,
+        place: &str,
+        problems: &mut Problems,
+    ) -> Self {
+        let mut mapping = Vec::with_capacity(config.len());
+        for (name, value) in config {
+            let path = format!("{place}/{}", crate::config::escaped(name));
+            if let Some(given) = given(value, groups, &path, problems) {
+                mapping.push((name.clone(), given));
+            }
+        }
+        Self(mapping)
+    }
+
+    /// Names of the parameters.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The values; a parameter whose value is nowhere is left out.
+    pub(crate) fn fill(&self, sources: Sources<'_>) -> Map<String, Value> {
+        let filled = self.0.iter().filter_map(|(name, given)| {
+            let value = match given {
+                Given::Message => sources.message.into(),
+                Given::Group(group) => sources.groups.get(group)?.clone(),
+                Given::Context(path) => inside(sources.context, path)?.clone(),
+                Given::Fixed(value) => value.clone(),
+            };
+            Some((name.clone(), value))
+        });
+        filled.collect()
+    }
+}
+
+fn given(value: &Value, groups: &BTreeSet<String>, path: &str, problems: &mut Problems) -> Option<Given> {
+    let Some(text) = value.as_str().filter(|text| text.starts_with('$')) else {
+        return Some(Given::Fixed(value.clone()));
+    };
+    if let Some(rest) = text.strip_prefix("$$") {
+        return Some(Given::Fixed(format!("${rest}").into()));
+    }
+    if text == MESSAGE {
+        return Some(Given::Message);
+    }
+    if let Some(name) = text.strip_prefix(CONTEXT).filter(|name| !name.is_empty()) {
+        return Some(Given::Context(name.split('.').map(str::to_owned).collect()));
+    }
+    if let Some(name) = text.strip_prefix(GROUP) {
+        if groups.contains(name) {
+            return Some(Given::Group(name.to_owned()));
+        }
+        let near = nearest(name, groups.iter().map(String::as_str)).map(str::to_owned);
+        problems.near(path, "unknown_group", format!("no pattern here has a group `{name}`"), near);
+        return None;
+    }
+    let message =
+        format!("`{text}` is no value; write $message, $group.<name>, $ctx.<name>, or $$ for a dollar");
+    problems.near(path, "bad_mapping", message, nearest(text, [MESSAGE]).map(str::to_owned));
+    None
+}
+
+fn inside<'v>(values: &'v Map<String, Value>, path: &[String]) -> Option<&'v Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(values.get(first)?, |value, step| value.get(step))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_come_from_where_the_file_says() {
+        let config = json!({"text": "$message", "id": "$group.id", "tenant": "$ctx.profile.tenant", "n": 3, "price": "$$5", "none": "$ctx.none"});
+        let config: IndexMap<String, Value> = serde_json::from_value(config).unwrap();
+        let mut problems = Problems::default();
+        let mapping = Mapping::parse(&config, &BTreeSet::from(["id".into()]), "/p", &mut problems);
+        assert_eq!(problems.into_result(), Ok(Vec::new()));
+        let groups = json!({"id": "A7"});
+        let context = json!({"profile": {"tenant": "t1"}});
+        let sources = Sources {
+            message: "hi",
+            groups: groups.as_object().unwrap(),
+            context: context.as_object().unwrap(),
+        };
+        assert_eq!(
+            Value::Object(mapping.fill(sources)),
+            json!({"text": "hi", "id": "A7", "tenant": "t1", "n": 3, "price": "$5"})
+        );
+    }
+
+    #[test]
+    fn what_names_nothing_is_told() {
+        let config = json!({"a": "$group.idd", "b": "$mesage", "c": "$ctx."});
+        let config: IndexMap<String, Value> = serde_json::from_value(config).unwrap();
+        let mut problems = Problems::default();
+        let _ = Mapping::parse(&config, &BTreeSet::from(["id".into()]), "/p", &mut problems);
+        let told = problems.into_result().unwrap_err().to_string();
+        assert_eq!(
+            told,
+            "/p/a: no pattern here has a group `idd`; did you mean `id`?\n\
+             /p/b: `$mesage` is no value; write $message, $group.<name>, $ctx.<name>, or $$ for a dollar; did you mean `$message`?\n\
+             /p/c: `$ctx.` is no value; write $message, $group.<name>, $ctx.<name>, or $$ for a dollar"
+        );
+    }
+}

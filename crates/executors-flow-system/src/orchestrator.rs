@@ -1,0 +1,407 @@
+//! Sessions: one message of each at a time, all of them in parallel.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use agent_runtime::{Agent, AgentError, Exchange, PendingCall, RunOutcome};
+use agent_types::{Clock, ExitReason, Recorder, RunId, SystemClock, Timestamp, Usage};
+use futures::future::{Either, select};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio::sync::{Notify, OnceCell, OwnedMutexGuard};
+
+use crate::desk::Desk;
+use crate::flows::Flows;
+use crate::session::Phase;
+use crate::store::{Session, SessionError, SessionStore};
+use crate::turn::Turn;
+
+/// Sessions that are remembered before those that nobody is in are forgotten.
+const FEW: usize = 64;
+
+/// What a user wrote.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct UserMessage {
+    /// The text.
+    pub text: String,
+    /// An id of its own: the same message that comes twice is answered once.
+    pub id: Option<String>,
+    /// Context values: `{$ctx.name}`. The model can neither see nor set them.
+    pub values: Map<String, Value>,
+}
+
+impl UserMessage {
+    /// A message.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// The same with an id: where it comes again within the session's last messages, it gets the same answer, and nothing runs.
+    #[must_use]
+    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// The same with context values. `session` and `profile` are there without.
+    #[must_use]
+    pub fn with_values(mut self, values: Map<String, Value>) -> Self {
+        self.values = values;
+        self
+    }
+}
+
+impl From<&str> for UserMessage {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+/// What came of a message, or of a timer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Handled {
+    /// The run.
+    pub run: RunId,
+    /// The session.
+    pub session: String,
+    /// Why the run ended.
+    pub exit: ExitReason,
+    /// The reply; none where there is none.
+    pub text: Option<String>,
+    /// The answer as a value, where the agent gave one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+    /// Whether the answer is not complete.
+    pub partial: bool,
+    /// Tokens of the agent.
+    pub usage: Usage,
+    /// Calls of the agent that wait for a person.
+    pub pending: Vec<PendingCall>,
+    /// The flow that answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow: Option<String>,
+    /// The system action that answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// The timer that went off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timer: Option<String>,
+    /// Whether the message had been answered before, and nothing was run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub repeated: bool,
+    /// What went wrong, in a sentence, where something did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What the agent ended with, where it answered.
+    #[serde(skip)]
+    pub outcome: Option<RunOutcome>,
+}
+
+/// Why a message could not be handled at all. What fails while it is handled is in [`Handled`].
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OrchestratorError {
+    /// The agent cannot run.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// The session cannot be read or kept.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+impl OrchestratorError {
+    /// Stable code for logs, tests and the wire.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Agent(error) => error.code(),
+            Self::Session(error) => error.code,
+        }
+    }
+}
+
+/// Flows, an agent, and where sessions are kept. Cheap to clone; clones share the sessions.
+#[derive(Debug, Clone)]
+pub struct Orchestrator(Arc<Shared>);
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) flows: Flows,
+    pub(crate) agent: Agent,
+    pub(crate) store: Arc<dyn SessionStore>,
+    pub(crate) clock: Arc<dyn Clock>,
+    locks: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
+    due: DueTimes,
+}
+
+/// When the next timer of each session goes off.
+#[derive(Debug, Default)]
+struct DueTimes {
+    known: OnceCell<()>,
+    times: Mutex<BTreeMap<String, Timestamp>>,
+    changed: Notify,
+}
+
+impl Orchestrator {
+    /// Puts the three together. The agent must have been given [`Flows::offered`]; without flows all messages go to it.
+    #[must_use]
+    pub fn new(flows: Flows, agent: Agent, store: Arc<dyn SessionStore>) -> Self {
+        Self(Arc::new(Shared {
+            flows,
+            agent,
+            store,
+            clock: Arc::new(SystemClock),
+            locks: Mutex::default(),
+            due: DueTimes::default(),
+        }))
+    }
+
+    /// The same with another clock, for the agent too. To be said before the first session is entered.
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        let Shared { flows, agent, store, .. } = &*self.0;
+        let agent = agent.clone().with_clock(Arc::clone(&clock));
+        let (flows, store) = (flows.clone(), Arc::clone(store));
+        Self(Arc::new(Shared {
+            flows,
+            agent,
+            store,
+            clock,
+            locks: Mutex::default(),
+            due: DueTimes::default(),
+        }))
+    }
+
+    /// The flows.
+    #[must_use]
+    pub fn flows(&self) -> &Flows {
+        &self.0.flows
+    }
+
+    /// The agent.
+    #[must_use]
+    pub fn agent(&self) -> &Agent {
+        &self.0.agent
+    }
+
+    /// Handles a message of a session; events go nowhere.
+    ///
+    /// # Errors
+    /// The agent cannot run, or the session cannot be kept.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops what runs. Effects that had begun are not begun again for a message with the same id.
+    pub async fn handle(
+        &self,
+        session: &str,
+        message: impl Into<UserMessage>,
+    ) -> Result<Handled, OrchestratorError> {
+        self.enter(session).await?.handle(message.into(), self.quiet_desk()).await
+    }
+
+    /// A desk that keeps no events.
+    fn quiet_desk(&self) -> Desk {
+        Desk::new(Recorder::new(RunId::generate(), Arc::clone(&self.0.clock)))
+    }
+
+    /// Waits for a session's turn, and reads it. While the result lives, nobody else is in the session.
+    ///
+    /// # Errors
+    /// The session cannot be read.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the place in the queue up.
+    pub async fn enter(&self, session: &str) -> Result<Entered, OrchestratorError> {
+        let lock = self.0.lock(session).lock_owned().await;
+        let kept = self.0.store.load(session).await?;
+        Ok(Entered { shared: Arc::clone(&self.0), session: session.to_owned(), kept, _lock: lock })
+    }
+
+    /// Gives a session that a person took over back to the agent, which is told from when to when; false where nobody took it over.
+    ///
+    /// # Errors
+    /// The session cannot be read or kept.
+    pub async fn give_back(&self, session: &str) -> Result<bool, OrchestratorError> {
+        self.enter(session).await?.give_back().await
+    }
+
+    /// Opens a session that was closed; false where it was not.
+    ///
+    /// # Errors
+    /// The session cannot be read or kept.
+    pub async fn reopen(&self, session: &str) -> Result<bool, OrchestratorError> {
+        self.enter(session).await?.reopen().await
+    }
+
+    /// Waits until a timer of some session is due, and gives the session; [`Entered::fire`] then lets it go off.
+    ///
+    /// # Errors
+    /// The sessions cannot be read.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the next call gives the same session.
+    pub async fn next_due(&self) -> Result<String, OrchestratorError> {
+        let Shared { due, clock, store, .. } = &*self.0;
+        due.known
+            .get_or_try_init(|| async {
+                let waiting = store.waiting().await?;
+                due.lock().extend(waiting);
+                Ok::<(), SessionError>(())
+            })
+            .await?;
+        loop {
+            let mut changed = std::pin::pin!(due.changed.notified());
+            changed.as_mut().enable();
+            let first =
+                due.lock().iter().min_by_key(|(_, at)| **at).map(|(session, at)| (session.clone(), *at));
+            let Some((session, at)) = first else {
+                changed.await;
+                continue;
+            };
+            let left = at.as_millis().saturating_sub(clock.now().as_millis());
+            let Some(left) = u64::try_from(left).ok().filter(|left| *left > 0) else { return Ok(session) };
+            match select(clock.sleep(Duration::from_millis(left)), changed).await {
+                Either::Left(_) | Either::Right(_) => {}
+            }
+        }
+    }
+
+    /// Lets the timer of a session that is due go off; events go nowhere. None where none is due any more.
+    ///
+    /// # Errors
+    /// The session cannot be read or kept.
+    pub async fn fire_due(&self, session: &str) -> Result<Option<Handled>, OrchestratorError> {
+        self.enter(session).await?.fire(self.quiet_desk()).await
+    }
+}
+
+impl DueTimes {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Timestamp>> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    fn lock(&self, session: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lock) = locks.get(session).and_then(Weak::upgrade) {
+            return lock;
+        }
+        // The map is as large as there are sessions at work, give or take a factor of two.
+        if locks.len() >= FEW && locks.len() == locks.capacity() {
+            locks.retain(|_, lock| lock.strong_count() > 0);
+        }
+        let lock = Arc::default();
+        locks.insert(session.to_owned(), Arc::downgrade(&lock));
+        lock
+    }
+
+    /// Keeps what a session is at, and when its next timer goes off.
+    pub(crate) async fn save(&self, session: &str, kept: &Session) -> Result<(), SessionError> {
+        self.store.save(session, &kept.state).await?;
+        let mut times = self.due.lock();
+        let before = times.get(session).copied();
+        let next = kept.state.next_due();
+        match next {
+            Some(at) => times.insert(session.to_owned(), at),
+            None => times.remove(session),
+        };
+        drop(times);
+        if before != next {
+            self.due.changed.notify_waiters();
+        }
+        Ok(())
+    }
+}
+
+/// A session that nobody else is in.
+#[derive(Debug)]
+#[must_use = "the session is held only while this lives"]
+pub struct Entered {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) session: String,
+    pub(crate) kept: Session,
+    _lock: OwnedMutexGuard<()>,
+}
+
+impl Entered {
+    /// What the session is at, and what was said in it.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.kept
+    }
+
+    /// Whether a message of this id was answered already, so that no run need begin for it.
+    #[must_use]
+    pub fn has_answered(&self, id: &str) -> bool {
+        self.kept.state.answered(id).is_some()
+    }
+
+    /// Handles a message.
+    ///
+    /// # Errors
+    /// The agent cannot run, or the session cannot be kept.
+    ///
+    /// # Cancel safety
+    /// As [`Orchestrator::handle`].
+    pub async fn handle(mut self, message: UserMessage, desk: Desk) -> Result<Handled, OrchestratorError> {
+        Turn::new(&self.shared, &self.session, &mut self.kept, message, desk).handle().await
+    }
+
+    /// Whether a timer is due.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.kept.state.next_due().is_some_and(|due| due <= self.shared.clock.now())
+    }
+
+    /// Lets the timer that is due go off; none where none is.
+    ///
+    /// # Errors
+    /// The session cannot be kept.
+    pub async fn fire(mut self, desk: Desk) -> Result<Option<Handled>, OrchestratorError> {
+        let now = self.shared.clock.now();
+        let shared = Arc::clone(&self.shared);
+        let timer = self.kept.state.take_due(&shared.flows.0.timers, now);
+        let Some(timer) = timer else {
+            self.shared.save(&self.session, &self.kept).await?;
+            return Ok(None);
+        };
+        let turn = Turn::new(&self.shared, &self.session, &mut self.kept, UserMessage::default(), desk);
+        turn.fire(timer).await.map(Some)
+    }
+
+    /// As [`Orchestrator::give_back`].
+    ///
+    /// # Errors
+    /// The session cannot be kept.
+    pub async fn give_back(mut self) -> Result<bool, OrchestratorError> {
+        let Phase::HandedOver { since, .. } = self.kept.state.phase else { return Ok(false) };
+        let now = self.shared.clock.now();
+        let text = format!("Note - human took over from {since} to {now}");
+        self.shared.store.append(&self.session, &[Exchange::user(text)]).await?;
+        self.open(now).await?;
+        Ok(true)
+    }
+
+    /// As [`Orchestrator::reopen`].
+    ///
+    /// # Errors
+    /// The session cannot be kept.
+    pub async fn reopen(mut self) -> Result<bool, OrchestratorError> {
+        if !matches!(self.kept.state.phase, Phase::Closed { .. }) {
+            return Ok(false);
+        }
+        self.open(self.shared.clock.now()).await?;
+        Ok(true)
+    }
+
+    async fn open(&mut self, now: Timestamp) -> Result<(), SessionError> {
+        self.kept.state.phase = Phase::Open;
+        self.kept.state.rest(&self.shared.flows.0.timers, now);
+        self.shared.save(&self.session, &self.kept).await
+    }
+}

@@ -1,0 +1,186 @@
+//! What a conversation is at, beyond what was said in it.
+
+use std::collections::VecDeque;
+
+use agent_types::{ExitReason, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::timer::Timer;
+
+/// Messages of the user whose replies are remembered, so that one that comes twice is answered once.
+const MAX_ANSWERED: usize = 16;
+
+/// Who answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Phase {
+    /// The agent, and the flows.
+    #[default]
+    Open,
+    /// A person; the agent is quiet until the session is given back.
+    HandedOver {
+        /// Since when.
+        since: Timestamp,
+        /// The system action.
+        action: String,
+    },
+    /// Nobody.
+    Closed {
+        /// Since when.
+        since: Timestamp,
+        /// The system action.
+        action: String,
+    },
+}
+
+/// When a timer goes off next, and how often it did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Armed {
+    pub(crate) id: String,
+    /// None where it went off as often as it may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) due: Option<Timestamp>,
+    #[serde(default)]
+    pub(crate) fired: u32,
+}
+
+/// A message with an id, and what came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Answered {
+    pub(crate) id: String,
+    pub(crate) exit: ExitReason,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reply: Option<String>,
+}
+
+/// A message that is being handled, and the effects that were begun for it. It is kept before each effect begins.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OpenTurn {
+    /// The message's id, else the run's.
+    pub(crate) key: String,
+    pub(crate) begun: Vec<String>,
+}
+
+/// What a session is at. It outlives the process in a [`SessionStore`](crate::SessionStore).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SessionState {
+    pub(crate) phase: Phase,
+    /// What is known of the user: `{$ctx.profile.name}`.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub(crate) profile: Map<String, Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) timers: Vec<Armed>,
+    #[serde(skip_serializing_if = "VecDeque::is_empty")]
+    pub(crate) answered: VecDeque<Answered>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) open: Option<OpenTurn>,
+}
+
+impl SessionState {
+    /// Who answers.
+    #[must_use]
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// What is known of the user.
+    #[must_use]
+    pub fn profile(&self) -> &Map<String, Value> {
+        &self.profile
+    }
+
+    /// When the next timer goes off.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.timers.iter().filter_map(|armed| armed.due).min()
+    }
+
+    /// What a message of that id was answered with.
+    pub(crate) fn answered(&self, id: &str) -> Option<&Answered> {
+        self.answered.iter().find(|answered| answered.id == id)
+    }
+
+    pub(crate) fn remember(&mut self, answered: Answered) {
+        self.answered.push_back(answered);
+        while self.answered.len() > MAX_ANSWERED {
+            self.answered.pop_front();
+        }
+    }
+
+    /// Notes that an effect of this message begins; false where it was begun before.
+    pub(crate) fn begin(&mut self, key: &str, step: String) -> bool {
+        let open = match &mut self.open {
+            Some(open) if open.key == key => open,
+            slot => slot.insert(OpenTurn { key: key.to_owned(), begun: Vec::new() }),
+        };
+        if open.begun.contains(&step) {
+            return false;
+        }
+        open.begun.push(step);
+        true
+    }
+
+    /// The user writes: timers that wait for silence are taken back.
+    pub(crate) fn hear(&mut self, timers: &[Timer]) {
+        self.timers.retain(|armed| timers.iter().any(|timer| timer.id == armed.id && !timer.is_idle()));
+    }
+
+    /// The user was answered: timers begin to wait. Where nobody answers, none does.
+    pub(crate) fn rest(&mut self, timers: &[Timer], now: Timestamp) {
+        if self.phase != Phase::Open {
+            self.timers.clear();
+            return;
+        }
+        self.timers.retain(|armed| timers.iter().any(|timer| timer.id == armed.id));
+        for timer in timers {
+            if self.timers.iter().all(|armed| armed.id != timer.id) {
+                self.timers.push(Armed { id: timer.id.clone(), due: timer.next(now), fired: 0 });
+            }
+        }
+    }
+
+    /// The timer that is due first; it waits for the next time, where there is one.
+    pub(crate) fn take_due<'t>(&mut self, timers: &'t [Timer], now: Timestamp) -> Option<&'t Timer> {
+        let is_due = |armed: &&mut Armed| armed.due.is_some_and(|due| due <= now);
+        loop {
+            let armed = self.timers.iter_mut().filter(is_due).min_by_key(|armed| armed.due)?;
+            let Some(timer) = timers.iter().find(|timer| timer.id == armed.id) else {
+                // The file has it no longer.
+                armed.due = None;
+                continue;
+            };
+            armed.fired = armed.fired.saturating_add(1);
+            armed.due = if timer.may_fire(armed.fired) { timer.next(now) } else { None };
+            return Some(timer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_read_back() {
+        let now = Timestamp::from_millis(5);
+        let mut state = SessionState {
+            phase: Phase::HandedOver { since: now, action: "human".into() },
+            ..SessionState::default()
+        };
+        assert!(
+            state.begin("m1", "flow".into())
+                && !state.begin("m1", "flow".into())
+                && state.begin("m2", "flow".into())
+        );
+        state.remember(Answered { id: "m1".into(), exit: ExitReason::HandedOff, reply: None });
+        state.profile.insert("name".into(), "Ann".into());
+        state.timers.push(Armed { id: "idle".into(), due: Some(now), fired: 1 });
+        let value = serde_json::to_value(&state).unwrap();
+        assert_eq!(value["phase"]["name"], "handed_over");
+        assert_eq!(serde_json::from_value::<SessionState>(value).unwrap(), state);
+        assert_eq!(serde_json::from_str::<SessionState>("{}").unwrap(), SessionState::default());
+    }
+}

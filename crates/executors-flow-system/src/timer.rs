@@ -1,0 +1,147 @@
+//! When something happens without a message.
+
+use std::time::Duration;
+
+use agent_types::Timestamp;
+use croner::Cron;
+use croner::parser::{CronParser, Seconds};
+use http_caller::ReplyTemplate;
+use jiff::tz::TimeZone;
+
+use crate::config::{Problems, TimerConfig};
+
+/// When a timer goes off.
+#[derive(Debug, Clone)]
+pub(crate) enum Schedule {
+    /// So long after the last answer.
+    Delay(Duration),
+    /// At these times of day.
+    Cron(Box<Cron>, TimeZone),
+}
+
+/// What a timer does.
+#[derive(Debug, Clone)]
+pub(crate) enum TimerStep {
+    Reply(ReplyTemplate),
+    /// A flow, by its place.
+    Flow(usize),
+    /// A system action, by its place.
+    Action(usize),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Timer {
+    pub(crate) id: String,
+    pub(crate) schedule: Schedule,
+    /// How often it goes off; 0 is without end.
+    pub(crate) max_triggers: u32,
+    pub(crate) step: TimerStep,
+}
+
+impl Timer {
+    /// Whether it may go off once more, having done so `fired` times.
+    pub(crate) const fn may_fire(&self, fired: u32) -> bool {
+        self.max_triggers == 0 || fired < self.max_triggers
+    }
+
+    /// The next moment behind `now`; none where there is none.
+    pub(crate) fn next(&self, now: Timestamp) -> Option<Timestamp> {
+        match &self.schedule {
+            Schedule::Delay(delay) => Some(now.plus(*delay)),
+            Schedule::Cron(cron, zone) => {
+                let now = jiff::Timestamp::from_millisecond(now.as_millis()).ok()?.to_zoned(zone.clone());
+                let next = cron.find_next_occurrence(&now, false).ok()?;
+                Some(Timestamp::from_millis(next.timestamp().as_millisecond()))
+            }
+        }
+    }
+
+    /// Whether a message of the user takes it back.
+    pub(crate) const fn is_idle(&self) -> bool {
+        matches!(self.schedule, Schedule::Delay(_))
+    }
+}
+
+impl Schedule {
+    pub(crate) fn parse(config: &TimerConfig, place: &str, problems: &mut Problems) -> Option<Self> {
+        if config.time_zone.is_some() && config.cron.is_none() {
+            problems.warning(format!("{place}/time_zone"), "unused_key", "only `cron` has a time zone");
+        }
+        match (config.delay_ms, &config.cron) {
+            (Some(0), None) => {
+                problems.error(format!("{place}/delay_ms"), "bad_limit", "at least 1");
+                None
+            }
+            (Some(delay), None) => Some(Self::Delay(Duration::from_millis(delay))),
+            (None, Some(cron)) => Self::cron(cron, config.time_zone.as_deref(), place, problems),
+            (None, None) => {
+                problems.error(place, "no_schedule", "a timer has `delay_ms` or `cron`");
+                None
+            }
+            (Some(_), Some(_)) => {
+                problems.error(place, "two_schedules", "a timer has either `delay_ms` or `cron`");
+                None
+            }
+        }
+    }
+
+    fn cron(text: &str, zone: Option<&str>, place: &str, problems: &mut Problems) -> Option<Self> {
+        let cron = CronParser::builder().seconds(Seconds::Optional).build().parse(text);
+        let cron =
+            cron.map_err(|error| problems.error(format!("{place}/cron"), "bad_cron", error.to_string())).ok();
+        let zone = zone.map_or(Some(TimeZone::UTC), |name| {
+            let unknown = |_| {
+                problems.error(
+                    format!("{place}/time_zone"),
+                    "bad_time_zone",
+                    format!("there is no time zone `{name}`"),
+                );
+            };
+            TimeZone::get(name).map_err(unknown).ok()
+        });
+        Some(Self::Cron(Box::new(cron?), zone?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TimerAction;
+
+    fn next(cron: &str, zone: Option<&str>, now: &str) -> String {
+        let config = TimerConfig {
+            timer_id: "t".into(),
+            delay_ms: None,
+            cron: Some(cron.into()),
+            time_zone: zone.map(str::to_owned),
+            max_triggers: 0,
+            action: TimerAction::Reply("Hi".into()),
+        };
+        let mut problems = Problems::default();
+        let Some(schedule) = Schedule::parse(&config, "/t", &mut problems) else {
+            return problems.into_result().unwrap_err().to_string();
+        };
+        let step = TimerStep::Flow(0);
+        let timer = Timer { id: "t".into(), schedule, max_triggers: 0, step };
+        timer.next(Timestamp::parse(now).unwrap()).map_or_else(|| "never".into(), |next| next.to_string())
+    }
+
+    #[test]
+    fn times_of_day_come_in_their_time_zone() {
+        let now = "2026-03-28T12:00:00.000Z";
+        for (cron, zone, expected) in [
+            ("30 9 * * *", None, "2026-03-29T09:30:00.000Z"),
+            ("0 12 * * *", None, "2026-03-29T12:00:00.000Z"),
+            ("*/15 * * * *", None, "2026-03-28T12:15:00.000Z"),
+            ("*/10 * * * * *", None, "2026-03-28T12:00:10.000Z"),
+            // The clocks went forward that night.
+            ("0 9 * * *", Some("Europe/Oslo"), "2026-03-29T07:00:00.000Z"),
+            ("0 9 * * *", Some("Asia/Shanghai"), "2026-03-29T01:00:00.000Z"),
+            ("0 0 30 2 *", None, "never"),
+            ("0 9 * * *", Some("Mars/Base"), "/t/time_zone: there is no time zone `Mars/Base`"),
+        ] {
+            assert_eq!(next(cron, zone, now), expected, "{cron} {zone:?}");
+        }
+        assert!(next("61 * * * *", None, now).starts_with("/t/cron: "), "{}", next("61 * * * *", None, now));
+    }
+}

@@ -1,0 +1,412 @@
+//! One message, from its beginning to its end: actions before it, flows, the agent, actions after it.
+
+use std::sync::Arc;
+
+use agent_runtime::{AgentState, Exchange, exit_status};
+use agent_types::{
+    Budget, BudgetLimits, CallId, EventBody, EventSink, ExitReason, Kept, Place, Recorder, ResumeLog,
+    RunStatus, Usage,
+};
+use futures::future::{Either, select};
+use serde_json::{Map, Value};
+use tool_registry::ToolContext;
+
+use crate::config::When;
+use crate::desk::{Desk, Doorway, is_own};
+use crate::executor::Decision;
+use crate::flows::Trigger;
+use crate::knowledge::{Lookup, Prefetched, Underway};
+use crate::matcher::Hit;
+use crate::orchestrator::{Handled, OrchestratorError, Shared, UserMessage};
+use crate::session::{Answered, Phase};
+use crate::step::StepContext;
+use crate::store::Session;
+use crate::timer::{Timer, TimerStep};
+use crate::words::Sentence;
+
+/// A message that is being handled.
+pub(crate) struct Turn<'t> {
+    pub(crate) shared: &'t Arc<Shared>,
+    session: &'t str,
+    pub(crate) kept: &'t mut Session,
+    pub(crate) message: UserMessage,
+    pub(crate) desk: Desk,
+    pub(crate) doorway: Arc<Doorway>,
+    /// What effects are remembered under: the message's id, else the run's.
+    key: String,
+    /// Whether the actions before the turn have been.
+    acted: bool,
+}
+
+impl<'t> Turn<'t> {
+    pub(crate) fn new(
+        shared: &'t Arc<Shared>,
+        session: &'t str,
+        kept: &'t mut Session,
+        message: UserMessage,
+        desk: Desk,
+    ) -> Self {
+        let doorway = Doorway::new(&desk);
+        let key = message.id.clone().unwrap_or_else(|| desk.sink.run().to_string());
+        Self { shared, session, kept, message, desk, doorway, key, acted: false }
+    }
+
+    /// Handles the message; whatever happens, the run has an end.
+    pub(crate) async fn handle(mut self) -> Result<Handled, OrchestratorError> {
+        let goes_on = self.was_in_agent();
+        self.begin(Some(self.message.text.clone()), goes_on);
+        let result = self.answer(goes_on).await;
+        self.finish(result, None)
+    }
+
+    /// Lets a timer go off.
+    pub(crate) async fn fire(mut self, timer: &Timer) -> Result<Handled, OrchestratorError> {
+        self.begin(None, false);
+        self.tell(EventBody::LogLine {
+            level: "info".into(),
+            message: format!("the timer `{}` went off", timer.id),
+        });
+        let result = self.fire_step(timer).await;
+        self.finish(result, Some(timer))
+    }
+
+    fn begin(&self, message: Option<String>, goes_on: bool) {
+        let agent = Some(self.shared.agent.profile().id.clone());
+        self.doorway.begin(EventBody::RunStarted { agent, workflow: None, message, inputs: None }, goes_on);
+    }
+
+    async fn answer(&mut self, goes_on: bool) -> Result<Handled, OrchestratorError> {
+        let answered = self.message.id.as_deref().and_then(|id| self.kept.state.answered(id)).cloned();
+        if let Some(Answered { exit, reply, .. }) = answered {
+            return Ok(Handled { repeated: true, ..self.handled(exit, reply, None) });
+        }
+        match self.kept.state.phase {
+            Phase::Open => {}
+            Phase::HandedOver { .. } => return self.only_record(ExitReason::HandedOff).await,
+            Phase::Closed { .. } => return self.only_record(ExitReason::Closed).await,
+        }
+        let shared = Arc::clone(self.shared);
+        let flows = &shared.flows.0;
+        self.kept.state.hear(&flows.timers);
+        let found =
+            if goes_on { crate::matcher::Found::default() } else { flows.matcher.find(&self.message.text) };
+        let hit = found.hit;
+        let by_flow = match hit {
+            Some(hit) => {
+                self.actions(When::BeforeTurn).await?;
+                self.acted = true;
+                self.run_trigger(&hit).await?
+            }
+            None => None,
+        };
+        let handled = match by_flow {
+            Some(handled) => handled,
+            None => self.by_agent(goes_on).await?,
+        };
+        self.settle(handled).await
+    }
+
+    /// What a pattern sets off; none where it leaves the message to the agent.
+    async fn run_trigger(&mut self, hit: &Hit) -> Result<Option<Handled>, OrchestratorError> {
+        let shared = Arc::clone(self.shared);
+        let flows = &shared.flows.0;
+        let (decision, flow, action) = match flows.order[hit.trigger] {
+            Trigger::Flow(at) => {
+                let flow = &flows.flows[at];
+                (self.run_flow(flow, &hit.why.to_string(), &hit.groups).await?, Some(flow.id.clone()), None)
+            }
+            Trigger::Action(at) => {
+                let action = &flows.actions[at];
+                (self.run_action(action, &hit.groups).await?, None, Some(action.id.clone()))
+            }
+        };
+        Ok(match decision {
+            Decision::End { exit, text, error } => {
+                Some(Handled { flow, action, ..self.handled(exit, text, error) })
+            }
+            Decision::Continue => None,
+        })
+    }
+
+    /// Actions before the turn, if they have not been yet, and the agent. Meanwhile the message is looked up.
+    async fn by_agent(&mut self, goes_on: bool) -> Result<Handled, OrchestratorError> {
+        let shared = Arc::clone(self.shared);
+        let knowledge = shared.flows.0.knowledge.as_ref();
+        let underway =
+            knowledge.and_then(|knowledge| knowledge.prefetch.as_ref()).map(|lookup| self.prefetch(lookup));
+        let prefetched = underway.clone().map(|underway| Arc::new(Prefetched::new(underway)));
+        let work = Box::pin(async {
+            if !goes_on && !self.acted {
+                self.actions(When::BeforeTurn).await?;
+            }
+            self.ask_agent(goes_on, prefetched.clone()).await
+        });
+        let handled = match underway {
+            Some(underway) => match select(work, underway).await {
+                Either::Left((handled, _)) => handled,
+                Either::Right((_, work)) => work.await,
+            },
+            None => work.await,
+        };
+        // Nobody asks any more.
+        prefetched.iter().for_each(|prefetched| prefetched.drop_it());
+        handled
+    }
+
+    /// All actions of that moment, in the order of the file. None of them ends the turn.
+    async fn actions(&mut self, when: When) -> Result<(), OrchestratorError> {
+        let shared = Arc::clone(self.shared);
+        for action in shared.flows.0.actions.iter().filter(|action| action.when == when) {
+            if self.desk.cancel.is_cancelled() {
+                return Ok(());
+            }
+            self.run_action(action, &Map::new()).await?;
+        }
+        Ok(())
+    }
+
+    /// The agent's own turns.
+    async fn ask_agent(
+        &mut self,
+        goes_on: bool,
+        prefetched: Option<Arc<Prefetched>>,
+    ) -> Result<Handled, OrchestratorError> {
+        let mut agent =
+            self.shared.agent.clone().with_values(self.context()).with_cancel(self.desk.cancel.clone());
+        if let Some(prefetched) = prefetched {
+            agent = agent.with(prefetched);
+        }
+        let mut history = self.kept.history.clone();
+        if let Some(resume) = &self.desk.resume {
+            history.truncate(resume.before);
+        }
+        let before = history.len();
+        let log = self.desk.resume.as_ref().filter(|_| goes_on).map(|resume| agents_part(&resume.log));
+        let sink = Arc::clone(&self.doorway) as Arc<dyn EventSink>;
+        let run = agent.start_in(AgentState::of_history(history), self.message.text.clone(), sink, log)?;
+        let (outcome, _) = Box::pin(run.outcome()).await;
+        if exit_status(outcome.exit) != RunStatus::Waiting {
+            let added = outcome.history.get(before..).unwrap_or_default();
+            // An earlier life may have kept them already.
+            if !self.kept.history.get(before..).is_some_and(|kept| kept.starts_with(added)) {
+                self.shared.store.append(self.session, added).await?;
+            }
+        }
+        let text = Some(outcome.text.clone()).filter(|text| !text.is_empty());
+        Ok(Handled {
+            value: outcome.value.clone(),
+            partial: outcome.partial,
+            usage: outcome.usage,
+            pending: outcome.pending.clone(),
+            outcome: Some(outcome.clone()),
+            ..self.handled(outcome.exit, text, outcome.error.clone())
+        })
+    }
+
+    /// What follows an answer: actions, timers; then the session is kept.
+    async fn settle(&mut self, handled: Handled) -> Result<Handled, OrchestratorError> {
+        let waits = exit_status(handled.exit) == RunStatus::Waiting;
+        if !waits {
+            if handled.outcome.is_none() {
+                self.say(&handled);
+            }
+            if handled.exit != ExitReason::Cancelled {
+                self.actions(When::AfterTurn).await?;
+            }
+            self.kept.state.open = None;
+            self.kept.state.rest(&self.shared.flows.0.timers, self.shared.clock.now());
+            if let Some(id) = self.message.id.clone().filter(|_| handled.exit != ExitReason::Cancelled) {
+                self.kept.state.remember(Answered { id, exit: handled.exit, reply: handled.text.clone() });
+            }
+        }
+        self.save().await?;
+        Ok(handled)
+    }
+
+    /// A message that nobody answers here. What was said is kept for whoever answers later.
+    async fn only_record(&mut self, exit: ExitReason) -> Result<Handled, OrchestratorError> {
+        // A run that goes on behind its own hand-over has nothing to record.
+        let own = self.doorway.forget(|told| matches!(told, EventBody::SystemAction { .. })).is_some();
+        if !own {
+            let said = Exchange::user(self.message.text.clone());
+            self.shared.store.append(self.session, &[said]).await?;
+        }
+        if let Some(id) = self.message.id.clone() {
+            self.kept.state.remember(Answered { id, exit, reply: None });
+            self.save().await?;
+        }
+        Ok(self.handled(exit, None, None))
+    }
+
+    async fn fire_step(&mut self, timer: &Timer) -> Result<Handled, OrchestratorError> {
+        let shared = Arc::clone(self.shared);
+        let flows = &shared.flows.0;
+        let why = format!("timer \"{}\"", timer.id);
+        let (decision, flow, action) = match &timer.step {
+            TimerStep::Reply(template) => {
+                let text = Some(self.fill(template, &Value::Null));
+                (Decision::End { exit: ExitReason::FlowCompleted, text, error: None }, None, None)
+            }
+            TimerStep::Flow(at) => {
+                let flow = &flows.flows[*at];
+                (self.run_flow(flow, &why, &Map::new()).await?, Some(flow.id.clone()), None)
+            }
+            TimerStep::Action(at) => {
+                let action = &flows.actions[*at];
+                (self.run_action(action, &Map::new()).await?, None, Some(action.id.clone()))
+            }
+        };
+        let handled = match decision {
+            Decision::End { exit, text, error } => self.handled(exit, text, error),
+            // There is no message that the agent could answer.
+            Decision::Continue => self.handled(ExitReason::FlowSilent, None, None),
+        };
+        let handled = Handled { flow, action, timer: Some(timer.id.clone()), ..handled };
+        self.say(&handled);
+        self.kept.state.open = None;
+        if self.kept.state.phase != Phase::Open {
+            self.kept.state.timers.clear();
+        }
+        self.save().await?;
+        Ok(handled)
+    }
+
+    /// Tells the reply of a flow or a system action.
+    fn say(&self, handled: &Handled) {
+        if let Some(text) = handled.text.clone() {
+            self.tell(EventBody::AgentMessage { text, r#final: true });
+        }
+    }
+
+    /// Tells the end of the run.
+    fn finish(
+        &self,
+        result: Result<Handled, OrchestratorError>,
+        timer: Option<&Timer>,
+    ) -> Result<Handled, OrchestratorError> {
+        if self.doorway.finish() {
+            return result;
+        }
+        let body = match &result {
+            Ok(handled) => EventBody::RunFinished {
+                status: exit_status(handled.exit),
+                exit: Some(handled.exit),
+                kind: (handled.exit == ExitReason::ToolError).then(|| kind_of(handled, timer).to_owned()),
+                partial: Some(handled.partial),
+                message: handled.error.clone(),
+            },
+            Err(error) => EventBody::RunFinished {
+                status: RunStatus::Error,
+                exit: None,
+                kind: Some(error.code().to_owned()),
+                partial: None,
+                message: Some(error.to_string()),
+            },
+        };
+        self.tell(body);
+        result
+    }
+
+    fn handled(&self, exit: ExitReason, text: Option<String>, error: Option<String>) -> Handled {
+        Handled {
+            run: self.desk.sink.run().clone(),
+            session: self.session.to_owned(),
+            exit,
+            text,
+            value: None,
+            partial: false,
+            usage: Usage::default(),
+            pending: Vec::new(),
+            flow: None,
+            action: None,
+            timer: None,
+            repeated: false,
+            error,
+            outcome: None,
+        }
+    }
+
+    /// Whether an earlier life of the run had come to the agent.
+    fn was_in_agent(&self) -> bool {
+        let events = self.desk.resume.iter().flat_map(|resume| &resume.log.events);
+        events.map(|kept| &kept.event.body).any(|body| matches!(body, EventBody::AgentTurnStarted {}))
+    }
+
+    /// Begins to look the message up.
+    fn prefetch(&self, lookup: &Lookup) -> Underway {
+        // What a lookup tells while it is under way is of no run; what it finds is told when somebody asks.
+        let unheard = Recorder::new(self.desk.sink.run().clone(), Arc::clone(&self.shared.clock));
+        let (call, tool) = (CallId::new("prefetch"), lookup.tool_id());
+        let budget = Budget::new(BudgetLimits::default());
+        let cx =
+            ToolContext::new(call, tool, Arc::clone(&self.shared.clock), budget, unheard, Place::default())
+                .with_cancel(self.desk.cancel.clone())
+                .with_values(Arc::new(self.context()));
+        lookup.begin(&self.message.text, cx)
+    }
+
+    /// Notes that an effect begins, and waits until that is safe; false where it was begun before.
+    pub(crate) async fn begin_effect(&mut self, name: &str) -> Result<bool, OrchestratorError> {
+        if !self.kept.state.begin(&self.key, name.to_owned()) {
+            return Ok(false);
+        }
+        self.save().await?;
+        if let Some(keeper) = self.desk.sink.keeper() {
+            keeper
+                .durable()
+                .await
+                .map_err(|error| crate::store::SessionError { code: error.code, message: error.message })?;
+        }
+        Ok(true)
+    }
+
+    async fn save(&self) -> Result<(), OrchestratorError> {
+        Ok(self.shared.save(self.session, self.kept).await?)
+    }
+
+    pub(crate) fn tell(&self, body: EventBody) {
+        self.doorway.tell(body);
+    }
+
+    pub(crate) fn sentence(&self, sentence: Sentence) -> String {
+        sentence.text(self.shared.agent.profile().language.unwrap_or_default()).to_owned()
+    }
+
+    /// Context values: those of the message, the session's id, and what is known of the user.
+    pub(crate) fn context(&self) -> Map<String, Value> {
+        let mut context = self.message.values.clone();
+        context.entry("session").or_insert_with(|| self.session.into());
+        context.entry("profile").or_insert_with(|| self.kept.state.profile.clone().into());
+        context
+    }
+
+    pub(crate) fn step_context(&self) -> StepContext {
+        let flows = &self.shared.flows.0;
+        StepContext {
+            caller: flows.caller.clone(),
+            services: flows.services.clone(),
+            clock: Arc::clone(&self.shared.clock),
+            cancel: self.desk.cancel.clone(),
+            sink: Arc::clone(&self.doorway) as Arc<dyn EventSink>,
+            context: Arc::new(self.context()),
+        }
+    }
+}
+
+/// The kind of a failure, for the end of the run.
+fn kind_of(handled: &Handled, timer: Option<&Timer>) -> &'static str {
+    match (&handled.flow, &handled.action) {
+        (Some(_), _) => "flow_failed",
+        (None, Some(_)) => "action_failed",
+        (None, None) if timer.is_some() => "timer_failed",
+        (None, None) => "failed",
+    }
+}
+
+/// The log without what flows and system actions told.
+fn agents_part(log: &ResumeLog) -> ResumeLog {
+    let is_agents =
+        |kept: &&Kept| matches!(kept.event.body, EventBody::AgentMessage { .. }) || !is_own(&kept.event.body);
+    let events = log.events.iter().filter(is_agents).cloned().collect();
+    ResumeLog { events, ..log.clone() }
+}

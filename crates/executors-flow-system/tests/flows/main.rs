@@ -1,0 +1,15 @@
+//! Flows, system actions and sessions, against a server on a real socket and a scripted model.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
+mod actions;
+mod common;
+mod document;
+mod import;
+mod knowledge;
+mod resume;
+mod security;
+mod sessions;
+mod soak;
+mod table;
+mod timers;

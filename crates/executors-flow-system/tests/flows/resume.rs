@@ -1,0 +1,181 @@
+//! A run that is cut behind any of its events goes on to the same end, and nothing is done twice.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use agent_runtime::Exchange;
+use agent_types::{Draft, EventSink, ExitReason, Kept, ResumeLog, RunId, Timestamp, TraceEvent};
+use async_trait::async_trait;
+use executors_flow_system::{
+    Desk, MemorySessions, Resume, Session, SessionError, SessionState, SessionStore, UserMessage,
+};
+use serde_json::{Value, json};
+
+use crate::common::{Setup, Stub, World};
+
+/// Keeps so many events; then the process is dead, and nothing more is kept.
+#[derive(Debug)]
+struct Log {
+    run: RunId,
+    kept: Mutex<Vec<Kept>>,
+    limit: usize,
+    spans: AtomicU64,
+    dead: AtomicBool,
+}
+
+impl Log {
+    fn new(kept: Vec<Kept>, limit: usize) -> Arc<Self> {
+        let dead = AtomicBool::new(false);
+        Arc::new(Self { run: RunId::new("r"), kept: Mutex::new(kept), limit, spans: AtomicU64::new(1), dead })
+    }
+
+    fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::SeqCst)
+    }
+
+    fn kept(&self) -> Vec<Kept> {
+        self.kept.lock().unwrap().clone()
+    }
+}
+
+impl EventSink for Log {
+    fn record(&self, drafts: &mut Vec<Draft>) {
+        let mut kept = self.kept.lock().unwrap();
+        for draft in drafts.drain(..) {
+            if kept.len() >= self.limit {
+                self.dead.store(true, Ordering::SeqCst);
+                return;
+            }
+            let seq = kept.len() as u64 + 1;
+            let event = TraceEvent::new(self.run.clone(), seq, Timestamp::default(), draft.place, draft.body);
+            kept.push(Kept { event, record: draft.record.map(|record| *record) });
+        }
+    }
+
+    fn new_span(&self) -> u64 {
+        self.spans.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn run(&self) -> &RunId {
+        &self.run
+    }
+}
+
+/// Sessions of a process that may be dead.
+#[derive(Debug)]
+struct Mortal {
+    sessions: Arc<MemorySessions>,
+    log: Arc<Log>,
+}
+
+impl Mortal {
+    async fn alive(&self) {
+        if self.log.is_dead() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[async_trait]
+impl SessionStore for Mortal {
+    async fn load(&self, session: &str) -> Result<Session, SessionError> {
+        self.sessions.load(session).await
+    }
+
+    async fn save(&self, session: &str, state: &SessionState) -> Result<(), SessionError> {
+        self.alive().await;
+        self.sessions.save(session, state).await
+    }
+
+    async fn append(&self, session: &str, exchanges: &[Exchange]) -> Result<(), SessionError> {
+        self.alive().await;
+        self.sessions.append(session, exchanges).await
+    }
+
+    async fn waiting(&self) -> Result<Vec<(String, Timestamp)>, SessionError> {
+        self.sessions.waiting().await
+    }
+}
+
+fn file(stub: &Stub) -> Value {
+    let post = |path: &str| json!({"url": stub.url(path), "method": "POST"});
+    json!({
+        "flows": [{"flow_id": "leave", "trigger_patterns": ["leave"], "endpoint": post("/leave")}],
+        "system_actions": [
+            {"action_id": "before", "handler": "update_profile", "when": "before_turn", "endpoint": post("/before")},
+            {"action_id": "human", "handler": "handoff", "trigger_patterns": ["person"], "endpoint": post("/handoff")},
+            {"action_id": "after", "handler": "update_profile", "when": "after_turn", "endpoint": post("/after")}]})
+}
+
+fn world(stub: &Stub, store: Arc<dyn SessionStore>) -> World {
+    let mut setup = Setup::new(file(stub)).with(stub).says(&["Hi."]);
+    setup.store = store;
+    setup.build()
+}
+
+fn names(kept: &[Kept]) -> Vec<String> {
+    kept.iter().map(|kept| kept.event.body.name()).collect()
+}
+
+/// The run of a message that is cut behind `limit` events, and goes on. None where it came to its end before.
+async fn cut(message: &str, limit: usize) -> Option<(ExitReason, String)> {
+    let stub = Stub::new(&[(200, json!({"id": 7}))]).await;
+    let sessions = MemorySessions::new();
+    let log = Log::new(Vec::new(), limit);
+    let first = world(&stub, Arc::new(Mortal { sessions: Arc::clone(&sessions), log: Arc::clone(&log) }));
+    {
+        let entered = first.orchestrator.enter("s").await.unwrap();
+        let handling = entered.handle(UserMessage::new(message), Desk::new(Arc::clone(&log) as _));
+        let death = async {
+            while !log.is_dead() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = death => {}
+            handled = handling => {
+                handled.unwrap();
+                if !log.is_dead() {
+                    return None;
+                }
+            }
+        }
+    }
+    let past = log.kept();
+    let log = Log::new(past.clone(), usize::MAX);
+    let again = world(&stub, sessions);
+    let resume = Resume { log: ResumeLog { events: past.clone(), ..ResumeLog::default() }, before: 0 };
+    let desk = Desk::new(Arc::clone(&log) as _).resuming(Some(resume));
+    let handled =
+        again.orchestrator.enter("s").await.unwrap().handle(UserMessage::new(message), desk).await.unwrap();
+
+    let mut asked: BTreeMap<String, usize> = BTreeMap::new();
+    for path in stub.paths() {
+        *asked.entry(path).or_default() += 1;
+    }
+    assert!(asked.values().all(|times| *times == 1), "{message} cut at {limit}: {asked:?}");
+    let all = names(&log.kept());
+    for once in ["run.started", "run.finished", "flow.matched", "flow.finished", "system.handed_off"] {
+        let times = all.iter().filter(|name| *name == once).count();
+        assert!(times <= 1, "{message} cut at {limit}: {once} {times} times in {all:?}");
+    }
+    assert_eq!(all.last().map(String::as_str), Some("run.finished"));
+    let heard = again.heard("s").await;
+    assert!(heard.len() <= 1, "{message} cut at {limit}: {heard:?}");
+    Some((handled.exit, format!("{:?}", names(&past).last())))
+}
+
+#[tokio::test]
+async fn every_cut_comes_to_an_end() {
+    let mut rows = Vec::new();
+    for message in ["leave", "person", "hello"] {
+        let mut limit = 1;
+        while let Some((exit, last)) = cut(message, limit).await {
+            rows.push(format!("{message}, cut behind {last}: {exit}"));
+            limit += 1;
+        }
+    }
+    insta::assert_snapshot!(rows.join("\n"));
+}

@@ -1,0 +1,188 @@
+//! `flows.json`: what stands around an agent of the project.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use agent_runtime::{Agent, AgentProfile, ApprovalMode};
+use agent_types::ToolId;
+use executors_flow_system::{
+    Desk, Flows, FlowsBuilder, FlowsError, FlowsFile, MemorySessions, NoTool, Orchestrator, Resume,
+    SessionStore, StoredSessions, ToolLookup,
+};
+use llm_provider::{LlmProvider, ScriptedModel};
+use tool_registry::{Snapshot, Tool};
+
+use crate::error::ProjectError;
+use crate::files::read_file;
+use crate::project::Project;
+use crate::store::AgentStart;
+
+/// Name of the file.
+const FILE: &str = "flows.json";
+
+/// Id of the agent that answers where the project has none that could be meant.
+const BUILT_IN: &str = "assistant";
+
+/// The file of a project, read when the project is opened and checked when it is needed.
+#[derive(Debug, Default)]
+pub(crate) struct ProjectFlows {
+    path: PathBuf,
+    file: Option<Result<FlowsFile, FlowsError>>,
+    checked: OnceLock<Flows>,
+}
+
+impl ProjectFlows {
+    pub(crate) fn read(root: &Path) -> Result<Self, ProjectError> {
+        let path = root.join(FILE);
+        let file = match read_file(&path) {
+            Ok(text) => Some(FlowsFile::from_json(&text)),
+            Err(ProjectError::MissingFile { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { path, file, checked: OnceLock::new() })
+    }
+
+    fn error(&self, source: FlowsError) -> ProjectError {
+        ProjectError::Flows { path: self.path.clone(), source: Box::new(source) }
+    }
+}
+
+/// The tools of a project without those of its `flows.json`.
+struct Tools<'p>(&'p Project);
+
+impl ToolLookup for Tools<'_> {
+    fn lookup(&self, id: &str) -> Result<Tool, NoTool> {
+        self.0.own_tool(id).map_err(|error| {
+            let near = match &error {
+                ProjectError::UnknownToolId { near, .. } => near.clone(),
+                _ => None,
+            };
+            NoTool::new(error.to_string(), near)
+        })
+    }
+}
+
+impl Project {
+    /// What `flows.json` says, as it is written; `None` where there is no such file.
+    ///
+    /// # Errors
+    /// It is no JSON, or holds what cannot be read: all of it at once.
+    pub fn flows_file(&self) -> Result<Option<&FlowsFile>, ProjectError> {
+        let flows = self.project_flows();
+        flows.file.as_ref().map(|file| file.as_ref().map_err(|error| flows.error(error.clone()))).transpose()
+    }
+
+    /// `flows.json`, checked; `None` where there is no such file.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn flows(&self) -> Result<Option<&Flows>, ProjectError> {
+        let Some(file) = self.flows_file()? else { return Ok(None) };
+        let flows = self.project_flows();
+        if let Some(checked) = flows.checked.get() {
+            return Ok(Some(checked));
+        }
+        let built = self.build_flows(file)?;
+        Ok(Some(flows.checked.get_or_init(|| built)))
+    }
+
+    fn build_flows(&self, file: &FlowsFile) -> Result<Flows, ProjectError> {
+        let tools = Tools(self);
+        let builder = FlowsBuilder::new(file).tools(&tools).handlers(self.handlers().clone());
+        let built = builder.caller(self.caller().clone()).services(self.services().clone()).build();
+        built.map_err(|error| self.project_flows().error(error))
+    }
+
+    /// Id of the agent that `flows.json` stands around: the one that it names, else the project's only one, else the built-in one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or names an agent that is not there.
+    pub fn flows_agent(&self) -> Result<&str, ProjectError> {
+        if let Some(named) = self.flows_file()?.and_then(|file| file.agent.as_deref()) {
+            return self.agent_file(named).map(|file| file.profile.id.as_str());
+        }
+        let mut agents = self.agents();
+        match (agents.next(), agents.next()) {
+            (Some(only), None) => Ok(&only.profile.id),
+            _ => Ok(BUILT_IN),
+        }
+    }
+
+    /// The flows that stand around an agent, if they do.
+    ///
+    /// # Errors
+    /// `flows.json` cannot be used.
+    pub fn flows_of(&self, agent: &str) -> Result<Option<&Flows>, ProjectError> {
+        if self.flows_file()?.is_none() || self.flows_agent()? != agent {
+            return Ok(None);
+        }
+        self.flows()
+    }
+
+    /// What `flows.json` adds to the offer of an agent. Where no model is set, its sub-agents can be shown and not run.
+    pub(crate) fn offered_by_flows(&self, profile: &AgentProfile) -> Result<Vec<Tool>, ProjectError> {
+        let Some(flows) = self.flows_of(&profile.id)? else { return Ok(Vec::new()) };
+        let entry = profile.llm.as_ref().and_then(|llm| llm.profile.as_deref());
+        let model = llm_provider::ModelSource::model(&**self.models(), entry);
+        let unset = || Arc::new(ScriptedModel::new(Vec::new())) as Arc<dyn LlmProvider>;
+        let model = model.unwrap_or_else(|_| unset());
+        Ok(flows.offered(&model, profile.language).map_err(tool_registry::RegistryError::from)?)
+    }
+
+    /// A tool of `flows.json`, where there is one of that id.
+    pub(crate) fn tool_of_flows(&self, id: &str) -> Option<Tool> {
+        let flows = self.flows().ok().flatten()?;
+        if !flows.offered_ids().any(|own| own.as_str() == id) {
+            return None;
+        }
+        let agent = self.flows_agent().ok()?;
+        let profile =
+            self.agent_file(agent).map_or_else(|_| AgentProfile::new(agent), |file| file.profile.clone());
+        let offered = self.offered_by_flows(&profile).ok()?;
+        offered.into_iter().find(|tool| tool.id().as_str() == id)
+    }
+
+    /// Ids of the tools of `flows.json`.
+    pub(crate) fn ids_of_flows(&self) -> Vec<String> {
+        let flows = self.flows().ok().flatten();
+        flows.map(|flows| flows.offered_ids().map(ToolId::to_string).collect()).unwrap_or_default()
+    }
+
+    /// The agent that answers where the project has none that could be meant.
+    pub(crate) fn built_in_agent(&self, id: &str) -> Result<Option<Agent>, ProjectError> {
+        if id != BUILT_IN || self.flows_agent()? != BUILT_IN {
+            return Ok(None);
+        }
+        let profile = AgentProfile::new(BUILT_IN);
+        let tools = Snapshot::of(self.offered_by_flows(&profile)?)?;
+        let model = llm_provider::ModelSource::model(&**self.models(), None)?;
+        Ok(Some(self.equipped(Agent::of(profile, model, tools))?))
+    }
+
+    /// The orchestrator of the sessions of [`flows_agent`](Self::flows_agent). Without `flows.json` every message goes to the agent.
+    ///
+    /// # Errors
+    /// `flows.json`, the agent, its model or the store cannot be used.
+    pub fn orchestrator(&self, approval: ApprovalMode) -> Result<Orchestrator, ProjectError> {
+        let id = self.flows_agent()?;
+        let agent = self.agent(id)?.with_approval(approval);
+        let flows = match self.flows()? {
+            Some(flows) => flows.clone(),
+            None => self.build_flows(&FlowsFile::default())?,
+        };
+        let sessions: Arc<dyn SessionStore> = match self.store()? {
+            Some(store) => Arc::new(StoredSessions::new(store.clone(), id)),
+            None => MemorySessions::new(),
+        };
+        Ok(Orchestrator::new(flows, agent, sessions).with_clock(Arc::clone(self.clock())))
+    }
+}
+
+impl AgentStart {
+    /// Where an orchestrator tells what comes of the message.
+    #[must_use]
+    pub fn desk_of_session(&self) -> Desk {
+        let resume = self.log.clone().map(|log| Resume { log, before: self.plan.before });
+        Desk::new(self.desk.sink()).resuming(resume)
+    }
+}
