@@ -21,7 +21,7 @@ pub(crate) fn bench(options: &[String]) -> Result<()> {
 /// Kills and cuts kept runs everywhere; the tests do so here and there.
 pub(crate) fn soak() -> Result<()> {
     let soak = ["run", "--quiet", "--release", "-p", "weft-scenarios", "--bin", "weft-soak", "--"];
-    ["kill", "cut"].iter().try_for_each(|how| {
+    ["kill", "kill-agent", "cut"].iter().try_for_each(|how| {
         let arguments: Vec<&str> = soak.iter().copied().chain([*how]).collect();
         workspace::run("cargo", &arguments)
     })

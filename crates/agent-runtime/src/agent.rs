@@ -12,7 +12,6 @@ use tool_schema::ToolSetError;
 
 use crate::approve::faults;
 use crate::driver::{Driver, parameters};
-use crate::events::subscriptions;
 use crate::guardrail::Guardrail;
 use crate::input::AgentInput;
 use crate::offer::Offer;
@@ -209,7 +208,7 @@ impl Agent {
     /// condition there holds.
     #[must_use]
     pub fn listens_to(&self, event: &str, payload: &Value) -> bool {
-        subscriptions(&self.profile).any(|subscription| subscription.takes(event, payload))
+        self.profile.listens_to(event, payload)
     }
 
     /// Wants the answer as JSON of this schema, whatever the profile says.

@@ -26,6 +26,15 @@ pub(crate) fn subscriptions(profile: &AgentProfile) -> impl Iterator<Item = Subs
     })
 }
 
+impl AgentProfile {
+    /// Whether an event from outside sets the agent to work: `subscribed_event_types` name it, and the condition
+    /// there holds.
+    #[must_use]
+    pub fn listens_to(&self, event: &str, payload: &Value) -> bool {
+        subscriptions(self).any(|subscription| subscription.takes(event, payload))
+    }
+}
+
 impl Subscription<'_> {
     /// Whether it is this event. A condition that cannot be weighed does not hold.
     pub(crate) fn takes(&self, event: &str, payload: &Value) -> bool {

@@ -316,6 +316,12 @@ impl ModelConfig {
         Ok(GuardedModel::new(Arc::new(model), self.policy(), clock))
     }
 
+    /// The key, where there is one, so that it can be masked wherever else it might be shown.
+    #[must_use]
+    pub fn secret(&self) -> Option<String> {
+        self.key(&environment).ok().flatten()
+    }
+
     fn key(&self, variable: Environment<'_>) -> Result<Option<String>, ModelError> {
         let name = self.api_key_env.as_deref().or(self.provider.key_variable());
         if let Some(key) = name.and_then(variable) {

@@ -6,7 +6,8 @@ use agent_types::EventBody;
 use async_trait::async_trait;
 use futures::StreamExt;
 use llm_provider::{
-    LlmError, LlmEvent, LlmProvider, LlmRequest, Message, ModelParameters, ModelSource, retry_message,
+    Attachment, LlmError, LlmEvent, LlmProvider, LlmRequest, Message, ModelParameters, ModelSource,
+    retry_message,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -156,13 +157,23 @@ fn read_message(item: &Value) -> Result<Message, NodeError> {
     let content = item.get("content").or_else(|| item.get("text")).map(content_text).unwrap_or_default();
     match item.get("role").and_then(Value::as_str) {
         Some("system" | "developer") => Ok(Message::system(content)),
-        Some("user") | None if item.is_object() => Ok(Message::user(content)),
+        Some("user") | None if item.is_object() => Ok(Message::user_with(content, images(item))),
         Some("assistant" | "model") => Ok(Message::assistant(content)),
         Some(role) => {
             Err(NodeError::fatal(format!("`{role}` is no role of a message that can be sent here")))
         }
         None => Err(NodeError::fatal("a message must be a text or an object with `role` and `content`")),
     }
+}
+
+/// The images among the parts of a message: `{"type": "image_url", "image_url": {"url"}}`, as chat files hold them.
+fn images(item: &Value) -> Vec<Attachment> {
+    let parts = item.get("content").and_then(Value::as_array).into_iter().flatten();
+    let urls = parts.filter_map(|part| {
+        let image = part.get("image_url")?;
+        image.as_str().or_else(|| image.get("url")?.as_str())
+    });
+    urls.map(|url| Attachment::from_url("image/*", url)).collect()
 }
 
 /// A text, or the texts of a list of parts.

@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use agent_types::{EventBody, Timestamp, VirtualClock, Watched};
-use llm_provider::{ModelSource, ScriptedModel, SingleModel};
+use agent_types::{EventBody, SystemClock, Timestamp, VirtualClock, Watched};
+use llm_provider::{CallPolicy, GuardedModel, LlmProvider, ModelSource, ScriptedModel, SingleModel};
 use serde_json::{Map, Value, json};
 use workflow_engine::{OnWaiting, Plan, RunOptions, RunOutcome, Services};
 use workflow_model::{NoWorkflows, Workflow};
@@ -304,6 +304,15 @@ fn a_model_is_asked() {
         let chunks = events.iter().filter(|event| matches!(event, EventBody::NodeChunk { .. })).count();
         assert_eq!(chunks, 2);
     }
+    let script = "{\"error\": {\"status\": 503, \"retry_after_ms\": 0}}\n{\"text\": \"HI\"}";
+    let busy: Arc<dyn LlmProvider> = Arc::new(ScriptedModel::from_jsonl(script).unwrap());
+    let busy = Arc::new(GuardedModel::new(busy, CallPolicy::default(), Arc::new(SystemClock)));
+    let busy = Services::new().with::<dyn ModelSource>(Arc::new(SingleModel::new(busy)));
+    let (outcome, events) = run(&request(json!("hi")), RunOptions::new().with_services(busy));
+    assert_eq!(outcome.outputs["response"], "HI");
+    let told =
+        |event: &EventBody| matches!(event, EventBody::LogLine { message, .. } if message.contains("503"));
+    assert_eq!(events.iter().filter(|event| told(event)).count(), 1);
     let outcome = run(&request(json!("hi")), options(r#"{"error": {"status": 500}}"#)).0;
     assert!(outcome.error.unwrap().message.contains("500"));
     let outcome = run(&request(json!("hi")), RunOptions::new()).0;

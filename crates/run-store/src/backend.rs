@@ -104,6 +104,9 @@ pub enum Change {
     },
 }
 
+/// What makes a new value of an old one; none leaves it as it is.
+pub type Update<'u> = Box<dyn FnOnce(Option<Value>) -> Option<Value> + Send + 'u>;
+
 /// How much room a store takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Footprint {
@@ -120,6 +123,13 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// # Errors
     /// Nothing was written then.
     fn commit(&self, changes: &[Change]) -> Result<(), StoreError>;
+
+    /// Changes a named value: nobody else changes it between reading and writing, not even another process.
+    /// `change` gives the new value, or none where it stays as it is. The writer's thread alone calls it.
+    ///
+    /// # Errors
+    /// Nothing was written then.
+    fn update(&self, key: &str, change: Update<'_>) -> Result<(), StoreError>;
 
     /// A run.
     ///

@@ -26,7 +26,7 @@ mod store;
 mod text_index;
 mod writer;
 
-pub use backend::{Backend, Change, Events, Footprint};
+pub use backend::{Backend, Change, Events, Footprint, Update};
 pub use error::StoreError;
 pub use lines::{cut_lines, read_lines};
 pub use memory::Memory;

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::{
     AskRecord, Backend, Change, Events, Footprint, RunFilter, RunPhase, RunRecord, RunState, StoreError,
+    Update,
 };
 
 /// A store that is gone with the process.
@@ -185,6 +186,14 @@ impl Backend for Memory {
 
     fn messages(&self, thread: &str) -> Result<Vec<Value>, StoreError> {
         Ok(self.lock().threads.get(thread).cloned().unwrap_or_default())
+    }
+
+    fn update(&self, key: &str, change: Update<'_>) -> Result<(), StoreError> {
+        // One thread writes, so nothing changes while the lock is open.
+        if let Some(value) = change(self.value(key)?) {
+            self.lock().values.insert(key.to_owned(), value);
+        }
+        Ok(())
     }
 
     fn value(&self, key: &str) -> Result<Option<Value>, StoreError> {

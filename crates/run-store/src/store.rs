@@ -46,7 +46,7 @@ pub(crate) struct StoreInner {
     pub(crate) writer: Writer,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) options: StoreOptions,
-    pub(crate) masks: Redactor,
+    pub(crate) masks: Arc<Redactor>,
     locks: RunLocks,
 }
 
@@ -57,7 +57,7 @@ impl Store {
     /// The writer's thread could not be started.
     pub fn new(backend: Arc<dyn Backend>, options: StoreOptions) -> Result<Self, StoreError> {
         let writer = Writer::start(Arc::clone(&backend), Redactor::new(options.secrets.clone()))?;
-        let masks = Redactor::new(options.secrets.clone());
+        let masks = Arc::new(Redactor::new(options.secrets.clone()));
         let locks = RunLocks::new(options.locks.clone());
         Ok(Self(Arc::new(StoreInner { writer, backend, options, masks, locks })))
     }
@@ -286,6 +286,32 @@ impl Store {
     pub fn put(&self, key: &str, value: Option<&Value>) {
         let value = value.map(|value| masked_value(value, &self.0.masks));
         self.0.writer.send(Job::Write(Change::Put { key: key.to_owned(), value }));
+    }
+
+    /// Changes a named value of the project: nobody else changes it between reading and writing, not even another process.
+    /// `change` gives the new value, or why the old one stays. It is safe when this returns.
+    ///
+    /// # Errors
+    /// The store cannot be written; the inner error is that of `change`.
+    pub fn update<E: Send + 'static>(
+        &self,
+        key: &str,
+        change: impl FnOnce(Option<Value>) -> Result<Value, E> + Send + 'static,
+    ) -> Result<Result<Value, E>, StoreError> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let masks = Arc::clone(&self.0.masks);
+        let change = move |old| {
+            let new = change(old).map(|new| masked_value(&new, &masks));
+            let kept = new.as_ref().ok().cloned();
+            // Whoever asked waits for it below.
+            let _ = sender.send(new);
+            kept
+        };
+        let (done, wait) = futures::channel::oneshot::channel();
+        self.0.writer.send(Job::Update { key: key.to_owned(), change: Box::new(change), done });
+        let stopped = || StoreError::io("the writer has stopped");
+        futures::executor::block_on(wait).unwrap_or_else(|_| Err(stopped()))?;
+        receiver.try_recv().map_err(|_| stopped())
     }
 
     /// How much room it takes.

@@ -1,6 +1,7 @@
 //! The one writer of a process: it groups what all runs record, commits each group, and only then shows it.
 
 use std::mem;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +12,7 @@ use futures::channel::oneshot;
 
 use crate::encode::{Numbered, encode};
 use crate::run::RunCore;
-use crate::{Backend, Change, Redactor, StoreError, read_lines};
+use crate::{Backend, Change, Redactor, StoreError, Update, read_lines};
 
 /// Events that one commit takes at most.
 const GROUP: usize = 2048;
@@ -28,6 +29,8 @@ pub(crate) enum Job {
     Events { core: Arc<RunCore>, numbered: Numbered, last_span: u64, hold: Option<ClockHold> },
     /// Anything else to write.
     Write(Change),
+    /// Change a named value, and tell when the new one is safe.
+    Update { key: String, change: Update<'static>, done: oneshot::Sender<Result<(), StoreError>> },
     /// Tell when all that came before is committed, or why the run of it cannot be kept.
     Flush(Waiting),
     /// Nothing follows.
@@ -101,6 +104,13 @@ struct Shown {
     change: usize,
 }
 
+/// A change of a named value that follows the group.
+struct NamedUpdate {
+    key: String,
+    change: Update<'static>,
+    done: oneshot::Sender<Result<(), StoreError>>,
+}
+
 /// What goes into one commit, and who is to hear of it.
 #[derive(Default)]
 struct Group {
@@ -108,6 +118,7 @@ struct Group {
     shown: Vec<Shown>,
     runs: Vec<Arc<RunCore>>,
     waiting: Vec<Waiting>,
+    updates: Vec<NamedUpdate>,
     holds: Vec<ClockHold>,
     events: usize,
     stop: bool,
@@ -119,7 +130,7 @@ impl Desk {
             let mut group = Group::default();
             self.add(&mut group, job);
             // What came while the last group was committed makes the next one.
-            while group.events < GROUP && !group.stop {
+            while group.events < GROUP && !group.stop && group.updates.is_empty() {
                 match self.inbox.try_recv() {
                     Ok(job) => self.add(&mut group, job),
                     Err(TryRecvError::Empty) => break,
@@ -157,6 +168,7 @@ impl Desk {
                 }
             }
             Job::Write(change) => group.changes.push(change),
+            Job::Update { key, change, done } => group.updates.push(NamedUpdate { key, change, done }),
             Job::Flush(waiting) => group.waiting.push(waiting),
             Job::Stop => group.stop = true,
         }
@@ -177,8 +189,20 @@ impl Desk {
             // Whoever asked may have gone.
             let _ = done.send(fault.map_or_else(|| result.clone(), Err));
         }
+        for NamedUpdate { key, change, done } in group.updates {
+            // Whoever asked may have gone.
+            let _ = done.send(self.update(&key, change));
+        }
         // Time may move only after those who wait have been told.
         drop(group.holds);
+    }
+}
+
+impl Desk {
+    fn update(&self, key: &str, change: Update<'static>) -> Result<(), StoreError> {
+        // A change that panics must not take the writer with it.
+        let update = AssertUnwindSafe(|| self.backend.update(key, change));
+        std::panic::catch_unwind(update).unwrap_or_else(|_| Err(StoreError::io("the change panicked")))
     }
 }
 

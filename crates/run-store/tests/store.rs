@@ -255,6 +255,29 @@ fn threads_and_named_values_last() {
 }
 
 #[test]
+fn nothing_comes_between_reading_and_writing_a_named_value() {
+    let add = |old: Option<Value>| Ok::<_, String>(json!(old.map_or(0, |old| old.as_i64().unwrap()) + 1));
+    for (store, folder) in stores(&StoreOptions::default()) {
+        // Two stores of one file stand for two processes.
+        let other = match &folder {
+            Some(folder) => Store::new(Arc::new(open(folder.path())), StoreOptions::default()).unwrap(),
+            None => store.clone(),
+        };
+        std::thread::scope(|scope| {
+            for store in [&store, &other, &store] {
+                scope.spawn(move || (0..20).for_each(|_| drop(store.update("n", add).unwrap().unwrap())));
+            }
+        });
+        assert_eq!(store.value("n").unwrap(), Some(json!(60)));
+        let refused = store.update("n", |_| Err("no")).unwrap();
+        assert_eq!(refused, Err("no"));
+        let panicked = store.update("n", |_| -> Result<Value, String> { panic!("oh") });
+        assert!(panicked.unwrap_err().to_string().contains("panicked"));
+        assert_eq!(other.value("n").unwrap(), Some(json!(60)), "it stays as it was, and the writer lives");
+    }
+}
+
+#[test]
 fn time_that_goes_back_changes_no_order() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::new(Arc::new(open(folder.path())), StoreOptions::default()).unwrap();

@@ -58,8 +58,8 @@ pub use output::{Part, ToolError, ToolErrorKind, ToolOutput};
 pub use registry::{RegistryChange, RegistryError, Snapshot, ToolRegistry, ToolSource, Unresolved};
 pub use selection::{DynamicTools, Selected, Selection, canonical_id};
 pub use system::{
-    BlobPart, BlobSource, EventPublisher, KnowledgeSource, MemoryBlobs, MemoryState, Passage, PrivateState,
-    StateSource, World, knowledge_tool, system_tools,
+    BlobPart, BlobSource, EventPublisher, KnowledgeSource, MemoryBlobs, MemoryEvents, MemoryState, Passage,
+    PrivateState, Published, StateSource, World, knowledge_tool, merged_state, system_tools,
 };
 pub use tasks::{TaskBoard, TaskResult, TaskRuns, TaskState, TaskStatus};
 pub use tool::{Answer, Tool, ToolHandler, ToolKind, ToolRetry, ToolSettings, Visibility};

@@ -17,6 +17,7 @@ mod knowledge;
 mod models;
 mod project;
 mod settings;
+mod state;
 mod store;
 mod task_runs;
 mod tools;

@@ -10,7 +10,8 @@ use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{ModelConfig, ModelSource, ScriptedModel};
 use run_store::{Store, StoreError};
 use tool_registry::{
-    BlobSource, Snapshot, TaskRuns, Tool, WorkflowRuntime, node_tool, system_tools, workflow_tool,
+    BlobSource, EventPublisher, Snapshot, TaskRuns, Tool, WorkflowRuntime, node_tool, system_tools,
+    workflow_tool,
 };
 use workflow_engine::{NodeCatalog, Services};
 use workflow_model::Workflow;
@@ -23,6 +24,7 @@ use crate::flows::ProjectFlows;
 use crate::knowledge;
 use crate::models::ProjectModels;
 use crate::settings::Settings;
+use crate::state::{self, StoredEvents};
 use crate::task_runs::StoredTasks;
 use crate::tools::{BrokenTool, ProjectTools, ToolFile};
 use crate::workflows::ProjectWorkflows;
@@ -113,7 +115,7 @@ impl Project {
 
     fn with(
         root: &Path,
-        settings: Settings,
+        mut settings: Settings,
         workflows: ProjectWorkflows,
         agents: ProjectAgents,
         options: &ProjectOptions,
@@ -123,12 +125,11 @@ impl Project {
                 .map_err(|source| ProjectError::Script { path: path.to_owned(), source })?;
             Ok(Arc::new(model.with_clock(Arc::clone(&options.clock))))
         };
-        let mut entries = settings.models.clone();
-        for file in entries.values_mut().filter_map(|entry| entry.api_key_file.as_mut()) {
+        for file in settings.models.values_mut().filter_map(|entry| entry.api_key_file.as_mut()) {
             *file = root.join(&*file);
         }
         let models = Arc::new(ProjectModels::new(
-            entries,
+            settings.models.clone(),
             options.environment.clone(),
             settings.script.as_ref().map(|script| scripted(&root.join(script))).transpose()?,
             options.script.as_deref().map(scripted).transpose()?,
@@ -284,14 +285,38 @@ impl Project {
     /// An agent with what the project gives each of them.
     pub(crate) fn equipped(&self, agent: Agent) -> Result<Agent, ProjectError> {
         let agent = agent.with_clock(Arc::clone(&self.clock));
-        Ok(match self.store()? {
-            Some(store) => {
-                agent.with::<dyn BlobSource>(Arc::new(StoreBlobs(store.clone()))).with::<dyn TaskRuns>(
-                    Arc::new(StoredTasks { store: store.clone(), clock: Arc::clone(&self.clock) }),
-                )
-            }
-            None => agent,
+        let Some(store) = self.store()? else { return Ok(agent) };
+        let private = state::private(store, agent.profile());
+        Ok(agent
+            .with::<dyn BlobSource>(Arc::new(StoreBlobs(store.clone())))
+            .with::<dyn EventPublisher>(Arc::new(self.events(store)))
+            .with::<dyn TaskRuns>(Arc::new(StoredTasks {
+                store: store.clone(),
+                clock: Arc::clone(&self.clock),
+            }))
+            .with(Arc::new(state::world(store)))
+            .with(Arc::new(private)))
+    }
+
+    /// What the built-in tools work on outside of a run, for calls by hand: blobs, what all agents share, events, and what
+    /// an agent keeps for itself where one is named.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn tool_services(&self, agent: Option<&AgentFile>) -> Result<Services, ProjectError> {
+        let Some(store) = self.store()? else { return Ok(Services::new()) };
+        let services = Services::new()
+            .with::<dyn BlobSource>(Arc::new(StoreBlobs(store.clone())))
+            .with::<dyn EventPublisher>(Arc::new(self.events(store)))
+            .with(Arc::new(state::world(store)));
+        Ok(match agent {
+            Some(file) => services.with(Arc::new(state::private(store, &file.profile))),
+            None => services,
         })
+    }
+
+    fn events(&self, store: &Store) -> StoredEvents {
+        StoredEvents::new(store, self.agents.all().map(|file| file.profile.clone()))
     }
 
     /// The tools of an agent's inventories, and what `flows.json` adds to them.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agent_runtime::{AgentInput, AgentState, Exchange};
 use agent_types::{Clock, EventBody, EventSink, Kept, Recorder, ResumeLog, RunId, Timestamp, Watcher};
-use llm_provider::Attachment;
+use llm_provider::{Attachment, ModelConfig};
 use run_store::{NewRun, RunFilter, RunPhase, RunRecord, Sqlite, Store, StoreError, StoreOptions, StoredRun};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -190,12 +190,12 @@ impl Project {
         Store::new(Arc::new(Sqlite::open(&path, sync)?), options)
     }
 
-    /// Values of the environment that are keys of models.
+    /// Keys of models, and values of the environment that are such keys.
     fn secrets(&self) -> Vec<String> {
-        let named = self.settings().models.values().filter_map(|model| model.api_key_env.clone());
-        let usual = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"].map(str::to_owned);
-        let names: BTreeSet<String> = named.chain(usual).collect();
-        names.iter().filter_map(|name| std::env::var(name).ok()).collect()
+        let usual = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
+        let usual = usual.iter().filter_map(|name| std::env::var(name).ok());
+        let named = self.settings().models.values().filter_map(ModelConfig::secret);
+        usual.chain(named).collect::<BTreeSet<String>>().into_iter().collect()
     }
 
     /// Begins a run: kept where the project keeps runs.
@@ -457,7 +457,8 @@ impl Project {
 }
 
 fn is_reply(kept: &Kept) -> bool {
-    matches!(kept.event.body, EventBody::AgentLlmFinished { .. })
+    // Errors have no end of their own in a script: the attempts behind them are passed over with the next reply.
+    matches!(&kept.event.body, EventBody::AgentLlmFinished { finish, .. } if finish != "error")
 }
 
 fn agent_plan_of(record: &RunRecord) -> Result<AgentPlan, ProjectError> {

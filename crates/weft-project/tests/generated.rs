@@ -2,6 +2,8 @@
 
 #[path = "../examples/generated/files.rs"]
 mod files;
+#[path = "../examples/generated/settings_page.rs"]
+mod settings_page;
 
 use std::path::PathBuf;
 

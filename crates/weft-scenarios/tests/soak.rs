@@ -16,6 +16,11 @@ fn a_killed_process_loses_nothing() {
 }
 
 #[test]
+fn a_killed_agent_goes_on_to_the_same_history_and_pays_once() {
+    assert!(soak(&["kill-agent", "--every", "29"]).contains("always the same end"));
+}
+
+#[test]
 fn a_cut_file_is_whole_as_far_as_it_goes() {
     assert!(soak(&["cut", "--every", "211"]).contains("always whole"));
 }

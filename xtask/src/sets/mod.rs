@@ -89,6 +89,7 @@ pub(crate) fn all(data: &Path, weft: &Path) -> Result<Vec<Set>> {
     }
     let folder = |name: &str| Some(data.join("data").join(name)).filter(|folder| folder.is_dir());
     if let Some(bfcl) = folder("bfcl") {
+        sets.push(Set::by_commands("dialogues", scenarios::dialogues, bfcl.clone()));
         sets.extend(calls::bfcl(&bfcl, weft)?);
     }
     if let Some(tau2) = folder("tau2") {

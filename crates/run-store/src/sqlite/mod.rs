@@ -18,7 +18,7 @@ use agent_types::RunId;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde_json::Value;
 
-use crate::{AskRecord, Backend, Change, Footprint, RunFilter, RunRecord, StoreError};
+use crate::{AskRecord, Backend, Change, Footprint, RunFilter, RunRecord, StoreError, Update};
 
 /// How long a write waits for another process.
 const BUSY: Duration = Duration::from_secs(30);
@@ -117,6 +117,10 @@ pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
 impl Backend for Sqlite {
     fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
         write::commit(&mut self.writer(), changes)
+    }
+
+    fn update(&self, key: &str, change: Update<'_>) -> Result<(), StoreError> {
+        write::update(&mut self.writer(), key, change)
     }
 
     fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {

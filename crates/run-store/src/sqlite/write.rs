@@ -4,7 +4,7 @@ use agent_types::RunId;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::store_error;
-use crate::{AskRecord, Change, Events, NewRun, RunPhase, StoreError};
+use crate::{AskRecord, Change, Events, NewRun, RunPhase, StoreError, Update};
 
 type Done = Result<(), rusqlite::Error>;
 
@@ -14,6 +14,14 @@ pub(super) fn commit(connection: &mut Connection, changes: &[Change]) -> Result<
     for change in changes {
         apply(&transaction, change).map_err(store_error)?;
     }
+    transaction.commit().map_err(store_error)
+}
+
+pub(super) fn update(connection: &mut Connection, key: &str, change: Update<'_>) -> Result<(), StoreError> {
+    let begin = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate);
+    let transaction = begin.map_err(store_error)?;
+    let Some(value) = change(super::read::value(&transaction, key)?) else { return Ok(()) };
+    apply(&transaction, &Change::Put { key: key.to_owned(), value: Some(value) }).map_err(store_error)?;
     transaction.commit().map_err(store_error)
 }
 

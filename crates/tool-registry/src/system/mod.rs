@@ -8,9 +8,9 @@ mod tasks;
 mod time;
 
 pub use blobs::{BlobPart, BlobSource, MemoryBlobs};
-pub use events::EventPublisher;
+pub use events::{EventPublisher, MemoryEvents, Published};
 pub use knowledge::{KnowledgeSource, Passage, knowledge_tool};
-pub use state::{MemoryState, PrivateState, StateSource, World};
+pub use state::{MemoryState, PrivateState, StateSource, World, merged_state};
 
 use crate::registry::RegistryError;
 use crate::tool::Tool;

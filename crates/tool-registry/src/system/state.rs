@@ -74,21 +74,28 @@ impl StateSource for MemoryState {
 
     async fn update(&self, changes: Value) -> Result<Value, ToolError> {
         let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = value.clone();
-        merge(&mut next, changes, 0);
-        if let Some(schema) = self.schema.as_ref().filter(|schema| !schema.is_valid(&next)) {
-            let problems = schema.type_json(next).problems;
-            let faults: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
-            let faults =
-                if faults.is_empty() { "it does not fit its schema".into() } else { faults.join("; ") };
-            return Err(ToolError::new(
-                ToolErrorKind::InvalidArguments,
-                format!("the state stays as it was: {faults}"),
-            ));
-        }
+        let next = merged_state(value.clone(), changes, self.schema.as_ref())?;
         value.clone_from(&next);
         Ok(next)
     }
+}
+
+/// A state with changes as [`StateSource::update`] makes them, for sources of one's own.
+///
+/// # Errors
+/// What came of it does not fit the schema.
+pub fn merged_state(
+    mut state: Value,
+    changes: Value,
+    schema: Option<&CompiledSchema>,
+) -> Result<Value, ToolError> {
+    merge(&mut state, changes, 0);
+    let Some(schema) = schema.filter(|schema| !schema.is_valid(&state)) else { return Ok(state) };
+    let problems = schema.type_json(state).problems;
+    let faults: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    let faults = if faults.is_empty() { "it does not fit its schema".into() } else { faults.join("; ") };
+    let message = format!("the state stays as it was: {faults}");
+    Err(ToolError::new(ToolErrorKind::InvalidArguments, message))
 }
 
 /// Deepest object that is merged into; what lies deeper is replaced whole.

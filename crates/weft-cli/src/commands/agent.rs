@@ -99,7 +99,12 @@ fn check(context: &Context, id: Option<&str>) -> Result<Exit, Failure> {
 fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Failure> {
     let project = context.project(arguments.script.clone())?;
     let agent = project.agent(&arguments.id)?.with_approval(mode_of(arguments.approve));
-    let plan = plan_of(arguments)?;
+    let mut plan = plan_of(arguments)?;
+    if let Some(event) = plan.event.as_mut().filter(|_| arguments.payload.is_none()) {
+        // An event that another agent published has its own payload.
+        let waiting = project.take_event(&arguments.id, Some(&event.name))?;
+        event.payload = waiting.map(|waiting| waiting.payload).unwrap_or_default();
+    }
     let agent = as_planned(agent, &plan);
     if let Some(event) = &plan.event
         && !agent.listens_to(&event.name, &event.payload)

@@ -7,7 +7,7 @@ use agent_types::{
 };
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
-use tool_registry::{CallEnd, CallOutcome, Tool, ToolContext, ToolErrorKind};
+use tool_registry::{CallEnd, CallOutcome, Services, Tool, ToolContext, ToolErrorKind};
 use tool_schema::Typed;
 use weft_project::{BrokenTool, Project, ProjectError};
 
@@ -35,7 +35,9 @@ pub(super) fn run(context: &Context, command: ToolCommand) -> Result<Exit, Failu
             check_files(context, &project, &scope)
         }
         ToolCommand::Call { id, scope, inputs, values } => {
-            call(context, &project, &find(&project, &id, &scope)?, &inputs, &values)
+            let tool = find(&project, &id, &scope)?;
+            let services = services(&project, &tool, &scope)?;
+            call(context, &project, &tool, services, &inputs, &values)
         }
     }
 }
@@ -53,6 +55,37 @@ fn find(project: &Project, id: &str, scope: &ToolScope) -> Result<Tool, Failure>
             |near| format!("did you mean `{near}`?"),
         );
         failure.with_help(help)
+    })
+}
+
+/// What a tool works on when it is called by hand.
+fn services(project: &Project, tool: &Tool, scope: &ToolScope) -> Result<Services, Failure> {
+    let id = tool.id().as_str();
+    let mut agents = project.agents();
+    let agent = match (&scope.agent, agents.next(), agents.next()) {
+        (Some(agent), ..) => Some(project.agent_file(agent)?),
+        // What the only agent keeps is meant when none is named.
+        (None, only, None) => only,
+        (None, ..) => None,
+    };
+    let services = project.tool_services(agent)?;
+    let missing = tool.missing(&services);
+    let Some(first) = missing.first() else { return Ok(services) };
+    Err(match id {
+        "system:read_state" | "system:update_state" => {
+            Failure::new(Exit::Usage, "missing_agent", format!("`{id}` is about what one agent keeps"))
+                .with_help("name the agent: --agent ID")
+        }
+        "system:task_status" | "system:task_result" | "system:task_cancel" => {
+            let message = "tasks end with the run that started them, and a call by hand has none";
+            Failure::new(Exit::Usage, "no_tasks", format!("`{id}`: {message}"))
+                .with_help("the events of a run tell what became of its tasks: weft runs show RUN")
+        }
+        _ => Failure::new(
+            Exit::Usage,
+            "missing_dependency",
+            format!("`{id}` needs {first}, which only an agent's run has"),
+        ),
     })
 }
 
@@ -184,6 +217,7 @@ fn call(
     context: &Context,
     project: &Project,
     tool: &Tool,
+    services: Services,
     arguments: &InputArguments,
     values: &ContextArguments,
 ) -> Result<Exit, Failure> {
@@ -199,8 +233,16 @@ fn call(
     }
     let values = inputs::context(values)?;
     let run = RunId::generate();
-    let outcome = block_on(drive(context.output, project, tool, &run, typed.arguments, values))??;
+    let call = HandCall { services, arguments: typed.arguments, values };
+    let outcome = block_on(drive(context.output, project, tool, &run, call))??;
     tell(context, tool, &run, &outcome)
+}
+
+/// What a call by hand is made with.
+struct HandCall {
+    services: Services,
+    arguments: Map<String, Value>,
+    values: Map<String, Value>,
 }
 
 async fn drive(
@@ -208,8 +250,7 @@ async fn drive(
     project: &Project,
     tool: &Tool,
     run: &RunId,
-    arguments: Map<String, Value>,
-    values: Map<String, Value>,
+    call: HandCall,
 ) -> Result<CallOutcome, Failure> {
     let clock = Arc::clone(project.clock());
     let recorder = Recorder::new(run.clone(), Arc::clone(&clock));
@@ -221,7 +262,8 @@ async fn drive(
     let budget = Budget::new(BudgetLimits::default());
     let cx = ToolContext::new(id, tool.id().clone(), clock, budget, sink, place)
         .with_cancel(cancel.clone())
-        .with_values(Arc::new(values));
+        .with_services(call.services)
+        .with_values(Arc::new(call.values));
     let telling = async {
         let mut timeline = Timeline::new();
         while let Some(watched) = watcher.next().await {
@@ -240,7 +282,7 @@ async fn drive(
     };
     let running = async {
         cx.emit(EventBody::AgentToolStarted { tool: tool.id().clone() });
-        let outcome = interrupt::run(tool.invoke(arguments, cx.clone()), &cancel).await;
+        let outcome = interrupt::run(tool.invoke(call.arguments, cx.clone()), &cancel).await;
         let ms = u64::try_from(outcome.took.as_millis()).unwrap_or(u64::MAX);
         cx.emit(EventBody::AgentToolFinished {
             tool: tool.id().clone(),

@@ -171,8 +171,11 @@ fn a_model_that_cannot_be_reached_is_told_and_keeps_the_key() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let variables =
-        [("OPENAI_BASE_URL", address.as_str()), ("OPENAI_MODEL", "m"), ("OPENAI_API_KEY", "sk-very-secret")];
+    let entry = format!(
+        "[kb.Query]\npath = \"docs/**\"\n[models.default]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"{address}\"\nretries = 0\n"
+    );
+    write(folder.path(), "weft.toml", &entry);
+    let variables = [("OPENAI_API_KEY", "sk-very-secret")];
     for form in ["text", "json", "jsonl"] {
         let ran = weft_with(folder.path(), &["agent", "run", "desk", "x", "--output", form], "", &variables);
         assert_eq!(ran.code, 4, "{ran:#?}");

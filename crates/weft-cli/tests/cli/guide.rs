@@ -127,6 +127,11 @@ fn the_command_line() {
 }
 
 #[test]
+fn models() {
+    check("models.md");
+}
+
+#[test]
 fn the_protocol() {
     check("protocol.md");
 }

@@ -8,6 +8,7 @@ mod common;
 mod failures;
 mod flows;
 mod guide;
+mod lasting;
 mod openai_agent;
 mod runs;
 mod tools;

@@ -11,8 +11,10 @@ use tool_registry::HttpToolFile;
 use weft_project::Settings;
 use workflow_model::{NodeDefinition, SlotDefinition, Workflow};
 
+use crate::settings_page;
+
 /// First line of a generated page.
-const HEAD: &str = "<!-- written by `cargo xtask codegen` -->\n";
+pub(crate) const HEAD: &str = "<!-- written by `cargo xtask codegen` -->\n";
 
 /// Every generated file: path in the repository to text.
 pub(crate) fn files() -> Result<Map<String, Value>, Box<dyn std::error::Error>> {
@@ -24,6 +26,7 @@ pub(crate) fn files() -> Result<Map<String, Value>, Box<dyn std::error::Error>> 
     put("docs/schema/flows.schema.json", schema::<FlowsFile>("A flows.json.")?);
     put("docs/schema/weft-toml.schema.json", schema::<Settings>("A weft.toml, as JSON.")?);
     put("docs/reference/nodes.md", nodes()?);
+    put("docs/reference/weft-toml.md", settings_page::page()?);
     Ok(files)
 }
 
@@ -81,6 +84,6 @@ fn slots<'d>(
     Ok(())
 }
 
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

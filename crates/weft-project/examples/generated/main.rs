@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 mod files;
+mod settings_page;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", serde_json::Value::Object(files::files()?));

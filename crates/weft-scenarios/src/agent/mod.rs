@@ -155,8 +155,9 @@ impl<'p> AgentCases<'p> {
                 .map_err(|error| format!("script[{number}]: {error}"))
         });
         let model = ScriptedModel::new(replies.collect::<Result<_, _>>()?).with_clock(Arc::clone(clock));
-        let model: Arc<dyn LlmProvider> =
-            Arc::new(GuardedModel::new(Arc::new(model), CallPolicy::default(), Arc::clone(clock)));
+        // Errors and silence of a script meet the attempts and waits of a real model.
+        let model = GuardedModel::new(Arc::new(model), CallPolicy::default(), Arc::clone(clock));
+        let model: Arc<dyn LlmProvider> = Arc::new(model);
         let world = Arc::new(World::default());
         let outside = Outside::new(Arc::clone(&world), case.http.clone(), Arc::clone(clock));
         let caller = HttpCaller::builder(NetworkPolicy::public_only())

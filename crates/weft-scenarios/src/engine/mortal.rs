@@ -3,7 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use agent_types::RunId;
-use run_store::{AskRecord, Backend, Change, Footprint, RunFilter, RunRecord, Sqlite, StoreError, cut_lines};
+use run_store::{
+    AskRecord, Backend, Change, Footprint, RunFilter, RunRecord, Sqlite, StoreError, Update, cut_lines,
+};
 use serde_json::Value;
 
 use crate::pattern::Pattern;
@@ -71,6 +73,11 @@ impl Backend for Mortal {
                 self.file.commit(&words)
             }
         }
+    }
+
+    fn update(&self, key: &str, change: Update<'_>) -> Result<(), StoreError> {
+        let life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*life, Life::Over) { Ok(()) } else { self.file.update(key, change) }
     }
 
     fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {

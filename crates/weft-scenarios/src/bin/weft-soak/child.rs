@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agent_types::{ResumeLog, RunId, SystemClock, Watched};
-use run_store::{NewRun, Sqlite, Store, StoreOptions, StoredRun, Sync};
+use run_store::{NewRun, Sqlite, Store, StoreError, StoreOptions, StoredRun, Sync};
 use serde_json::{Map, json};
 use workflow_engine::{OnWaiting, RunOptions, RunOutcome};
 
@@ -31,8 +31,11 @@ pub(crate) fn start(folder: &Path) -> Result<(), Fault> {
 
 pub(crate) fn resume(folder: &Path) -> Result<(), Fault> {
     let store = open(folder)?;
-    let resumed = store.resume(&RunId::new(RUN), Arc::new(SystemClock));
-    let (run, log) = resumed.map_err(|error| error.to_string())?;
+    let (run, log) = match store.resume(&RunId::new(RUN), Arc::new(SystemClock)) {
+        // The last events were safe before the process was killed.
+        Err(StoreError::RunEnded { .. }) => return say(&json!({"outcome": "ended"}).to_string()),
+        resumed => resumed.map_err(|error| error.to_string())?,
+    };
     drive(folder, &run, Some(log), &say).map(drop)
 }
 

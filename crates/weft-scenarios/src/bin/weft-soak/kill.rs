@@ -11,6 +11,17 @@ use crate::Fault;
 use crate::child::{EFFECTS, RUN, open, say};
 use crate::flow::ANSWER;
 
+/// What is killed.
+pub(crate) struct Victim {
+    /// The word for its process.
+    word: &'static str,
+    /// What it is, for people.
+    what: &'static str,
+}
+
+pub(crate) const WORKFLOW: Victim = Victim { word: "child", what: "a workflow's run" };
+pub(crate) const AGENT: Victim = Victim { word: "agent", what: "an agent's run" };
+
 /// What an undisturbed run gave.
 struct Whole {
     outputs: Value,
@@ -18,24 +29,26 @@ struct Whole {
     effects: usize,
 }
 
-pub(crate) fn run(every: usize) -> Result<(), Fault> {
+pub(crate) fn run(victim: &Victim, every: usize) -> Result<(), Fault> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let mut seen = Vec::new();
-    let outputs = to_the_end(folder.path(), "start", &mut seen)?;
+    let outputs = to_the_end(victim, folder.path(), "start", &mut seen)?.ok_or("it told no outputs")?;
     let effects = effects(folder.path())?.len();
     let whole = Whole { outputs, events: seen.len(), effects };
     let mut killed = 0;
     for at in (1..=whole.events).step_by(every) {
-        one(at, &whole).map_err(|fault| format!("killed behind event {at} of {}: {fault}", whole.events))?;
+        one(victim, at, &whole)
+            .map_err(|fault| format!("killed behind event {at} of {}: {fault}", whole.events))?;
         killed += 1;
     }
-    say(&format!("killed {killed} times in a run of {} events: always the same end", whole.events))
+    let Victim { what, .. } = victim;
+    say(&format!("killed {what} {killed} times, of {} events: always the same end", whole.events))
 }
 
-fn one(at: usize, whole: &Whole) -> Result<(), Fault> {
+fn one(victim: &Victim, at: usize, whole: &Whole) -> Result<(), Fault> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let mut seen = Vec::new();
-    let mut child = spawn(folder.path(), "start")?;
+    let mut child = spawn(victim, folder.path(), "start")?;
     // A run that ends, or waits, before the fatal event is none that could be killed there.
     let died = read(&mut child, Some(at), &mut seen)?.is_none();
     if died {
@@ -45,8 +58,8 @@ fn one(at: usize, whole: &Whole) -> Result<(), Fault> {
     if !died {
         answer_all(folder.path())?;
     }
-    let outputs = to_the_end(folder.path(), "resume", &mut seen)?;
-    if outputs != whole.outputs {
+    let outputs = to_the_end(victim, folder.path(), "resume", &mut seen)?;
+    if let Some(outputs) = outputs.filter(|outputs| *outputs != whole.outputs) {
         return Err(format!("outputs {outputs}, not {}", whole.outputs));
     }
     let mut effects = effects(folder.path())?;
@@ -73,15 +86,21 @@ fn one(at: usize, whole: &Whole) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Goes on with a run, answering what it asks, until it ends; gives its outputs.
-fn to_the_end(folder: &Path, how: &str, seen: &mut Vec<Value>) -> Result<Value, Fault> {
+/// Goes on with a run, answering what it asks, until it ends; gives its outputs, unless it had ended before.
+fn to_the_end(
+    victim: &Victim,
+    folder: &Path,
+    how: &str,
+    seen: &mut Vec<Value>,
+) -> Result<Option<Value>, Fault> {
     let mut how = how;
     for _ in 0..50 {
-        let mut child = spawn(folder, how)?;
+        let mut child = spawn(victim, folder, how)?;
         let end = read(&mut child, None, seen)?.ok_or("it told no end")?;
         child.wait().map_err(|error| error.to_string())?;
         match end["outcome"].as_str() {
-            Some("ok") => return Ok(end["outputs"].clone()),
+            Some("ok") => return Ok(Some(end["outputs"].clone())),
+            Some("ended") => return Ok(None),
             Some("waiting") => answer_all(folder)?,
             _ => return Err(format!("it ended: {end}")),
         }
@@ -111,10 +130,10 @@ fn answer_all(folder: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-fn spawn(folder: &Path, how: &str) -> Result<Child, Fault> {
+fn spawn(victim: &Victim, folder: &Path, how: &str) -> Result<Child, Fault> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
-    command.arg("child").arg(folder).arg(how).stdout(Stdio::piped());
+    command.arg(victim.word).arg(folder).arg(how).stdout(Stdio::piped());
     command.spawn().map_err(|error| error.to_string())
 }
 

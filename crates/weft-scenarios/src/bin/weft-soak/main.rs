@@ -1,8 +1,10 @@
 //! `weft-soak`: runs that are killed and cut anywhere, and must come to the same end.
 //!
-//! `weft-soak kill [--every N]` kills a real process with SIGKILL when it has told its first, second, … event;
+//! `weft-soak kill [--every N]` kills a real process with SIGKILL when it has told its first, second, … event of a
+//! workflow's run; `weft-soak kill-agent [--every N]` the same of an agent's run;
 //! `weft-soak cut [--every N]` cuts the store's file at every byte of its last pages.
 
+mod agent;
 mod child;
 mod cut;
 mod flow;
@@ -19,12 +21,20 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let every = |text: &str| text.parse::<usize>().ok().filter(|every| *every > 0);
     let result = match words.as_slice() {
-        ["kill"] => kill::run(1),
-        ["kill", "--every", every_text] => every(every_text).map_or_else(usage, kill::run),
+        ["kill"] => kill::run(&kill::WORKFLOW, 1),
+        ["kill", "--every", text] => {
+            every(text).map_or_else(usage, |every| kill::run(&kill::WORKFLOW, every))
+        }
+        ["kill-agent"] => kill::run(&kill::AGENT, 1),
+        ["kill-agent", "--every", text] => {
+            every(text).map_or_else(usage, |every| kill::run(&kill::AGENT, every))
+        }
         ["cut"] => cut::run(1),
         ["cut", "--every", every_text] => every(every_text).map_or_else(usage, cut::run),
         ["child", folder, "start"] => child::start(Path::new(folder)),
         ["child", folder, "resume"] => child::resume(Path::new(folder)),
+        ["agent", folder, "start"] => agent::start(Path::new(folder)),
+        ["agent", folder, "resume"] => agent::resume(Path::new(folder)),
         _ => usage(),
     };
     match result {
@@ -37,5 +47,5 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> Result<(), Fault> {
-    Err("usage: weft-soak kill|cut [--every N]".to_owned())
+    Err("usage: weft-soak kill|kill-agent|cut [--every N]".to_owned())
 }

@@ -1,0 +1,139 @@
+//! What lasts of agents besides their runs: what each keeps for itself, what all share, and events that wait for them.
+
+use std::sync::Arc;
+
+use agent_runtime::AgentProfile;
+use async_trait::async_trait;
+use run_store::{Store, StoreError};
+use serde_json::{Map, Value, json};
+use tool_registry::{EventPublisher, PrivateState, StateSource, ToolError, World, merged_state};
+use tool_schema::CompiledSchema;
+
+use crate::error::ProjectError;
+use crate::project::Project;
+use crate::store::PlannedEvent;
+
+/// Key of what all agents of a project share.
+const WORLD: &str = "world";
+
+/// Events that wait for one agent at most; the oldest go first.
+const MAX_WAITING: usize = 1_000;
+
+/// An object in the store. Two processes that change it at once lose nothing.
+#[derive(Debug)]
+struct StoredState {
+    store: Store,
+    key: String,
+    /// What it is as long as nobody changed it.
+    initial: Value,
+    schema: Option<Arc<CompiledSchema>>,
+}
+
+fn told(error: &StoreError) -> ToolError {
+    ToolError::failed(error.to_string())
+}
+
+#[async_trait]
+impl StateSource for StoredState {
+    async fn read(&self) -> Result<Value, ToolError> {
+        let kept = self.store.value(&self.key).map_err(|error| told(&error))?;
+        Ok(kept.unwrap_or_else(|| self.initial.clone()))
+    }
+
+    async fn update(&self, changes: Value) -> Result<Value, ToolError> {
+        let (initial, schema) = (self.initial.clone(), self.schema.clone());
+        let change =
+            move |old: Option<Value>| merged_state(old.unwrap_or(initial), changes, schema.as_deref());
+        self.store.update(&self.key, change).map_err(|error| told(&error))?
+    }
+}
+
+/// What all agents of the project share.
+pub(crate) fn world(store: &Store) -> World {
+    let initial = Value::Object(Map::new());
+    World(Arc::new(StoredState { store: store.clone(), key: WORLD.into(), initial, schema: None }))
+}
+
+/// What an agent keeps for itself. What is wrong with its profile is told when the agent is made.
+pub(crate) fn private(store: &Store, profile: &AgentProfile) -> PrivateState {
+    let extra = |key: &str| profile.extra.get(key).filter(|value| !value.is_null());
+    let initial = extra("initial_private_state_values").cloned().unwrap_or_else(|| json!({}));
+    let schema = extra("initial_private_state_schema").and_then(|schema| CompiledSchema::new(schema).ok());
+    PrivateState(Arc::new(StoredState {
+        store: store.clone(),
+        key: format!("agents/{}/state", profile.id),
+        initial,
+        schema: schema.map(Arc::new),
+    }))
+}
+
+/// Events of agents, kept for those that listen to them.
+#[derive(Debug)]
+pub(crate) struct StoredEvents {
+    store: Store,
+    listeners: Vec<AgentProfile>,
+}
+
+impl StoredEvents {
+    pub(crate) fn new(store: &Store, agents: impl Iterator<Item = AgentProfile>) -> Self {
+        Self { store: store.clone(), listeners: agents.collect() }
+    }
+}
+
+fn waiting_key(agent: &str) -> String {
+    format!("agents/{agent}/events")
+}
+
+fn waiting(kept: Option<Value>) -> Vec<PlannedEvent> {
+    kept.and_then(|kept| serde_json::from_value(kept).ok()).unwrap_or_default()
+}
+
+#[async_trait]
+impl EventPublisher for StoredEvents {
+    async fn publish(&self, event: &str, payload: Value) -> Result<(), ToolError> {
+        for agent in self.listeners.iter().filter(|agent| agent.listens_to(event, &payload)) {
+            let new = PlannedEvent { name: event.to_owned(), payload: payload.clone() };
+            let change = move |old| {
+                let mut events = waiting(old);
+                events.push(new);
+                let first = events.len().saturating_sub(MAX_WAITING);
+                Ok::<_, ToolError>(json!(events[first..]))
+            };
+            self.store.update(&waiting_key(&agent.id), change).map_err(|error| told(&error))??;
+        }
+        Ok(())
+    }
+}
+
+impl Project {
+    /// Events that were published and wait for an agent, oldest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn waiting_events(&self, agent: &str) -> Result<Vec<PlannedEvent>, ProjectError> {
+        let Some(store) = self.store()? else { return Ok(Vec::new()) };
+        Ok(waiting(store.value(&waiting_key(agent))?))
+    }
+
+    /// Takes the oldest event that waits for an agent, of this name where one is given. No two callers get the same.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn take_event(&self, agent: &str, name: Option<&str>) -> Result<Option<PlannedEvent>, ProjectError> {
+        let Some(store) = self.store()? else { return Ok(None) };
+        if self.waiting_events(agent)?.is_empty() {
+            return Ok(None);
+        }
+        let name = name.map(str::to_owned);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let change = move |old| {
+            let mut events = waiting(old);
+            let found = events.iter().position(|event| name.as_ref().is_none_or(|name| *name == event.name));
+            // Whoever asked waits for it below.
+            let _ = sender.send(found.map(|index| events.remove(index)));
+            Ok::<_, StoreError>(json!(events))
+        };
+        store.update(&waiting_key(agent), change)??;
+        Ok(receiver.try_recv().ok().flatten())
+    }
+}
