@@ -496,7 +496,8 @@ impl AgentRun {
     /// # Cancel safety
     /// Dropping the future drops the run with its calls.
     pub async fn outcome(mut self) -> (RunOutcome, AgentState) {
-        let outcome = self.driver.run(&mut self.state, self.input).await;
+        // A run is a large future; whoever waits for it need not be one too.
+        let outcome = Box::pin(self.driver.run(&mut self.state, self.input)).await;
         if let Some(recorder) = &self.recorder {
             recorder.close();
         }

@@ -8,7 +8,6 @@ use futures::future::{Either, select};
 use futures::{FutureExt, Stream, StreamExt};
 use llm_provider::{LlmError, LlmEvent, LlmRequest, StandardResponse, retry_message};
 use protocol_action::{Decoder, Event, NativeCall, Options, Parsed};
-use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 use tool_schema::ToolSet;
 
@@ -79,9 +78,8 @@ fn natives(response: &StandardResponse) -> impl Iterator<Item = NativeCall> {
 }
 
 /// The beginning of a request, as an event.
-pub(crate) fn started(model: &str, request: &LlmRequest) -> EventBody {
-    let model = model.to_owned();
-    EventBody::AgentLlmStarted { model, messages: request.messages.len(), digest: digest(request) }
+pub(crate) fn started(model: &str, request: &LlmRequest, digest: String) -> EventBody {
+    EventBody::AgentLlmStarted { model: model.to_owned(), messages: request.messages.len(), digest }
 }
 
 /// Asks, and tells what comes as it comes. `reply` begins the answer; nothing of it happens before the beginning is told.
@@ -177,16 +175,6 @@ async fn read<S: Replies>(
             merging = None;
         }
     }
-}
-
-/// A short name for the messages of a request, equal where they are equal.
-fn digest(request: &LlmRequest) -> String {
-    let mut hash = Sha256::new();
-    for message in &request.messages {
-        hash.update((message.text().len() as u64).to_le_bytes());
-        hash.update(message.text());
-    }
-    format!("{:x}", hash.finalize()).split_off(48)
 }
 
 /// Reads the reply piece by piece and tells its deltas.

@@ -13,7 +13,6 @@ use crate::driver::Driver;
 use crate::end::End;
 use crate::loop_guard::Repetition;
 use crate::observe;
-use crate::offer::Offered;
 use crate::plan::{PlannedCall, Verdict, beyond, plan};
 use crate::state::{AgentState, OpenTask};
 use crate::subagent::LastMessage;
@@ -84,10 +83,10 @@ impl Driver {
         results.stop
     }
 
-    /// What calls need, by its type.
+    /// What calls need, by its type; nodes of workflows inside them find the profile and the tools there too.
     pub(crate) fn call_services(&self, state: &AgentState, offered: &Snapshot) -> Services {
         let services = self.services.clone().with(Arc::clone(&self.meter)).with(Arc::new(self.approval));
-        let services = services.with(Arc::clone(&self.profile)).with(Arc::new(Offered(offered.clone())));
+        let services = services.with(Arc::clone(&self.profile)).with(Arc::new(offered.clone()));
         match state.last_user_message() {
             Some(text) => services.with(Arc::new(LastMessage(text.to_owned()))),
             None => services,

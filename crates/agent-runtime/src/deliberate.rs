@@ -161,8 +161,8 @@ impl Deliberation<'_> {
 
     /// Where the run's own exchanges begin.
     fn input(&self) -> Option<(usize, &Exchange)> {
-        let exchanges = self.state.history.iter().enumerate();
-        exchanges.rev().find(|(_, own)| matches!(own, Exchange::User { .. } | Exchange::Event { .. }))
+        let at = self.state.asked_at;
+        self.state.history.get(at).map(|exchange| (at, exchange))
     }
 
     /// What was said before, as messages `{role, content}`: once the agent has replied, its message and its replies too.

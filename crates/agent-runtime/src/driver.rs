@@ -16,7 +16,6 @@ use tool_registry::{Services, Snapshot, ToolSource, UsageMeter};
 use crate::agent::ApprovalMode;
 use crate::ask::{Answer, NoAnswer, Question, Room, ask, finished, started};
 use crate::calls::tell_observation;
-use crate::compact::is_longer;
 use crate::decide::{Reply, decide};
 use crate::deliberate::{Account, Deliberation, DeliberationFault, Deliberator, replayed};
 use crate::end::End;
@@ -31,7 +30,7 @@ use crate::resume::{RunLog, record_of_cost};
 use crate::state::{AgentState, Next};
 use crate::structured::AnswerSchema;
 use crate::trace::Trace;
-use crate::window::Window;
+use crate::window::{View, Window};
 
 /// Everything that a run needs and does not change.
 pub(crate) struct Driver {
@@ -127,7 +126,9 @@ impl Driver {
                 trace.emit(change.into_event());
             }
             let last = limit_met.is_some() || self.is_last_turn();
+            let (began, used) = (self.clock.elapsed(), state.usage);
             let end = self.turn(state, &offer, &trace, last).await;
+            log_turn(state, &trace, used, self.clock.elapsed().saturating_sub(began));
             // A turn that waits goes on when the run does.
             if !end.as_ref().is_some_and(|end| end.waits() && end.exit != ExitReason::AwaitingResult) {
                 trace.emit(EventBody::AgentTurnFinished {});
@@ -195,7 +196,8 @@ impl Driver {
         question: &Question<'_>,
         trace: &Trace,
     ) -> Result<Answer, NoAnswer> {
-        let beginning = started(self.deliberator.name(), &request);
+        let digest = state.window.0.as_ref().map(Window::digest).unwrap_or_default();
+        let beginning = started(self.deliberator.name(), &request, digest);
         let account = Account::default();
         let known = self.log.reply();
         let known_cost = known.as_ref().map(|(_, cost)| *cost);
@@ -288,13 +290,15 @@ impl Driver {
 
     /// The next request; an older part that has become too long is put into a short form first.
     async fn request(&self, state: &mut AgentState, offered: &Snapshot, trace: &Trace) -> LlmRequest {
-        let mut messages = self.messages(state, offered);
-        if let Some(limit) = self.compact_from()
-            && is_longer(&messages, limit)
+        let frame = self.frame();
+        let view = View { profile: &self.profile, protocol: self.protocol, frame: &frame };
+        let limit = self.compact_from().unwrap_or(usize::MAX);
+        if state.window.of(&view, offered, &state.history).tokens() > limit
             && self.compact(state, trace, true).await
         {
-            messages = self.messages(state, offered);
+            state.window.of(&view, offered, &state.history);
         }
+        let messages = state.window.of(&view, offered, &state.history).messages();
         let tools = match self.protocol {
             Protocol::Text => Vec::new(),
             Protocol::Native => prompt::direct(offered).map(|tool| tool.definition().spec()).collect(),
@@ -306,15 +310,6 @@ impl Driver {
             request.response_schema.clone_from(&self.profile.output_schema);
         }
         request
-    }
-
-    fn messages(&self, state: &mut AgentState, offered: &Snapshot) -> Vec<llm_provider::Message> {
-        let at = state.history.len()
-            - usize::from(matches!(state.history.last(), Some(crate::Exchange::User { .. })));
-        let new = || Window::new(&self.profile, offered, self.protocol);
-        let window = state.window.0.get_or_insert_with(new);
-        window.refresh(&self.profile, offered, self.protocol, at);
-        prompt::messages(window, &state.history, self.protocol, &self.frame())
     }
 
     pub(crate) fn count(&self, state: &mut AgentState, usage: Usage) {
@@ -394,6 +389,24 @@ impl Driver {
             history: state.history().to_vec(),
         }
     }
+}
+
+/// A line of the developer log: what a turn did, and what it cost.
+fn log_turn(state: &AgentState, trace: &Trace, before: Usage, took: Duration) {
+    // A turn that is done again has its line already.
+    if !trace.log().is_live() {
+        return;
+    }
+    let calls = match state.history.last() {
+        Some(crate::Exchange::Turn(turn)) => turn.calls.iter().map(|call| call.tool.as_str()).collect(),
+        _ => Vec::new(),
+    };
+    let calls = if calls.is_empty() { "no calls".to_owned() } else { format!("calls {}", calls.join(", ")) };
+    let (read, written) = (state.usage.input - before.input, state.usage.output - before.output);
+    let message = format!("{calls}; {read} tokens read, {written} written; {} ms", took.as_millis());
+    let path = Some(Arc::from(format!("turn[{}]", state.turn)));
+    let place = Place { path, ..trace.place() };
+    trace.emit_at(place, EventBody::LogLine { level: "debug".to_owned(), message });
 }
 
 fn warn_of_orphans(state: &mut AgentState, trace: &Trace) {

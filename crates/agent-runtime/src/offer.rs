@@ -12,10 +12,6 @@ pub(crate) struct Offer {
     pub(crate) set: Arc<ToolSet>,
 }
 
-/// The tools that an agent offers, for nodes of workflows inside its calls.
-#[derive(Debug)]
-pub(crate) struct Offered(pub(crate) Snapshot);
-
 impl Offer {
     /// Takes the tools of now; gives what changed since. Tools that cannot be offered together are not taken, and that is told.
     pub(crate) fn refresh(&mut self, source: &dyn ToolSource) -> Option<RegistryChange> {

@@ -227,6 +227,11 @@ impl RunLog {
         self.sink.record(&mut drafts);
     }
 
+    /// Whether what happens now is new, and not told again.
+    pub(crate) fn is_live(&self) -> bool {
+        self.past().is_none()
+    }
+
     /// The next reply that the log has, with what it cost.
     pub(crate) fn reply(&self) -> Option<(StandardResponse, u64)> {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front()

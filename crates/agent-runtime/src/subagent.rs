@@ -78,7 +78,7 @@ impl ToolHandler for SubAgent {
             .agent
             .start_inside(self.message(arguments, cx), sink, cx, budget)
             .map_err(|error| ToolError::new(ToolErrorKind::Failed, error.to_string()))?;
-        let (outcome, _): (RunOutcome, AgentState) = Box::pin(run.outcome()).await;
+        let (outcome, _): (RunOutcome, AgentState) = run.outcome().await;
         if let Some(meter) = cx.services.get::<UsageMeter>() {
             meter.add(outcome.usage);
         }

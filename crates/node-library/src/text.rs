@@ -34,8 +34,8 @@ fn template() -> Computed {
     .pure();
     Computed::new(definition, fill).prepared(|config| {
         let source = required_text(config, "template")?;
-        let template = Template::new(&source)
-            .map_err(|error| vec![SettingFault::new("template", error.to_string())])?;
+        let template =
+            Template::new(&source).map_err(|error| vec![SettingFault::new("template", error.to_string())])?;
         Ok(Prepared::new(template))
     })
 }

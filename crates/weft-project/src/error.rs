@@ -46,6 +46,14 @@ pub enum ProjectError {
         /// What the operating system said.
         message: String,
     },
+    /// The system does not tell of changes in a folder.
+    #[error("changes in {} are not seen: {message}", .path.display())]
+    Unwatchable {
+        /// The folder.
+        path: PathBuf,
+        /// What the operating system said.
+        message: String,
+    },
     /// The store of runs cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -190,6 +198,7 @@ impl ProjectError {
             Self::NoProject { .. } => "no_project",
             Self::MissingFile { .. } => "missing_file",
             Self::Unreadable { .. } => "unreadable_file",
+            Self::Unwatchable { .. } => "unwatchable_folder",
             Self::Settings(_) => "bad_settings",
             Self::Json(_) => "bad_json",
             Self::Workflow(_) => "bad_workflow",
@@ -230,6 +239,7 @@ impl ProjectError {
             Self::NoProject { .. }
             | Self::MissingFile { .. }
             | Self::Unreadable { .. }
+            | Self::Unwatchable { .. }
             | Self::UnknownAgent { .. }
             | Self::UnknownWorkflow { .. }
             | Self::DuplicateAgent { .. }
@@ -278,6 +288,7 @@ impl ProjectError {
             Self::Model(error) => Some(error.help()),
             Self::MissingFile { .. } => Some("check the path".into()),
             Self::Unreadable { .. } => Some("check the permissions".into()),
+            Self::Unwatchable { .. } => Some("start again to see changes of files".into()),
             Self::Json(_) => Some("mend the JSON at that place".into()),
             Self::Workflow(_) => Some(
                 "docs/guide/workflows.md shows a file, docs/schema/workflow.schema.json names every key"

@@ -21,6 +21,7 @@ mod state;
 mod store;
 mod task_runs;
 mod tools;
+mod watch;
 mod workflows;
 
 pub use agents::AgentFile;
@@ -32,6 +33,7 @@ pub use project::{Project, ProjectOptions};
 pub use settings::{NetworkSettings, Settings, StoreSettings, SyncSetting};
 pub use store::{AgentPlan, AgentStart, PlannedEvent, RunDesk, Version, WorkflowPlan, WorkflowResume};
 pub use tools::{BrokenTool, ToolFile};
+pub use watch::{LiveTools, ProjectWatch};
 pub use workflows::{ProjectWorkflows, WorkflowFile};
 
 /// Every type of node that a project can use.

@@ -57,22 +57,22 @@ impl Default for ProjectOptions {
     }
 }
 
-/// A project: its settings, workflows and agents, and what is needed to run them.
-#[derive(Debug)]
+/// A project: its settings, workflows and agents, and what is needed to run them. Clones share all of it.
+#[derive(Debug, Clone)]
 pub struct Project {
     root: PathBuf,
     settings: Settings,
     workflows: Arc<ProjectWorkflows>,
-    agents: ProjectAgents,
-    tools: ProjectTools,
-    flows: ProjectFlows,
+    agents: Arc<ProjectAgents>,
+    tools: Arc<ProjectTools>,
+    flows: Arc<ProjectFlows>,
     handlers: Handlers,
     models: Arc<ProjectModels>,
     runtime: WorkflowRuntime,
     caller: HttpCaller,
     clock: Arc<dyn Clock>,
     /// Opened when it is first needed; a folder that is no project has none.
-    store: OnceLock<Store>,
+    store: Arc<OnceLock<Store>>,
     keeps_runs: bool,
 }
 
@@ -98,10 +98,26 @@ impl Project {
         let settings = Settings::read(&root.join(SETTINGS))?;
         let workflows = ProjectWorkflows::read(root)?;
         let mut project = Self::with(root, settings, workflows, ProjectAgents::read(root)?, options)?;
-        project.tools = ProjectTools::read(root, &project.caller)?;
-        project.flows = ProjectFlows::read(root)?;
+        project.tools = Arc::new(ProjectTools::read(root, &project.caller)?);
+        project.flows = Arc::new(ProjectFlows::read(root)?);
         project.keeps_runs = true;
         Ok(project)
+    }
+
+    /// The same project with its workflows, agents and tools as their files are now. Settings, models and the store stay.
+    ///
+    /// # Errors
+    /// A file cannot be read, or two have one id. One that is broken is known as such.
+    pub fn reloaded(&self) -> Result<Self, ProjectError> {
+        let mut tools = ProjectTools::read(&self.root, &self.caller)?;
+        tools.keep_names(&self.tools);
+        Ok(Self {
+            workflows: Arc::new(ProjectWorkflows::read(&self.root)?),
+            agents: Arc::new(ProjectAgents::read(&self.root)?),
+            tools: Arc::new(tools),
+            flows: Arc::new(ProjectFlows::read(&self.root)?),
+            ..self.clone()
+        })
     }
 
     /// What is needed to look at workflow files of a folder that is no project.
@@ -140,20 +156,20 @@ impl Project {
         let source: Arc<dyn ModelSource> = Arc::clone(&models) as Arc<dyn ModelSource>;
         Ok(Self {
             workflows: Arc::new(workflows),
-            agents,
+            agents: Arc::new(agents),
             runtime: WorkflowRuntime {
                 catalog: Arc::new(node_library::catalog()),
                 services: Services::new().with::<dyn ModelSource>(source).with(Arc::new(caller.clone())),
             },
             root: root.to_owned(),
-            tools: ProjectTools::default(),
-            flows: ProjectFlows::default(),
+            tools: Arc::default(),
+            flows: Arc::default(),
             handlers: options.handlers.clone(),
             caller,
             settings,
             models,
             clock: Arc::clone(&options.clock),
-            store: OnceLock::new(),
+            store: Arc::default(),
             keeps_runs: false,
         })
     }

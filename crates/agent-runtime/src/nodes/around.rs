@@ -13,7 +13,6 @@ use workflow_engine::{NodeContext, NodeError};
 use super::define::warn;
 use crate::agent::ApprovalMode;
 use crate::deliberate::Deliberation;
-use crate::offer::Offered;
 use crate::profile::AgentProfile;
 use crate::services::in_memory;
 
@@ -92,13 +91,19 @@ impl<'c> Around<'c> {
             let prefix = String::new();
             let selection = own;
             return Ok(Self {
-                ctx, surroundings, agent: None, in_turn: false, inventory: None, selection, prefix
+                ctx,
+                surroundings,
+                agent: None,
+                in_turn: false,
+                inventory: None,
+                selection,
+                prefix,
             });
         };
         let EnclosingCall(cx) = &*call;
         let services = cx.services.clone();
-        let offered = services.get::<Offered>().filter(|_| own.is_none());
-        let inventory = offered.map(|offered| offered.0.clone());
+        let offered = services.get::<Snapshot>().filter(|_| own.is_none());
+        let inventory = offered.map(|offered| (*offered).clone());
         let selection = own.or_else(|| inventory.as_ref().map(listed));
         let (agent, approval) = (services.get::<AgentProfile>(), services.get::<ApprovalMode>());
         let approval = approval.map_or_else(ApprovalMode::default, |mode| *mode);
@@ -180,6 +185,7 @@ impl<'c> Around<'c> {
 }
 
 fn bare() -> Result<Surroundings, NodeError> {
-    let services = in_memory(&AgentProfile::default()).map_err(|error| NodeError::fatal(error.to_string()))?;
+    let services =
+        in_memory(&AgentProfile::default()).map_err(|error| NodeError::fatal(error.to_string()))?;
     Ok(Surroundings { services, ..Surroundings::default() })
 }

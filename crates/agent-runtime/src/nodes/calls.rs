@@ -52,8 +52,11 @@ impl Requested {
             one => vec![one],
         };
         let prefix = around.call_prefix();
-        let items: Vec<Item> =
-            items.into_iter().zip(1..).map(|(item, number)| read(item, &prefix, number)).collect::<Result<_, _>>()?;
+        let items: Vec<Item> = items
+            .into_iter()
+            .zip(1..)
+            .map(|(item, number)| read(item, &prefix, number))
+            .collect::<Result<_, _>>()?;
         let mut tools: Vec<Tool> = Vec::new();
         let mut missing = false;
         for item in &items {
@@ -76,8 +79,12 @@ impl Requested {
 
     /// Types the arguments. Where one call is wrong, none of them runs.
     pub(super) fn check(&self) -> Result<Checked, NodeError> {
-        let checked: Vec<Result<ReadyCall, Observation>> =
-            self.items.iter().enumerate().map(|(index, item)| self.check_one(index, item)).collect::<Result<_, _>>()?;
+        let checked: Vec<Result<ReadyCall, Observation>> = self
+            .items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| self.check_one(index, item))
+            .collect::<Result<_, _>>()?;
         let is_whole = checked.iter().all(Result::is_ok);
         let (mut ready, mut refused) = (Vec::new(), Vec::new());
         for (index, checked) in checked.into_iter().enumerate() {
@@ -132,7 +139,8 @@ impl Requested {
 fn read(item: &Value, prefix: &str, number: usize) -> Result<Item, NodeError> {
     let bad = |message: String| NodeError::fatal(message).with_code("bad_call");
     let word = |key: &str| item.get(key).and_then(Value::as_str);
-    let tool = word("tool").or_else(|| word("name")).ok_or_else(|| bad(format!("a call needs a `tool`: {item}")))?;
+    let tool =
+        word("tool").or_else(|| word("name")).ok_or_else(|| bad(format!("a call needs a `tool`: {item}")))?;
     let arguments = match item.get("arguments").or_else(|| item.get("parameters")) {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(arguments)) => arguments.clone(),

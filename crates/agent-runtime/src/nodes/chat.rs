@@ -93,7 +93,8 @@ impl Said {
             Some("system" | "developer") => Message::system(content),
             Some("user") | None => Message::user_with(content, attachments.unwrap_or_default()),
             Some("assistant" | "model") => {
-                let calls = object.get("tool_calls").and_then(|value| Vec::<NativeCall>::deserialize(value).ok());
+                let calls =
+                    object.get("tool_calls").and_then(|value| Vec::<NativeCall>::deserialize(value).ok());
                 Message::Assistant { text: content, calls: calls.unwrap_or_default() }
             }
             Some("tool") => Message::Tool {
@@ -102,8 +103,9 @@ impl Said {
                 text: content,
             },
             Some(role) => {
-                return Err(NodeError::fatal(format!("`{role}` is no role of a message"))
-                    .with_code("bad_message"));
+                return Err(
+                    NodeError::fatal(format!("`{role}` is no role of a message")).with_code("bad_message")
+                );
             }
         };
         Ok(Self { message, mark: word(rendered::MARK) })

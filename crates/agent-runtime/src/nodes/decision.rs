@@ -37,10 +37,16 @@ impl LlmDecisionWithTools {
         );
         let definition = parse::with_outputs(format::with_inputs(definition))
             .output("history", list("the conversation with this decision").with_category("ChatHistory"))
-            .output("text", text("the text as it comes, as the model writes it").stream().with_category("StreamChunk"))
+            .output(
+                "text",
+                text("the text as it comes, as the model writes it").stream().with_category("StreamChunk"),
+            )
             .config(
                 "tools",
-                setting(DataFlowType::Array, "ids of tools; absent means all that the agent or the workflow allows"),
+                setting(
+                    DataFlowType::Array,
+                    "ids of tools; absent means all that the agent or the workflow allows",
+                ),
             );
         Self(request::with_settings(format::with_settings(definition)))
     }

@@ -55,7 +55,10 @@ pub(super) fn with_settings(definition: NodeDefinition) -> NodeDefinition {
 pub(super) fn with_inputs(definition: NodeDefinition) -> NodeDefinition {
     definition
         .input("query", any("what the user wants; in later passes it is not said again"))
-        .input("history", any("the conversation so far: messages {role, content}").with_category("ChatHistory"))
+        .input(
+            "history",
+            any("the conversation so far: messages {role, content}").with_category("ChatHistory"),
+        )
         .input("observation", any("what came of the last calls: texts, or results with their images").multi())
 }
 
@@ -147,7 +150,9 @@ fn observed(values: &[Arc<Value>]) -> Vec<Observed> {
 }
 
 fn one(item: &Value) -> Observed {
-    let Some(object) = item.as_object() else { return Observed { text: as_text(item), ..Observed::default() } };
+    let Some(object) = item.as_object() else {
+        return Observed { text: as_text(item), ..Observed::default() };
+    };
     Observed {
         text: object.get("observation").map(as_text).unwrap_or_default(),
         attachments: object
@@ -175,8 +180,7 @@ fn tell(messages: &mut Vec<Said>, observed: &[Observed], frame: &str) {
         observed.iter().partition(|own| own.native.is_some_and(|at| at < calls.len()));
     messages.extend(results(&calls, &of_calls, &others));
     let told: &[&Observed] = if calls.is_empty() || !of_calls.is_empty() { &others } else { &[] };
-    let images: Vec<Attachment> =
-        observed.iter().flat_map(|own| own.attachments.iter().cloned()).collect();
+    let images: Vec<Attachment> = observed.iter().flat_map(|own| own.attachments.iter().cloned()).collect();
     if !told.is_empty() || !images.is_empty() {
         let lines: Vec<String> = told.iter().map(|own| line(own)).collect();
         let what = if lines.is_empty() { "images of results" } else { "results" };
@@ -203,8 +207,10 @@ fn results(calls: &[NativeCall], of_calls: &[&Observed], others: &[&Observed]) -
 
 impl FormatPrompt {
     pub(super) fn new() -> Self {
-        let definition =
-            NodeDefinition::new("agent:FormatPrompt", "Puts instructions, tools, the conversation and what came of calls into messages for a model.");
+        let definition = NodeDefinition::new(
+            "agent:FormatPrompt",
+            "Puts instructions, tools, the conversation and what came of calls into messages for a model.",
+        );
         let definition = with_inputs(definition)
             .input("tools", list("the tools that the model is taught to call in text"))
             .output("messages", list("the messages").with_category("ChatHistory"));

@@ -72,10 +72,9 @@ const THREAD: &str = "the name of the conversation; absent means the workflow's 
 
 impl LoadHistory {
     pub(super) fn new() -> Self {
-        let definition =
-            NodeDefinition::new("agent:LoadHistory", "Gives a conversation that was kept.")
-                .input("thread", text(THREAD))
-                .output("history", list("messages {role, content}, oldest first").with_category("ChatHistory"));
+        let definition = NodeDefinition::new("agent:LoadHistory", "Gives a conversation that was kept.")
+            .input("thread", text(THREAD))
+            .output("history", list("messages {role, content}, oldest first").with_category("ChatHistory"));
         Self(definition)
     }
 }

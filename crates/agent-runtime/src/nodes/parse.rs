@@ -32,7 +32,10 @@ pub(super) struct ParseLlmDecision(NodeDefinition);
 pub(super) fn with_outputs(definition: NodeDefinition) -> NodeDefinition {
     definition
         .output("llm_text_output", text("the whole text of the reply, as it was written"))
-        .output("tool_call_requests", list("the calls that may run: {call, tool, arguments}; empty where there are none"))
+        .output(
+            "tool_call_requests",
+            list("the calls that may run: {call, tool, arguments}; empty where there are none"),
+        )
         .output(
             "errors",
             list("what is wrong with the calls: {code, message, observation}; then none of them may run"),

@@ -27,6 +27,7 @@ use crate::echo::Suspects;
 use crate::plan::CALLS_PER_DECISION;
 use crate::profile::AgentProfile;
 use crate::prompt::{Protocol, direct, lang, system_text};
+use crate::window::digest_of;
 
 /// The output that has the reply as it comes.
 const TEXT: &str = "text";
@@ -128,7 +129,7 @@ impl Offering {
             ..AgentProfile::default()
         };
         let lesson = |tools: &Snapshot, protocol| system_text(&bare, tools, protocol);
-        let mut is_told = |text: &str| messages.iter().any(|said| said.message.text().contains(text));
+        let is_told = |text: &str| messages.iter().any(|said| said.message.text().contains(text));
         let is_taught = !self.given.is_empty() && is_told(&lesson(&self.given, Protocol::Text));
         if native && !is_taught {
             insert(messages, &lesson(&all, Protocol::Native));
@@ -179,7 +180,8 @@ impl Replied {
         let written = |at: &usize| {
             let span = self.parsed.calls[*at].span;
             let is_text = self.parsed.calls[*at].dialect != protocol_action::Dialect::Native;
-            is_text && self.response.text.get(span.start..span.end).is_some_and(|text| self.suspects.hold(text))
+            is_text
+                && self.response.text.get(span.start..span.end).is_some_and(|text| self.suspects.hold(text))
         };
         let echoes: Vec<usize> = (0..self.parsed.calls.len()).filter(written).collect();
         if !echoes.is_empty() {
@@ -212,7 +214,7 @@ pub(super) async fn request(
     messages.iter().filter_map(Said::foreign).for_each(|text| suspects.note(text));
     let tools = offering.all()?;
     let set = tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?;
-    let sent = messages.into_iter().map(|said| said.message).collect();
+    let sent: Vec<Message> = messages.into_iter().map(|said| said.message).collect();
     let request = LlmRequest::new(sent).with_tools(specs).with_parameters(wish.parameters.clone());
     let Answer { response, parsed } = answer(ctx, around, &*model, request, &Arc::new(set)).await?;
     Ok(Replied { response, parsed, tools, suspects })
@@ -237,7 +239,7 @@ pub(super) async fn answer(
     let trace = sink.trace(Arc::clone(&log));
     let known = log.reply();
     let is_known = known.is_some();
-    let beginning = started(&model.info().name, &request);
+    let beginning = started(&model.info().name, &request, digest_of(&request.messages));
     let has_text = ctx.has_stream(TEXT);
     let reply = async {
         let stream = match known {
@@ -265,9 +267,8 @@ pub(super) async fn answer(
 }
 
 /// A reply that is told to others as it comes.
-type ReplyHere<'r> = std::pin::Pin<
-    Box<dyn futures::Stream<Item = Result<LlmEvent, DeliberationFault>> + Send + 'r>,
->;
+type ReplyHere<'r> =
+    std::pin::Pin<Box<dyn futures::Stream<Item = Result<LlmEvent, DeliberationFault>> + Send + 'r>>;
 
 /// Tells the readers of the stream output.
 async fn spread(
@@ -341,7 +342,10 @@ impl LlmApiRequest {
             "response",
             object("the reply: {text, reasoning?, tool_calls?, usage, finish}").with_category("LlmOutput"),
         )
-        .output(TEXT, text("the text as it comes, as the model writes it").stream().with_category("StreamChunk"));
+        .output(
+            TEXT,
+            text("the text as it comes, as the model writes it").stream().with_category("StreamChunk"),
+        );
         Self(with_settings(definition))
     }
 }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_types::{
-    ApprovalState, CallId, Draft, EventBody, EventSink, Keeper, Kept, Place, ResumeLog, RunId, Timestamp, TraceEvent,
+    ApprovalState, CallId, Draft, EventBody, EventSink, Keeper, Kept, Place, ResumeLog, RunId, Timestamp,
+    TraceEvent,
 };
 use futures::channel::mpsc::UnboundedSender;
 use serde_json::Value;

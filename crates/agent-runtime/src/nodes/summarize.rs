@@ -29,12 +29,19 @@ struct Short {
 
 impl Summarize {
     pub(super) fn new() -> Self {
-        let definition = NodeDefinition::new("agent:Summarize", "Has a language model put a text into fewer words.")
-            .input("text", any("what is to be shortened").required())
-            .input("instruction", text("what the summary is for, or what must stay"))
-            .output("summary", text("the summary"))
-            .config("profileId", setting(DataFlowType::String, "entry of the model; absent means the default one"))
-            .config("max_words", setting(DataFlowType::Integer, "most words that are wanted").with_default(MAX_WORDS));
+        let definition =
+            NodeDefinition::new("agent:Summarize", "Has a language model put a text into fewer words.")
+                .input("text", any("what is to be shortened").required())
+                .input("instruction", text("what the summary is for, or what must stay"))
+                .output("summary", text("the summary"))
+                .config(
+                    "profileId",
+                    setting(DataFlowType::String, "entry of the model; absent means the default one"),
+                )
+                .config(
+                    "max_words",
+                    setting(DataFlowType::Integer, "most words that are wanted").with_default(MAX_WORDS),
+                );
         Self(definition)
     }
 }
