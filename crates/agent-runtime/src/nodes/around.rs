@@ -27,6 +27,16 @@ pub struct Surroundings {
     pub approval: ApprovalMode,
 }
 
+impl Surroundings {
+    /// With what the system tools work on in memory, for as long as it lives.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        // A profile without a state has none that could be wrong.
+        let services = in_memory(&AgentProfile::default()).unwrap_or_default();
+        Self { services, ..Self::default() }
+    }
+}
+
 /// The turn of an agent that a workflow deliberates about; among the services of that workflow's run.
 #[derive(Debug, Clone)]
 pub struct InTurn {
@@ -70,7 +80,7 @@ pub(super) struct Around<'c> {
 }
 
 impl<'c> Around<'c> {
-    pub(super) fn of(ctx: &'c NodeContext) -> Result<Self, NodeError> {
+    pub(super) fn of(ctx: &'c NodeContext) -> Self {
         let file = ctx.available_tools();
         let listed = |tools: &Snapshot| Selection::new(tools.tools().map(Tool::id));
         if let Some(turn) = ctx.service::<InTurn>() {
@@ -80,17 +90,17 @@ impl<'c> Around<'c> {
                 None => listed(&tools),
             };
             let (agent, inventory, selection) = (Some(profile), Some(tools), Some(selection));
-            return Ok(Self { ctx, surroundings, agent, in_turn: true, inventory, selection, prefix });
+            return Self { ctx, surroundings, agent, in_turn: true, inventory, selection, prefix };
         }
         let own = file.map(Selection::of_workflow);
         let Some(call) = ctx.service::<EnclosingCall>() else {
             let surroundings = match ctx.service::<Surroundings>() {
                 Some(surroundings) => (*surroundings).clone(),
-                None => bare()?,
+                None => Surroundings::in_memory(),
             };
             let prefix = String::new();
             let selection = own;
-            return Ok(Self {
+            return Self {
                 ctx,
                 surroundings,
                 agent: None,
@@ -98,7 +108,7 @@ impl<'c> Around<'c> {
                 inventory: None,
                 selection,
                 prefix,
-            });
+            };
         };
         let EnclosingCall(cx) = &*call;
         let services = cx.services.clone();
@@ -109,7 +119,7 @@ impl<'c> Around<'c> {
         let approval = approval.map_or_else(ApprovalMode::default, |mode| *mode);
         let surroundings = Surroundings { services, values: Arc::clone(&cx.values), approval };
         let prefix = format!("{}.", cx.call);
-        Ok(Self { ctx, surroundings, agent, in_turn: false, inventory, selection, prefix })
+        Self { ctx, surroundings, agent, in_turn: false, inventory, selection, prefix }
     }
 
     /// Whether somebody says which tools may be used, so that a node that names none may use them.
@@ -182,10 +192,4 @@ impl<'c> Around<'c> {
         let run = self.ctx.run_id().as_str();
         run[run.len().saturating_sub(8)..].to_owned()
     }
-}
-
-fn bare() -> Result<Surroundings, NodeError> {
-    let services =
-        in_memory(&AgentProfile::default()).map_err(|error| NodeError::fatal(error.to_string()))?;
-    Ok(Surroundings { services, ..Surroundings::default() })
 }

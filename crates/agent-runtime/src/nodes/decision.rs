@@ -68,7 +68,7 @@ impl Node for LlmDecisionWithTools {
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
         let Decision { tools, form, wish } = made(&ctx)?;
-        let around = Around::of(&ctx)?;
+        let around = Around::of(&ctx);
         let offered = match tools {
             Some(ids) => around.tools(Some(ids))?,
             None => given(&around, &inputs)?,

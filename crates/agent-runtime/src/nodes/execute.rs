@@ -57,7 +57,7 @@ impl Node for ExecuteTool {
     }
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
-        let around = Around::of(&ctx)?;
+        let around = Around::of(&ctx);
         let requested = Requested::read(inputs.required("tool_call_requests")?, &around)?;
         let (pieces, mut reader) = unbounded();
         let sink = NodeSink::new(&ctx, &around, Some(pieces));

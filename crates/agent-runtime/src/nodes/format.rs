@@ -232,7 +232,7 @@ impl Node for FormatPrompt {
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
         let form: &Form = made(&ctx)?;
-        let around = Around::of(&ctx)?;
+        let around = Around::of(&ctx);
         let tools = match inputs.get("tools") {
             Some(tools) => around.tools(Some(&ids_of(tools)))?,
             None => Snapshot::default(),

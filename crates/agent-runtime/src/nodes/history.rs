@@ -1,7 +1,8 @@
 //! `agent:LoadHistory` and `agent:SaveHistory`: conversations that last.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use llm_provider::{Message, NativeCall};
@@ -60,6 +61,34 @@ pub trait Threads: Send + Sync + fmt::Debug {
     /// # Errors
     /// It cannot be kept.
     async fn append(&self, thread: &str, key: &str, more: &[Exchange]) -> Result<Vec<Exchange>, ThreadError>;
+}
+
+/// Conversations that last as long as this does.
+#[derive(Debug, Default)]
+pub struct MemoryThreads(Mutex<HashMap<String, Kept>>);
+
+/// A conversation, and the keys of what was put there.
+#[derive(Debug, Default)]
+struct Kept {
+    exchanges: Vec<Exchange>,
+    keys: HashSet<String>,
+}
+
+#[async_trait]
+impl Threads for MemoryThreads {
+    async fn load(&self, thread: &str) -> Result<Vec<Exchange>, ThreadError> {
+        let threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(threads.get(thread).map(|kept| kept.exchanges.clone()).unwrap_or_default())
+    }
+
+    async fn append(&self, thread: &str, key: &str, more: &[Exchange]) -> Result<Vec<Exchange>, ThreadError> {
+        let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = threads.entry(thread.to_owned()).or_default();
+        if kept.keys.insert(key.to_owned()) {
+            kept.exchanges.extend_from_slice(more);
+        }
+        Ok(kept.exchanges.clone())
+    }
 }
 
 /// Gives a conversation.

@@ -22,7 +22,7 @@ mod summarize;
 use workflow_engine::NodeCatalog;
 
 pub use around::{InTurn, Surroundings};
-pub use history::{ThreadError, Threads};
+pub use history::{MemoryThreads, ThreadError, Threads};
 
 /// Adds the `agent:` nodes to a catalogue.
 pub fn register(catalog: &mut NodeCatalog) {

@@ -172,7 +172,7 @@ impl Node for ParseLlmDecision {
     }
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
-        let around = Around::of(&ctx)?;
+        let around = Around::of(&ctx);
         let value = inputs.required("response")?;
         let tools = match value.get("tools") {
             Some(offered) => around.tools(Some(&ids_of(offered)))?,

@@ -364,7 +364,7 @@ impl Node for LlmApiRequest {
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
         let wish: &Wish = made(&ctx)?;
-        let around = Around::of(&ctx)?;
+        let around = Around::of(&ctx);
         let offering = wish.tools(&around, given(&around, &inputs)?)?;
         let messages = chat::read(inputs.required("messages")?)?;
         let replied = request(&ctx, &around, wish, messages, &offering).await?;

@@ -61,7 +61,7 @@ impl Node for Summarize {
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
         let Short { profile, max_words } = made(&ctx)?;
-        let around = Around::of(&ctx)?;
+        let around = Around::of(&ctx);
         let text = as_text(inputs.required("text")?);
         let model = ctx.required_service::<dyn ModelSource>()?.model(profile.as_deref());
         let model = model.map_err(|error| NodeError::fatal(error.to_string()).with_code("no_model"))?;
