@@ -165,7 +165,7 @@ impl Driver {
             Ok(answer) => answer,
             Err(NoAnswer::Cancelled) => return Some(End::new(ExitReason::Cancelled)),
             Err(NoAnswer::Fault(DeliberationFault::Waiting(asks))) => {
-                return Some(End::asked(state.turn, self.deliberator.asks_as(), asks));
+                return Some(End::asked(state.turn, self.deliberator.asks_as().as_ref(), asks));
             }
             Err(NoAnswer::Fault(fault)) => return Some(End::llm(&fault)),
         };
@@ -203,13 +203,11 @@ impl Driver {
         let known_cost = known.as_ref().map(|(_, cost)| *cost);
         let turn = Deliberation { driver: self, state, offer, trace, request, account: &account };
         let reply = async {
-            match known {
-                Some((response, _)) => Ok(replayed(response)),
-                None => {
-                    self.log.go_on();
-                    self.deliberator.deliberate(turn).await
-                }
+            if let Some((response, _)) = known {
+                return Ok(replayed(response));
             }
+            self.log.go_on();
+            self.deliberator.deliberate(turn).await
         };
         let winds_down = self.deliberator.winds_down();
         let room = Room { clock: &*self.clock, cancel: &self.cancel, winds_down, tells_pieces: true };

@@ -42,12 +42,12 @@ impl End {
     }
 
     /// Questions that were put while a turn deliberated.
-    pub(crate) fn asked(turn: u32, tool: Option<ToolId>, asks: Vec<AskSummary>) -> Self {
+    pub(crate) fn asked(turn: u32, tool: Option<&ToolId>, asks: Vec<AskSummary>) -> Self {
         let prefix = asks_of_turn(turn);
         let pending = asks.into_iter().filter_map(|ask| {
             Some(PendingCall {
                 ask: format!("{prefix}{}", ask.ask),
-                tool: ask.tool.or_else(|| tool.clone())?,
+                tool: ask.tool.or_else(|| tool.cloned())?,
                 arguments: ask.arguments.unwrap_or_default(),
                 path: ask.path,
                 prompt: ask.prompt,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use agent_types::{CallId, Observation, ToolStatus};
+use agent_types::{CallId, Observation, ObservationCode, ToolStatus};
 use protocol_action::Span;
 use serde_json::{Map, Value};
 use tool_registry::{Snapshot, Tool, canonical_id};
@@ -24,6 +24,8 @@ struct Item {
     refuse: Option<String>,
     is_echo: bool,
     native: Option<usize>,
+    /// What the model is told behind the results.
+    notes: Vec<Observation>,
 }
 
 /// The calls of one start of a node, with their tools.
@@ -130,6 +132,11 @@ impl Requested {
         items.filter_map(|(index, item)| Some((index, item.refuse.clone()?))).collect()
     }
 
+    /// What the model is told behind the results.
+    pub(super) fn notes(&self) -> impl Iterator<Item = &Observation> {
+        self.items.iter().flat_map(|item| &item.notes)
+    }
+
     /// The place of each call among the native ones.
     pub(super) fn natives(&self) -> Vec<Option<usize>> {
         self.items.iter().map(|item| item.native).collect()
@@ -148,6 +155,7 @@ fn read(item: &Value, prefix: &str, number: usize) -> Result<Item, NodeError> {
             .map_err(|error| bad(format!("the arguments of `{tool}` are no JSON object: {error}")))?,
         Some(other) => return Err(bad(format!("the arguments of `{tool}` are no object: {other}"))),
     };
+    let notes = item.get("notes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default().iter();
     let id = word("call").filter(|id| !id.is_empty());
     Ok(Item {
         id: id.map_or_else(|| CallId::new(format!("{prefix}{number}")), CallId::new),
@@ -156,5 +164,13 @@ fn read(item: &Value, prefix: &str, number: usize) -> Result<Item, NodeError> {
         refuse: item.get("refuse").filter(|reason| !reason.is_null()).map(as_text),
         is_echo: item.get("echo").and_then(Value::as_bool).unwrap_or(false),
         native: item.get("native").and_then(Value::as_u64).and_then(|at| usize::try_from(at).ok()),
+        notes: notes
+            .map(|text| Observation {
+                call: None,
+                tool: String::new(),
+                code: ObservationCode::Note,
+                text: as_text(text),
+            })
+            .collect(),
     })
 }

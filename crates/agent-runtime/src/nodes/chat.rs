@@ -158,29 +158,29 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(from: Value, expected: Value) {
-        assert_eq!(value(&read(&from).unwrap()), expected, "{from}");
+    fn check(from: &Value, expected: &Value) {
+        assert_eq!(&value(&read(from).unwrap()), expected, "{from}");
     }
 
     #[test]
     fn messages_come_in_many_forms() {
-        check(json!(null), json!([]));
-        check(json!(""), json!([]));
-        check(json!("hi"), json!([{"role": "user", "content": "hi"}]));
-        check(json!(["hi"]), json!([{"role": "user", "content": "hi"}]));
-        check(json!({"content": "hi"}), json!([{"role": "user", "content": "hi"}]));
-        check(json!(r#"[{"role": "system", "text": "be"}]"#), json!([{"role": "system", "content": "be"}]));
+        check(&json!(null), &json!([]));
+        check(&json!(""), &json!([]));
+        check(&json!("hi"), &json!([{"role": "user", "content": "hi"}]));
+        check(&json!(["hi"]), &json!([{"role": "user", "content": "hi"}]));
+        check(&json!({"content": "hi"}), &json!([{"role": "user", "content": "hi"}]));
+        check(&json!(r#"[{"role": "system", "text": "be"}]"#), &json!([{"role": "system", "content": "be"}]));
         check(
-            json!([{"role": "model", "content": [{"text": "a"}, "b"]}]),
-            json!([{"role": "assistant", "content": "a\nb"}]),
+            &json!([{"role": "model", "content": [{"text": "a"}, "b"]}]),
+            &json!([{"role": "assistant", "content": "a\nb"}]),
         );
         check(
-            json!([{"role": "assistant", "text": "x", "usage": {}, "tool_calls": [{"id": "1", "name": "n", "arguments": "{}"}]}]),
-            json!([{"role": "assistant", "content": "x", "tool_calls": [{"id": "1", "name": "n", "arguments": "{}"}]}]),
+            &json!([{"role": "assistant", "text": "x", "usage": {}, "tool_calls": [{"id": "1", "name": "n", "arguments": "{}"}]}]),
+            &json!([{"role": "assistant", "content": "x", "tool_calls": [{"id": "1", "name": "n", "arguments": "{}"}]}]),
         );
         check(
-            json!([{"role": "tool", "tool_call_id": "1", "name": "n", "content": "r"}]),
-            json!([{"role": "tool", "content": "r", "call": "1", "name": "n"}]),
+            &json!([{"role": "tool", "tool_call_id": "1", "name": "n", "content": "r"}]),
+            &json!([{"role": "tool", "content": "r", "call": "1", "name": "n"}]),
         );
         assert!(read(&json!([{"role": "clown", "content": ""}])).is_err());
     }

@@ -76,10 +76,10 @@ impl Node for LlmDecisionWithTools {
         let offering = wish.tools(&around, offered)?;
         let messages = form.messages(&ctx, &around, &inputs, &offering.taught())?;
         let replied = request::request(&ctx, &around, wish, messages.clone(), &offering).await?;
-        let Replied { response, parsed, tools, suspects } = &replied;
+        let Replied { response, parsed, tools, suspects, prefix } = &replied;
         let set = Arc::new(tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?);
         let (max_calls, echoes) = (wish.max_calls, HashSet::new());
-        let reply = ToRead { response, parsed, max_calls, echoes, suspects };
+        let reply = ToRead { response, parsed, max_calls, echoes, suspects, prefix };
         let mut decided = parse::read(&ctx, &around, &set, &reply);
         let said = messages.iter().filter(|said| !said.is_own_system()).map(Said::value);
         let mut history: Vec<Value> = said.collect();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agent_types::{ApprovalState, AskSummary, EventBody, Place, ToolStatus};
+use agent_types::{ApprovalState, AskSummary, EventBody, Observation, Place, ToolStatus};
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
@@ -155,6 +155,7 @@ impl Work<'_> {
         let mut finished = dispatch::run(planned, &trace, tree, "", &block, context).await;
         let asks = self.asks(&trace, &waiting, &mut finished);
         if !asks.is_empty() {
+            log.go_on_with_news();
             return Ok(Round::Waits(asks));
         }
         finished.extend(refused);
@@ -167,7 +168,7 @@ impl Work<'_> {
         &self,
         trace: &Trace,
         waiting: &[PlannedCall],
-        finished: &mut Vec<Finished>,
+        finished: &mut [Finished],
     ) -> Vec<(String, Question)> {
         let mut asks = Vec::new();
         for PlannedCall { call, verdict, why, .. } in waiting {
@@ -203,8 +204,9 @@ impl Work<'_> {
 
     /// Tells the results, in the order of the calls.
     fn end(&self, trace: &Trace, finished: Vec<Finished>) -> Result<Done, NodeError> {
-        for finished in &finished {
-            tell_observation(&finished.observation, trace);
+        let notes: Vec<Observation> = self.requested.notes().cloned().collect();
+        for observation in finished.iter().map(|finished| &finished.observation).chain(&notes) {
+            tell_observation(observation, trace);
         }
         trace.log().go_on_with_news();
         let stop = finished.iter().find_map(|finished| finished.end.as_ref());
@@ -218,7 +220,7 @@ impl Work<'_> {
                         .with_code(kind.clone().unwrap_or_default()),
                 })
             }
-            None => Ok(Done { finished, native: self.requested.natives() }),
+            None => Ok(Done { finished, native: self.requested.natives(), notes }),
         }
     }
 }
@@ -228,6 +230,8 @@ struct Done {
     finished: Vec<Finished>,
     /// The place of each call among native ones.
     native: Vec<Option<usize>>,
+    /// What the model is told behind the results.
+    notes: Vec<Observation>,
 }
 
 impl Done {
@@ -250,7 +254,9 @@ impl Done {
             }
             results.push(result);
         }
-        let lines: Vec<String> = self.finished.iter().map(|own| own.observation.line()).collect();
+        results.extend(self.notes.iter().map(|note| json!({"status": "note", "observation": note.line()})));
+        let told = self.finished.iter().map(|own| &own.observation).chain(&self.notes);
+        let lines: Vec<String> = told.map(Observation::line).collect();
         let other = self.finished.iter().map(|own| own.status).find(|status| *status != ToolStatus::Ok);
         let status = match (self.finished.is_empty(), other) {
             (true, _) => "none",

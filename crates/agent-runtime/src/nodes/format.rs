@@ -98,8 +98,10 @@ impl Form {
         }
         let observed = observed(&inputs.all("observation"));
         if let Some(query) = self.query(ctx, inputs)? {
-            // Where something was observed the query has been said, unless nobody kept it.
-            let is_said = !observed.is_empty() && messages.iter().any(|said| said.says(&query));
+            // Where the model has yet to say something about results, the query has been said, unless nobody kept it.
+            let is_open =
+                !observed.is_empty() || messages.last().is_some_and(|said| said.foreign().is_some());
+            let is_said = is_open && messages.iter().any(|said| said.says(&query));
             if !is_said {
                 messages.push(Said::user(&query, Vec::new()));
             }

@@ -70,6 +70,8 @@ pub(super) struct ToRead<'r> {
     /// Places of calls that stand in foreign texts.
     pub(super) echoes: HashSet<usize>,
     pub(super) suspects: &'r Suspects,
+    /// What ids of the calls begin with.
+    pub(super) prefix: &'r str,
 }
 
 /// Tells what a reply holds, and gives it.
@@ -81,8 +83,7 @@ pub(super) fn read(
 ) -> Decided {
     let sink = NodeSink::new(ctx, around, None);
     let trace = sink.trace(sink.log(false, std::collections::HashMap::new()));
-    let prefix = around.call_prefix();
-    let question = Question { tools: set, first_call: 1, prefix: &prefix };
+    let question = Question { tools: set, first_call: 1, prefix: reply.prefix };
     let decided = decide(reply.response, reply.parsed, &question, reply.suspects);
     Driver::tell_reply(&trace, &decided);
     let has_calls = decided.refusal.is_some() || !decided.ready.is_empty();
@@ -115,7 +116,12 @@ fn given(reply: &Reply, read: &ToRead<'_>) -> Decided {
         }
         value
     };
-    let observations: Vec<Observation> = reply.turn.observations().cloned().collect();
+    let mut requests: Vec<Value> = reply.ready.iter().enumerate().map(request).collect();
+    let mut observations: Vec<Observation> = reply.turn.observations().cloned().collect();
+    if let Some(last) = requests.last_mut().filter(|_| !observations.is_empty()) {
+        // The block runs: what the model is told besides comes behind its results.
+        last["notes"] = observations.drain(..).map(|note| Value::from(note.text)).collect();
+    }
     let error = |observation: &Observation| {
         let native = reply.turn.calls.iter().find(|call| call.observation.as_ref() == Some(observation));
         let mut value = json!({
@@ -135,7 +141,7 @@ fn given(reply: &Reply, read: &ToRead<'_>) -> Decided {
     Decided {
         text: read.response.text.clone(),
         message: reply.message.clone(),
-        requests: reply.ready.iter().enumerate().map(request).collect(),
+        requests,
         errors: observations.iter().map(error).collect(),
         observations,
     }
@@ -183,12 +189,14 @@ impl Node for ParseLlmDecision {
         let parsed = read_whole(&set, &response);
         let number = |value: &Value| value.as_u64().and_then(|number| usize::try_from(number).ok());
         let echoes = value.get("echoes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let prefix = around.call_prefix();
         let reply = ToRead {
             response: &response,
             parsed: &parsed,
             max_calls: value.get("maxToolCalls").and_then(number).unwrap_or(CALLS_PER_DECISION),
             echoes: echoes.iter().filter_map(number).collect(),
             suspects: &Suspects::default(),
+            prefix: value.get("callPrefix").and_then(Value::as_str).unwrap_or(&prefix),
         };
         Ok(read(&ctx, &around, &set, &reply).outputs())
     }

@@ -168,6 +168,8 @@ pub(super) struct Replied {
     pub(super) tools: Snapshot,
     /// Foreign texts among the messages that look like calls.
     pub(super) suspects: Suspects,
+    /// What ids of its calls begin with.
+    pub(super) prefix: String,
 }
 
 impl Replied {
@@ -177,6 +179,7 @@ impl Replied {
         value["role"] = "assistant".into();
         value["tools"] = self.tools.tools().map(|tool| tool.id().as_str()).collect();
         value["maxToolCalls"] = max_calls.into();
+        value["callPrefix"] = self.prefix.as_str().into();
         let written = |at: &usize| {
             let span = self.parsed.calls[*at].span;
             let is_text = self.parsed.calls[*at].dialect != protocol_action::Dialect::Native;
@@ -217,7 +220,7 @@ pub(super) async fn request(
     let sent: Vec<Message> = messages.into_iter().map(|said| said.message).collect();
     let request = LlmRequest::new(sent).with_tools(specs).with_parameters(wish.parameters.clone());
     let Answer { response, parsed } = answer(ctx, around, &*model, request, &Arc::new(set)).await?;
-    Ok(Replied { response, parsed, tools, suspects })
+    Ok(Replied { response, parsed, tools, suspects, prefix: around.call_prefix() })
 }
 
 /// The answer of the log, or a new one.
@@ -242,13 +245,12 @@ pub(super) async fn answer(
     let beginning = started(&model.info().name, &request, digest_of(&request.messages));
     let has_text = ctx.has_stream(TEXT);
     let reply = async {
-        let stream = match known {
-            Some((response, _)) => replayed(response),
-            None => {
-                log.go_on();
-                let stream = model.stream(request).await?;
-                Box::pin(stream.map(|event| event.map_err(DeliberationFault::from))) as ReplyStream
-            }
+        let stream: ReplyStream = if let Some((response, _)) = known {
+            replayed(response)
+        } else {
+            log.go_on();
+            let stream = model.stream(request).await?;
+            Box::pin(stream.map(|event| event.map_err(DeliberationFault::from)))
         };
         Ok(Box::pin(stream.then(|event| spread(ctx, has_text, event))) as ReplyHere<'_>)
     };

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_types::{
-    ApprovalState, CallId, Draft, EventBody, EventSink, Keeper, Kept, Place, ResumeLog, RunId, Timestamp,
-    TraceEvent,
+    ApprovalState, CallId, Draft, Durable, EventBody, EventSink, KeepError, Keeper, Kept, Place, ResumeLog,
+    RunId, Timestamp, TraceEvent,
 };
 use futures::channel::mpsc::UnboundedSender;
 use serde_json::Value;
@@ -126,7 +126,35 @@ impl EventSink for NodeSink {
     }
 
     fn keeper(&self) -> Option<&dyn Keeper> {
-        self.inner.keeper()
+        // Where nobody else does, it keeps what the node itself must know when it goes on.
+        Some(self)
+    }
+}
+
+impl Keeper for NodeSink {
+    fn durable(&self) -> Durable {
+        match self.inner.keeper() {
+            Some(keeper) => keeper.durable(),
+            None => Box::pin(std::future::ready(Ok(()))),
+        }
+    }
+
+    fn is_behind(&self) -> bool {
+        self.inner.keeper().is_some_and(Keeper::is_behind)
+    }
+
+    fn fault(&self) -> Option<KeepError> {
+        self.inner.keeper().and_then(Keeper::fault)
+    }
+
+    fn snapshot(&self, _state: String) {
+        // The run of the node has its own.
+    }
+
+    fn answered(&self, ask: &str, value: &Value) {
+        if let Some(keeper) = self.inner.keeper() {
+            keeper.answered(ask, value);
+        }
     }
 }
 

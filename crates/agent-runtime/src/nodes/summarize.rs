@@ -73,10 +73,7 @@ impl Node for Summarize {
             system.extend([" ", instruction.trim()]);
         }
         let text = framed("text", &[neutralize(&text).into_owned()], &around.frame());
-        let request = LlmRequest {
-            purpose: Some(crate::compact::PURPOSE),
-            ..LlmRequest::new(vec![Message::system(system), Message::user(text)])
-        };
+        let request = LlmRequest::new(vec![Message::system(system), Message::user(text)]);
         let answer = request::answer(&ctx, &around, &*model, request, &Arc::new(ToolSet::default())).await?;
         Ok(Outputs::value(answer.parsed.text.trim().to_owned()))
     }
