@@ -64,6 +64,8 @@ mod input;
 mod loop_guard;
 mod observe;
 mod offer;
+#[cfg(feature = "otel")]
+pub mod otel;
 mod outcome;
 mod plan;
 mod profile;
