@@ -94,7 +94,7 @@ struct No(&'static str);
 
 #[async_trait]
 impl Guardrail for No {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "no"
     }
 
