@@ -8,15 +8,16 @@ use agent_types::{
     Usage,
 };
 use futures::future::{Either, select};
-use llm_provider::{LlmProvider, LlmRequest, ModelParameters};
+use llm_provider::{LlmProvider, LlmRequest, ModelInfo, ModelParameters};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use tool_registry::{Services, Snapshot, ToolSource};
+use tool_registry::{Services, Snapshot, ToolSource, UsageMeter};
 
 use crate::agent::ApprovalMode;
-use crate::ask::{Answer, NoAnswer, Question, ask};
+use crate::ask::{Answer, NoAnswer, Question, Room, ask, finished, started};
 use crate::calls::tell_observation;
 use crate::decide::{Reply, decide};
+use crate::deliberate::{Account, Deliberation, DeliberationFault, Deliberator, replayed};
 use crate::end::End;
 use crate::guardrail::Guardrail;
 use crate::input::AgentInput;
@@ -25,10 +26,9 @@ use crate::offer::Offer;
 use crate::outcome::{RunOutcome, exit_status};
 use crate::profile::{AgentProfile, OnLimit};
 use crate::prompt::{self, Protocol};
-use crate::resume::RunLog;
+use crate::resume::{RunLog, record_of_cost};
 use crate::state::{AgentState, Next};
 use crate::structured::AnswerSchema;
-use crate::subagent::UsageMeter;
 use crate::trace::Trace;
 use crate::window::{View, Window};
 
@@ -36,6 +36,10 @@ use crate::window::{View, Window};
 pub(crate) struct Driver {
     pub(crate) profile: Arc<AgentProfile>,
     pub(crate) model: Arc<dyn LlmProvider>,
+    /// What writes the replies: the model, or what stands in for it.
+    pub(crate) deliberator: Arc<dyn Deliberator>,
+    /// Something stands in for the model.
+    pub(crate) stands_in: bool,
     pub(crate) source: Arc<dyn ToolSource>,
     /// The tools of the beginning.
     pub(crate) offer: Offer,
@@ -155,17 +159,16 @@ impl Driver {
             before.notes.push(observe::note("this is the last turn"));
         }
         let request = self.request(state, &offer.tools, trace).await;
-        let first_call = state.calls + 1;
-        let digest = state.window.0.as_ref().map(Window::digest).unwrap_or_default();
-        let inside = self.inside.as_ref();
-        let question = Question { tools: &offer.set, first_call, inside, digest: &digest };
-        let answer = ask(self, request, &question, trace).await;
-        let Answer { response, parsed } = match answer {
+        let prefix = self.inside.as_ref().map_or_else(|| "c".to_owned(), |call| format!("{call}."));
+        let question = Question { tools: &offer.set, first_call: state.calls + 1, prefix: &prefix };
+        let Answer { response, parsed } = match self.ask(state, request, offer, &question, trace).await {
             Ok(answer) => answer,
             Err(NoAnswer::Cancelled) => return Some(End::new(ExitReason::Cancelled)),
-            Err(NoAnswer::Llm(error)) => return Some(End::llm(&error)),
+            Err(NoAnswer::Fault(DeliberationFault::Waiting(asks))) => {
+                return Some(End::asked(state.turn, self.deliberator.asks_as(), asks));
+            }
+            Err(NoAnswer::Fault(fault)) => return Some(End::llm(&fault)),
         };
-        self.count(state, response.usage);
         let mut reply = decide(&response, &parsed, &question, &state.suspects);
         reply.turn.frame = self.frame();
         Self::tell_reply(trace, &reply);
@@ -182,6 +185,46 @@ impl Driver {
             }
             Next::Run => self.run_calls(state, &offer.tools, trace, reply, last).await,
         }
+    }
+
+    /// The reply of the log, or a new one.
+    async fn ask(
+        &self,
+        state: &mut AgentState,
+        request: LlmRequest,
+        offer: &Offer,
+        question: &Question<'_>,
+        trace: &Trace,
+    ) -> Result<Answer, NoAnswer> {
+        let digest = state.window.0.as_ref().map(Window::digest).unwrap_or_default();
+        let beginning = started(self.deliberator.name(), &request, digest);
+        let account = Account::default();
+        let known = self.log.reply();
+        let known_cost = known.as_ref().map(|(_, cost)| *cost);
+        let turn = Deliberation { driver: self, state, offer, trace, request, account: &account };
+        let reply = async {
+            match known {
+                Some((response, _)) => Ok(replayed(response)),
+                None => {
+                    self.log.go_on();
+                    self.deliberator.deliberate(turn).await
+                }
+            }
+        };
+        let winds_down = self.deliberator.winds_down();
+        let room = Room { clock: &*self.clock, cancel: &self.cancel, winds_down, tells_pieces: true };
+        let answer = ask(room, beginning, reply, question, trace).await?;
+        let cost = known_cost.unwrap_or_else(|| account.counted(BudgetKey::CostMicros));
+        if known_cost.is_some() {
+            self.budget.add(BudgetKey::CostMicros, cost);
+        }
+        if self.stands_in {
+            trace.emit_kept(finished(&answer), || record_of_cost(cost));
+        } else {
+            trace.emit(finished(&answer));
+        }
+        self.count_beyond(state, answer.response.usage, &account);
+        Ok(answer)
     }
 
     /// Takes a text as the answer, if it may be one.
@@ -272,13 +315,19 @@ impl Driver {
     pub(crate) fn count(&self, state: &mut AgentState, usage: Usage) {
         state.usage += usage;
         self.budget.add(BudgetKey::Tokens, usage.total);
-        let info = self.model.info();
-        // A price for a million tokens is a price in millionths of a dollar for one.
-        let cost = price(usage.input, info.price_in) + price(usage.output, info.price_out);
-        self.budget.add(BudgetKey::CostMicros, cost);
+        self.budget.add(BudgetKey::CostMicros, cost(self.model.info(), usage));
     }
 
-    fn tell_reply(trace: &Trace, reply: &Reply) {
+    /// The same for a reply; what was counted while it was made is not counted again.
+    fn count_beyond(&self, state: &mut AgentState, usage: Usage, account: &Account) {
+        if !self.stands_in {
+            return self.count(state, usage);
+        }
+        state.usage += usage;
+        self.budget.add(BudgetKey::Tokens, usage.total.saturating_sub(account.counted(BudgetKey::Tokens)));
+    }
+
+    pub(crate) fn tell_reply(trace: &Trace, reply: &Reply) {
         let calls =
             reply.ready.iter().map(|call| CallSummary { call: call.id.clone(), tool: call.tool.clone() });
         trace.emit(EventBody::AgentParsed { calls: calls.collect(), diagnostics: reply.diagnostics.clone() });
@@ -378,6 +427,11 @@ fn warn_of_orphans(state: &mut AgentState, trace: &Trace) {
 )]
 fn price(tokens: u64, millionth: Option<f64>) -> u64 {
     millionth.map_or(0, |price| (tokens as f64 * price.max(0.0)).round() as u64)
+}
+
+/// What tokens cost, in millionths of a dollar. A price for a million of them is such a price for one.
+pub(crate) fn cost(info: &ModelInfo, usage: Usage) -> u64 {
+    price(usage.input, info.price_in) + price(usage.output, info.price_out)
 }
 
 /// The parameters of a profile as the provider's.

@@ -53,6 +53,7 @@ mod ask;
 mod calls;
 mod compact;
 mod decide;
+mod deliberate;
 mod dispatch;
 mod driver;
 mod echo;
@@ -62,6 +63,9 @@ mod guardrail;
 mod history;
 mod input;
 mod loop_guard;
+mod messages;
+#[cfg(feature = "nodes")]
+pub mod nodes;
 mod observe;
 mod offer;
 #[cfg(feature = "otel")]
@@ -99,6 +103,7 @@ pub use tool_registry as __tool_registry;
 
 pub use agent::{Agent, AgentError, AgentRun, ApprovalMode};
 pub use approve::approval_digest;
+pub use deliberate::{Deliberation, DeliberationFault, Deliberator, ReplyStream};
 pub use guardrail::{Blocked, Guardrail};
 pub use history::{CallRecord, Exchange, Turn, visible};
 pub use input::AgentInput;

@@ -14,7 +14,7 @@ use tool_schema::{Catalogue, estimate_tokens};
 
 use crate::history::{Exchange, visible};
 use crate::profile::{AgentProfile, Language};
-use crate::prompt::{Protocol, direct, exchange_messages, lang, system_text};
+use crate::prompt::{Protocol, direct, exchange_messages, lang, summary_text, system_text};
 
 /// What the model sees of a conversation, as messages that only grow.
 #[derive(Debug, Clone)]
@@ -56,15 +56,14 @@ impl Window {
         if !system.is_empty() {
             begin.push(Message::system(system));
         }
-        begin.extend(summary.map(|text| Message::user(format!("[the conversation so far]\n{text}"))));
+        begin.extend(summary.map(|text| Message::user(summary_text(text))));
         window.push(begin);
         window
     }
 
     fn push(&mut self, messages: Vec<Message>) {
         for message in &messages {
-            self.digest.update((message.text().len() as u64).to_le_bytes());
-            self.digest.update(message.text());
+            add(&mut self.digest, message);
             self.tokens += estimate_tokens(message.text());
         }
         // Whoever was asked last has let go of them, so that nothing is copied.
@@ -99,13 +98,30 @@ impl Window {
 
     /// A short name for the messages, equal where they are equal.
     pub(crate) fn digest(&self) -> String {
-        format!("{:x}", self.digest.clone().finalize()).split_off(48)
+        short(self.digest.clone())
     }
 
     /// Estimated tokens of the messages.
     pub(crate) const fn tokens(&self) -> usize {
         self.tokens
     }
+}
+
+fn add(hash: &mut Sha256, message: &Message) {
+    hash.update((message.text().len() as u64).to_le_bytes());
+    hash.update(message.text());
+}
+
+fn short(hash: Sha256) -> String {
+    format!("{:x}", hash.finalize()).split_off(48)
+}
+
+/// A short name for messages, equal where they are equal.
+#[cfg(feature = "nodes")]
+pub(crate) fn digest_of(messages: &[Message]) -> String {
+    let mut hash = Sha256::new();
+    messages.iter().for_each(|message| add(&mut hash, message));
+    short(hash)
 }
 
 /// What a window is made with.

@@ -163,13 +163,13 @@ pub enum ProjectError {
         /// Its problems.
         message: String,
     },
-    /// A profile asks for something that this program does not do.
-    #[error("agent `{agent}`: {what} is not supported")]
-    Unsupported {
-        /// The agent.
-        agent: String,
-        /// What it asks for.
-        what: String,
+    /// A workflow that cannot deliberate for an agent.
+    #[error("the workflow `{workflow}` cannot deliberate: {message}")]
+    Deliberation {
+        /// Its id.
+        workflow: String,
+        /// Why not.
+        message: String,
     },
     /// No model, no key, no such entry.
     #[error(transparent)]
@@ -211,7 +211,7 @@ impl ProjectError {
             Self::DuplicateTool { .. } => "duplicate_tool",
             Self::Flows { source, .. } => source.code(),
             Self::WorkflowTool { .. } => "bad_workflow_tool",
-            Self::Unsupported { .. } => "unsupported",
+            Self::Deliberation { .. } => "bad_deliberation",
             Self::Model(error) => error.code(),
             Self::Script { source, .. } => source.code(),
             Self::Registry(error) => error.code(),
@@ -246,7 +246,7 @@ impl ProjectError {
             | Self::UnknownToolId { .. }
             | Self::DuplicateTool { .. }
             | Self::WorkflowTool { .. }
-            | Self::Unsupported { .. }
+            | Self::Deliberation { .. }
             | Self::Model(_)
             | Self::Registry(_)
             | Self::Store(_)
@@ -306,7 +306,8 @@ impl ProjectError {
             Self::Script { .. } => {
                 Some("a script holds one JSON object a line, such as {\"text\": \"…\"}".into())
             }
-            Self::Settings(_) | Self::Unsupported { .. } | Self::Registry(_) | Self::Agent(_) => None,
+            Self::Deliberation { workflow, .. } => Some(format!("weft workflow check {workflow}")),
+            Self::Settings(_) | Self::Registry(_) | Self::Agent(_) => None,
         }
     }
 

@@ -10,11 +10,13 @@ struct Readme;
 
 mod agents;
 mod blobs;
+mod deliberation;
 mod error;
 mod files;
 mod flows;
 mod knowledge;
 mod models;
+mod nodes;
 mod project;
 mod settings;
 mod state;
@@ -39,5 +41,7 @@ pub use workflows::{ProjectWorkflows, WorkflowFile};
 /// Every type of node that a project can use.
 #[must_use]
 pub fn node_catalog() -> workflow_engine::NodeCatalog {
-    node_library::catalog()
+    let mut catalog = node_library::catalog();
+    agent_runtime::nodes::register(&mut catalog);
+    catalog
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use agent_runtime::approval_digest;
+use agent_runtime::{ApprovalMode, approval_digest};
 use agent_types::{EventBody, RunId};
 use run_store::AskRecord;
 use serde_json::{Map, Value, json};
@@ -53,7 +53,10 @@ fn go_on(
     let world = World::new(&**project.catalog(), &**project.workflows()).with_own_id(Some(&id));
     let plan = Plan::in_world(&workflow, project.catalog(), &world)
         .map_err(|error| Failure::new(Exit::Invalid, "invalid", error.to_string()))?;
-    let start = Start { project, id: &id, plan: &plan, inputs, values, desk, resume: Some(log), cancel };
+    project.skip_replies_of(&log);
+    let approval = ApprovalMode::default();
+    let start =
+        Start { project, id: &id, plan: &plan, inputs, values, approval, desk, resume: Some(log), cancel };
     let outcome = block_on(workflow_run::drive(context.output, start))??;
     workflow_run::tell(context.output, &outcome)
 }
