@@ -206,8 +206,9 @@ impl Owner {
             matches!(kept.event.body, EventBody::AgentCallReady { .. } | EventBody::AgentCallDelta { .. });
         if let Some(call) = &place.call {
             let callers = &self.replay.as_ref()?.callers;
-            let around = call.as_str().rmatch_indices('.').map(|(at, _)| CallId::new(&call.as_str()[..at]));
-            let known = around.map(|call| callers.get(&call)).find_map(|key| key.copied());
+            let mut around =
+                call.as_str().rmatch_indices('.').map(|(at, _)| CallId::new(&call.as_str()[..at]));
+            let known = around.find_map(|call| callers.get(&call)).copied();
             let own = || callers.get(call).copied().filter(|_| !written);
             if let Some(key) = known.or_else(own) {
                 return Some(key);
