@@ -194,7 +194,7 @@ impl Project {
     pub fn reload(&self) -> Result<Self, ProjectError> {
         let mut now = Self::open(&self.root, &self.options)?;
         if now.settings == self.settings && !self.models.has_script() {
-            now.runtime.services = self.runtime.services.clone();
+            now.services = self.services.clone();
             now.models = Arc::clone(&self.models);
         }
         now.store.clone_from(&self.store);
