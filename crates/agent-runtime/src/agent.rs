@@ -224,6 +224,17 @@ impl Agent {
         self.profile.listens_to(event, payload)
     }
 
+    /// Adds to the system prompt of the profile.
+    #[must_use]
+    pub fn with_instructions(mut self, text: &str) -> Self {
+        let prompt = &mut Arc::make_mut(&mut self.profile).system_prompt;
+        *prompt = Some(match prompt.take() {
+            Some(own) => format!("{own}\n\n{text}"),
+            None => text.to_owned(),
+        });
+        self
+    }
+
     /// Wants the answer as JSON of this schema, whatever the profile says.
     #[must_use]
     pub fn with_output_schema(mut self, schema: Value) -> Self {

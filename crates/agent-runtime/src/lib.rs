@@ -68,6 +68,8 @@ mod messages;
 pub mod nodes;
 mod observe;
 mod offer;
+#[cfg(feature = "otel")]
+pub mod otel;
 mod outcome;
 mod plan;
 mod profile;

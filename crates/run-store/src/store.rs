@@ -219,6 +219,18 @@ impl Store {
         Ok(events)
     }
 
+    /// Events behind `after` that were committed together, oldest first; none means that there are no more.
+    /// What is read is at most one group, whatever the run has told. Large values are names of blobs.
+    ///
+    /// # Errors
+    /// The store cannot be read, or is damaged.
+    pub fn next_group(&self, run: &RunId, after: u64) -> Result<Vec<Kept>, StoreError> {
+        let group = self.0.backend.lines(run, after, 1)?;
+        let mut kept = group.first().map_or_else(|| Ok(Vec::new()), |lines| read_lines(lines))?;
+        kept.retain(|kept| kept.event.seq > after);
+        Ok(kept)
+    }
+
     /// The questions of a run in the order in which they were put.
     ///
     /// # Errors

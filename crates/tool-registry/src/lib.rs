@@ -34,6 +34,7 @@ extern crate self as tool_registry;
 
 mod context;
 mod dependency;
+mod end;
 #[doc(hidden)]
 pub mod function;
 mod http;

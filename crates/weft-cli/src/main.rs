@@ -15,6 +15,7 @@ mod failure;
 mod follow;
 mod inputs;
 mod interrupt;
+mod log_lines;
 mod output;
 mod timeline;
 mod workflow_run;

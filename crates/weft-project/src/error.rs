@@ -99,6 +99,36 @@ pub enum ProjectError {
         /// The nearest one.
         near: Option<String>,
     },
+    /// A text that no workflow may have as its id.
+    #[error("`{id}` can be no id of a workflow")]
+    BadWorkflowId {
+        /// The text.
+        id: String,
+    },
+    /// Something that is no workflow as a skill.
+    #[error("`{id}` is no workflow, and only workflows are skills")]
+    NoSkill {
+        /// The id.
+        id: String,
+    },
+    /// A tool that an agent has not.
+    #[error("the agent `{agent}` has no tool `{id}`")]
+    NotItsTool {
+        /// The agent.
+        agent: String,
+        /// The tool.
+        id: String,
+        /// The nearest one that it has.
+        near: Option<String>,
+    },
+    /// A file that cannot be written.
+    #[error("{} cannot be written: {message}", path.display())]
+    NotWritten {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        message: String,
+    },
     /// Two agents of one id.
     #[error("two agents have the id `{id}`: {} and {}", first.display(), second.display())]
     DuplicateAgent {
@@ -205,8 +235,11 @@ impl ProjectError {
             Self::Profile(_) => "bad_profile",
             Self::UnknownAgent { .. } => "unknown_agent",
             Self::UnknownWorkflow { .. } => "unknown_workflow",
+            Self::BadWorkflowId { .. } => "bad_workflow_id",
+            Self::NoSkill { .. } => "no_skill",
+            Self::NotWritten { .. } => "not_written",
             Self::DuplicateAgent { .. } => "duplicate_agent",
-            Self::UnknownTool { .. } | Self::UnknownToolId { .. } => "unknown_tool",
+            Self::UnknownTool { .. } | Self::UnknownToolId { .. } | Self::NotItsTool { .. } => "unknown_tool",
             Self::Tool { code, .. } => code,
             Self::DuplicateTool { .. } => "duplicate_tool",
             Self::Flows { source, .. } => source.code(),
@@ -242,6 +275,10 @@ impl ProjectError {
             | Self::Unwatchable { .. }
             | Self::UnknownAgent { .. }
             | Self::UnknownWorkflow { .. }
+            | Self::BadWorkflowId { .. }
+            | Self::NoSkill { .. }
+            | Self::NotItsTool { .. }
+            | Self::NotWritten { .. }
             | Self::DuplicateAgent { .. }
             | Self::UnknownToolId { .. }
             | Self::DuplicateTool { .. }
@@ -272,6 +309,10 @@ impl ProjectError {
             Self::UnknownTool { near, .. } => {
                 did_you_mean(near).or_else(|| Some("take it out of tool_ids_inventory".into()))
             }
+            Self::BadWorkflowId { .. } => {
+                Some("parts of letters, digits, `_`, `-` and `.`, joined by `/`".into())
+            }
+            Self::NotItsTool { near, .. } => did_you_mean(near),
             Self::UnknownToolId { near, .. } => {
                 did_you_mean(near).or_else(|| Some("see `weft tool list`".into()))
             }
@@ -287,7 +328,7 @@ impl ProjectError {
             Self::WorkflowTool { id, .. } => Some(format!("see `weft workflow check {id}`")),
             Self::Model(error) => Some(error.help()),
             Self::MissingFile { .. } => Some("check the path".into()),
-            Self::Unreadable { .. } => Some("check the permissions".into()),
+            Self::Unreadable { .. } | Self::NotWritten { .. } => Some("check the permissions".into()),
             Self::Unwatchable { .. } => Some("start again to see changes of files".into()),
             Self::Json(_) => Some("mend the JSON at that place".into()),
             Self::Workflow(_) => Some(
@@ -307,7 +348,7 @@ impl ProjectError {
                 Some("a script holds one JSON object a line, such as {\"text\": \"…\"}".into())
             }
             Self::Deliberation { workflow, .. } => Some(format!("weft workflow check {workflow}")),
-            Self::Settings(_) | Self::Registry(_) | Self::Agent(_) => None,
+            Self::Settings(_) | Self::NoSkill { .. } | Self::Registry(_) | Self::Agent(_) => None,
         }
     }
 

@@ -11,6 +11,7 @@ struct Readme;
 mod agents;
 mod blobs;
 mod deliberation;
+mod edit;
 mod error;
 mod files;
 mod flows;
@@ -18,6 +19,7 @@ mod knowledge;
 mod models;
 mod nodes;
 mod project;
+mod server_settings;
 mod settings;
 mod state;
 mod store;
@@ -27,13 +29,17 @@ mod watch;
 mod workflows;
 
 pub use agents::AgentFile;
+pub use edit::ProfileChange;
 pub use error::{FileError, ProjectError};
 pub use files::{read_file, read_json};
 pub use knowledge::KnowledgeSettings;
 pub use models::ProjectModels;
 pub use project::{Project, ProjectOptions};
+pub use server_settings::ServerSettings;
 pub use settings::{NetworkSettings, Settings, StoreSettings, SyncSetting};
-pub use store::{AgentPlan, AgentStart, PlannedEvent, RunDesk, Version, WorkflowPlan, WorkflowResume};
+pub use store::{
+    AgentPlan, AgentStart, PlannedEvent, RunDesk, Version, WorkflowPlan, WorkflowResume, wish_to_end,
+};
 pub use tools::{BrokenTool, ToolFile};
 pub use watch::{LiveTools, ProjectWatch};
 pub use workflows::{ProjectWorkflows, WorkflowFile};

@@ -57,6 +57,11 @@ impl ProjectModels {
         self.fallback.iter().chain(&self.instead).for_each(|script| script.replies.skip(replies));
     }
 
+    /// Whether replies may be played from a script.
+    pub(crate) fn has_script(&self) -> bool {
+        self.fallback.is_some() || self.instead.is_some()
+    }
+
     fn config(&self, name: &str) -> Option<&ModelConfig> {
         self.entries.get(name).or_else(|| self.environment.as_ref().filter(|_| name == DEFAULT))
     }

@@ -21,7 +21,7 @@ use crate::agents::{AgentFile, ProjectAgents};
 use crate::blobs::StoreBlobs;
 use crate::deliberation::WorkflowDeliberator;
 use crate::error::{FileError, ProjectError};
-use crate::files::read_file;
+use crate::files::{fingerprint, read_file};
 use crate::flows::ProjectFlows;
 use crate::knowledge;
 use crate::models::ProjectModels;
@@ -79,6 +79,10 @@ pub struct Project {
     /// Opened when it is first needed; a folder that is no project has none.
     store: Arc<OnceLock<Store>>,
     keeps_runs: bool,
+    /// How it was opened.
+    options: ProjectOptions,
+    /// The fingerprint of its files before they were read.
+    read_at: u64,
 }
 
 impl Project {
@@ -100,12 +104,14 @@ impl Project {
     /// # Errors
     /// Its settings do not fit, or a file cannot be read.
     pub fn open(root: &Path, options: &ProjectOptions) -> Result<Self, ProjectError> {
+        let read_at = fingerprint(root);
         let settings = Settings::read(&root.join(SETTINGS))?;
         let workflows = ProjectWorkflows::read(root)?;
         let mut project = Self::with(root, settings, workflows, ProjectAgents::read(root)?, options)?;
         project.tools = Arc::new(ProjectTools::read(root, &project.caller)?);
         project.flows = Arc::new(ProjectFlows::read(root)?);
         project.keeps_runs = true;
+        project.read_at = read_at;
         Ok(project)
     }
 
@@ -175,7 +181,39 @@ impl Project {
             clock: Arc::clone(&options.clock),
             store: Arc::default(),
             keeps_runs: false,
+            options: options.clone(),
+            read_at: 0,
         })
+    }
+
+    /// The project as its files are now, with the same store. Scripts begin anew; models that are not scripted are
+    /// kept where their settings are as they were.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn reload(&self) -> Result<Self, ProjectError> {
+        let mut now = Self::open(&self.root, &self.options)?;
+        if now.settings == self.settings && !self.models.has_script() {
+            now.services = self.services.clone();
+            now.models = Arc::clone(&self.models);
+        }
+        now.store.clone_from(&self.store);
+        Ok(now)
+    }
+
+    /// The project for one run of a process that has many: a script is played to each from its beginning.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn for_one_run(self: &Arc<Self>) -> Result<Arc<Self>, ProjectError> {
+        if self.models.has_script() { Ok(Arc::new(self.reload()?)) } else { Ok(Arc::clone(self)) }
+    }
+
+    /// A number for the project's files as they are now; none where they are as they were when they were read.
+    #[must_use]
+    pub fn changed_files(&self) -> Option<u64> {
+        let now = fingerprint(&self.root);
+        (now != self.read_at).then_some(now)
     }
 
     /// Where runs are kept; `None` in a folder that is no project.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{FileError, ProjectError};
 use crate::files::read_file;
 use crate::knowledge::KnowledgeSettings;
+use crate::server_settings::ServerSettings;
 
 /// The settings of a project. An unknown key is an error, so that a misspelt one is not passed over.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +31,9 @@ pub struct Settings {
     pub script: Option<String>,
     /// What tools and flows may reach over HTTP.
     pub network: NetworkSettings,
+    /// How `weft serve` serves the project.
+    #[serde(skip_serializing_if = "ServerSettings::is_default")]
+    pub server: ServerSettings,
 }
 
 /// What tools and flows may reach over HTTP. Models are reached at the addresses of their entries.
@@ -88,7 +92,7 @@ impl StoreSettings {
 }
 
 /// Keys that may stand in the file, for suggestions.
-const KEYS: [&str; 36] = [
+const KEYS: [&str; 47] = [
     "kb",
     "description",
     "network",
@@ -125,6 +129,17 @@ const KEYS: [&str; 36] = [
     "max_retry_wait_ms",
     "first_token_timeout_ms",
     "timeout_ms",
+    "server",
+    "host",
+    "port",
+    "hosts",
+    "origins",
+    "max_body_kib",
+    "max_connections",
+    "max_runs",
+    "max_queue",
+    "max_subscriptions",
+    "grace_ms",
 ];
 
 impl Settings {

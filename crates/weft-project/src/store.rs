@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_runtime::{AgentInput, AgentState, Exchange};
+use agent_runtime::{Agent, AgentInput, AgentState, Exchange};
 use agent_types::{Clock, EventBody, EventSink, Kept, Recorder, ResumeLog, RunId, Timestamp, Watcher};
 use llm_provider::{Attachment, ModelConfig};
 use run_store::{NewRun, RunFilter, RunPhase, RunRecord, Sqlite, Store, StoreError, StoreOptions, StoredRun};
@@ -103,7 +103,13 @@ pub struct AgentPlan {
     /// Whether it is a message of a session, which flows and system actions stand around.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_session: bool,
-    /// Exchanges that its thread had before.
+    /// What was said before, where no thread keeps it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Exchange>,
+    /// What is added to the system prompt of the profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// Exchanges that its conversation had before.
     #[serde(default)]
     pub before: usize,
     /// Values that no model sees or sets.
@@ -122,6 +128,19 @@ pub struct PlannedEvent {
 }
 
 impl AgentPlan {
+    /// The agent as a run of this plan needs it.
+    #[must_use]
+    pub fn prepared(&self, agent: Agent) -> Agent {
+        let mut agent = agent.with_values(self.values.clone());
+        if let Some(instructions) = &self.instructions {
+            agent = agent.with_instructions(instructions);
+        }
+        match &self.schema {
+            Some(schema) => agent.with_output_schema(schema.clone()),
+            None => agent,
+        }
+    }
+
     /// What the agent is to answer.
     #[must_use]
     pub fn input(&self) -> AgentInput {
@@ -133,6 +152,12 @@ impl AgentPlan {
             }
         }
     }
+}
+
+/// Name under which the wish to end a run is left for the process that works on it.
+#[must_use]
+pub fn wish_to_end(run: &RunId) -> String {
+    format!("cancel:{run}")
 }
 
 /// An agent's run that is about to begin or go on.
@@ -276,7 +301,7 @@ impl Project {
     /// # Errors
     /// The store cannot be used.
     pub fn begin_agent(&self, plan: AgentPlan, thread: Option<&str>) -> Result<AgentStart, ProjectError> {
-        let history = self.history(&plan.agent, thread)?;
+        let history = self.history_before(&plan, thread)?;
         let plan = AgentPlan { before: history.len(), ..plan };
         let new = NewRun {
             agent: Some(plan.agent.clone()),
@@ -298,10 +323,17 @@ impl Project {
         let record = store.known(run)?;
         let plan = agent_plan_of(&record)?;
         let (stored, log) = store.resume(run, Arc::clone(self.clock()))?;
-        let mut history = self.history(&plan.agent, record.new.thread.as_deref())?;
+        let mut history = self.history_before(&plan, record.new.thread.as_deref())?;
         history.truncate(plan.before);
         let state = AgentState::of_history(history);
         Ok(AgentStart { desk: RunDesk::Kept(stored), log: Some(log), state, plan, thread: record.new.thread })
+    }
+
+    /// Lets scripts go on behind the replies that the conversation before a run has had.
+    pub fn skip_conversation(&self, start: &AgentStart) {
+        let history = start.state.history();
+        self.models()
+            .skip_replies(history.iter().filter(|exchange| matches!(exchange, Exchange::Turn(_))).count());
     }
 
     /// Lets scripts go on behind the replies that a run has had in another process.
@@ -324,7 +356,7 @@ impl Project {
         let store = self.required_store(of)?;
         let record = store.known(of)?;
         let plan = agent_plan_of(&record)?;
-        if plan.before > 0 {
+        if plan.before > plan.history.len() {
             let message = "it went on with a conversation, which a fork would not have".to_owned();
             return Err(ProjectError::NotResumable { run: of.to_string(), message });
         }
@@ -335,7 +367,8 @@ impl Project {
         let new = NewRun { run: RunId::generate(), thread: None, ..record.new };
         let (stored, log) = store.fork(of, new, upto, &HashMap::new(), Arc::clone(self.clock()))?;
         let desk = RunDesk::Kept(stored);
-        Ok(AgentStart { desk, log: Some(log), state: AgentState::default(), plan, thread: None })
+        let state = AgentState::of_history(plan.history.clone());
+        Ok(AgentStart { desk, log: Some(log), state, plan, thread: None })
     }
 
     /// Whether a run is one of an agent.
@@ -399,6 +432,14 @@ impl Project {
         let (Some(last), Some(store)) = (last, self.store()?) else { return Ok(false) };
         store.cut_thread(&thread_key(agent, thread), last);
         Ok(true)
+    }
+
+    /// The conversation before a run: that of its thread, else the one that its plan has.
+    fn history_before(&self, plan: &AgentPlan, thread: Option<&str>) -> Result<Vec<Exchange>, ProjectError> {
+        match thread {
+            Some(_) => self.history(&plan.agent, thread),
+            None => Ok(plan.history.clone()),
+        }
     }
 
     fn history(&self, agent: &str, thread: Option<&str>) -> Result<Vec<Exchange>, ProjectError> {

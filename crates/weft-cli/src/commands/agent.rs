@@ -198,13 +198,14 @@ pub(super) fn run_agent(
     start: AgentStart,
 ) -> Result<Exit, Failure> {
     let outcome = block_on(to_the_end(context.output, project, agent, start))??;
+    let exit = exit_of(&outcome);
     match context.output {
-        Output::Text if outcome.text.is_empty() => {}
+        // What was said on the way to a call that waits is no answer.
+        Output::Text if outcome.text.is_empty() || exit == Exit::NeedsPerson => {}
         Output::Text => output::line(&outcome.text)?,
         Output::Json => output::json(&outcome)?,
         Output::Jsonl => {}
     }
-    let exit = exit_of(&outcome);
     if exit != Exit::Ok {
         failure_of(&outcome, exit).print(context.output);
     }

@@ -13,6 +13,7 @@ mod parse;
 mod prompt;
 mod runs;
 mod scenario;
+mod serve;
 mod session;
 mod tool;
 mod tools;
@@ -67,6 +68,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Parse(parse) => parse::run(&parse),
         Command::Encode { tools } => encode::run(&tools),
         Command::Prompt(prompt) => prompt::run(&context, &prompt),
+        Command::Serve(serve) => serve::run(&context, &serve),
         Command::Import(import) => import::run(&context, &import),
     }
 }

@@ -208,7 +208,7 @@ impl Owner {
             let callers = &self.replay.as_ref()?.callers;
             let mut around =
                 call.as_str().rmatch_indices('.').map(|(at, _)| CallId::new(&call.as_str()[..at]));
-            let known = around.find_map(|call| callers.get(&call).copied());
+            let known = around.find_map(|call| callers.get(&call)).copied();
             let own = || callers.get(call).copied().filter(|_| !written);
             if let Some(key) = known.or_else(own) {
                 return Some(key);

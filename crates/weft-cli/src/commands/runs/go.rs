@@ -160,6 +160,7 @@ pub(super) fn approve(context: &Context, arguments: &RunsApproveArguments) -> Re
         let changed: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
             Failure::usage(format!("`--arguments`: {error}")).with_help("write a JSON object")
         })?;
+        refuse_unfit(&project, &run, tool.as_str(), &changed)?;
         word["arguments"] = Value::Object(changed);
     }
     store.answer(&run, &ask, &word).map_err(|error| Failure::of_store(&error))?;
@@ -167,6 +168,22 @@ pub(super) fn approve(context: &Context, arguments: &RunsApproveArguments) -> Re
         return Ok(Exit::Ok);
     }
     go_on_with(context, &project, &run, Version::Current)
+}
+
+/// Changed arguments that do not fit are told to whoever wrote them, and the call waits as before.
+fn refuse_unfit(
+    project: &Project,
+    run: &RunId,
+    tool: &str,
+    arguments: &Map<String, Value>,
+) -> Result<(), Failure> {
+    let record = store(project)?.known(run).map_err(|error| Failure::of_store(&error))?;
+    let Some(agent) = record.new.agent else { return Ok(()) };
+    match project.agent(&agent)?.check_arguments(tool, arguments) {
+        Some(faults) => Err(Failure::new(Exit::Invalid, "invalid_argument", faults)
+            .with_help(format!("the call waits as before; see `weft tool show {tool}`"))),
+        None => Ok(()),
+    }
 }
 
 /// The question that is answered: the one that is named, or the only one.

@@ -1,0 +1,67 @@
+//! How a call ended, in words.
+
+use std::borrow::Cow;
+
+use agent_types::ToolStatus;
+
+use crate::invoke::CallEnd;
+use crate::output::ToolErrorKind;
+
+impl CallEnd {
+    /// How it ended, as events say it.
+    #[must_use]
+    pub fn status(&self) -> ToolStatus {
+        match self {
+            Self::Ok(_) => ToolStatus::Ok,
+            Self::Failed(error) => match error.kind {
+                ToolErrorKind::Refused => ToolStatus::Refused,
+                ToolErrorKind::Timeout => ToolStatus::Timeout,
+                ToolErrorKind::Cancelled => ToolStatus::Cancelled,
+                ToolErrorKind::Failed | ToolErrorKind::InvalidArguments => ToolStatus::Failed,
+            },
+            Self::Panicked { .. } => ToolStatus::Panicked,
+            Self::TimedOut { .. } => ToolStatus::Timeout,
+            Self::Cancelled => ToolStatus::Cancelled,
+        }
+    }
+
+    /// Stable code: `ok`, or what went wrong, as fine as the tool says it.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Ok(_) => "ok",
+            Self::Failed(error) => error.code.unwrap_or(match error.kind {
+                ToolErrorKind::InvalidArguments => "invalid_argument",
+                ToolErrorKind::Timeout => "timeout",
+                ToolErrorKind::Refused => "refused",
+                ToolErrorKind::Cancelled => "cancelled",
+                ToolErrorKind::Failed => "failed",
+            }),
+            Self::Panicked { .. } => "panicked",
+            Self::TimedOut { .. } => "timeout",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// The result, or what went wrong in a sentence.
+    #[must_use]
+    pub fn message(&self) -> Cow<'_, str> {
+        match self {
+            Self::Ok(output) => output.shown(),
+            Self::Failed(error) => error.message_for_model.as_str().into(),
+            Self::Panicked { message } => message.as_str().into(),
+            Self::TimedOut { limit } => format!("no answer within {} ms", limit.as_millis()).into(),
+            Self::Cancelled => "cancelled".into(),
+        }
+    }
+
+    /// Whether the same call may succeed later.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Failed(error) => error.retryable,
+            Self::TimedOut { .. } | Self::Cancelled => true,
+            Self::Ok(_) | Self::Panicked { .. } => false,
+        }
+    }
+}

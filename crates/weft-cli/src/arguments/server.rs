@@ -1,0 +1,18 @@
+//! Arguments of `weft serve`, `weft mcp` and what belongs to them.
+
+use std::net::IpAddr;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArguments {
+    /// Address to bind; absent, that of [server] in weft.toml, else 127.0.0.1.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) host: Option<IpAddr>,
+    /// Port to bind; 0 takes a free one.
+    #[arg(long, value_name = "N")]
+    pub(crate) port: Option<u16>,
+    /// Let whoever reaches the address use the server; only 127.0.0.1 and ::1 can be bound so.
+    #[arg(long)]
+    pub(crate) no_token: bool,
+}

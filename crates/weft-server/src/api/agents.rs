@@ -1,0 +1,169 @@
+//! Agents: what they are, which tools they have, events that wake them.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use http::{HeaderMap, StatusCode, header};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use weft_project::{AgentFile, AgentPlan, PlannedEvent, Project};
+
+use super::runs::{Accepted, accepted};
+use super::tools::{ToolSummary, summary};
+use super::workflows::{check_match, tag_of};
+use super::{Operation, delete, get, post, put};
+use crate::app::App;
+use crate::body::JsonBody;
+use crate::problem::Problem;
+use crate::runs::{AgentRequest, begin_agent};
+
+/// An agent, in short.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct AgentSummary {
+    /// Its id.
+    id: String,
+    /// Its name for people.
+    title: String,
+    /// What it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    /// The tools of its inventories.
+    tools: Vec<String>,
+}
+
+/// An agent with its profile.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct AgentDetail {
+    /// Its id.
+    id: String,
+    /// Its name for people.
+    title: String,
+    /// What it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    /// The file as it is.
+    profile: Value,
+    /// The tools that it may use; none where `problem` says why.
+    tools: Vec<ToolSummary>,
+    /// What keeps it from running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<Problem>,
+}
+
+/// An event from outside.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EventBody {
+    /// Its name.
+    event: String,
+    /// What it says.
+    #[serde(default)]
+    payload: Value,
+    /// The conversation that it belongs to.
+    thread: Option<String>,
+    /// Values that tools may use and no model sees or sets.
+    #[serde(default)]
+    context: Map<String, Value>,
+}
+
+pub(super) fn operations() -> Vec<Operation> {
+    vec![
+        get("/api/agents", "Agents of the project", list).gives::<Vec<AgentSummary>>(),
+        get("/api/agents/{agent}", "An agent with its profile", show).gives::<AgentDetail>(),
+        put("/api/agents/{agent}/tools/{tool}", "Give it a tool", add_tool).gives::<AgentDetail>(),
+        delete("/api/agents/{agent}/tools/{tool}", "Take a tool away", remove_tool).gives::<AgentDetail>(),
+        post("/api/agents/{agent}/events", "Wake it by an event", wake)
+            .takes::<EventBody>()
+            .gives::<Accepted>()
+            .status(StatusCode::ACCEPTED),
+    ]
+}
+
+async fn list(State(app): State<Arc<App>>) -> Json<Vec<AgentSummary>> {
+    let project = app.project();
+    let agents = project.agents().map(|AgentFile { profile, .. }| AgentSummary {
+        id: profile.id.clone(),
+        title: profile.name.clone(),
+        description: profile.description.clone(),
+        tools: profile.tool_ids(),
+    });
+    Json(agents.collect())
+}
+
+/// An agent with the tag of its file.
+type Tagged = ([(http::HeaderName, String); 1], Json<AgentDetail>);
+
+fn detail(project: &Project, id: &str) -> Result<Tagged, Problem> {
+    let file = project.agent_file(id)?;
+    let (tools, problem) = match project.tools_of(file) {
+        Ok(tools) => (tools.tools().map(summary).collect(), None),
+        Err(error) => (Vec::new(), Some(error.into())),
+    };
+    let text = weft_project::read_file(&file.path)?;
+    let detail = AgentDetail {
+        id: file.profile.id.clone(),
+        title: file.profile.name.clone(),
+        description: file.profile.description.clone(),
+        profile: serde_json::from_str(&text).unwrap_or_default(),
+        tools,
+        problem,
+    };
+    Ok(([(header::ETAG, tag_of(&text))], Json(detail)))
+}
+
+async fn show(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Tagged, Problem> {
+    app.with_project(move |project| detail(project, &id)).await
+}
+
+async fn add_tool(
+    State(app): State<Arc<App>>,
+    Path((agent, tool)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Tagged, Problem> {
+    change(&app, agent, headers, move |project, agent| Ok(project.add_tool(agent, &tool)?)).await
+}
+
+async fn remove_tool(
+    State(app): State<Arc<App>>,
+    Path((agent, tool)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Tagged, Problem> {
+    change(&app, agent, headers, move |project, agent| Ok(project.remove_tool(agent, &tool)?)).await
+}
+
+/// Changes a profile's file and reads it anew.
+async fn change(
+    app: &Arc<App>,
+    agent: String,
+    headers: HeaderMap,
+    change: impl FnOnce(&Project, &str) -> Result<weft_project::ProfileChange, Problem> + Send + 'static,
+) -> Result<Tagged, Problem> {
+    let _saving = app.saving.lock().await;
+    let owner = Arc::clone(app);
+    app.blocking(move || {
+        // What the file is now counts, not what it was when it was last looked at.
+        owner.reload();
+        let project = owner.project();
+        let text = weft_project::read_file(&project.agent_file(&agent)?.path)?;
+        if headers.contains_key(header::IF_MATCH) {
+            check_match(&headers, Some(&tag_of(&text)))?;
+        }
+        change(&project, &agent)?.write()?;
+        owner.reload();
+        detail(&owner.project(), &agent)
+    })
+    .await
+}
+
+async fn wake(
+    State(app): State<Arc<App>>,
+    Path(agent): Path<String>,
+    JsonBody(body): JsonBody<EventBody>,
+) -> Result<(StatusCode, Json<Accepted>), Problem> {
+    let event = Some(PlannedEvent { name: body.event, payload: body.payload });
+    let plan = AgentPlan { agent, event, values: body.context, ..AgentPlan::default() };
+    let request = AgentRequest { plan, thread: body.thread, ..AgentRequest::default() };
+    Ok(accepted(&begin_agent(&app, request).await?.run))
+}

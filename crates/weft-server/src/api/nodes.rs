@@ -1,0 +1,41 @@
+//! Types of nodes.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Operation, get};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// A type of node.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Node {
+    /// Its type, such as `core:TextMerge`.
+    id: String,
+    /// Its name for people.
+    title: String,
+    /// What it does.
+    description: String,
+    /// Its slots and settings.
+    definition: Value,
+}
+
+pub(super) fn operations() -> Vec<Operation> {
+    vec![get("/api/nodes", "Types of nodes", list).gives::<Vec<Node>>()]
+}
+
+async fn list(State(app): State<Arc<App>>) -> Result<Json<Vec<Node>>, Problem> {
+    let project = app.project();
+    let nodes = project.catalog().definitions().map(|node| Node {
+        id: node.node_type.clone(),
+        title: node.display_name.clone(),
+        description: node.description.clone(),
+        definition: serde_json::to_value(node).unwrap_or_default(),
+    });
+    Ok(Json(nodes.collect()))
+}

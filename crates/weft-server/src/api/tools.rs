@@ -1,0 +1,230 @@
+//! Tools: what there is, checks of arguments, single calls.
+
+use std::sync::Arc;
+
+use agent_types::{Budget, BudgetLimits, CallId, EventSink, Place, Recorder, RunId};
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tool_registry::{CallEnd, Tool, ToolContext};
+use tool_schema::{Coercion, Typed};
+use weft_project::Project;
+
+use super::{Operation, get, post};
+use crate::app::App;
+use crate::body::JsonBody;
+use crate::problem::Problem;
+use crate::runs::admit;
+
+/// A tool, in short.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ToolSummary {
+    /// Its canonical id.
+    id: String,
+    /// Its name for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    /// What it does.
+    description: String,
+    /// `native workflow node http mcp`.
+    kind: String,
+    /// What happens before a call where nothing else is said: `auto`, `ask` or `never`.
+    approval: Value,
+}
+
+/// A tool with its schema.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ToolDetail {
+    #[serde(flatten)]
+    summary: ToolSummary,
+    /// The JSON Schema of its arguments.
+    parameters: Value,
+    /// The JSON Schema of what it gives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<Value>,
+    /// What it says of its own behaviour.
+    annotations: Value,
+}
+
+/// Arguments for a tool.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ArgumentsBody {
+    /// The arguments by name.
+    #[serde(default)]
+    arguments: Map<String, Value>,
+    /// Values that tools may use and no model sees or sets.
+    #[serde(default)]
+    context: Map<String, Value>,
+}
+
+/// What is thought of arguments.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Checked {
+    /// Whether they fit.
+    ok: bool,
+    /// The arguments as they would be used.
+    arguments: Map<String, Value>,
+    /// What was changed.
+    #[schemars(with = "Vec<Value>")]
+    coercions: Vec<Coercion>,
+    /// What does not fit.
+    problems: Value,
+}
+
+/// What came of a call.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Called {
+    /// Whether it answered.
+    ok: bool,
+    /// The answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Value>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<CallError>,
+    /// The run that the call was.
+    run: Option<String>,
+}
+
+/// Why a call gave no answer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct CallError {
+    /// Stable code.
+    code: String,
+    /// What a model would read.
+    message: String,
+    /// Whether the same call may succeed later.
+    retryable: bool,
+}
+
+pub(super) fn operations() -> Vec<Operation> {
+    const AGENT: &[(&str, &str)] = &[("agent", "only what this agent may use")];
+    vec![
+        get("/api/tools", "Tools of the project", list).query(AGENT).gives::<Vec<ToolSummary>>(),
+        get("/api/tools/{tool}", "A tool with its schema", show).gives::<ToolDetail>(),
+        post("/api/tools/{tool}/check", "Check arguments", check).takes::<ArgumentsBody>().gives::<Checked>(),
+        post("/api/tools/{tool}/call", "Call it once", call).takes::<ArgumentsBody>().gives::<Called>(),
+    ]
+}
+
+#[derive(Debug, Deserialize)]
+struct ListQuery {
+    agent: Option<String>,
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<Vec<ToolSummary>>, Problem> {
+    let tools = app
+        .with_project(move |project| {
+            if let Some(agent) = &query.agent {
+                let tools = project.tools_of(project.agent_file(agent)?)?;
+                return Ok(tools.tools().map(summary).collect());
+            }
+            // A tool that cannot be used is told when it is looked at; the others are shown all the same.
+            let tools = project.tool_ids().into_iter().filter_map(|id| project.tool(&id).ok());
+            Ok(tools.map(|tool| summary(&tool)).collect())
+        })
+        .await?;
+    Ok(Json(tools))
+}
+
+/// A tool in short.
+pub(super) fn summary(tool: &Tool) -> ToolSummary {
+    let definition = tool.definition();
+    ToolSummary {
+        id: definition.id.to_string(),
+        title: definition.title.clone(),
+        description: definition.description.clone(),
+        kind: format!("{:?}", tool.kind()).to_lowercase(),
+        approval: serde_json::to_value(tool.approval()).unwrap_or_default(),
+    }
+}
+
+async fn tool_of(app: &App, id: String) -> Result<(Arc<Project>, Tool), Problem> {
+    app.with_project(move |project| {
+        let tool = project.tool(&id)?;
+        Ok((Arc::clone(project), tool))
+    })
+    .await
+}
+
+async fn show(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<ToolDetail>, Problem> {
+    let (_, tool) = tool_of(&app, id).await?;
+    let definition = tool.definition();
+    Ok(Json(ToolDetail {
+        summary: summary(&tool),
+        parameters: definition.parameters.clone(),
+        output: definition.output.clone(),
+        annotations: serde_json::to_value(&definition.annotations).unwrap_or_default(),
+    }))
+}
+
+/// The arguments by the tool's schema, with its defaults.
+fn typed(tool: &Tool, arguments: Map<String, Value>) -> Typed {
+    let mut typed = tool.schema().type_json(Value::Object(arguments));
+    for (name, value) in &tool.definition().defaults {
+        typed.arguments.entry(name.as_str()).or_insert_with(|| value.clone());
+    }
+    typed
+}
+
+async fn check(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<ArgumentsBody>,
+) -> Result<Json<Checked>, Problem> {
+    let (_, tool) = tool_of(&app, id).await?;
+    let typed = typed(&tool, body.arguments);
+    Ok(Json(Checked {
+        ok: typed.problems.is_empty(),
+        problems: serde_json::to_value(&typed.problems).unwrap_or_default(),
+        arguments: typed.arguments,
+        coercions: typed.coercions,
+    }))
+}
+
+async fn call(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<ArgumentsBody>,
+) -> Result<Json<Called>, Problem> {
+    let admission = admit(&app)?;
+    let (_, tool) = tool_of(&app, id).await?;
+    let typed = typed(&tool, body.arguments);
+    if let Some(first) = typed.problems.first() {
+        let messages: Vec<&str> = typed.problems.iter().map(|problem| problem.message.as_str()).collect();
+        let (code, message) = (first.code.as_str().to_owned(), messages.join("; "));
+        let error = Some(CallError { code, message, retryable: true });
+        return Ok(Json(Called { ok: false, result: None, error, run: None }));
+    }
+    let _room = admission.room_for_a_call(&app).await;
+    let run = RunId::generate();
+    // What happens inside is told to nobody: a call that should be kept is a run.
+    let sink: Arc<dyn EventSink> = Recorder::new(run.clone(), Arc::clone(&app.clock));
+    let call = CallId::new("c1");
+    let place = Place { call: Some(call.clone()), ..Place::default() };
+    let budget = Budget::new(BudgetLimits::default());
+    let cx = ToolContext::new(call, tool.id().clone(), Arc::clone(&app.clock), budget, sink, place)
+        .with_cancel(app.closed.child_token())
+        .with_values(Arc::new(body.context));
+    let end = tool.invoke(typed.arguments, cx).await.end;
+    Ok(Json(called(&run, &end)))
+}
+
+fn called(run: &RunId, end: &CallEnd) -> Called {
+    let run = Some(run.to_string());
+    match end {
+        CallEnd::Ok(output) => Called { ok: true, result: Some(output.value()), error: None, run },
+        end => {
+            let message = end.message().into_owned();
+            let error =
+                Some(CallError { code: end.code().to_owned(), message, retryable: end.is_retryable() });
+            Called { ok: false, result: None, error, run }
+        }
+    }
+}

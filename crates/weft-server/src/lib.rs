@@ -1,0 +1,31 @@
+//! A project over HTTP: REST, live events by WebSocket and SSE, an OpenAI-compatible endpoint, and the page.
+//!
+//! [`Server::bind`] takes a project and an address, [`Server::run`] serves until it is told to end.
+//! It is meant for the machine it runs on: it binds the loopback, asks for a token, and looks at Host and Origin.
+//!
+//! It refuses to run anything itself: `weft-project` puts runs together, `run-store` keeps what they tell.
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod access;
+mod api;
+mod app;
+mod body;
+mod clock_timer;
+mod layout;
+mod live;
+mod openai;
+mod openapi;
+mod options;
+mod page;
+mod problem;
+mod runs;
+mod serve;
+mod token;
+
+pub use openapi::document as openapi_document;
+pub use options::{ServeError, ServerOptions};
+pub use serve::{Server, ServerHandle};
+pub use token::{Token, TokenChoice};

@@ -1,0 +1,206 @@
+//! Runs over a WebSocket: `hello`, then any number of `sub`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_types::RunId;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
+use futures::StreamExt;
+use futures::future::{Either, select};
+use futures::stream::{self, AbortHandle, BoxStream, SelectAll};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::subscription::{Subscription, Told};
+use crate::app::App;
+
+/// How often a silent client is asked whether it is there.
+const PING: Duration = Duration::from_secs(30);
+
+/// What a client hears that begins with something else.
+const NO_HELLO: &str = "the first message must be `hello` with the token";
+
+/// What a client says.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+enum ClientFrame {
+    Hello {
+        token: String,
+    },
+    Sub {
+        run: String,
+        #[serde(default)]
+        after_seq: u64,
+    },
+    Unsub {
+        run: String,
+    },
+}
+
+/// Something of one of the runs that a socket follows.
+type Followed = (RunId, Told);
+
+/// A socket and what it follows.
+struct Session {
+    app: Arc<App>,
+    socket: WebSocket,
+    told: SelectAll<BoxStream<'static, Followed>>,
+    subscriptions: HashMap<RunId, AbortHandle>,
+}
+
+/// Why a session ends.
+struct Over;
+
+/// Serves a socket until one side has enough. `is_known` says that the token came with the request.
+pub(crate) async fn open(app: Arc<App>, socket: WebSocket, is_known: bool) {
+    let told = SelectAll::new();
+    let mut session = Session { app, socket, told, subscriptions: HashMap::new() };
+    // The end is the client's wish, or was told to it.
+    let _ = session.serve(is_known).await;
+}
+
+impl Session {
+    async fn serve(&mut self, is_known: bool) -> Result<(), Over> {
+        if !is_known {
+            self.hello().await?;
+        }
+        self.greet().await?;
+        let app = Arc::clone(&self.app);
+        loop {
+            tokio::select! {
+                message = self.socket.recv() => self.heed(message).await?,
+                Some((run, told)) = self.told.next() => {
+                    let is_end = matches!(&told, Told::Event(frame) if frame.is_last);
+                    self.send(Message::text(text(&run, told))).await?;
+                    if is_end {
+                        self.subscriptions.remove(&run);
+                    }
+                }
+                () = app.clock.sleep(PING) => self.send(Message::Ping(bytes::Bytes::new())).await?,
+                () = app.closed.cancelled() => {
+                    return self.close(close_code::AWAY, "the server ends").await;
+                }
+            }
+        }
+    }
+
+    /// Waits for the token; nothing else is heard before it.
+    async fn hello(&mut self) -> Result<(), Over> {
+        let late = self.app.clock.sleep(self.app.options.slow);
+        let first = tokio::select! {
+            first = self.socket.recv() => first,
+            () = late => return self.close(close_code::POLICY, "no hello in time").await,
+        };
+        let text = match first {
+            Some(Ok(Message::Text(text))) => text,
+            None | Some(Err(_)) => return Err(Over),
+            Some(Ok(_)) => return self.refuse("token_required", NO_HELLO).await,
+        };
+        match serde_json::from_str(&text) {
+            Ok(ClientFrame::Hello { token }) if self.app.access.opens(Some(&token)) => Ok(()),
+            Ok(ClientFrame::Hello { .. }) => {
+                self.refuse("bad_token", "the token is not that of this server").await
+            }
+            Ok(_) | Err(_) => self.refuse("token_required", NO_HELLO).await,
+        }
+    }
+
+    async fn greet(&mut self) -> Result<(), Over> {
+        let hello = json!({
+            "type": "hello",
+            "version": env!("CARGO_PKG_VERSION"),
+            "max_subscriptions": self.app.options.settings.max_subscriptions,
+        });
+        self.send(Message::text(hello.to_string())).await
+    }
+
+    async fn heed(&mut self, message: Option<Result<Message, axum::Error>>) -> Result<(), Over> {
+        let text = match message {
+            None | Some(Ok(Message::Close(_))) => return Err(Over),
+            // A frame that is too long or broken: the library has said so already where it could.
+            Some(Err(_)) => return self.close(close_code::SIZE, "a message may have 1 MiB").await,
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => return Ok(()),
+            Some(Ok(Message::Binary(_))) => {
+                return self.error(None, "bad_frame", "messages are texts").await;
+            }
+            Some(Ok(Message::Text(text))) => text,
+        };
+        match serde_json::from_str(&text) {
+            Ok(ClientFrame::Hello { .. }) => self.greet().await,
+            Ok(ClientFrame::Sub { run, after_seq }) => self.subscribe(RunId::new(run), after_seq).await,
+            Ok(ClientFrame::Unsub { run }) => {
+                if let Some(handle) = self.subscriptions.remove(&RunId::new(run)) {
+                    handle.abort();
+                }
+                Ok(())
+            }
+            // Results of tools and approvals come by other ways, and from people only.
+            Err(error) => self.error(None, "bad_frame", &error.to_string()).await,
+        }
+    }
+
+    /// Follows a run. Following it again begins anew behind another event.
+    async fn subscribe(&mut self, run: RunId, after_seq: u64) -> Result<(), Over> {
+        if let Some(handle) = self.subscriptions.remove(&run) {
+            handle.abort();
+        }
+        let limit = self.app.options.settings.max_subscriptions;
+        if self.subscriptions.len() >= limit {
+            let detail = format!("a socket may follow {limit} runs");
+            return self.error(Some(&run), "too_many_subscriptions", &detail).await;
+        }
+        let subscription = match Subscription::new(&self.app, run.clone(), after_seq).await {
+            Ok(subscription) => subscription,
+            Err(problem) => return self.error(Some(&run), &problem.code, &problem.detail).await,
+        };
+        let named = run.clone();
+        let told = stream::unfold(subscription, move |mut subscription| {
+            let run = named.clone();
+            async move { subscription.next().await.map(|told| ((run, told), subscription)) }
+        });
+        let (told, handle) = stream::abortable(told);
+        self.told.push(told.boxed());
+        self.subscriptions.insert(run, handle);
+        Ok(())
+    }
+
+    async fn error(&mut self, run: Option<&RunId>, code: &str, message: &str) -> Result<(), Over> {
+        let mut error = json!({"type": "error", "code": code, "message": message});
+        if let Some(run) = run {
+            error["run"] = Value::from(run.as_str());
+        }
+        self.send(Message::text(error.to_string())).await
+    }
+
+    async fn refuse(&mut self, code: &str, message: &str) -> Result<(), Over> {
+        self.error(None, code, message).await?;
+        self.close(close_code::POLICY, message).await
+    }
+
+    async fn close(&mut self, code: u16, reason: &str) -> Result<(), Over> {
+        let frame = CloseFrame { code, reason: reason.into() };
+        self.send(Message::Close(Some(frame))).await?;
+        Err(Over)
+    }
+
+    /// Sends, unless the client has taken nothing for too long.
+    async fn send(&mut self, message: Message) -> Result<(), Over> {
+        let patience = self.app.clock.sleep(self.app.options.stalled);
+        match select(Box::pin(self.socket.send(message)), patience).await {
+            Either::Left((Ok(()), _)) => Ok(()),
+            Either::Left((Err(_), _)) | Either::Right(((), _)) => Err(Over),
+        }
+    }
+}
+
+fn text(run: &RunId, told: Told) -> String {
+    match told {
+        // The event is JSON already.
+        Told::Event(frame) => format!(r#"{{"type":"event","run":{},"event":{}}}"#, json!(run), frame.json),
+        Told::Live { seq } => json!({"type": "live", "run": run, "seq": seq}).to_string(),
+        Told::Lag { missed, after_seq } => {
+            json!({"type": "lag", "run": run, "missed": missed, "after_seq": after_seq}).to_string()
+        }
+    }
+}

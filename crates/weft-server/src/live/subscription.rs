@@ -1,0 +1,166 @@
+//! What one reader sees of a run: first what was, then what happens.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use agent_types::RunId;
+use run_store::Store;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::hub::{Frame, Hub};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// Bytes of events that a reader is handed at once when it is shown what was.
+const PAGE_BYTES: usize = 64 * 1024;
+
+/// Something to tell a reader.
+#[derive(Debug, Clone)]
+pub(crate) enum Told {
+    /// An event.
+    Event(Frame),
+    /// All that was has been told, up to this event; what follows happens now.
+    Live { seq: u64 },
+    /// So many events behind `after_seq` are passed over, because the reader did not keep up or they are no longer kept.
+    Lag { missed: u64, after_seq: u64 },
+}
+
+/// A reader of a run.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    app: Arc<App>,
+    run: RunId,
+    hub: Arc<Hub>,
+    frames: broadcast::Receiver<Frame>,
+    /// The last event that the reader has.
+    last: u64,
+    ready: VecDeque<Frame>,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Reading the store.
+    Replay,
+    /// The store had no more a moment ago; what happened since is caught by `frames`.
+    NearlyLive,
+    Live,
+    Over,
+}
+
+/// Events behind `after`, about `bytes` of them; none means that there are no more.
+pub(crate) fn read_page(store: &Store, run: &RunId, after: u64, bytes: usize) -> Result<Vec<Frame>, Problem> {
+    let mut page = Vec::new();
+    let mut size = 0;
+    for kept in store.next_group(run, after)? {
+        let frame = Frame::of(&kept.event);
+        size += frame.json.len();
+        if !page.is_empty() && size > bytes {
+            break;
+        }
+        page.push(frame);
+    }
+    Ok(page)
+}
+
+impl Subscription {
+    /// Follows a run from behind its event `after_seq`.
+    ///
+    /// # Errors
+    /// There is no such run.
+    pub(crate) async fn new(app: &Arc<App>, run: RunId, after_seq: u64) -> Result<Self, Problem> {
+        let (store, of) = (app.store.clone(), run.clone());
+        app.blocking(move || Ok(store.known(&of)?)).await?;
+        let hub = app.hubs.of(app, &run);
+        let frames = hub.subscribe();
+        Ok(Self {
+            app: Arc::clone(app),
+            run,
+            hub,
+            frames,
+            last: after_seq,
+            ready: VecDeque::new(),
+            phase: Phase::Replay,
+        })
+    }
+
+    /// What comes next; nothing after the last event of a run that has ended, or when the server ends.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn next(&mut self) -> Option<Told> {
+        loop {
+            if let Some(told) = self.hand_over() {
+                return Some(told);
+            }
+            match self.phase {
+                Phase::Over => return None,
+                Phase::Replay | Phase::NearlyLive => {
+                    if let Some(told) = self.replay().await {
+                        return told;
+                    }
+                }
+                Phase::Live => self.listen().await?,
+            }
+        }
+    }
+
+    /// The next event that is there, or what is missing before it.
+    fn hand_over(&mut self) -> Option<Told> {
+        while self.ready.front().is_some_and(|frame| frame.seq <= self.last) {
+            self.ready.pop_front();
+        }
+        let first = self.ready.front()?;
+        let after_seq = self.last;
+        if first.seq > after_seq + 1 {
+            self.last = first.seq - 1;
+            return Some(Told::Lag { missed: first.seq - 1 - after_seq, after_seq });
+        }
+        let frame = self.ready.pop_front()?;
+        self.last = frame.seq;
+        if frame.is_last {
+            self.phase = Phase::Over;
+        }
+        Some(Told::Event(frame))
+    }
+
+    /// Reads on. Gives what ends the reading: that the run is followed live from here, or that it cannot be read.
+    async fn replay(&mut self) -> Option<Option<Told>> {
+        let (store, run, last) = (self.app.store.clone(), self.run.clone(), self.last);
+        let page = self.app.blocking(move || read_page(&store, &run, last, PAGE_BYTES)).await;
+        match page {
+            Err(_) => {
+                self.phase = Phase::Over;
+                return Some(None);
+            }
+            Ok(page) if !page.is_empty() => {
+                self.phase = Phase::Replay;
+                self.ready.extend(page);
+            }
+            // What came while the store was read is no lag: it is read again.
+            Ok(_) if self.phase == Phase::Replay => {
+                self.frames = self.hub.subscribe();
+                self.phase = Phase::NearlyLive;
+            }
+            Ok(_) => {
+                self.phase = Phase::Live;
+                return Some(Some(Told::Live { seq: self.last }));
+            }
+        }
+        None
+    }
+
+    async fn listen(&mut self) -> Option<()> {
+        tokio::select! {
+            received = self.frames.recv() => match received {
+                Ok(frame) => self.ready.push_back(frame),
+                // The next frame tells how many.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
+            },
+            () = self.app.closed.cancelled() => return None,
+        }
+        Some(())
+    }
+}

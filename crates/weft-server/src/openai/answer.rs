@@ -1,0 +1,130 @@
+//! The answer in one piece, and how a run's end is told.
+
+use std::sync::Arc;
+
+use agent_types::{EventBody, ExitReason, RunId, TraceEvent, Usage};
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::content::Content;
+use super::request::Form;
+use crate::app::App;
+use crate::problem::Problem;
+use crate::runs::{AgentEnd, Begun, Ended};
+
+/// Waits for the end of a run and gives its answer. A client that goes away ends the run.
+pub(super) async fn answer(
+    app: &Arc<App>,
+    agent: String,
+    begun: Begun,
+    form: Form,
+    mut content: Content,
+) -> Result<Response, Problem> {
+    let Begun { run, cancel, mut events, done } = begun;
+    let _ended = cancel.drop_guard();
+    let (mut text, mut steps) = (String::new(), Vec::new());
+    while let Some(batch) = events.next().await? {
+        for event in &batch {
+            text.push_str(&content.take(event).concat());
+            if form.steps && is_step(event) {
+                steps.push(serde_json::to_value(event).unwrap_or_default());
+            }
+        }
+    }
+    let end = end_of(done.await.ok())?;
+    text.push_str(&last_words(&end, &run, &mut content).concat());
+    let mut completion = json!({
+        "id": completion_id(&run),
+        "object": "chat.completion",
+        "created": app.clock.now().as_millis() / 1000,
+        "model": agent,
+        "choices": [{
+            "index": 0,
+            "message": {"role": "assistant", "content": text, "refusal": null},
+            "logprobs": null,
+            "finish_reason": finish_reason(end.exit),
+        }],
+        "usage": usage(end.usage),
+    });
+    if form.steps {
+        let mut told = extension(&run, &end);
+        told["steps"] = Value::Array(steps);
+        completion["weft"] = told;
+    }
+    Ok(Json(completion).into_response())
+}
+
+pub(super) fn completion_id(run: &RunId) -> String {
+    format!("chatcmpl-{run}")
+}
+
+/// Whether an event is a step that somebody may want to see; pieces of texts are not.
+pub(super) const fn is_step(event: &TraceEvent) -> bool {
+    !matches!(
+        event.body,
+        EventBody::AgentTextDelta { .. }
+            | EventBody::AgentReasoningDelta { .. }
+            | EventBody::AgentCallDelta { .. }
+            | EventBody::NodeChunk { .. }
+            | EventBody::AgentToolChunk { .. }
+    )
+}
+
+/// What came of the run, or why there is no answer.
+pub(super) fn end_of(ended: Option<Ended>) -> Result<AgentEnd, Problem> {
+    let failed = |status, code: &'static str, detail: String| Err(Problem::new(status, code, detail));
+    let end = match ended {
+        Some(Ended::Agent(end)) => *end,
+        Some(Ended::Failed { code, message }) => {
+            return failed(StatusCode::INTERNAL_SERVER_ERROR, code, message);
+        }
+        Some(Ended::Workflow) | None => {
+            let detail = "the server ends; the run can be resumed".to_owned();
+            return failed(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", detail);
+        }
+    };
+    let status = match end.exit {
+        ExitReason::LlmFailed => StatusCode::BAD_GATEWAY,
+        ExitReason::Cancelled => StatusCode::CONFLICT,
+        ExitReason::ToolError | ExitReason::SelfCorrectionFailed | ExitReason::LoopDetected => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+        _ => return Ok(end),
+    };
+    let detail = end.error.unwrap_or_else(|| format!("the run ended: {}", end.exit));
+    failed(status, end.exit.as_str(), detail)
+}
+
+/// What is still to be said when the run has ended: its text where nothing was told of it, and what it waits for.
+pub(super) fn last_words(end: &AgentEnd, run: &RunId, content: &mut Content) -> Vec<String> {
+    let mut words = if content.is_empty() { content.end(&end.text) } else { Vec::new() };
+    for pending in &end.pending {
+        let what = match &pending.prompt {
+            Some(prompt) => prompt.clone(),
+            None => format!("`{}` must be approved.", pending.tool),
+        };
+        let gap = if content.is_empty() && words.is_empty() { "" } else { "\n\n" };
+        words.push(format!("{gap}{what} (`weft runs approve {run} --ask {}`)", pending.ask));
+    }
+    words
+}
+
+pub(super) const fn finish_reason(exit: ExitReason) -> &'static str {
+    match exit {
+        ExitReason::MaxTurns | ExitReason::BudgetExceeded => "length",
+        ExitReason::GuardrailBlocked => "content_filter",
+        _ => "stop",
+    }
+}
+
+pub(super) fn usage(usage: Usage) -> Value {
+    json!({"prompt_tokens": usage.input, "completion_tokens": usage.output,
+        "total_tokens": usage.input + usage.output})
+}
+
+/// What only this server tells.
+pub(super) fn extension(run: &RunId, end: &AgentEnd) -> Value {
+    json!({"run": run, "exit": end.exit, "pending": end.pending})
+}

@@ -1,0 +1,165 @@
+//! Agents as models of any OpenAI client: `/v1/models`, `/v1/chat/completions`.
+
+mod answer;
+mod content;
+mod request;
+mod stream;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::body::JsonBody;
+use crate::problem::Problem;
+use crate::runs::begin_agent;
+
+use request::{ChatBody, Wanted};
+
+/// Tells a client whether to try again: agents may have done something already.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// The run that a completion was.
+const RUN: HeaderName = HeaderName::from_static("x-weft-run");
+
+/// Whether a path belongs to this interface.
+pub(crate) fn is_below(path: &str) -> bool {
+    path == "/v1" || path.starts_with("/v1/")
+}
+
+/// A refusal as these clients read it.
+pub(crate) fn refusal(problem: &Problem) -> Response {
+    let mut response = (problem.status, Json(json!({"error": error_of(problem)}))).into_response();
+    let headers = response.headers_mut();
+    if problem.status == StatusCode::UNAUTHORIZED {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    if problem.status == StatusCode::TOO_MANY_REQUESTS {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    } else {
+        headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+    }
+    response
+}
+
+/// The error object of these clients.
+fn error_of(problem: &Problem) -> Value {
+    let kind = match problem.status.as_u16() {
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        429 => "rate_limit_error",
+        400..=499 => "invalid_request_error",
+        _ => "server_error",
+    };
+    let code = match &*problem.code {
+        "unknown_agent" => "model_not_found",
+        "bad_token" | "token_required" => "invalid_api_key",
+        other => other,
+    };
+    let message = match &problem.help {
+        Some(help) => format!("{}; {help}", problem.detail),
+        None => problem.detail.clone(),
+    };
+    json!({"message": message, "type": kind, "param": null, "code": code})
+}
+
+/// A refusal of a handler, in this interface's form.
+struct Refused(Problem);
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        refusal(&self.0)
+    }
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+pub(crate) fn router() -> Router<Arc<App>> {
+    Router::new()
+        .route("/v1/models", get(models))
+        .route("/v1/models/{model}", get(model))
+        .route("/v1/chat/completions", post(complete))
+        .route("/v1/{*rest}", get(nothing).post(nothing))
+}
+
+async fn nothing() -> Refused {
+    Refused(Problem::not_found("not_found", "there are models and chat completions, and nothing else"))
+}
+
+/// An agent as a model.
+#[derive(Debug, Serialize)]
+struct Model {
+    id: String,
+    object: &'static str,
+    created: i64,
+    owned_by: &'static str,
+    description: Option<String>,
+}
+
+fn all_models(app: &App) -> Vec<Model> {
+    let model = |id: &str, description: Option<String>| Model {
+        id: id.to_owned(),
+        object: "model",
+        created: app.started,
+        owned_by: "weft",
+        description,
+    };
+    let project = app.project();
+    let agents = project.agents().map(|file| model(&file.profile.id, file.profile.description.clone()));
+    let mut models: Vec<Model> = agents.collect();
+    // The agent that answers where the project has none of its own.
+    if let (Ok(Some(_)), Ok(id)) = (project.flows_file(), project.flows_agent())
+        && models.iter().all(|known| known.id != id)
+    {
+        models.push(model(id, None));
+    }
+    models
+}
+
+async fn models(State(app): State<Arc<App>>) -> Json<Value> {
+    Json(json!({"object": "list", "data": all_models(&app)}))
+}
+
+async fn model(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Model>, Refused> {
+    let found = all_models(&app).into_iter().find(|model| model.id == id);
+    let none = || Problem::not_found("unknown_agent", format!("there is no agent `{id}`"));
+    Ok(Json(found.ok_or_else(none)?))
+}
+
+async fn complete(
+    State(app): State<Arc<App>>,
+    body: Result<JsonBody<ChatBody>, Problem>,
+) -> Result<Response, Refused> {
+    let JsonBody(body) = body?;
+    let Wanted { request, form } = request::read(body)?;
+    let has_tools = app
+        .with_project({
+            let id = request.plan.agent.clone();
+            move |project| Ok(!project.agent(&id)?.offered().is_empty())
+        })
+        .await?;
+    let is_strict = request.plan.schema.is_some();
+    let agent = request.plan.agent.clone();
+    let begun = begin_agent(&app, request).await?;
+    let run = HeaderValue::from_str(begun.run.as_str()).ok();
+    let content = content::Content::new(has_tools, is_strict);
+    let mut response = if form.stream {
+        stream::answer(&app, agent, begun, form, content)
+    } else {
+        answer::answer(&app, agent, begun, form, content).await?
+    };
+    response.headers_mut().extend(run.map(|run| (RUN, run)));
+    Ok(response)
+}

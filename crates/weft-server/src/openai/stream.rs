@@ -1,0 +1,139 @@
+//! The answer piece by piece.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_types::{RunId, TraceEvent};
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::header;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio_util::sync::DropGuard;
+
+use super::answer::{completion_id, end_of, extension, finish_reason, is_step, last_words, usage};
+use super::content::Content;
+use super::error_of;
+use super::request::Form;
+use crate::app::App;
+use crate::runs::{Begun, Ended, RunEvents};
+
+/// How often a silent stream says that it is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// A run on its way to a client.
+struct Telling {
+    app: Arc<App>,
+    agent: String,
+    run: RunId,
+    events: RunEvents,
+    done: Option<oneshot::Receiver<Ended>>,
+    form: Form,
+    content: Content,
+    created: i64,
+    ready: VecDeque<String>,
+    /// A client that goes away ends the run.
+    _ended: DropGuard,
+}
+
+pub(super) fn answer(app: &Arc<App>, agent: String, begun: Begun, form: Form, content: Content) -> Response {
+    let Begun { run, cancel, events, done } = begun;
+    let created = app.clock.now().as_millis() / 1000;
+    let mut telling = Telling {
+        app: Arc::clone(app),
+        agent,
+        run,
+        events,
+        done: Some(done),
+        form,
+        content,
+        created,
+        ready: VecDeque::new(),
+        _ended: cancel.drop_guard(),
+    };
+    telling.delta(&json!({"role": "assistant", "content": ""}));
+    let told = futures::stream::unfold(telling, |mut telling| async move {
+        let piece = telling.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(piece)), telling))
+    });
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    (headers, Body::from_stream(told)).into_response()
+}
+
+impl Telling {
+    /// The next piece of the stream; nothing when all has been told.
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(piece) = self.ready.pop_front() {
+                return Some(piece);
+            }
+            self.done.as_ref()?;
+            let silence = self.app.clock.sleep(KEEP_ALIVE);
+            tokio::select! {
+                batch = self.events.next() => match batch {
+                    Ok(Some(batch)) => self.take(&batch),
+                    Ok(None) => self.finish().await,
+                    Err(problem) => {
+                        self.done = None;
+                        self.tell(&json!({"error": error_of(&problem)}));
+                    }
+                },
+                () = silence => return Some(": here\n\n".to_owned()),
+            }
+        }
+    }
+
+    fn take(&mut self, batch: &[TraceEvent]) {
+        for event in batch {
+            for piece in self.content.take(event) {
+                self.delta(&json!({"content": piece}));
+            }
+            if self.form.steps && is_step(event) {
+                let mut chunk = self.chunk(&json!([{"index": 0, "delta": {}, "finish_reason": null}]));
+                chunk["weft"] = json!({"run": self.run, "event": event});
+                self.tell(&chunk);
+            }
+        }
+    }
+
+    async fn finish(&mut self) {
+        let Some(done) = self.done.take() else { return };
+        match end_of(done.await.ok()) {
+            Ok(end) => {
+                for piece in last_words(&end, &self.run, &mut self.content) {
+                    self.delta(&json!({"content": piece}));
+                }
+                let choices = json!([{"index": 0, "delta": {}, "finish_reason": finish_reason(end.exit)}]);
+                let mut last = self.chunk(&choices);
+                if self.form.steps {
+                    last["weft"] = extension(&self.run, &end);
+                }
+                self.tell(&last);
+                if self.form.usage {
+                    let mut chunk = self.chunk(&json!([]));
+                    chunk["usage"] = usage(end.usage);
+                    self.tell(&chunk);
+                }
+                self.ready.push_back("data: [DONE]\n\n".to_owned());
+            }
+            Err(problem) => self.tell(&json!({"error": error_of(&problem)})),
+        }
+    }
+
+    fn delta(&mut self, delta: &Value) {
+        let chunk = self.chunk(&json!([{"index": 0, "delta": delta, "finish_reason": null}]));
+        self.tell(&chunk);
+    }
+
+    fn chunk(&self, choices: &Value) -> Value {
+        json!({"id": completion_id(&self.run), "object": "chat.completion.chunk", "created": self.created,
+            "model": self.agent, "choices": choices})
+    }
+
+    fn tell(&mut self, chunk: &Value) {
+        self.ready.push_back(format!("data: {chunk}\n\n"));
+    }
+}

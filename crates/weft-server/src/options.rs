@@ -1,0 +1,105 @@
+//! How a server is set up, and why it cannot start.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use weft_project::ServerSettings;
+
+use crate::token::TokenChoice;
+
+/// How a server is set up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerOptions {
+    /// Address, limits, further hosts and origins: `[server]` of `weft.toml`.
+    pub settings: ServerSettings,
+    /// Where the token comes from.
+    pub token: TokenChoice,
+    /// How long a request may take to come: its head, and again its body. Also how long a socket may wait before it says hello.
+    pub slow: Duration,
+    /// How long a client that takes nothing may hold what waits for it; then its socket is closed.
+    pub stalled: Duration,
+    /// How often the files of the project are looked at for changes.
+    pub look: Duration,
+}
+
+impl ServerOptions {
+    /// The settings of a project, with a random token.
+    #[must_use]
+    pub fn new(settings: ServerSettings) -> Self {
+        Self {
+            settings,
+            token: TokenChoice::default(),
+            slow: Duration::from_secs(20),
+            stalled: Duration::from_mins(2),
+            look: Duration::from_secs(1),
+        }
+    }
+
+    /// The same with another token.
+    #[must_use]
+    pub fn with_token(mut self, token: TokenChoice) -> Self {
+        self.token = token;
+        self
+    }
+
+    /// The same for clients that are slower or faster.
+    #[must_use]
+    pub const fn with_patience(mut self, slow: Duration, stalled: Duration) -> Self {
+        (self.slow, self.stalled) = (slow, stalled);
+        self
+    }
+}
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// An address that others reach, and no token.
+    #[error("{host} can be reached by others, and no token is set")]
+    TokenRequired {
+        /// The address.
+        host: IpAddr,
+    },
+    /// The address is taken, or not ours.
+    #[error("{address} cannot be bound: {source}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// The operating system gives no random bytes.
+    #[error("no token could be drawn: {message}")]
+    NoRandomness {
+        /// What it said.
+        message: String,
+    },
+    /// The store of runs cannot be used.
+    #[error(transparent)]
+    Store(#[from] run_store::StoreError),
+}
+
+impl ServeError {
+    /// Stable code for logs, tests and the wire.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::TokenRequired { .. } => "token_required",
+            Self::Bind { .. } => "address_in_use",
+            Self::NoRandomness { .. } => "no_randomness",
+            Self::Store(error) => error.code(),
+        }
+    }
+
+    /// A way out, for a person.
+    #[must_use]
+    pub const fn help(&self) -> &'static str {
+        match self {
+            Self::TokenRequired { .. } => "leave the token on, or bind 127.0.0.1",
+            Self::Bind { .. } => "choose another port with --port, or 0 for a free one",
+            Self::NoRandomness { .. } => "give a token with WEFT_TOKEN",
+            Self::Store(error) => error.hint(),
+        }
+    }
+}

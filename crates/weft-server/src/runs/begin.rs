@@ -1,0 +1,269 @@
+//! Beginning runs.
+
+use std::sync::Arc;
+
+use agent_runtime::{Agent, ApprovalMode, Exchange, RunOutcome, exit_status};
+use agent_types::{ResumeLog, RunId, RunStatus};
+use executors_flow_system::{Handled, Orchestrator, OrchestratorError, UserMessage};
+use http::StatusCode;
+use http_caller::ContextValues;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+use tool_schema::{CompiledSchema, parameters_of};
+use weft_project::{AgentPlan, AgentStart, Project, ProjectError, RunDesk};
+use workflow_engine::{OnWaiting, Plan, RunOptions};
+use workflow_model::{Workflow, World};
+
+use super::{AgentEnd, Begun, Ended, Prepared, admit, launch, nearly_over};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// A run of an agent that somebody asks for.
+#[derive(Debug, Default)]
+pub(crate) struct AgentRequest {
+    pub(crate) plan: AgentPlan,
+    pub(crate) thread: Option<String>,
+    pub(crate) approval: ApprovalMode,
+}
+
+/// Begins a run of an agent.
+pub(crate) async fn begin_agent(app: &Arc<App>, request: AgentRequest) -> Result<Begun, Problem> {
+    let admission = admit(app)?;
+    if let Some(thread) = &request.thread {
+        check_thread(thread)?;
+        wait_for_thread(app, &request.plan.agent, thread).await?;
+    }
+    let owner = Arc::clone(app);
+    let prepare =
+        move |project: &Arc<Project>| prepare_agent(&owner, project, request, CancellationToken::new());
+    let prepared = app.with_project(prepare).await?;
+    Ok(launch(app, admission, prepared))
+}
+
+fn prepare_agent(
+    app: &App,
+    project: &Arc<Project>,
+    request: AgentRequest,
+    cancel: CancellationToken,
+) -> Result<Prepared, Problem> {
+    let AgentRequest { mut plan, mut thread, approval } = request;
+    let project = project.for_one_run()?;
+    if let Some(thread) = &thread
+        && let Some(run) = project.waiting_run(&plan.agent, thread)?
+    {
+        return Err(Problem::conflict("run_waiting", "a run of this conversation waits for a person")
+            .with("run", run.as_str())
+            .with_help("answer what it asks, or cancel it"));
+    }
+    if is_session(&project, &plan)? {
+        plan.in_session = true;
+        // A conversation that the client keeps becomes a session of its own.
+        if thread.is_none() {
+            let session = RunId::generate().to_string();
+            project.extend_thread(&plan.agent, &session, &plan.history)?;
+            plan.history.clear();
+            thread = Some(session);
+        }
+        let orchestrator = app.sessions.of(&project, approval)?;
+        let start = project.begin_agent(plan, thread.as_deref())?;
+        project.skip_conversation(&start);
+        return Ok(session_work(orchestrator, start, cancel));
+    }
+    let agent = plan.prepared(project.agent(&plan.agent)?).with_approval(approval);
+    agent.check().map_err(ProjectError::from)?;
+    if let Some(event) = &plan.event
+        && !agent.listens_to(&event.name, &event.payload)
+    {
+        let detail = format!("the agent `{}` does not listen to `{}`", plan.agent, event.name);
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not_subscribed", detail)
+            .with_help("name it in `subscribed_event_types` of its profile"));
+    }
+    let start = project.begin_agent(plan, thread.as_deref())?;
+    project.skip_conversation(&start);
+    agent_work(project, agent, start, cancel)
+}
+
+/// Whether flows and system actions stand around the agent. They take messages, not events.
+fn is_session(project: &Project, plan: &AgentPlan) -> Result<bool, Problem> {
+    Ok(plan.event.is_none() && project.flows_file()?.is_some() && project.flows_agent()? == plan.agent)
+}
+
+/// The work of an agent's run that begins or goes on.
+pub(super) fn agent_work(
+    project: Arc<Project>,
+    agent: Agent,
+    start: AgentStart,
+    cancel: CancellationToken,
+) -> Result<Prepared, Problem> {
+    let AgentStart { desk, log, state, plan, thread } = start;
+    let before = state.history().len();
+    let run = agent
+        .with_cancel(cancel.clone())
+        .start_in(state, plan.input(), desk.sink(), log)
+        .map_err(ProjectError::from)?;
+    let agent = plan.agent;
+    let named = thread.clone().map(|thread| (agent.clone(), thread));
+    let work = async move {
+        let (mut outcome, _) = run.outcome().await;
+        // A run that waits belongs to its conversation when it has ended.
+        let waits = exit_status(outcome.exit) == RunStatus::Waiting;
+        let added =
+            if waits { Vec::new() } else { outcome.history.split_off(before.min(outcome.history.len())) };
+        Ended::Agent(Box::new(end_of(outcome, added)))
+    };
+    let after = move |ended: &Ended| {
+        if let (Ended::Agent(end), Some(thread)) = (ended, thread) {
+            keep(&project, &agent, &thread, &end.added);
+        }
+    };
+    Ok(Prepared { desk, cancel, thread: named, work: Box::pin(work), after: Box::new(after) })
+}
+
+fn end_of(outcome: RunOutcome, added: Vec<Exchange>) -> AgentEnd {
+    let RunOutcome { exit, text, usage, pending, error, .. } = outcome;
+    AgentEnd { exit, text, usage, pending, error, added }
+}
+
+/// The work of a message of a session that begins or goes on.
+pub(super) fn session_work(
+    orchestrator: Orchestrator,
+    start: AgentStart,
+    cancel: CancellationToken,
+) -> Prepared {
+    let desk = start.desk_of_session().with_cancel(cancel.clone());
+    let AgentStart { desk: kept, plan, thread, .. } = start;
+    let session = thread.unwrap_or_default();
+    let named = Some((plan.agent, session.clone()));
+    let work = async move {
+        let message = UserMessage::new(plan.message).with_values(plan.values);
+        let handled = match orchestrator.enter(&session).await {
+            Ok(entered) => Box::pin(entered.handle(message, desk)).await,
+            Err(error) => Err(error),
+        };
+        of_session(handled)
+    };
+    Prepared { desk: kept, cancel, thread: named, work: Box::pin(work), after: Box::new(|_| ()) }
+}
+
+pub(super) fn of_session(handled: Result<Handled, OrchestratorError>) -> Ended {
+    match handled {
+        Ok(Handled { exit, text, usage, pending, error, .. }) => {
+            let text = text.unwrap_or_default();
+            Ended::Agent(Box::new(AgentEnd { exit, text, usage, pending, error, added: Vec::new() }))
+        }
+        Err(error) => {
+            log::error!("a message of a session could not be handled: {error}");
+            Ended::Failed { code: error.code(), message: error.to_string() }
+        }
+    }
+}
+
+fn keep(project: &Project, agent: &str, thread: &str, exchanges: &[Exchange]) {
+    if let Err(error) = project.extend_thread(agent, thread, exchanges) {
+        log::error!("the thread {thread} of {agent} could not be kept: {error}");
+    }
+}
+
+/// Names of threads are names: short, and nothing that means something elsewhere.
+fn check_thread(thread: &str) -> Result<(), Problem> {
+    let is_fine = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '@');
+    if !thread.is_empty() && thread.len() <= 128 && thread.chars().all(is_fine) && !thread.starts_with('.') {
+        return Ok(());
+    }
+    Err(Problem::bad_request("bad_thread", "this is no name of a conversation")
+        .with_help("up to 128 letters, digits, `_`, `-`, `.`, `:` and `@`"))
+}
+
+/// One message of a conversation at a time.
+async fn wait_for_thread(app: &App, agent: &str, thread: &str) -> Result<(), Problem> {
+    while let Some((run, over)) = app.runs.in_thread(agent, thread) {
+        if !nearly_over(app, &over).await {
+            return Err(Problem::conflict("thread_busy", "a run of this conversation is at work")
+                .with("run", run.as_str())
+                .with_help("wait for its end, or cancel it"));
+        }
+    }
+    Ok(())
+}
+
+/// Begins a run of a workflow.
+pub(crate) async fn begin_workflow(
+    app: &Arc<App>,
+    id: String,
+    inputs: Map<String, Value>,
+    values: Map<String, Value>,
+) -> Result<Begun, Problem> {
+    let admission = admit(app)?;
+    let prepared = app
+        .with_project(move |project| {
+            let project = project.for_one_run()?;
+            let (_, workflow) = project.workflows().get(&id)?;
+            let plan = plan_of(&project, &id, &workflow)?;
+            let inputs = typed(inputs, &workflow)?;
+            let desk = project.begin_workflow(&id, &workflow, &inputs, &values)?;
+            let work = WorkflowWork {
+                id,
+                plan,
+                inputs,
+                values,
+                desk,
+                resume: None,
+                cancel: CancellationToken::new(),
+            };
+            Ok(work.prepared(&project))
+        })
+        .await?;
+    Ok(launch(app, admission, prepared))
+}
+
+/// The plan of a workflow, or everything that keeps it from running.
+pub(super) fn plan_of(project: &Project, id: &str, workflow: &Workflow) -> Result<Plan, Problem> {
+    let world = World::new(&**project.catalog(), &**project.workflows()).with_own_id(Some(id));
+    Plan::in_world(workflow, project.catalog(), &world).map_err(|error| {
+        let problems = serde_json::to_value(&error.problems).unwrap_or_default();
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", error.to_string())
+            .with("problems", problems)
+    })
+}
+
+/// The inputs by the types of the workflow's interface.
+fn typed(inputs: Map<String, Value>, workflow: &Workflow) -> Result<Map<String, Value>, Problem> {
+    let schema = CompiledSchema::new(&parameters_of(workflow))
+        .map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.code(), error.to_string()))?;
+    let typed = schema.type_json(Value::Object(inputs));
+    let Some(first) = typed.problems.first() else { return Ok(typed.arguments) };
+    let messages: Vec<&str> = typed.problems.iter().map(|problem| problem.message.as_str()).collect();
+    let problems = serde_json::to_value(&typed.problems).unwrap_or_default();
+    Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, first.code.as_str(), messages.join("; "))
+        .with("problems", problems))
+}
+
+/// The work of a workflow's run that begins or goes on.
+pub(super) struct WorkflowWork {
+    pub(super) id: String,
+    pub(super) plan: Plan,
+    pub(super) inputs: Map<String, Value>,
+    pub(super) values: Map<String, Value>,
+    pub(super) desk: RunDesk,
+    pub(super) resume: Option<ResumeLog>,
+    pub(super) cancel: CancellationToken,
+}
+
+impl WorkflowWork {
+    pub(super) fn prepared(self, project: &Project) -> Prepared {
+        let Self { id, plan, inputs, values, desk, resume, cancel } = self;
+        let mut options = RunOptions::new()
+            .with_services(project.services().clone().with(Arc::new(ContextValues(Arc::new(values)))))
+            .with_clock(Arc::clone(project.clock()))
+            .with_sink(desk.sink());
+        options.workflow = Some(id);
+        options.on_waiting = OnWaiting::End;
+        options.cancel = Some(cancel.clone());
+        options.resume = resume.map(Box::new);
+        let work = async move {
+            workflow_engine::run(&plan, inputs, options).outcome().await;
+            Ended::Workflow
+        };
+        Prepared { desk, cancel, thread: None, work: Box::pin(work), after: Box::new(|_| ()) }
+    }
+}

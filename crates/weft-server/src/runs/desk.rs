@@ -1,0 +1,253 @@
+//! Runs that are known: answering them, going on with them, ending them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_runtime::{ApprovalMode, approval_digest};
+use agent_types::{AskSummary, EventBody, RunId};
+use http::StatusCode;
+use run_store::Store;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+use weft_project::{Project, Version, WorkflowResume, wish_to_end};
+
+use super::begin::{WorkflowWork, agent_work, plan_of, session_work};
+use super::{Begun, Prepared, admit, launch, nearly_over};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// How often it is looked whether somebody elsewhere wants a run to end.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What a person says to an open question.
+#[derive(Debug, Clone)]
+pub(crate) enum Answer {
+    /// A value.
+    Value(Value),
+    /// The call may run, perhaps with other arguments.
+    Approve(Option<Map<String, Value>>),
+    /// It may not, for a reason.
+    Deny(String),
+}
+
+/// Takes a run up again.
+pub(crate) async fn resume(app: &Arc<App>, run: RunId, version: Version) -> Result<Begun, Problem> {
+    go_on(app, run, version, CancellationToken::new()).await
+}
+
+async fn go_on(
+    app: &Arc<App>,
+    run: RunId,
+    version: Version,
+    cancel: CancellationToken,
+) -> Result<Begun, Problem> {
+    let admission = admit(app)?;
+    let owner = Arc::clone(app);
+    let prepared = app
+        .with_project(move |project| {
+            let project = project.for_one_run()?;
+            if project.is_agent_run(&run)? {
+                let start = project.resume_agent(&run)?;
+                project.skip_replies(&start);
+                project.skip_conversation(&start);
+                if start.plan.in_session {
+                    let orchestrator = owner.sessions.of(&project, ApprovalMode::Ask)?;
+                    return Ok(session_work(orchestrator, start, cancel));
+                }
+                let agent = start.plan.prepared(project.agent(&start.plan.agent)?);
+                return agent_work(project, agent, start, cancel);
+            }
+            let resume = project.resume_workflow(&run, version)?;
+            workflow_work(&project, resume, cancel)
+        })
+        .await?;
+    Ok(launch(app, admission, prepared))
+}
+
+fn workflow_work(
+    project: &Project,
+    resume: WorkflowResume,
+    cancel: CancellationToken,
+) -> Result<Prepared, Problem> {
+    let WorkflowResume { desk, log, id, workflow, inputs, values } = resume;
+    let plan = plan_of(project, &id, &workflow)?;
+    Ok(WorkflowWork { id, plan, inputs, values, desk, resume: Some(log), cancel }.prepared(project))
+}
+
+/// Begins a run with what another one did up to its event `at`, with other values for some of its nodes.
+pub(crate) async fn fork(
+    app: &Arc<App>,
+    of: RunId,
+    at: Option<u64>,
+    changes: HashMap<String, Value>,
+    version: Version,
+) -> Result<Begun, Problem> {
+    let admission = admit(app)?;
+    let store = app.store.clone();
+    let prepared = app
+        .with_project(move |project| {
+            let project = project.for_one_run()?;
+            store.known(&of)?;
+            let at = match at {
+                Some(at) => at,
+                None => place_to_cut(&store, &of, &changes)?,
+            };
+            if !project.is_agent_run(&of)? {
+                let resume = project.fork_workflow(&of, at, &changes, version)?;
+                return workflow_work(&project, resume, CancellationToken::new());
+            }
+            if !changes.is_empty() {
+                return Err(Problem::bad_request(
+                    "no_nodes",
+                    "the run of an agent has no nodes whose values could be set",
+                ));
+            }
+            let start = project.fork_agent(&of, at)?;
+            project.skip_replies(&start);
+            let agent = start.plan.prepared(project.agent(&start.plan.agent)?);
+            agent_work(project, agent, start, CancellationToken::new())
+        })
+        .await?;
+    Ok(launch(app, admission, prepared))
+}
+
+/// Behind the last of the nodes whose values change; else before the end.
+fn place_to_cut(store: &Store, run: &RunId, changes: &HashMap<String, Value>) -> Result<u64, Problem> {
+    let (mut last, mut ends) = (0, HashMap::new());
+    let mut after = 0;
+    loop {
+        let group = store.next_group(run, after)?;
+        let Some(end) = group.last() else { break };
+        after = end.event.seq;
+        for kept in &group {
+            if !matches!(kept.event.body, EventBody::RunFinished { .. }) {
+                last = kept.event.seq;
+            }
+            if let (EventBody::NodeFinished { .. }, Some(path)) = (&kept.event.body, &kept.event.place.path) {
+                ends.insert(path.to_string(), kept.event.seq);
+            }
+        }
+    }
+    let of_changes = changes.keys().map(|path| {
+        ends.get(path).copied().ok_or_else(|| {
+            let detail = format!("no node `{path}` has ended in the run `{run}`");
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown_node", detail)
+        })
+    });
+    let cuts = of_changes.collect::<Result<Vec<u64>, Problem>>()?;
+    Ok(cuts.into_iter().max().unwrap_or(last))
+}
+
+/// Records what a person says to an open question, and goes on with the run.
+pub(crate) async fn answer(
+    app: &Arc<App>,
+    run: RunId,
+    ask: String,
+    answer: Answer,
+    version: Version,
+) -> Result<Begun, Problem> {
+    // A run that has just put the question, or goes on with the answer to another one, is waited for.
+    while let Some(over) = app.runs.over(&run) {
+        if !nearly_over(app, &over).await {
+            return Err(Problem::conflict("run_busy", "the run is at work")
+                .with("run", run.as_str())
+                .with_help("answer when it waits again"));
+        }
+    }
+    let store = app.store.clone();
+    let of = run.clone();
+    app.blocking(move || {
+        let asks = store.asks(&of)?;
+        let open = asks.iter().filter(|record| record.answer.is_none()).map(|record| &record.summary);
+        let summary = open.into_iter().find(|summary| *summary.ask == *ask);
+        let value = word(&of, &ask, summary, answer)?;
+        Ok(store.answer(&of, &ask, &value)?)
+    })
+    .await?;
+    resume(app, run, version).await
+}
+
+/// The answer in the form in which it is kept.
+fn word(run: &RunId, ask: &str, summary: Option<&AskSummary>, answer: Answer) -> Result<Value, Problem> {
+    let Some(summary) = summary else {
+        return Err(Problem::not_found("unknown_ask", format!("`{run}` has no open question `{ask}`")));
+    };
+    let call = summary.tool.as_ref().zip(summary.arguments.as_deref());
+    // A question inside a call carries its tool too; only what the call itself asks is an approval.
+    let is_question = summary.path.is_some() || summary.prompt.is_some();
+    match (answer, call) {
+        (Answer::Value(value), _) => Ok(value),
+        (Answer::Approve(changed), Some((tool, own))) if !is_question => {
+            let mut word = json!({"approve": true, "digest": approval_digest(tool.as_str(), own)});
+            if let Some(arguments) = changed {
+                word["arguments"] = Value::Object(arguments);
+            }
+            Ok(word)
+        }
+        (Answer::Deny(reason), Some(_)) if !is_question => Ok(json!({ "deny": reason })),
+        (Answer::Approve(_) | Answer::Deny(_), _) => Err(Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "no_approval",
+            format!("`{ask}` is a question, not a call"),
+        )
+        .with_help("send `answer`")),
+    }
+}
+
+/// Asks a run to end, wherever it is. Gives whether it had ended before.
+pub(crate) async fn cancel(app: &Arc<App>, run: RunId) -> Result<bool, Problem> {
+    if let Some(live) = app.runs.live().get(&run) {
+        live.cancel.cancel();
+        return Ok(false);
+    }
+    let store = app.store.clone();
+    let of = run.clone();
+    let (has_ended, is_elsewhere) = app
+        .blocking(move || {
+            let has_ended = store.known(&of)?.state.phase.has_ended();
+            let is_elsewhere = !has_ended && store.is_at_work(&of);
+            if is_elsewhere {
+                store.put(&wish_to_end(&of), Some(&true.into()));
+                store.flush()?;
+            }
+            Ok((has_ended, is_elsewhere))
+        })
+        .await?;
+    if has_ended || is_elsewhere {
+        return Ok(has_ended);
+    }
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    go_on(app, run, Version::AsItWas, cancel).await?;
+    Ok(false)
+}
+
+/// Ends runs that another process, such as `weft runs cancel`, wants to end.
+pub(crate) async fn heed_others(app: Arc<App>) {
+    loop {
+        tokio::select! {
+            () = app.closed.cancelled() => return,
+            () = app.clock.sleep(LOOK) => {}
+        }
+        let runs: Vec<(RunId, CancellationToken)> =
+            app.runs.live().iter().map(|(run, live)| (run.clone(), live.cancel.clone())).collect();
+        if runs.is_empty() {
+            continue;
+        }
+        let store = app.store.clone();
+        let looked = app.blocking(move || {
+            for (run, cancel) in runs {
+                let key = wish_to_end(&run);
+                if store.value(&key)?.is_some() {
+                    store.put(&key, None);
+                    cancel.cancel();
+                }
+            }
+            Ok(())
+        });
+        if let Err(problem) = looked.await {
+            log::warn!("wishes to end could not be read: {}", problem.detail);
+        }
+    }
+}

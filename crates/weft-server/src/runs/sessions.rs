@@ -1,0 +1,99 @@
+//! Sessions: messages with flows and system actions around the agent, and timers.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use agent_runtime::ApprovalMode;
+use executors_flow_system::Orchestrator;
+use tokio_util::sync::CancellationToken;
+use weft_project::{AgentPlan, Project};
+
+use super::begin::of_session;
+use super::{Prepared, admit, launch};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// How long a project whose sessions cannot be read is left alone.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// The orchestrator of the project's sessions, made once a project.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions(Mutex<Option<(Arc<Project>, Orchestrator)>>);
+
+impl Sessions {
+    /// The one of this project.
+    pub(crate) fn of(&self, project: &Arc<Project>, approval: ApprovalMode) -> Result<Orchestrator, Problem> {
+        if approval != ApprovalMode::Ask {
+            return Ok(project.orchestrator(approval)?);
+        }
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*made {
+            Some((of, orchestrator)) if Arc::ptr_eq(of, project) => Ok(orchestrator.clone()),
+            Some(_) | None => {
+                let orchestrator = project.orchestrator(approval)?;
+                *made = Some((Arc::clone(project), orchestrator.clone()));
+                Ok(orchestrator)
+            }
+        }
+    }
+}
+
+/// Lets timers of sessions go off when they are due.
+pub(crate) async fn fire_timers(app: Arc<App>) {
+    loop {
+        let pause = match next_timer(&app).await {
+            Ok(()) => Duration::ZERO,
+            Err(problem) => {
+                log::warn!("timers of sessions do not go off: {}", problem.detail);
+                PAUSE
+            }
+        };
+        tokio::select! {
+            () = app.closing.cancelled() => return,
+            () = app.clock.sleep(pause) => {}
+        }
+    }
+}
+
+/// Waits for the next timer and lets it go off. Ends early when the project's files change.
+async fn next_timer(app: &Arc<App>) -> Result<(), Problem> {
+    let project = app.project();
+    let has_timers = project.flows().ok().flatten().is_some();
+    if !has_timers {
+        app.files_changed().await;
+        return Ok(());
+    }
+    let (owner, of) = (Arc::clone(app), Arc::clone(&project));
+    let orchestrator = app.blocking(move || owner.sessions.of(&of, ApprovalMode::Ask)).await?;
+    let failed = |error: executors_flow_system::OrchestratorError| Problem::internal(&error.to_string());
+    let session = tokio::select! {
+        session = orchestrator.next_due() => session.map_err(failed)?,
+        () = app.files_changed() => return Ok(()),
+        () = app.closing.cancelled() => return Ok(()),
+    };
+    let admission = admit(app)?;
+    let entered = orchestrator.enter(&session).await.map_err(failed)?;
+    if !entered.is_due() {
+        return Ok(());
+    }
+    let agent = orchestrator.agent().profile().id.clone();
+    let start = app
+        .blocking(move || {
+            let plan = AgentPlan { agent, in_session: true, ..AgentPlan::default() };
+            Ok(project.begin_agent(plan, Some(&session))?)
+        })
+        .await?;
+    let cancel = CancellationToken::new();
+    let desk = start.desk_of_session().with_cancel(cancel.clone());
+    let work = async move {
+        match Box::pin(entered.fire(desk)).await {
+            Ok(Some(handled)) => of_session(Ok(handled)),
+            Ok(None) => super::Ended::Workflow,
+            Err(error) => of_session(Err(error)),
+        }
+    };
+    let thread = start.thread.clone().map(|thread| (start.plan.agent.clone(), thread));
+    let after = Box::new(|_: &super::Ended| ());
+    launch(app, admission, Prepared { desk: start.desk, cancel, thread, work: Box::pin(work), after });
+    Ok(())
+}

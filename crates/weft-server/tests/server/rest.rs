@@ -1,0 +1,309 @@
+//! REST, from the project's files to runs and their questions.
+
+use serde_json::json;
+
+use crate::common::{ASK, COUNT, PLAIN, SLEEP, pause, project, seqs, serve, serve_with, write};
+
+/// An agent that looks at the clock, which a person must approve.
+const CAREFUL: (&str, &str) = (
+    "agents/careful.json",
+    r#"{"id": "careful", "name": "Careful", "tool_ids_inventory": ["system:get_current_time"],
+        "approval": {"tools": {"system:get_current_time": "ask"}}}"#,
+);
+
+const CAREFUL_SCRIPT: (&str, &str) = (
+    "script.jsonl",
+    r#"{"text": "I look.\n<ACTION><tool name=\"system:get_current_time\"><timezone>UTC</timezone></tool></ACTION>"}
+{"text": "It is late."}
+"#,
+);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_have_ids() {
+    let server = serve(&[PLAIN, COUNT]);
+    let meta = server.send("GET", "/api/meta", &[("authorization", "")], "").await.expect(200);
+    assert_eq!(meta.json()["name"], "weft");
+    for (path, id) in [
+        ("/api/agents", "plain"),
+        ("/api/workflows", "count"),
+        ("/api/nodes", "core:TextMerge"),
+        ("/api/tools", "workflow:count"),
+        ("/v1/models", "plain"),
+    ] {
+        let list = server.get(path).await.expect(200).json();
+        let list = list.as_array().or_else(|| list["data"].as_array()).unwrap();
+        assert!(list.iter().any(|entry| entry["id"] == id), "{path}: {list:?}");
+    }
+    let described = server.get("/api/openapi.json").await.expect(200).json();
+    assert_eq!(described["openapi"], "3.1.0");
+    assert_eq!(server.get("/api/agents/plan").await.expect(404).code(), "unknown_agent");
+    assert_eq!(server.get("/api/nothing").await.expect(404).code(), "not_found");
+    assert_eq!(server.post("/api/meta", &json!({})).await.expect(405).code(), "method_not_allowed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_save_says_what_it_replaces() {
+    let server = serve(&[COUNT]);
+    let read = server.get("/api/workflows/count").await.expect(200);
+    let tag = read.header("etag").unwrap().to_owned();
+    let mut workflow = read.json()["workflow"].clone();
+    workflow["description"] = json!("Counts on.");
+    let body = workflow.to_string();
+    let save = async |headers: &[(&str, &str)], id: &str| {
+        server.send("PUT", &format!("/api/workflows/{id}"), headers, &body).await
+    };
+    assert_eq!(save(&[], "count").await.expect(428).code(), "match_required");
+    assert_eq!(save(&[("if-match", "\"other\"")], "count").await.expect(412).code(), "changed_meanwhile");
+    assert_eq!(save(&[("if-none-match", "*")], "count").await.expect(412).code(), "exists_already");
+    let saved = save(&[("if-match", &tag)], "count").await.expect(200);
+    assert_ne!(saved.header("etag"), Some(tag.as_str()));
+    assert_eq!(save(&[("if-match", &tag)], "count").await.expect(412).code(), "changed_meanwhile");
+    save(&[("if-none-match", "*")], "more%2Fcopy").await.expect(200);
+    let list = server.get("/api/workflows").await.json();
+    assert_eq!(list[1]["id"], "more/copy");
+    assert_eq!(list[1]["description"], "Counts on.");
+    let on_disk = std::fs::read_to_string(server.folder.path().join("workflows/more/copy.json")).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&on_disk).unwrap(), workflow);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_seen_when_they_change() {
+    let server = serve(&[COUNT]);
+    write(server.folder.path(), "workflows/new.json", COUNT.1);
+    for _ in 0..100 {
+        if server.get("/api/workflows/new").await.status == 200 {
+            return;
+        }
+        pause(20).await;
+    }
+    panic!("the new workflow was never seen");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workflows_are_checked_placed_and_shown_as_tools() {
+    let server = serve(&[COUNT]);
+    let schema = server.get("/api/workflows/count/schema").await.expect(200).json();
+    assert_eq!(schema["name"], "workflow:count");
+    assert_eq!(schema["parameters"]["properties"]["n"]["type"], "integer");
+    let good = server.send("POST", "/api/workflows/count/validate", &[], "").await.expect(200).json();
+    assert_eq!(good, json!({"ok": true, "problems": []}));
+    let broken = json!({"nodes": [{"id": "a", "type": "core:Nothing"}], "edges": []});
+    let bad = server.post("/api/workflows/count/validate", &broken).await.expect(200).json();
+    assert_eq!(bad["problems"][0]["code"], "unknown_type");
+    let placed = server.send("POST", "/api/workflows/count/layout", &[], "").await.expect(200).json();
+    assert_eq!(placed["nodes"].as_array().unwrap().len(), 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_are_checked_and_called() {
+    let server = serve(&[COUNT]);
+    let path = |what: &str| format!("/api/tools/workflow:count{what}");
+    assert_eq!(server.get(&path("")).await.expect(200).json()["kind"], "workflow");
+    let checked = server.post(&path("/check"), &json!({"arguments": {"n": "3"}})).await.expect(200).json();
+    assert_eq!((&checked["ok"], &checked["arguments"]), (&json!(true), &json!({"n": 3})));
+    assert_eq!(checked["coercions"].as_array().unwrap().len(), 1);
+    let checked = server.post(&path("/check"), &json!({"arguments": {"m": 3}})).await.expect(200).json();
+    assert_eq!(checked["problems"][0]["code"], "unknown_parameter");
+    let called = server.post(&path("/call"), &json!({"arguments": {"n": 3}})).await.expect(200).json();
+    assert_eq!((&called["ok"], &called["result"]), (&json!(true), &json!(3)));
+    assert!(called["run"].is_string());
+    let called = server.post(&path("/call"), &json!({"arguments": {}})).await.expect(200).json();
+    assert_eq!(called["error"]["code"], "missing_parameter");
+    assert_eq!(server.post("/api/tools/nothing/call", &json!({})).await.expect(404).code(), "unknown_tool");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_is_given_tools_and_loses_them() {
+    let server = serve(&[PLAIN, COUNT]);
+    let path = "/api/agents/plain/tools/workflow:count";
+    let given = server.send("PUT", path, &[], "").await.expect(200);
+    assert_eq!(given.json()["tools"][0]["id"], "workflow:count");
+    let tag = given.header("etag").unwrap().to_owned();
+    let stale = server.send("DELETE", path, &[("if-match", "\"x\"")], "").await.expect(412);
+    assert_eq!(stale.code(), "changed_meanwhile");
+    let taken = server.send("DELETE", path, &[("if-match", &tag)], "").await.expect(200);
+    assert_eq!(taken.json()["tools"], json!([]));
+    assert_eq!(server.send("DELETE", path, &[], "").await.expect(404).code(), "unknown_tool");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_tell_their_events_and_what_came_of_them() {
+    let server = serve(&[PLAIN, COUNT]);
+    let done = server.ask("plain", "hi").await;
+    assert_eq!(
+        (&done["status"], &done["exit"], &done["text"]),
+        (&json!("ok"), &json!("completed"), &json!("Hello."))
+    );
+    // A script begins anew for every run.
+    assert_eq!(server.ask("plain", "hi").await["text"], "Hello.");
+    let run = server.begin(&json!({"workflow": "count", "inputs": {"n": "5"}})).await;
+    let events = server.events(&run).await;
+    assert_eq!(seqs(&events), (1..=events.len() as u64).collect::<Vec<_>>());
+    assert_eq!(server.get(&format!("/api/runs/{run}")).await.json()["outputs"], json!({"last": 5}));
+    let page = server
+        .send("GET", &format!("/api/runs/{run}/events?after_seq=3"), &[("accept", "application/json")], "")
+        .await
+        .expect(200);
+    assert_eq!(page.json(), json!(events[3..]));
+    let bad = json!({"workflow": "count", "inputs": {"m": 5}});
+    assert_eq!(server.post("/api/runs", &bad).await.expect(422).code(), "unknown_parameter");
+    assert_eq!(server.post("/api/runs", &json!({})).await.expect(422).code(), "bad_value");
+    assert_eq!(server.post("/api/runs", &json!({"agnet": 1})).await.expect(422).code(), "bad_value");
+    assert_eq!(server.get("/api/runs/r1").await.expect(404).code(), "unknown_run");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_listed_page_by_page() {
+    let server = serve(&[PLAIN]);
+    let mut begun = Vec::new();
+    for _ in 0..5 {
+        begun.push(server.ask("plain", "hi").await["run"].clone());
+    }
+    begun.reverse();
+    let mut path = "/api/runs?limit=2&agent=plain".to_owned();
+    let mut seen = Vec::new();
+    loop {
+        let page = server.get(&path).await.expect(200);
+        seen.extend(page.json().as_array().unwrap().iter().map(|run| run["run"].clone()));
+        match page.header("link") {
+            Some(link) => path = link.trim_start_matches('<').split('>').next().unwrap().to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(seen, begun);
+    assert_eq!(server.get("/api/runs?status=error").await.json(), json!([]));
+    assert_eq!(server.get("/api/runs?status=odd").await.expect(400).code(), "bad_status");
+    assert_eq!(server.get("/api/runs?cursor=odd").await.expect(400).code(), "bad_cursor");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_approved_or_denied() {
+    let server = serve(&[CAREFUL, CAREFUL_SCRIPT]);
+    let run = server.begin(&json!({"agent": "careful", "message": "how late is it"})).await;
+    let waiting = server.until(&run, "waiting").await;
+    assert_eq!((&waiting["exit"], &waiting["asks"][0]["ask"]), (&json!("awaiting_approval"), &json!("c1")));
+    let open = server.get("/api/asks").await.expect(200).json();
+    assert_eq!(open[0]["id"], json!(format!("{run}.c1")));
+    assert_eq!(
+        server.post("/api/asks/c9", &json!({"approve": true})).await.expect(404).code(),
+        "unknown_ask"
+    );
+    assert_eq!(server.post("/api/asks/c1", &json!({})).await.expect(422).code(), "bad_value");
+    let approved = server.post("/api/asks/c1", &json!({"approve": true})).await.expect(202);
+    assert_eq!(approved.json()["run"], json!(run));
+    assert_eq!(server.until(&run, "ok").await["text"], "It is late.");
+    let gone = server.post(&format!("/api/asks/{run}.c1"), &json!({"approve": true})).await.expect(404);
+    assert_eq!(gone.code(), "unknown_ask");
+
+    let run = server.begin(&json!({"agent": "careful", "message": "and now"})).await;
+    server.until(&run, "waiting").await;
+    server.post(&format!("/api/asks/{run}.c1"), &json!({"deny": "not now"})).await.expect(202);
+    server.until(&run, "ok").await;
+    let events = server.events(&run).await;
+    let told = events
+        .iter()
+        .any(|event| event["data"]["text"].as_str().is_some_and(|text| text.contains("not now")));
+    assert!(told, "{events:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_is_answered_by_name_or_by_run() {
+    let server = serve(&[ASK]);
+    let one = server.begin(&json!({"workflow": "ask"})).await;
+    let other = server.begin(&json!({"workflow": "ask"})).await;
+    server.until(&one, "waiting").await;
+    let waiting = server.until(&other, "waiting").await;
+    let ask = waiting["asks"][0]["ask"].as_str().unwrap();
+    let both = server.post(&format!("/api/asks/{ask}"), &json!({"answer": "red"})).await.expect(409);
+    assert_eq!(both.code(), "which_ask");
+    let approved =
+        server.post(&format!("/api/asks/{one}.{ask}"), &json!({"approve": true})).await.expect(422);
+    assert_eq!(approved.code(), "no_approval");
+    server.post(&format!("/api/asks/{ask}"), &json!({"answer": "red", "run": one})).await.expect(202);
+    assert_eq!(server.until(&one, "ok").await["outputs"], json!({"said": "red"}));
+    server.post(&format!("/api/asks/{ask}"), &json!({"answer": "blue"})).await.expect(202);
+    assert_eq!(server.until(&other, "ok").await["outputs"], json!({"said": "blue"}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_cancelled_resumed_and_forked() {
+    let server = serve(&[ASK, SLEEP, COUNT]);
+    let run = server.begin(&json!({"workflow": "sleep", "inputs": {"value": "x"}})).await;
+    server.post(&format!("/api/runs/{run}/cancel"), &json!({})).await.expect(202);
+    server.until(&run, "cancelled").await;
+    server.post(&format!("/api/runs/{run}/cancel"), &json!({})).await.expect(200);
+    let ended = server.post(&format!("/api/runs/{run}/resume"), &json!({})).await.expect(409);
+    assert_eq!(ended.code(), "run_ended");
+    // One that waits is ended here too.
+    let run = server.begin(&json!({"workflow": "ask"})).await;
+    server.until(&run, "waiting").await;
+    server.send("POST", &format!("/api/runs/{run}/cancel"), &[], "").await.expect(202);
+    server.until(&run, "cancelled").await;
+
+    let run = server.begin(&json!({"workflow": "sleep", "inputs": {"value": "x"}})).await;
+    server.until(&run, "ok").await;
+    let changed = json!({"set": {"wait": "y"}});
+    let fork = server.post(&format!("/api/runs/{run}/fork"), &changed).await.expect(202).json();
+    let fork = fork["run"].as_str().unwrap();
+    let done = server.until(fork, "ok").await;
+    assert_eq!((&done["outputs"], &done["parent"]), (&json!({"value": "y"}), &json!(run)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_goes_on_one_message_at_a_time() {
+    let script = "{\"text\": \"One.\", \"sleep_ms\": 300}\n{\"text\": \"Two.\", \"request\": {\"contains\": [\"One.\"]}}\n";
+    let server = serve(&[PLAIN, ("script.jsonl", script)]);
+    let path = "/api/chat/plain/threads/t1/messages";
+    let first = server.post(path, &json!({"text": "first"})).await.expect(202).json();
+    // The second waits for the first, which is nearly over.
+    let second = server.post(path, &json!({"text": "second"})).await.expect(202).json();
+    assert_ne!(first, second);
+    assert_eq!(server.until(second["run"].as_str().unwrap(), "ok").await["text"], "Two.");
+    let said = server.get(path).await.expect(200).json();
+    let texts: Vec<_> = said.as_array().unwrap().iter().map(|message| message["text"].clone()).collect();
+    assert_eq!(texts, ["first", "One.", "second", "Two."]);
+    let threads = server.get("/api/chat/plain/threads").await.expect(200).json();
+    assert_eq!((&threads[0]["id"], &threads[0]["runs"]), (&json!("t1"), &json!(2)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_wake_agents_that_listen() {
+    let listener = r#"{"id": "ear", "name": "Ear", "subscribed_event_types": ["door.opened"]}"#;
+    let server = serve(&[("agents/ear.json", listener)]);
+    let event = |name: &str| json!({"event": name, "payload": {"door": 3}});
+    let woken = server.post("/api/agents/ear/events", &event("door.opened")).await.expect(202).json();
+    server.until(woken["run"].as_str().unwrap(), "ok").await;
+    let deaf = server.post("/api/agents/ear/events", &event("door.closed")).await.expect(422);
+    assert_eq!(deaf.code(), "not_subscribed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_values_are_read_by_their_digest() {
+    let server = serve(&[SLEEP]);
+    let long = "long ".repeat(2000);
+    let run = server.begin(&json!({"workflow": "sleep", "inputs": {"value": long}})).await;
+    let events = server.events(&run).await;
+    let sha = events.iter().find_map(|event| event["data"]["value"]["$blob"].as_str()).unwrap();
+    let blob = server.get(&format!("/api/blobs/{sha}")).await.expect(200);
+    assert_eq!(blob.json(), json!(long));
+    assert_eq!(blob.header("content-type"), Some("application/octet-stream"));
+    assert_eq!(server.get("/api/blobs/..%2f..%2fetc").await.expect(400).code(), "bad_digest");
+    assert_eq!(
+        server.get(&format!("/api/blobs/{}", "0".repeat(64))).await.expect(404).code(),
+        "unknown_blob"
+    );
+    assert_eq!(server.until(&run, "ok").await["outputs"], json!({"value": long}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flows_answer_before_the_agent() {
+    let flows = r#"{"flows": [{"flow_id": "hours", "trigger_patterns": ["opening hours"],
+        "target": {"workflow": "sleep"}, "parameter_mapping": {"value": "nine to five"}, "response_template": "{result}"}]}"#;
+    let server = serve_with(project(&[PLAIN, SLEEP, ("flows.json", flows)]), |_| ());
+    let path = "/api/chat/plain/threads/t/messages";
+    let run = server.post(path, &json!({"text": "what are the opening hours"})).await.expect(202).json();
+    let done = server.until(run["run"].as_str().unwrap(), "ok").await;
+    assert_eq!((&done["exit"], &done["text"]), (&json!("flow_completed"), &json!("nine to five")));
+    let run = server.post(path, &json!({"text": "hi"})).await.expect(202).json();
+    assert_eq!(server.until(run["run"].as_str().unwrap(), "ok").await["text"], "Hello.");
+}
