@@ -12,12 +12,14 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("axum", &["weft-server"]),
     ("clap", &["weft-cli"]),
     ("genai", &["llm-provider"]),
+    ("notify", &["weft-project"]),
     ("petgraph", &["workflow-engine", "workflow-model"]),
     ("quick-xml", &["protocol-action"]),
     ("reqwest", &["http-caller", "llm-provider"]),
     ("rmcp", &["mcp-bridge"]),
     ("rusqlite", &["run-store"]),
     ("rustls", &["http-caller", "llm-provider"]),
+    ("serde-saphyr", &["weft-cli"]),
 ];
 
 /// Outside crates that `agent-types` may use.

@@ -26,7 +26,7 @@ cargo xtask TASK
   codegen [--check]         write generated files, or say which are stale
   conformance [--data DIR] [--list] | --engine FILE
                             run the outside cases against the program; N passed, M failed
-  bench [NAME]              measure against named peers: parse, stream, hostile, coerce, engine, store, all
+  bench [NAME]              measure against named peers: parse, stream, hostile, coerce, engine, store, registry, flows, all
   soak                      kill a process behind each of its events, cut its file at every byte; minutes
   fuzz [TARGET] [SECONDS]   decoder, round_trip, coercion (all, ten minutes each); needs nightly and cargo-fuzz
 ";

@@ -7,10 +7,13 @@ use llm_provider::LlmProvider;
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use tool_registry::{IntoTool, RegistryError, Services, Snapshot, TaskBoard, ToolContext, ToolSource};
+use tool_registry::{
+    IntoTool, RegistryError, Services, Snapshot, TaskBoard, ToolContext, ToolSource, UsageMeter,
+};
 use tool_schema::ToolSetError;
 
 use crate::approve::faults;
+use crate::deliberate::{Deliberator, ModelDeliberator};
 use crate::driver::{Driver, parameters};
 use crate::guardrail::Guardrail;
 use crate::input::AgentInput;
@@ -20,11 +23,10 @@ use crate::plan::compiled;
 use crate::profile::ApprovalChoice;
 use crate::profile::{AgentProfile, ProtocolChoice};
 use crate::prompt::Protocol;
-use crate::resume::{Recorded, RunLog};
+use crate::resume::RunLog;
 use crate::services;
 use crate::state::AgentState;
 use crate::structured::AnswerSchema;
-use crate::subagent::UsageMeter;
 use crate::trace::Trace;
 
 /// What is done where a person would have to be asked.
@@ -107,6 +109,8 @@ impl AgentError {
 pub struct Agent {
     profile: Arc<AgentProfile>,
     model: Arc<dyn LlmProvider>,
+    /// What stands in for the model.
+    deliberator: Option<Arc<dyn Deliberator>>,
     source: Arc<dyn ToolSource>,
     approval: ApprovalMode,
     values: Arc<Map<String, Value>>,
@@ -138,6 +142,7 @@ impl Agent {
         Self {
             profile: Arc::new(profile),
             model,
+            deliberator: None,
             source: Arc::new(tools),
             approval: ApprovalMode::default(),
             values: Arc::default(),
@@ -154,6 +159,14 @@ impl Agent {
     #[must_use]
     pub fn with_source(mut self, source: Arc<dyn ToolSource>) -> Self {
         self.source = source;
+        self
+    }
+
+    /// Lets something else write the replies in place of the model, which is then asked for short forms of long
+    /// conversations only. Calls are written in text, whatever the model can do.
+    #[must_use]
+    pub fn with_deliberator(mut self, deliberator: Arc<dyn Deliberator>) -> Self {
+        self.deliberator = Some(deliberator);
         self
     }
 
@@ -406,10 +419,16 @@ impl Agent {
         input: AgentInput,
         log: Arc<RunLog>,
     ) -> Result<AgentRun, AgentError> {
-        let model = Recorded { model: Arc::clone(&self.model), log: Arc::clone(&log) };
+        let stands_in = self.deliberator.is_some();
+        let deliberator = match &self.deliberator {
+            Some(deliberator) => Arc::clone(deliberator),
+            None => Arc::new(ModelDeliberator(Arc::clone(&self.model))),
+        };
         let driver = Driver {
             profile: Arc::clone(&self.profile),
-            model: Arc::new(model),
+            model: Arc::clone(&self.model),
+            deliberator,
+            stands_in,
             source: Arc::clone(&self.source),
             offer: self.offer()?,
             protocol: self.protocol()?,
@@ -430,6 +449,9 @@ impl Agent {
     }
 
     fn protocol(&self) -> Result<Protocol, AgentError> {
+        if self.deliberator.is_some() {
+            return Ok(Protocol::Text);
+        }
         let native = self.model.info().native_tools;
         match self.profile.protocol.unwrap_or_default() {
             ProtocolChoice::Text => Ok(Protocol::Text),
@@ -485,7 +507,8 @@ impl AgentRun {
     /// # Cancel safety
     /// Dropping the future drops the run with its calls.
     pub async fn outcome(mut self) -> (RunOutcome, AgentState) {
-        let outcome = self.driver.run(&mut self.state, self.input).await;
+        // A run is a large future; whoever waits for it need not be one too.
+        let outcome = Box::pin(self.driver.run(&mut self.state, self.input)).await;
         if let Some(recorder) = &self.recorder {
             recorder.close();
         }

@@ -1,13 +1,14 @@
 //! What people said about calls, and which calls wait for them.
 
-use agent_types::{ApprovalState, EventBody, Place};
+use std::collections::BTreeMap;
+
+use agent_types::{ApprovalState, CallId, EventBody, Place};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tool_registry::Tool;
 
 use crate::plan::{PlannedCall, Verdict};
 use crate::resume::{Decision, PastCall, RunLog, decision};
-use crate::state::AgentState;
 use crate::trace::Trace;
 
 /// A name for a tool with arguments: what an approval is bound to. Hex of SHA-256 over the canonical form.
@@ -33,17 +34,23 @@ fn canonical(value: &Value) -> Value {
     }
 }
 
-/// Gives calls that need a person the word that a person has given.
-pub(crate) fn decide_approvals(planned: &mut [PlannedCall], state: &mut AgentState, trace: &Trace) {
+/// Gives calls that need a person the word that a person has given. What is refused is remembered by its digest.
+pub(crate) fn decide_approvals<'a>(
+    planned: &mut [PlannedCall],
+    refused: &mut BTreeMap<String, String>,
+    trace: &Trace,
+    answer: impl Fn(&CallId) -> Option<&'a Value>,
+) {
     for planned in planned.iter_mut().filter(|planned| planned.verdict == Verdict::Ask) {
         let digest = approval_digest(planned.call.tool.as_str(), &planned.call.arguments);
-        if let Some(reason) = state.denied.get(&digest) {
+        if let Some(reason) = refused.get(&digest) {
             // Nobody is asked twice about the same.
             planned.verdict = Verdict::Refuse(format!("denied: {reason}"));
             continue;
         }
-        let answer = trace.log().answer(planned.call.id.as_str());
-        let Some(decision) = answer.and_then(|answer| decision(answer, &digest)) else { continue };
+        let Some(decision) = answer(&planned.call.id).and_then(|answer| decision(answer, &digest)) else {
+            continue;
+        };
         let place = Place { call: Some(planned.call.id.clone()), ..trace.place() };
         let tool = planned.call.tool.clone();
         let tell = |state, reason| {
@@ -69,7 +76,7 @@ pub(crate) fn decide_approvals(planned: &mut [PlannedCall], state: &mut AgentSta
             Decision::Deny(reason) => {
                 tell(ApprovalState::Denied, Some(reason.clone()));
                 planned.verdict = Verdict::Refuse(format!("denied: {reason}"));
-                state.denied.insert(digest, reason);
+                refused.insert(digest, reason);
             }
         }
     }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{CallId, EventBody, Place, Usage};
+use agent_types::{CallId, Clock, EventBody, Place, Usage};
 use futures::future::{Either, select};
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use llm_provider::{LlmError, LlmEvent, LlmRequest, StandardResponse, retry_message};
 use protocol_action::{Decoder, Event, NativeCall, Options, Parsed};
-use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
 use tool_schema::ToolSet;
 
 use crate::decide::finish_reason;
-use crate::driver::Driver;
+use crate::deliberate::DeliberationFault;
 use crate::trace::Trace;
 
 /// Longest time that a piece of text waits for more, so that a fast model makes few events.
@@ -27,8 +27,8 @@ pub(crate) struct Question<'q> {
     pub(crate) tools: &'q Arc<ToolSet>,
     /// Ids of calls count on from here.
     pub(crate) first_call: u64,
-    /// The call that the agent answers, where it is one inside another.
-    pub(crate) inside: Option<&'q CallId>,
+    /// What their ids begin with: the call that the agent answers, where it is one inside another.
+    pub(crate) prefix: &'q str,
 }
 
 /// A reply, and what the reader made of it.
@@ -39,61 +39,106 @@ pub(crate) struct Answer {
 
 /// Why there is no reply.
 pub(crate) enum NoAnswer {
-    /// The model failed.
-    Llm(LlmError),
+    /// There is a reason.
+    Fault(DeliberationFault),
     /// The run is over.
     Cancelled,
 }
 
-/// Asks, and tells what comes as it comes.
-pub(crate) async fn ask(
-    driver: &Driver,
-    request: LlmRequest,
+/// What a question needs besides whoever answers it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room<'r> {
+    pub(crate) clock: &'r dyn Clock,
+    pub(crate) cancel: &'r CancellationToken,
+    /// Whoever answers ends by itself when the run is cancelled.
+    pub(crate) winds_down: bool,
+    /// The pieces are told as they come.
+    pub(crate) tells_pieces: bool,
+}
+
+/// A reply as it comes.
+pub(crate) trait Replies: Stream<Item = Result<LlmEvent, DeliberationFault>> + Unpin {}
+
+impl<S: Stream<Item = Result<LlmEvent, DeliberationFault>> + Unpin> Replies for S {}
+
+/// Reads a whole reply at once.
+#[cfg(feature = "nodes")]
+pub(crate) fn read_whole(tools: &Arc<ToolSet>, response: &StandardResponse) -> Parsed {
+    let vocabulary: Arc<ToolSet> = Arc::clone(tools);
+    let mut decoder = Decoder::new(vocabulary, Options::default());
+    decoder.push(response.text.as_bytes()).for_each(drop);
+    decoder.add_native(natives(response));
+    decoder.finish(finish_reason(&response.finish))
+}
+
+/// The native calls of a reply, as its reader takes them.
+fn natives(response: &StandardResponse) -> impl Iterator<Item = NativeCall> {
+    let calls = response.tool_calls.iter();
+    calls.map(|call| NativeCall { name: call.name.clone(), arguments: call.arguments.clone() })
+}
+
+/// The beginning of a request, as an event.
+pub(crate) fn started(model: &str, request: &LlmRequest, digest: String) -> EventBody {
+    EventBody::AgentLlmStarted { model: model.to_owned(), messages: request.messages.len(), digest }
+}
+
+/// Asks, and tells what comes as it comes. `reply` begins the answer; nothing of it happens before the beginning is told.
+pub(crate) async fn ask<S: Replies>(
+    room: Room<'_>,
+    started: EventBody,
+    reply: impl Future<Output = Result<S, DeliberationFault>>,
     question: &Question<'_>,
     trace: &Trace,
 ) -> Result<Answer, NoAnswer> {
-    trace.emit(EventBody::AgentLlmStarted {
-        model: driver.model.info().name.clone(),
-        messages: request.messages.len(),
-        digest: digest(&request),
-    });
+    trace.emit(started);
     trace.emit(EventBody::AgentThinking {});
-    let mut listener = Listener::new(question, trace);
-    let reading = read(driver, request, &mut listener);
-    let response = match select(std::pin::pin!(reading), std::pin::pin!(driver.cancel.cancelled())).await {
-        Either::Left((response, _)) => response.map_err(NoAnswer::Llm),
-        Either::Right(((), _)) => Err(NoAnswer::Cancelled),
+    let mut listener = Listener::new(question, trace, room.tells_pieces);
+    let reading = read(room, reply, &mut listener);
+    let response = match select(std::pin::pin!(reading), std::pin::pin!(room.cancel.cancelled())).await {
+        Either::Left((response, _)) => response.map_err(NoAnswer::Fault),
+        Either::Right(((), reading)) => {
+            if room.winds_down {
+                // What it gives no longer counts.
+                let _ = reading.await;
+            }
+            Err(NoAnswer::Cancelled)
+        }
     };
     let response = match response {
         Ok(response) => response,
         Err(none) => {
             listener.flush();
-            trace.emit(unfinished(match none {
-                NoAnswer::Llm(_) => "error",
-                NoAnswer::Cancelled => "cancelled",
-            }));
+            match none {
+                NoAnswer::Fault(DeliberationFault::Waiting(_)) => {}
+                NoAnswer::Fault(_) => trace.emit(unfinished("error")),
+                NoAnswer::Cancelled => trace.emit(unfinished("cancelled")),
+            }
             return Err(none);
         }
     };
     let parsed = listener.finish(&response);
-    trace.emit(EventBody::AgentLlmFinished {
+    Ok(Answer { response, parsed })
+}
+
+/// The end of a request, as an event.
+pub(crate) fn finished(Answer { response, parsed }: &Answer) -> EventBody {
+    EventBody::AgentLlmFinished {
         text: response.text.clone(),
         reasoning: response.reasoning.clone().or_else(|| parsed.reasoning.clone()),
         tool_calls: (!response.tool_calls.is_empty())
             .then(|| serde_json::to_value(&response.tool_calls).unwrap_or_default()),
         finish: response.finish.as_str().to_owned(),
         usage: response.usage,
-    });
-    Ok(Answer { response, parsed })
+    }
 }
 
 /// Reads the stream to its end. Pieces that come close together are told together.
-async fn read(
-    driver: &Driver,
-    request: LlmRequest,
+async fn read<S: Replies>(
+    room: Room<'_>,
+    reply: impl Future<Output = Result<S, DeliberationFault>>,
     listener: &mut Listener<'_>,
-) -> Result<StandardResponse, LlmError> {
-    let mut stream = driver.model.stream(request).await?;
+) -> Result<StandardResponse, DeliberationFault> {
+    let mut stream = reply.await?;
     let mut merging = None;
     loop {
         // What is there already is read before time is looked at.
@@ -114,7 +159,7 @@ async fn read(
             },
         };
         let Some(event) = event else {
-            return Err(LlmError::Stream { message: "it ended without an answer".into() });
+            return Err(LlmError::Stream { message: "it ended without an answer".into() }.into());
         };
         match event? {
             LlmEvent::Text(text) => listener.text(&text),
@@ -125,21 +170,11 @@ async fn read(
             LlmEvent::Finished(response) => return Ok(response),
         }
         if listener.is_merging() {
-            merging.get_or_insert_with(|| driver.clock.sleep(MERGE_FOR));
+            merging.get_or_insert_with(|| room.clock.sleep(MERGE_FOR));
         } else {
             merging = None;
         }
     }
-}
-
-/// A short name for the messages of a request, equal where they are equal.
-fn digest(request: &LlmRequest) -> String {
-    let mut hash = Sha256::new();
-    for message in &request.messages {
-        hash.update((message.text().len() as u64).to_le_bytes());
-        hash.update(message.text());
-    }
-    format!("{:x}", hash.finalize()).split_off(48)
 }
 
 /// Reads the reply piece by piece and tells its deltas.
@@ -154,6 +189,7 @@ struct Listener<'t> {
 struct Teller<'t> {
     question: Question<'t>,
     trace: &'t Trace,
+    tells: bool,
     offset: u64,
     waiting: Option<Delta>,
 }
@@ -168,6 +204,9 @@ enum Delta {
 
 impl Teller<'_> {
     fn tell(&mut self, piece: Delta) {
+        if !self.tells {
+            return;
+        }
         match (&mut self.waiting, piece) {
             (Some(Delta::Text(text)), Delta::Text(more))
             | (Some(Delta::Reasoning(text)), Delta::Reasoning(more)) => text.push_str(&more),
@@ -206,10 +245,10 @@ impl Teller<'_> {
 }
 
 impl<'t> Listener<'t> {
-    fn new(question: &Question<'t>, trace: &'t Trace) -> Self {
+    fn new(question: &Question<'t>, trace: &'t Trace, tells: bool) -> Self {
         let vocabulary: Arc<ToolSet> = Arc::clone(question.tools);
         let decoder = Decoder::new(vocabulary, Options::default());
-        let teller = Teller { question: *question, trace, offset: 0, waiting: None };
+        let teller = Teller { question: *question, trace, tells, offset: 0, waiting: None };
         Self { decoder, teller, path: String::new(), call: 0 }
     }
 
@@ -258,10 +297,7 @@ impl<'t> Listener<'t> {
     }
 
     fn finish(mut self, response: &StandardResponse) -> Parsed {
-        let natives = response.tool_calls.iter();
-        self.decoder.add_native(
-            natives.map(|call| NativeCall { name: call.name.clone(), arguments: call.arguments.clone() }),
-        );
+        self.decoder.add_native(natives(response));
         let finish = finish_reason(&response.finish);
         for event in self.decoder.close(finish) {
             if let Event::Text { text } = event {
@@ -273,13 +309,10 @@ impl<'t> Listener<'t> {
     }
 }
 
-/// The id of a call of a reply. Calls of an agent inside a call are named by that call.
+/// The id of a call of a reply.
 pub(crate) fn call_id(question: &Question<'_>, index: usize) -> CallId {
     let number = question.first_call + index as u64;
-    match question.inside {
-        Some(outer) => CallId::new(format!("{outer}.{number}")),
-        None => CallId::new(format!("c{number}")),
-    }
+    CallId::new(format!("{}{number}", question.prefix))
 }
 
 /// The end of a request that gave no answer; what was written until then stands in the deltas.

@@ -4,16 +4,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use agent_types::{EventBody, Place, ToolStatus};
-use tool_registry::{Snapshot, ToolContext};
+use tool_registry::{Services, Snapshot, ToolContext};
 
 use crate::approve::{decide_approvals, hold};
 use crate::decide::Reply;
-use crate::dispatch::{self, Finished};
+use crate::dispatch::{self, Finished, Tree};
 use crate::driver::Driver;
 use crate::end::End;
 use crate::loop_guard::Repetition;
 use crate::observe;
-use crate::plan::{PlannedCall, Verdict, plan};
+use crate::plan::{PlannedCall, Verdict, beyond, plan};
 use crate::state::{AgentState, OpenTask};
 use crate::subagent::LastMessage;
 use crate::trace::Trace;
@@ -38,16 +38,13 @@ impl Driver {
         reply: Reply,
         last: bool,
     ) -> Option<End> {
-        let mut planned = plan(reply.ready, offered, &self.profile, self.approval, last);
+        let mut planned = plan(reply.ready, offered, &self.profile, self.approval, |at| beyond(at, last));
         self.guard_calls(&mut planned).await;
-        decide_approvals(&mut planned, state, trace);
+        decide_approvals(&mut planned, &mut state.denied, trace, |call| trace.log().answer(call.as_str()));
         note_edits(&planned, state);
         let (planned, waiting) = hold(planned, trace.log());
         let held: HashSet<usize> = waiting.iter().map(|call| call.call.index).collect();
-        let mut services = self.services.clone().with(Arc::clone(&self.meter)).with(Arc::new(self.approval));
-        if let Some(text) = state.last_user_message() {
-            services = services.with(Arc::new(LastMessage(text.to_owned())));
-        }
+        let services = self.call_services(state, offered);
         let block = self.cancel.child_token();
         let context = |call: &PlannedCall, place: Place| {
             ToolContext::new(
@@ -63,7 +60,8 @@ impl Driver {
             .with_values(Arc::clone(&self.values))
             .with_resume(self.log.inside(&call.call.id, self.budget.depth()))
         };
-        let finished = dispatch::run(planned, trace, self, &reply.message, &block, context).await;
+        let tree = Tree { budget: &self.budget, meter: &self.meter };
+        let finished = dispatch::run(planned, trace, tree, &reply.message, &block, context).await;
         let results = settle(state, trace, finished);
         let waits = !held.is_empty() || !results.asked.is_empty();
         if waits && results.stop.is_none() && !self.cancel.is_cancelled() {
@@ -83,6 +81,16 @@ impl Driver {
             return Some(End::new(agent_types::ExitReason::MaxTurns));
         }
         results.stop
+    }
+
+    /// What calls need, by its type; nodes of workflows inside them find the profile and the tools there too.
+    pub(crate) fn call_services(&self, state: &AgentState, offered: &Snapshot) -> Services {
+        let services = self.services.clone().with(Arc::clone(&self.meter)).with(Arc::new(self.approval));
+        let services = services.with(Arc::clone(&self.profile)).with(Arc::new(offered.clone()));
+        match state.last_user_message() {
+            Some(text) => services.with(Arc::new(LastMessage(text.to_owned()))),
+            None => services,
+        }
     }
 
     async fn guard_calls(&self, planned: &mut [PlannedCall]) {

@@ -3,7 +3,6 @@
 use agent_types::{EventBody, Record};
 use llm_provider::{LlmProvider, LlmRequest, Message, complete};
 use std::sync::Arc;
-use tool_schema::estimate_tokens;
 
 use crate::driver::Driver;
 use crate::history::{Exchange, visible};
@@ -95,18 +94,6 @@ impl Driver {
         let text = answer.text.trim().to_owned();
         (!text.is_empty()).then_some(text)
     }
-}
-
-/// Whether messages are more than so many tokens, as far as can be told without the model.
-pub(crate) fn is_longer(messages: &[Message], tokens: usize) -> bool {
-    let mut left = tokens;
-    messages.iter().any(|message| match left.checked_sub(estimate_tokens(message.text())) {
-        Some(rest) => {
-            left = rest;
-            false
-        }
-        None => true,
-    })
 }
 
 /// Where the older part ends: the newest `keep` messages stay, widened to whole exchanges. Of a single exchange the

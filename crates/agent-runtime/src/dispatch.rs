@@ -8,9 +8,10 @@ use llm_provider::Attachment;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tool_registry::{Answer, BlobSource, CallEnd, CallOutcome, Part, ToolContext, ToolError, ToolOutput};
+use tool_registry::{
+    Answer, BlobSource, CallEnd, CallOutcome, Part, ToolContext, ToolError, ToolOutput, UsageMeter,
+};
 
-use crate::driver::Driver;
 use crate::end::End;
 use crate::observe;
 use crate::plan::{PlannedCall, Verdict};
@@ -44,26 +45,32 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    fn new(index: usize, observation: Observation, status: ToolStatus) -> Self {
+    pub(crate) fn new(index: usize, observation: Observation, status: ToolStatus) -> Self {
         let attachments = Vec::new();
         Self { index, observation, status, value: None, task: None, attachments, asks: Vec::new(), end: None }
     }
+}
+
+/// What a tree of agents and workflows counts together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tree<'t> {
+    pub(crate) budget: &'t Budget,
+    pub(crate) meter: &'t UsageMeter,
 }
 
 /// Runs the calls and gives their results in the order of the block.
 pub(crate) async fn run(
     planned: Vec<PlannedCall>,
     trace: &Trace,
-    driver: &Driver,
+    tree: Tree<'_>,
     reason: &str,
     block: &CancellationToken,
     context: impl Fn(&PlannedCall, Place) -> ToolContext,
 ) -> Vec<Finished> {
     let mut finished = Vec::with_capacity(planned.len());
     let mut running = JoinSet::new();
-    let budget = &driver.budget;
     for call in planned {
-        if let Some(known) = known(&call, trace, driver) {
+        if let Some(known) = known(&call, trace, tree) {
             finished.push(known);
             continue;
         }
@@ -77,7 +84,7 @@ pub(crate) async fn run(
             finished.push(not_started(&call));
             continue;
         }
-        match start(&call, trace, budget, reason) {
+        match start(&call, trace, tree.budget, reason) {
             Err(refused) => finished.push(*refused),
             Ok(trace) => {
                 let cx = context(&call, trace.place());
@@ -94,15 +101,15 @@ pub(crate) async fn run(
 }
 
 /// A call that the log has, or of which a person tells what became.
-fn known(call: &PlannedCall, trace: &Trace, driver: &Driver) -> Option<Finished> {
+fn known(call: &PlannedCall, trace: &Trace, tree: Tree<'_>) -> Option<Finished> {
     let index = call.call.index;
     if let Some(PastCall::Done(past)) = trace.log().call(&call.call.id) {
         if past.status != ToolStatus::Refused {
             // It was counted when it ran; a limit that it reached then was told then.
-            let _ = driver.budget.take(BudgetKey::ToolCalls);
+            let _ = tree.budget.take(BudgetKey::ToolCalls);
         }
-        driver.budget.add(BudgetKey::Tokens, past.usage.total);
-        driver.meter.add(past.usage);
+        tree.budget.add(BudgetKey::Tokens, past.usage.total);
+        tree.meter.add(past.usage);
         let finished = Finished::new(index, past.observation.clone(), past.status);
         let (value, attachments) = (past.value.clone(), past.attachments.clone());
         return Some(Finished { value, task: past.task.clone(), attachments, ..finished });

@@ -8,16 +8,16 @@ use agent_types::{
     Usage,
 };
 use futures::future::{Either, select};
-use llm_provider::{LlmProvider, LlmRequest, ModelParameters};
+use llm_provider::{LlmProvider, LlmRequest, ModelInfo, ModelParameters};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use tool_registry::{Services, Snapshot, ToolSource};
+use tool_registry::{Services, Snapshot, ToolSource, UsageMeter};
 
 use crate::agent::ApprovalMode;
-use crate::ask::{Answer, NoAnswer, Question, ask};
+use crate::ask::{Answer, NoAnswer, Question, Room, ask, finished, started};
 use crate::calls::tell_observation;
-use crate::compact::is_longer;
 use crate::decide::{Reply, decide};
+use crate::deliberate::{Account, Deliberation, DeliberationFault, Deliberator, replayed};
 use crate::end::End;
 use crate::guardrail::Guardrail;
 use crate::input::AgentInput;
@@ -26,17 +26,20 @@ use crate::offer::Offer;
 use crate::outcome::{RunOutcome, exit_status};
 use crate::profile::{AgentProfile, OnLimit};
 use crate::prompt::{self, Protocol};
-use crate::resume::RunLog;
+use crate::resume::{RunLog, record_of_cost};
 use crate::state::{AgentState, Next};
 use crate::structured::AnswerSchema;
-use crate::subagent::UsageMeter;
 use crate::trace::Trace;
-use crate::window::Window;
+use crate::window::{View, Window};
 
 /// Everything that a run needs and does not change.
 pub(crate) struct Driver {
     pub(crate) profile: Arc<AgentProfile>,
     pub(crate) model: Arc<dyn LlmProvider>,
+    /// What writes the replies: the model, or what stands in for it.
+    pub(crate) deliberator: Arc<dyn Deliberator>,
+    /// Something stands in for the model.
+    pub(crate) stands_in: bool,
     pub(crate) source: Arc<dyn ToolSource>,
     /// The tools of the beginning.
     pub(crate) offer: Offer,
@@ -123,7 +126,9 @@ impl Driver {
                 trace.emit(change.into_event());
             }
             let last = limit_met.is_some() || self.is_last_turn();
+            let (began, used) = (self.clock.elapsed(), state.usage);
             let end = self.turn(state, &offer, &trace, last).await;
+            log_turn(state, &trace, used, self.clock.elapsed().saturating_sub(began));
             // A turn that waits goes on when the run does.
             if !end.as_ref().is_some_and(|end| end.waits() && end.exit != ExitReason::AwaitingResult) {
                 trace.emit(EventBody::AgentTurnFinished {});
@@ -154,15 +159,16 @@ impl Driver {
             before.notes.push(observe::note("this is the last turn"));
         }
         let request = self.request(state, &offer.tools, trace).await;
-        let first_call = state.calls + 1;
-        let question = Question { tools: &offer.set, first_call, inside: self.inside.as_ref() };
-        let answer = ask(self, request, &question, trace).await;
-        let Answer { response, parsed } = match answer {
+        let prefix = self.inside.as_ref().map_or_else(|| "c".to_owned(), |call| format!("{call}."));
+        let question = Question { tools: &offer.set, first_call: state.calls + 1, prefix: &prefix };
+        let Answer { response, parsed } = match self.ask(state, request, offer, &question, trace).await {
             Ok(answer) => answer,
             Err(NoAnswer::Cancelled) => return Some(End::new(ExitReason::Cancelled)),
-            Err(NoAnswer::Llm(error)) => return Some(End::llm(&error)),
+            Err(NoAnswer::Fault(DeliberationFault::Waiting(asks))) => {
+                return Some(End::asked(state.turn, self.deliberator.asks_as().as_ref(), asks));
+            }
+            Err(NoAnswer::Fault(fault)) => return Some(End::llm(&fault)),
         };
-        self.count(state, response.usage);
         let mut reply = decide(&response, &parsed, &question, &state.suspects);
         reply.turn.frame = self.frame();
         Self::tell_reply(trace, &reply);
@@ -179,6 +185,44 @@ impl Driver {
             }
             Next::Run => self.run_calls(state, &offer.tools, trace, reply, last).await,
         }
+    }
+
+    /// The reply of the log, or a new one.
+    async fn ask(
+        &self,
+        state: &mut AgentState,
+        request: LlmRequest,
+        offer: &Offer,
+        question: &Question<'_>,
+        trace: &Trace,
+    ) -> Result<Answer, NoAnswer> {
+        let digest = state.window.0.as_ref().map(Window::digest).unwrap_or_default();
+        let beginning = started(self.deliberator.name(), &request, digest);
+        let account = Account::default();
+        let known = self.log.reply();
+        let known_cost = known.as_ref().map(|(_, cost)| *cost);
+        let turn = Deliberation { driver: self, state, offer, trace, request, account: &account };
+        let reply = async {
+            if let Some((response, _)) = known {
+                return Ok(replayed(response));
+            }
+            self.log.go_on();
+            self.deliberator.deliberate(turn).await
+        };
+        let winds_down = self.deliberator.winds_down();
+        let room = Room { clock: &*self.clock, cancel: &self.cancel, winds_down, tells_pieces: true };
+        let answer = ask(room, beginning, reply, question, trace).await?;
+        let cost = known_cost.unwrap_or_else(|| account.counted(BudgetKey::CostMicros));
+        if known_cost.is_some() {
+            self.budget.add(BudgetKey::CostMicros, cost);
+        }
+        if self.stands_in {
+            trace.emit_kept(finished(&answer), || record_of_cost(cost));
+        } else {
+            trace.emit(finished(&answer));
+        }
+        self.count_beyond(state, answer.response.usage, &account);
+        Ok(answer)
     }
 
     /// Takes a text as the answer, if it may be one.
@@ -244,13 +288,15 @@ impl Driver {
 
     /// The next request; an older part that has become too long is put into a short form first.
     async fn request(&self, state: &mut AgentState, offered: &Snapshot, trace: &Trace) -> LlmRequest {
-        let mut messages = self.messages(state, offered);
-        if let Some(limit) = self.compact_from()
-            && is_longer(&messages, limit)
+        let frame = self.frame();
+        let view = View { profile: &self.profile, protocol: self.protocol, frame: &frame };
+        let limit = self.compact_from().unwrap_or(usize::MAX);
+        if state.window.of(&view, offered, &state.history).tokens() > limit
             && self.compact(state, trace, true).await
         {
-            messages = self.messages(state, offered);
+            state.window.of(&view, offered, &state.history);
         }
+        let messages = state.window.of(&view, offered, &state.history).messages();
         let tools = match self.protocol {
             Protocol::Text => Vec::new(),
             Protocol::Native => prompt::direct(offered).map(|tool| tool.definition().spec()).collect(),
@@ -264,25 +310,22 @@ impl Driver {
         request
     }
 
-    fn messages(&self, state: &mut AgentState, offered: &Snapshot) -> Vec<llm_provider::Message> {
-        let at = state.history.len()
-            - usize::from(matches!(state.history.last(), Some(crate::Exchange::User { .. })));
-        let new = || Window::new(&self.profile, offered, self.protocol);
-        let window = state.window.0.get_or_insert_with(new);
-        window.refresh(&self.profile, offered, self.protocol, at);
-        prompt::messages(window, &state.history, self.protocol, &self.frame())
-    }
-
     pub(crate) fn count(&self, state: &mut AgentState, usage: Usage) {
         state.usage += usage;
         self.budget.add(BudgetKey::Tokens, usage.total);
-        let info = self.model.info();
-        // A price for a million tokens is a price in millionths of a dollar for one.
-        let cost = price(usage.input, info.price_in) + price(usage.output, info.price_out);
-        self.budget.add(BudgetKey::CostMicros, cost);
+        self.budget.add(BudgetKey::CostMicros, cost(self.model.info(), usage));
     }
 
-    fn tell_reply(trace: &Trace, reply: &Reply) {
+    /// The same for a reply; what was counted while it was made is not counted again.
+    fn count_beyond(&self, state: &mut AgentState, usage: Usage, account: &Account) {
+        if !self.stands_in {
+            return self.count(state, usage);
+        }
+        state.usage += usage;
+        self.budget.add(BudgetKey::Tokens, usage.total.saturating_sub(account.counted(BudgetKey::Tokens)));
+    }
+
+    pub(crate) fn tell_reply(trace: &Trace, reply: &Reply) {
         let calls =
             reply.ready.iter().map(|call| CallSummary { call: call.id.clone(), tool: call.tool.clone() });
         trace.emit(EventBody::AgentParsed { calls: calls.collect(), diagnostics: reply.diagnostics.clone() });
@@ -346,6 +389,24 @@ impl Driver {
     }
 }
 
+/// A line of the developer log: what a turn did, and what it cost.
+fn log_turn(state: &AgentState, trace: &Trace, before: Usage, took: Duration) {
+    // A turn that is done again has its line already.
+    if !trace.log().is_live() {
+        return;
+    }
+    let calls = match state.history.last() {
+        Some(crate::Exchange::Turn(turn)) => turn.calls.iter().map(|call| call.tool.as_str()).collect(),
+        _ => Vec::new(),
+    };
+    let calls = if calls.is_empty() { "no calls".to_owned() } else { format!("calls {}", calls.join(", ")) };
+    let (read, written) = (state.usage.input - before.input, state.usage.output - before.output);
+    let message = format!("{calls}; {read} tokens read, {written} written; {} ms", took.as_millis());
+    let path = Some(Arc::from(format!("turn[{}]", state.turn)));
+    let place = Place { path, ..trace.place() };
+    trace.emit_at(place, EventBody::LogLine { level: "debug".to_owned(), message });
+}
+
 fn warn_of_orphans(state: &mut AgentState, trace: &Trace) {
     let count = std::mem::take(&mut state.orphans);
     if count > 0 {
@@ -364,6 +425,11 @@ fn warn_of_orphans(state: &mut AgentState, trace: &Trace) {
 )]
 fn price(tokens: u64, millionth: Option<f64>) -> u64 {
     millionth.map_or(0, |price| (tokens as f64 * price.max(0.0)).round() as u64)
+}
+
+/// What tokens cost, in millionths of a dollar. A price for a million of them is such a price for one.
+pub(crate) fn cost(info: &ModelInfo, usage: Usage) -> u64 {
+    price(usage.input, info.price_in) + price(usage.output, info.price_out)
 }
 
 /// The parameters of a profile as the provider's.

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use crate::deliberate::DeliberationFault;
+use crate::outcome::{PendingCall, exit_status};
+use crate::plan::{PlannedCall, Verdict};
+use crate::resume::asks_of_turn;
+use crate::state::{AgentState, OpenTask};
+use crate::trace::Trace;
 use agent_types::{
     ApprovalState, AskSummary, BudgetKey, EventBody, ExitReason, Place, RunStatus, Spent, ToolId,
 };
-use llm_provider::LlmError;
-
-use crate::outcome::{PendingCall, exit_status};
-use crate::plan::{PlannedCall, Verdict};
-use crate::state::{AgentState, OpenTask};
-use crate::trace::Trace;
 
 /// Why a run ended.
 #[derive(Debug)]
@@ -41,7 +41,22 @@ impl End {
         Self { kind: Some(spent.key.as_str().into()), error: Some(spent.to_string()), ..Self::new(exit) }
     }
 
-    pub(crate) fn llm(error: &LlmError) -> Self {
+    /// Questions that were put while a turn deliberated.
+    pub(crate) fn asked(turn: u32, tool: Option<&ToolId>, asks: Vec<AskSummary>) -> Self {
+        let prefix = asks_of_turn(turn);
+        let pending = asks.into_iter().filter_map(|ask| {
+            Some(PendingCall {
+                ask: format!("{prefix}{}", ask.ask),
+                tool: ask.tool.or_else(|| tool.cloned())?,
+                arguments: ask.arguments.unwrap_or_default(),
+                path: ask.path,
+                prompt: ask.prompt,
+            })
+        });
+        Self { pending: pending.collect(), ..Self::new(ExitReason::AwaitingApproval) }
+    }
+
+    pub(crate) fn llm(error: &DeliberationFault) -> Self {
         Self {
             kind: Some(error.code().into()),
             error: Some(error.to_string()),

@@ -53,6 +53,7 @@ mod ask;
 mod calls;
 mod compact;
 mod decide;
+mod deliberate;
 mod dispatch;
 mod driver;
 mod echo;
@@ -62,8 +63,13 @@ mod guardrail;
 mod history;
 mod input;
 mod loop_guard;
+mod messages;
+#[cfg(feature = "nodes")]
+pub mod nodes;
 mod observe;
 mod offer;
+#[cfg(feature = "otel")]
+pub mod otel;
 mod outcome;
 mod plan;
 mod profile;
@@ -97,6 +103,7 @@ pub use tool_registry as __tool_registry;
 
 pub use agent::{Agent, AgentError, AgentRun, ApprovalMode};
 pub use approve::approval_digest;
+pub use deliberate::{Deliberation, DeliberationFault, Deliberator, ReplyStream};
 pub use guardrail::{Blocked, Guardrail};
 pub use history::{CallRecord, Exchange, Turn, visible};
 pub use input::AgentInput;

@@ -40,13 +40,27 @@ pub(crate) struct PlannedCall {
     pub(crate) edited: bool,
 }
 
-/// Decides every call of a turn: limits first, then permission.
+/// What a turn refuses before anything else is looked at: calls of the last one, and those beyond the limit.
+pub(crate) fn beyond(position: usize, last_turn: bool) -> Option<String> {
+    if last_turn {
+        return Some("limit of turns reached".into());
+    }
+    (position >= CALLS_PER_DECISION).then(|| limit_of(CALLS_PER_DECISION))
+}
+
+/// The words for calls beyond what one decision may hold.
+pub(crate) fn limit_of(calls: usize) -> String {
+    format!("limit of {calls} calls in one decision reached")
+}
+
+/// Decides every call of a turn: limits first, then permission. `refuse` gives the reason for refusing the call of a
+/// position, where there is one.
 pub(crate) fn plan(
     calls: Vec<ReadyCall>,
     tools: &Snapshot,
     profile: &AgentProfile,
     mode: ApprovalMode,
-    last_turn: bool,
+    refuse: impl Fn(usize) -> Option<String>,
 ) -> Vec<PlannedCall> {
     calls
         .into_iter()
@@ -55,10 +69,8 @@ pub(crate) fn plan(
             // The reader knows only tools of this snapshot.
             let tool = tools.get(call.tool.as_str())?.clone();
             let mut why = None;
-            let verdict = if last_turn {
-                Verdict::Refuse("limit of turns reached".into())
-            } else if position >= CALLS_PER_DECISION {
-                Verdict::Refuse(format!("limit of {CALLS_PER_DECISION} calls in one decision reached"))
+            let verdict = if let Some(reason) = refuse(position) {
+                Verdict::Refuse(reason)
             } else {
                 let choice = match choice(profile, &tool, &call) {
                     ApprovalDefault::Auto if call.is_echo => {

@@ -12,10 +12,7 @@ use agent_types::{
     CallId, Draft, EventBody, EventSink, Keeper, Kept, Observation, Place, Record, ResumeLog, RunId, ToolId,
     ToolStatus, Usage,
 };
-use async_trait::async_trait;
-use llm_provider::{
-    Attachment, LlmError, LlmEvent, LlmProvider, LlmRequest, LlmStream, ModelInfo, StandardResponse,
-};
+use llm_provider::{Attachment, StandardResponse};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -29,6 +26,8 @@ const OBSERVATION: &str = "observation";
 const VALUE: &str = "value";
 const TASK: &str = "task";
 const ATTACHMENTS: &str = "attachments";
+/// The name of the value that is kept with a reply: what it cost besides its tokens, in millionths of a dollar.
+const COST: &str = "cost";
 
 /// What the log knows of a call.
 #[derive(Debug, Clone)]
@@ -59,7 +58,8 @@ pub(crate) struct RunLog {
     sink: Arc<dyn EventSink>,
     /// None as soon as the run goes on.
     past: Mutex<Option<Past>>,
-    replies: Mutex<VecDeque<StandardResponse>>,
+    /// Replies, with what they cost besides where the log says so.
+    replies: Mutex<VecDeque<(StandardResponse, u64)>>,
     /// Short forms of older parts, with who made them.
     summaries: Mutex<VecDeque<(String, String)>>,
     /// Ends of tasks that the model was told, a turn each.
@@ -140,7 +140,8 @@ impl RunLog {
             }
             match (&kept.event.body, call) {
                 (EventBody::AgentLlmFinished { .. }, None) if own => {
-                    replies.extend(StandardResponse::from_event(&kept.event.body));
+                    let cost = value_of(kept.record.as_ref(), COST).and_then(Value::as_u64).unwrap_or(0);
+                    replies.extend(StandardResponse::from_event(&kept.event.body).map(|reply| (reply, cost)));
                 }
                 (EventBody::AgentToolStarted { tool }, Some(call)) if own => {
                     calls.insert(call.clone(), PastCall::AtWork);
@@ -226,8 +227,13 @@ impl RunLog {
         self.sink.record(&mut drafts);
     }
 
-    /// The next reply that the log has.
-    fn reply(&self) -> Option<StandardResponse> {
+    /// Whether what happens now is new, and not told again.
+    pub(crate) fn is_live(&self) -> bool {
+        self.past().is_none()
+    }
+
+    /// The next reply that the log has, with what it cost.
+    pub(crate) fn reply(&self) -> Option<(StandardResponse, u64)> {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
@@ -258,27 +264,59 @@ impl RunLog {
 
     /// What happened inside a call, as the log of a run of its own.
     pub(crate) fn inside(&self, call: &CallId, level: u32) -> Option<ResumeLog> {
-        let (prefix, deeper) = (format!("{call}/"), format!("{call}."));
-        let inner = self.events.iter().filter(|kept| {
-            let Place { call: own, path, depth, .. } = &kept.event.place;
-            let at_it = own.as_ref() == Some(call) && (path.is_some() || depth.unwrap_or_default() > level);
-            at_it || own.as_ref().is_some_and(|own| own.as_str().starts_with(&deeper))
-        });
-        let events: Vec<Kept> = inner
-            .cloned()
-            .map(|mut kept| {
-                if kept.event.place.call.as_ref() == Some(call) {
-                    kept.event.place.call = None;
-                }
-                kept
-            })
-            .collect();
-        let answers = self
-            .answers
-            .iter()
-            .filter_map(|(ask, value)| Some((ask.strip_prefix(&prefix)?.to_owned(), value.clone())));
-        (!events.is_empty()).then(|| ResumeLog { snapshot: None, events, answers: answers.collect() })
+        inside(&self.events, &self.answers, call, level)
     }
+
+    /// What happened while a turn deliberated, as the log of a run of its own. `prefix` is what the ids of calls
+    /// begin with that it made.
+    pub(crate) fn inside_turn(&self, turn: u32, prefix: &str) -> Option<ResumeLog> {
+        let inner = self.events.iter().filter(|kept| {
+            let Place { call, path, turn: own, .. } = &kept.event.place;
+            match call {
+                None => path.is_some() && *own == Some(turn),
+                Some(call) => call.as_str().starts_with(prefix),
+            }
+        });
+        let events: Vec<Kept> = inner.cloned().collect();
+        let answers = answers_below(&self.answers, &asks_of_turn(turn));
+        (!events.is_empty()).then(|| ResumeLog { snapshot: None, events, answers })
+    }
+}
+
+/// What ids of questions begin with that are put while a turn deliberates.
+pub(crate) fn asks_of_turn(turn: u32) -> String {
+    format!("t{turn}/")
+}
+
+fn answers_below(answers: &HashMap<String, Value>, prefix: &str) -> HashMap<String, Value> {
+    let below = answers.iter();
+    below.filter_map(|(ask, value)| Some((ask.strip_prefix(prefix)?.to_owned(), value.clone()))).collect()
+}
+
+/// What happened inside a call, as the log of a run of its own.
+pub(crate) fn inside(
+    events: &[Kept],
+    answers: &HashMap<String, Value>,
+    call: &CallId,
+    level: u32,
+) -> Option<ResumeLog> {
+    let deeper = format!("{call}.");
+    let inner = events.iter().filter(|kept| {
+        let Place { call: own, path, depth, .. } = &kept.event.place;
+        let at_it = own.as_ref() == Some(call) && (path.is_some() || depth.unwrap_or_default() > level);
+        at_it || own.as_ref().is_some_and(|own| own.as_str().starts_with(&deeper))
+    });
+    let events: Vec<Kept> = inner
+        .cloned()
+        .map(|mut kept| {
+            if kept.event.place.call.as_ref() == Some(call) {
+                kept.event.place.call = None;
+            }
+            kept
+        })
+        .collect();
+    let answers = answers_below(answers, &format!("{call}/"));
+    (!events.is_empty()).then(|| ResumeLog { snapshot: None, events, answers })
 }
 
 impl EventSink for RunLog {
@@ -305,6 +343,11 @@ impl EventSink for RunLog {
     fn keeper(&self) -> Option<&dyn Keeper> {
         self.sink.keeper()
     }
+}
+
+/// What is kept with a reply.
+pub(crate) fn record_of_cost(cost: u64) -> Record {
+    Record { values: vec![(Arc::from(COST), Arc::new(cost.into()))], how: None }
 }
 
 /// What is kept with the end of a call.
@@ -385,29 +428,5 @@ pub(crate) fn decision(answer: &Value, digest: &str) -> Option<Decision> {
         (Some(arguments), _) => Some(Decision::Edit(arguments.clone())),
         (None, Some(Value::Bool(true))) => Some(Decision::Approve),
         (None, _) => None,
-    }
-}
-
-/// A model whose first replies are those of the log.
-#[derive(Debug)]
-pub(crate) struct Recorded {
-    pub(crate) model: Arc<dyn LlmProvider>,
-    pub(crate) log: Arc<RunLog>,
-}
-
-#[async_trait]
-impl LlmProvider for Recorded {
-    fn info(&self) -> &ModelInfo {
-        self.model.info()
-    }
-
-    async fn stream(&self, request: LlmRequest) -> Result<LlmStream, LlmError> {
-        let Some(response) = self.log.reply() else {
-            self.log.go_on();
-            return self.model.stream(request).await;
-        };
-        let text = (!response.text.is_empty()).then(|| Ok(LlmEvent::Text(response.text.clone())));
-        let events = text.into_iter().chain([Ok(LlmEvent::Finished(response))]);
-        Ok(Box::pin(futures::stream::iter(events.collect::<Vec<_>>())))
     }
 }

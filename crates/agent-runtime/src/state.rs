@@ -21,6 +21,9 @@ pub struct AgentState {
     pub(crate) history: Vec<Exchange>,
     /// Calls so far; ids count on from here.
     pub(crate) calls: u64,
+    /// Where what set this run to work stands in the conversation.
+    #[serde(default)]
+    pub(crate) asked_at: usize,
     /// Turns of this run.
     pub(crate) turn: u32,
     /// Faulty replies in a row.
@@ -101,6 +104,7 @@ impl AgentState {
 
     /// Begins a run with what sets it to work.
     pub(crate) fn begin(&mut self, input: AgentInput) {
+        self.asked_at = self.history.len();
         self.history.push(input.into_exchange());
         self.turn = 0;
         self.faulty = 0;
@@ -109,12 +113,12 @@ impl AgentState {
         self.value = None;
     }
 
-    /// What a person said last.
+    /// What a person said in this run.
     pub(crate) fn last_user_message(&self) -> Option<&str> {
-        self.history.iter().rev().find_map(|exchange| match exchange {
-            Exchange::User { text, .. } => Some(text.as_str()),
+        match self.history.get(self.asked_at) {
+            Some(Exchange::User { text, .. }) => Some(text.as_str()),
             _ => None,
-        })
+        }
     }
 
     /// Takes a reply in.

@@ -1,11 +1,13 @@
 //! An agent as a tool of another one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use agent_types::{EventSink, ExitReason, Usage};
+use agent_types::{EventSink, ExitReason};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
-use tool_registry::{Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolKind, ToolOutput};
+use tool_registry::{
+    Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolKind, ToolOutput, UsageMeter,
+};
 use tool_schema::{ToolDefinition, ToolSetError};
 
 use crate::agent::Agent;
@@ -14,20 +16,6 @@ use crate::state::AgentState;
 
 /// Most of the user's last message that an agent inside is shown, in characters.
 const MAX_SHARED: usize = 2_000;
-
-/// Tokens that agents inside calls used; shared by a tree of agents.
-#[derive(Debug, Default)]
-pub(crate) struct UsageMeter(Mutex<Usage>);
-
-impl UsageMeter {
-    pub(crate) fn add(&self, usage: Usage) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) += usage;
-    }
-
-    pub(crate) fn total(&self) -> Usage {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// What the user said last, for agents inside calls.
 #[derive(Debug)]
@@ -90,7 +78,7 @@ impl ToolHandler for SubAgent {
             .agent
             .start_inside(self.message(arguments, cx), sink, cx, budget)
             .map_err(|error| ToolError::new(ToolErrorKind::Failed, error.to_string()))?;
-        let (outcome, _): (RunOutcome, AgentState) = Box::pin(run.outcome()).await;
+        let (outcome, _): (RunOutcome, AgentState) = run.outcome().await;
         if let Some(meter) = cx.services.get::<UsageMeter>() {
             meter.add(outcome.usage);
         }

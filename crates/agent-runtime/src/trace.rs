@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{Draft, EventBody, EventSink, Place, Record};
+use agent_types::{Draft, EventBody, EventSink, Keeper, Place, Record, RunId};
 
 use crate::resume::RunLog;
 
@@ -58,5 +58,41 @@ impl Trace {
         place.span = self.log.new_span();
         change(&mut place);
         Self { log: Arc::clone(&self.log), place }
+    }
+}
+
+/// Where events of work inside a turn go: they belong to the turn, and keep the rest of their place.
+pub(crate) fn inner(trace: &Trace) -> Arc<dyn EventSink> {
+    Arc::new(TurnSink { log: Arc::clone(&trace.log), place: trace.place() })
+}
+
+/// Adds the turn to events of what runs inside it.
+#[derive(Debug)]
+struct TurnSink {
+    log: Arc<RunLog>,
+    place: Place,
+}
+
+impl EventSink for TurnSink {
+    fn record(&self, drafts: &mut Vec<Draft>) {
+        for Draft { place, .. } in drafts.iter_mut() {
+            place.turn = place.turn.or(self.place.turn);
+            place.depth = place.depth.or(self.place.depth);
+            // What begins at the root of an inner run begins at the turn.
+            place.parent = place.parent.filter(|parent| *parent != 0).or(Some(self.place.span));
+        }
+        self.log.record(drafts);
+    }
+
+    fn new_span(&self) -> u64 {
+        self.log.new_span()
+    }
+
+    fn run(&self) -> &RunId {
+        self.log.run()
+    }
+
+    fn keeper(&self) -> Option<&dyn Keeper> {
+        self.log.keeper()
     }
 }

@@ -6,21 +6,27 @@
 
 use std::sync::Arc;
 
+use llm_provider::Message;
 use protocol_action::neutralize;
+use sha2::{Digest, Sha256};
 use tool_registry::{Snapshot, Tool};
-use tool_schema::Catalogue;
+use tool_schema::{Catalogue, estimate_tokens};
 
+use crate::history::{Exchange, visible};
 use crate::profile::{AgentProfile, Language};
-use crate::prompt::{Protocol, direct, lang, system_text};
+use crate::prompt::{Protocol, direct, exchange_messages, lang, summary_text, system_text};
 
-/// What stands before the conversation, and what was told of the tools since.
+/// What the model sees of a conversation, as messages that only grow.
 #[derive(Debug, Clone)]
 pub(crate) struct Window {
-    /// Instructions and catalogue.
-    pub(crate) system: Arc<str>,
     shown: Snapshot,
-    /// What was told, each before the exchange of that index.
-    changes: Vec<(usize, String)>,
+    messages: Arc<Vec<Message>>,
+    /// Exchanges that are among the messages.
+    upto: usize,
+    /// Over the messages so far.
+    digest: Sha256,
+    /// Estimated, of the messages so far.
+    tokens: usize,
 }
 
 /// The window of a conversation, once there is one. It can be made anew at any time, so that two states differ in
@@ -35,35 +41,111 @@ impl PartialEq for Shown {
 }
 
 impl Window {
-    pub(crate) fn new(profile: &AgentProfile, tools: &Snapshot, protocol: Protocol) -> Self {
-        let system = system_text(profile, tools, protocol).into();
-        Self { system, shown: tools.clone(), changes: Vec::new() }
+    /// The beginning: instructions, the catalogue, and the short form of what came before.
+    fn new(profile: &AgentProfile, tools: &Snapshot, protocol: Protocol, history: &[Exchange]) -> Self {
+        let (summary, from) = visible_from(history);
+        let mut window = Self {
+            shown: tools.clone(),
+            messages: Arc::default(),
+            upto: from,
+            digest: Sha256::new(),
+            tokens: 0,
+        };
+        let system = system_text(profile, tools, protocol);
+        let mut begin = Vec::new();
+        if !system.is_empty() {
+            begin.push(Message::system(system));
+        }
+        begin.extend(summary.map(|text| Message::user(summary_text(text))));
+        window.push(begin);
+        window
     }
 
-    /// Takes note of the tools of now; what changed is told before the exchange `at`.
-    pub(crate) fn refresh(
-        &mut self,
-        profile: &AgentProfile,
-        tools: &Snapshot,
-        protocol: Protocol,
-        at: usize,
-    ) {
-        if tools.is_same(&self.shown) {
-            return;
+    fn push(&mut self, messages: Vec<Message>) {
+        for message in &messages {
+            add(&mut self.digest, message);
+            self.tokens += estimate_tokens(message.text());
         }
-        if protocol == Protocol::Text
-            && let Some(text) = told(profile, &self.shown, tools)
-        {
-            self.changes.push((at, text));
-        }
-        self.shown = tools.clone();
+        // Whoever was asked last has let go of them, so that nothing is copied.
+        Arc::make_mut(&mut self.messages).extend(messages);
     }
 
-    /// What is told before an exchange.
-    pub(crate) fn before(&self, index: usize) -> impl Iterator<Item = &str> {
-        let changes = self.changes.iter().filter(move |(at, _)| *at == index);
-        changes.map(|(_, text)| text.as_str())
+    /// Puts what is new behind what was sent before. A change of the tools is told before what a person says next.
+    fn grow(&mut self, view: &View<'_>, tools: &Snapshot, history: &[Exchange]) {
+        let mut change = None;
+        if !tools.is_same(&self.shown) {
+            if view.protocol == Protocol::Text {
+                change = told(view.profile, &self.shown, tools);
+            }
+            self.shown = tools.clone();
+        }
+        let mut messages = Vec::new();
+        for (index, exchange) in history.iter().enumerate().skip(self.upto) {
+            if index + 1 == history.len() && matches!(exchange, Exchange::User { .. }) {
+                messages.extend(change.take().map(Message::user));
+            }
+            exchange_messages(exchange, view.protocol, view.frame, &mut messages);
+        }
+        messages.extend(change.map(Message::user));
+        self.upto = history.len();
+        self.push(messages);
     }
+
+    /// The messages.
+    pub(crate) fn messages(&self) -> Arc<Vec<Message>> {
+        Arc::clone(&self.messages)
+    }
+
+    /// A short name for the messages, equal where they are equal.
+    pub(crate) fn digest(&self) -> String {
+        short(self.digest.clone())
+    }
+
+    /// Estimated tokens of the messages.
+    pub(crate) const fn tokens(&self) -> usize {
+        self.tokens
+    }
+}
+
+fn add(hash: &mut Sha256, message: &Message) {
+    hash.update((message.text().len() as u64).to_le_bytes());
+    hash.update(message.text());
+}
+
+fn short(hash: Sha256) -> String {
+    format!("{:x}", hash.finalize()).split_off(48)
+}
+
+/// A short name for messages, equal where they are equal.
+#[cfg(feature = "nodes")]
+pub(crate) fn digest_of(messages: &[Message]) -> String {
+    let mut hash = Sha256::new();
+    messages.iter().for_each(|message| add(&mut hash, message));
+    short(hash)
+}
+
+/// What a window is made with.
+pub(crate) struct View<'v> {
+    pub(crate) profile: &'v AgentProfile,
+    pub(crate) protocol: Protocol,
+    /// Frames results whose turn has no frame of its own.
+    pub(crate) frame: &'v str,
+}
+
+impl Shown {
+    /// The window of now, with all that was said so far in it.
+    pub(crate) fn of(&mut self, view: &View<'_>, tools: &Snapshot, history: &[Exchange]) -> &Window {
+        let new = || Window::new(view.profile, tools, view.protocol, history);
+        let window = self.0.get_or_insert_with(new);
+        window.grow(view, tools, history);
+        window
+    }
+}
+
+/// The last summary, and where what comes after the part that it stands for begins.
+fn visible_from(history: &[Exchange]) -> (Option<&str>, usize) {
+    let (summary, mut seen) = visible(history);
+    (summary, seen.next().map_or(history.len(), |(index, _)| index))
 }
 
 /// What came and what went, in words for the model.

@@ -288,6 +288,8 @@ impl Look<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn matcher(triggers: &[(MatchKind, &[&str], &[&str])]) -> Matcher {
@@ -303,7 +305,7 @@ mod tests {
         }
         let order: Vec<usize> = (0..triggers.len()).collect();
         let matcher = builder.build(&order, &mut problems);
-        assert_eq!(problems.into_result(), Ok(Vec::new()));
+        problems.into_result().unwrap();
         matcher
     }
 
@@ -355,5 +357,51 @@ mod tests {
         assert!(matcher.find(&combining).hit.is_none());
         let expanding = "\u{FDFA}".repeat(300_000);
         assert!(matcher.find(&expanding).hit.is_none());
+    }
+
+    /// The same without an index: every pattern of every trigger in turn.
+    fn in_turn(triggers: &[(MatchKind, Vec<String>, Vec<String>)], message: &str) -> Option<usize> {
+        let seen = Seen::of(message);
+        let fits = |kind: MatchKind, pattern: &String| match kind {
+            MatchKind::Contains => seen.folded.contains(&fold(&plain(pattern))),
+            MatchKind::Exact => seen.folded == fold(&plain(pattern)),
+            MatchKind::Regex => Pattern::parse(pattern).unwrap().regex.is_match(&seen.plain),
+        };
+        triggers.iter().position(|(kind, patterns, exclude)| {
+            let against = if *kind == MatchKind::Exact { MatchKind::Contains } else { *kind };
+            patterns.iter().any(|pattern| fits(*kind, pattern))
+                && !exclude.iter().any(|pattern| fits(against, pattern))
+        })
+    }
+
+    fn trigger() -> impl Strategy<Value = (MatchKind, Vec<String>, Vec<String>)> {
+        let texts = |most| prop::collection::vec("[aAbBｂ请 ]{0,2}[aAb请]", 0..most);
+        let patterns = |most| {
+            prop::collection::vec("(?:[abA请]{1,2}|[ab]\\*|\\(a\\|b请\\)|\\.|a\\{2\\}){1,3}[ab请]", 0..most)
+        };
+        let kind = prop_oneof![Just(MatchKind::Contains), Just(MatchKind::Exact)];
+        prop_oneof![
+            (kind, texts(4), texts(2)).prop_map(|(kind, patterns, exclude)| (kind, patterns, exclude)),
+            (patterns(4), patterns(2)).prop_map(|(patterns, exclude)| (MatchKind::Regex, patterns, exclude)),
+        ]
+    }
+
+    proptest! {
+        // Compiling expressions takes its time.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn the_index_changes_nothing(triggers in prop::collection::vec(trigger(), 0..8), message in "[aAbｂ请　 ]{0,12}") {
+            let borrowed: Vec<(MatchKind, Vec<&str>, Vec<&str>)> = triggers
+                .iter()
+                .map(|(kind, patterns, exclude)| {
+                    (*kind, patterns.iter().map(String::as_str).collect(), exclude.iter().map(String::as_str).collect())
+                })
+                .collect();
+            let borrowed: Vec<(MatchKind, &[&str], &[&str])> =
+                borrowed.iter().map(|(kind, patterns, exclude)| (*kind, &patterns[..], &exclude[..])).collect();
+            let hit = matcher(&borrowed).find(&message).hit.map(|hit| hit.trigger);
+            prop_assert_eq!(hit, in_turn(&triggers, &message));
+        }
     }
 }

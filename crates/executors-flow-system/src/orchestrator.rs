@@ -245,6 +245,21 @@ impl Orchestrator {
     /// # Cancel safety
     /// Nothing is lost: the next call gives the same session.
     pub async fn next_due(&self) -> Result<String, OrchestratorError> {
+        self.wait_for_timer(|_| true).await
+    }
+
+    /// Waits until a timer of this session is due.
+    ///
+    /// # Errors
+    /// The sessions cannot be read.
+    ///
+    /// # Cancel safety
+    /// As [`next_due`](Self::next_due).
+    pub async fn until_due(&self, session: &str) -> Result<(), OrchestratorError> {
+        self.wait_for_timer(|other| other == session).await.map(drop)
+    }
+
+    async fn wait_for_timer(&self, is_meant: impl Fn(&str) -> bool) -> Result<String, OrchestratorError> {
         let Shared { due, clock, store, .. } = &*self.0;
         due.known
             .get_or_try_init(|| async {
@@ -256,9 +271,7 @@ impl Orchestrator {
         loop {
             let mut changed = std::pin::pin!(due.changed.notified());
             changed.as_mut().enable();
-            let first =
-                due.lock().iter().min_by_key(|(_, at)| **at).map(|(session, at)| (session.clone(), *at));
-            let Some((session, at)) = first else {
+            let Some((session, at)) = due.first(&is_meant) else {
                 changed.await;
                 continue;
             };
@@ -280,6 +293,13 @@ impl Orchestrator {
 }
 
 impl DueTimes {
+    /// The session whose timer goes off first, of those that are meant.
+    fn first(&self, is_meant: impl Fn(&str) -> bool) -> Option<(String, Timestamp)> {
+        let times = self.lock();
+        let meant = times.iter().filter(|(session, _)| is_meant(session));
+        meant.min_by_key(|(_, at)| **at).map(|(session, at)| (session.clone(), *at))
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Timestamp>> {
         self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }

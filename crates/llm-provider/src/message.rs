@@ -1,5 +1,7 @@
 //! What is sent to a model.
 
+use std::sync::Arc;
+
 use agent_types::ToolSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -146,8 +148,8 @@ impl ModelParameters {
 /// One question to a model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LlmRequest {
-    /// The conversation, oldest first.
-    pub messages: Vec<Message>,
+    /// The conversation, oldest first. Shared, so that whoever asks again and again need not copy it.
+    pub messages: Arc<Vec<Message>>,
     /// Tools in the provider's own form; empty in the text protocol.
     pub tools: Vec<ToolSpec>,
     /// Settings that differ from the model's own.
@@ -163,8 +165,8 @@ pub struct LlmRequest {
 impl LlmRequest {
     /// A request with nothing but messages.
     #[must_use]
-    pub fn new(messages: Vec<Message>) -> Self {
-        Self { messages, ..Self::default() }
+    pub fn new(messages: impl Into<Arc<Vec<Message>>>) -> Self {
+        Self { messages: messages.into(), ..Self::default() }
     }
 
     /// Offers tools in the provider's own form.

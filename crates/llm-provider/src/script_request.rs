@@ -94,7 +94,7 @@ fn message_text(message: &Message) -> String {
 /// Whether each native call has its one result after it, and each result its call before it.
 fn has_pairs(request: &LlmRequest) -> bool {
     let mut open: BTreeSet<&str> = BTreeSet::new();
-    for message in &request.messages {
+    for message in &*request.messages {
         match message {
             Message::Assistant { calls, .. } => {
                 if !open.is_empty() || !calls.iter().all(|call| open.insert(&call.id)) {

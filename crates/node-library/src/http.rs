@@ -22,7 +22,7 @@ impl Http {
         let object = |description: &str| SlotDefinition::new(DataFlowType::Object, description);
         let definition = NodeDefinition::new(
             "core:Http",
-            "Sends an HTTP request and gives its answer. A status from 400 fails the node. Counts as an effect: a node that only reads says `\"effect\": false`.",
+            "Sends an HTTP request and gives its answer. A status from 400 fails the node. GET, HEAD and OPTIONS only read; other methods count as an effect, unless the node says `\"effect\": false`.",
         )
         .input("values", object("the values for the placeholders, by name"))
         .output("body", any("the body: JSON where it is JSON, else a text"))
@@ -47,26 +47,12 @@ impl Node for Http {
     }
 
     fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
-        let endpoint = part(config, "endpoint")?;
-        let endpoint =
-            endpoint.ok_or_else(|| vec![SettingFault::new("endpoint", "this setting is required")])?;
-        let call = CallConfig {
-            endpoint,
-            auth: part(config, "auth")?,
-            retry: part(config, "retry")?,
-            response: part(config, "response")?.unwrap_or_default(),
-        };
-        let endpoint = Endpoint::new(&call, &Scope::open()).map_err(|error| {
-            let fault = |problem: http_caller::ConfigProblem| {
-                let key = problem.path.split('.').next().unwrap_or("endpoint").to_owned();
-                SettingFault {
-                    suggest: problem.suggest.clone(),
-                    ..SettingFault::new(key, problem.to_string())
-                }
-            };
-            error.problems.into_iter().map(fault).collect::<Vec<_>>()
-        })?;
-        Ok(Prepared::new(endpoint))
+        endpoint(config).map(Prepared::new)
+    }
+
+    fn has_effect(&self, config: &Map<String, Value>) -> bool {
+        // Settings that make no request are told by `prepare`.
+        endpoint(config).map_or(true, |endpoint| !endpoint.is_read_only())
     }
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
@@ -88,6 +74,25 @@ impl Node for Http {
             .with("status", answer.status)
             .with("headers", Value::Object(answer.headers)))
     }
+}
+
+/// The request that the settings describe.
+fn endpoint(config: &Map<String, Value>) -> Result<Endpoint, Vec<SettingFault>> {
+    let endpoint = part(config, "endpoint")?;
+    let endpoint = endpoint.ok_or_else(|| vec![SettingFault::new("endpoint", "this setting is required")])?;
+    let call = CallConfig {
+        endpoint,
+        auth: part(config, "auth")?,
+        retry: part(config, "retry")?,
+        response: part(config, "response")?.unwrap_or_default(),
+    };
+    Endpoint::new(&call, &Scope::open()).map_err(|error| {
+        let fault = |problem: http_caller::ConfigProblem| {
+            let key = problem.path.split('.').next().unwrap_or("endpoint").to_owned();
+            SettingFault { suggest: problem.suggest.clone(), ..SettingFault::new(key, problem.to_string()) }
+        };
+        error.problems.into_iter().map(fault).collect::<Vec<_>>()
+    })
 }
 
 /// A part of the settings in its own form.

@@ -32,8 +32,10 @@ mod llm;
 mod logic;
 mod math;
 mod stream;
+mod template;
 mod text;
 
+pub use template::{Template, TemplateError};
 use workflow_engine::NodeCatalog;
 use workflow_model::NodeDefinition;
 

@@ -1,18 +1,12 @@
 //! Text: templates, joining, splitting, replacing.
 
-use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, UndefinedBehavior};
 use regex::Regex;
 use serde_json::{Map, Value};
 use workflow_engine::{Inputs, NodeCatalog, NodeContext, NodeError, Outputs, Prepared, SettingFault};
 use workflow_model::{DataFlowType, DynamicSlots, NodeDefinition};
 
 use crate::define::{Computed, any, as_text, list, made, required_text, setting, text, text_setting};
-
-/// Steps that one template may take.
-const FUEL: u64 = 200_000;
-/// The name of the one template in its environment.
-const TEMPLATE: &str = "template";
+use crate::template::Template;
 
 pub(crate) fn register(catalog: &mut NodeCatalog) {
     catalog.register(template());
@@ -40,43 +34,22 @@ fn template() -> Computed {
     .pure();
     Computed::new(definition, fill).prepared(|config| {
         let source = required_text(config, "template")?;
-        let environment =
-            environment(&source).map_err(|error| vec![SettingFault::new("template", explain(&error))])?;
-        Ok(Prepared::new(environment))
+        let template =
+            Template::new(&source).map_err(|error| vec![SettingFault::new("template", error.to_string())])?;
+        Ok(Prepared::new(template))
     })
 }
 
-/// A template that reads no file, knows no undefined name and stops after its fuel.
-fn environment(source: &str) -> Result<Environment<'static>, minijinja::Error> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_syntax(SyntaxConfig::builder().keep_trailing_newline(true).build()?);
-    environment.set_fuel(Some(FUEL));
-    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    environment.add_template_owned(TEMPLATE, source.to_owned())?;
-    Ok(environment)
-}
-
-fn explain(error: &minijinja::Error) -> String {
-    let line = error.line().map(|line| format!(" (line {line})")).unwrap_or_default();
-    match error.detail() {
-        Some(detail) => format!("{}: {detail}{line}", error.kind()),
-        None => format!("{}{line}", error.kind()),
-    }
-}
-
 fn fill(ctx: &NodeContext, inputs: &Inputs) -> Result<Outputs, NodeError> {
-    let environment: &Environment<'static> = made(ctx)?;
+    let template: &Template = made(ctx)?;
     let mut names = Map::new();
     names.insert("vars".to_owned(), (**ctx.variables()).clone());
     if let Some(Value::Object(values)) = inputs.get("values").map(|value| &**value) {
         names.extend(values.clone());
     }
     names.extend(inputs.to_map());
-    let filled = environment
-        .get_template(TEMPLATE)
-        .and_then(|template| template.render(minijinja::value::Serde(&names)));
-    filled.map(Outputs::value).map_err(|error| NodeError::fatal(format!("the template: {}", explain(&error))))
+    let filled = template.fill(&names);
+    filled.map(Outputs::value).map_err(|error| NodeError::fatal(format!("the template: {error}")))
 }
 
 fn merge() -> Computed {

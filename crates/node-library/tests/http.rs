@@ -52,6 +52,21 @@ fn run(config: &Value, open: &str) -> RunOutcome {
 }
 
 #[test]
+fn only_requests_that_change_something_are_effects() {
+    let has_effect = |endpoint: Value| {
+        let mut given = json!({"url": "https://host.example/"});
+        given.as_object_mut().unwrap().extend(endpoint.as_object().unwrap().clone());
+        plan(&json!({"endpoint": given})).unwrap().has_effect()
+    };
+    for reads in [json!({}), json!({"method": "GET"}), json!({"method": "head"})] {
+        assert!(!has_effect(reads.clone()), "{reads}");
+    }
+    for changes in [json!({"method": "POST"}), json!({"method": "DELETE"}), json!({"body": {"a": 1}})] {
+        assert!(has_effect(changes.clone()), "{changes}");
+    }
+}
+
+#[test]
 fn a_request_is_sent_and_its_answer_read() {
     let (address, sent) = server("HTTP/1.1 201 Created\r\nx-id: 9\r\ncontent-length: 8\r\n\r\n{\"id\":9}");
     let config = json!({"endpoint": {"url": format!("http://{address}/{{$ctx.tenant}}/{{id}}"), "body": {"n": "{n}"}}});

@@ -60,6 +60,9 @@ pub struct RawCall {
     pub arguments: Vec<RawArgument>,
     /// What was mended inside it; each code once.
     pub repairs: Vec<Code>,
+    /// Arguments, and members inside them, that JSON text gave twice with different values: JSON pointers from the
+    /// arguments on. The last value stands in the arguments, and nobody can tell which one was meant.
+    pub conflicts: Vec<String>,
     /// Text that stands between its tags outside of any parameter, as written. Only an element that
     /// is no known tool can have some; elsewhere it is an error.
     pub text: String,
@@ -105,6 +108,7 @@ impl RawCall {
             dialect,
             arguments: Vec::new(),
             repairs: Vec::new(),
+            conflicts: Vec::new(),
             text: String::new(),
         }
     }

@@ -164,7 +164,7 @@ impl ToolRegistry {
         new: impl IntoIterator<Item = T>,
     ) -> Result<RegistryChange, RegistryError> {
         let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
-        let before = Snapshot { tools: Arc::clone(&tools) };
+        let before = Snapshot::from(Arc::clone(&tools));
         let old: HashSet<&ToolId> = old.into_iter().collect();
         let mut next: IndexMap<ToolId, Tool> = IndexMap::with_capacity(tools.len());
         next.extend(
@@ -174,13 +174,13 @@ impl ToolRegistry {
             insert(&mut next, tool.into_tool()?)?;
         }
         *tools = Arc::new(next);
-        Ok(before.change_to(&Snapshot { tools: Arc::clone(&tools) }))
+        Ok(before.change_to(&Snapshot::from(Arc::clone(&tools))))
     }
 
     /// What there is now; later changes do not show in it.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot { tools: Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner)) }
+        Snapshot::from(Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
@@ -202,6 +202,14 @@ fn insert(tools: &mut IndexMap<ToolId, Tool>, tool: Tool) -> Result<(), Registry
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     tools: Arc<IndexMap<ToolId, Tool>>,
+    /// What is wrong where the tools come from.
+    warnings: Arc<[String]>,
+}
+
+impl From<Arc<IndexMap<ToolId, Tool>>> for Snapshot {
+    fn from(tools: Arc<IndexMap<ToolId, Tool>>) -> Self {
+        Self { tools, warnings: Arc::default() }
+    }
 }
 
 impl Snapshot {
@@ -212,12 +220,14 @@ impl Snapshot {
     pub fn of(tools: impl IntoIterator<Item = Tool>) -> Result<Self, RegistryError> {
         let mut all = IndexMap::new();
         tools.into_iter().try_for_each(|tool| insert(&mut all, tool))?;
-        Ok(Self { tools: Arc::new(all) })
+        Ok(Self::from(Arc::new(all)))
     }
 
     /// A snapshot of tools whose ids are known to differ.
     pub(crate) fn of_distinct(tools: impl IntoIterator<Item = Tool>) -> Self {
-        Self { tools: Arc::new(tools.into_iter().map(|tool| (tool.id().clone(), tool)).collect()) }
+        Self::from(Arc::new(
+            tools.into_iter().map(|tool| (tool.id().clone(), tool)).collect::<IndexMap<_, _>>(),
+        ))
     }
 
     /// The tool of a canonical id.
@@ -231,13 +241,26 @@ impl Snapshot {
         self.tools.values()
     }
 
+    /// The same tools, with what is wrong where they come from: a file that cannot be read, whose old tool stays.
+    #[must_use]
+    pub fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings.into();
+        self
+    }
+
+    /// What is wrong where the tools come from.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
     /// Whether it is the same moment of the same registry; cheap.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.tools, &other.tools)
+        Arc::ptr_eq(&self.tools, &other.tools) && self.warnings == other.warnings
     }
 
-    /// What became of the tools from this snapshot to a newer one. A changed description is a warning as well: what a model is told
+    /// What became of the tools from this snapshot to a newer one, with the warnings that are new. A changed description is a warning as well: what a model is told
     /// of a tool should not change behind its user's back.
     #[must_use]
     pub fn change_to(&self, newer: &Self) -> RegistryChange {
@@ -254,6 +277,7 @@ impl Snapshot {
                 Some(_) => {}
             }
         }
+        change.warnings.extend(newer.warnings.iter().filter(|new| !self.warnings.contains(new)).cloned());
         change.removed.extend(self.tools.keys().filter(|id| !newer.tools.contains_key(*id)).cloned());
         change.added.sort();
         change.removed.sort();
@@ -282,7 +306,7 @@ impl Snapshot {
                 None => unresolved.push(self.unresolved(id)),
             }
         }
-        if unresolved.is_empty() { Ok(Self { tools: Arc::new(selected) }) } else { Err(unresolved) }
+        if unresolved.is_empty() { Ok(Self::from(Arc::new(selected))) } else { Err(unresolved) }
     }
 
     /// What to say of a name that no tool has.

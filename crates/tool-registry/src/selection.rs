@@ -109,6 +109,12 @@ impl Selection {
         self
     }
 
+    /// The ids that are listed, in order; none where every tool is meant.
+    #[must_use]
+    pub fn listed(&self) -> Option<&[String]> {
+        self.listed.as_deref()
+    }
+
     /// Whether a tool of this id is among them, if there is one.
     #[must_use]
     pub fn allows(&self, id: &str) -> bool {

@@ -12,6 +12,8 @@ use workflow_model::structural::GROUP_OUTPUT;
 use workflow_model::{LoadError, Workflow, WorkflowSource};
 
 use crate::context::ToolContext;
+use crate::invoker::EnclosingCall;
+use crate::meter::UsageMeter;
 use crate::output::{ToolError, ToolErrorKind, ToolOutput};
 use crate::tool::{Tool, ToolHandler, ToolKind};
 
@@ -150,15 +152,19 @@ impl ToolHandler for WorkflowHandler {
             return Err(ToolError::new(ToolErrorKind::Refused, message).with_code("limit_reached"));
         };
         let mut options = RunOptions::new()
-            .with_services(self.services.clone().with(Arc::new(ContextValues(Arc::clone(&cx.values)))))
+            .with_services(self.services_in(cx))
             .with_clock(Arc::clone(&cx.clock))
             .with_sink(self.sink(cx));
         options.nested = true;
+        options.workflow = (cx.tool.namespace() == Some("workflow")).then(|| cx.tool.name().to_owned());
         options.resume = cx.resume.as_deref().cloned().map(Box::new);
         options.on_waiting = OnWaiting::End;
         options.budget = Some(budget);
         options.cancel = Some(cx.cancel.child_token());
         let outcome = workflow_engine::run(&self.plan, arguments, options).outcome().await;
+        if let Some(meter) = cx.services.get::<UsageMeter>() {
+            meter.add(outcome.usage);
+        }
         match outcome.status {
             RunStatus::Ok => Ok(ToolOutput::Json(self.result(outcome.outputs))),
             RunStatus::Cancelled => Err(ToolError::new(ToolErrorKind::Cancelled, "cancelled")),
@@ -175,6 +181,11 @@ impl ToolHandler for WorkflowHandler {
 }
 
 impl WorkflowHandler {
+    fn services_in(&self, cx: &ToolContext) -> Services {
+        let values = Arc::new(ContextValues(Arc::clone(&cx.values)));
+        self.services.clone().with(values).with(Arc::new(EnclosingCall(cx.clone())))
+    }
+
     fn sink(&self, cx: &ToolContext) -> Arc<dyn EventSink> {
         let inner = cx.inner_sink();
         if self.live.is_empty() {

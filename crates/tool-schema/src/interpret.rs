@@ -98,7 +98,8 @@ impl ToolSet {
         let found = self.find(&call.tool).ok_or_else(|| self.unknown_tool(&call.tool, call.span))?;
         let (Found::Exact(index) | Found::Folded(index)) = found;
         let tool = &self.tools()[index];
-        let typed = type_arguments(tool, &call.arguments);
+        let mut typed = type_arguments(tool, &call.arguments);
+        typed.problems.extend(call.conflicts.iter().map(|pointer| Problem::duplicate(pointer)));
         if !typed.problems.is_empty() {
             let problems = typed.problems;
             return Err(CallFault::Arguments { tool: tool.name.clone(), problems, span: call.span });

@@ -245,6 +245,9 @@ pub(crate) struct WorkflowRunArguments {
     /// Play replies from a file, one a line, in place of the models.
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
+    /// What to do where a person would have to be asked about a call.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) approve: Approve,
     #[command(flatten)]
     pub(crate) values: ContextArguments,
 }

@@ -18,6 +18,8 @@ files![
     "question.md",
     "script.jsonl",
     "weft.toml",
+    "workflows/agent_loop.json",
+    "workflows/chat.json",
     "workflows/summarize_text.json",
 ];
 

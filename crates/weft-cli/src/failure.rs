@@ -132,7 +132,7 @@ impl Failure {
             note!("{}", json!({ "error": object }));
             return;
         }
-        note!("error[{}]: {}", self.code, self.message);
+        note!("error[{}]: {}", self.code, crate::output::printable(&self.message));
         if let Some(at) = &self.place {
             let numbers = [at.line, at.column].into_iter().flatten();
             let place: Vec<String> = numbers.map(|number| format!(":{number}")).collect();

@@ -1,6 +1,7 @@
 //! What goes to stdout. A reader that has seen enough may close it.
 
-use std::io::{self, Write};
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
@@ -15,10 +16,24 @@ pub(crate) fn is_closed() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }
 
-/// Writes a line of data.
+/// Writes a line of data. A terminal is shown what it may show; a pipe gets the text as it is.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
+    let text = if stdout.is_terminal() { printable(text) } else { text.into() };
     written(writeln!(stdout, "{text}").and_then(|()| stdout.flush()))
+}
+
+/// A text that changes nothing but the screen's next lines: foreign text may hold signs that move the cursor, rename the
+/// window, or turn the reading direction around.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let is_odd = |char: char| {
+        (char.is_control() && char != '\n' && char != '\t')
+            || matches!(char, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(is_odd) {
+        return Cow::Borrowed(text);
+    }
+    text.chars().filter(|char| !is_odd(*char)).collect()
 }
 
 /// Writes a value on one line.
@@ -49,5 +64,23 @@ fn written(result: io::Result<()>) -> Result<(), Failure> {
             Ok(())
         }
         Err(error) => Err(Failure::new(Exit::Failed, "output", error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn s11_a_terminal_is_not_told_what_to_do() {
+        for (text, shown) in [
+            ("\u{1b}]0;owned\u{7}title", "]0;ownedtitle"),
+            ("a\u{202e}b", "ab"),
+            ("\u{1b}[2Jgone", "[2Jgone"),
+            ("two\nlines\tand 中文", "two\nlines\tand 中文"),
+            ("<img onerror=x>", "<img onerror=x>"),
+        ] {
+            assert_eq!(printable(text), shown);
+        }
     }
 }

@@ -5,6 +5,8 @@ use std::io::{IsTerminal, Write};
 use agent_types::{EventBody, ExitReason, RunStatus, ToolStatus, TraceEvent};
 use serde_json::{Map, Value};
 
+use crate::output::printable;
+
 /// Longest line of a result, in characters.
 const MAX_SHOWN: usize = 160;
 
@@ -89,6 +91,7 @@ impl Timeline {
     }
 
     fn delta(&mut self, text: &str) {
+        let text = &*printable(text);
         let text = if self.writing { text } else { text.trim_start() };
         let shown = text.trim_end();
         if shown.is_empty() {
@@ -113,6 +116,7 @@ impl Timeline {
 
     fn line(&mut self, color: &str, text: &str) {
         self.end_text();
+        let text = printable(text);
         if self.color {
             note!("\u{1b}[{color}m{text}\u{1b}[0m");
         } else {

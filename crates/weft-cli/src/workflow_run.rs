@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use agent_runtime::ApprovalMode;
 use agent_types::{ResumeLog, RunStatus};
-use http_caller::ContextValues;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use weft_project::{Project, RunDesk};
@@ -21,6 +21,8 @@ pub(crate) struct Start<'a> {
     pub(crate) inputs: Map<String, Value>,
     /// Values that no model sees or sets.
     pub(crate) values: Map<String, Value>,
+    /// What is done where a person would have to be asked.
+    pub(crate) approval: ApprovalMode,
     pub(crate) desk: RunDesk,
     pub(crate) resume: Option<ResumeLog>,
     /// Ends the run when it is cancelled.
@@ -29,14 +31,13 @@ pub(crate) struct Start<'a> {
 
 /// Runs to the end, telling what happens as the output form wants it.
 pub(crate) async fn drive(form: Output, start: Start<'_>) -> Result<RunOutcome, Failure> {
-    let Start { project, id, plan, inputs, values, desk, resume, cancel } = start;
-    let values = ContextValues(Arc::new(values));
+    let Start { project, id, plan, inputs, values, approval, desk, resume, cancel } = start;
+    let services =
+        project.workflow_services(values, approval).map_err(|error| Failure::of_project(&error))?;
     let sink = desk.sink();
     let run = sink.run().clone();
-    let mut options = RunOptions::new()
-        .with_services(project.services().clone().with(Arc::new(values)))
-        .with_clock(Arc::clone(project.clock()))
-        .with_sink(sink);
+    let mut options =
+        RunOptions::new().with_services(services).with_clock(Arc::clone(project.clock())).with_sink(sink);
     options.workflow = Some(id.to_owned());
     options.on_waiting = OnWaiting::End;
     options.cancel = Some(cancel.clone());

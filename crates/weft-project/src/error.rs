@@ -46,6 +46,14 @@ pub enum ProjectError {
         /// What the operating system said.
         message: String,
     },
+    /// The system does not tell of changes in a folder.
+    #[error("changes in {} are not seen: {message}", .path.display())]
+    Unwatchable {
+        /// The folder.
+        path: PathBuf,
+        /// What the operating system said.
+        message: String,
+    },
     /// The store of runs cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -185,13 +193,13 @@ pub enum ProjectError {
         /// Its problems.
         message: String,
     },
-    /// A profile asks for something that this program does not do.
-    #[error("agent `{agent}`: {what} is not supported")]
-    Unsupported {
-        /// The agent.
-        agent: String,
-        /// What it asks for.
-        what: String,
+    /// A workflow that cannot deliberate for an agent.
+    #[error("the workflow `{workflow}` cannot deliberate: {message}")]
+    Deliberation {
+        /// Its id.
+        workflow: String,
+        /// Why not.
+        message: String,
     },
     /// No model, no key, no such entry.
     #[error(transparent)]
@@ -220,6 +228,7 @@ impl ProjectError {
             Self::NoProject { .. } => "no_project",
             Self::MissingFile { .. } => "missing_file",
             Self::Unreadable { .. } => "unreadable_file",
+            Self::Unwatchable { .. } => "unwatchable_folder",
             Self::Settings(_) => "bad_settings",
             Self::Json(_) => "bad_json",
             Self::Workflow(_) => "bad_workflow",
@@ -235,7 +244,7 @@ impl ProjectError {
             Self::DuplicateTool { .. } => "duplicate_tool",
             Self::Flows { source, .. } => source.code(),
             Self::WorkflowTool { .. } => "bad_workflow_tool",
-            Self::Unsupported { .. } => "unsupported",
+            Self::Deliberation { .. } => "bad_deliberation",
             Self::Model(error) => error.code(),
             Self::Script { source, .. } => source.code(),
             Self::Registry(error) => error.code(),
@@ -263,6 +272,7 @@ impl ProjectError {
             Self::NoProject { .. }
             | Self::MissingFile { .. }
             | Self::Unreadable { .. }
+            | Self::Unwatchable { .. }
             | Self::UnknownAgent { .. }
             | Self::UnknownWorkflow { .. }
             | Self::BadWorkflowId { .. }
@@ -273,7 +283,7 @@ impl ProjectError {
             | Self::UnknownToolId { .. }
             | Self::DuplicateTool { .. }
             | Self::WorkflowTool { .. }
-            | Self::Unsupported { .. }
+            | Self::Deliberation { .. }
             | Self::Model(_)
             | Self::Registry(_)
             | Self::Store(_)
@@ -319,6 +329,7 @@ impl ProjectError {
             Self::Model(error) => Some(error.help()),
             Self::MissingFile { .. } => Some("check the path".into()),
             Self::Unreadable { .. } | Self::NotWritten { .. } => Some("check the permissions".into()),
+            Self::Unwatchable { .. } => Some("start again to see changes of files".into()),
             Self::Json(_) => Some("mend the JSON at that place".into()),
             Self::Workflow(_) => Some(
                 "docs/guide/workflows.md shows a file, docs/schema/workflow.schema.json names every key"
@@ -336,11 +347,8 @@ impl ProjectError {
             Self::Script { .. } => {
                 Some("a script holds one JSON object a line, such as {\"text\": \"…\"}".into())
             }
-            Self::Settings(_)
-            | Self::NoSkill { .. }
-            | Self::Unsupported { .. }
-            | Self::Registry(_)
-            | Self::Agent(_) => None,
+            Self::Deliberation { workflow, .. } => Some(format!("weft workflow check {workflow}")),
+            Self::Settings(_) | Self::NoSkill { .. } | Self::Registry(_) | Self::Agent(_) => None,
         }
     }
 

@@ -89,7 +89,7 @@ impl Project {
     fn build_flows(&self, file: &FlowsFile) -> Result<Flows, ProjectError> {
         let tools = Tools(self);
         let builder = FlowsBuilder::new(file).tools(&tools).handlers(self.handlers().clone());
-        let built = builder.caller(self.caller().clone()).services(self.services().clone()).build();
+        let built = builder.caller(self.caller().clone()).services(self.without_flows().services()).build();
         built.map_err(|error| self.project_flows().error(error))
     }
 

@@ -10,12 +10,14 @@ struct Readme;
 
 mod agents;
 mod blobs;
+mod deliberation;
 mod edit;
 mod error;
 mod files;
 mod flows;
 mod knowledge;
 mod models;
+mod nodes;
 mod project;
 mod server_settings;
 mod settings;
@@ -23,6 +25,7 @@ mod state;
 mod store;
 mod task_runs;
 mod tools;
+mod watch;
 mod workflows;
 
 pub use agents::AgentFile;
@@ -38,10 +41,13 @@ pub use store::{
     AgentPlan, AgentStart, PlannedEvent, RunDesk, Version, WorkflowPlan, WorkflowResume, wish_to_end,
 };
 pub use tools::{BrokenTool, ToolFile};
+pub use watch::{LiveTools, ProjectWatch};
 pub use workflows::{ProjectWorkflows, WorkflowFile};
 
 /// Every type of node that a project can use.
 #[must_use]
 pub fn node_catalog() -> workflow_engine::NodeCatalog {
-    node_library::catalog()
+    let mut catalog = node_library::catalog();
+    agent_runtime::nodes::register(&mut catalog);
+    catalog
 }

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use agent_runtime::{Agent, AgentProfile};
+use agent_runtime::Agent;
+use agent_runtime::nodes::MemoryThreads;
 use agent_types::{Clock, SystemClock, nearest};
 use executors_flow_system::Handlers;
 use http_caller::{HttpCaller, NetworkPolicy};
-use llm_provider::{ModelConfig, ModelSource, ScriptedModel};
+use llm_provider::{LlmProvider, ModelConfig, ModelSource, ScriptedModel};
 use run_store::{Store, StoreError};
 use tool_registry::{
     BlobSource, EventPublisher, Snapshot, TaskRuns, Tool, WorkflowRuntime, node_tool, system_tools,
@@ -18,6 +19,7 @@ use workflow_model::Workflow;
 
 use crate::agents::{AgentFile, ProjectAgents};
 use crate::blobs::StoreBlobs;
+use crate::deliberation::WorkflowDeliberator;
 use crate::error::{FileError, ProjectError};
 use crate::files::{fingerprint, read_file};
 use crate::flows::ProjectFlows;
@@ -57,22 +59,25 @@ impl Default for ProjectOptions {
     }
 }
 
-/// A project: its settings, workflows and agents, and what is needed to run them.
-#[derive(Debug)]
+/// A project: its settings, workflows and agents, and what is needed to run them. Clones share all of it.
+#[derive(Debug, Clone)]
 pub struct Project {
     root: PathBuf,
     settings: Settings,
     workflows: Arc<ProjectWorkflows>,
-    agents: ProjectAgents,
-    tools: ProjectTools,
-    flows: ProjectFlows,
+    agents: Arc<ProjectAgents>,
+    tools: Arc<ProjectTools>,
+    flows: Arc<ProjectFlows>,
     handlers: Handlers,
     models: Arc<ProjectModels>,
-    runtime: WorkflowRuntime,
+    catalog: Arc<NodeCatalog>,
+    services: Services,
+    /// Conversations of workflows where nothing is kept.
+    memory_threads: Arc<MemoryThreads>,
     caller: HttpCaller,
     clock: Arc<dyn Clock>,
     /// Opened when it is first needed; a folder that is no project has none.
-    store: OnceLock<Store>,
+    store: Arc<OnceLock<Store>>,
     keeps_runs: bool,
     /// How it was opened.
     options: ProjectOptions,
@@ -103,11 +108,27 @@ impl Project {
         let settings = Settings::read(&root.join(SETTINGS))?;
         let workflows = ProjectWorkflows::read(root)?;
         let mut project = Self::with(root, settings, workflows, ProjectAgents::read(root)?, options)?;
-        project.tools = ProjectTools::read(root, &project.caller)?;
-        project.flows = ProjectFlows::read(root)?;
+        project.tools = Arc::new(ProjectTools::read(root, &project.caller)?);
+        project.flows = Arc::new(ProjectFlows::read(root)?);
         project.keeps_runs = true;
         project.read_at = read_at;
         Ok(project)
+    }
+
+    /// The same project with its workflows, agents and tools as their files are now. Settings, models and the store stay.
+    ///
+    /// # Errors
+    /// A file cannot be read, or two have one id. One that is broken is known as such.
+    pub fn reloaded(&self) -> Result<Self, ProjectError> {
+        let mut tools = ProjectTools::read(&self.root, &self.caller)?;
+        tools.keep_names(&self.tools);
+        Ok(Self {
+            workflows: Arc::new(ProjectWorkflows::read(&self.root)?),
+            agents: Arc::new(ProjectAgents::read(&self.root)?),
+            tools: Arc::new(tools),
+            flows: Arc::new(ProjectFlows::read(&self.root)?),
+            ..self.clone()
+        })
     }
 
     /// What is needed to look at workflow files of a folder that is no project.
@@ -146,20 +167,19 @@ impl Project {
         let source: Arc<dyn ModelSource> = Arc::clone(&models) as Arc<dyn ModelSource>;
         Ok(Self {
             workflows: Arc::new(workflows),
-            agents,
-            runtime: WorkflowRuntime {
-                catalog: Arc::new(node_library::catalog()),
-                services: Services::new().with::<dyn ModelSource>(source).with(Arc::new(caller.clone())),
-            },
+            agents: Arc::new(agents),
+            catalog: Arc::new(crate::node_catalog()),
+            services: Services::new().with::<dyn ModelSource>(source).with(Arc::new(caller.clone())),
+            memory_threads: Arc::default(),
             root: root.to_owned(),
-            tools: ProjectTools::default(),
-            flows: ProjectFlows::default(),
+            tools: Arc::default(),
+            flows: Arc::default(),
             handlers: options.handlers.clone(),
             caller,
             settings,
             models,
             clock: Arc::clone(&options.clock),
-            store: OnceLock::new(),
+            store: Arc::default(),
             keeps_runs: false,
             options: options.clone(),
             read_at: 0,
@@ -174,7 +194,7 @@ impl Project {
     pub fn reload(&self) -> Result<Self, ProjectError> {
         let mut now = Self::open(&self.root, &self.options)?;
         if now.settings == self.settings && !self.models.has_script() {
-            now.runtime.services = self.runtime.services.clone();
+            now.services = self.services.clone();
             now.models = Arc::clone(&self.models);
         }
         now.store.clone_from(&self.store);
@@ -258,13 +278,25 @@ impl Project {
     /// Types of nodes.
     #[must_use]
     pub fn catalog(&self) -> &Arc<NodeCatalog> {
-        &self.runtime.catalog
+        &self.catalog
     }
 
-    /// What nodes need from outside.
-    #[must_use]
-    pub fn services(&self) -> &Services {
-        &self.runtime.services
+    /// What nodes need from outside, without what the project itself gives them.
+    pub(crate) fn base_services(&self) -> &Services {
+        &self.services
+    }
+
+    pub(crate) fn memory_threads(&self) -> &Arc<MemoryThreads> {
+        &self.memory_threads
+    }
+
+    fn runtime(&self) -> WorkflowRuntime {
+        WorkflowRuntime { catalog: Arc::clone(&self.catalog), services: self.services() }
+    }
+
+    /// The same project without `flows.json`, for what is part of the flows themselves.
+    pub(crate) fn without_flows(&self) -> Self {
+        Self { flows: Arc::default(), ..self.clone() }
     }
 
     /// Where time comes from.
@@ -314,10 +346,16 @@ impl Project {
             Err(error) => return self.built_in_agent(id)?.ok_or(error),
         };
         let profile = file.profile.clone();
-        refuse_unsupported(&profile)?;
         let tools = self.tools_of(file)?;
-        let model = self.models.model(profile.llm.as_ref().and_then(|llm| llm.profile.as_deref()))?;
-        self.equipped(Agent::of(profile, model, tools))
+        let model = self.models.model(profile.llm.as_ref().and_then(|llm| llm.profile.as_deref()));
+        let Some(workflow) = profile.core_deliberation_workflow_id.clone() else {
+            return self.equipped(Agent::of(profile, model?, tools));
+        };
+        let deliberator = WorkflowDeliberator::new(self, &workflow)?;
+        // Only long conversations need a model then, and they can be shortened without one.
+        let unset = || Arc::new(ScriptedModel::new(Vec::new())) as Arc<dyn LlmProvider>;
+        let agent = Agent::of(profile, model.unwrap_or_else(|_| unset()), tools);
+        self.equipped(agent.with_deliberator(Arc::new(deliberator)))
     }
 
     /// An agent with what the project gives each of them.
@@ -342,15 +380,20 @@ impl Project {
     /// # Errors
     /// The store cannot be used.
     pub fn tool_services(&self, agent: Option<&AgentFile>) -> Result<Services, ProjectError> {
-        let Some(store) = self.store()? else { return Ok(Services::new()) };
-        let services = Services::new()
+        let services = self.stored_services(Services::new())?;
+        Ok(match (agent, self.store()?) {
+            (Some(file), Some(store)) => services.with(Arc::new(state::private(store, &file.profile))),
+            _ => services,
+        })
+    }
+
+    /// These services, with what the project keeps in their place where it keeps anything.
+    pub(crate) fn stored_services(&self, services: Services) -> Result<Services, ProjectError> {
+        let Some(store) = self.store()? else { return Ok(services) };
+        Ok(services
             .with::<dyn BlobSource>(Arc::new(StoreBlobs(store.clone())))
             .with::<dyn EventPublisher>(Arc::new(self.events(store)))
-            .with(Arc::new(state::world(store)));
-        Ok(match agent {
-            Some(file) => services.with(Arc::new(state::private(store, &file.profile))),
-            None => services,
-        })
+            .with(Arc::new(state::world(store))))
     }
 
     fn events(&self, store: &Store) -> StoredEvents {
@@ -409,14 +452,12 @@ impl Project {
                 Err(ProjectError::UnknownWorkflow { .. }) => return Err(self.unknown_tool(id, Vec::new())),
                 found => found?,
             };
-            return workflow_tool(workflow_id, &workflow, &*self.workflows, &self.runtime).map_err(|error| {
-                ProjectError::WorkflowTool { id: workflow_id.to_owned(), message: error.to_string() }
-            });
+            return workflow_tool(workflow_id, &workflow, &*self.workflows, &self.runtime()).map_err(
+                |error| ProjectError::WorkflowTool { id: workflow_id.to_owned(), message: error.to_string() },
+            );
         }
-        if let Some(node_type) =
-            id.strip_prefix("node:").filter(|name| self.runtime.catalog.get(name).is_some())
-        {
-            return node_tool(node_type, &self.runtime).map_err(|error| ProjectError::WorkflowTool {
+        if let Some(node_type) = id.strip_prefix("node:").filter(|name| self.catalog.get(name).is_some()) {
+            return node_tool(node_type, &self.runtime()).map_err(|error| ProjectError::WorkflowTool {
                 id: id.to_owned(),
                 message: error.to_string(),
             });
@@ -436,7 +477,7 @@ impl Project {
     }
 
     fn unknown_tool(&self, id: &str, more: Vec<String>) -> ProjectError {
-        let nodes = self.runtime.catalog.definitions().map(|node| format!("node:{}", node.node_type));
+        let nodes = self.catalog.definitions().map(|node| format!("node:{}", node.node_type));
         let known: Vec<String> = self.own_ids().into_iter().chain(nodes).chain(more).collect();
         let near = nearest(id, known.iter().map(String::as_str)).map(str::to_owned);
         ProjectError::UnknownToolId { id: id.to_owned(), near }
@@ -472,16 +513,5 @@ impl Project {
     #[must_use]
     pub fn broken_tools(&self) -> &[BrokenTool] {
         self.tools.broken()
-    }
-}
-
-/// Says so where a profile asks for what this program does not do yet, instead of passing over it.
-fn refuse_unsupported(profile: &AgentProfile) -> Result<(), ProjectError> {
-    let asked = [("core_deliberation_workflow_id", profile.core_deliberation_workflow_id.is_some())];
-    match asked.into_iter().find(|(_, asked)| *asked) {
-        Some((what, _)) => {
-            Err(ProjectError::Unsupported { agent: profile.id.clone(), what: format!("`{what}`") })
-        }
-        None => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! Runs that last: where they are kept, how they are begun, and how they go on.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ use crate::project::Project;
 use crate::settings::SyncSetting;
 
 const DAY: Duration = Duration::from_hours(24);
+
+/// The node that asks a model and tells no event of it.
+const SILENT: &str = "core:GenericLlmRequest";
 
 /// Where the events of a run go.
 #[derive(Debug, Clone)]
@@ -342,8 +345,14 @@ impl Project {
 
     /// Lets scripts go on behind the replies that a run has had in another process.
     pub fn skip_replies(&self, start: &AgentStart) {
-        let events = start.log.iter().flat_map(|log| &log.events);
-        self.models().skip_replies(events.filter(|kept| is_reply(kept)).count());
+        if let Some(log) = &start.log {
+            self.skip_replies_of(log);
+        }
+    }
+
+    /// The same for the log of any run.
+    pub fn skip_replies_of(&self, log: &ResumeLog) {
+        self.models().skip_replies(replies(&log.events));
     }
 
     /// Begins a run with what an agent's run did up to its event `upto`. It belongs to no thread.
@@ -504,9 +513,30 @@ impl Project {
     }
 }
 
-fn is_reply(kept: &Kept) -> bool {
-    // Errors have no end of their own in a script: the attempts behind them are passed over with the next reply.
-    matches!(&kept.event.body, EventBody::AgentLlmFinished { finish, .. } if finish != "error")
+/// Replies of models that a log tells of. Errors have no end of their own in a script: the attempts behind them are
+/// passed over with the next reply. What a workflow deliberated is told of too, and is none.
+fn replies(events: &[Kept]) -> usize {
+    let mut deliberated: HashSet<u64> = HashSet::new();
+    let mut asking: HashSet<u64> = HashSet::new();
+    let mut count = 0;
+    for Kept { event, .. } in events {
+        let span = event.place.span;
+        match &event.body {
+            EventBody::AgentLlmStarted { model, .. } if model.starts_with("workflow:") => {
+                deliberated.insert(span);
+            }
+            EventBody::AgentLlmFinished { finish, .. } if finish != "error" => {
+                count += usize::from(!deliberated.contains(&span));
+            }
+            // It tells nothing of its request but its own beginning and end.
+            EventBody::NodeStarted { node_type: Some(node_type) } if **node_type == *SILENT => {
+                asking.insert(span);
+            }
+            EventBody::NodeFinished { .. } => count += usize::from(asking.remove(&span)),
+            _ => {}
+        }
+    }
+    count
 }
 
 fn agent_plan_of(record: &RunRecord) -> Result<AgentPlan, ProjectError> {

@@ -75,6 +75,15 @@ impl ProjectTools {
         Ok(())
     }
 
+    /// Knows files that are broken now by the names that they had before.
+    pub(crate) fn keep_names(&mut self, before: &Self) {
+        for broken in self.broken.iter_mut().filter(|broken| broken.name.is_none()) {
+            let good = before.tools.iter().find(|(_, file)| file.path == broken.error.path);
+            let bad = before.broken.iter().find(|old| old.error.path == broken.error.path);
+            broken.name = good.map(|(id, _)| id.clone()).or_else(|| bad.and_then(|old| old.name.clone()));
+        }
+    }
+
     pub(crate) fn all(&self) -> impl Iterator<Item = &ToolFile> {
         self.tools.values()
     }

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use agent_types::{Budget, Clock, Draft, EventBody, EventSink, Place, RunId, Sleep, Usage};
+use agent_types::{
+    Budget, Clock, Draft, Durable, EventBody, EventSink, KeepError, Keeper, Kept, Place, RunId, Sleep, Usage,
+};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
+use workflow_model::AvailableTools;
 
 use crate::error::NodeError;
 use crate::inputs::{Given, Inputs};
@@ -50,6 +53,10 @@ pub struct NodeContext {
     pub(crate) activity: Option<Arc<Activity>>,
     /// A token of its own, where cancelling is not dropping.
     pub(crate) cancel: Option<CancellationToken>,
+    /// What it told of work inside it before the process ended.
+    pub(crate) past: Option<Arc<[Kept]>>,
+    /// It asked before the process ended, and goes on.
+    pub(crate) asked: bool,
 }
 
 impl fmt::Debug for NodeContext {
@@ -119,6 +126,18 @@ impl NodeContext {
     #[must_use]
     pub fn variables(&self) -> &Arc<Value> {
         &self.shared.plan.variables
+    }
+
+    /// The id of the workflow, where whoever runs it knows one. Of workflows one in another, the outermost.
+    #[must_use]
+    pub fn workflow_id(&self) -> Option<&str> {
+        self.shared.workflow.as_deref()
+    }
+
+    /// The tools that the workflow allows its nodes; none where the file does not say.
+    #[must_use]
+    pub fn available_tools(&self) -> Option<&AvailableTools> {
+        self.shared.plan.available_tools.as_ref()
     }
 
     /// A service by its type.
@@ -195,9 +214,15 @@ impl NodeContext {
         }
     }
 
-    /// Counts what a model read and wrote.
+    /// Counts what a model read and wrote, in the outcome and in the budget.
     pub fn add_usage(&self, usage: Usage) {
         self.shared.inbox.post(Message::Usage(usage));
+    }
+
+    /// Whether the type declares a stream output of that name.
+    #[must_use]
+    pub fn has_stream(&self, slot: &str) -> bool {
+        self.streams.as_deref().unwrap_or_default().iter().any(|open| &*open.name == slot)
     }
 
     /// Writes a piece of a stream output; waits while its readers are behind.
@@ -245,7 +270,7 @@ impl NodeContext {
     /// # Errors
     /// The run ends before somebody answers.
     pub async fn ask(&self, prompt: impl Into<String>) -> Result<Value, NodeError> {
-        let answers = self.ask_all([prompt.into()]).await?;
+        let answers = self.ask_all([Question::new(prompt)]).await?;
         Ok(answers.into_iter().next().unwrap_or_default())
     }
 
@@ -253,11 +278,14 @@ impl NodeContext {
     ///
     /// # Errors
     /// The run ends before somebody answers.
-    pub async fn ask_all(&self, prompts: impl IntoIterator<Item = String>) -> Result<Vec<Value>, NodeError> {
+    pub async fn ask_all<Q: Into<Question>>(
+        &self,
+        asked: impl IntoIterator<Item = Q>,
+    ) -> Result<Vec<Value>, NodeError> {
         let (mut questions, mut answers) = (Vec::new(), Vec::new());
-        for prompt in prompts {
+        for question in asked {
             let (reply, answer) = tokio::sync::oneshot::channel();
-            questions.push((Question { prompt, tool: None, arguments: None }, reply));
+            questions.push((question.into(), reply));
             answers.push(answer);
         }
         self.shared.inbox.post(Message::Ask { key: self.key, place: self.place(), questions });
@@ -276,28 +304,87 @@ impl NodeContext {
     }
 
     /// A sink that puts events of something this node runs into the order of the run.
+    ///
+    /// What was started there and has no end when the node ends gets one then; what is told later is dropped.
+    /// Where the run is kept, records that come with events are kept too, and [`past`](Self::past) gives them back.
     #[must_use]
     pub fn sink(&self) -> Arc<dyn EventSink> {
-        Arc::new(InboxSink(Arc::clone(&self.shared)))
+        Arc::new(InboxSink { shared: Arc::clone(&self.shared), key: self.key })
+    }
+
+    /// Whether this start of the node has asked somebody in an earlier life of the run, and goes on with what was answered.
+    #[must_use]
+    pub fn has_asked(&self) -> bool {
+        self.asked
+    }
+
+    /// What this start of the node told through its [`sink`](Self::sink) before the process ended, in order.
+    /// A node that looks at it need not do again what is done, and says so by being idempotent.
+    #[must_use]
+    pub fn past(&self) -> &[Kept] {
+        self.past.as_deref().unwrap_or_default()
     }
 }
 
 /// Hands events to the run that owns the node.
 #[derive(Debug)]
-struct InboxSink(Arc<RunShared>);
+struct InboxSink {
+    shared: Arc<RunShared>,
+    key: Key,
+}
 
 impl EventSink for InboxSink {
     fn record(&self, drafts: &mut Vec<Draft>) {
         for draft in drafts.drain(..) {
-            self.0.inbox.post(Message::Event(draft));
+            self.shared.inbox.post(Message::Inner(self.key, draft));
         }
     }
 
     fn new_span(&self) -> u64 {
-        self.0.sink.new_span()
+        self.shared.sink.new_span()
     }
 
     fn run(&self) -> &RunId {
-        self.0.sink.run()
+        self.shared.sink.run()
+    }
+
+    fn keeper(&self) -> Option<&dyn Keeper> {
+        self.shared.sink.keeper().map(|_| self as &dyn Keeper)
+    }
+}
+
+/// Keeps through the run that owns the node.
+impl Keeper for InboxSink {
+    fn durable(&self) -> Durable {
+        let shared = Arc::clone(&self.shared);
+        let (written, done) = tokio::sync::oneshot::channel();
+        shared.inbox.post(Message::Flush(written));
+        Box::pin(async move {
+            // Without an answer the run has ended, and writes its last events by itself.
+            let _ = done.await;
+            let durable = shared.sink.keeper().map(Keeper::durable);
+            match durable {
+                Some(durable) => durable.await,
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn is_behind(&self) -> bool {
+        self.shared.sink.keeper().is_some_and(Keeper::is_behind)
+    }
+
+    fn fault(&self) -> Option<KeepError> {
+        self.shared.sink.keeper().and_then(Keeper::fault)
+    }
+
+    fn snapshot(&self, _state: String) {
+        // The state of the run that owns the node is what a resume begins with.
+    }
+
+    fn answered(&self, ask: &str, value: &Value) {
+        if let Some(keeper) = self.shared.sink.keeper() {
+            keeper.answered(ask, value);
+        }
     }
 }

@@ -34,6 +34,8 @@ pub use inputs::Inputs;
 pub use node::{Node, NodeCatalog, Prepared};
 pub use outputs::{Outputs, StopScope};
 pub use plan::Plan;
-pub use run::{Before, BeforeHook, OnFail, OnWaiting, RunHandle, RunOptions, RunOutcome, RunRemote, run};
+pub use run::{
+    Before, BeforeHook, OnFail, OnWaiting, Question, RunHandle, RunOptions, RunOutcome, RunRemote, run,
+};
 pub use services::Services;
 pub use stream::{StreamItem, StreamReader};

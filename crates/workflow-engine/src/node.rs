@@ -65,6 +65,13 @@ pub trait Node: Send + Sync {
         Ok(Prepared::none())
     }
 
+    /// Whether a node with these settings changes something outside; a file may say otherwise. As the type says, unless
+    /// the settings decide.
+    fn has_effect(&self, config: &Map<String, Value>) -> bool {
+        let _ = config;
+        self.definition().effect
+    }
+
     /// One attempt. Dropping the future cancels it.
     ///
     /// # Errors

@@ -321,7 +321,7 @@ pub struct NodeDefinition {
     pub always: bool,
     /// It holds a thread while it runs.
     pub blocking: bool,
-    /// It passes the idempotency key on, so that a second start after a crash does no harm.
+    /// A second start after a crash does no harm.
     pub idempotent: bool,
     /// What it gives when switched off.
     pub bypass: BypassBehavior,
@@ -391,6 +391,14 @@ impl NodeDefinition {
     #[must_use]
     pub fn always(mut self) -> Self {
         self.always = true;
+        self
+    }
+
+    /// The same type, which does no harm when it is started a second time after a crash: it passes the idempotency
+    /// key on, or looks at what it did before.
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.idempotent = true;
         self
     }
 

@@ -107,6 +107,12 @@ async fn somebody_waits_for_the_timers_of_all_sessions() {
         ]
     );
     world.say("third", "hi").await;
+    clock.advance(Duration::from_mins(4));
+    world.say("fourth", "hi").await;
+    clock.advance(Duration::from_mins(2));
+    let fourth = world.orchestrator.until_due("fourth");
+    tokio::select! { biased; due = fourth => panic!("not yet: {due:?}"), () = tokio::task::yield_now() => {} }
+    world.orchestrator.until_due("third").await.unwrap();
     drop(world);
     // Another process finds the timers where they were kept.
     let clock_of_day = Timestamp::parse("2026-03-29T00:00:00.000Z").unwrap();

@@ -1,5 +1,7 @@
 //! Requests in the library's form.
 
+use std::sync::Arc;
+
 use genai::chat::{
     Binary, ChatMessage, ChatOptions, ChatRequest, ContentPart, JsonSpec, MessageContent, Tool, ToolCall,
     ToolResponse,
@@ -27,7 +29,8 @@ pub(super) fn options(parameters: &ModelParameters, schema: Option<serde_json::V
 }
 
 pub(super) fn chat_request(request: LlmRequest, model: &ModelInfo) -> ChatRequest {
-    let messages = request.messages.into_iter().map(|message| chat_message(message, model));
+    let messages =
+        Arc::unwrap_or_clone(request.messages).into_iter().map(|message| chat_message(message, model));
     let mut chat = ChatRequest::new(messages.collect());
     if !request.tools.is_empty() {
         chat = chat.with_tools(request.tools.into_iter().map(|tool| {

@@ -70,7 +70,30 @@ pub fn parse_lenient(text: &str) -> Result<(Value, bool), JsonFault> {
 /// # Errors
 /// As [`parse_lenient`].
 pub fn parse_lenient_within(text: &str, depth: usize) -> Result<(Value, bool), JsonFault> {
-    let mut reader = Reader { text, at: 0, repaired: false, depth, open: Vec::new() };
+    read_lenient(text, depth).map(|reading| (reading.value, reading.repaired))
+}
+
+/// A JSON value, with what was found while it was read.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Reading {
+    /// The value.
+    pub value: Value,
+    /// Whether a repair was needed.
+    pub repaired: bool,
+    /// Members that were given twice with different values, as JSON pointers; the first ones of many.
+    pub conflicts: Vec<String>,
+}
+
+/// Conflicts that are told of one text.
+const MAX_CONFLICTS: usize = 16;
+
+/// The same, with the keys that stand twice in one object.
+///
+/// # Errors
+/// As [`parse_lenient`].
+pub fn read_lenient(text: &str, depth: usize) -> Result<Reading, JsonFault> {
+    let mut reader = Reader { text, at: 0, repaired: false, conflicts: Vec::new(), depth, open: Vec::new() };
     if text.starts_with('\u{feff}') {
         reader.at = 3;
         reader.repaired = true;
@@ -80,13 +103,14 @@ pub fn parse_lenient_within(text: &str, depth: usize) -> Result<(Value, bool), J
     if reader.at < text.len() {
         return Err(reader.broken("text after the JSON value"));
     }
-    Ok((value, reader.repaired))
+    Ok(Reading { value, repaired: reader.repaired, conflicts: reader.conflicts })
 }
 
 pub(crate) struct Reader<'a> {
     text: &'a str,
     at: usize,
     repaired: bool,
+    conflicts: Vec<String>,
     depth: usize,
     open: Vec<Open>,
 }
@@ -206,7 +230,7 @@ impl Reader<'_> {
                 self.open.push(Open::Array(items));
             }
             Open::Object(mut members, key) => {
-                members.insert(key, value);
+                self.insert(&mut members, key, value);
                 if self.ends(b'}')? {
                     return Ok(Some(Value::Object(members)));
                 }
@@ -215,6 +239,31 @@ impl Reader<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Of equal keys the last one counts; where it says something else, that is noted.
+    fn insert(&mut self, members: &mut Map<String, Value>, key: String, value: Value) {
+        let is_conflict = members.get(&key).is_some_and(|before| *before != value);
+        if is_conflict && self.conflicts.len() < MAX_CONFLICTS {
+            let pointer = self.pointer(&key);
+            if !self.conflicts.contains(&pointer) {
+                self.conflicts.push(pointer);
+            }
+        }
+        members.insert(key, value);
+    }
+
+    /// The pointer of a member of the object that is being filled.
+    fn pointer(&self, key: &str) -> String {
+        let mut pointer = String::new();
+        for open in &self.open {
+            match open {
+                Open::Array(items) => pointer.extend(["/", &items.len().to_string()]),
+                Open::Object(_, key) => pointer.extend(["/", &escaped(key)]),
+            }
+        }
+        pointer.extend(["/", &escaped(key)]);
+        pointer
     }
 
     /// After a member: `true` at the closing bracket, `false` after a comma with another one to come.
@@ -257,4 +306,9 @@ impl Reader<'_> {
         let cut = len == rest.len() && WORDS.iter().any(|(text, ..)| text.starts_with(word));
         Err(if cut { self.truncated() } else { self.broken("expected a JSON value") })
     }
+}
+
+/// A key as a step of a JSON pointer.
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
 }

@@ -60,6 +60,7 @@ pub(super) struct CallBuild {
     /// Whether children `<param name="…">` are parameters of that name.
     pub(super) arguments: Vec<RawArgument>,
     pub(super) repairs: Vec<Code>,
+    pub(super) conflicts: Vec<String>,
     pub(super) last_parameter: Option<LastParameter>,
 }
 

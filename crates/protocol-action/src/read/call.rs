@@ -114,6 +114,7 @@ impl Machine {
             number,
             arguments: Vec::new(),
             repairs: std::mem::take(&mut self.block.repairs),
+            conflicts: Vec::new(),
             last_parameter: None,
         });
         self.state = State::Children;
@@ -171,6 +172,7 @@ impl Machine {
         let mut call = RawCall::new(build.tool, build.dialect, Span::new(build.start, after));
         call.arguments = build.arguments;
         call.repairs = build.repairs;
+        call.conflicts = build.conflicts;
         inner.unwrap_or_default().trim().clone_into(&mut call.text);
         let tag = src.text[frame.close].to_owned();
         self.block.last =

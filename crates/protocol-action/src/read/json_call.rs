@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::json::{FaultKind, JsonFault, parse_lenient_within};
+use crate::json::{FaultKind, JsonFault, Reading, read_lenient};
 use crate::{Code, Dialect, RawArgument, RawCall, RawValue, Span, Vocabulary};
 
 use super::block::LastCall;
@@ -103,19 +103,21 @@ impl Machine {
     }
 
     fn json_calls(&mut self, src: Source<'_>, start: usize, end: usize) {
-        let (value, repaired) = match parse_lenient_within(&src.text[start..end], self.limits.depth) {
-            Ok(parsed) => parsed,
+        let reading = match read_lenient(&src.text[start..end], self.limits.depth) {
+            Ok(reading) => reading,
             Err(fault) => return self.report_fault(src, &fault, start),
         };
-        let values = match value {
-            Json::Array(values) => values,
-            single => vec![single],
+        let Reading { value, repaired, conflicts } = reading;
+        let (values, in_list) = match value {
+            Json::Array(values) => (values, true),
+            single => (vec![single], false),
         };
-        for value in values {
+        for (index, value) in values.into_iter().enumerate() {
             if self.block.calls >= self.limits.calls {
                 return self.over_limit(src, "calls", self.limits.calls);
             }
-            let mut call = match call(value, self.limits.depth, Span::new(start, end)) {
+            let own = if in_list { below(&conflicts, &format!("/{index}")) } else { conflicts.clone() };
+            let mut call = match call(value, &own, self.limits.depth, Span::new(start, end)) {
                 Ok(call) => call,
                 Err(message) => return self.json_fault(src, &message),
             };
@@ -151,27 +153,46 @@ impl Machine {
     pub(super) fn add_json_arguments(
         &mut self,
         src: Source<'_>,
-        parsed: Result<(Map<String, Json>, bool), JsonFault>,
+        parsed: Result<Arguments, JsonFault>,
         start: usize,
     ) {
         match parsed {
-            Ok((members, repaired)) => {
+            Ok(arguments) => {
                 let Some(call) = &mut self.block.call else { return };
-                if repaired {
+                if arguments.repaired {
                     call.repair(Code::JsonRepaired);
                 }
-                call.arguments.extend(named(members));
+                call.arguments.extend(named(arguments.members));
+                call.conflicts.extend(arguments.conflicts);
             }
             Err(fault) => self.report_fault(src, &fault, start),
         }
     }
 }
 
+/// The arguments of a call out of JSON text.
+pub(super) struct Arguments {
+    members: Map<String, Json>,
+    repaired: bool,
+    conflicts: Vec<String>,
+}
+
+impl Arguments {
+    pub(super) fn add_to(self, call: &mut RawCall) {
+        if self.repaired {
+            call.repair(Code::JsonRepaired);
+        }
+        call.arguments.extend(named(self.members));
+        call.conflicts.extend(self.conflicts);
+    }
+}
+
 /// Reads JSON text that must be an object.
-pub(super) fn arguments(text: &str, depth: usize) -> Result<(Map<String, Json>, bool), JsonFault> {
-    match parse_lenient_within(text, depth)? {
-        (Json::Object(members), repaired) => Ok((members, repaired)),
-        (_other, _repaired) => Err(JsonFault {
+pub(super) fn arguments(text: &str, depth: usize) -> Result<Arguments, JsonFault> {
+    let Reading { value, repaired, conflicts } = read_lenient(text, depth)?;
+    match value {
+        Json::Object(members) => Ok(Arguments { members, repaired, conflicts }),
+        _other => Err(JsonFault {
             kind: FaultKind::Broken,
             offset: 0,
             message: "the arguments are no JSON object".into(),
@@ -179,37 +200,55 @@ pub(super) fn arguments(text: &str, depth: usize) -> Result<(Map<String, Json>, 
     }
 }
 
-pub(super) fn named(members: Map<String, Json>) -> impl Iterator<Item = RawArgument> {
+fn named(members: Map<String, Json>) -> impl Iterator<Item = RawArgument> {
     members.into_iter().map(|(name, value)| RawArgument::new(name, Span::default(), RawValue::Json(value)))
+}
+
+/// The conflicts below a place, as pointers from there.
+fn below(conflicts: &[String], place: &str) -> Vec<String> {
+    let inside = conflicts.iter().filter_map(|pointer| pointer.strip_prefix(place));
+    inside.filter(|rest| rest.starts_with('/')).map(str::to_owned).collect()
 }
 
 const NAMES: [&str; 4] = ["name", "tool", "tool_name", "function"];
 const ARGUMENTS: [&str; 5] = ["arguments", "parameters", "params", "args", "input"];
 
-/// A call out of JSON; the message says what is wrong with it.
-fn call(value: Json, depth: usize, span: Span) -> Result<RawCall, String> {
+/// Which call is meant cannot be told when what makes one stands there twice.
+fn refuse_twice(conflicts: &[String]) -> Result<(), String> {
+    let is_twice = |key: &&&str| conflicts.iter().any(|pointer| pointer.strip_prefix('/') == Some(**key));
+    match NAMES.iter().chain(&ARGUMENTS).find(is_twice) {
+        Some(key) => Err(format!("`{key}` stands twice in a call, with different values")),
+        None => Ok(()),
+    }
+}
+
+/// A call out of JSON, with the pointers of what stands twice in it; the message says what is wrong with it.
+fn call(value: Json, conflicts: &[String], depth: usize, span: Span) -> Result<RawCall, String> {
     let Json::Object(mut members) = value else { return Err("a call in JSON must be an object".into()) };
+    let mut conflicts = conflicts.to_vec();
+    refuse_twice(&conflicts)?;
     if let Some(Json::Object(inner)) = members.get_mut("function") {
         members = std::mem::take(inner);
+        conflicts = below(&conflicts, "/function");
+        refuse_twice(&conflicts)?;
     }
     let name = NAMES.iter().find_map(|key| members.get(*key)).and_then(Json::as_str);
     let Some(name) = name.map(str::to_owned) else {
         return Err("a call in JSON needs a `name` and `arguments`".into());
     };
     let mut call = RawCall::new(name, Dialect::Json, span);
-    let found = ARGUMENTS.iter().find_map(|key| members.shift_remove(*key));
+    let found = ARGUMENTS.iter().find_map(|key| Some((key, members.shift_remove(*key)?)));
     match found {
-        None | Some(Json::Null) => {}
-        Some(Json::Object(members)) => call.arguments.extend(named(members)),
-        Some(Json::String(text)) if text.trim().is_empty() => {}
-        Some(Json::String(text)) => {
-            let (members, repaired) = arguments(&text, depth).map_err(|fault| fault.message)?;
-            call.arguments.extend(named(members));
-            if repaired {
-                call.repair(Code::JsonRepaired);
-            }
+        None | Some((_, Json::Null)) => {}
+        Some((key, Json::Object(members))) => {
+            let conflicts = below(&conflicts, &format!("/{key}"));
+            Arguments { members, repaired: false, conflicts }.add_to(&mut call);
         }
-        Some(Json::Bool(_) | Json::Number(_) | Json::Array(_)) => {
+        Some((_, Json::String(text))) if text.trim().is_empty() => {}
+        Some((_, Json::String(text))) => {
+            arguments(&text, depth).map_err(|fault| fault.message)?.add_to(&mut call);
+        }
+        Some((_, Json::Bool(_) | Json::Number(_) | Json::Array(_))) => {
             return Err(format!("the arguments of `{}` must be a JSON object", call.tool));
         }
     }

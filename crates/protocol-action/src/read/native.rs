@@ -3,7 +3,7 @@
 use crate::json::FaultKind;
 use crate::{Code, Diagnostic, Dialect, NativeCall, RawCall, RawValue, Span};
 
-use super::json_call::{arguments, named};
+use super::json_call::arguments;
 use super::{Machine, Source};
 
 impl Machine {
@@ -49,11 +49,8 @@ fn native_call(one: &NativeCall, depth: usize) -> Result<RawCall, Box<Diagnostic
         return Ok(call);
     }
     match arguments(&one.arguments, depth) {
-        Ok((members, repaired)) => {
-            call.arguments.extend(named(members));
-            if repaired {
-                call.repair(Code::JsonRepaired);
-            }
+        Ok(arguments) => {
+            arguments.add_to(&mut call);
             Ok(call)
         }
         Err(fault) => {

@@ -1,7 +1,7 @@
 //! JSON as models write it.
 
 use proptest::prelude::*;
-use protocol_action::json::{FaultKind, parse_lenient, parse_lenient_within};
+use protocol_action::json::{FaultKind, parse_lenient, parse_lenient_within, read_lenient};
 use serde_json::{Value, json};
 
 #[track_caller]
@@ -25,6 +25,20 @@ fn exact_json() {
     check("\"\\ud83d\\ude00\\u4e2d\\n\"", &json!("😀中\n"), false);
     check("{\"a\": 1, \"a\": 2}", &json!({"a": 2}), false);
     check("[[], {}]", &json!([[], {}]), false);
+}
+
+#[test]
+fn keys_that_stand_twice_are_noted_where_they_say_different_things() {
+    for (text, conflicts) in [
+        ("{\"a\": 1, \"a\": 1}", &[][..]),
+        ("{\"a\": 1, \"a\": 2, \"a\": 3}", &["/a"]),
+        ("{\"l\": [{}, {\"x/y\": {\"b\": 1, \"b\": []}}], \"c\": 1, \"c\": \"1\"}", &["/l/1/x~1y/b", "/c"]),
+        ("[1, {\"a\": null, \"a\": 0}]", &["/1/a"]),
+    ] {
+        assert_eq!(read_lenient(text, 64).unwrap().conflicts, conflicts, "{text}");
+    }
+    let many: Vec<String> = (0..1000).map(|key| format!("\"{key}\": 1, \"{key}\": 2")).collect();
+    assert_eq!(read_lenient(&format!("{{{}}}", many.join(",")), 64).unwrap().conflicts.len(), 16);
 }
 
 #[test]

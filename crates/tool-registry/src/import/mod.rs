@@ -12,7 +12,7 @@ use agent_types::ToolId;
 use serde::Serialize;
 
 pub use foreign::{from_bu, from_comfytavern_tool};
-pub use openapi::{OpenApiOptions, from_openapi};
+pub use openapi::{OpenApiOptions, from_openapi, from_openapi_value};
 
 use crate::http::HttpToolFile;
 

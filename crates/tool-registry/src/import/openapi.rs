@@ -1,4 +1,4 @@
-//! OpenAPI 3.0 and 3.1, in JSON.
+//! OpenAPI 3.0 and 3.1.
 
 use std::collections::HashSet;
 
@@ -37,20 +37,30 @@ impl OpenApiOptions {
 /// # Errors
 /// No JSON, or no OpenAPI 3.
 pub fn from_openapi(text: &str, options: &OpenApiOptions) -> Result<ImportedTools, ToolImportError> {
-    let document: Value = serde_json::from_str(text)?;
+    from_openapi_value(&serde_json::from_str(text)?, options)
+}
+
+/// The same of a description that was read already, from YAML for instance.
+///
+/// # Errors
+/// No OpenAPI 3.
+pub fn from_openapi_value(
+    document: &Value,
+    options: &OpenApiOptions,
+) -> Result<ImportedTools, ToolImportError> {
     let version = document.get("openapi").and_then(Value::as_str).unwrap_or_default();
     if !version.starts_with("3.") {
         let old =
             document.get("swagger").map(|old| old.as_str().map_or_else(|| old.to_string(), str::to_owned));
         let found = old.map_or_else(|| "no `openapi` key".to_owned(), |old| format!("swagger {old}"));
-        return Err(ToolImportError::kind(format!("expected OpenAPI 3.0 or 3.1 in JSON, found {found}")));
+        return Err(ToolImportError::kind(format!("expected OpenAPI 3.0 or 3.1, found {found}")));
     }
     // Whether an operation can be called is decided by what would call it.
     let caller = HttpCaller::builder(NetworkPolicy::public_only()).build();
     let mut imported = ImportedTools::default();
     let mut names = HashSet::new();
     for (path, item) in document.get("paths").and_then(Value::as_object).into_iter().flatten() {
-        let Some(item) = Schemas::new(&document).resolved(item) else {
+        let Some(item) = Schemas::new(document).resolved(item) else {
             imported.refuse(path, "its reference leads nowhere");
             continue;
         };
@@ -62,8 +72,7 @@ pub fn from_openapi(text: &str, options: &OpenApiOptions) -> Result<ImportedTool
                 named.filter(|id| !id.is_empty()).map_or_else(|| format!("{method}_{path}"), str::to_owned);
             // Files of two names that differ in case only are one file on some systems.
             let name = unique(tool_name(&wanted), |name| names.contains(&name.to_lowercase()));
-            let operation =
-                Operation { document: &document, item, about: operation, method, path, name: &name };
+            let operation = Operation { document, item, about: operation, method, path, name: &name };
             let mut notes = Vec::new();
             let tool = read(&operation, options, &mut notes);
             let checked = tool.and_then(|tool| match http_tool(&tool, &caller) {

@@ -188,8 +188,8 @@ fn damaged_schemas_keep_what_makes_sense() {
 #[test]
 fn other_files_are_refused() {
     let error = |text: &str| from_openapi(text, &OpenApiOptions::default()).unwrap_err().to_string();
-    assert_eq!(error(r#"{"swagger": "2.0"}"#), "expected OpenAPI 3.0 or 3.1 in JSON, found swagger 2.0");
-    assert_eq!(error("[]"), "expected OpenAPI 3.0 or 3.1 in JSON, found no `openapi` key");
+    assert_eq!(error(r#"{"swagger": "2.0"}"#), "expected OpenAPI 3.0 or 3.1, found swagger 2.0");
+    assert_eq!(error("[]"), "expected OpenAPI 3.0 or 3.1, found no `openapi` key");
     assert!(error("openapi: 3.0.0").starts_with("the file is no JSON: "));
 }
 

@@ -197,3 +197,19 @@ fn json_values_are_coerced_as_texts_are() {
     assert_eq!(places, ["/n", "/tags"]);
     assert_eq!(coercer.problems[0].message, "Parameter 'zip' must be string, got 5");
 }
+
+#[test]
+fn json_text_that_says_two_things_is_refused_or_stays_a_text() {
+    let twice = text("{\"a\": 1, \"b\": {\"c\": 1, \"c\": 2}}");
+    let message = "Parameter 'x.b.c' given twice with different values";
+    refuses(&json!({"type": "object"}), &twice, &[message]);
+    refuses(&json!({}), &twice, &[message]);
+    refuses(
+        &json!({"type": "array", "items": {"type": "object"}}),
+        &text("[{\"a\": 1, \"a\": 2}]"),
+        &["'x[0].a'"],
+    );
+    let either = json!({"type": ["string", "object"]});
+    reads(&either, &twice, "{\"a\": 1, \"b\": {\"c\": 1, \"c\": 2}}".into(), 0);
+    reads(&json!({"type": "object"}), &text("{\"a\": 1, \"a\": 1}"), json!({"a": 1}), 0);
+}

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use protocol_action::Limits;
 use protocol_action::RawValue;
-use protocol_action::json::{FaultKind, parse_lenient};
+use protocol_action::json::{FaultKind, Reading, parse_lenient, read_lenient};
 use serde_json::{Map, Value};
 
 use super::Coercer;
@@ -16,7 +17,7 @@ impl Coercer<'_> {
     pub(super) fn text(&mut self, id: NodeId, text: &str, path: &str) -> Value {
         let node = self.nodes.get(id);
         if node.is_any() {
-            return self.untyped_text(text);
+            return self.untyped_text(text, path);
         }
         if let Some(members) = &node.members {
             return self.member(node, members, text, path);
@@ -101,9 +102,10 @@ impl Coercer<'_> {
 
     /// JSON text, typed further by the schema.
     pub(super) fn structure(&mut self, id: NodeId, text: &str, path: &str) -> Value {
-        match parse_lenient(text) {
-            Ok((value, repaired)) => {
+        match read_lenient(text, Limits::default().depth) {
+            Ok(Reading { value, repaired, conflicts, .. }) => {
                 self.json_repaired |= repaired;
+                self.conflicts(&conflicts, path);
                 self.json(id, value, path)
             }
             Err(fault) => {
@@ -118,6 +120,11 @@ impl Coercer<'_> {
                 text.into()
             }
         }
+    }
+
+    /// Members that JSON text gives twice with different values.
+    pub(super) fn conflicts(&mut self, conflicts: &[String], path: &str) {
+        self.problems.extend(conflicts.iter().map(|pointer| Problem::duplicate(&format!("{path}{pointer}"))));
     }
 
     /// Nothing, JSON text, numbers parted by commas or lines where numbers are declared, or one bare value.
@@ -181,7 +188,10 @@ fn other_reading(types: Types, text: &str) -> Option<Other> {
     }
     let structure = (types.has(Types::OBJECT) && trimmed.starts_with('{'))
         || (types.has(Types::ARRAY) && trimmed.starts_with('['));
-    structure.then(|| parse_lenient(trimmed).ok().map(|(value, _)| Other::Structure(value))).flatten()
+    // A text that says two things at once is a text.
+    let read =
+        || read_lenient(trimmed, Limits::default().depth).ok().filter(|read| read.conflicts.is_empty());
+    structure.then(read).flatten().map(|read| Other::Structure(read.value))
 }
 
 /// What a text is for certain, where a string is declared beside other types: JSON of one of them, or a string in quotes that it needed.

@@ -1,31 +1,33 @@
 //! Values of which nothing is declared.
 
-use protocol_action::json::parse_lenient;
-use protocol_action::{RawArgument, RawValue};
+use protocol_action::json::{Reading, read_lenient};
+use protocol_action::{Limits, RawArgument, RawValue};
 use serde_json::Value;
 
 use super::{Coercer, ITEM, grouped};
 
 impl Coercer<'_> {
     /// Where nothing is declared, JSON text is JSON and other text is text.
-    pub(super) fn untyped_text(&mut self, text: &str) -> Value {
+    pub(super) fn untyped_text(&mut self, text: &str, path: &str) -> Value {
         let trimmed = text.trim();
         if trimmed.is_empty() {
             return text.into();
         }
-        match parse_lenient(trimmed) {
-            Ok((value, false)) => value,
-            Ok((value @ (Value::Array(_) | Value::Object(_)), true)) => {
-                self.json_repaired = true;
-                value
-            }
-            Ok(_) | Err(_) => text.into(),
+        let Ok(Reading { value, repaired, conflicts, .. }) = read_lenient(trimmed, Limits::default().depth)
+        else {
+            return text.into();
+        };
+        if repaired && !(value.is_array() || value.is_object()) {
+            return text.into();
         }
+        self.json_repaired |= repaired;
+        self.conflicts(&conflicts, path);
+        value
     }
 
     pub(super) fn untyped(&mut self, value: &RawValue, path: &str) -> Value {
         match value {
-            RawValue::Text(text) => self.untyped_text(text),
+            RawValue::Text(text) => self.untyped_text(text, path),
             RawValue::Json(value) => value.clone(),
             RawValue::Elements { children, source, mixed } => {
                 self.untyped_elements(children, source, *mixed, path)

@@ -5,7 +5,7 @@ use agent_types::ExitReason;
 use llm_provider::ModelSource;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use weft_project::{AgentPlan, AgentStart, PlannedEvent, Project};
+use weft_project::{AgentPlan, AgentStart, PlannedEvent, Project, ProjectWatch};
 
 use super::{Context, agent_tools, block_on, chat};
 use crate::arguments::{AgentCommand, AgentRunArguments, Approve, Output};
@@ -116,8 +116,30 @@ fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Fail
     if arguments.script.is_none() {
         note_script(&project, &agent);
     }
+    let (agent, _watch) = with_live_tools(agent, &project)?;
     let start = project.begin_agent(plan, arguments.thread.as_deref())?;
     run_agent(context, &project, &agent, start)
+}
+
+/// The agent with tools that follow their files, for as long as the watch lives.
+pub(super) fn with_live_tools(
+    agent: Agent,
+    project: &Project,
+) -> Result<(Agent, Option<ProjectWatch>), Failure> {
+    // The built-in agent has no file to follow.
+    if project.agent_file(&agent.profile().id).is_err() {
+        return Ok((agent, None));
+    }
+    match project.watch() {
+        Ok(watch) => {
+            let tools = watch.tools_of(&agent.profile().id)?;
+            Ok((agent.with_source(tools), Some(watch)))
+        }
+        Err(error) => {
+            note!("note: {error}");
+            Ok((agent, None))
+        }
+    }
 }
 
 /// The agent as a run of this plan needs it.
@@ -176,13 +198,14 @@ pub(super) fn run_agent(
     start: AgentStart,
 ) -> Result<Exit, Failure> {
     let outcome = block_on(to_the_end(context.output, project, agent, start))??;
+    let exit = exit_of(&outcome);
     match context.output {
-        Output::Text if outcome.text.is_empty() => {}
+        // What was said on the way to a call that waits is no answer.
+        Output::Text if outcome.text.is_empty() || exit == Exit::NeedsPerson => {}
         Output::Text => output::line(&outcome.text)?,
         Output::Json => output::json(&outcome)?,
         Output::Jsonl => {}
     }
-    let exit = exit_of(&outcome);
     if exit != Exit::Ok {
         failure_of(&outcome, exit).print(context.output);
     }

@@ -7,7 +7,7 @@ use agent_types::{RunId, RunStatus};
 use serde_json::{Value, json};
 use weft_project::{AgentPlan, AgentStart, Project};
 
-use super::agent::{drive, failure_of, mode_of, note_script};
+use super::agent::{drive, failure_of, mode_of, note_script, with_live_tools};
 use super::{Context, block_on};
 use crate::arguments::{AgentChatArguments, Output};
 use crate::failure::{Exit, Failure};
@@ -51,6 +51,7 @@ pub(super) fn run(context: &Context, arguments: &AgentChatArguments) -> Result<E
     if arguments.script.is_none() {
         note_script(&project, &agent);
     }
+    let (agent, _watch) = with_live_tools(agent, &project)?;
     let thread = arguments.thread.clone().unwrap_or_else(|| RunId::generate().to_string());
     note!("thread {thread}; /help shows what can be written");
     let state = project.thread_state(&arguments.id, &thread)?;

@@ -7,6 +7,7 @@ use executors_flow_system::import;
 use serde_json::{Value, json};
 use tool_registry::import::{
     ImportedTools, OpenApiOptions, ToolImportError, from_bu, from_comfytavern_tool, from_openapi,
+    from_openapi_value,
 };
 use workflow_model::import::{
     ImportError, Imported, from_comfytavern, from_comfyui, from_modular, from_modular_value,
@@ -35,7 +36,12 @@ pub(super) fn run(context: &Context, arguments: &ImportArguments) -> Result<Exit
                 Some(server) => options.with_server(server.as_str()),
                 None => options,
             };
-            tools(context, arguments, from_openapi(&text, &options))
+            let imported = if is_yaml(file, &text) {
+                from_openapi_value(&yaml(file, &text)?, &options)
+            } else {
+                from_openapi(&text, &options)
+            };
+            tools(context, arguments, imported)
         }
         ImportKind::Bu => {
             let is_whole = serde_json::from_str(&text).is_ok_and(|value| import::is_bu_configuration(&value));
@@ -52,6 +58,26 @@ pub(super) fn run(context: &Context, arguments: &ImportArguments) -> Result<Exit
             workflows(context, arguments, &text)
         }
     }
+}
+
+/// Whether a description is YAML: its name says so, or it does not begin as JSON does.
+fn is_yaml(file: &Path, text: &str) -> bool {
+    let named = file.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+    named || (file.extension().is_none() && !text.trim_start().starts_with('{'))
+}
+
+/// The value of a YAML file, as JSON would have it.
+fn yaml(file: &Path, text: &str) -> Result<Value, Failure> {
+    // YAML 1.2: `no` and `on` are words.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        let at = error.location().map(|at| (at.line(), at.column()));
+        let number = |number: u64| usize::try_from(number).ok();
+        let (line, column) = at.map_or((None, None), |(line, column)| (number(line), number(column)));
+        let message = error.without_snippet().to_string();
+        Failure::new(Exit::Invalid, "bad_yaml", format!("the file is no YAML: {message}"))
+            .at(file, line, column)
+    })
 }
 
 fn workflows(context: &Context, arguments: &ImportArguments, text: &str) -> Result<Exit, Failure> {
@@ -94,13 +120,7 @@ fn tools(
             ToolImportError::Json(error) => (Some(error.line()), Some(error.column())),
             _ => (None, None),
         };
-        let failure = Failure::new(Exit::Invalid, error.code(), error.to_string()).at(file, line, column);
-        let is_yaml = file.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
-        if is_yaml {
-            failure.with_help("descriptions are read in JSON: convert the file first")
-        } else {
-            failure
-        }
+        Failure::new(Exit::Invalid, error.code(), error.to_string()).at(file, line, column)
     })?;
     let mut files = Vec::new();
     for (_, tool) in &imported.tools {

@@ -130,7 +130,7 @@ impl Chat<'_> {
     /// Lines of stdin, and timers meanwhile.
     async fn talk(&mut self) -> Result<(), Failure> {
         let mut lines = lines_of_stdin();
-        let orchestrator = self.orchestrator.clone();
+        let (orchestrator, session) = (self.orchestrator.clone(), self.session.clone());
         let at_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         loop {
             if at_terminal {
@@ -139,7 +139,7 @@ impl Chat<'_> {
             }
             let next = {
                 let line = std::pin::pin!(lines.recv());
-                let timer = std::pin::pin!(orchestrator.next_due());
+                let timer = std::pin::pin!(orchestrator.until_due(&session));
                 let something = std::pin::pin!(select(line, timer));
                 match select(something, std::pin::pin!(interrupt::interrupted())).await {
                     Either::Left((Either::Left((line, _)), _)) => Either::Left(line),
@@ -151,7 +151,7 @@ impl Chat<'_> {
                 }
             };
             let result = match next {
-                Either::Right(session) => self.fire(&session).await,
+                Either::Right(()) => self.fire().await,
                 Either::Left(None) => return Ok(()),
                 Either::Left(Some(line)) => {
                     let line = line.map_err(|error| Failure::new(Exit::Usage, "stdin", error.to_string()))?;
@@ -245,24 +245,24 @@ impl Chat<'_> {
                 .with_help("write /approve, /deny REASON or /answer VALUE first"));
         }
         let entered = self.orchestrator.enter(&self.session).await?;
-        let start = self.begin(&self.session, text)?;
+        let start = self.begin(text)?;
         let handled =
             drive(self.form, self.project, entered, start, Work::Message, CancellationToken::new()).await?;
         handled.map_or(Ok(()), |handled| self.take(handled))
     }
 
-    async fn fire(&mut self, session: &str) -> Result<(), Failure> {
-        let entered = self.orchestrator.enter(session).await?;
+    async fn fire(&mut self) -> Result<(), Failure> {
+        let entered = self.orchestrator.enter(&self.session).await?;
         if !entered.is_due() {
             return Ok(());
         }
-        let start = self.begin(session, "")?;
+        let start = self.begin("")?;
         let handled =
             drive(self.form, self.project, entered, start, Work::Timer, CancellationToken::new()).await?;
         handled.map_or(Ok(()), |handled| self.take(handled))
     }
 
-    fn begin(&self, session: &str, text: &str) -> Result<AgentStart, Failure> {
+    fn begin(&self, text: &str) -> Result<AgentStart, Failure> {
         let plan = AgentPlan {
             agent: self.agent.clone(),
             message: text.to_owned(),
@@ -270,7 +270,7 @@ impl Chat<'_> {
             in_session: true,
             ..AgentPlan::default()
         };
-        Ok(self.project.begin_agent(plan, Some(session))?)
+        Ok(self.project.begin_agent(plan, Some(&self.session))?)
     }
 
     async fn go_on(&mut self, start: AgentStart) -> Result<(), Failure> {

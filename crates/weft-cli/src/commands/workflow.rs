@@ -10,6 +10,7 @@ use weft_project::{Project, ProjectOptions};
 use workflow_engine::Plan;
 use workflow_model::{Problem, ProblemCode, Severity, Workflow, World, analyze, check_as_tool, to_mermaid};
 
+use super::agent::mode_of;
 use super::{Context, block_on};
 use crate::arguments::{ExportFormat, Output, WorkflowCommand, WorkflowRunArguments};
 use crate::failure::{Exit, Failure, shown};
@@ -263,6 +264,7 @@ fn start(context: &Context, arguments: &WorkflowRunArguments) -> Result<Exit, Fa
         plan: &plan,
         inputs,
         values,
+        approval: mode_of(arguments.approve),
         desk,
         resume: None,
         cancel: CancellationToken::new(),

@@ -137,6 +137,16 @@ fn the_protocol() {
 }
 
 #[test]
+fn agents() {
+    check("agents.md");
+}
+
+#[test]
+fn testing() {
+    check("testing.md");
+}
+
+#[test]
 fn runs() {
     check("runs.md");
 }

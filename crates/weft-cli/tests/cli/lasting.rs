@@ -90,7 +90,7 @@ fn a_published_event_waits_for_those_that_listen() {
     let logged: Vec<String> = told
         .lines()
         .iter()
-        .filter(|event| event["type"] == "log.line")
+        .filter(|event| event["type"] == "log.line" && event["data"]["level"] == "info")
         .map(|event| event["data"]["message"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(

@@ -294,3 +294,64 @@ fn configurations_of_others_become_tool_files() {
     assert_eq!(ran.code, 7);
     assert!(ran.stderr.contains("x is no tool: `script` runs code of its own"), "{}", ran.stderr);
 }
+
+#[test]
+fn a_description_may_be_yaml_and_means_the_same_as_in_json() {
+    let folder = desk();
+    let yaml = "openapi: 3.1.0
+info: {title: Pets, version: '1'}
+servers:
+  - url: https://pets.example/v1
+paths:
+  /pets/{id}:
+    get:
+      operationId: get_pet
+      summary: >-
+        One pet,
+        by its number.
+      parameters: &own
+        - {name: id, in: path, required: true, schema: {type: integer}}
+        - name: no
+          in: query
+          schema: {type: string, enum: [on, off]}
+      responses:
+        200: {description: ok}
+    delete:
+      operationId: drop_pet
+      summary: Forgets one.
+      parameters: *own
+      responses: {204: {description: gone}}
+";
+    let parameters = json!([{"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}},
+        {"name": "no", "in": "query", "schema": {"type": "string", "enum": ["on", "off"]}}]);
+    let as_json = json!({"openapi": "3.1.0", "info": {"title": "Pets", "version": "1"},
+        "servers": [{"url": "https://pets.example/v1"}],
+        "paths": {"/pets/{id}": {
+            "get": {"operationId": "get_pet", "summary": "One pet, by its number.", "parameters": parameters,
+                "responses": {"200": {"description": "ok"}}},
+            "delete": {"operationId": "drop_pet", "summary": "Forgets one.", "parameters": parameters,
+                "responses": {"204": {"description": "gone"}}}}}});
+    write(folder.path(), "pets.yaml", yaml);
+    write(folder.path(), "pets.json", &as_json.to_string());
+    let tools = |file: &str, to: &str| {
+        weft(folder.path(), &["import", "openapi", file, "--to", to]).ok();
+        ["get_pet", "drop_pet"].map(|name| {
+            std::fs::read_to_string(folder.path().join(format!("{to}/{name}.tool.json"))).unwrap()
+        })
+    };
+    assert_eq!(tools("pets.yaml", "from-yaml"), tools("pets.json", "from-json"));
+
+    write(folder.path(), "bad.yml", "openapi: 3.1.0\npaths:\n  a: [1\n");
+    let bad = weft(folder.path(), &["import", "openapi", "bad.yml"]);
+    assert_eq!(bad.code, 7);
+    assert!(bad.stderr.contains("error[bad_yaml]") && bad.stderr.contains("bad.yml:"), "{}", bad.stderr);
+    // Names that stand for one another without end are refused, not followed.
+    let level = |level: usize| {
+        let before = format!("*a{}", level - 1);
+        format!("a{level}: &a{level} [{}]\n", [before.as_str(); 10].join(", "))
+    };
+    let levels: String = (1..12).map(level).collect();
+    write(folder.path(), "bomb.yaml", &format!("a0: &a0 [x, x]\n{levels}"));
+    let bomb = weft(folder.path(), &["import", "openapi", "bomb.yaml"]);
+    assert!(bomb.stderr.contains("error[bad_yaml]"), "{}", bomb.stderr);
+}

@@ -128,8 +128,9 @@ impl<'p> AgentCases<'p> {
                 meanwhile.push(Meanwhile { on, restarts });
                 expected.push(next);
             }
-            let seen =
-                session.step(turn, &meanwhile).await.map_err(|fault| format!("turn {number}: {fault}"))?;
+            let seen = Box::pin(session.step(turn, &meanwhile))
+                .await
+                .map_err(|fault| format!("turn {number}: {fault}"))?;
             for (offset, expect) in expected.iter().enumerate() {
                 if let Some(expect) = &expect.expect {
                     expect.check()?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use workflow_model::graph::{Graph, NodeKind, ScopeKind};
-use workflow_model::{Analysis, Problem, Severity, effective_default};
+use workflow_model::{Analysis, Node, Problem, Severity, effective_default};
 
 use super::{Argument, PlanInner};
 use crate::error::PlanError;
@@ -46,10 +46,14 @@ fn arguments(graph: &Graph<'_>) -> Vec<Argument> {
 /// Whether a node in the graph changes something outside.
 fn has_effect(graph: &Graph<'_>, catalog: &NodeCatalog) -> bool {
     graph.nodes.iter().any(|node| {
-        let by_type = || graph.definition(node, catalog).is_some_and(|definition| definition.effect);
-        !matches!(node.kind, NodeKind::Muted | NodeKind::Bypass(_))
-            && graph.spec(node).effect.unwrap_or_else(by_type)
+        !matches!(node.kind, NodeKind::Muted | NodeKind::Bypass(_)) && is_effect(graph.spec(node), catalog)
     })
+}
+
+/// Whether a node changes something outside: its file says so, or its type with its settings.
+fn is_effect(spec: &Node, catalog: &NodeCatalog) -> bool {
+    let by_type = || catalog.get(&spec.node_type).is_some_and(|node| node.has_effect(&spec.config_values));
+    spec.effect.unwrap_or_else(by_type)
 }
 
 /// A scope whose container is switched off never runs.

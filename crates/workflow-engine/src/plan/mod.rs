@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use workflow_model::graph::NameIx;
-use workflow_model::{DataFlowType, Problem, Workflow, WorkflowSource, World, analyze};
+use workflow_model::{AvailableTools, DataFlowType, Problem, Workflow, WorkflowSource, World, analyze};
 
 use crate::error::PlanError;
 use crate::node::{Node, NodeCatalog, Prepared};
@@ -50,6 +50,7 @@ pub(crate) struct PlanInner {
     pub(crate) groups: Vec<Arc<str>>,
     pub(crate) arguments: Vec<Argument>,
     pub(crate) variables: Arc<Value>,
+    pub(crate) available_tools: Option<AvailableTools>,
     /// Paths of the nodes that stand for arguments and results, where they are to be seen in events.
     pub(crate) input_nodes: Vec<Arc<str>>,
     pub(crate) output_nodes: Vec<Arc<str>>,

@@ -262,6 +262,7 @@ impl Owner {
             self.close_frame(plan, inner, cause);
         }
         self.leave_container(key);
+        self.forget_inner(key, cause);
         let place = self.place(plan, key, span, None);
         let place = if state == NodeState::Running { place } else { Place { attempt: None, ..place } };
         self.emit(place, EventBody::NodeCancelled { cause: Arc::clone(cause) });

@@ -66,6 +66,7 @@ pub fn run(plan: &Plan, inputs: Map<String, Value>, options: RunOptions) -> RunH
     let shared = Arc::new(RunShared {
         plan: Arc::clone(&plan.0),
         sink,
+        workflow: options.workflow.as_deref().map(Arc::from),
         clock: Arc::clone(&options.clock),
         services: options.services.clone(),
         budget: options.budget.clone(),
@@ -304,6 +305,8 @@ pub(super) fn owner(shared: &Arc<RunShared>, arguments: Vec<Arc<Value>>, options
         restarts: NumberMap::default(),
         answers: HashMap::new(),
         asked: NumberMap::default(),
+        inner: NumberMap::default(),
+        pasts: NumberMap::default(),
         since_snapshot: (0, 0),
         snapshot_due: false,
         scratch: RefCell::default(),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{AskSummary, EventBody, Place};
-use serde_json::Value;
+use agent_types::{AskSummary, BudgetKey, EventBody, Place, Record, ToolId};
+use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use super::frame::Key;
@@ -13,6 +13,10 @@ use super::options::OnWaiting;
 use super::owner::{OpenAsk, Owner};
 use crate::plan::PlanInner;
 use crate::stream::StreamItem;
+
+/// Names of the values that are kept with a question about a call.
+const TOOL: &str = "tool";
+const ARGUMENTS: &str = "arguments";
 
 impl Owner {
     pub(super) fn read_messages(&mut self, plan: &PlanInner) {
@@ -24,7 +28,18 @@ impl Owner {
     fn read_message(&mut self, plan: &PlanInner, message: Message) {
         match message {
             Message::Event(draft) => self.emit(draft.place, draft.body),
-            Message::Usage(usage) => self.usage += usage,
+            Message::Inner(key, draft) => self.tell_inner(key, draft),
+            Message::Flush(written) => {
+                self.flush();
+                // Without a receiver nobody waits any more.
+                let _ = written.send(());
+            }
+            Message::Usage(usage) => {
+                self.usage += usage;
+                if let Some(budget) = &self.options.budget {
+                    budget.add(BudgetKey::Tokens, usage.total);
+                }
+            }
             Message::Chunks(open) => self.see_chunks(&open),
             Message::Retrying { key, place, kind, message, delay, noted } => {
                 if self.is_running(key) {
@@ -77,6 +92,9 @@ impl Owner {
         for open in streams.iter().flat_map(|streams| streams.iter()) {
             self.see_chunks(open);
         }
+        if let Some(path) = &place.path {
+            self.close_inner(key, path);
+        }
         let delay_ms = crate::context::millis(delay);
         self.emit(place, EventBody::NodeRetrying { kind, message, delay_ms });
         for open in streams.iter().flat_map(|streams| streams.iter()) {
@@ -111,7 +129,7 @@ impl Owner {
                 prompt: Some(question.prompt.clone()),
             };
             let body = EventBody::NodeWaiting { ask, prompt: Some(question.prompt), unknown_effect: None };
-            self.emit(place.clone(), body);
+            self.emit_with(place.clone(), body, about(&summary));
             let (span, attempt) = (place.span, place.attempt.unwrap_or(1));
             self.asks.push(OpenAsk {
                 key,
@@ -178,6 +196,29 @@ impl Owner {
             self.limits.take(claim);
         }
     }
+}
+
+/// What must be kept of a question beside what its event shows.
+fn about(ask: &AskSummary) -> Option<Box<Record>> {
+    let tool = ask.tool.as_ref()?;
+    let mut values = vec![(Arc::from(TOOL), Arc::new(Value::from(tool.as_str())))];
+    values.extend(
+        ask.arguments
+            .as_deref()
+            .map(|arguments| (Arc::from(ARGUMENTS), Arc::new(Value::Object(arguments.clone())))),
+    );
+    Some(Box::new(Record { values, how: None }))
+}
+
+/// The same, read: the tool and its arguments.
+pub(super) fn call_of(record: Option<&Record>) -> Option<(ToolId, Arc<Map<String, Value>>)> {
+    let value = |name: &str| {
+        let found = record?.values.iter().find(|(own, _)| **own == *name);
+        found.map(|(_, value)| &**value)
+    };
+    let tool = value(TOOL)?.as_str()?.parse().ok()?;
+    let arguments = value(ARGUMENTS).and_then(Value::as_object).cloned().unwrap_or_default();
+    Some((tool, Arc::new(arguments)))
 }
 
 /// Whether a value says what became of an effect.

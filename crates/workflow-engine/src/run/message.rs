@@ -23,17 +23,47 @@ pub(crate) struct OpenStream {
 }
 
 /// What is asked of a person.
-#[derive(Debug, Clone)]
-pub(crate) struct Question {
-    pub(crate) prompt: String,
-    pub(crate) tool: Option<ToolId>,
-    pub(crate) arguments: Option<Arc<Map<String, Value>>>,
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Question {
+    /// The question.
+    pub prompt: String,
+    /// The tool whose call needs a person's word.
+    pub tool: Option<ToolId>,
+    /// The arguments of that call.
+    pub arguments: Option<Arc<Map<String, Value>>>,
+}
+
+impl Question {
+    /// A question that any value answers.
+    #[must_use]
+    pub fn new(prompt: impl Into<String>) -> Self {
+        Self { prompt: prompt.into(), tool: None, arguments: None }
+    }
+
+    /// The same about a call, which a person may allow, change or refuse.
+    #[must_use]
+    pub fn about(mut self, tool: ToolId, arguments: Arc<Map<String, Value>>) -> Self {
+        self.tool = Some(tool);
+        self.arguments = Some(arguments);
+        self
+    }
+}
+
+impl From<String> for Question {
+    fn from(prompt: String) -> Self {
+        Self::new(prompt)
+    }
 }
 
 /// A message to the run.
 #[derive(Debug)]
 pub(crate) enum Message {
     Event(Draft),
+    /// A fact of work inside a node.
+    Inner(Key, Draft),
+    /// Everything posted before is to be written.
+    Flush(oneshot::Sender<()>),
     Usage(Usage),
     /// A stream holds something new.
     Chunks(OpenStream),

@@ -6,6 +6,7 @@ mod ending;
 mod frame;
 mod gather;
 mod handle;
+mod inner;
 mod limits;
 mod listen;
 mod message;
@@ -24,7 +25,8 @@ mod zone;
 
 pub(crate) use frame::Key;
 pub use handle::{RunHandle, RunRemote, run};
-pub(crate) use message::{Message, OpenStream, Question};
+pub use message::Question;
+pub(crate) use message::{Message, OpenStream};
 pub use options::{Before, BeforeHook, OnFail, OnWaiting, RunOptions};
 pub use outcome::RunOutcome;
 pub(crate) use shared::RunShared;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use agent_types::{AskSummary, Draft, Durable, EventBody, Keeper, NodeErrorKind, Place, Record, Usage};
+use agent_types::{AskSummary, Draft, Durable, EventBody, Keeper, Kept, NodeErrorKind, Place, Record, Usage};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
@@ -13,6 +13,7 @@ use super::attempt::{Ended, Failure};
 use super::container::Container;
 use super::ending::Ending;
 use super::frame::{Frame, Key, NodeState, Standing};
+use super::inner::Inner;
 use super::limits::{Claim, Limits};
 use super::message::OpenStream;
 use super::options::{OnWaiting, RunOptions};
@@ -131,6 +132,10 @@ pub(super) struct Owner {
     pub(super) answers: HashMap<String, Value>,
     /// Questions that a node has put since it started.
     pub(super) asked: NumberMap<Key, u32>,
+    /// What nodes at work have told of work inside them.
+    pub(super) inner: NumberMap<Key, Inner>,
+    /// What nodes that go on have told of work inside them before the process ended.
+    pub(super) pasts: NumberMap<Key, Vec<Kept>>,
     /// Events since the last snapshot, and how large that was.
     pub(super) since_snapshot: (usize, usize),
     pub(super) snapshot_due: bool,

@@ -6,14 +6,16 @@
 
 use std::sync::Arc;
 
-use agent_types::{AskSummary, EventBody, Kept, LoopEnd, NodeErrorKind, Place, Record, ResumeLog};
-use serde_json::Value;
+use agent_types::{AskSummary, EventBody, Kept, LoopEnd, NodeErrorKind, Place, Record, ResumeLog, ToolId};
+use serde_json::{Map, Value};
 
 use super::attempt::Failure;
 use super::ending::Ending;
 use super::frame::{Key, NodeState};
 use super::gather::gather;
+use super::inner::is_inner;
 use super::limits::Claim;
+use super::listen::call_of;
 use super::owner::{OpenAsk, Owner, Timer};
 use super::restart::AtWork;
 use super::saved::SavedWork;
@@ -22,6 +24,9 @@ use super::told::Replay;
 use crate::error::RunError;
 use crate::outputs::{Outputs, StopScope};
 use crate::plan::{Kind, PlanInner};
+
+/// A question that the log tells of: its id, what it asks, and the call that it is about.
+type Asked<'e> = (&'e Arc<str>, Option<&'e str>, Option<(ToolId, Arc<Map<String, Value>>)>);
 
 /// The cause of nodes that were at work when the process ended.
 const INTERRUPTED: &str = "interrupted";
@@ -41,6 +46,7 @@ impl Owner {
         }
         self.drain(plan);
         let Some(mut replay) = self.replay.take() else { return Ok(()) };
+        self.pasts.extend(std::mem::take(&mut replay.inner));
         let mut at_work: Vec<(Key, AtWork)> = std::mem::take(&mut replay.at_work).into_iter().collect();
         at_work.retain(|(key, _)| self.is_running(*key));
         at_work.sort_by_key(|(_, at_work)| at_work.span);
@@ -112,7 +118,7 @@ impl Owner {
     }
 
     /// The node that an event is about, if it stands in a pass that is on.
-    fn find(&mut self, plan: &PlanInner, path: &str) -> Option<Key> {
+    pub(super) fn find(&mut self, plan: &PlanInner, path: &str) -> Option<Key> {
         let replay = self.replay.as_mut()?;
         let cuts = path.char_indices().rev().filter(|(_, c)| *c == '/').map(|(at, _)| at + 1);
         for cut in cuts.chain([0]) {
@@ -141,9 +147,10 @@ impl Owner {
             EventBody::RunResumed { .. } => self.was_waiting = false,
             _ => {}
         }
-        let Some(path) = kept.event.place.path.clone().filter(|_| kept.event.place.call.is_none()) else {
-            return;
-        };
+        if is_inner(kept) {
+            return self.redo_inner(plan, kept);
+        }
+        let Some(path) = kept.event.place.path.clone() else { return };
         let Some(key) = self.find(plan, &path) else { return };
         if self.state_of(key) == NodeState::Dormant && needs_node(&kept.event.body) {
             // Somebody asked for it.
@@ -218,7 +225,8 @@ impl Owner {
             EventBody::NodeCancelled { cause } => self.redo_cancel(plan, key, place, cause),
             EventBody::NodeWaiting { ask, prompt, unknown_effect } => {
                 taken(self);
-                self.redo_ask(key, place, ask, prompt.as_deref(), unknown_effect.unwrap_or(false));
+                let unknown = unknown_effect.unwrap_or(false);
+                self.redo_ask(key, place, (ask, prompt.as_deref(), call_of(record)), unknown);
             }
             _ => {}
         }
@@ -310,15 +318,17 @@ impl Owner {
         self.timer_fired(plan, key, if again { Timer::Attempt(attempt) } else { Timer::Total });
     }
 
-    fn redo_ask(&mut self, key: Key, place: &Place, ask: &Arc<str>, prompt: Option<&str>, unknown: bool) {
+    fn redo_ask(&mut self, key: Key, place: &Place, asked: Asked<'_>, unknown: bool) {
+        let (ask, prompt, call) = asked;
         *self.asked.entry(key).or_default() += 1;
         if !unknown && self.asks.iter().any(|own| own.summary.ask == *ask) {
             return;
         }
+        let (tool, arguments) = call.unzip();
         let summary = AskSummary {
             ask: Arc::clone(ask),
-            tool: None,
-            arguments: None,
+            tool,
+            arguments,
             path: place.path.clone(),
             prompt: prompt.map(str::to_owned),
         };
@@ -343,6 +353,7 @@ impl Owner {
         self.asked.remove(&key);
         if let Some(replay) = &mut self.replay {
             replay.at_work.remove(&key);
+            replay.inner.remove(&key);
         }
     }
 

@@ -168,7 +168,7 @@ impl Owner {
         self.snapshot_due = false;
         self.flush();
         let Some(text) = self.saved().and_then(|saved| serde_json::to_string(&saved).ok()) else {
-            // A stream on its way into a zone: the next pass may be luckier.
+            // A stream on its way into a zone, or work inside a node: the next pass may be luckier.
             return;
         };
         self.since_snapshot = (0, text.len());
@@ -178,6 +178,9 @@ impl Owner {
     }
 
     fn saved(&self) -> Option<Saved> {
+        if self.needs_its_log() {
+            return None;
+        }
         let containers = self.containers.iter().map(|(key, container)| {
             Some(SavedContainer {
                 key: *key,

@@ -54,6 +54,7 @@ impl Owner {
         for open in streams.unwrap_or_default() {
             self.see_chunks(open);
         }
+        self.forget_inner(key, &path);
         match ended.result {
             Ok(outputs) => self.finished(plan, key, span, &outputs, &Note::attempt(ended.attempt, path)),
             Err(failure) => self.failed(plan, key, span, &failure),

@@ -13,6 +13,8 @@ use crate::services::Services;
 pub(crate) struct RunShared {
     pub(crate) plan: Arc<PlanInner>,
     pub(crate) sink: Arc<dyn EventSink>,
+    /// The id of the workflow, where whoever runs it knows one.
+    pub(crate) workflow: Option<Arc<str>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) services: Services,
     pub(crate) budget: Option<Budget>,

@@ -200,6 +200,8 @@ impl Owner {
                     streams: streams.clone(),
                     activity: None,
                     cancel: None,
+                    past: self.past_of(key),
+                    asked: goes_on.is_some() && restart.is_some_and(|restart| restart.called),
                 };
                 let interrupted = restart.map_or(0, |restart| restart.interrupted);
                 let inputs = self.inputs(scope, node, given);

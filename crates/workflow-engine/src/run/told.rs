@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
-use agent_types::{Draft, EventBody, Kept, Place};
+use agent_types::{CallId, Draft, EventBody, Kept, Place};
 
 use super::frame::Key;
 use super::restart::AtWork;
@@ -23,6 +23,10 @@ pub(super) struct Replay {
     pub(super) frames: HashMap<Arc<str>, u32>,
     pub(super) nodes: HashMap<u32, HashMap<Arc<str>, u32>>,
     pub(super) at_work: HashMap<Key, AtWork>,
+    /// What nodes at work told of work inside them.
+    pub(super) inner: HashMap<Key, Vec<Kept>>,
+    /// The nodes that made calls.
+    pub(super) callers: HashMap<CallId, Key>,
 }
 
 fn about(place: &Place, body: &EventBody) -> About {
@@ -32,7 +36,8 @@ fn about(place: &Place, body: &EventBody) -> About {
 impl Replay {
     pub(super) fn new(events: &[Kept]) -> Self {
         let mut replay = Self::default();
-        for Kept { event, .. } in events {
+        // What happened inside calls is done again by the nodes that made them.
+        for Kept { event, .. } in events.iter().filter(|kept| kept.event.place.call.is_none()) {
             let about = about(&event.place, &event.body);
             replay.told.entry(about).or_default().push_back((event.seq, event.place.span));
         }

@@ -38,6 +38,7 @@ impl Op {
             "join" => base.input("in", any("i").stream()).output("out", any("o")),
             "lazy" => base.input("in", any("i")).input("other", any("l").lazy()).output("out", any("o")),
             "effect" => base.input("in", any("i")).output("out", any("o")).effect(),
+            "calls" => base.input("in", any("i")).output("out", any("o")).effect().idempotent(),
             "pure" => base.input("in", any("i")).input("other", any("x")).output("out", any("o")).pure(),
             "block" => base.input("in", any("i")).output("out", any("o")).blocking(),
             _ => base.input("in", any("i")).output("out", any("o")),
@@ -135,6 +136,7 @@ impl Node for Op {
                 }
                 _ => Ok(Outputs::shared(first())),
             },
+            "t:calls" => crate::inner::calls(&ctx).await,
             "t:ask" => ctx.ask("what?").await.map(Outputs::value),
             "t:cancel" => {
                 let id = ctx.config("node").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -204,6 +206,7 @@ pub(crate) fn catalog() -> NodeCatalog {
         "lazy",
         "ask",
         "effect",
+        "calls",
         "block",
         "cancel",
         "runs",

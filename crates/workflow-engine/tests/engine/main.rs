@@ -11,6 +11,7 @@ mod caching;
 mod common;
 mod dag;
 mod groups;
+mod inner;
 mod keeper;
 mod laws;
 mod resume;

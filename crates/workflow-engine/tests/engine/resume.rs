@@ -13,7 +13,7 @@ use crate::common::{catalog, flow};
 use crate::keeper::{Log, State};
 use crate::laws::{build, drawn};
 
-fn options() -> RunOptions {
+pub(crate) fn options() -> RunOptions {
     RunOptions {
         on_fail: OnFail::FinishOthers,
         on_waiting: OnWaiting::End,
@@ -22,7 +22,7 @@ fn options() -> RunOptions {
     }
 }
 
-fn run(plan: &Plan, log: &Arc<Log>, resume: Option<ResumeLog>, options: RunOptions) -> RunOutcome {
+pub(crate) fn run(plan: &Plan, log: &Arc<Log>, resume: Option<ResumeLog>, options: RunOptions) -> RunOutcome {
     let clock = VirtualClock::new(Timestamp::default());
     let parked = clock.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -38,7 +38,7 @@ fn run(plan: &Plan, log: &Arc<Log>, resume: Option<ResumeLog>, options: RunOptio
 }
 
 /// Cuts a run behind each of its events and lets it go on.
-fn check(workflow: &Workflow, options: &RunOptions) {
+pub(crate) fn check(workflow: &Workflow, options: &RunOptions) {
     let plan = Plan::new(workflow, &catalog(), &NoWorkflows).unwrap_or_else(|error| panic!("{error}"));
     let whole = Arc::new(Log::default());
     let wanted = run(&plan, &whole, None, options.clone());

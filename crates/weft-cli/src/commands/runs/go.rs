@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use agent_runtime::approval_digest;
+use agent_runtime::{ApprovalMode, approval_digest};
 use agent_types::{EventBody, RunId};
 use run_store::AskRecord;
 use serde_json::{Map, Value, json};
@@ -53,7 +53,10 @@ fn go_on(
     let world = World::new(&**project.catalog(), &**project.workflows()).with_own_id(Some(&id));
     let plan = Plan::in_world(&workflow, project.catalog(), &world)
         .map_err(|error| Failure::new(Exit::Invalid, "invalid", error.to_string()))?;
-    let start = Start { project, id: &id, plan: &plan, inputs, values, desk, resume: Some(log), cancel };
+    project.skip_replies_of(&log);
+    let approval = ApprovalMode::default();
+    let start =
+        Start { project, id: &id, plan: &plan, inputs, values, approval, desk, resume: Some(log), cancel };
     let outcome = block_on(workflow_run::drive(context.output, start))??;
     workflow_run::tell(context.output, &outcome)
 }
@@ -157,6 +160,7 @@ pub(super) fn approve(context: &Context, arguments: &RunsApproveArguments) -> Re
         let changed: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
             Failure::usage(format!("`--arguments`: {error}")).with_help("write a JSON object")
         })?;
+        refuse_unfit(&project, &run, tool.as_str(), &changed)?;
         word["arguments"] = Value::Object(changed);
     }
     store.answer(&run, &ask, &word).map_err(|error| Failure::of_store(&error))?;
@@ -164,6 +168,22 @@ pub(super) fn approve(context: &Context, arguments: &RunsApproveArguments) -> Re
         return Ok(Exit::Ok);
     }
     go_on_with(context, &project, &run, Version::Current)
+}
+
+/// Changed arguments that do not fit are told to whoever wrote them, and the call waits as before.
+fn refuse_unfit(
+    project: &Project,
+    run: &RunId,
+    tool: &str,
+    arguments: &Map<String, Value>,
+) -> Result<(), Failure> {
+    let record = store(project)?.known(run).map_err(|error| Failure::of_store(&error))?;
+    let Some(agent) = record.new.agent else { return Ok(()) };
+    match project.agent(&agent)?.check_arguments(tool, arguments) {
+        Some(faults) => Err(Failure::new(Exit::Invalid, "invalid_argument", faults)
+            .with_help(format!("the call waits as before; see `weft tool show {tool}`"))),
+        None => Ok(()),
+    }
 }
 
 /// The question that is answered: the one that is named, or the only one.

@@ -111,6 +111,7 @@ impl<'g> Layout<'g> {
             groups: self.settled.groups,
             arguments: arguments(graph),
             variables: variables(graph),
+            available_tools: graph.root().available_tools.clone(),
             input_nodes: graph.scopes[0].input_nodes.iter().filter(|path| is_shown(path)).cloned().collect(),
             output_nodes: graph.scopes[0]
                 .output_nodes

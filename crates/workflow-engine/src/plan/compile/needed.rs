@@ -14,12 +14,12 @@ pub(super) fn mark_needed(plan: &mut PlanInner, graph: &Graph<'_>, local: &[Loca
     for (number, node) in graph.nodes.iter().enumerate() {
         let spec = graph.spec(node);
         let kind = plan.scopes[node.scope as usize].nodes[local[number] as usize].kind;
-        let definition = match kind {
-            Kind::Run(node_type) => Some(plan.types[node_type as usize].node.definition()),
+        let node_type = match kind {
+            Kind::Run(node_type) => Some(&plan.types[node_type as usize].node),
             Kind::Muted | Kind::Bypass(_) | Kind::Call(_) | Kind::Zone(_) => None,
         };
-        let by_type = definition.is_some_and(|definition| definition.effect);
-        let always_runs = definition.is_some_and(|definition| definition.always);
+        let by_type = node_type.is_some_and(|node_type| node_type.has_effect(&spec.config_values));
+        let always_runs = node_type.is_some_and(|node_type| node_type.definition().always);
         if spec.effect.unwrap_or(by_type) || always_runs {
             let (mut scope, mut at) = (node.scope as usize, local[number]);
             while always[scope].insert(at) {

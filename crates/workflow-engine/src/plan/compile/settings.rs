@@ -6,7 +6,7 @@ use std::sync::Arc;
 use workflow_model::graph::{Graph, NodeKind};
 use workflow_model::{Node, Problem, ProblemCode, ZoneSpec};
 
-use super::problem_at;
+use super::{is_effect, problem_at};
 use crate::error::SettingFault;
 use crate::expression::{Expression, ExpressionError, Scope};
 use crate::node::{NodeCatalog, Prepared};
@@ -31,10 +31,7 @@ pub(super) fn settle(graph: &Graph<'_>, catalog: &NodeCatalog, problems: &mut Ve
         if let NodeKind::Plain = node.kind {
             prepare(graph, catalog, index, problems, &mut settled);
         }
-        let effect = spec
-            .effect
-            .unwrap_or_else(|| graph.definition(node, catalog).is_some_and(|definition| definition.effect));
-        let mut policy = Policy::of(spec, effect);
+        let mut policy = Policy::of(spec, is_effect(spec, catalog));
         policy.group = spec.group.as_deref().map(|name| group_index(&mut settled.groups, name));
         let skip_if = match &node.kind {
             NodeKind::Zone { spec: zone, .. } => zone.skip_if.as_deref(),

@@ -49,6 +49,7 @@ async fn a_node_that_nobody_settles_ends_the_run_as_stalled() {
     let shared = Arc::new(RunShared {
         plan: Arc::clone(&plan.0),
         sink: Arc::clone(&recorder) as Arc<dyn EventSink>,
+        workflow: None,
         clock: Arc::clone(&options.clock),
         services: options.services.clone(),
         budget: None,

@@ -1,0 +1,303 @@
+//! What stands in for the model of an agent.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+
+use agent_types::{AskSummary, Budget, BudgetKey, BudgetLimits, Clock, EventSink, ResumeLog, Spent, ToolId};
+use async_trait::async_trait;
+use futures::{Stream, StreamExt};
+use llm_provider::{LlmError, LlmEvent, LlmProvider, LlmRequest, StandardResponse};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+use tool_registry::{PrivateState, Services, Snapshot};
+
+use crate::agent::ApprovalMode;
+use crate::driver::Driver;
+use crate::history::Exchange;
+use crate::messages::{rendered, tool_value};
+use crate::offer::Offer;
+use crate::profile::AgentProfile;
+use crate::prompt::Protocol;
+use crate::prompt::exchange_messages;
+use crate::state::AgentState;
+use crate::trace::Trace;
+
+/// A reply as it comes. Dropping it ends whatever makes it.
+pub type ReplyStream = Pin<Box<dyn Stream<Item = Result<LlmEvent, DeliberationFault>> + Send>>;
+
+/// Why there is no reply.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeliberationFault {
+    /// The model failed.
+    #[error(transparent)]
+    Llm(#[from] LlmError),
+    /// What stands in for the model failed.
+    #[error("{message}")]
+    Failed {
+        /// A word for programs.
+        kind: String,
+        /// What happened.
+        message: String,
+    },
+    /// People must answer these first; then the run goes on and deliberates again with what it has.
+    #[error("it waits for a person")]
+    Waiting(Vec<AskSummary>),
+}
+
+impl DeliberationFault {
+    /// Stable code for logs, tests and the wire.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Llm(error) => error.code(),
+            Self::Failed { kind, .. } => kind,
+            Self::Waiting(_) => "waiting",
+        }
+    }
+}
+
+/// Writes the reply of each turn in place of the model. The text is read like a model's: it may hold an ACTION block.
+///
+/// Replies are recorded, so that a run that is taken up again does not deliberate again about what it has decided.
+#[async_trait]
+pub trait Deliberator: Send + Sync + fmt::Debug {
+    /// What events call it.
+    fn name(&self) -> &str;
+
+    /// The tool that questions of people are about, where it asks any.
+    fn asks_as(&self) -> Option<ToolId> {
+        None
+    }
+
+    /// Whether a reply ends by itself soon after the run was cancelled; else it is dropped then.
+    fn winds_down(&self) -> bool {
+        false
+    }
+
+    /// Begins a reply. The stream ends with [`LlmEvent::Finished`] or a fault.
+    ///
+    /// # Errors
+    /// What keeps it from a reply.
+    ///
+    /// # Cancel safety
+    /// The future and the stream may be dropped at any await.
+    async fn deliberate(&self, turn: Deliberation<'_>) -> Result<ReplyStream, DeliberationFault>;
+}
+
+/// The model itself, which every agent has unless something stands in for it.
+#[derive(Debug, Clone)]
+pub(crate) struct ModelDeliberator(pub(crate) Arc<dyn LlmProvider>);
+
+#[async_trait]
+impl Deliberator for ModelDeliberator {
+    fn name(&self) -> &str {
+        &self.0.info().name
+    }
+
+    async fn deliberate(&self, turn: Deliberation<'_>) -> Result<ReplyStream, DeliberationFault> {
+        let stream = self.0.stream(turn.into_request()).await?;
+        Ok(Box::pin(stream.map(|event| event.map_err(DeliberationFault::from))))
+    }
+}
+
+/// What a reply of the log was, as a stream that tells it at once.
+pub(crate) fn replayed(response: StandardResponse) -> ReplyStream {
+    let text = (!response.text.is_empty()).then(|| Ok(LlmEvent::Text(response.text.clone())));
+    let events = text.into_iter().chain([Ok(LlmEvent::Finished(response))]);
+    Box::pin(futures::stream::iter(events.collect::<Vec<_>>()))
+}
+
+/// One turn, as whatever deliberates about it sees it.
+pub struct Deliberation<'t> {
+    pub(crate) driver: &'t Driver,
+    pub(crate) state: &'t AgentState,
+    pub(crate) offer: &'t Offer,
+    pub(crate) trace: &'t Trace,
+    pub(crate) request: LlmRequest,
+    pub(crate) account: &'t Account,
+}
+
+impl fmt::Debug for Deliberation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deliberation").field("turn", &self.turn()).finish_non_exhaustive()
+    }
+}
+
+/// What a turn uses of the run's budget while it deliberates.
+#[derive(Debug, Default)]
+pub(crate) struct Account(OnceLock<Option<Budget>>);
+
+impl Account {
+    /// What was counted while it deliberated.
+    pub(crate) fn counted(&self, key: BudgetKey) -> u64 {
+        self.0.get().and_then(Option::as_ref).map_or(0, |budget| budget.used(key))
+    }
+}
+
+impl Deliberation<'_> {
+    /// The turn, from 1.
+    #[must_use]
+    pub fn turn(&self) -> u32 {
+        self.state.turn
+    }
+
+    /// The request that a model would be sent.
+    #[must_use]
+    pub fn into_request(self) -> LlmRequest {
+        self.request
+    }
+
+    /// What the agent is to answer: the last message of a person, or the event that set it to work.
+    #[must_use]
+    pub fn message(&self) -> String {
+        match self.input() {
+            Some((_, Exchange::User { text, .. })) => text.clone(),
+            Some((_, Exchange::Event { name, payload })) => format!("{name}: {payload}"),
+            Some(_) | None => String::new(),
+        }
+    }
+
+    /// Where the run's own exchanges begin.
+    fn input(&self) -> Option<(usize, &Exchange)> {
+        let at = self.state.asked_at;
+        self.state.history.get(at).map(|exchange| (at, exchange))
+    }
+
+    /// What was said before, as messages `{role, content}`: once the agent has replied, its message and its replies too.
+    /// What the last calls gave is in [`observations`](Self::observations) alone.
+    #[must_use]
+    pub fn history(&self) -> Vec<Value> {
+        let exchanges = &self.state.history;
+        let (summary, seen) = crate::history::visible(exchanges);
+        let begun = self.input().map_or(0, |(at, _)| at);
+        let has_replied = exchanges.len() > begun + 1;
+        let frame = self.driver.frame();
+        let mut messages: Vec<Value> = Vec::new();
+        if let Some(text) = summary {
+            messages.push(rendered::summary(text));
+        }
+        for (at, exchange) in seen.filter(|(at, _)| has_replied || *at < begun) {
+            let mut parts = Vec::new();
+            match exchange {
+                Exchange::Turn(turn) if at + 1 == exchanges.len() => {
+                    parts.push(llm_provider::Message::assistant(turn.text.clone()));
+                }
+                Exchange::Observed { .. } if at + 1 == exchanges.len() => {}
+                exchange => exchange_messages(exchange, Protocol::Text, &frame, &mut parts),
+            }
+            messages.extend(parts.iter().map(rendered::value));
+        }
+        messages
+    }
+
+    /// What came of the last reply, each as it is told to a model.
+    #[must_use]
+    pub fn observations(&self) -> Vec<String> {
+        match self.state.history.last() {
+            Some(Exchange::Turn(turn)) => turn.observations().map(agent_types::Observation::line).collect(),
+            Some(Exchange::Observed { observations, .. }) => {
+                observations.iter().map(agent_types::Observation::line).collect()
+            }
+            Some(_) | None => Vec::new(),
+        }
+    }
+
+    /// What the agent keeps for itself; null where it cannot be read.
+    pub async fn private_state(&self) -> Value {
+        match self.driver.services.get::<PrivateState>() {
+            Some(state) => state.0.read().await.unwrap_or_default(),
+            None => Value::Null,
+        }
+    }
+
+    /// The tools of the turn as values `{id, description, parameters}`.
+    #[must_use]
+    pub fn tools(&self) -> Vec<Value> {
+        self.offer.tools.tools().map(tool_value).collect()
+    }
+
+    /// The tools of the turn.
+    #[must_use]
+    pub fn offered(&self) -> &Snapshot {
+        &self.offer.tools
+    }
+
+    /// The profile of the agent.
+    #[must_use]
+    pub fn profile(&self) -> &Arc<AgentProfile> {
+        &self.driver.profile
+    }
+
+    /// Where events of the turn go: what is told there is part of the agent's run.
+    #[must_use]
+    pub fn sink(&self) -> Arc<dyn EventSink> {
+        crate::trace::inner(self.trace)
+    }
+
+    /// Where time comes from.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.driver.clock
+    }
+
+    /// Is cancelled with the run.
+    #[must_use]
+    pub fn cancel_token(&self) -> CancellationToken {
+        self.driver.cancel.child_token()
+    }
+
+    /// A part of the run's budget; what is counted there is not counted again with the reply's usage.
+    ///
+    /// # Errors
+    /// The tree of agents and workflows is too deep already, or there are no tokens left.
+    pub fn budget(&self) -> Result<Budget, DeliberationFault> {
+        let whole = &self.driver.budget;
+        let part = self.account.0.get_or_init(|| whole.child(BudgetLimits::default()));
+        part.clone().ok_or_else(|| DeliberationFault::Failed {
+            kind: "limit_reached".to_owned(),
+            message: format!("limit of {} levels reached", whole.max_depth()),
+        })
+    }
+
+    /// What tools need, by its type.
+    #[must_use]
+    pub fn services(&self) -> Services {
+        self.driver.call_services(self.state, &self.offer.tools)
+    }
+
+    /// Values that tools may use and no model sees or sets.
+    #[must_use]
+    pub fn values(&self) -> &Arc<Map<String, Value>> {
+        &self.driver.values
+    }
+
+    /// What is done where a person would have to be asked.
+    #[must_use]
+    pub fn approval(&self) -> ApprovalMode {
+        self.driver.approval
+    }
+
+    /// What this turn did before the run was interrupted, as the log of a run of its own.
+    #[must_use]
+    pub fn resume(&self) -> Option<ResumeLog> {
+        self.trace.log().inside_turn(self.state.turn, &self.call_prefix())
+    }
+
+    /// What ids of calls begin with that are made while it deliberates, so that they differ from all others of the run.
+    #[must_use]
+    pub fn call_prefix(&self) -> String {
+        match &self.driver.inside {
+            Some(call) => format!("{call}.t{}.", self.state.turn),
+            None => format!("t{}.", self.state.turn),
+        }
+    }
+}
+
+/// Words for a budget that leaves no room.
+impl From<Spent> for DeliberationFault {
+    fn from(spent: Spent) -> Self {
+        Self::Failed { kind: spent.key.as_str().to_owned(), message: spent.to_string() }
+    }
+}

@@ -1,0 +1,57 @@
+//! Messages and tools as values, in the form in which files and nodes hand them on.
+
+use llm_provider::Message;
+use serde_json::{Value, json};
+use tool_registry::{Tool, Visibility};
+
+/// A tool as a value: what a model would be told of it.
+pub(crate) fn tool_value(tool: &Tool) -> Value {
+    let definition = tool.definition();
+    let mut value = json!({
+        "id": tool.id(), "description": definition.description, "parameters": definition.parameters,
+    });
+    if tool.settings().visibility == Visibility::Discoverable {
+        value["discoverable"] = true.into();
+    }
+    value
+}
+
+/// Messages that are ready to be sent: foreign text in them is harmless already.
+pub(crate) mod rendered {
+    use super::{Message, Value, json};
+
+    /// The key that marks them.
+    pub(crate) const MARK: &str = "rendered";
+
+    /// What a person said.
+    pub(crate) const SAID: &str = "said";
+
+    /// A message with its mark.
+    pub(crate) fn value(message: &Message) -> Value {
+        match message {
+            Message::System { text } => json!({"role": "system", "content": text, MARK: "system"}),
+            Message::User { text, attachments } => {
+                let mut value = json!({"role": "user", "content": text, MARK: SAID});
+                if !attachments.is_empty() {
+                    value["attachments"] = serde_json::to_value(attachments).unwrap_or_default();
+                }
+                value
+            }
+            Message::Assistant { text, calls } => {
+                let mut value = json!({"role": "assistant", "content": text});
+                if !calls.is_empty() {
+                    value["tool_calls"] = serde_json::to_value(calls).unwrap_or_default();
+                }
+                value
+            }
+            Message::Tool { call, name, text } => {
+                json!({"role": "tool", "content": text, "call": call, "name": name, MARK: "results"})
+            }
+        }
+    }
+
+    /// The older part of a conversation in short.
+    pub(crate) fn summary(text: &str) -> Value {
+        json!({"role": "user", "content": crate::prompt::summary_text(text), MARK: SAID})
+    }
+}

@@ -1,0 +1,195 @@
+//! What a node finds around it: the tools that it may use, and what their calls need.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use agent_types::{Budget, BudgetLimits};
+use serde_json::{Map, Value};
+use tool_registry::{
+    DynamicTools, EnclosingCall, Selection, Services, Snapshot, Tool, ToolInvoker, canonical_id,
+};
+use workflow_engine::{NodeContext, NodeError};
+
+use super::define::warn;
+use crate::agent::ApprovalMode;
+use crate::deliberate::Deliberation;
+use crate::profile::AgentProfile;
+use crate::services::in_memory;
+
+/// What calls of nodes have around them where no agent is; among the services of a workflow's run.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// What tools need, by its type.
+    pub services: Services,
+    /// Values that tools may use and no model sees or sets.
+    pub values: Arc<Map<String, Value>>,
+    /// What is done where a person would have to be asked.
+    pub approval: ApprovalMode,
+}
+
+impl Surroundings {
+    /// With what the system tools work on in memory, for as long as it lives.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        // A profile without a state has none that could be wrong.
+        let services = in_memory(&AgentProfile::default()).unwrap_or_default();
+        Self { services, ..Self::default() }
+    }
+}
+
+/// The turn of an agent that a workflow deliberates about; among the services of that workflow's run.
+#[derive(Debug, Clone)]
+pub struct InTurn {
+    profile: Arc<AgentProfile>,
+    tools: Snapshot,
+    surroundings: Surroundings,
+    prefix: String,
+}
+
+impl InTurn {
+    /// What nodes must know of the turn.
+    #[must_use]
+    pub fn of(turn: &Deliberation<'_>) -> Self {
+        Self {
+            profile: Arc::clone(turn.profile()),
+            tools: turn.offered().clone(),
+            surroundings: Surroundings {
+                services: turn.services(),
+                values: Arc::clone(turn.values()),
+                approval: turn.approval(),
+            },
+            prefix: turn.call_prefix(),
+        }
+    }
+}
+
+/// What a node finds around it.
+pub(super) struct Around<'c> {
+    ctx: &'c NodeContext,
+    pub(super) surroundings: Surroundings,
+    /// The agent in whose run the workflow runs.
+    pub(super) agent: Option<Arc<AgentProfile>>,
+    /// The workflow deliberates for it.
+    pub(super) in_turn: bool,
+    /// The agent's tools, where they count.
+    inventory: Option<Snapshot>,
+    /// What may be used; none where nobody says so.
+    selection: Option<Selection>,
+    /// What ids of calls begin with.
+    prefix: String,
+}
+
+impl<'c> Around<'c> {
+    pub(super) fn of(ctx: &'c NodeContext) -> Self {
+        let file = ctx.available_tools();
+        let listed = |tools: &Snapshot| Selection::new(tools.tools().map(Tool::id));
+        if let Some(turn) = ctx.service::<InTurn>() {
+            let InTurn { profile, tools, surroundings, prefix } = (*turn).clone();
+            let selection = match file {
+                Some(file) => listed(&tools).hide(&file.hidden).ask(&file.require_approval),
+                None => listed(&tools),
+            };
+            let (agent, inventory, selection) = (Some(profile), Some(tools), Some(selection));
+            return Self { ctx, surroundings, agent, in_turn: true, inventory, selection, prefix };
+        }
+        let own = file.map(Selection::of_workflow);
+        let Some(call) = ctx.service::<EnclosingCall>() else {
+            let surroundings = match ctx.service::<Surroundings>() {
+                Some(surroundings) => (*surroundings).clone(),
+                None => Surroundings::in_memory(),
+            };
+            let prefix = String::new();
+            let selection = own;
+            return Self {
+                ctx,
+                surroundings,
+                agent: None,
+                in_turn: false,
+                inventory: None,
+                selection,
+                prefix,
+            };
+        };
+        let EnclosingCall(cx) = &*call;
+        let services = cx.services.clone();
+        let offered = services.get::<Snapshot>().filter(|_| own.is_none());
+        let inventory = offered.map(|offered| (*offered).clone());
+        let selection = own.or_else(|| inventory.as_ref().map(listed));
+        let (agent, approval) = (services.get::<AgentProfile>(), services.get::<ApprovalMode>());
+        let approval = approval.map_or_else(ApprovalMode::default, |mode| *mode);
+        let surroundings = Surroundings { services, values: Arc::clone(&cx.values), approval };
+        let prefix = format!("{}.", cx.call);
+        Self { ctx, surroundings, agent, in_turn: false, inventory, selection, prefix }
+    }
+
+    /// Whether somebody says which tools may be used, so that a node that names none may use them.
+    pub(super) fn has_tools(&self) -> bool {
+        self.selection.is_some()
+    }
+
+    /// The tools of these ids that may be used, or all that may be.
+    pub(super) fn tools(&self, wanted: Option<&[String]>) -> Result<Snapshot, NodeError> {
+        let all = || self.selection.as_ref().and_then(Selection::listed).unwrap_or_default();
+        let mut seen = HashSet::new();
+        let ids = wanted.unwrap_or_else(all).iter().map(|id| canonical_id(id));
+        let ids: Vec<String> = ids.filter(|id| seen.insert(id.clone())).collect();
+        let mut found = Vec::with_capacity(ids.len());
+        for id in &ids {
+            if self.selection.as_ref().is_none_or(|selection| selection.allows(id)) {
+                found.push(self.tool(id)?);
+            } else if wanted.is_some() {
+                warn(self.ctx, format!("the tool `{id}` may not be used here and is left out"));
+            }
+        }
+        let found = Snapshot::of(found).map_err(|error| NodeError::fatal(error.to_string()))?;
+        let Some(selection) = &self.selection else { return Ok(found) };
+        Ok(selection.from(&found).tools)
+    }
+
+    /// Tools that one request offers more, in its own words.
+    pub(super) fn dynamic(&self, more: &DynamicTools) -> Result<Snapshot, NodeError> {
+        let found = self.tools(Some(&more.tool_ids))?;
+        let allowed = Selection::new(found.tools().map(Tool::id));
+        let present = DynamicTools {
+            tool_ids: found.tools().map(|tool| tool.id().to_string()).collect(),
+            description_template: more.description_template.clone(),
+        };
+        Ok(present.from(&found, &allowed).tools)
+    }
+
+    fn tool(&self, id: &str) -> Result<Tool, NodeError> {
+        if let Some(tool) = self.inventory.as_ref().and_then(|inventory| inventory.get(id)) {
+            return Ok(tool.clone());
+        }
+        let invoker = self.ctx.required_service::<dyn ToolInvoker>()?;
+        invoker.tool(id).map_err(|error| NodeError::fatal(error.to_string()).with_code(error.code()))
+    }
+
+    /// What ids of calls begin with that this node reads.
+    pub(super) fn call_prefix(&self) -> String {
+        // A point parts a call from those inside it.
+        format!("{}{}:", self.prefix, self.ctx.path().replace('.', "_"))
+    }
+
+    /// Calls above those that are made here.
+    pub(super) fn level(&self) -> u32 {
+        u32::try_from(self.prefix.matches('.').count()).unwrap_or(u32::MAX)
+    }
+
+    /// The limits that count here.
+    pub(super) fn budget(&self) -> Budget {
+        self.ctx.budget().cloned().unwrap_or_else(|| Budget::new(BudgetLimits::default()))
+    }
+
+    /// What stands for the agent where the workflow runs for none.
+    pub(super) fn profile(&self) -> AgentProfile {
+        let id = || AgentProfile::new(self.ctx.workflow_id().unwrap_or("workflow"));
+        self.agent.as_deref().cloned().unwrap_or_else(id)
+    }
+
+    /// What frames the results for the model: unknown to whoever wrote them.
+    pub(super) fn frame(&self) -> String {
+        let run = self.ctx.run_id().as_str();
+        run[run.len().saturating_sub(8)..].to_owned()
+    }
+}

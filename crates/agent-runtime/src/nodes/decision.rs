@@ -1,0 +1,101 @@
+//! `agent:LlmDecisionWithTools`: tools, prompt, request and reading in one.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use agent_types::Observation;
+use async_trait::async_trait;
+use llm_provider::Message;
+use serde_json::{Map, Value};
+use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
+use workflow_model::{DataFlowType, NodeDefinition};
+
+use super::around::Around;
+use super::chat::{self, Said};
+use super::define::{list, made, read, setting, text};
+use super::format::{self, Form};
+use super::parse::{self, ToRead};
+use super::request::{self, Replied, Wish, given};
+use crate::prompt::framed;
+use protocol_action::neutralize;
+
+/// One decision of a model: what it says, and which tools it calls.
+pub(super) struct LlmDecisionWithTools(NodeDefinition);
+
+/// The settings.
+struct Decision {
+    tools: Option<Vec<String>>,
+    form: Form,
+    wish: Wish,
+}
+
+impl LlmDecisionWithTools {
+    pub(super) fn new() -> Self {
+        let definition = NodeDefinition::new(
+            "agent:LlmDecisionWithTools",
+            "Asks a model what to do next: its tools, its prompt, the request and the reading of the reply in one node.",
+        );
+        let definition = parse::with_outputs(format::with_inputs(definition))
+            .output("history", list("the conversation with this decision").with_category("ChatHistory"))
+            .output(
+                "text",
+                text("the text as it comes, as the model writes it").stream().with_category("StreamChunk"),
+            )
+            .config(
+                "tools",
+                setting(
+                    DataFlowType::Array,
+                    "ids of tools; absent means all that the agent or the workflow allows",
+                ),
+            );
+        Self(request::with_settings(format::with_settings(definition)))
+    }
+}
+
+#[async_trait]
+impl Node for LlmDecisionWithTools {
+    fn definition(&self) -> &NodeDefinition {
+        &self.0
+    }
+
+    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
+        let mut faults = Vec::new();
+        let tools = read(config, "tools", &mut faults);
+        let form = Form::read(config, &mut faults);
+        let decision = Decision { tools, form, wish: Wish::read(config, &mut faults) };
+        if faults.is_empty() { Ok(Prepared::new(decision)) } else { Err(faults) }
+    }
+
+    async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
+        let Decision { tools, form, wish } = made(&ctx)?;
+        let around = Around::of(&ctx);
+        let offered = match tools {
+            Some(ids) => around.tools(Some(ids))?,
+            None => given(&around, &inputs)?,
+        };
+        let offering = wish.tools(&around, offered)?;
+        let messages = form.messages(&ctx, &around, &inputs, &offering.taught())?;
+        let replied = request::request(&ctx, &around, wish, messages.clone(), &offering).await?;
+        let Replied { response, parsed, tools, suspects, prefix } = &replied;
+        let set = Arc::new(tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?);
+        let (max_calls, echoes) = (wish.max_calls, HashSet::new());
+        let reply = ToRead { response, parsed, max_calls, echoes, suspects, prefix };
+        let mut decided = parse::read(&ctx, &around, &set, &reply);
+        let said = messages.iter().filter(|said| !said.is_own_system()).map(Said::value);
+        let mut history: Vec<Value> = said.collect();
+        history.push(chat::reply(&response.text, &response.tool_calls));
+        history.extend(told(&decided.observations, &around.frame()));
+        for error in decided.errors.iter_mut().filter_map(Value::as_object_mut) {
+            // The history has it.
+            error.shift_remove("observation");
+        }
+        Ok(decided.outputs().with("history", history))
+    }
+}
+
+/// What the model is told of a reply that is wrong.
+fn told(observations: &[Observation], frame: &str) -> Option<Value> {
+    let lines: Vec<String> = observations.iter().map(|own| neutralize(&own.line()).into_owned()).collect();
+    let message = Message::user(framed("results", &lines, frame));
+    (!lines.is_empty()).then(|| Said::results(message).value())
+}

@@ -1,0 +1,375 @@
+//! `agent:LlmApiRequest`: one request to a model that may call tools.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use agent_types::{BudgetKey, Usage};
+use async_trait::async_trait;
+use futures::StreamExt;
+use llm_provider::{
+    LlmError, LlmEvent, LlmProvider, LlmRequest, Message, ModelParameters, ModelSource, StandardResponse,
+};
+use protocol_action::Parsed;
+use serde_json::{Map, Value};
+use tool_registry::{DynamicTools, Snapshot, Tool};
+use tool_schema::{Catalogue, ToolSet};
+use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
+use workflow_model::{DataFlowType, NodeDefinition};
+
+use super::around::Around;
+use super::chat::{self, Said};
+use super::define::{any, list, made, object, read, setting, text};
+use super::sink::NodeSink;
+use crate::ask::{Answer, NoAnswer, Question, Room, ask, finished, started};
+use crate::deliberate::{DeliberationFault, ReplyStream, replayed};
+use crate::driver::cost;
+use crate::echo::Suspects;
+use crate::plan::CALLS_PER_DECISION;
+use crate::profile::AgentProfile;
+use crate::prompt::{Protocol, direct, lang, system_text};
+use crate::window::digest_of;
+
+/// The output that has the reply as it comes.
+const TEXT: &str = "text";
+
+/// Sends messages to a model, teaches it tools, and gives its reply, whole and as it comes.
+pub(super) struct LlmApiRequest(NodeDefinition);
+
+/// The settings.
+#[derive(Debug, Default)]
+pub(super) struct Wish {
+    profile: Option<String>,
+    prompt: Option<String>,
+    parameters: ModelParameters,
+    pub(super) max_calls: usize,
+    more: Option<DynamicTools>,
+}
+
+/// Settings of a node that asks a model.
+pub(super) fn with_settings(definition: NodeDefinition) -> NodeDefinition {
+    definition
+        .config("profileId", setting(DataFlowType::String, "entry of the model; absent means the default one"))
+        .config("prompt", setting(DataFlowType::String, "instructions that come before the messages"))
+        .config("parameters", setting(DataFlowType::Object, "settings of the request, such as `temperature`"))
+        .config(
+            "maxToolCalls",
+            setting(DataFlowType::Integer, "calls that one reply may make; those beyond are refused")
+                .with_default(CALLS_PER_DECISION),
+        )
+        .config(
+            "dynamicTools",
+            setting(
+                DataFlowType::Object,
+                "tools that this request offers more: {toolIds, descriptionTemplate?} with {toolName} and {toolDescription}",
+            ),
+        )
+}
+
+impl Wish {
+    pub(super) fn read(config: &Map<String, Value>, faults: &mut Vec<SettingFault>) -> Self {
+        Self {
+            profile: read(config, "profileId", faults),
+            prompt: read(config, "prompt", faults),
+            parameters: read(config, "parameters", faults).unwrap_or_default(),
+            max_calls: read(config, "maxToolCalls", faults).unwrap_or(CALLS_PER_DECISION),
+            more: read(config, "dynamicTools", faults),
+        }
+    }
+
+    /// The tools of the request: those that are given and those that it offers more.
+    pub(super) fn tools(&self, around: &Around<'_>, given: Snapshot) -> Result<Offering, NodeError> {
+        let Some(more) = &self.more else { return Ok(Offering { given, more: Snapshot::default() }) };
+        let more = around.dynamic(more)?;
+        let is_new = |tool: &&Tool| given.get(tool.id().as_str()).is_none();
+        let more = Snapshot::of(more.tools().filter(is_new).cloned());
+        Ok(Offering { more: more.map_err(|error| NodeError::fatal(error.to_string()))?, given })
+    }
+
+    fn model(&self, ctx: &NodeContext) -> Result<Arc<dyn LlmProvider>, NodeError> {
+        let source = ctx.required_service::<dyn ModelSource>()?;
+        source
+            .model(self.profile.as_deref())
+            .map_err(|error| NodeError::fatal(error.to_string()).with_code("no_model"))
+    }
+}
+
+/// The tools of one request.
+pub(super) struct Offering {
+    given: Snapshot,
+    /// Those that only this request offers.
+    more: Snapshot,
+}
+
+impl Offering {
+    /// The tools that a prompt tells of.
+    pub(super) fn taught(&self) -> Snapshot {
+        self.given.clone()
+    }
+
+    fn all(&self) -> Result<Snapshot, NodeError> {
+        let all = Snapshot::of(self.given.tools().chain(self.more.tools()).cloned());
+        all.map_err(|error| NodeError::fatal(error.to_string()))
+    }
+
+    /// Puts what the model must be told of the tools before the messages, unless they say it already. Gives the tools
+    /// that are offered in the provider's own form.
+    fn teach(
+        &self,
+        messages: &mut Vec<Said>,
+        profile: &AgentProfile,
+        native: bool,
+    ) -> Result<Vec<agent_types::ToolSpec>, NodeError> {
+        let all = self.all()?;
+        if all.is_empty() {
+            return Ok(Vec::new());
+        }
+        let bare = AgentProfile {
+            language: profile.language,
+            skill_workflow_ids_inventory: profile.skill_workflow_ids_inventory.clone(),
+            ..AgentProfile::default()
+        };
+        let lesson = |tools: &Snapshot, protocol| system_text(&bare, tools, protocol);
+        let is_told = |text: &str| messages.iter().any(|said| said.message.text().contains(text));
+        let is_taught = !self.given.is_empty() && is_told(&lesson(&self.given, Protocol::Text));
+        if native && !is_taught {
+            insert(messages, &lesson(&all, Protocol::Native));
+            return Ok(direct(&all).map(|tool| tool.definition().spec()).collect());
+        }
+        let text = if is_taught {
+            let catalogue = Catalogue::new(lang(profile.language.unwrap_or_default()));
+            let more = direct(&self.more).fold(catalogue, |catalogue, tool| catalogue.tool(tool.offered()));
+            if self.more.is_empty() { String::new() } else { more.render() }
+        } else {
+            lesson(&all, Protocol::Text)
+        };
+        if !text.is_empty() && !is_told(&text) {
+            insert(messages, &text);
+        }
+        Ok(Vec::new())
+    }
+}
+
+/// Adds to the instructions that stand first, or puts some there.
+fn insert(messages: &mut Vec<Said>, text: &str) {
+    if text.is_empty() {
+        return;
+    }
+    match messages.first_mut() {
+        Some(Said { message: Message::System { text: own }, .. }) => own.extend(["\n\n", text]),
+        Some(_) | None => messages.insert(0, Said::system(text.to_owned())),
+    }
+}
+
+/// A reply, and what the reader made of it.
+pub(super) struct Replied {
+    pub(super) response: StandardResponse,
+    pub(super) parsed: Parsed,
+    /// What was offered.
+    pub(super) tools: Snapshot,
+    /// Foreign texts among the messages that look like calls.
+    pub(super) suspects: Suspects,
+    /// What ids of its calls begin with.
+    pub(super) prefix: String,
+}
+
+impl Replied {
+    /// It as the value that other nodes read: the reply, what was offered, and what was noticed.
+    pub(super) fn value(&self, max_calls: usize) -> Value {
+        let mut value = serde_json::to_value(&self.response).unwrap_or_default();
+        value["role"] = "assistant".into();
+        value["tools"] = self.tools.tools().map(|tool| tool.id().as_str()).collect();
+        value["maxToolCalls"] = max_calls.into();
+        value["callPrefix"] = self.prefix.as_str().into();
+        let written = |at: &usize| {
+            let span = self.parsed.calls[*at].span;
+            let is_text = self.parsed.calls[*at].dialect != protocol_action::Dialect::Native;
+            is_text
+                && self.response.text.get(span.start..span.end).is_some_and(|text| self.suspects.hold(text))
+        };
+        let echoes: Vec<usize> = (0..self.parsed.calls.len()).filter(written).collect();
+        if !echoes.is_empty() {
+            value["echoes"] = echoes.into();
+        }
+        value
+    }
+}
+
+/// Asks the model. The reply goes to the stream output of that name while it comes.
+pub(super) async fn request(
+    ctx: &NodeContext,
+    around: &Around<'_>,
+    wish: &Wish,
+    mut messages: Vec<Said>,
+    offering: &Offering,
+) -> Result<Replied, NodeError> {
+    let model = wish.model(ctx)?;
+    let profile = around.profile();
+    // Whoever deliberates for an agent gives a text, and calls are read from it.
+    let native = model.info().native_tools && !around.in_turn;
+    let specs = offering.teach(&mut messages, &profile, native)?;
+    if let Some(prompt) = wish.prompt.as_deref().filter(|prompt| !prompt.is_empty()) {
+        match messages.first_mut() {
+            Some(Said { message: Message::System { text }, .. }) => *text = format!("{prompt}\n\n{text}"),
+            Some(_) | None => messages.insert(0, Said::system(prompt.to_owned())),
+        }
+    }
+    let mut suspects = Suspects::default();
+    messages.iter().filter_map(Said::foreign).for_each(|text| suspects.note(text));
+    let tools = offering.all()?;
+    let set = tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?;
+    let sent: Vec<Message> = messages.into_iter().map(|said| said.message).collect();
+    let request = LlmRequest::new(sent).with_tools(specs).with_parameters(wish.parameters.clone());
+    let Answer { response, parsed } = answer(ctx, around, &*model, request, &Arc::new(set)).await?;
+    Ok(Replied { response, parsed, tools, suspects, prefix: around.call_prefix() })
+}
+
+/// The answer of the log, or a new one.
+pub(super) async fn answer(
+    ctx: &NodeContext,
+    around: &Around<'_>,
+    model: &dyn LlmProvider,
+    request: LlmRequest,
+    set: &Arc<ToolSet>,
+) -> Result<Answer, NodeError> {
+    let budget = around.budget();
+    for key in [BudgetKey::Tokens, BudgetKey::CostMicros] {
+        if let Some(spent) = budget.spent(key) {
+            return Err(over(&spent));
+        }
+    }
+    let sink = NodeSink::new(ctx, around, None);
+    let log = sink.log(false, HashMap::new());
+    let trace = sink.trace(Arc::clone(&log));
+    let known = log.reply();
+    let is_known = known.is_some();
+    let beginning = started(&model.info().name, &request, digest_of(&request.messages));
+    let has_text = ctx.has_stream(TEXT);
+    let reply = async {
+        let stream: ReplyStream = if let Some((response, _)) = known {
+            replayed(response)
+        } else {
+            log.go_on();
+            let stream = model.stream(request).await?;
+            Box::pin(stream.map(|event| event.map_err(DeliberationFault::from)))
+        };
+        Ok(Box::pin(stream.then(|event| spread(ctx, has_text, event))) as ReplyHere<'_>)
+    };
+    let prefix = around.call_prefix();
+    let question = Question { tools: set, first_call: 1, prefix: &prefix };
+    let (clock, cancel) = (&**ctx.clock(), ctx.cancel_token());
+    let room = Room { clock, cancel, winds_down: false, tells_pieces: !around.in_turn };
+    let answer = ask(room, beginning, reply, &question, &trace).await.map_err(failed)?;
+    trace.emit_kept(finished(&answer), || crate::resume::record_of_cost(0));
+    log.go_on_with_news();
+    count(ctx, model, answer.response.usage, is_known);
+    if has_text {
+        ctx.mark(TEXT, answer.response.finish.as_str()).await?;
+    }
+    Ok(answer)
+}
+
+/// A reply that is told to others as it comes.
+type ReplyHere<'r> =
+    std::pin::Pin<Box<dyn futures::Stream<Item = Result<LlmEvent, DeliberationFault>> + Send + 'r>>;
+
+/// Tells the readers of the stream output.
+async fn spread(
+    ctx: &NodeContext,
+    has_text: bool,
+    event: Result<LlmEvent, DeliberationFault>,
+) -> Result<LlmEvent, DeliberationFault> {
+    ctx.heartbeat();
+    if let (Ok(LlmEvent::Text(piece)), true) = (&event, has_text) {
+        // That there is such an output was looked at before.
+        let _ = ctx.chunk(TEXT, piece.as_str()).await;
+    }
+    event
+}
+
+/// Counts a reply, in the run and in the budget.
+fn count(ctx: &NodeContext, model: &dyn LlmProvider, usage: Usage, is_known: bool) {
+    ctx.add_usage(usage);
+    if let Some(budget) = ctx.budget().filter(|_| !is_known) {
+        budget.add(BudgetKey::CostMicros, cost(model.info(), usage));
+    }
+}
+
+/// The failure of a node whose limits leave no room.
+pub(super) fn over(spent: &agent_types::Spent) -> NodeError {
+    NodeError::fatal(spent.to_string())
+        .with_kind(agent_types::NodeErrorKind::BudgetExceeded)
+        .with_code(spent.key.as_str())
+}
+
+fn failed(none: NoAnswer) -> NodeError {
+    match none {
+        NoAnswer::Cancelled => NodeError::fatal("the run was cancelled").with_code("cancelled"),
+        NoAnswer::Fault(DeliberationFault::Llm(error)) => {
+            let refused = matches!(error, LlmError::Authentication { .. });
+            let code = if refused { "llm_authentication" } else { "llm_failed" };
+            NodeError::new(error.to_string()).with_code(code)
+        }
+        NoAnswer::Fault(fault) => NodeError::new(fault.to_string()).with_code(fault.code()),
+    }
+}
+
+/// The ids of a list of tools, each an id or a value with one.
+pub(super) fn ids_of(tools: &Value) -> Vec<String> {
+    let items = tools.as_array().map(Vec::as_slice).unwrap_or_default();
+    let id = |item: &Value| item.as_str().or_else(|| item.get("id")?.as_str()).map(str::to_owned);
+    items.iter().filter_map(id).collect()
+}
+
+/// The tools that a node is given by an edge; else all that may be used, where somebody says which.
+pub(super) fn given(around: &Around<'_>, inputs: &Inputs) -> Result<Snapshot, NodeError> {
+    match inputs.get("tools") {
+        Some(tools) => around.tools(Some(&ids_of(tools))),
+        None if around.has_tools() => around.tools(None),
+        None => Ok(Snapshot::default()),
+    }
+}
+
+impl LlmApiRequest {
+    pub(super) fn new() -> Self {
+        let definition = NodeDefinition::new(
+            "agent:LlmApiRequest",
+            "Sends messages to a language model, which may call tools, and gives its reply.",
+        )
+        .input("messages", any("messages {role, content}, or a text").required().with_category("ChatHistory"))
+        .input(
+            "tools",
+            list("tools that the model may call; absent means those that the agent or the workflow allows"),
+        )
+        .output(
+            "response",
+            object("the reply: {text, reasoning?, tool_calls?, usage, finish}").with_category("LlmOutput"),
+        )
+        .output(
+            TEXT,
+            text("the text as it comes, as the model writes it").stream().with_category("StreamChunk"),
+        );
+        Self(with_settings(definition))
+    }
+}
+
+#[async_trait]
+impl Node for LlmApiRequest {
+    fn definition(&self) -> &NodeDefinition {
+        &self.0
+    }
+
+    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
+        let mut faults = Vec::new();
+        let wish = Wish::read(config, &mut faults);
+        if faults.is_empty() { Ok(Prepared::new(wish)) } else { Err(faults) }
+    }
+
+    async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
+        let wish: &Wish = made(&ctx)?;
+        let around = Around::of(&ctx);
+        let offering = wish.tools(&around, given(&around, &inputs)?)?;
+        let messages = chat::read(inputs.required("messages")?)?;
+        let replied = request(&ctx, &around, wish, messages, &offering).await?;
+        Ok(Outputs::value(replied.value(wish.max_calls)))
+    }
+}

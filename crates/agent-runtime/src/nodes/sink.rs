@@ -1,0 +1,193 @@
+//! Where nodes tell what they do: at their place in the workflow, as the built-in loop tells it at the root of its run.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use agent_types::{
+    ApprovalState, CallId, Draft, Durable, EventBody, EventSink, KeepError, Keeper, Kept, Place, ResumeLog,
+    RunId, Timestamp, TraceEvent,
+};
+use futures::channel::mpsc::UnboundedSender;
+use serde_json::Value;
+use workflow_engine::NodeContext;
+
+use super::around::Around;
+use crate::resume::RunLog;
+use crate::trace::Trace;
+
+/// Adds the node to events that know only their call.
+#[derive(Debug)]
+pub(super) struct NodeSink {
+    inner: Arc<dyn EventSink>,
+    node: Place,
+    /// Levels of calls above the node, as the log of a run counts them.
+    level: u32,
+    /// What was told so far, in this life of the run and before.
+    told: Mutex<Vec<Kept>>,
+    /// Where pieces of results go.
+    pieces: Option<UnboundedSender<String>>,
+}
+
+impl NodeSink {
+    pub(super) fn new(
+        ctx: &NodeContext,
+        around: &Around<'_>,
+        pieces: Option<UnboundedSender<String>>,
+    ) -> Arc<Self> {
+        let (node, level) = (ctx.place(), around.level());
+        let told = ctx.past().iter().map(|kept| as_of_a_run(kept, &node, level)).collect();
+        Arc::new(Self { inner: ctx.sink(), node, level, told: Mutex::new(told), pieces })
+    }
+
+    /// The log of what was told so far, from which work goes on.
+    pub(super) fn log(self: &Arc<Self>, waited: bool, answers: HashMap<String, Value>) -> Arc<RunLog> {
+        let sink = Arc::clone(self) as Arc<dyn EventSink>;
+        let mut events = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if events.is_empty() {
+            return RunLog::new(sink, self.level);
+        }
+        if waited {
+            // What is open has waited for somebody, and goes on.
+            let body = EventBody::RunWaiting { exit: None, asks: Vec::new() };
+            events.push(self.kept(Place::default(), body));
+        }
+        RunLog::resumed(sink, ResumeLog { snapshot: None, events, answers }, self.level)
+    }
+
+    /// Whether somebody was asked about a call.
+    pub(super) fn has_asked_about(&self, call: &CallId) -> bool {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.iter().any(|kept| {
+            kept.event.place.call.as_ref() == Some(call)
+                && matches!(kept.event.body, EventBody::AgentToolApproval { state: ApprovalState::Asked, .. })
+        })
+    }
+
+    /// A trace at the node.
+    pub(super) fn trace(&self, log: Arc<RunLog>) -> Trace {
+        Trace::root(log, self.level)
+    }
+
+    fn kept(&self, place: Place, body: EventBody) -> Kept {
+        let event = TraceEvent::new(self.inner.run().clone(), 0, Timestamp::default(), place, body);
+        Kept { event, record: None }
+    }
+
+    /// Remembers what work must know that goes on; pieces of texts are nothing to it.
+    fn remember(&self, draft: &Draft) {
+        let is_piece = matches!(
+            draft.body,
+            EventBody::AgentTextDelta { .. }
+                | EventBody::AgentReasoningDelta { .. }
+                | EventBody::AgentCallDelta { .. }
+                | EventBody::AgentToolChunk { .. }
+        );
+        if !is_piece {
+            let record = draft.record.as_deref().cloned();
+            let kept = Kept { record, ..self.kept(draft.place.clone(), draft.body.clone()) };
+            self.told.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
+        }
+    }
+}
+
+impl EventSink for NodeSink {
+    fn record(&self, drafts: &mut Vec<Draft>) {
+        // A node goes on with its run, which says so.
+        drafts.retain(|draft| !matches!(draft.body, EventBody::RunResumed { .. }));
+        for draft in drafts.iter_mut() {
+            self.remember(draft);
+            if let (EventBody::AgentToolChunk { text, .. }, Some(pieces)) = (&draft.body, &self.pieces) {
+                // Without a reader the node has ended.
+                let _ = pieces.unbounded_send(text.clone());
+            }
+            let place = &mut draft.place;
+            let is_own = place.path.is_none() && place.depth == own_depth(self.level);
+            if place.span == 0 {
+                place.span = self.node.span;
+                place.parent = self.node.parent;
+            } else if place.parent.is_none_or(|parent| parent == 0) {
+                place.parent = Some(self.node.span);
+            }
+            if is_own {
+                place.path.clone_from(&self.node.path);
+                (place.iteration, place.attempt) = (self.node.iteration, self.node.attempt);
+                place.depth = None;
+            }
+        }
+        self.inner.record(drafts);
+    }
+
+    fn new_span(&self) -> u64 {
+        self.inner.new_span()
+    }
+
+    fn run(&self) -> &RunId {
+        self.inner.run()
+    }
+
+    fn keeper(&self) -> Option<&dyn Keeper> {
+        // Where nobody else does, it keeps what the node itself must know when it goes on.
+        Some(self)
+    }
+}
+
+impl Keeper for NodeSink {
+    fn durable(&self) -> Durable {
+        match self.inner.keeper() {
+            Some(keeper) => keeper.durable(),
+            None => Box::pin(std::future::ready(Ok(()))),
+        }
+    }
+
+    fn is_behind(&self) -> bool {
+        self.inner.keeper().is_some_and(Keeper::is_behind)
+    }
+
+    fn fault(&self) -> Option<KeepError> {
+        self.inner.keeper().and_then(Keeper::fault)
+    }
+
+    fn snapshot(&self, _state: String) {
+        // The run of the node has its own.
+    }
+
+    fn answered(&self, ask: &str, value: &Value) {
+        if let Some(keeper) = self.inner.keeper() {
+            keeper.answered(ask, value);
+        }
+    }
+}
+
+fn own_depth(level: u32) -> Option<u32> {
+    (level > 0).then_some(level)
+}
+
+/// An event of the node as an agent's run would have told it.
+fn as_of_a_run(kept: &Kept, node: &Place, level: u32) -> Kept {
+    let mut kept = kept.clone();
+    let place = &mut kept.event.place;
+    let is_at_node = place.path == node.path;
+    // Ids of the calls of this node have one point for each level above.
+    let is_own_call = |id: &str| id.matches('.').count() == level as usize;
+    let is_own = match &place.call {
+        None => is_at_node,
+        Some(call) => is_at_node && is_own_call(call.as_str()) && is_about_call(&kept.event.body),
+    };
+    if is_own {
+        place.path = None;
+        place.depth = own_depth(level);
+    }
+    kept
+}
+
+fn is_about_call(body: &EventBody) -> bool {
+    matches!(
+        body,
+        EventBody::AgentCallReady { .. }
+            | EventBody::AgentToolChosen { .. }
+            | EventBody::AgentToolApproval { .. }
+            | EventBody::AgentToolStarted { .. }
+            | EventBody::AgentToolFinished { .. }
+            | EventBody::AgentObservation { .. }
+    )
+}

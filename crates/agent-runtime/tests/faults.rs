@@ -1,0 +1,161 @@
+//! Six faults that models and tools have, with no setting touched: each run ends well. And what a program adds of its own.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
+use std::sync::Arc;
+
+use agent_runtime::prelude::*;
+use agent_runtime::{Blocked, Guardrail, SubAgent};
+use agent_types::ToolId;
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tool_schema::ToolDefinition;
+
+fn model(replies: &[&str]) -> ScriptedModel {
+    let lines: Vec<String> = replies.iter().map(|text| json!({"text": text}).to_string()).collect();
+    ScriptedModel::from_jsonl(&lines.join("\n")).unwrap()
+}
+
+/// Adds two integers.
+#[tool(read_only)]
+fn add(a: i64, b: i64) -> i64 {
+    a + b
+}
+
+/// Looks something up.
+#[tool(read_only)]
+fn look(at: String) -> Result<String, ToolError> {
+    if at == "nowhere" { Err(ToolError::failed("no match")) } else { Ok(format!("at {at}")) }
+}
+
+/// Falls over.
+#[tool]
+fn fall() -> String {
+    panic!("over")
+}
+
+async fn end(replies: &[&str]) -> RunOutcome {
+    Agent::new(model(replies)).tools(tools![add, look, fall]).run("Go.").await.unwrap()
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_told_and_mended() {
+    let outcome = end(&[
+        "<ACTION><ad><a>1</a><b>2</b></ad></ACTION>",
+        "<ACTION><add><a>1</a><b>2</b></add></ACTION>",
+        "3",
+    ])
+    .await;
+    assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::Completed, "3"));
+}
+
+#[tokio::test]
+async fn bad_arguments_twice_are_told_and_mended() {
+    let bad = "<ACTION><add><a>one</a><b>2</b></add></ACTION>";
+    let outcome = end(&[bad, bad, "<ACTION><add><a>1</a><b>2</b></add></ACTION>", "3"]).await;
+    assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::Completed, "3"));
+}
+
+#[tokio::test]
+async fn a_tool_that_fails_is_an_observation() {
+    let outcome = end(&["<ACTION><look><at>nowhere</at></look></ACTION>", "There is nothing."]).await;
+    assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::Completed, "There is nothing."));
+}
+
+#[tokio::test]
+async fn one_of_three_parallel_calls_fails_alone() {
+    let block =
+        "<ACTION><look><at>a</at></look><look><at>nowhere</at></look><look><at>c</at></look></ACTION>";
+    let outcome = end(&[block, "Two of three."]).await;
+    assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::Completed, "Two of three."));
+    let told = serde_json::to_string(&outcome.history).unwrap();
+    assert!(told.contains("at a") && told.contains("no match") && told.contains("at c"));
+}
+
+#[tokio::test]
+async fn the_identical_call_for_ever_is_stopped() {
+    let same = json!({"text": "<ACTION><look><at>x</at></look></ACTION>", "repeat": true}).to_string();
+    let model = ScriptedModel::from_jsonl(&same).unwrap();
+    let outcome = Agent::new(model).tools(tools![look]).run("Go.").await.unwrap();
+    assert_eq!(outcome.exit, ExitReason::LoopDetected);
+    assert!(outcome.partial && outcome.history.len() == 5, "what was done is kept");
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_is_an_observation() {
+    let outcome = end(&["<ACTION><fall/></ACTION>", "It fell."]).await;
+    assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::Completed, "It fell."));
+}
+
+/// Says no to a word, at each edge.
+#[derive(Debug)]
+struct No(&'static str);
+
+#[async_trait]
+impl Guardrail for No {
+    fn name(&self) -> &'static str {
+        "no"
+    }
+
+    async fn input(&self, text: &str) -> Result<(), Blocked> {
+        if text.contains(self.0) { Err(Blocked::because("not that word")) } else { Ok(()) }
+    }
+
+    async fn call(&self, tool: &ToolId, arguments: &Map<String, Value>) -> Result<(), Blocked> {
+        let all = format!("{tool} {}", Value::Object(arguments.clone()));
+        if all.contains(self.0) { Err(Blocked::because("not there")) } else { Ok(()) }
+    }
+
+    async fn output(&self, text: &str) -> Result<(), Blocked> {
+        if text.contains(self.0) { Err(Blocked::because("not to be said")) } else { Ok(()) }
+    }
+}
+
+#[tokio::test]
+async fn a_guardrail_stands_at_each_edge() {
+    let guarded = |replies: &[&str]| {
+        Agent::new(model(replies)).tools(tools![look]).with_guardrail(Arc::new(No("secret")))
+    };
+    let outcome = guarded(&[]).run("Tell me the secret.").await.unwrap();
+    assert_eq!(
+        (outcome.exit, outcome.error.as_deref()),
+        (ExitReason::GuardrailBlocked, Some("not that word"))
+    );
+    let outcome = guarded(&["It is the secret."]).run("Well?").await.unwrap();
+    assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::GuardrailBlocked, ""));
+    let call = "<ACTION><look><at>secret</at></look></ACTION>";
+    let outcome = guarded(&[call, "Then not."]).run("Well?").await.unwrap();
+    assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::Completed, "Then not."));
+    let told = serde_json::to_string(&outcome.history).unwrap();
+    assert!(told.contains("Tool look was not run: denied: not there"), "{told}");
+}
+
+#[tokio::test]
+async fn an_answer_has_a_type() {
+    #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+    struct Sum {
+        n: i64,
+    }
+    let agent = Agent::new(model(&["four", "```json\n{\"n\": 4}\n```"])).output::<Sum>();
+    let outcome = agent.run("2 + 2?").await.unwrap();
+    assert_eq!(outcome.parse::<Sum>().unwrap(), Sum { n: 4 });
+}
+
+#[tokio::test]
+async fn an_agent_is_a_tool_of_another() {
+    let clerk =
+        Agent::new(model(&["<ACTION><add><a>20</a><b>22</b></add></ACTION>", "42"])).tools(tools![add]);
+    let schema = json!({"type": "object", "properties": {"task": {"type": "string"}}, "required": ["task"]});
+    let definition = ToolDefinition::new("clerk".parse().unwrap(), "Works sums out.", schema);
+    let clerk = SubAgent::new(clerk).into_tool(definition).unwrap();
+    let agent =
+        Agent::new(model(&["<ACTION><clerk><task>20 + 22</task></clerk></ACTION>", "It is 42."])).tool(clerk);
+    let outcome = agent.run("20 + 22?").await.unwrap();
+    assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::Completed, "It is 42."));
+    let told = serde_json::to_string(&outcome.history).unwrap();
+    assert!(
+        told.contains("Tool clerk executed successfully. Result: 42") && !told.contains("<add>"),
+        "{told}"
+    );
+}

@@ -1,0 +1,123 @@
+//! What agent nodes of a project's workflows work with: its tools and its conversations.
+
+use std::sync::Arc;
+
+use agent_runtime::nodes::{MemoryThreads, Surroundings, ThreadError, Threads};
+use agent_runtime::{ApprovalMode, Exchange};
+use async_trait::async_trait;
+use http_caller::ContextValues;
+use run_store::Store;
+use serde_json::{Map, Value};
+use tool_registry::{Tool, ToolInvoker, ToolLookupError, Unresolved};
+use workflow_engine::Services;
+
+use crate::error::ProjectError;
+use crate::project::Project;
+
+/// The tools of a project, for nodes.
+#[derive(Debug)]
+pub(crate) struct Shelf(pub(crate) Project);
+
+#[async_trait]
+impl ToolInvoker for Shelf {
+    fn tool(&self, id: &str) -> Result<Tool, ToolLookupError> {
+        self.0.tool(id).map_err(|error| match error {
+            ProjectError::UnknownToolId { id, near } => ToolLookupError::Unknown(Unresolved {
+                name: id,
+                near: near.and_then(|near| near.parse().ok()),
+            }),
+            other => ToolLookupError::Broken { id: id.to_owned(), message: other.to_string() },
+        })
+    }
+
+    fn ids(&self) -> Vec<String> {
+        self.0.tool_ids()
+    }
+}
+
+/// The key under which a message says what put it there.
+const KEY: &str = "saved_by";
+
+/// Conversations of workflows in the project's store; in a folder that is no project they last as long as the process.
+#[derive(Debug)]
+pub(crate) struct ProjectThreads {
+    pub(crate) project: Project,
+    pub(crate) memory: Arc<MemoryThreads>,
+}
+
+/// Threads of workflows are none of agents.
+fn thread_key(thread: &str) -> String {
+    format!("workflow:{thread}")
+}
+
+fn failed(error: &impl std::fmt::Display) -> ThreadError {
+    ThreadError::new(error.to_string())
+}
+
+impl ProjectThreads {
+    fn store(&self) -> Result<Option<&Store>, ThreadError> {
+        self.project.store().map_err(|error| failed(&error))
+    }
+}
+
+fn exchanges(messages: Vec<Value>) -> Vec<Exchange> {
+    messages.into_iter().filter_map(|message| serde_json::from_value(message).ok()).collect()
+}
+
+#[async_trait]
+impl Threads for ProjectThreads {
+    async fn load(&self, thread: &str) -> Result<Vec<Exchange>, ThreadError> {
+        let Some(store) = self.store()? else { return self.memory.load(thread).await };
+        Ok(exchanges(store.messages(&thread_key(thread)).map_err(|error| failed(&error))?))
+    }
+
+    async fn append(&self, thread: &str, key: &str, more: &[Exchange]) -> Result<Vec<Exchange>, ThreadError> {
+        let Some(store) = self.store()? else { return self.memory.append(thread, key, more).await };
+        let id = thread_key(thread);
+        let mut messages = store.messages(&id).map_err(|error| failed(&error))?;
+        if messages.iter().all(|message| message.get(KEY).and_then(Value::as_str) != Some(key)) {
+            let more: Vec<Value> = more.iter().map(|exchange| marked(exchange, key)).collect();
+            store.add_messages(&id, &more);
+            store.flush().map_err(|error| failed(&error))?;
+            messages.extend(more);
+        }
+        Ok(exchanges(messages))
+    }
+}
+
+/// An exchange with what put it there.
+fn marked(exchange: &Exchange, key: &str) -> Value {
+    let mut value = serde_json::to_value(exchange).unwrap_or_default();
+    if let Some(object) = value.as_object_mut() {
+        object.insert(KEY.to_owned(), key.into());
+    }
+    value
+}
+
+impl Project {
+    /// What nodes need from outside: models, the client of requests, tools, conversations.
+    #[must_use]
+    pub fn services(&self) -> Services {
+        let memory = Arc::clone(self.memory_threads());
+        self.base_services()
+            .clone()
+            .with::<dyn ToolInvoker>(Arc::new(Shelf(self.clone())))
+            .with::<dyn Threads>(Arc::new(ProjectThreads { project: self.clone(), memory }))
+    }
+
+    /// The same for a run of a workflow by itself: with values that no model sees or sets, with what the calls of its
+    /// nodes work on, and with what is done where a person would have to be asked.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn workflow_services(
+        &self,
+        values: Map<String, Value>,
+        approval: ApprovalMode,
+    ) -> Result<Services, ProjectError> {
+        let values = Arc::new(values);
+        let services = self.stored_services(Surroundings::in_memory().services)?;
+        let surroundings = Surroundings { services, values: Arc::clone(&values), approval };
+        Ok(self.services().with(Arc::new(ContextValues(values))).with(Arc::new(surroundings)))
+    }
+}

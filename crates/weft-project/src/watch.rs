@@ -1,0 +1,285 @@
+//! Files that change while a project is at work.
+//!
+//! Files live in real time, whatever a run's clock says: this is the one place of the crate that waits for it.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use agent_runtime::AgentProfile;
+use notify::event::{AccessKind, AccessMode};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use tool_registry::{Snapshot, Tool, ToolSource};
+
+use crate::error::ProjectError;
+use crate::project::Project;
+
+/// Folders that are looked after.
+const FOLDERS: [&str; 3] = ["workflows", "tools", "agents"];
+
+/// What is written together comes together: files are read when nothing has changed for so long.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// They are read at least so often while changes do not end.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// Looks after the files of a project for as long as it lives: workflows, tools and agents.
+///
+/// The tools of its agents follow the files. What a turn of an agent saw stays as it was until the next turn. A file that is
+/// broken keeps the tool that it had, and gives a warning.
+#[derive(Debug)]
+pub struct ProjectWatch {
+    shared: Arc<Shared>,
+    wake: SyncSender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    project: RwLock<Arc<Project>>,
+    live: Mutex<Vec<Weak<LiveTools>>>,
+    stop: AtomicBool,
+    /// How often the files have been read again.
+    reloads: Mutex<u64>,
+    reloaded: Condvar,
+}
+
+/// The tools of an agent, as the files of its project are now.
+#[derive(Debug)]
+pub struct LiveTools {
+    agent: String,
+    current: RwLock<Snapshot>,
+}
+
+impl ToolSource for LiveTools {
+    fn snapshot(&self) -> Snapshot {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Project {
+    /// Begins to look after the files.
+    ///
+    /// # Errors
+    /// The system does not tell of changes in this folder.
+    pub fn watch(&self) -> Result<ProjectWatch, ProjectError> {
+        let unwatchable =
+            |message: String| ProjectError::Unwatchable { path: self.root().to_owned(), message };
+        // One wake is as good as many: what changed is looked for in the files.
+        let (wake, inbox) = sync_channel(1);
+        let callback = wake.clone();
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            if event.is_ok_and(|event| is_change(event.kind)) {
+                let _ = callback.try_send(());
+            }
+        });
+        let mut watcher = watcher.map_err(|error| unwatchable(error.to_string()))?;
+        let root = watcher.watch(self.root(), RecursiveMode::NonRecursive);
+        root.map_err(|error| unwatchable(error.to_string()))?;
+        watch_folders(&mut watcher, self.root());
+        let shared = Arc::new(Shared {
+            project: RwLock::new(Arc::new(self.clone())),
+            live: Mutex::default(),
+            stop: AtomicBool::new(false),
+            reloads: Mutex::new(0),
+            reloaded: Condvar::new(),
+        });
+        let desk = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("weft-watch".to_owned())
+            .spawn(move || work(&desk, &inbox, watcher))
+            .map_err(|error| unwatchable(error.to_string()))?;
+        Ok(ProjectWatch { shared, wake, thread: Some(thread) })
+    }
+}
+
+impl ProjectWatch {
+    /// The project as its files are now; the last one that could be read.
+    #[must_use]
+    pub fn project(&self) -> Arc<Project> {
+        self.shared.project()
+    }
+
+    /// The tools of an agent, which follow the files.
+    ///
+    /// # Errors
+    /// Those of [`Project::tools_of`].
+    pub fn tools_of(&self, agent: &str) -> Result<Arc<LiveTools>, ProjectError> {
+        let project = self.project();
+        let current = RwLock::new(project.tools_of(project.agent_file(agent)?)?);
+        let tools = Arc::new(LiveTools { agent: agent.to_owned(), current });
+        let mut live = self.shared.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.retain(|other| other.strong_count() > 0);
+        live.push(Arc::downgrade(&tools));
+        Ok(tools)
+    }
+
+    /// How often the files have been read again.
+    #[must_use]
+    pub fn reloads(&self) -> u64 {
+        *self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Blocks until the files have been read more often than `seen`; gives how often.
+    #[must_use]
+    pub fn wait_past(&self, seen: u64) -> u64 {
+        let reloads = self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.shared.reloaded.wait_while(reloads, |reloads| *reloads <= seen);
+        *waited.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ProjectWatch {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        // A full channel wakes the thread as well.
+        let _ = self.wake.try_send(());
+        // A panic of the thread has been reported by it.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Whether a file may be another one now. Reading files gives events too, and they must not make them be read again.
+fn is_change(kind: EventKind) -> bool {
+    !matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
+}
+
+/// Looks after the folders that there are; a folder that is watched already is watched once.
+fn watch_folders(watcher: &mut RecommendedWatcher, root: &Path) {
+    for folder in FOLDERS.map(|folder| root.join(folder)).iter().filter(|folder| folder.is_dir()) {
+        // One that goes away meanwhile is no loss.
+        let _ = watcher.watch(folder, RecursiveMode::Recursive);
+    }
+}
+
+/// The thread: waits for a change and for the end of changes, then reads the files.
+fn work(shared: &Shared, inbox: &Receiver<()>, mut watcher: RecommendedWatcher) {
+    while inbox.recv().is_ok() {
+        let began = Instant::now();
+        while !shared.stops() && began.elapsed() < LONGEST {
+            match inbox.recv_timeout(QUIET) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+        if shared.stops() {
+            return;
+        }
+        watch_folders(&mut watcher, shared.project().root());
+        shared.reload();
+    }
+}
+
+impl Shared {
+    fn stops(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn project(&self) -> Arc<Project> {
+        Arc::clone(&self.project.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn reload(&self) {
+        let reloaded = self.project().reloaded().map(Arc::new);
+        if let Ok(project) = &reloaded {
+            *self.project.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(project);
+        }
+        let live: Vec<_> = self.live.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for tools in live.iter().filter_map(Weak::upgrade) {
+            let current = tools.snapshot();
+            let next = match &reloaded {
+                Ok(project) => next_tools(project, &tools.agent, &current),
+                Err(error) => stays(&current, error, self.project().root()),
+            };
+            *tools.current.write().unwrap_or_else(PoisonError::into_inner) = next;
+        }
+        *self.reloads.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.reloaded.notify_all();
+    }
+}
+
+fn stays(current: &Snapshot, error: &ProjectError, root: &Path) -> Snapshot {
+    current.clone().with_warnings(vec![format!("the tools stay as they were: {}", told(error, root))])
+}
+
+/// The tools of an agent from files that changed: what is broken stays as it was, what is gone goes.
+fn next_tools(project: &Project, agent: &str, current: &Snapshot) -> Snapshot {
+    let profile = match project.agent_file(agent) {
+        Ok(file) => &file.profile,
+        Err(error) => return stays(current, &error, project.root()),
+    };
+    let mut next = Next { project, current, listed: profile.tool_ids(), warnings: Vec::new() };
+    let added = next.added_by_flows(profile);
+    let tools = next.of_inventories(&added);
+    let chosen = Snapshot::of(tools).map(|tools| profile.selection().from(&tools).tools);
+    let all = chosen.and_then(|chosen| Snapshot::of(chosen.tools().cloned().chain(added)));
+    match all {
+        Ok(all) => all.with_warnings(next.warnings),
+        Err(error) => stays(current, &error.into(), project.root()),
+    }
+}
+
+/// The next tools of an agent while they are looked for.
+struct Next<'p> {
+    project: &'p Project,
+    current: &'p Snapshot,
+    listed: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Next<'_> {
+    fn warn(&mut self, what: &str, error: &ProjectError) {
+        self.warnings.push(format!("{what}: {}", told(error, self.project.root())));
+    }
+
+    /// What `flows.json` adds; where it cannot be read, what it added before.
+    fn added_by_flows(&mut self, profile: &AgentProfile) -> Vec<Tool> {
+        match self.project.offered_by_flows(profile) {
+            Ok(added) => added,
+            Err(error) => {
+                self.warn("the tools of flows.json stay as they were", &error);
+                let others = self
+                    .current
+                    .tools()
+                    .filter(|tool| !self.listed.iter().any(|id| tool.id().as_str() == id));
+                others.cloned().collect()
+            }
+        }
+    }
+
+    fn of_inventories(&mut self, added: &[Tool]) -> Vec<Tool> {
+        let mut tools: Vec<Tool> = Vec::new();
+        for id in self.listed.clone() {
+            if added.iter().chain(&tools).any(|tool| tool.id().as_str() == id) {
+                continue;
+            }
+            let old = self.current.get(&id);
+            // These hang on no file that is looked after, and a knowledge base is costly to make.
+            let kept = old.filter(|_| id.starts_with("kb:") || id.starts_with("system:"));
+            match (kept.cloned().map_or_else(|| self.project.tool(&id), Ok), old) {
+                (Ok(tool), _) => tools.push(tool),
+                (Err(ProjectError::UnknownToolId { .. }), _) => {}
+                (Err(error), Some(old)) => {
+                    self.warn(&format!("`{id}` stays as it was"), &error);
+                    tools.push(old.clone());
+                }
+                (Err(error), None) => self.warn(&format!("`{id}` is not offered"), &error),
+            }
+        }
+        tools
+    }
+}
+
+/// An error with its place below the project's folder, in one line.
+fn told(error: &ProjectError, root: &Path) -> String {
+    let Some((path, line, column)) = error.place() else { return error.to_string() };
+    let path = path.strip_prefix(root).unwrap_or(path).display();
+    match (line, column) {
+        (Some(line), Some(column)) => format!("{path}:{line}:{column}: {error}"),
+        _ => format!("{path}: {error}"),
+    }
+}

@@ -1,0 +1,223 @@
+//! Work inside a node, such as calls of tools and what runs in them: a node tells of it, and the run sees to it that
+//! what was started there has an end.
+
+use std::sync::Arc;
+
+use agent_types::{CallId, Draft, EventBody, Kept, LoopEnd, Place, ToolStatus, Usage};
+
+use super::frame::{Key, NodeState};
+use super::owner::Owner;
+use crate::plan::PlanInner;
+
+/// What a node at work has told of work inside it.
+#[derive(Debug, Default)]
+pub(super) struct Inner {
+    open: Vec<Open>,
+    /// Spans of what was given up with an attempt: what they say later is dropped.
+    given_up: Vec<u64>,
+    /// It keeps records with its events, so that whoever takes the run up again needs all of them.
+    keeps: bool,
+}
+
+/// Something that was started and has not ended.
+#[derive(Debug)]
+struct Open {
+    kind: Started,
+    place: Place,
+    end: EventBody,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Started {
+    Node,
+    Zone,
+    Pass,
+    Turn,
+    Llm,
+    Call,
+}
+
+/// What an event starts, with the end that it gets if it is given up.
+fn start(body: &EventBody, cause: &Arc<str>) -> Option<(Started, EventBody)> {
+    Some(match body {
+        EventBody::NodeStarted { .. } => {
+            (Started::Node, EventBody::NodeCancelled { cause: Arc::clone(cause) })
+        }
+        EventBody::LoopEntered { .. } => {
+            (Started::Zone, EventBody::LoopExited { passes: 0, why: LoopEnd::Cancelled })
+        }
+        EventBody::LoopIterStarted {} => (Started::Pass, EventBody::LoopIterFinished { changed: Vec::new() }),
+        EventBody::AgentTurnStarted {} => (Started::Turn, EventBody::AgentTurnFinished {}),
+        EventBody::AgentLlmStarted { .. } => {
+            let finished = EventBody::AgentLlmFinished {
+                text: String::new(),
+                reasoning: None,
+                tool_calls: None,
+                finish: "cancelled".to_owned(),
+                usage: Usage::default(),
+            };
+            (Started::Llm, finished)
+        }
+        EventBody::AgentToolStarted { tool } => {
+            let finished = EventBody::AgentToolFinished {
+                tool: tool.clone(),
+                status: ToolStatus::Cancelled,
+                summary: "cancelled".to_owned(),
+                blob: None,
+                ms: 0,
+            };
+            (Started::Call, finished)
+        }
+        _ => return None,
+    })
+}
+
+/// What an event ends.
+fn end(body: &EventBody) -> Option<Started> {
+    Some(match body {
+        EventBody::NodeFinished { .. }
+        | EventBody::NodeFailed { .. }
+        | EventBody::NodeSkipped { .. }
+        | EventBody::NodeCached { .. }
+        | EventBody::NodeCancelled { .. } => Started::Node,
+        EventBody::LoopExited { .. } => Started::Zone,
+        EventBody::LoopIterFinished { .. } => Started::Pass,
+        EventBody::AgentTurnFinished {} => Started::Turn,
+        EventBody::AgentLlmFinished { .. } => Started::Llm,
+        EventBody::AgentToolFinished { .. } => Started::Call,
+        _ => return None,
+    })
+}
+
+impl Inner {
+    /// Takes note of a fact; false if it comes from something that was given up.
+    fn note(&mut self, draft: &Draft) -> bool {
+        if self.given_up.contains(&draft.place.span) {
+            return false;
+        }
+        self.keeps |= draft.record.is_some();
+        let cause = || Arc::from("cancelled");
+        if let Some((kind, end)) = start(&draft.body, &cause()) {
+            self.open.push(Open { kind, place: draft.place.clone(), end });
+        } else if let Some(kind) = end(&draft.body) {
+            if kind == Started::Pass {
+                self.count_pass(&draft.place);
+            }
+            let ended = |open: &Open| open.kind == kind && open.place.span == draft.place.span;
+            if let Some(at) = self.open.iter().rposition(ended) {
+                self.open.remove(at);
+            }
+        }
+        true
+    }
+
+    fn count_pass(&mut self, pass: &Place) {
+        let zones = self.open.iter_mut().filter(|open| Some(open.place.span) == pass.parent);
+        for zone in zones {
+            if let EventBody::LoopExited { passes, .. } = &mut zone.end {
+                *passes += 1;
+            }
+        }
+    }
+}
+
+/// Whether an event tells of work inside a node, which is nothing to the run itself.
+pub(super) fn is_inner(kept: &Kept) -> bool {
+    let body = &kept.event.body;
+    kept.event.place.call.is_some()
+        || matches!(
+            body,
+            EventBody::AgentLlmStarted { .. }
+                | EventBody::AgentLlmFinished { .. }
+                | EventBody::AgentObservation { .. }
+                | EventBody::AgentParsed { .. }
+                | EventBody::AgentParseFailed { .. }
+                | EventBody::AgentMessage { .. }
+        )
+}
+
+impl Owner {
+    /// Tells a fact of work inside a node, unless the node has ended.
+    pub(super) fn tell_inner(&mut self, key: Key, draft: Draft) {
+        if !self.is_running(key) {
+            return;
+        }
+        if self.inner.entry(key).or_default().note(&draft) {
+            self.emit_with(draft.place, draft.body, draft.record);
+        }
+    }
+
+    /// Ends what was started inside an attempt of a node that is over.
+    pub(super) fn close_inner(&mut self, key: Key, cause: &Arc<str>) {
+        if self.inner.is_empty() {
+            return;
+        }
+        let Some(inner) = self.inner.get_mut(&key) else { return };
+        let open = std::mem::take(&mut inner.open);
+        inner.given_up.extend(open.iter().map(|open| open.place.span));
+        for Open { place, mut end, .. } in open.into_iter().rev() {
+            if let EventBody::NodeCancelled { cause: own } = &mut end {
+                *own = Arc::clone(cause);
+            }
+            self.emit(place, end);
+        }
+    }
+
+    /// The same for a node that has ended, of which nothing more is heard.
+    pub(super) fn forget_inner(&mut self, key: Key, cause: &Arc<str>) {
+        self.close_inner(key, cause);
+        if !self.inner.is_empty() {
+            self.inner.remove(&key);
+        }
+    }
+
+    /// Whether work is going on inside a node that nobody could go on with without its events.
+    pub(super) fn needs_its_log(&self) -> bool {
+        let kept = |(key, inner): (&Key, &Inner)| inner.keeps && self.is_running(*key);
+        self.inner.iter().any(kept) || self.pasts.keys().any(|key| self.is_running(*key))
+    }
+
+    /// What a node that goes on has told before.
+    pub(super) fn past_of(&mut self, key: Key) -> Option<Arc<[Kept]>> {
+        if self.pasts.is_empty() {
+            return None;
+        }
+        self.pasts.remove(&key).map(Arc::from)
+    }
+
+    /// Keeps what a node told of work inside it, for when the node goes on.
+    pub(super) fn redo_inner(&mut self, plan: &PlanInner, kept: &Kept) {
+        let Some(key) = self.teller(plan, kept) else { return };
+        if self.frame(key).is_some_and(|frame| frame.state[key.node as usize] == NodeState::Running)
+            && let Some(replay) = &mut self.replay
+        {
+            replay.inner.entry(key).or_default().push(kept.clone());
+        }
+    }
+
+    /// The node that tells of something: the one that made the call in which it happened, else the one of its path.
+    fn teller(&mut self, plan: &PlanInner, kept: &Kept) -> Option<Key> {
+        let place = &kept.event.place;
+        let makes_call = matches!(
+            kept.event.body,
+            EventBody::AgentToolChosen { .. } | EventBody::AgentToolApproval { .. }
+        );
+        let written =
+            matches!(kept.event.body, EventBody::AgentCallReady { .. } | EventBody::AgentCallDelta { .. });
+        if let Some(call) = &place.call {
+            let callers = &self.replay.as_ref()?.callers;
+            let mut around =
+                call.as_str().rmatch_indices('.').map(|(at, _)| CallId::new(&call.as_str()[..at]));
+            let known = around.find_map(|call| callers.get(&call)).copied();
+            let own = || callers.get(call).copied().filter(|_| !written);
+            if let Some(key) = known.or_else(own) {
+                return Some(key);
+            }
+        }
+        let key = self.find(plan, place.path.as_deref()?)?;
+        if makes_call && let (Some(call), Some(replay)) = (&place.call, &mut self.replay) {
+            replay.callers.insert(call.clone(), key);
+        }
+        Some(key)
+    }
+}
