@@ -115,10 +115,10 @@ async fn nonsense_ends_its_own_connection_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_ends_lets_runs_finish() {
-    let server = serve(&[SLEEP]);
+    let mut server = serve(&[SLEEP]);
     let run = server.begin(&sleep()).await;
     server.handle.close();
-    server.served.await.unwrap();
+    server.ended().await;
     let mut options = ProjectOptions::default();
     options.environment = None;
     let project = Project::open(server.folder.path(), &options).unwrap();
@@ -128,7 +128,7 @@ async fn a_server_that_ends_lets_runs_finish() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_ends_takes_no_new_runs() {
-    let server = serve(&[SLEEP]);
+    let mut server = serve(&[SLEEP]);
     server.begin(&sleep()).await;
     // A request that was under way when the end began.
     let (host, bearer, body) = (server.host(), format!("Bearer {}", server.token), sleep().to_string());
@@ -146,19 +146,19 @@ async fn a_server_that_ends_takes_no_new_runs() {
     stream.read_to_end(&mut answer).await.unwrap();
     let answer = parse(&answer);
     assert_eq!((answer.status, answer.code()), (503, "shutting_down".to_owned()));
-    server.served.await.unwrap();
+    server.ended().await;
     assert!(raw(server.address, b"").await.is_err(), "nothing listens any more");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_when_a_server_ends_goes_on_in_the_next() {
-    let server = serve_with(project(&[COUNT]), |options| options.settings.grace_ms = 50);
+    let mut server = serve_with(project(&[COUNT]), |options| options.settings.grace_ms = 50);
     let run = server.begin(&json!({"workflow": "count", "inputs": {"n": 100_000}})).await;
     let mut socket = Socket::hello(&server).await;
     socket.say(&json!({"type": "sub", "run": run})).await;
     pause(100).await;
     server.handle.close();
-    server.served.await.unwrap();
+    server.ended().await;
     while socket.next().await.is_some() {}
     let next = serve_with(server.folder, |_| ());
     let shown = next.get(&format!("/api/runs/{run}")).await.json();
