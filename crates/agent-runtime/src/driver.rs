@@ -103,7 +103,7 @@ impl Driver {
                 // Calls under way end as cancelled, so that each has its result.
                 self.cancel.cancel();
                 turns.await;
-                End::wall_time(limit)
+                End::wall_time(limit).tell_limit(trace)
             }
         }
     }
@@ -112,11 +112,11 @@ impl Driver {
         let mut offer = self.offer.clone();
         let mut limit_met: Option<End> = None;
         loop {
-            if self.cancel.is_cancelled() {
+            if self.cancel.is_cancelled() && !self.log.has_reply() {
                 return End::new(ExitReason::Cancelled);
             }
             if let Some(spent) = self.spent() {
-                return limit_met.unwrap_or_else(|| End::spent(spent));
+                return limit_met.unwrap_or_else(|| End::spent(spent).tell_limit(trace));
             }
             state.turn += 1;
             let turn = state.turn;
@@ -129,13 +129,15 @@ impl Driver {
             let (began, used) = (self.clock.elapsed(), state.usage);
             let end = self.turn(state, &offer, &trace, last).await;
             log_turn(state, &trace, used, self.clock.elapsed().saturating_sub(began));
-            // A turn that waits goes on when the run does.
-            if !end.as_ref().is_some_and(|end| end.waits() && end.exit != ExitReason::AwaitingResult) {
+            if !end.as_ref().is_some_and(|end| end.within_turn) {
                 trace.emit(EventBody::AgentTurnFinished {});
             }
             match end {
                 None => {}
-                Some(end) if end.exit == ExitReason::AwaitingResult && self.wake(state, &trace) => {}
+                Some(end)
+                    if end.exit == ExitReason::AwaitingResult
+                        && !end.within_turn
+                        && self.wake(state, &trace) => {}
                 Some(end) if end.exit == ExitReason::AwaitingResult => return end,
                 // The model may say what it has, once.
                 Some(end) if end.is_limit() && limit_met.is_none() && self.wants_last_word() => {

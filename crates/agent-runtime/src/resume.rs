@@ -237,6 +237,11 @@ impl RunLog {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
+    /// Whether there is a reply that the log has and the run has not come to.
+    pub(crate) fn has_reply(&self) -> bool {
+        !self.is_live() && !self.replies.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// The next short form that the log has.
     pub(crate) fn summary(&self) -> Option<(String, String)> {
         self.summaries.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
@@ -302,15 +307,17 @@ pub(crate) fn inside(
 ) -> Option<ResumeLog> {
     let deeper = format!("{call}.");
     let inner = events.iter().filter(|kept| {
-        let Place { call: own, path, depth, .. } = &kept.event.place;
-        let at_it = own.as_ref() == Some(call) && (path.is_some() || depth.unwrap_or_default() > level);
-        at_it || own.as_ref().is_some_and(|own| own.as_str().starts_with(&deeper))
+        let Place { call: own, parent_call, path, depth, .. } = &kept.event.place;
+        // A result of no call of its own says around which call it is.
+        let own = own.as_ref().or(parent_call.as_ref());
+        let at_it = own == Some(call) && (path.is_some() || depth.unwrap_or_default() > level);
+        at_it || own.is_some_and(|own| own.as_str().starts_with(&deeper))
     });
     let events: Vec<Kept> = inner
         .cloned()
         .map(|mut kept| {
-            if kept.event.place.call.as_ref() == Some(call) {
-                kept.event.place.call = None;
+            for own in [&mut kept.event.place.call, &mut kept.event.place.parent_call] {
+                own.take_if(|own| own == call);
             }
             kept
         })

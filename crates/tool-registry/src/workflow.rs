@@ -178,6 +178,10 @@ impl ToolHandler for WorkflowHandler {
             }
         }
     }
+
+    fn has_inner_run(&self) -> bool {
+        true
+    }
 }
 
 impl WorkflowHandler {

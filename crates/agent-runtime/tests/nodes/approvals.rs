@@ -113,8 +113,25 @@ fn a_call_that_needs_a_person_waits_with_the_node() {
     check(json!({"deny": "too much"}), &["do_it 3"], "Error - Tool pay was not run: denied: too much");
     let edited = json!({"approve": true, "arguments": {"say": "5"}});
     check(edited, &["pay 5", "do_it 3"], "Note - arguments changed by the user: {\"say\":\"5\"}");
+}
+
+#[test]
+fn changed_arguments_that_do_not_fit_leave_the_call_waiting() {
+    let lasting = Lasting::new();
+    lasting.go(&World::new(&[]), &workflow(), true);
     let wrong = json!({"approve": true, "arguments": {"say": 5}});
-    check(wrong, &["do_it 3"], "Error - Tool pay was not run: denied: Parameter 'say' must be string, got 5");
+    lasting.store.answer(&lasting.run, "node", &wrong).unwrap();
+    let world = World::new(&[]);
+    let outcome = lasting.go(&world, &workflow(), false);
+    assert_eq!(outcome.status, RunStatus::Waiting);
+    assert!(world.calls().is_empty());
+    let [ask] = &outcome.asks[..] else { panic!("{:?}", outcome.asks) };
+    let prompt = ask.prompt.as_deref().unwrap();
+    assert!(prompt.contains("Parameter 'say' must be string, got 5"), "{prompt}");
+    lasting.store.answer(&lasting.run, &ask.ask, &json!({"approve": true})).unwrap();
+    let world = World::new(&[]);
+    assert_eq!(lasting.go(&world, &workflow(), false).status, RunStatus::Ok);
+    assert_eq!(tools_of(&world), ["pay 2", "do_it 3"]);
 }
 
 #[test]

@@ -221,7 +221,7 @@ async fn to_the_end(
 ) -> Result<RunOutcome, Failure> {
     let (mut outcome, _) = drive(form, project, agent, start).await?;
     while outcome.exit == ExitReason::AwaitingResult && project.store().is_ok_and(|store| store.is_some()) {
-        let tasks: Vec<String> = outcome.pending.iter().map(|pending| pending.ask.clone()).collect();
+        let tasks: Vec<String> = outcome.pending.iter().map(|pending| pending.task().to_owned()).collect();
         let Some(board) = agent.tasks() else { break };
         let at_work = tasks.iter().all(|task| board.status(task).is_some());
         if !at_work {
