@@ -49,7 +49,7 @@ pub(crate) async fn calls(ctx: &NodeContext) -> Result<Outputs, NodeError> {
         sink.keeper().map(Keeper::durable).unwrap_or_else(|| Box::pin(async { Ok(()) })).await.unwrap();
         ctx.sleep(Duration::from_millis(2)).await;
         let value = json!(number);
-        let record = Record { values: vec![("value".into(), Arc::new(value.clone()))], how: None };
+        let record = Record::of(vec![("value".into(), Arc::new(value.clone()))]);
         tell(finished(2), Some(Box::new(record)));
         results.push(value);
     }
