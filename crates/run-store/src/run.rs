@@ -1,6 +1,6 @@
 //! A run that is kept while it goes on.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use agent_types::{
@@ -47,6 +47,8 @@ pub struct StoredRun {
     clock: Arc<dyn Clock>,
     seq: Mutex<u64>,
     spans: AtomicU64,
+    /// Nothing more is taken.
+    left: AtomicBool,
     _lock: RunLock,
 }
 
@@ -60,7 +62,15 @@ impl StoredRun {
     ) -> Arc<Self> {
         let core = Arc::new(RunCore::new(run));
         let spans = AtomicU64::new(last_span + 1);
-        Arc::new(Self { store, core, clock, seq: Mutex::new(last_seq), spans, _lock: lock })
+        Arc::new(Self {
+            store,
+            core,
+            clock,
+            seq: Mutex::new(last_seq),
+            spans,
+            left: AtomicBool::new(false),
+            _lock: lock,
+        })
     }
 
     /// A reader of all that is committed from now on, which holds `capacity` events at most; more push out the oldest.
@@ -85,6 +95,18 @@ impl StoredRun {
         result
     }
 
+    /// Leaves the run as it stands, as the end of the process would: whatever is told from now on is dropped, so that
+    /// what still goes on can be ended, and the run be taken up again later.
+    pub fn leave(&self) {
+        // Under the lock: what is being told now is taken whole.
+        let _seq = self.seq.lock().unwrap_or_else(PoisonError::into_inner);
+        self.left.store(true, Ordering::Relaxed);
+    }
+
+    fn is_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed)
+    }
+
     async fn wait(&self) -> Result<(), StoreError> {
         let done = self.store.writer.flush(Some(Arc::clone(&self.core)));
         done.await.unwrap_or_else(|_| Err(StoreError::io("the writer has stopped")))
@@ -99,6 +121,10 @@ impl EventSink for StoredRun {
         let ts = self.clock.now();
         // Jobs are sent under the lock, so that they reach the writer in the order of the numbers.
         let mut seq = self.seq.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_left() {
+            drafts.clear();
+            return;
+        }
         let numbered = drafts
             .drain(..)
             .map(|draft| {
@@ -148,6 +174,9 @@ impl Keeper for StoredRun {
     }
 
     fn snapshot(&self, state: String) {
+        if self.is_left() {
+            return;
+        }
         let (run, seq) = (self.core.run.clone(), self.last_seq());
         let state = self.store.masks.mask(&state).into_owned().into_bytes();
         self.store.writer.send(Job::Write(Change::Snapshot { run: run.clone(), seq, state }));
@@ -156,6 +185,9 @@ impl Keeper for StoredRun {
     }
 
     fn answered(&self, ask: &str, value: &Value) {
+        if self.is_left() {
+            return;
+        }
         let value = crate::encode::masked_value(value, &self.store.masks);
         self.store.writer.send(Job::Write(Change::Answer {
             run: self.core.run.clone(),

@@ -93,6 +93,23 @@ fn what_was_recorded_is_read_back_with_large_values_in_place() {
 }
 
 #[test]
+fn a_run_that_is_left_takes_nothing_more_and_goes_on_later() {
+    for (store, _folder) in stores(&StoreOptions::default()) {
+        let run = begin(&store, "r");
+        run.leave();
+        emit(&run, ended(RunStatus::Cancelled));
+        run.snapshot("state".to_owned());
+        drop(run);
+        assert_eq!(store.known(&RunId::new("r")).unwrap().state.phase, RunPhase::Running);
+        let (again, log) = store.resume(&RunId::new("r"), clock()).unwrap();
+        assert_eq!((log.events.len(), log.snapshot), (1, None));
+        emit(&again, ended(RunStatus::Ok));
+        drop(again);
+        assert_eq!(store.known(&RunId::new("r")).unwrap().last_seq, 2);
+    }
+}
+
+#[test]
 fn a_run_is_worked_on_by_one_at_a_time_and_goes_on_with_its_numbers() {
     for (store, _folder) in stores(&StoreOptions::default()) {
         let run = begin(&store, "r");

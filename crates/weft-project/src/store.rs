@@ -55,6 +55,13 @@ impl RunDesk {
         }
     }
 
+    /// Leaves the run as it stands, as the end of the process would: nothing more is told of it.
+    pub fn leave(&self) {
+        if let Self::Kept(run) = self {
+            run.leave();
+        }
+    }
+
     /// Says that nothing follows, when all of it is safe.
     ///
     /// # Errors

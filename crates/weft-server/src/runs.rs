@@ -224,7 +224,11 @@ pub(crate) fn launch(app: &Arc<App>, admission: Admission, prepared: Prepared) -
         let ended = match select(Box::pin(going), Box::pin(app.closed.cancelled())).await {
             Either::Left((ended, _)) => Some(ended),
             // What is left goes on when it is taken up again: it is dropped as it stands, and what it told is kept.
-            Either::Right(((), _)) => None,
+            Either::Right(((), going)) => {
+                desk.leave();
+                drop(going);
+                None
+            }
         };
         app.runs.live().remove(&run);
         // Whoever waits for the end may take the run up, so the right to work on it goes first.

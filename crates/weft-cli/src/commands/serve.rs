@@ -88,7 +88,7 @@ async fn heed_signals(handle: ServerHandle) {
     handle.close();
     wish_to_end().await;
     handle.abandon();
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[cfg(unix)]

@@ -41,7 +41,11 @@ impl Sessions {
 /// Lets timers of sessions go off when they are due.
 pub(crate) async fn fire_timers(app: Arc<App>) {
     loop {
-        let pause = match next_timer(&app).await {
+        let next = tokio::select! {
+            next = next_timer(&app) => next,
+            () = app.closing.cancelled() => return,
+        };
+        let pause = match next {
             Ok(()) => Duration::ZERO,
             Err(problem) => {
                 log::warn!("timers of sessions do not go off: {}", problem.detail);
@@ -56,6 +60,9 @@ pub(crate) async fn fire_timers(app: Arc<App>) {
 }
 
 /// Waits for the next timer and lets it go off. Ends early when the project's files change.
+///
+/// # Cancel safety
+/// A timer that has not begun stays due.
 async fn next_timer(app: &Arc<App>) -> Result<(), Problem> {
     let project = app.project();
     let has_timers = project.flows().ok().flatten().is_some();
@@ -69,7 +76,6 @@ async fn next_timer(app: &Arc<App>) -> Result<(), Problem> {
     let session = tokio::select! {
         session = orchestrator.next_due() => session.map_err(failed)?,
         () = app.files_changed() => return Ok(()),
-        () = app.closing.cancelled() => return Ok(()),
     };
     let admission = admit(app)?;
     let entered = orchestrator.enter(&session).await.map_err(failed)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use weft_project::{Project, ProjectOptions};
 use weft_server::{Server, ServerHandle, ServerOptions};
 
@@ -17,7 +17,7 @@ pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) token: String,
     pub(crate) handle: ServerHandle,
-    pub(crate) served: JoinHandle<()>,
+    served: JoinSet<()>,
     pub(crate) folder: TempDir,
 }
 
@@ -51,7 +51,8 @@ pub(crate) fn serve_with(folder: TempDir, change: impl FnOnce(&mut ServerOptions
     let address = server.address();
     let token = server.token().map(|token| token.reveal().to_owned()).unwrap_or_default();
     let handle = server.handle();
-    let served = tokio::task::spawn(server.run());
+    let mut served = JoinSet::new();
+    served.spawn(server.run());
     Running { address, token, handle, served, folder }
 }
 
@@ -109,6 +110,11 @@ pub(crate) const SLEEP: (&str, &str) = (
 );
 
 impl Running {
+    /// Waits until the server has ended.
+    pub(crate) async fn ended(&mut self) {
+        self.served.join_next().await.unwrap().unwrap();
+    }
+
     pub(crate) fn host(&self) -> String {
         self.address.to_string()
     }

@@ -1,5 +1,6 @@
 //! A client that writes exactly what it is told to.
 
+use std::fmt::Write;
 use std::net::SocketAddr;
 
 use serde_json::Value;
@@ -51,10 +52,10 @@ pub(crate) async fn raw(address: SocketAddr, request: &[u8]) -> std::io::Result<
 pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
     let mut text = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
     for (name, value) in headers {
-        text.push_str(&format!("{name}: {value}\r\n"));
+        write!(text, "{name}: {value}\r\n").unwrap();
     }
     if !body.is_empty() {
-        text.push_str(&format!("content-length: {}\r\n", body.len()));
+        write!(text, "content-length: {}\r\n", body.len()).unwrap();
     }
     text.push_str("\r\n");
     text.push_str(body);

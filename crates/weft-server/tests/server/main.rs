@@ -1,5 +1,7 @@
 //! A server over real sockets.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
 mod common;
 mod http;
 mod limits;
