@@ -108,9 +108,10 @@ pub(crate) fn tell(form: Output, outcome: &RunOutcome) -> Result<Exit, Failure> 
             if let [ask, ..] = &outcome.asks[..] {
                 let one =
                     if outcome.asks.len() == 1 { String::new() } else { format!(" --ask '{}'", ask.ask) };
-                match &ask.tool {
-                    Some(_) => note!("help: weft runs approve {}{one}", outcome.run),
-                    None => note!("help: weft runs answer {}{one} VALUE", outcome.run),
+                if ask.tool.is_some() {
+                    note!("help: weft runs approve {}{one}", outcome.run);
+                } else {
+                    note!("help: weft runs answer {}{one} VALUE", outcome.run);
                 }
             }
         }

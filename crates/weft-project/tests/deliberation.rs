@@ -1,5 +1,5 @@
 //! Workflows that deliberate in place of a model.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::collections::HashMap;
 use std::fs;

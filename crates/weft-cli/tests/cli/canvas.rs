@@ -181,6 +181,31 @@ fn a_workflow_deliberates_for_an_agent() {
 }
 
 #[test]
+fn a_workflow_that_allows_what_is_not_there_is_told() {
+    let folder = desk();
+    let mut file: Value = serde_json::from_str(
+        &std::fs::read_to_string(folder.path().join("workflows/agent_loop.json")).unwrap(),
+    )
+    .unwrap();
+    file["availableTools"]["initial"] =
+        json!(["kb:Query", "core:TextMerge", "mcp:files/read", "workflow:summarise_text"]);
+    write(folder.path(), "workflows/agent_loop.json", &file.to_string());
+    let checked = weft(folder.path(), &["workflow", "check", "agent_loop", "--output", "json"]);
+    assert_eq!(checked.code, 7);
+    let problems = checked.json()["problems"].clone();
+    let found: Vec<_> = problems
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|own| (&own["code"], &own["slot"], &own["suggest"]))
+        .collect();
+    assert_eq!(
+        found,
+        [(&json!("unknown_tool"), &json!("workflow:summarise_text"), &json!("workflow:summarize_text"))]
+    );
+}
+
+#[test]
 fn the_nodes_are_known() {
     let folder = tempfile::tempdir().unwrap();
     let nodes = weft(folder.path(), &["node", "list", "--output", "json"]).ok().json();
