@@ -8,7 +8,7 @@ use agent_types::{
     Usage,
 };
 use futures::future::{Either, select};
-use llm_provider::{LlmProvider, LlmRequest, ModelInfo, ModelParameters};
+use llm_provider::{LlmProvider, LlmRequest, ModelParameters};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tool_registry::{Services, Snapshot, ToolSource, UsageMeter};
@@ -315,7 +315,7 @@ impl Driver {
     pub(crate) fn count(&self, state: &mut AgentState, usage: Usage) {
         state.usage += usage;
         self.budget.add(BudgetKey::Tokens, usage.total);
-        self.budget.add(BudgetKey::CostMicros, cost(self.model.info(), usage));
+        self.budget.add(BudgetKey::CostMicros, self.model.info().cost_micros(usage));
     }
 
     /// The same for a reply; what was counted while it was made is not counted again.
@@ -417,21 +417,6 @@ fn warn_of_orphans(state: &mut AgentState, trace: &Trace) {
             message: format!("{count} calls of the conversation have no result; they count as interrupted"),
         });
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a price times tokens, far below what a double counts exactly"
-)]
-fn price(tokens: u64, millionth: Option<f64>) -> u64 {
-    millionth.map_or(0, |price| (tokens as f64 * price.max(0.0)).round() as u64)
-}
-
-/// What tokens cost, in millionths of a dollar. A price for a million of them is such a price for one.
-pub(crate) fn cost(info: &ModelInfo, usage: Usage) -> u64 {
-    price(usage.input, info.price_in) + price(usage.output, info.price_out)
 }
 
 /// The parameters of a profile as the provider's.

@@ -65,11 +65,10 @@ impl End {
     }
 
     pub(crate) fn llm(error: &DeliberationFault) -> Self {
-        Self {
-            kind: Some(error.code().into()),
-            error: Some(error.to_string()),
-            ..Self::new(ExitReason::LlmFailed)
-        }
+        let limits = [BudgetKey::ToolCalls, BudgetKey::Tokens, BudgetKey::CostMicros, BudgetKey::NodeStarts];
+        let is_limit = limits.iter().any(|key| key.as_str() == error.code());
+        let exit = if is_limit { ExitReason::BudgetExceeded } else { ExitReason::LlmFailed };
+        Self { kind: Some(error.code().into()), error: Some(error.to_string()), ..Self::new(exit) }
     }
 
     pub(crate) fn wall_time(limit: u64) -> Self {

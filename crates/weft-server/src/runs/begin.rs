@@ -6,7 +6,6 @@ use agent_runtime::{Agent, ApprovalMode, Exchange, RunOutcome, exit_status};
 use agent_types::{ResumeLog, RunId, RunStatus};
 use executors_flow_system::{Handled, Orchestrator, OrchestratorError, UserMessage};
 use http::StatusCode;
-use http_caller::ContextValues;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tool_schema::{CompiledSchema, parameters_of};
@@ -252,8 +251,10 @@ pub(super) struct WorkflowWork {
 impl WorkflowWork {
     pub(super) fn prepared(self, project: &Project) -> Prepared {
         let Self { id, plan, inputs, values, desk, resume, cancel } = self;
+        // A store that cannot be used is told by the desk.
+        let services = project.workflow_services(values, ApprovalMode::default());
         let mut options = RunOptions::new()
-            .with_services(project.services().clone().with(Arc::new(ContextValues(Arc::new(values)))))
+            .with_services(services.unwrap_or_else(|_| project.services()))
             .with_clock(Arc::clone(project.clock()))
             .with_sink(desk.sink());
         options.workflow = Some(id);
