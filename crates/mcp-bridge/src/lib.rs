@@ -10,11 +10,11 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-//mod client;
+mod client;
 mod content;
 mod serve;
 
-//pub use client::{ElicitationPolicy, McpClients, McpError, McpSettings, MemoryPins, PinStore};
+pub use client::{ElicitationPolicy, McpClients, McpError, McpSettings, MemoryPins, PinStore};
 pub use serve::{
     CallDesk, CallPlace, Elicited, Hold, McpHttp, McpPeer, McpServer, MemoryDesk, PromptArgument, PromptInfo,
     PromptMessage, PromptSource, ResourceInfo, ResourceSource, ResourceTemplate, Speaker,
