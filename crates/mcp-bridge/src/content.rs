@@ -10,7 +10,9 @@ pub(crate) fn block(part: &Part) -> ContentBlock {
         Part::Text { text } => ContentBlock::text(text.as_str()),
         Part::Image { image, mime } => ContentBlock::image(image.as_str(), mime.as_str()),
         Part::Audio { audio, mime } => ContentBlock::audio(audio.as_str(), mime.as_str()),
-        Part::Resource { .. } => resource(part).map_or_else(|| ContentBlock::text(""), ContentBlock::resource),
+        Part::Resource { .. } => {
+            resource(part).map_or_else(|| ContentBlock::text(""), ContentBlock::resource)
+        }
     }
 }
 

@@ -109,9 +109,11 @@ impl ResourceSource for Fixtures {
         };
         let id = uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data"));
         Ok(match (uri, id) {
-            ("test://static-text", _) => {
-                Some(part("text/plain", Some("This is the content of the static text resource.".to_owned()), None))
-            }
+            ("test://static-text", _) => Some(part(
+                "text/plain",
+                Some("This is the content of the static text resource.".to_owned()),
+                None,
+            )),
             ("test://static-binary", _) => Some(part("image/png", None, Some(PNG))),
             ("test://watched-resource", _) => Some(part("text/plain", Some("still".to_owned()), None)),
             (_, Some(id)) => {

@@ -9,7 +9,8 @@ use tool_registry::{Part, Tool, ToolContext, ToolError, ToolHandler, ToolKind, T
 use tool_schema::ToolDefinition;
 
 /// A red point as PNG.
-pub(crate) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
+pub(crate) const PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 /// Silence as WAV.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
 
@@ -38,7 +39,9 @@ impl ToolHandler for Fixture {
     async fn call(&self, arguments: Map<String, Value>, cx: &ToolContext) -> Answer {
         let argument = |name: &str| arguments[name].as_str().unwrap_or_default().to_owned();
         match self.0 {
-            "test_simple_text" => Ok(ToolOutput::Text("This is a simple text response for testing.".to_owned())),
+            "test_simple_text" => {
+                Ok(ToolOutput::Text("This is a simple text response for testing.".to_owned()))
+            }
             "test_image_content" => Ok(ToolOutput::Parts(vec![image()])),
             "test_audio_content" => {
                 let audio = Part::Audio { audio: WAV.to_owned(), mime: "audio/wav".to_owned() };
@@ -52,7 +55,11 @@ impl ToolHandler for Fixture {
             "test_multiple_content_types" => Ok(ToolOutput::Parts(vec![
                 text("Multiple content types test:"),
                 image(),
-                resource("test://mixed-content-resource", "application/json", r#"{"test":"data","value":123}"#),
+                resource(
+                    "test://mixed-content-resource",
+                    "application/json",
+                    r#"{"test":"data","value":123}"#,
+                ),
             ])),
             "test_tool_with_logging" => logs(cx).await,
             "test_tool_with_progress" => progresses(cx).await,
@@ -156,7 +163,8 @@ pub(crate) fn all() -> Result<Vec<Tool>, Box<dyn std::error::Error>> {
         ("json_schema_2020_12_tool", schema_2020_12()),
     ];
     let tools = fixtures.map(|(name, parameters)| {
-        let definition = ToolDefinition::new(name.parse()?, "A fixture of the conformance suite.", parameters);
+        let definition =
+            ToolDefinition::new(name.parse()?, "A fixture of the conformance suite.", parameters);
         Ok::<_, Box<dyn std::error::Error>>(Tool::new(definition, ToolKind::Native, Fixture(name))?)
     });
     tools.into_iter().collect()

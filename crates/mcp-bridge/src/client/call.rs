@@ -69,7 +69,10 @@ impl ToolHandler for ForeignHandler {
             ServerResult::InputRequiredResult(_) => {
                 Err(ToolError::failed("the server wants something of a person first").retryable(false))
             }
-            _ => Err(ToolError::failed("the server answered with something that is no result").retryable(false)),
+            _ => {
+                Err(ToolError::failed("the server answered with something that is no result")
+                    .retryable(false))
+            }
         }
     }
 }

@@ -34,8 +34,22 @@ const STEADY: Duration = Duration::from_secs(30);
 
 /// Variables that programs need to run at all.
 const INHERITED: [&str; 16] = [
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TZ", "TMPDIR", "TEMP", "TMP",
-    "SYSTEMROOT", "APPDATA", "USERPROFILE", "PROGRAMFILES",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TERM",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "SYSTEMROOT",
+    "APPDATA",
+    "USERPROFILE",
+    "PROGRAMFILES",
 ];
 
 /// Longest line of stderr that is kept, in characters.
@@ -174,7 +188,8 @@ impl Connection {
     fn handler(&self) -> Result<(Handler, ClientLifecycleMode), McpError> {
         let text = &self.settings.protocol_version;
         let known = ProtocolVersion::KNOWN_VERSIONS.iter().find(|version| version.as_str() == text);
-        let version = known.ok_or_else(|| self.bad(&format!("there is no version `{text}` of the protocol")))?;
+        let version =
+            known.ok_or_else(|| self.bad(&format!("there is no version `{text}` of the protocol")))?;
         // From this version on there is no handshake.
         let lifecycle = if version.as_str() >= ProtocolVersion::V_2026_07_28.as_str() {
             ClientLifecycleMode::Auto {
@@ -215,8 +230,10 @@ impl Connection {
     fn address(
         &self,
         url: &str,
-    ) -> Result<StreamableHttpClientTransport<impl rmcp::transport::streamable_http_client::StreamableHttpClient>, McpError>
-    {
+    ) -> Result<
+        StreamableHttpClientTransport<impl rmcp::transport::streamable_http_client::StreamableHttpClient>,
+        McpError,
+    > {
         http_caller::install_tls();
         let mut config = StreamableHttpClientTransportConfig::with_uri(url);
         if let Some(variable) = &self.settings.token_env {

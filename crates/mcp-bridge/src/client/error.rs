@@ -86,7 +86,8 @@ impl McpError {
 
 impl From<McpError> for ToolError {
     fn from(error: McpError) -> Self {
-        let told = Self::new(ToolErrorKind::Failed, error.to_string()).with_code(error.code()).retryable(true);
+        let told =
+            Self::new(ToolErrorKind::Failed, error.to_string()).with_code(error.code()).retryable(true);
         match error {
             McpError::Down { wait, .. } => told.after(wait),
             _ => told,

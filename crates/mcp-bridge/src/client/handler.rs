@@ -61,7 +61,9 @@ impl ClientHandler for Handler {
             _ => None,
         };
         Ok(match content {
-            Some(content) => ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(content)),
+            Some(content) => {
+                ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(content))
+            }
             None => ElicitResult::new(ElicitationAction::Decline),
         })
     }

@@ -28,7 +28,10 @@ pub(super) async fn call(
     let tools = server.shared.tools.snapshot();
     let by_wire = || tools.tools().find(|tool| wire_name(tool.id().as_str()) == request.name);
     let Some(tool) = tools.get(&request.name).or_else(by_wire) else {
-        return Err(unknown(&request.name, tools.tools().map(|tool| wire_name(tool.id().as_str())).collect()));
+        return Err(unknown(
+            &request.name,
+            tools.tools().map(|tool| wire_name(tool.id().as_str())).collect(),
+        ));
     };
     let arguments = with_own_names(tool, request.arguments.unwrap_or_default());
     let mut typed = tool.schema().type_json(Value::Object(arguments));
@@ -62,7 +65,10 @@ pub(super) async fn call(
         CallEnd::Ok(output) => content::result(&output),
         CallEnd::Failed(error) if !error.asks.is_empty() => {
             let asks: Vec<&str> = error.asks.iter().filter_map(|ask| ask.prompt.as_deref()).collect();
-            failed(&format!("a person must answer first, and calls over MCP cannot wait: {}", asks.join("; ")))
+            failed(&format!(
+                "a person must answer first, and calls over MCP cannot wait: {}",
+                asks.join("; ")
+            ))
         }
         end => failed(&end.message()),
     })

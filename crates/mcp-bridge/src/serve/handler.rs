@@ -205,8 +205,13 @@ impl ServerHandler for McpServer {
         self.session.tasks.spawn(async move {
             while changes.changed().await.is_ok() && !peer.is_transport_closed() {
                 let Some(session) = session.upgrade() else { return };
-                let subscribed: BTreeSet<String> =
-                    session.subscribed.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+                let subscribed: BTreeSet<String> = session
+                    .subscribed
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .iter()
+                    .cloned()
+                    .collect();
                 drop(session);
                 if tell_changes(&peer, has_prompts, has_resources, subscribed).await.is_err() {
                     return;

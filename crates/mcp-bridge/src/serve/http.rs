@@ -43,8 +43,7 @@ impl McpHttp {
     ) -> Self {
         let mut config = StreamableHttpServerConfig::default();
         config.cancellation_token = closed;
-        let service =
-            StreamableHttpService::new(move || Ok(server.clone()), Arc::default(), change(config));
+        let service = StreamableHttpService::new(move || Ok(server.clone()), Arc::default(), change(config));
         Self(service)
     }
 

@@ -79,7 +79,8 @@ impl McpServer {
     /// A server of these tools, whose calls happen at this desk.
     #[must_use]
     pub fn new(tools: Arc<dyn ToolSource>, desk: Arc<dyn CallDesk>) -> Self {
-        let shared = Shared { tools, desk, prompts: None, resources: None, changes: None, instructions: None };
+        let shared =
+            Shared { tools, desk, prompts: None, resources: None, changes: None, instructions: None };
         Self { shared: Arc::new(shared), session: Arc::default() }
     }
 

@@ -5,8 +5,8 @@ use std::fmt;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientCapabilities, CreateMessageRequestParams, ElicitRequestParams, ElicitationAction, ElicitationSchema,
-    SamplingMessage,
+    ClientCapabilities, CreateMessageRequestParams, ElicitRequestParams, ElicitationAction,
+    ElicitationSchema, SamplingMessage,
 };
 use rmcp::service::Peer;
 use serde_json::Value;
@@ -64,8 +64,9 @@ impl McpPeer {
         let Value::Object(schema) = schema else {
             return Err(ToolError::failed("a question needs a schema that is an object").retryable(false));
         };
-        let requested_schema = ElicitationSchema::from_json_schema(schema)
-            .map_err(|error| ToolError::failed(format!("the schema of a question: {error}")).retryable(false))?;
+        let requested_schema = ElicitationSchema::from_json_schema(schema).map_err(|error| {
+            ToolError::failed(format!("the schema of a question: {error}")).retryable(false)
+        })?;
         let message = message.to_owned();
         let request = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
         let answer = self.peer.create_elicitation(request).await.map_err(gone)?;
