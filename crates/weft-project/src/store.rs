@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_runtime::{Agent, AgentInput, AgentState, Exchange};
-use agent_types::{Clock, EventBody, EventSink, Kept, Recorder, ResumeLog, RunId, Timestamp, Watcher};
+use agent_types::{Clock, EventSink, Kept, Recorder, ResumeLog, RunId, Timestamp, Watcher};
 use llm_provider::{Attachment, ModelConfig};
 use run_store::{NewRun, RunFilter, RunPhase, RunRecord, Sqlite, Store, StoreError, StoreOptions, StoredRun};
 use serde::{Deserialize, Serialize};
