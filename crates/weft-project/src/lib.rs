@@ -16,6 +16,7 @@ mod error;
 mod files;
 mod flows;
 mod knowledge;
+mod mcp;
 mod models;
 mod nodes;
 mod project;
