@@ -12,6 +12,7 @@ use weft_project::{Project, ProjectWatch};
 
 use crate::access::Access;
 use crate::live::Hubs;
+use crate::mcp::McpServers;
 use crate::options::ServerOptions;
 use crate::problem::Problem;
 use crate::runs::{Runs, Sessions};
@@ -45,6 +46,8 @@ pub(crate) struct App {
     pub(crate) closed: CancellationToken,
     /// Told when the project has been read anew.
     changes: watch::Sender<u64>,
+    /// What clients of the Model Context Protocol reach.
+    pub(crate) mcp: McpServers,
     /// Who takes the messages of sessions.
     pub(crate) sessions: Sessions,
     /// One save at a time, so that what a save was made of is what it replaces.
@@ -76,6 +79,7 @@ impl App {
             options,
             access,
             hubs: Hubs::default(),
+            mcp: McpServers::default(),
             sessions: Sessions::default(),
             changes: watch::Sender::new(0),
             tasks: TaskTracker::new(),

@@ -28,7 +28,7 @@ use crate::options::{ServeError, ServerOptions};
 use crate::problem::Problem;
 use crate::runs::{fire_timers, heed_others};
 use crate::token::{Token, TokenChoice};
-use crate::{api, live, openai, page};
+use crate::{api, live, mcp, openai, page};
 
 /// Longest head of a request, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
@@ -184,6 +184,7 @@ fn router(app: &Arc<App>) -> Router {
     Router::new()
         .merge(api::router())
         .merge(openai::router())
+        .merge(mcp::router())
         .route("/ws", get(socket))
         .fallback(page::file)
         .method_not_allowed_fallback(wrong_method)
