@@ -21,9 +21,10 @@ export function moment(ts: string, language: string, now: Date = new Date()): st
   const date = new Date(ts);
   if (Number.isNaN(date.getTime())) return ts;
   const isToday = date.toDateString() === now.toDateString();
+  const hours = { hourCycle: "h23" } as const;
   const options: Intl.DateTimeFormatOptions = isToday
-    ? { hour: "2-digit", minute: "2-digit", second: "2-digit" }
-    : { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" };
+    ? { ...hours, hour: "2-digit", minute: "2-digit", second: "2-digit" }
+    : { ...hours, year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" };
   return new Intl.DateTimeFormat(language, options).format(date);
 }
 
