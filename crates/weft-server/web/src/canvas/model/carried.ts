@@ -1,8 +1,8 @@
 // The carried values of a loop, pass by pass: what each began with and what it handed on.
 
-import { NEXT, STATE, type Graph, type GraphEdge } from "./file.ts";
-import type { LoopLive, Pass, RunLive } from "./live.ts";
-import { stateOf, type World, slotsOf } from "./slots.ts";
+import type { GraphView, LoopView, PassView } from "../../state/view.ts";
+import { INPUT, NEXT, STATE, type Graph, type GraphEdge } from "./file.ts";
+import { slotsOf, stateOf, type StateKey, type World } from "./slots.ts";
 
 /** A value that may be known, or known to have changed, or neither. */
 export type Known = { value: unknown } | { changed: boolean };
@@ -16,17 +16,28 @@ export interface CarriedRow {
   after: { known: Known; changed: boolean }[];
 }
 
+/** What the values of one run of a zone are read from. */
+export interface CarriedFrom {
+  graph: Graph;
+  world: World;
+  run: GraphView;
+  /** What the run was given. */
+  inputs: unknown;
+  /** What stands before the paths of this workflow's nodes. */
+  before: string;
+}
+
 /** The values that a zone carries, after each pass of one of its runs. */
-export function carriedValues(graph: Graph, world: World, zone: string, loop: LoopLive, run: RunLive, before = ""): CarriedRow[] {
-  const about = graph.nodes.get(zone);
+export function carriedValues(from: CarriedFrom, zone: string, loop: LoopView): CarriedRow[] {
+  const about = from.graph.nodes.get(zone);
   if (about === undefined) return [];
   return stateOf(about.node).map((state) => {
-    const wire = edgeIntoNext(graph, zone, state.key);
-    const initial = firstValue(graph, world, zone, state, run, before);
+    const wire = edgeIntoNext(from.graph, zone, state.key);
+    const initial = firstValue(from, zone, state);
     let last = initial;
     const after = loop.passes.map((pass) => {
       const changed = pass.changed.includes(state.key);
-      if (changed) last = wire === null ? { changed } : valueAt(graph, world, wire, pass, last, before);
+      if (changed) last = wire === null ? { changed } : valueAfter(from, wire, loop, pass, last);
       return { known: last, changed };
     });
     return { key: state.key, type: state.type, initial, after };
@@ -43,41 +54,34 @@ function edgeIntoNext(graph: Graph, zone: string, key: string): GraphEdge | null
 }
 
 /** Events tell the main output of a node, and no other. */
-function isMain(graph: Graph, world: World, edge: GraphEdge): boolean {
+function isMain({ graph, world }: CarriedFrom, edge: GraphEdge): boolean {
   if (edge.source === null) return false;
   return edge.sourceSlot === null || slotsOf(graph, edge.source, world).outputs[0]?.name === edge.sourceSlot;
 }
 
-function valueAt(graph: Graph, world: World, edge: GraphEdge, pass: Pass, last: Known, before: string): Known {
-  const source = graph.nodes.get(edge.source ?? "");
+function valueAfter(from: CarriedFrom, edge: GraphEdge, loop: LoopView, pass: PassView, last: Known): Known {
+  const source = from.graph.nodes.get(edge.source ?? "");
   if (source === undefined) return { changed: true };
   if (source.type === STATE) {
-    if (edge.sourceSlot === "index") return { value: pass.number };
+    if (edge.sourceSlot === "index") return { value: pass.iteration };
     return edge.sourceSlot === edge.targetSlot ? last : { changed: true };
   }
-  const path = before + source.path;
-  if (!isMain(graph, world, edge) || !pass.values.has(path)) return { changed: true };
-  return { value: pass.values.get(path) };
+  const node = from.run.nodes[`${loop.path}[${pass.iteration}]/${source.id}`];
+  if (!isMain(from, edge) || node === undefined || node.value === undefined) return { changed: true };
+  return { value: node.value };
 }
 
-function firstValue(
-  graph: Graph,
-  world: World,
-  zone: string,
-  state: { key: string; initial?: unknown },
-  run: RunLive,
-  before: string,
-): Known {
-  const edge = (graph.into.get(zone) ?? []).find((each) => each.targetSlot === state.key);
+function firstValue(from: CarriedFrom, zone: string, state: StateKey): Known {
+  const edge = (from.graph.into.get(zone) ?? []).find((each) => each.targetSlot === state.key);
   if (edge === undefined) return { value: state.initial ?? null };
-  const source = graph.nodes.get(edge.source ?? "");
-  if (source?.type === "core:GroupInput" && before === "") {
-    const inputs = run.inputs as Record<string, unknown> | undefined;
-    const given = inputs?.[edge.sourceSlot ?? ""];
+  const source = from.graph.nodes.get(edge.source ?? "");
+  if (source?.type === INPUT && from.before === "") {
+    const given = (from.inputs as Record<string, unknown> | undefined)?.[edge.sourceSlot ?? ""];
     if (given !== undefined) return { value: given };
   }
-  const live = source === undefined ? undefined : run.nodes.get(before + source.path);
-  return live !== undefined && live.value !== undefined && isMain(graph, world, edge) ? { value: live.value } : { changed: false };
+  const path = source === undefined ? undefined : from.run.latest[from.before + source.path];
+  const node = path === undefined ? undefined : from.run.nodes[path];
+  return node?.value !== undefined && isMain(from, edge) ? { value: node.value } : { changed: false };
 }
 
 /** What became of a text: parts that stayed, went or came, word by word where it is short enough. */
