@@ -11,6 +11,7 @@ mod layers;
 mod outside;
 mod sets;
 mod tidy;
+mod web;
 mod workspace;
 
 use std::process::ExitCode;
@@ -24,6 +25,8 @@ cargo xtask TASK
   layers                    crates use lower layers only; heavy libraries have owners
   tidy                      every crate has its README, docs and lints; nothing stale lies about
   codegen [--check]         write generated files, or say which are stale
+  web [--check | --test | --screenshots]
+                            build the page, compare it with what is committed, test it in a browser, take its pictures
   conformance [--data DIR] [--list] | --engine FILE
                             run the outside cases against the program; N passed, M failed
   bench [NAME]              measure against named peers: parse, stream, hostile, coerce, engine, store, registry, flows, all
@@ -57,6 +60,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ("tidy", []) => tidy::run(),
         ("codegen", []) => codegen::run(codegen::Mode::Write),
         ("codegen", [option]) if option == "--check" => codegen::run(codegen::Mode::Check),
+        ("web", options) => web::run(options),
         ("conformance", options) => conformance::run(options),
         ("bench", options) => outside::bench(options),
         ("soak", []) => outside::soak(),
