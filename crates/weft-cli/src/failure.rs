@@ -102,7 +102,9 @@ impl Failure {
             ProjectError::NoProject { .. } | ProjectError::Settings(_) | ProjectError::Model(_) => {
                 Exit::Configuration
             }
-            ProjectError::Mcp(error) if matches!(error.code(), "mcp_start_failed" | "mcp_down") => Exit::Unreachable,
+            ProjectError::Mcp(error) if matches!(error.code(), "mcp_start_failed" | "mcp_down") => {
+                Exit::Unreachable
+            }
             ProjectError::Mcp(error) if error.code() == "bad_mcp_settings" => Exit::Configuration,
             ProjectError::Mcp(_) => Exit::Usage,
             ProjectError::Store(error) => return Self::of_store(error),
