@@ -94,11 +94,6 @@ impl Failure {
 
     pub(crate) fn of_project(error: &ProjectError) -> Self {
         let exit = match error {
-            ProjectError::MissingFile { .. }
-            | ProjectError::Unreadable { .. }
-            | ProjectError::UnknownAgent { .. }
-            | ProjectError::UnknownToolId { .. }
-            | ProjectError::UnknownWorkflow { .. } => Exit::Usage,
             ProjectError::NoProject { .. } | ProjectError::Settings(_) | ProjectError::Model(_) => {
                 Exit::Configuration
             }
@@ -106,7 +101,12 @@ impl Failure {
                 Exit::Unreachable
             }
             ProjectError::Mcp(error) if error.code() == "bad_mcp_settings" => Exit::Configuration,
-            ProjectError::Mcp(_) => Exit::Usage,
+            ProjectError::MissingFile { .. }
+            | ProjectError::Unreadable { .. }
+            | ProjectError::UnknownAgent { .. }
+            | ProjectError::UnknownToolId { .. }
+            | ProjectError::UnknownWorkflow { .. }
+            | ProjectError::Mcp(_) => Exit::Usage,
             ProjectError::Store(error) => return Self::of_store(error),
             _ => Exit::Invalid,
         };
