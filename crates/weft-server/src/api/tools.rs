@@ -140,7 +140,8 @@ async fn list(
             }
             // A tool that cannot be used is told when it is looked at; the others are shown all the same.
             let tools = project.tool_ids().into_iter().filter_map(|id| project.tool(&id).ok());
-            Ok(tools.map(|tool| summary(&tool)).collect())
+            let theirs = project.mcp_tools()?.into_iter().filter_map(Result::ok);
+            Ok(tools.chain(theirs).map(|tool| summary(&tool)).collect())
         })
         .await?;
     Ok(Json(tools))
