@@ -63,7 +63,7 @@ test("output of a tool is shown while it comes", async () => {
     ),
     "agents/desk/agent_profile.json": { id: "desk", name: "Front desk", tool_ids_inventory: ["workflow:chat"] },
   });
-  const { run } = await server.ask<{ run: string }>("api/runs", { agent: "desk", message: "Tell me" });
+  const { run } = await server.ask<{ run: string }>("api/runs", { agent: "desk", message: "Tell me", approve: "all" });
   const { page, close } = await open(server, `#/timeline/${run}`);
   const call = page.locator("[data-call=c1][data-call-state=running]");
   await call.waitFor();
