@@ -90,3 +90,57 @@ export function talker(...replies: object[]): Files {
     "script.jsonl": script(...replies),
   };
 }
+
+/** A tool whose schema has all that a form must cope with. It sends what it was given to `port`. */
+export function forms(port: number): Files {
+  return {
+    ...talker({ text: "Hello." }),
+    "weft.toml": `script = "script.jsonl"\n[network]\nallow = ["127.0.0.1:${port}"]\n`,
+    "tools/draw.tool.json": {
+      name: "draw",
+      description: "Draws a picture.",
+      parameters: {
+        type: "object",
+        properties: {
+          title: { type: "string", description: "Written below it." },
+          count: { type: "integer", minimum: 1, maximum: 9, default: 2 },
+          note: { type: ["string", "null"] },
+          colour: { enum: ["red", "green"] },
+          tags: { type: "array", items: { type: "string" } },
+          shape: { oneOf: [{ $ref: "#/$defs/Circle" }, { $ref: "#/$defs/Box" }] },
+          place: { $ref: "#/$defs/Place" },
+        },
+        required: ["title", "shape", "note"],
+        $defs: {
+          Circle: {
+            title: "Circle",
+            type: "object",
+            properties: { kind: { const: "circle" }, radius: { type: "number" } },
+            required: ["kind", "radius"],
+          },
+          Box: {
+            title: "Box",
+            type: "object",
+            properties: { kind: { const: "box" }, width: { type: "number" } },
+            required: ["kind", "width"],
+          },
+          Place: {
+            type: "object",
+            properties: {
+              page: { type: "integer" },
+              corner: { type: "object", properties: { x: { type: "number" }, y: { type: "number" } }, required: ["x", "y"] },
+            },
+            required: ["page", "corner"],
+          },
+        },
+      },
+      endpoint: {
+        url: `http://127.0.0.1:${port}/draw`,
+        body: {
+          ...{ title: "{title}", count: "{count}", note: "{note}", colour: "{colour}" },
+          ...{ tags: "{tags}", shape: "{shape}", place: "{place}" },
+        },
+      },
+    },
+  };
+}
