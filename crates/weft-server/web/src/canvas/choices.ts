@@ -101,7 +101,10 @@ const MOST_ENDS = 400;
 /** The ends that an edge can lead to, what cannot be joined last, each with its reason. */
 export function otherEnds(editor: Editor, pull: Pull, typed: string): Choice[] {
   const words = typed.trim().toLowerCase();
-  const choices: Choice[] = [];
+  const choices: (Choice & { rank: number })[] = [];
+  const own = (pull.side === "output" ? editor.view.byKey.get(pull.end.node)?.outputs : editor.view.byKey.get(pull.end.node)?.inputs)?.find(
+    (slot) => slot.name === pull.end.slot,
+  );
   for (const box of editor.view.boxes) {
     if (box.key === pull.end.node || choices.length >= MOST_ENDS) continue;
     const slots = pull.side === "output" ? box.inputs : box.outputs;
@@ -113,7 +116,10 @@ export function otherEnds(editor: Editor, pull: Pull, typed: string): Choice[] {
       const [from, to] = pull.side === "output" ? [pull.end, there] : [there, pull.end];
       const checked = checkEdge(editor.graph, editor.world, from, to);
       const replaces = !isRefusal(checked) && checked.replaces !== null ? t("canvas.replaces") : "";
+      // What is free and of the same type comes first.
+      const rank = (replaces === "" ? 0 : 4) + (slot === null ? 2 : slot.type === own?.type ? 0 : 1);
       choices.push({
+        rank,
         id: `${box.key} ${there.slot ?? ""}`,
         label,
         detail: [box.key === editor.nameOf(box.key) ? "" : box.key, replaces].filter((text) => text !== "").join(" · "),
@@ -123,7 +129,7 @@ export function otherEnds(editor: Editor, pull: Pull, typed: string): Choice[] {
       });
     }
   }
-  return sortRefused(choices);
+  return sortRefused(choices.sort((one, other) => one.rank - other.rank));
 }
 
 /** The containers that the chosen nodes can be put into. */

@@ -216,6 +216,8 @@ export const en = {
   "canvas.delete": "Delete",
   "canvas.expects": "Expected: {type}.",
   "canvas.tools_offered": "Tools it offers: {count}",
+  "canvas.tools_all": "the workflow’s tools",
+  "canvas.tools_all_about": "None ticked: it offers what the workflow itself allows.",
   "canvas.search_tools": "Search tools",
   "canvas.no_such_tool": "There is no such tool.",
   "canvas.problems": "Problems",

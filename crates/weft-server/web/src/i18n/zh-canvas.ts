@@ -218,6 +218,8 @@ export const zh: Record<keyof typeof en, string> = {
   "canvas.delete": "删除",
   "canvas.expects": "应为：{type}。",
   "canvas.tools_offered": "提供的工具：{count}",
+  "canvas.tools_all": "工作流的工具",
+  "canvas.tools_all_about": "未勾选：使用工作流自身允许的工具。",
   "canvas.search_tools": "搜索工具",
   "canvas.no_such_tool": "没有这个工具。",
   "canvas.problems": "问题",

@@ -90,7 +90,19 @@ export type Piece = { kind: "same" | "gone" | "new"; text: string };
 const MAX_WORDS = 600;
 
 export function textDifference(old: string, now: string): Piece[] {
-  if (old === now) return old === "" ? [] : [{ kind: "same", text: old }];
+  // What both begin and end with is the same whatever lies between.
+  const [from, to] = [[...old], [...now]];
+  const shortest = Math.min(from.length, to.length);
+  let begin = 0;
+  while (begin < shortest && from[begin] === to[begin]) begin += 1;
+  let end = 0;
+  while (end < shortest - begin && from[from.length - 1 - end] === to[to.length - 1 - end]) end += 1;
+  const middle = wordDifference(from.slice(begin, from.length - end).join(""), to.slice(begin, to.length - end).join(""));
+  const pieces: Piece[] = [{ kind: "same", text: from.slice(0, begin).join("") }, ...middle, { kind: "same", text: (end === 0 ? [] : from.slice(-end)).join("") }];
+  return pieces.filter((piece) => piece.text !== "");
+}
+
+function wordDifference(old: string, now: string): Piece[] {
   const split = (text: string) => text.match(/\s+|[\p{Script=Han}]|[^\s\p{Script=Han}]+/gu) ?? [];
   const [a, b] = [split(old), split(now)];
   if (a.length > MAX_WORDS || b.length > MAX_WORDS) {

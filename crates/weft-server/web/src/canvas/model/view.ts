@@ -257,3 +257,15 @@ export function nearestTowards(view: View, from: string, direction: Direction): 
   }
   return best;
 }
+
+/** Whether a file has never been drawn with rails: nodes without a place, or loops whose inside lies over their sides. */
+export function neverDrawn(graph: Graph): boolean {
+  const tops = [...graph.nodes.values()].filter((about) => about.level === "" && about.parent === null);
+  if (tops.length > 1 && tops.some((about) => about.node["position"] === undefined)) return true;
+  return [...graph.nodes.values()].some((about) => {
+    if (about.type !== ZONE || about.level !== "" || about.node["width"] !== undefined) return false;
+    const inside = (graph.children.get(about.key) ?? []).flatMap((key) => graph.nodes.get(key) ?? []);
+    const free = inside.filter((inner) => inner.level === "" && inner.type !== STATE && inner.type !== NEXT);
+    return free.some((inner) => positionOf(inner.node).x < RAIL || positionOf(inner.node).y < ZONE_HEADER);
+  });
+}
