@@ -466,7 +466,7 @@ pub enum EventBody {
     /// Old exchanges were put together.
     #[serde(rename = "agent.compacted")]
     AgentCompacted { by: String },
-    /// How much of a budget is used.
+    /// A limit is reached. Cost is counted in millionths of a dollar, time in milliseconds.
     #[serde(rename = "agent.budget")]
     AgentBudget { key: String, used: u64, limit: u64 },
     /// Something that a person should look at.

@@ -59,6 +59,12 @@ pub struct HttpAnswer {
     pub warnings: Vec<String>,
 }
 
+/// Gives the process its TLS, where nobody did before: clients of other libraries need it too.
+pub fn install_tls() {
+    // A provider that somebody installed before serves as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// The one client of a program for tools and flows. Cheap to clone; clones share connections, policy and known secrets.
 #[derive(Clone)]
 pub struct HttpCaller(Arc<Inner>);
@@ -138,8 +144,7 @@ impl Inner {
         if let Some(client) = slot.get() {
             return Ok(client);
         }
-        // A provider that somebody installed before serves as well.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        install_tls();
         let client = Client::builder()
             .no_proxy()
             // Bodies are decompressed here, so that the cap and the refusal of other encodings hold

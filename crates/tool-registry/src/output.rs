@@ -23,6 +23,43 @@ pub enum Part {
         /// Its media type, such as `image/png`.
         mime: String,
     },
+    /// A sound, as base64.
+    Audio {
+        /// Its bytes in base64.
+        audio: String,
+        /// Its media type, such as `audio/wav`.
+        mime: String,
+    },
+    /// Something that has an address.
+    Resource {
+        /// The address.
+        uri: String,
+        /// What it holds, where that is a text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<String>,
+        /// Its bytes in base64, where it is no text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blob: Option<String>,
+        /// Its media type.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mime: Option<String>,
+    },
+}
+
+impl Part {
+    /// It in words: a text as it is, what is no text by its kind.
+    #[must_use]
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text { text } => text.into(),
+            Self::Image { mime, .. } | Self::Audio { mime, .. } => format!("[{mime}]").into(),
+            Self::Resource { uri, content: Some(content), .. } => format!("[{uri}]\n{content}").into(),
+            Self::Resource { uri, content: None, mime, .. } => match mime {
+                Some(mime) => format!("[{uri}, {mime}]").into(),
+                None => format!("[{uri}]").into(),
+            },
+        }
+    }
 }
 
 /// The result of a call that succeeded.
@@ -47,10 +84,7 @@ impl ToolOutput {
             Self::Text(text) => text.clone(),
             Self::Json(value) | Self::Ended(value) => value_text(value),
             Self::Parts(parts) => {
-                let texts = parts.iter().map(|part| match part {
-                    Part::Text { text } => text.clone(),
-                    Part::Image { mime, .. } => format!("[{mime}]"),
-                });
+                let texts = parts.iter().map(Part::text);
                 texts.collect::<Vec<_>>().join("\n")
             }
         }

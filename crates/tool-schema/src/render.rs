@@ -54,8 +54,22 @@ pub fn render(definition: &ToolDefinition, dialect: SchemaDialect) -> Value {
             }
             declaration
         }
-        SchemaDialect::Mcp => mcp(definition, &name, &parameters),
+        SchemaDialect::Mcp => mcp(definition, &name, &mcp_parameters(&definition.parameters, parameters)),
     }
+}
+
+/// The schema as it was written, which the protocol wants; in the form for models only where that gives parameters other names.
+fn mcp_parameters(own: &Value, for_models: Value) -> Value {
+    let inlined = inline_references(own);
+    if rename(inlined.clone()) != inlined {
+        return for_models;
+    }
+    let mut schema = own.clone();
+    if let Some(object) = schema.as_object_mut() {
+        object.entry("type").or_insert_with(|| "object".into());
+        object.entry("properties").or_insert_with(|| json!({}));
+    }
+    schema
 }
 
 fn mcp(definition: &ToolDefinition, name: &str, parameters: &Value) -> Value {

@@ -24,6 +24,16 @@ use crate::runs::{Begun, Ended, RunEvents};
 /// How often a silent stream says that it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
+/// Characters of a piece at most; it ends behind a blank where there is one.
+const PIECE: usize = 64;
+
+/// Where the first piece of a text ends.
+fn end_of_piece(text: &str) -> usize {
+    let Some((limit, _)) = text.char_indices().nth(PIECE) else { return text.len() };
+    let blank = text[..limit].rfind(char::is_whitespace);
+    blank.map_or(limit, |at| at + text[at..].chars().next().map_or(1, char::len_utf8))
+}
+
 /// A run on its way to a client.
 struct Telling {
     app: Arc<App>,
@@ -89,7 +99,7 @@ impl Telling {
     fn take(&mut self, batch: &[TraceEvent]) {
         for event in batch {
             for piece in self.content.take(event) {
-                self.delta(&json!({"content": piece}));
+                self.say(&piece);
             }
             if self.form.steps && is_step(event) {
                 let mut chunk = self.chunk(&json!([{"index": 0, "delta": {}, "finish_reason": null}]));
@@ -104,7 +114,7 @@ impl Telling {
         match end_of(done.await.ok()) {
             Ok(end) => {
                 for piece in last_words(&end, &self.run, &mut self.content) {
-                    self.delta(&json!({"content": piece}));
+                    self.say(&piece);
                 }
                 let choices = json!([{"index": 0, "delta": {}, "finish_reason": finish_reason(end.exit)}]);
                 let mut last = self.chunk(&choices);
@@ -123,6 +133,16 @@ impl Telling {
         }
     }
 
+    /// Tells a text in pieces of about a line, also where it came at once: clients show it as it is written.
+    fn say(&mut self, text: &str) {
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (piece, more) = rest.split_at(end_of_piece(rest));
+            self.delta(&json!({"content": piece}));
+            rest = more;
+        }
+    }
+
     fn delta(&mut self, delta: &Value) {
         let chunk = self.chunk(&json!([{"index": 0, "delta": delta, "finish_reason": null}]));
         self.tell(&chunk);
@@ -135,5 +155,25 @@ impl Telling {
 
     fn tell(&mut self, chunk: &Value) {
         self.ready.push_back(format!("data: {chunk}\n\n"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_about_a_line_and_lose_nothing() {
+        let broad = "\u{957f}".repeat(200);
+        for text in ["", "short", &"word ".repeat(100), &broad, &format!("{}\n\n x", "y".repeat(63))] {
+            let (mut rest, mut whole) = (text, String::new());
+            while !rest.is_empty() {
+                let (piece, more) = rest.split_at(end_of_piece(rest));
+                assert!((1..=PIECE).contains(&piece.chars().count()));
+                whole.push_str(piece);
+                rest = more;
+            }
+            assert_eq!(whole, text);
+        }
     }
 }

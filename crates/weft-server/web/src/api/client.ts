@@ -12,6 +12,7 @@ import type {
   OpenAsk,
   Placed,
   Problem,
+  ProfilePreview,
   RunDetail,
   RunSummary,
   Thread,
@@ -140,7 +141,10 @@ export const api = {
     tagged<AgentDetail>(`api/agents/${part(agent)}/tools/${part(tool)}`, { method: "DELETE", headers: matched(tag) }),
 
   tools: (agent?: string) => json<ToolSummary[]>(`api/tools${query({ agent })}`),
-  tool: (id: string) => json<ToolDetail>(`api/tools/${part(id)}`),
+  /** What giving an agent a tool would change; the tag is for the change itself. */
+  previewTool: (agent: string, tool: string) =>
+    tagged<ProfilePreview>(`api/agents/${part(agent)}/tools/${part(tool)}`),
+  tool: (id: string, lang = "en") => json<ToolDetail>(`api/tools/${part(id)}${query({ lang })}`),
   checkTool: (id: string, args: Record<string, unknown>) =>
     json<Checked>(`api/tools/${part(id)}/check`, { method: "POST", body: { arguments: args } }),
   callTool: (id: string, args: Record<string, unknown>) =>

@@ -1,0 +1,135 @@
+//! Calling a tool of a server.
+
+use std::sync::Arc;
+
+use agent_types::EventBody;
+use async_trait::async_trait;
+use rmcp::RoleClient;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
+    ClientNotification, ClientRequest, ProgressNotificationParam, ProgressToken, RequestId, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use tool_registry::{ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolOutput};
+
+use super::Background;
+use super::connection::Connection;
+use super::foreign::harmless;
+use super::handler::{Progress, lock};
+use crate::content;
+
+/// Steps of progress that may wait to be told; more are passed over.
+const BEHIND: usize = 64;
+
+/// Longest message of a step, in characters.
+const MAX_MESSAGE: usize = 500;
+
+/// Calls a tool of a server.
+#[derive(Debug)]
+pub(super) struct ForeignHandler {
+    pub(super) connection: Arc<Connection>,
+    pub(super) runtime: Arc<Background>,
+    /// As the server calls it.
+    pub(super) name: String,
+}
+
+#[async_trait]
+impl ToolHandler for ForeignHandler {
+    async fn call(&self, arguments: Map<String, Value>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let peer = self.reach().await?;
+        let params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let options = PeerRequestOptions::no_options();
+        let mut handle = peer.send_cancellable_request(request, options).await.map_err(failed)?;
+        let (tell, mut steps) = mpsc::channel(BEHIND);
+        let guard = CallGuard {
+            runtime: Arc::clone(&self.runtime),
+            progress: Arc::clone(&self.connection.progress),
+            token: handle.progress_token.clone(),
+            call: Some((peer, handle.id.clone())),
+        };
+        lock(&self.connection.progress).insert(guard.token.clone(), tell);
+        let result = loop {
+            tokio::select! {
+                // Steps come before the answer that they led to.
+                biased;
+                Some(step) = steps.recv() => tell_step(cx, step),
+                answer = &mut handle.rx => break answer.unwrap_or(Err(ServiceError::TransportClosed)),
+                // The guard tells the server.
+                () = cx.cancel.cancelled() => {
+                    return Err(ToolError::new(ToolErrorKind::Cancelled, "cancelled"));
+                }
+            }
+        };
+        guard.answered();
+        match result.map_err(failed)? {
+            ServerResult::CallToolResult(result) => content::output(result),
+            ServerResult::InputRequiredResult(_) => {
+                Err(ToolError::failed("the server wants something of a person first").retryable(false))
+            }
+            _ => {
+                Err(ToolError::failed("the server answered with something that is no result")
+                    .retryable(false))
+            }
+        }
+    }
+}
+
+impl ForeignHandler {
+    /// The server, wherever this is called from.
+    async fn reach(&self) -> Result<Peer<RoleClient>, ToolError> {
+        let over = || ToolError::failed("MCP servers are no longer reached").retryable(false);
+        let handle = self.runtime.handle().ok_or_else(over)?;
+        let connection = Arc::clone(&self.connection);
+        let reached = handle.spawn(async move { connection.ready().await }).await;
+        Ok(reached.map_err(|_| over())??)
+    }
+}
+
+fn tell_step(cx: &ToolContext, step: ProgressNotificationParam) {
+    let message = step.message.map(|message| harmless(&message, MAX_MESSAGE));
+    cx.emit(EventBody::NodeProgress { message, value: Some(step.progress), max: step.total });
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "so that `map_err` takes it by its name")]
+fn failed(error: ServiceError) -> ToolError {
+    match &error {
+        ServiceError::McpError(told) => {
+            ToolError::failed(harmless(&told.message, MAX_MESSAGE)).with_code("mcp_error").retryable(false)
+        }
+        ServiceError::TransportClosed => {
+            ToolError::failed("the server went away during the call").with_code("mcp_down")
+        }
+        other => ToolError::failed(harmless(&other.to_string(), MAX_MESSAGE)).with_code("mcp_error"),
+    }
+}
+
+/// Tells the server that a call is given up when it is dropped before its answer came.
+struct CallGuard {
+    runtime: Arc<Background>,
+    progress: Progress,
+    token: ProgressToken,
+    call: Option<(Peer<RoleClient>, RequestId)>,
+}
+
+impl CallGuard {
+    fn answered(mut self) {
+        self.call = None;
+    }
+}
+
+impl Drop for CallGuard {
+    fn drop(&mut self) {
+        lock(&self.progress).remove(&self.token);
+        let Some((peer, id)) = self.call.take() else { return };
+        let Some(handle) = self.runtime.handle() else { return };
+        handle.spawn(async move {
+            let param = CancelledNotificationParam::new(Some(id), Some("the call was given up".to_owned()));
+            let told = ClientNotification::CancelledNotification(CancelledNotification::new(param));
+            // A server that is gone need not know.
+            let _ = peer.send_notification(told).await;
+        });
+    }
+}

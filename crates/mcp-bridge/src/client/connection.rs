@@ -1,0 +1,281 @@
+//! One server: it is reached when it is needed, and again when it was lost.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_types::Clock;
+use futures::future::{Either, select};
+use http::{HeaderName, HeaderValue};
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{ClientLifecycleMode, Peer, RunningService};
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
+use rmcp::{ClientServiceExt, RoleClient};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{ChildStderr, Command};
+use tokio_util::task::TaskTracker;
+
+use super::error::McpError;
+use super::foreign::harmless;
+use super::handler::{Handler, Progress};
+use super::listed::Listed;
+use super::settings::McpSettings;
+
+/// The first pause after a failure, and the longest; each is twice as long as the one before.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(30));
+
+/// A pause that a call waits for; a longer one is told.
+const SHORT: Duration = Duration::from_secs(2);
+
+/// A server that stood so long has come up well.
+const STEADY: Duration = Duration::from_secs(30);
+
+/// Variables that programs need to run at all.
+const INHERITED: [&str; 16] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TERM",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "SYSTEMROOT",
+    "APPDATA",
+    "USERPROFILE",
+    "PROGRAMFILES",
+];
+
+/// Longest line of stderr that is kept, in characters.
+const MAX_LINE: usize = 2000;
+
+/// One server.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) name: Arc<str>,
+    pub(super) settings: McpSettings,
+    pub(super) listed: Arc<Listed>,
+    pub(super) progress: Progress,
+    root: PathBuf,
+    clock: Arc<dyn Clock>,
+    state: tokio::sync::Mutex<State>,
+    /// Readers of what the server writes to stderr.
+    tasks: TaskTracker,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Not reached yet, or lost.
+    Down { failures: u32, since: Duration, message: String },
+    /// At work since then.
+    Up { running: Box<RunningService<RoleClient, Handler>>, since: Duration, failures: u32 },
+}
+
+impl Connection {
+    pub(super) fn new(
+        name: &str,
+        settings: McpSettings,
+        listed: Arc<Listed>,
+        root: &Path,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            settings,
+            listed,
+            progress: Progress::default(),
+            root: root.to_owned(),
+            clock,
+            state: tokio::sync::Mutex::new(State::Down {
+                failures: 0,
+                since: Duration::ZERO,
+                message: String::new(),
+            }),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// The server, reached and with its tools listed. Must run where programs can be started.
+    pub(super) async fn ready(&self) -> Result<Peer<RoleClient>, McpError> {
+        let mut state = self.state.lock().await;
+        if let State::Up { running, since, failures } = &*state {
+            if !running.is_closed() {
+                return Ok(running.peer().clone());
+            }
+            let now = self.clock.elapsed();
+            let failures = if now.saturating_sub(*since) >= STEADY { 1 } else { failures + 1 };
+            log::warn!(target: "mcp", "{}: the server has gone away", self.name);
+            *state = State::Down { failures, since: now, message: "it has gone away".to_owned() };
+        }
+        if let State::Down { failures, since, message } = &*state {
+            let left = (*since + pause(*failures)).saturating_sub(self.clock.elapsed());
+            if left > SHORT {
+                let (server, message) = (self.name.to_string(), message.clone());
+                return Err(McpError::Down { server, message, wait: left });
+            }
+            self.clock.sleep(left).await;
+        }
+        let failures = match &*state {
+            State::Down { failures, .. } | State::Up { failures, .. } => *failures,
+        };
+        match self.reach().await {
+            Ok(running) => {
+                let peer = running.peer().clone();
+                *state = State::Up { running: Box::new(running), since: self.clock.elapsed(), failures };
+                Ok(peer)
+            }
+            Err(error) => {
+                let since = self.clock.elapsed();
+                *state = State::Down { failures: failures + 1, since, message: error.to_string() };
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the connection; a program that was started ends with it.
+    pub(super) async fn close(&self) {
+        let mut state = self.state.lock().await;
+        if let State::Up { running, .. } = &mut *state {
+            // It is gone either way.
+            let _ = running.close().await;
+        }
+        *state = State::Down { failures: 0, since: Duration::ZERO, message: String::new() };
+    }
+
+    async fn reach(&self) -> Result<RunningService<RoleClient, Handler>, McpError> {
+        let limit = Duration::from_millis(self.settings.start_timeout_ms);
+        let reaching = async {
+            let (handler, lifecycle) = self.handler()?;
+            let running = match (&self.settings.command, &self.settings.url) {
+                (Some(command), None) => {
+                    let transport = self.start(command)?;
+                    handler.serve_with_lifecycle(transport, lifecycle).await
+                }
+                (None, Some(url)) => {
+                    let transport = self.address(url)?;
+                    handler.serve_with_lifecycle(transport, lifecycle).await
+                }
+                (Some(_), Some(_)) => return Err(self.bad("it has both `command` and `url`")),
+                (None, None) => return Err(self.bad("it has neither `command` nor `url`")),
+            };
+            let running = running.map_err(|error| self.not_started(&error))?;
+            let tools = running.peer().list_all_tools().await.map_err(|error| self.not_started(&error))?;
+            self.listed.take(&self.name, &tools);
+            Ok(running)
+        };
+        match select(Box::pin(reaching), self.clock.sleep(limit)).await {
+            Either::Left((reached, _)) => reached,
+            Either::Right(((), _)) => {
+                Err(self.not_started(&format!("no answer within {} ms", limit.as_millis())))
+            }
+        }
+    }
+
+    fn bad(&self, message: &str) -> McpError {
+        McpError::Settings { server: self.name.to_string(), message: message.to_owned() }
+    }
+
+    fn not_started(&self, message: &dyn std::fmt::Display) -> McpError {
+        McpError::Start { server: self.name.to_string(), message: harmless(&message.to_string(), MAX_LINE) }
+    }
+
+    fn handler(&self) -> Result<(Handler, ClientLifecycleMode), McpError> {
+        let text = &self.settings.protocol_version;
+        let known = ProtocolVersion::KNOWN_VERSIONS.iter().find(|version| version.as_str() == text);
+        let version =
+            known.ok_or_else(|| self.bad(&format!("there is no version `{text}` of the protocol")))?;
+        // From this version on there is no handshake.
+        let lifecycle = if version.as_str() >= ProtocolVersion::V_2026_07_28.as_str() {
+            ClientLifecycleMode::Auto {
+                preferred_versions: vec![version.clone()],
+                legacy_version: Some(ProtocolVersion::V_2025_11_25),
+            }
+        } else {
+            ClientLifecycleMode::Initialize
+        };
+        let handler = Handler {
+            server: Arc::clone(&self.name),
+            version: version.clone(),
+            elicitation: self.settings.elicitation,
+            listed: Arc::clone(&self.listed),
+            progress: Arc::clone(&self.progress),
+        };
+        Ok((handler, lifecycle))
+    }
+
+    /// Starts the program. What it writes to stderr goes to the log.
+    fn start(&self, program: &str) -> Result<TokioChildProcess, McpError> {
+        let mut command = Command::new(program);
+        let cwd = self.settings.cwd.as_ref().map_or_else(|| self.root.clone(), |cwd| self.root.join(cwd));
+        command.args(&self.settings.args).current_dir(cwd).kill_on_drop(true).env_clear();
+        let passed = INHERITED.into_iter().chain(self.settings.env_from.iter().map(String::as_str));
+        command.envs(passed.filter_map(|name| Some((name.to_owned(), std::env::var_os(name)?))));
+        command.envs(&self.settings.env);
+        let (transport, stderr) = TokioChildProcess::builder(command)
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| self.not_started(&format!("`{program}`: {error}")))?;
+        if let Some(stderr) = stderr {
+            self.tasks.spawn(tell_stderr(Arc::clone(&self.name), stderr));
+        }
+        Ok(transport)
+    }
+
+    fn address(
+        &self,
+        url: &str,
+    ) -> Result<
+        StreamableHttpClientTransport<impl rmcp::transport::streamable_http_client::StreamableHttpClient>,
+        McpError,
+    > {
+        http_caller::install_tls();
+        let mut config = StreamableHttpClientTransportConfig::with_uri(url);
+        if let Some(variable) = &self.settings.token_env {
+            let token = std::env::var(variable)
+                .map_err(|_| self.bad(&format!("the variable {variable} with its token is not set")))?;
+            config = config.auth_header(token);
+        }
+        let headers = self.settings.headers.iter().map(|(name, value)| {
+            let bad = || self.bad(&format!("`{name}` is no header"));
+            let name: HeaderName = name.parse().map_err(|_| bad())?;
+            let value = HeaderValue::from_str(value).map_err(|_| bad())?;
+            Ok((name, value))
+        });
+        let headers = headers.collect::<Result<_, McpError>>()?;
+        Ok(StreamableHttpClientTransport::from_config(config.custom_headers(headers)))
+    }
+}
+
+/// How long a server is left alone after so many failures in a row.
+fn pause(failures: u32) -> Duration {
+    match failures {
+        0 => Duration::ZERO,
+        failures => PAUSE.0.saturating_mul(1 << (failures - 1).min(16)).min(PAUSE.1),
+    }
+}
+
+async fn tell_stderr(server: Arc<str>, stderr: ChildStderr) {
+    let mut lines = BufReader::new(stderr).lines();
+    // A line that is no text ends the reading; the program then writes into nothing.
+    while let Ok(Some(line)) = lines.next_line().await {
+        log::info!(target: "mcp", "{server}: {}", harmless(&line, MAX_LINE));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_a_limit() {
+        let millis: Vec<u128> = (0..10).map(|failures| pause(failures).as_millis()).collect();
+        assert_eq!(millis, [0, 250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
+        assert_eq!(pause(u32::MAX), PAUSE.1);
+    }
+}

@@ -1,0 +1,96 @@
+//! Why a server of others is of no use just now.
+
+use std::time::Duration;
+
+use tool_registry::{ToolError, ToolErrorKind};
+
+/// Why a server of others is of no use just now.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpError {
+    /// No settings of that name.
+    #[error("there is no MCP server `{server}`")]
+    UnknownServer {
+        /// The name.
+        server: String,
+        /// The nearest one.
+        near: Option<String>,
+    },
+    /// Settings that cannot be used.
+    #[error("the MCP server `{server}`: {message}")]
+    Settings {
+        /// The server.
+        server: String,
+        /// What is wrong with them.
+        message: String,
+    },
+    /// It did not come up.
+    #[error("the MCP server `{server}` did not start: {message}")]
+    Start {
+        /// The server.
+        server: String,
+        /// What happened.
+        message: String,
+    },
+    /// It failed before, and is left alone for a while.
+    #[error("the MCP server `{server}` is down: {message}; it is tried again in {} ms", .wait.as_millis())]
+    Down {
+        /// The server.
+        server: String,
+        /// What happened the last time.
+        message: String,
+        /// How long until it is tried again.
+        wait: Duration,
+    },
+    /// It has no such tool.
+    #[error("the MCP server `{server}` has no tool `{tool}`")]
+    UnknownTool {
+        /// The server.
+        server: String,
+        /// The tool.
+        tool: String,
+        /// The nearest one.
+        near: Option<String>,
+    },
+}
+
+impl McpError {
+    /// Stable code for logs, tests and the wire.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownServer { .. } => "unknown_mcp_server",
+            Self::Settings { .. } => "bad_mcp_settings",
+            Self::Start { .. } => "mcp_start_failed",
+            Self::Down { .. } => "mcp_down",
+            Self::UnknownTool { .. } => "unknown_tool",
+        }
+    }
+
+    /// A way out, for a person.
+    #[must_use]
+    pub fn help(&self) -> String {
+        let did_you_mean = |near: &Option<String>, other: &str| {
+            near.as_ref().map_or_else(|| other.to_owned(), |near| format!("did you mean `{near}`?"))
+        };
+        match self {
+            Self::UnknownServer { near, .. } => did_you_mean(near, "name it under [mcp.<name>] in weft.toml"),
+            Self::Settings { .. } => "a server has either `command` or `url`".to_owned(),
+            Self::Start { .. } | Self::Down { .. } => {
+                "what it writes to stderr is in the log: WEFT_LOG=info".to_owned()
+            }
+            Self::UnknownTool { near, .. } => did_you_mean(near, "see `weft tool list`"),
+        }
+    }
+}
+
+impl From<McpError> for ToolError {
+    fn from(error: McpError) -> Self {
+        let told =
+            Self::new(ToolErrorKind::Failed, error.to_string()).with_code(error.code()).retryable(true);
+        match error {
+            McpError::Down { wait, .. } => told.after(wait),
+            _ => told,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Servers of others as tools.
+
+mod call;
+mod connection;
+mod error;
+mod foreign;
+mod handler;
+mod listed;
+mod settings;
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use agent_types::{Clock, nearest};
+use tokio::runtime::{Handle, Runtime};
+use tool_registry::{Tool, ToolKind, ToolSettings};
+
+use call::ForeignHandler;
+use connection::Connection;
+use foreign::ForeignTool;
+use listed::Listed;
+
+pub use error::McpError;
+pub use listed::{MemoryPins, PinStore};
+pub use settings::{ElicitationPolicy, McpSettings};
+
+/// Namespace of their tools.
+const NAMESPACE: &str = "mcp:";
+
+/// The servers that settings name. They are reached when they are needed, from a thread of their own.
+pub struct McpClients {
+    servers: BTreeMap<String, Arc<Connection>>,
+    runtime: Arc<Background>,
+}
+
+/// Where the servers are talked to, whoever calls.
+#[derive(Debug, Default)]
+struct Background {
+    started: OnceLock<Mutex<Option<Runtime>>>,
+}
+
+impl fmt::Debug for McpClients {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpClients").field("servers", &self.servers.keys()).finish_non_exhaustive()
+    }
+}
+
+impl Background {
+    /// Where work can be spawned; none where no thread could be started, or all is over.
+    fn handle(&self) -> Option<Handle> {
+        let started = self.started.get_or_init(|| {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .thread_name("weft-mcp")
+                .enable_all()
+                .build();
+            Mutex::new(runtime.inspect_err(|error| log::error!("no thread for MCP servers: {error}")).ok())
+        });
+        let runtime = started.lock().unwrap_or_else(PoisonError::into_inner);
+        runtime.as_ref().map(|runtime| runtime.handle().clone())
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let runtime = self.started.take().and_then(|started| {
+            let mut runtime = started.lock().unwrap_or_else(PoisonError::into_inner);
+            runtime.take()
+        });
+        // Waiting is not possible everywhere; programs that were started are ended with their connections.
+        runtime.into_iter().for_each(Runtime::shutdown_background);
+    }
+}
+
+impl McpClients {
+    /// The servers of some settings; nothing is started yet. Programs run in `root` unless they say otherwise.
+    #[must_use]
+    pub fn new(
+        servers: &BTreeMap<String, McpSettings>,
+        root: &Path,
+        clock: &Arc<dyn Clock>,
+        pins: &Arc<dyn PinStore>,
+    ) -> Arc<Self> {
+        let servers = servers.iter().map(|(name, settings)| {
+            let listed = Arc::new(Listed::new(Arc::clone(pins), settings.tools.clone()));
+            let connection = Connection::new(name, settings.clone(), listed, root, Arc::clone(clock));
+            (name.clone(), Arc::new(connection))
+        });
+        Arc::new(Self { servers: servers.collect(), runtime: Arc::default() })
+    }
+
+    /// Names of the servers.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.servers.keys().map(String::as_str)
+    }
+
+    fn server(&self, name: &str) -> Result<&Arc<Connection>, McpError> {
+        self.servers.get(name).ok_or_else(|| McpError::UnknownServer {
+            server: name.to_owned(),
+            near: nearest(name, self.names()).map(str::to_owned),
+        })
+    }
+
+    /// Reaches a server and waits until it is ready. Blocks: async code calls it from a blocking thread.
+    fn reach(&self, connection: &Arc<Connection>) -> Result<(), McpError> {
+        let failed = |message: &str| McpError::Start {
+            server: connection.name.to_string(),
+            message: message.to_owned(),
+        };
+        let handle = self.runtime.handle().ok_or_else(|| failed("no thread could be started"))?;
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let reached = Arc::clone(connection);
+        handle.spawn(async move {
+            // Nobody may wait any more.
+            let _ = tell.send(reached.ready().await.map(|_| ()));
+        });
+        let patience = Duration::from_millis(connection.settings.start_timeout_ms) + Duration::from_secs(5);
+        told.recv_timeout(patience).unwrap_or_else(|_| Err(failed("no answer")))
+    }
+
+    /// The tools of a server. Blocks until the server is ready, or has failed.
+    ///
+    /// # Errors
+    /// There is no such server, or it cannot be reached.
+    pub fn tools(&self, server: &str) -> Result<Vec<Tool>, McpError> {
+        let connection = self.server(server)?;
+        self.reach(connection)?;
+        let listed = connection.listed.tools();
+        Ok(listed.iter().filter_map(|tool| self.tool_of(connection, tool)).collect())
+    }
+
+    /// The tool of an id, `mcp:server/tool`. Blocks until its server is ready, or has failed.
+    ///
+    /// # Errors
+    /// There is no such server or tool, or the server cannot be reached.
+    pub fn tool(&self, id: &str) -> Result<Tool, McpError> {
+        let (server, name) = parts(id);
+        let connection = self.server(server)?;
+        self.reach(connection)?;
+        let listed = connection.listed.tools();
+        let found = listed.iter().find(|tool| tool.definition.id.as_str() == id);
+        let names = listed.iter().map(|tool| tool.definition.id.as_str());
+        let near = nearest(id, names).map(str::to_owned);
+        let none = || McpError::UnknownTool { server: server.to_owned(), tool: name.to_owned(), near };
+        found.and_then(|tool| self.tool_of(connection, tool)).ok_or_else(none)
+    }
+
+    /// Takes what a server says of its tools now for good: they need no approval for having changed.
+    ///
+    /// # Errors
+    /// There is no such server, or it cannot be reached.
+    pub fn trust(&self, server: &str) -> Result<(), McpError> {
+        let connection = self.server(server)?;
+        self.reach(connection)?;
+        connection.listed.trust();
+        Ok(())
+    }
+
+    /// Ends all connections and the programs that were started, and waits until it is done.
+    pub async fn close(&self) {
+        for connection in self.servers.values() {
+            connection.close().await;
+        }
+    }
+
+    fn tool_of(&self, connection: &Arc<Connection>, tool: &ForeignTool) -> Option<Tool> {
+        let handler = ForeignHandler {
+            connection: Arc::clone(connection),
+            runtime: Arc::clone(&self.runtime),
+            name: tool.name.clone(),
+        };
+        let made = Tool::new(tool.definition.clone(), ToolKind::Mcp, handler);
+        let made = made.inspect_err(|error| {
+            log::warn!(target: "mcp", "{}: {} is passed over: {error}", connection.name, tool.definition.id);
+        });
+        let timeout = Duration::from_millis(connection.settings.timeout_ms);
+        Some(made.ok()?.with_settings(ToolSettings::default().with_timeout(timeout)))
+    }
+
+    /// A number that changes when the tools of these servers do.
+    fn version(&self, servers: &BTreeSet<String>) -> u64 {
+        servers.iter().filter_map(|name| self.servers.get(name)).map(|server| server.listed.version()).sum()
+    }
+
+    /// A tool as it was listed last; the server is not asked. Nothing where it is listed no longer.
+    fn listed(&self, tool: &Tool) -> Option<Tool> {
+        let connection = self.servers.get(parts(tool.id().as_str()).0)?;
+        let listed = connection.listed.tools();
+        let now = listed.iter().find(|now| now.definition.id == *tool.id())?;
+        // How its calls are treated was said by the project, not by the server.
+        Some(self.tool_of(connection, now)?.with_settings(tool.settings().clone()))
+    }
+}
+
+/// The server and the tool that an id names.
+fn parts(id: &str) -> (&str, &str) {
+    let rest = id.strip_prefix(NAMESPACE).unwrap_or(id);
+    rest.split_once('/').unwrap_or((rest, ""))
+}

@@ -1,0 +1,79 @@
+//! How a server is reached.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A server of the Model Context Protocol: a program (`command`), or an address (`url`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct McpSettings {
+    /// The program that is started; it speaks over its stdin and stdout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Its arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Variables of its environment. Of ours it gets only what programs need to run at all.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Variables of our environment that it gets too, such as a key.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env_from: Vec<String>,
+    /// Folder that it runs in, from that of the project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<PathBuf>,
+    /// Address of the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Headers of requests to that address.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Variable of the environment with a token for that address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_env: Option<String>,
+    /// The tools that count; absent, all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    /// Longest time of a call, in milliseconds.
+    pub timeout_ms: u64,
+    /// Longest time until the server is ready, in milliseconds.
+    pub start_timeout_ms: u64,
+    /// Version of the protocol that is offered: `2025-06-18`, `2025-11-25` or `2026-07-28`.
+    pub protocol_version: String,
+    /// What is said when the server wants something of a person.
+    pub elicitation: ElicitationPolicy,
+}
+
+/// What is said when a server wants something of a person.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ElicitationPolicy {
+    /// No.
+    #[default]
+    Decline,
+    /// The defaults of what it asks for, where all that is required has one.
+    Defaults,
+}
+
+impl Default for McpSettings {
+    fn default() -> Self {
+        Self {
+            command: None,
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            env_from: Vec::new(),
+            cwd: None,
+            url: None,
+            headers: BTreeMap::new(),
+            token_env: None,
+            tools: None,
+            timeout_ms: 60_000,
+            start_timeout_ms: 20_000,
+            protocol_version: "2025-11-25".to_owned(),
+            elicitation: ElicitationPolicy::default(),
+        }
+    }
+}

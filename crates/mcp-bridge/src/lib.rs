@@ -1,0 +1,21 @@
+//! The Model Context Protocol both ways: servers of others as tools, and a registry as a server.
+//!
+//! [`McpServer`] offers the tools of a [`ToolSource`](tool_registry::ToolSource) to clients over stdio or HTTP, with prompts and resources
+//! from a [`PromptSource`] and a [`ResourceSource`].
+//! [`McpClients`] turns servers that settings name into tools `mcp:server/tool`.
+//!
+//! It refuses to believe what others write: descriptions are cut and escaped, and one that changes is told.
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod client;
+mod content;
+mod serve;
+
+pub use client::{ElicitationPolicy, McpClients, McpError, McpSettings, MemoryPins, PinStore};
+pub use serve::{
+    CallDesk, CallPlace, Elicited, Hold, McpHttp, McpPeer, McpServer, MemoryDesk, PromptArgument, PromptInfo,
+    PromptMessage, PromptSource, ResourceInfo, ResourceSource, ResourceTemplate, Speaker,
+};

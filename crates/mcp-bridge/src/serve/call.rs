@@ -1,0 +1,167 @@
+//! One call of a client.
+
+use std::sync::Arc;
+
+use agent_types::{CallId, EventBody, Place, TraceEvent, Watched, Watcher};
+use rmcp::RoleServer;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, ContentBlock, ProgressNotificationParam, ProgressToken,
+};
+use rmcp::service::{Peer, RequestContext};
+use serde_json::{Map, Value, json};
+use tool_registry::{CallEnd, Tool, ToolContext};
+use tool_schema::wire_name;
+
+use super::log_lines::{self, Level};
+use super::{McpPeer, McpServer, Session};
+use crate::content;
+
+/// Longest list of names in an error.
+const NAMED: usize = 20;
+
+/// Runs the call that a request asks for.
+pub(super) async fn call(
+    server: &McpServer,
+    request: CallToolRequestParams,
+    context: RequestContext<RoleServer>,
+) -> Result<CallToolResult, rmcp::ErrorData> {
+    let tools = server.shared.tools.snapshot();
+    let by_wire = || tools.tools().find(|tool| wire_name(tool.id().as_str()) == request.name);
+    let Some(tool) = tools.get(&request.name).or_else(by_wire) else {
+        return Err(unknown(
+            &request.name,
+            tools.tools().map(|tool| wire_name(tool.id().as_str())).collect(),
+        ));
+    };
+    let arguments = with_own_names(tool, request.arguments.unwrap_or_default());
+    let mut typed = tool.schema().type_json(Value::Object(arguments));
+    if !typed.problems.is_empty() {
+        let messages: Vec<String> = typed.problems.into_iter().map(|problem| problem.message).collect();
+        return Ok(failed(&format!("Invalid parameters for {}: {}", request.name, messages.join("; "))));
+    }
+    for (name, value) in &tool.definition().defaults {
+        typed.arguments.entry(name.as_str()).or_insert_with(|| value.clone());
+    }
+    let place = match server.shared.desk.place(tool) {
+        Ok(place) => place,
+        Err(error) => return Ok(failed(&error.message_for_model)),
+    };
+    let call = CallId::new(context.id.to_string());
+    let peer = McpPeer::new(context.peer.clone(), context.client_capabilities());
+    let at = Place { call: Some(call.clone()), ..Place::default() };
+    let cx = ToolContext::new(call, tool.id().clone(), place.clock, place.budget, place.sink, at)
+        .with_cancel(context.ct.child_token())
+        .with_values(place.values)
+        .with_services(place.services.with(Arc::new(peer)));
+    let telling = Telling {
+        peer: context.peer.clone(),
+        session: Arc::clone(&server.session),
+        token: context.meta.get_progress_token(),
+        told: 0.0,
+    };
+    let outcome = told_meanwhile(telling, place.watcher, tool.invoke(typed.arguments, cx)).await;
+    drop(place.hold);
+    Ok(match outcome.end {
+        CallEnd::Ok(output) => content::result(&output),
+        CallEnd::Failed(error) if !error.asks.is_empty() => {
+            let asks: Vec<&str> = error.asks.iter().filter_map(|ask| ask.prompt.as_deref()).collect();
+            failed(&format!(
+                "a person must answer first, and calls over MCP cannot wait: {}",
+                asks.join("; ")
+            ))
+        }
+        end => failed(&end.message()),
+    })
+}
+
+fn unknown(name: &str, known: Vec<String>) -> rmcp::ErrorData {
+    let near = agent_types::nearest(name, known.iter().map(String::as_str));
+    let hint = near.map(|near| format!(", did you mean {near}?")).unwrap_or_default();
+    let message = format!("Unknown tool: {name}{hint}");
+    let named: Vec<String> = known.into_iter().take(NAMED).collect();
+    rmcp::ErrorData::invalid_params(message, Some(json!({ "available": named })))
+}
+
+fn failed(message: &str) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(message)])
+}
+
+/// Parameters whose names are none elsewhere were shown under their wire names.
+fn with_own_names(tool: &Tool, arguments: Map<String, Value>) -> Map<String, Value> {
+    let Some(own) = tool.definition().parameters.get("properties").and_then(Value::as_object) else {
+        return arguments;
+    };
+    let named = |given: String| {
+        if own.contains_key(&given) {
+            return given;
+        }
+        own.keys().find(|name| wire_name(name) == given).cloned().unwrap_or(given)
+    };
+    arguments.into_iter().map(|(name, value)| (named(name), value)).collect()
+}
+
+/// Tells a client of a call while it goes on.
+struct Telling {
+    peer: Peer<RoleServer>,
+    session: Arc<Session>,
+    token: Option<ProgressToken>,
+    /// Progress so far: it must grow.
+    told: f64,
+}
+
+/// Runs the call, and tells its events as they come.
+async fn told_meanwhile<T>(mut telling: Telling, mut watcher: Watcher, call: impl Future<Output = T>) -> T {
+    let mut call = std::pin::pin!(call);
+    let outcome = loop {
+        tokio::select! {
+            // What was told before the end is heard before it.
+            biased;
+            Some(watched) = watcher.next() => telling.take(&watched).await,
+            outcome = &mut call => break outcome,
+        }
+    };
+    while let Some(watched) = watcher.try_next() {
+        telling.take(&watched).await;
+    }
+    outcome
+}
+
+impl Telling {
+    async fn take(&mut self, watched: &Watched) {
+        let Watched::Events(batch) = watched else { return };
+        for event in batch.iter() {
+            self.tell(event).await;
+        }
+    }
+
+    async fn tell(&mut self, event: &TraceEvent) {
+        match &event.body {
+            EventBody::NodeProgress { message, value, max } => {
+                self.progress(*value, *max, message.clone()).await;
+            }
+            EventBody::AgentToolChunk { text, .. } => self.progress(None, None, Some(text.clone())).await,
+            EventBody::NodeFinished { .. } => {
+                self.progress(None, None, event.place.path.as_deref().map(str::to_owned)).await;
+            }
+            EventBody::LogLine { level, message } => self.log(Level::of_word(level), message).await,
+            EventBody::AgentWarning { message, .. } => self.log(Level::Warning, message).await,
+            _ => {}
+        }
+    }
+
+    /// Clients that go away are told nothing more; the call ends by itself.
+    async fn progress(&mut self, value: Option<f64>, max: Option<f64>, message: Option<String>) {
+        let Some(token) = &self.token else { return };
+        let progress = value.unwrap_or(self.told + 1.0);
+        self.told = progress;
+        let mut told = ProgressNotificationParam::new(token.clone(), progress);
+        (told.total, told.message) = (max, message);
+        let _ = self.peer.notify_progress(told).await;
+    }
+
+    async fn log(&self, level: Level, message: &str) {
+        if self.session.wants(level) {
+            log_lines::tell(&self.peer, level, message).await;
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A registry as a server.
+
+mod call;
+mod desk;
+mod handler;
+mod http;
+mod log_lines;
+mod peer;
+mod sources;
+mod stdio;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+use tool_registry::ToolSource;
+
+use log_lines::Level;
+
+pub use desk::{CallDesk, CallPlace, Hold, MemoryDesk};
+pub use http::McpHttp;
+pub use peer::{Elicited, McpPeer};
+pub use sources::{
+    PromptArgument, PromptInfo, PromptMessage, PromptSource, ResourceInfo, ResourceSource, ResourceTemplate,
+    Speaker,
+};
+
+/// What is offered to clients: tools, and prompts and resources where there are sources of them. Cheap to clone; a clone serves a
+/// session of its own.
+pub struct McpServer {
+    shared: Arc<Shared>,
+    session: Arc<Session>,
+}
+
+/// What all sessions share.
+#[derive(Debug)]
+struct Shared {
+    tools: Arc<dyn ToolSource>,
+    desk: Arc<dyn CallDesk>,
+    prompts: Option<Arc<dyn PromptSource>>,
+    resources: Option<Arc<dyn ResourceSource>>,
+    /// Changes when lists may have changed.
+    changes: Option<watch::Receiver<u64>>,
+    instructions: Option<String>,
+}
+
+/// What one client has said.
+#[derive(Debug)]
+struct Session {
+    /// The least log line that it wants; none before it has said so.
+    level: Mutex<Option<Level>>,
+    /// Resources whose changes it wants to hear of.
+    subscribed: Mutex<HashSet<String>>,
+    /// What goes on for it beside its requests.
+    tasks: TaskTracker,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self { level: Mutex::default(), subscribed: Mutex::default(), tasks: TaskTracker::new() }
+    }
+}
+
+impl fmt::Debug for McpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpServer").field("shared", &self.shared).finish_non_exhaustive()
+    }
+}
+
+impl Clone for McpServer {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), session: Arc::default() }
+    }
+}
+
+impl McpServer {
+    /// A server of these tools, whose calls happen at this desk.
+    #[must_use]
+    pub fn new(tools: Arc<dyn ToolSource>, desk: Arc<dyn CallDesk>) -> Self {
+        let shared =
+            Shared { tools, desk, prompts: None, resources: None, changes: None, instructions: None };
+        Self { shared: Arc::new(shared), session: Arc::default() }
+    }
+
+    fn changed(self, change: impl FnOnce(&mut Shared)) -> Self {
+        let Shared { tools, desk, prompts, resources, changes, instructions } = &*self.shared;
+        let mut shared = Shared {
+            tools: Arc::clone(tools),
+            desk: Arc::clone(desk),
+            prompts: prompts.clone(),
+            resources: resources.clone(),
+            changes: changes.clone(),
+            instructions: instructions.clone(),
+        };
+        change(&mut shared);
+        Self { shared: Arc::new(shared), session: Arc::default() }
+    }
+
+    /// The same with prompts.
+    #[must_use]
+    pub fn with_prompts(self, prompts: Arc<dyn PromptSource>) -> Self {
+        self.changed(|shared| shared.prompts = Some(prompts))
+    }
+
+    /// The same with resources.
+    #[must_use]
+    pub fn with_resources(self, resources: Arc<dyn ResourceSource>) -> Self {
+        self.changed(|shared| shared.resources = Some(resources))
+    }
+
+    /// The same, which tells its clients that lists may have changed whenever this value changes.
+    #[must_use]
+    pub fn with_changes(self, changes: watch::Receiver<u64>) -> Self {
+        self.changed(|shared| shared.changes = Some(changes))
+    }
+
+    /// The same with a word to clients about how it is used.
+    #[must_use]
+    pub fn with_instructions(self, text: impl Into<String>) -> Self {
+        self.changed(|shared| shared.instructions = Some(text.into()))
+    }
+}
+
+impl Session {
+    fn wants(&self, level: Level) -> bool {
+        let least = self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        // Clients that said nothing hear what matters.
+        level >= least.unwrap_or(Level::Info)
+    }
+}
