@@ -72,7 +72,7 @@ export class Editor {
     this.world = { types, interfaces: new Map() };
     let session: Session;
     const draft = keptDraft(id);
-    try {
+    if (workflows.some((known) => known.id === id)) {
       const read = await loadWorkflow(id);
       const { etag } = read;
       const file = await this.drawn(id, read.file, types);
@@ -82,9 +82,7 @@ export class Editor {
         // What was read when the draft was begun is what a save may replace, and nothing newer.
         if (draft.etag !== null && draft.etag !== etag) session = sessions.rebase(session, id, file, draft.etag);
       }
-    } catch (error) {
-      const missing = error instanceof ApiError && error.status === 404;
-      if (!missing) throw error;
+    } else {
       session = sessions.open(id, draft?.file ?? emptyFile(id), null);
     }
     this.fromDraft = draft !== null;
