@@ -94,17 +94,19 @@ impl Failure {
 
     pub(crate) fn of_project(error: &ProjectError) -> Self {
         let exit = match error {
+            ProjectError::NoProject { .. } | ProjectError::Settings(_) | ProjectError::Model(_) => {
+                Exit::Configuration
+            }
+            ProjectError::Mcp(error) if matches!(error.code(), "mcp_start_failed" | "mcp_down") => {
+                Exit::Unreachable
+            }
+            ProjectError::Mcp(error) if error.code() == "bad_mcp_settings" => Exit::Configuration,
             ProjectError::MissingFile { .. }
             | ProjectError::Unreadable { .. }
             | ProjectError::UnknownAgent { .. }
             | ProjectError::UnknownToolId { .. }
-            | ProjectError::UnknownWorkflow { .. } => Exit::Usage,
-            ProjectError::NoProject { .. } | ProjectError::Settings(_) | ProjectError::Model(_) => {
-                Exit::Configuration
-            }
-            ProjectError::Mcp(error) if matches!(error.code(), "mcp_start_failed" | "mcp_down") => Exit::Unreachable,
-            ProjectError::Mcp(error) if error.code() == "bad_mcp_settings" => Exit::Configuration,
-            ProjectError::Mcp(_) => Exit::Usage,
+            | ProjectError::UnknownWorkflow { .. }
+            | ProjectError::Mcp(_) => Exit::Usage,
             ProjectError::Store(error) => return Self::of_store(error),
             _ => Exit::Invalid,
         };

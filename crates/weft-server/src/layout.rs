@@ -158,8 +158,7 @@ impl Sketch {
     /// Places what stands directly in a zone, and makes the zone as large as it must be.
     fn place_group(&mut self, zone: Option<usize>) {
         let is_loop = zone.is_some_and(|zone| self.zones[zone]);
-        let inside: Vec<usize> =
-            (0..self.parents.len()).filter(|node| self.parents[*node] == zone).collect();
+        let inside: Vec<usize> = (0..self.parents.len()).filter(|node| self.parents[*node] == zone).collect();
         let (rails, members): (Vec<usize>, Vec<usize>) =
             inside.into_iter().partition(|node| is_loop && self.rails[*node].is_some());
         let side = if is_loop { RAIL + PADDING.0 } else { PADDING.0 };
@@ -325,7 +324,9 @@ mod tests {
         assert!(end("step") < placed["next"].position.x && end("alone") < placed["next"].position.x);
         assert!((end("next") - placed["zone"].width).abs() < f64::EPSILON);
         let (step, alone) = (&placed["step"], &placed["alone"]);
-        assert!(alone.position.y >= step.position.y + 300.0 || step.position.y >= alone.position.y + alone.height);
+        assert!(
+            alone.position.y >= step.position.y + 300.0 || step.position.y >= alone.position.y + alone.height
+        );
     }
 
     #[test]

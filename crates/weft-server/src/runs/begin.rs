@@ -68,7 +68,8 @@ fn prepare_agent(
         project.skip_conversation(&start);
         return Ok(session_work(orchestrator, start, cancel));
     }
-    let agent = plan.prepared(with_live_tools(app, &project, project.agent(&plan.agent)?)?).with_approval(approval);
+    let agent =
+        plan.prepared(with_live_tools(app, &project, project.agent(&plan.agent)?)?).with_approval(approval);
     agent.check().map_err(ProjectError::from)?;
     if let Some(event) = &plan.event
         && !agent.listens_to(&event.name, &event.payload)
