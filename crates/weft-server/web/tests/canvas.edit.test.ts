@@ -139,10 +139,10 @@ test("copy, paste, delete, by the clipboard of the system", async () => {
   await page.keyboard.press("Escape");
   await page.keyboard.press("Control+v");
   await nodes(bench, 12);
-  await wires(bench, 12);
+  await wires(bench, 13);
   await page.keyboard.press("Delete");
   await nodes(bench, 7);
-  await wires(bench, 7);
+  await wires(bench, 8);
   await page.keyboard.press("Control+z");
   await nodes(bench, 12);
   await bench.close();

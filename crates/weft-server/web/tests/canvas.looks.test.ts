@@ -55,7 +55,8 @@ test("a thousand nodes open and pan; only what is in view is drawn", async (cont
   }
   await page.locator(`.svelte-flow__node[data-node="${first ?? ""}"]`).waitFor({ state: "detached" });
   const panned = await cpu();
-  await page.locator(".svelte-flow__node .title").first().click();
+  await page.locator("[data-board]").focus();
+  await page.keyboard.press("ArrowRight");
   await page.keyboard.press("Alt+ArrowDown");
   await page.locator('[data-step="1"]').waitFor();
   const edited = await cpu();

@@ -16,8 +16,8 @@ export const COUNT = `{
   "nodes": [
     {"id": "in", "type": "core:GroupInput", "position": {"x": 0, "y": 0}, "x-note": [1.0, 12345678901234567890]},
     {"id": "loop", "type": "core:LoopZone", "position": {"x": 320, "y": 0}, "width": 920, "height": 420, "configValues": {
-      "state": [{"key": "n", "dataFlowType": "INTEGER", "initial": 0}, {"key": "text", "dataFlowType": "STRING", "initial": ""}],
-      "mode": "until", "condition": "state.n >= inputs.to", "x-kept": true}},
+      "state": [{"key": "n", "dataFlowType": "INTEGER", "initial": 0}, {"key": "text", "dataFlowType": "STRING", "initial": ""}, {"key": "to", "dataFlowType": "INTEGER"}],
+      "mode": "until", "condition": "state.n >= state.to", "x-kept": true}},
     {"id": "state", "type": "core:LoopState", "parentNode": "loop", "position": {"x": 0, "y": 48}},
     {"id": "add", "type": "core:Expression", "parentNode": "loop", "position": {"x": 190, "y": 72}, "configValues": {"cel": "n + 1"}},
     {"id": "say", "type": "core:TextTemplate", "parentNode": "loop", "position": {"x": 190, "y": 240}, "configValues": {"template": "{{ before }}{{ n }} "}},
@@ -25,6 +25,7 @@ export const COUNT = `{
     {"id": "out", "type": "core:GroupOutput", "position": {"x": 1320, "y": 0}}
   ],
   "edges": [
+    {"id": "e0", "source": "in", "sourceHandle": "to", "target": "loop", "targetHandle": "to"},
     {"id": "e1", "source": "state", "sourceHandle": "n", "target": "add", "targetHandle": "n", "x-label": "kept"},
     {"id": "e2", "source": "add", "sourceHandle": "value", "target": "next", "targetHandle": "n"},
     {"id": "e3", "source": "state", "sourceHandle": "text", "target": "say", "targetHandle": "before"},
