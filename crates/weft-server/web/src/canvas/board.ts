@@ -70,7 +70,9 @@ export function edgesOf(view: View, chosen: ReadonlySet<string>, before: Readonl
       class: `wire wire-${wire.type}${wire.stream ? " wire-stream" : ""}`,
       zIndex: 0,
       interactionWidth: 18,
+      // What a node is joined to stands in its details; the drawn line says nothing.
       ariaLabel: null as unknown as string,
+      ariaRole: "presentation",
       domAttributes: { "aria-roledescription": undefined },
     };
   });
