@@ -296,6 +296,7 @@ export const en = {
   "loop.state.cancelled": "cancelled",
   "loop.events": "Events {from} to {to}",
   "loop.carried": "Carried value",
+  "loop.item": "Item",
   "loop.before": "Before",
   "loop.after": "After",
   "loop.first": "First",

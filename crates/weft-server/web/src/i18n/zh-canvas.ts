@@ -298,6 +298,7 @@ export const zh: Record<keyof typeof en, string> = {
   "loop.state.cancelled": "已取消",
   "loop.events": "事件 {from} 至 {to}",
   "loop.carried": "循环值",
+  "loop.item": "项目",
   "loop.before": "之前",
   "loop.after": "之后",
   "loop.first": "初始",
