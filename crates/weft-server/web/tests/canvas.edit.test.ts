@@ -130,6 +130,44 @@ test("a node is dragged into a loop and out again", async () => {
   await bench.close();
 });
 
+test("a frame goes around nodes and takes them along; a group opens, and its nodes come back out of it", async () => {
+  const bench = await openCanvas(server, "parts");
+  const { page } = bench;
+  await page.locator('[data-action="fit"]').click();
+  await bench.node("tidy").locator(".title").click();
+  await page.keyboard.down("Control");
+  await bench.node("split").locator(".title").click();
+  await page.keyboard.up("Control");
+  await page.locator('[data-board][data-chosen="tidy split"]').waitFor();
+  await page.keyboard.press("f");
+  await nodes(bench, 5);
+  const frame = bench.node("frame");
+  await frame.waitFor();
+  const places = async () => [await middle(frame), await middle(bench.node("tidy")), await middle(bench.node("split"))].map(({ y }) => y);
+  const before = await places();
+  const grip = await frame.locator(".grip").boundingBox();
+  assert(grip);
+  const from = { x: grip.x + grip.width - 12, y: grip.y + grip.height / 2 };
+  await drag(page, from, { x: from.x, y: from.y + 90 });
+  await page.locator('[data-step="2"]').waitFor();
+  const moved = (await places()).map((y, at) => Math.round(y - (before[at] ?? 0)));
+  assert.ok((moved[0] ?? 0) > 40 && new Set(moved).size === 1, `down by ${moved.join()}`);
+  await page.keyboard.press("Control+z");
+  await page.keyboard.press("Control+z");
+  await nodes(bench, 4);
+
+  await bench.node("tidy").locator(".title").click();
+  await choose(page, "g", "group", "one step");
+  await bench.node("node_group").locator(".title").click();
+  await page.locator('[data-action="dissolve"]').click();
+  await bench.node("node_group").waitFor({ state: "detached" });
+  await nodes(bench, 4);
+  await wires(bench, 2);
+  await checked(page, "ok");
+  assert.deepEqual(bench.complaints, []);
+  await bench.close();
+});
+
 test("copy, paste, delete, by the clipboard of the system", async () => {
   const bench = await openCanvas(server, "count");
   const { page } = bench;

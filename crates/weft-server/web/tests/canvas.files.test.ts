@@ -1,14 +1,14 @@
 // What is saved, what is kept, and what happens when two save.
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { COUNT, openCanvas, unsaved, type Bench } from "./canvas.ts";
-import { closeBrowser, serve, type Server } from "./harness.ts";
+import { closeBrowser, open, serve, type Server } from "./harness.ts";
 
 let server: Server;
 before(async () => {
-  server = await serve(undefined, { "weft.toml": "", "workflows/kept.json": COUNT, "workflows/shared.json": COUNT, "workflows/draft.json": COUNT });
+  server = await serve(undefined, { "weft.toml": "", "workflows/kept.json": COUNT, "workflows/shared.json": COUNT, "workflows/draft.json": COUNT, "workflows/deep/gone.json": COUNT });
 });
 after(async () => {
   await closeBrowser();
@@ -62,6 +62,28 @@ test("two who save: both versions are shown, mine can be kept, theirs can be tak
   assert.equal(await page.locator("#workflow-name").inputValue(), "mine again");
   assert.match(bench.file("shared"), /"name": "theirs again"/);
   await bench.close();
+});
+
+test("a file that is gone when it is saved can be written anew", async () => {
+  const { page, close } = await open(server, "#/canvas");
+  await page.locator('[data-workflow="deep/gone"]').click();
+  await page.locator('[data-canvas="deep/gone"] [data-board="ready"]').waitFor();
+  await page.locator("#workflow-name").fill("still here");
+  await unsaved(page, 1);
+  const path = join(server.folder, "workflows/deep/gone.json");
+  rmSync(path);
+  await page.keyboard.press("Control+s");
+  const dialog = page.locator('[data-dialog="conflict"]');
+  await dialog.waitFor();
+  assert.equal(await dialog.locator('[data-action="theirs"]').count(), 0);
+  // Later is an answer too: nothing is lost by it.
+  await dialog.locator('[data-action="later"]').click();
+  await unsaved(page, 1);
+  await page.keyboard.press("Control+s");
+  await dialog.locator('[data-action="mine"]').click();
+  await unsaved(page, 0);
+  assert.match(readFileSync(path, "utf8"), /"still here"/);
+  await close();
 });
 
 test("a draft outlives a reload, and leaving asks first", async () => {

@@ -40,12 +40,37 @@ const ASKS = {
   edges: [{ id: "e1", source: "ask", sourceHandle: "answer", target: "out", targetHandle: "said" }],
 };
 
+/** Asks in each pass, so that a pass lasts until it is answered. */
+const WORDS = {
+  name: "words",
+  interfaceOutputs: { last: { key: "last", dataFlowType: "STRING" } },
+  nodes: [
+    {
+      id: "loop",
+      type: "core:LoopZone",
+      position: { x: 0, y: 0 },
+      width: 760,
+      height: 300,
+      configValues: { mode: "times", times: 2, state: [{ key: "word", dataFlowType: "STRING", initial: "none" }] },
+    },
+    { id: "state", type: "core:LoopState", parentNode: "loop", position: { x: 0, y: 48 } },
+    { id: "ask", type: "core:Ask", parentNode: "loop", position: { x: 220, y: 100 }, configValues: { prompt: "Next word?" } },
+    { id: "next", type: "core:LoopNext", parentNode: "loop", position: { x: 612, y: 48 } },
+    { id: "out", type: "core:GroupOutput", position: { x: 860, y: 0 } },
+  ],
+  edges: [
+    { id: "e1", source: "ask", sourceHandle: "answer", target: "next", targetHandle: "word" },
+    { id: "e2", source: "loop", sourceHandle: "word", target: "out", targetHandle: "last" },
+  ],
+};
+
 let server: Server;
 before(async () => {
   server = await serve("examples/desk", {
     "workflows/count.json": COUNT,
     "workflows/fails.json": FAILS,
     "workflows/asks.json": ASKS,
+    "workflows/words.json": WORDS,
   });
 });
 after(async () => {
@@ -144,6 +169,55 @@ test("a question of a run is answered below the board", async () => {
   await page.keyboard.press("Enter");
   await page.locator('[data-run-status="ok"]').waitFor();
   assert.equal(await page.locator('[data-output="said"] pre').textContent(), "weft");
+  await bench.close();
+});
+
+test("while a loop works, its header counts the passes and the strip shows the one that runs", async () => {
+  const bench = await openCanvas(server, "words");
+  const { page } = bench;
+  await run(bench, {}, "waiting");
+  const zone = bench.node("loop");
+  await zone.locator('[data-passes="1"]').waitFor();
+  assert.match((await zone.locator(".counter").textContent()) ?? "", /Pass 1 \/ 2/);
+  await zone.locator(".counter .spin").waitFor();
+  await bench.node("ask").locator('[data-state="waiting"]').waitFor();
+  await bench.node("out").locator('[data-state="none"]').waitFor();
+  await zone.locator('[data-action="passes"]').click();
+  await page.locator('[data-loop] [data-pass="0"][data-state="running"]').waitFor();
+  await page.locator('[data-tab="run"]').click();
+  await page.getByLabel("Next word?").fill("warp");
+  await page.keyboard.press("Enter");
+  await zone.locator('[data-passes="2"]').waitFor();
+  await page.getByLabel("Next word?").fill("weft");
+  await page.keyboard.press("Enter");
+  await page.locator('[data-run-status="ok"]').waitFor();
+  await zone.locator(".counter .spin").waitFor({ state: "detached" });
+  await bench.node("out").locator('[data-state="ok"]').waitFor();
+  await page.locator('[data-tab="passes"]').click();
+  assert.deepEqual(await page.locator('[data-loop] [data-table="carried"] tbody td').allTextContents(), ["none", "changed:warp", "changed:weft"]);
+  assert.deepEqual(bench.complaints, []);
+  await bench.close();
+});
+
+test("what a model writes grows below its node", async () => {
+  const bench = await openCanvas(server, "agent_loop");
+  const { page } = bench;
+  await run(bench, { query: "When is the dock open?" }, "ok");
+  assert.match((await page.locator('[data-output="answer"]').textContent()) ?? "", /between seven and nine/);
+  await bench.node("loop").locator('[data-passes="4"]').waitFor();
+  const scrubber = page.locator('[data-run] input[type="range"]');
+  await scrubber.focus();
+  await page.keyboard.press("Home");
+  const seen: string[] = [];
+  const preview = bench.node("model").locator(".preview .text");
+  const working = bench.node("model").locator('[data-state="running"]');
+  for (let presses = 0; presses < 80 && seen.length < 3; presses += 1) {
+    await page.keyboard.press("ArrowRight");
+    const text = (await working.count()) > 0 && (await preview.count()) > 0 ? ((await preview.textContent()) ?? "") : "";
+    if (text !== "" && text !== seen.at(-1)) seen.push(text);
+  }
+  const [first = "", second = ""] = seen;
+  assert.ok(first !== "" && second.startsWith(first) && second.length > first.length, JSON.stringify(seen));
   await bench.close();
 });
 
