@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a program tells what it does")]
 
 mod check;
+mod clients;
 mod codegen;
 mod conformance;
 mod layers;
@@ -26,6 +27,8 @@ cargo xtask TASK
   codegen [--check]         write generated files, or say which are stale
   conformance [--data DIR] [--list] | --engine FILE
                             run the outside cases against the program; N passed, M failed
+  clients [NAME]            run programs of others against ours: OpenAI clients, the MCP inspector and conformance suite,
+                            reference MCP servers; needs npm and python3, installs into target/clients
   bench [NAME]              measure against named peers: parse, stream, hostile, coerce, engine, store, registry, flows, all
   soak                      kill a process behind each of its events, cut its file at every byte; minutes
   fuzz [TARGET] [SECONDS]   decoder, round_trip, coercion (all, ten minutes each); needs nightly and cargo-fuzz
@@ -58,6 +61,8 @@ fn run(arguments: &[String]) -> Result<()> {
         ("codegen", []) => codegen::run(codegen::Mode::Write),
         ("codegen", [option]) if option == "--check" => codegen::run(codegen::Mode::Check),
         ("conformance", options) => conformance::run(options),
+        ("clients", []) => clients::run(None),
+        ("clients", [name]) => clients::run(Some(name)),
         ("bench", options) => outside::bench(options),
         ("soak", []) => outside::soak(),
         ("fuzz", options) => outside::fuzz(options),
