@@ -57,6 +57,8 @@ fn generated() -> Result<Vec<(String, String)>> {
     for (path, text) in parts {
         files.push((path, text.as_str().context("a file is a text")?.to_owned()));
     }
+    let openapi = ["run", "--quiet", "--package", "weft-server", "--example", "openapi"];
+    files.push(("docs/schema/openapi.json".to_owned(), workspace::output("cargo", &openapi)?));
     Ok(files)
 }
 

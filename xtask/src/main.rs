@@ -12,6 +12,7 @@ mod layers;
 mod outside;
 mod sets;
 mod tidy;
+mod web;
 mod workspace;
 
 use std::process::ExitCode;
@@ -25,6 +26,8 @@ cargo xtask TASK
   layers                    crates use lower layers only; heavy libraries have owners
   tidy                      every crate has its README, docs and lints; nothing stale lies about
   codegen [--check]         write generated files, or say which are stale
+  web [--check | --test | --screenshots]
+                            build the page, compare it with what is committed, test it in a browser, take its pictures
   conformance [--data DIR] [--list] | --engine FILE
                             run the outside cases against the program; N passed, M failed
   clients [NAME]            run programs of others against ours: OpenAI clients, the MCP inspector and conformance suite,
@@ -60,6 +63,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ("tidy", []) => tidy::run(),
         ("codegen", []) => codegen::run(codegen::Mode::Write),
         ("codegen", [option]) if option == "--check" => codegen::run(codegen::Mode::Check),
+        ("web", options) => web::run(options),
         ("conformance", options) => conformance::run(options),
         ("clients", []) => clients::run(None),
         ("clients", [name]) => clients::run(Some(name)),

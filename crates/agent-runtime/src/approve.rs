@@ -68,10 +68,8 @@ pub(crate) fn decide_approvals<'a>(
                     planned.edited = true;
                     planned.verdict = Verdict::Run;
                 }
-                Some(faults) => {
-                    tell(ApprovalState::Denied, Some(faults.clone()));
-                    planned.verdict = Verdict::Refuse(format!("denied: {faults}"));
-                }
+                // It still waits, for something that can be used.
+                Some(faults) => planned.why = Some(format!("these arguments do not fit: {faults}")),
             },
             Decision::Deny(reason) => {
                 tell(ApprovalState::Denied, Some(reason.clone()));
@@ -110,10 +108,9 @@ pub(crate) fn hold(planned: Vec<PlannedCall>, log: &RunLog) -> (Vec<PlannedCall>
 /// Whether it may have done something before the process ended, and must not do it again by itself.
 fn is_unknown(call: &PlannedCall, log: &RunLog) -> bool {
     let annotations = &call.tool.definition().annotations;
-    // A workflow goes on inside; its own nodes are asked about.
-    let is_workflow = call.call.tool.namespace() == Some("workflow");
     let was_at_work = matches!(log.call(&call.call.id), Some(PastCall::AtWork));
-    was_at_work && annotations.effect && !annotations.idempotent && !is_workflow
+    // An agent or a workflow goes on inside; what was at work there is asked about.
+    was_at_work && annotations.effect && !annotations.idempotent && !call.tool.has_inner_run()
 }
 
 fn is_outcome(answer: &Value) -> bool {

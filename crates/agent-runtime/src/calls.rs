@@ -8,7 +8,7 @@ use tool_registry::{Services, Snapshot, ToolContext};
 
 use crate::approve::{decide_approvals, hold};
 use crate::decide::Reply;
-use crate::dispatch::{self, Finished, Tree};
+use crate::dispatch::{self, Finished, Tree, Waits};
 use crate::driver::Driver;
 use crate::end::End;
 use crate::loop_guard::Repetition;
@@ -24,8 +24,8 @@ struct Results {
     /// The value that a call ends the run with.
     ended: Option<serde_json::Value>,
     stop: Option<End>,
-    /// Questions inside calls.
-    asked: Vec<(usize, Vec<agent_types::AskSummary>)>,
+    /// Calls inside which something waits.
+    waits: Vec<(usize, Waits)>,
 }
 
 impl Driver {
@@ -62,12 +62,11 @@ impl Driver {
         };
         let tree = Tree { budget: &self.budget, meter: &self.meter };
         let finished = dispatch::run(planned, trace, tree, &reply.message, &block, context).await;
-        let results = settle(state, trace, finished);
-        let waits = !held.is_empty() || !results.asked.is_empty();
+        let mut results = settle(state, trace, finished);
+        results.stop = results.stop.map(|stop| stop.tell_limit(trace));
+        let waits = !held.is_empty() || !results.waits.is_empty();
         if waits && results.stop.is_none() && !self.cancel.is_cancelled() {
-            let mut end = End::wait_for_people(trace, &waiting);
-            end.add_asked(state, results.asked);
-            return Some(end);
+            return Some(End::waiting(trace, state, &waiting, results.waits));
         }
         close_open_calls(state);
         Self::tell_observations(state, trace);
@@ -119,9 +118,9 @@ impl Driver {
 fn settle(state: &mut AgentState, trace: &Trace, finished: Vec<Finished>) -> Results {
     let mut results = Results::default();
     for finished in finished {
-        let Finished { index, observation, status, value, task, attachments, asks, end } = finished;
-        if !asks.is_empty() {
-            results.asked.push((index, asks));
+        let Finished { index, observation, status, value, task, attachments, waits, end } = finished;
+        if let Some(waits) = waits {
+            results.waits.push((index, waits));
             continue;
         }
         if let Some((task, call)) = task.zip(state.last_turn().and_then(|turn| turn.calls.get(index))) {

@@ -62,9 +62,8 @@ impl Driver {
             }
             (text, by.to_owned())
         };
-        trace.emit_kept(EventBody::AgentCompacted { by }, || Record {
-            values: vec![(Arc::from(SUMMARY), Arc::new(text.as_str().into()))],
-            how: None,
+        trace.emit_kept(EventBody::AgentCompacted { by }, || {
+            Record::of(vec![(Arc::from(SUMMARY), Arc::new(text.as_str().into()))])
         });
         state.history.push(Exchange::Summary { text, upto });
         state.window.0 = None;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{AskSummary, Budget, BudgetKey, EventBody, Observation, Place, Spent, ToolStatus};
+use agent_types::{
+    AskSummary, Budget, BudgetKey, EventBody, ExitReason, Observation, Place, Spent, ToolStatus,
+};
 use llm_provider::Attachment;
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -16,6 +18,7 @@ use crate::end::End;
 use crate::observe;
 use crate::plan::{PlannedCall, Verdict};
 use crate::resume::{PastCall, record_of};
+use crate::subagent::SHARED;
 use crate::trace::Trace;
 
 /// Longest summary of a result in an event, in characters.
@@ -38,16 +41,35 @@ pub(crate) struct Finished {
     pub(crate) task: Option<String>,
     /// Images of its result.
     pub(crate) attachments: Vec<Attachment>,
-    /// It is not over: people must answer these first.
-    pub(crate) asks: Vec<AskSummary>,
+    /// It is not over: something inside it waits.
+    pub(crate) waits: Option<Waits>,
     /// Why the run ends with it.
     pub(crate) end: Option<End>,
+}
+
+/// What a call waits for that is not over.
+pub(crate) struct Waits {
+    /// How the run stands that waits for it.
+    pub(crate) exit: ExitReason,
+    /// Questions inside it.
+    pub(crate) asks: Vec<AskSummary>,
+}
+
+impl Waits {
+    fn of(error: &mut ToolError) -> Option<Self> {
+        let asks = std::mem::take(&mut error.asks);
+        let exit = [ExitReason::AwaitingResult, ExitReason::NeedsReconciliation]
+            .into_iter()
+            .find(|exit| error.code == Some(exit.as_str()))
+            .unwrap_or(ExitReason::AwaitingApproval);
+        (!asks.is_empty()).then_some(Self { exit, asks })
+    }
 }
 
 impl Finished {
     pub(crate) fn new(index: usize, observation: Observation, status: ToolStatus) -> Self {
         let attachments = Vec::new();
-        Self { index, observation, status, value: None, task: None, attachments, asks: Vec::new(), end: None }
+        Self { index, observation, status, value: None, task: None, attachments, waits: None, end: None }
     }
 }
 
@@ -82,6 +104,10 @@ pub(crate) async fn run(
         }
         if block.is_cancelled() {
             finished.push(not_started(&call));
+            continue;
+        }
+        if !read_only && finished.iter().any(|call| call.waits.is_some()) {
+            // Whatever changes something comes behind what is before it.
             continue;
         }
         match start(&call, trace, tree.budget, reason) {
@@ -145,7 +171,7 @@ async fn collect(running: &mut JoinSet<Finished>, finished: &mut Vec<Finished>, 
     while let Some(joined) = running.join_next().await {
         // A call's own panic is its outcome, so a task that fails was dropped with the run.
         let Ok(call) = joined else { continue };
-        if call.end.as_ref().is_some_and(|end| end.exit == agent_types::ExitReason::ToolError) {
+        if call.end.as_ref().is_some_and(|end| end.exit == ExitReason::ToolError) {
             block.cancel();
         }
         finished.push(call);
@@ -194,17 +220,20 @@ async fn one(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
             observe::of_end(&call.call.id, tool, &CallEnd::Failed(ToolError::failed(fault.message)));
         return Finished::new(call.call.index, observation, status);
     }
+    let budget = cx.budget.clone();
     let (CallOutcome { mut end, took }, spent) = attempts(&call, cx).await;
     if let CallEnd::Failed(error) = &mut end
-        && !error.asks.is_empty()
+        && let Some(waits) = Waits::of(error)
     {
-        let asks = std::mem::take(&mut error.asks);
         let (observation, status) = observe::of_end(&call.call.id, tool, &end);
-        return Finished { asks, ..Finished::new(call.call.index, observation, status) };
+        return Finished { waits: Some(waits), ..Finished::new(call.call.index, observation, status) };
     }
     let stop = match &end {
         CallEnd::Failed(error) if error.fatal => {
             Some(End::fatal(&call.call.tool, error.message_for_model.clone()))
+        }
+        CallEnd::Failed(error) if error.code == Some(ExitReason::BudgetExceeded.as_str()) => {
+            SHARED.iter().find_map(|key| budget.spent(*key)).map(End::spent)
         }
         _ => spent.map(End::spent),
     };

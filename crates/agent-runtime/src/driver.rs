@@ -8,7 +8,7 @@ use agent_types::{
     Usage,
 };
 use futures::future::{Either, select};
-use llm_provider::{LlmProvider, LlmRequest, ModelInfo, ModelParameters};
+use llm_provider::{LlmProvider, LlmRequest, ModelParameters};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tool_registry::{Services, Snapshot, ToolSource, UsageMeter};
@@ -103,7 +103,7 @@ impl Driver {
                 // Calls under way end as cancelled, so that each has its result.
                 self.cancel.cancel();
                 turns.await;
-                End::wall_time(limit)
+                End::wall_time(limit).tell_limit(trace)
             }
         }
     }
@@ -112,11 +112,11 @@ impl Driver {
         let mut offer = self.offer.clone();
         let mut limit_met: Option<End> = None;
         loop {
-            if self.cancel.is_cancelled() {
+            if self.cancel.is_cancelled() && !self.log.has_reply() {
                 return End::new(ExitReason::Cancelled);
             }
             if let Some(spent) = self.spent() {
-                return limit_met.unwrap_or_else(|| End::spent(spent));
+                return limit_met.unwrap_or_else(|| End::spent(spent).tell_limit(trace));
             }
             state.turn += 1;
             let turn = state.turn;
@@ -129,13 +129,15 @@ impl Driver {
             let (began, used) = (self.clock.elapsed(), state.usage);
             let end = self.turn(state, &offer, &trace, last).await;
             log_turn(state, &trace, used, self.clock.elapsed().saturating_sub(began));
-            // A turn that waits goes on when the run does.
-            if !end.as_ref().is_some_and(|end| end.waits() && end.exit != ExitReason::AwaitingResult) {
+            if !end.as_ref().is_some_and(|end| end.within_turn) {
                 trace.emit(EventBody::AgentTurnFinished {});
             }
             match end {
                 None => {}
-                Some(end) if end.exit == ExitReason::AwaitingResult && self.wake(state, &trace) => {}
+                Some(end)
+                    if end.exit == ExitReason::AwaitingResult
+                        && !end.within_turn
+                        && self.wake(state, &trace) => {}
                 Some(end) if end.exit == ExitReason::AwaitingResult => return end,
                 // The model may say what it has, once.
                 Some(end) if end.is_limit() && limit_met.is_none() && self.wants_last_word() => {
@@ -313,7 +315,7 @@ impl Driver {
     pub(crate) fn count(&self, state: &mut AgentState, usage: Usage) {
         state.usage += usage;
         self.budget.add(BudgetKey::Tokens, usage.total);
-        self.budget.add(BudgetKey::CostMicros, cost(self.model.info(), usage));
+        self.budget.add(BudgetKey::CostMicros, self.model.info().cost_micros(usage));
     }
 
     /// The same for a reply; what was counted while it was made is not counted again.
@@ -415,21 +417,6 @@ fn warn_of_orphans(state: &mut AgentState, trace: &Trace) {
             message: format!("{count} calls of the conversation have no result; they count as interrupted"),
         });
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a price times tokens, far below what a double counts exactly"
-)]
-fn price(tokens: u64, millionth: Option<f64>) -> u64 {
-    millionth.map_or(0, |price| (tokens as f64 * price.max(0.0)).round() as u64)
-}
-
-/// What tokens cost, in millionths of a dollar. A price for a million of them is such a price for one.
-pub(crate) fn cost(info: &ModelInfo, usage: Usage) -> u64 {
-    price(usage.input, info.price_in) + price(usage.output, info.price_out)
 }
 
 /// The parameters of a profile as the provider's.

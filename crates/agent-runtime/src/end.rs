@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use crate::deliberate::DeliberationFault;
-use crate::outcome::{PendingCall, exit_status};
+use crate::dispatch::Waits;
+use crate::outcome::PendingCall;
 use crate::plan::{PlannedCall, Verdict};
 use crate::resume::asks_of_turn;
 use crate::state::{AgentState, OpenTask};
 use crate::trace::Trace;
-use agent_types::{
-    ApprovalState, AskSummary, BudgetKey, EventBody, ExitReason, Place, RunStatus, Spent, ToolId,
-};
+use agent_types::{ApprovalState, AskSummary, BudgetKey, EventBody, ExitReason, Place, Spent, ToolId};
 
 /// Why a run ended.
 #[derive(Debug)]
@@ -19,15 +18,15 @@ pub(crate) struct End {
     pub(crate) kind: Option<String>,
     pub(crate) error: Option<String>,
     pub(crate) pending: Vec<PendingCall>,
+    /// The turn that it ends goes on when the run does.
+    pub(crate) within_turn: bool,
+    /// The limit that ends it: its name, what was used, what there was.
+    pub(crate) limit: Option<(&'static str, u64, u64)>,
 }
 
 impl End {
     pub(crate) fn new(exit: ExitReason) -> Self {
-        Self { exit, kind: None, error: None, pending: Vec::new() }
-    }
-
-    pub(crate) fn waits(&self) -> bool {
-        exit_status(self.exit) == RunStatus::Waiting
+        Self { exit, kind: None, error: None, pending: Vec::new(), within_turn: false, limit: None }
     }
 
     /// Whether the model may still be asked for a last word, where the profile wants one.
@@ -38,7 +37,16 @@ impl End {
     pub(crate) fn spent(spent: Spent) -> Self {
         let exit =
             if spent.key == BudgetKey::Turns { ExitReason::MaxTurns } else { ExitReason::BudgetExceeded };
-        Self { kind: Some(spent.key.as_str().into()), error: Some(spent.to_string()), ..Self::new(exit) }
+        let (kind, error) = (Some(spent.key.as_str().into()), Some(spent.to_string()));
+        Self { kind, error, limit: Some((spent.key.as_str(), spent.used, spent.limit)), ..Self::new(exit) }
+    }
+
+    /// Tells of the limit that it is, if it is one.
+    pub(crate) fn tell_limit(self, trace: &Trace) -> Self {
+        if let Some((key, used, limit)) = self.limit {
+            trace.emit(EventBody::AgentBudget { key: key.into(), used, limit });
+        }
+        self
     }
 
     /// Questions that were put while a turn deliberated.
@@ -53,19 +61,19 @@ impl End {
                 prompt: ask.prompt,
             })
         });
-        Self { pending: pending.collect(), ..Self::new(ExitReason::AwaitingApproval) }
+        Self { pending: pending.collect(), within_turn: true, ..Self::new(ExitReason::AwaitingApproval) }
     }
 
     pub(crate) fn llm(error: &DeliberationFault) -> Self {
-        Self {
-            kind: Some(error.code().into()),
-            error: Some(error.to_string()),
-            ..Self::new(ExitReason::LlmFailed)
-        }
+        let limits = [BudgetKey::ToolCalls, BudgetKey::Tokens, BudgetKey::CostMicros, BudgetKey::NodeStarts];
+        let is_limit = limits.iter().any(|key| key.as_str() == error.code());
+        let exit = if is_limit { ExitReason::BudgetExceeded } else { ExitReason::LlmFailed };
+        Self { kind: Some(error.code().into()), error: Some(error.to_string()), ..Self::new(exit) }
     }
 
     pub(crate) fn wall_time(limit: u64) -> Self {
         Self {
+            limit: Some(("wall_ms", limit, limit)),
             kind: Some("wall_ms".into()),
             error: Some(format!("limit of {limit} ms reached")),
             ..Self::new(ExitReason::BudgetExceeded)
@@ -94,51 +102,65 @@ impl End {
         Self { pending: pending.collect(), ..Self::new(ExitReason::AwaitingResult) }
     }
 
-    /// These calls need a person: the run ends for now.
-    pub(crate) fn wait_for_people(trace: &Trace, waiting: &[PlannedCall]) -> Self {
-        let is_unknown = waiting.iter().any(|call| call.verdict == Verdict::Reconcile);
-        let exit = if is_unknown { ExitReason::NeedsReconciliation } else { ExitReason::AwaitingApproval };
-        let mut end = Self::new(exit);
-        for PlannedCall { call, verdict, why, .. } in waiting {
-            if *verdict == Verdict::Run {
-                continue;
-            }
-            let place = Place { call: Some(call.id.clone()), ..trace.place() };
-            let state = ApprovalState::Asked;
-            let reason = match verdict {
-                Verdict::Reconcile => {
-                    Some("it was at work when the process ended: `retry`, `skip` or `done`?".to_owned())
-                }
-                _ => why.clone(),
-            };
-            trace.emit_at(place, EventBody::AgentToolApproval { tool: call.tool.clone(), state, reason });
-            end.pending.push(PendingCall {
-                ask: call.id.to_string(),
-                tool: call.tool.clone(),
-                arguments: Arc::new(call.arguments.clone()),
-                path: None,
-                prompt: why.clone(),
+    /// These calls wait, for a person or for what is inside them: the run ends for now.
+    pub(crate) fn waiting(
+        trace: &Trace,
+        state: &mut AgentState,
+        held: &[PlannedCall],
+        inside: Vec<(usize, Waits)>,
+    ) -> Self {
+        let mut pending = Vec::new();
+        let mut exits: Vec<ExitReason> = inside.iter().map(|(_, waits)| waits.exit).collect();
+        for call in held.iter().filter(|call| call.verdict != Verdict::Run) {
+            exits.push(match call.verdict {
+                Verdict::Reconcile => ExitReason::NeedsReconciliation,
+                _ => ExitReason::AwaitingApproval,
             });
+            pending.push((call.call.index, ask_about(trace, call)));
         }
-        end
+        for (index, waits) in inside {
+            pending.extend(asks_inside(state, index, waits.asks).into_iter().map(|ask| (index, ask)));
+        }
+        pending.sort_by_key(|(index, _)| *index);
+        let first = [ExitReason::NeedsReconciliation, ExitReason::AwaitingApproval];
+        let exit = first.into_iter().find(|exit| exits.contains(exit)).unwrap_or(ExitReason::AwaitingResult);
+        let pending = pending.into_iter().map(|(_, ask)| ask).collect();
+        Self { pending, within_turn: true, ..Self::new(exit) }
     }
+}
 
-    /// Questions inside calls, named by the call and their own name.
-    pub(crate) fn add_asked(&mut self, state: &mut AgentState, asked: Vec<(usize, Vec<AskSummary>)>) {
-        let Some(turn) = state.last_turn() else { return };
-        for (index, asks) in asked {
-            let Some((call, tool)) = turn.calls.get(index).and_then(|call| Some((call, call.tool_id()?)))
-            else {
-                continue;
-            };
-            self.pending.extend(asks.into_iter().map(|ask| PendingCall {
-                ask: format!("{}/{}", call.id, ask.ask),
-                // A call inside the call is named itself: it is what a person decides.
-                tool: ask.tool.clone().unwrap_or_else(|| tool.clone()),
-                arguments: ask.arguments.clone().unwrap_or_else(|| Arc::new(call.arguments.clone())),
-                path: ask.path,
-                prompt: ask.prompt,
-            }));
+/// Tells that a person is asked about a call.
+fn ask_about(trace: &Trace, planned: &PlannedCall) -> PendingCall {
+    let PlannedCall { call, verdict, why, .. } = planned;
+    let place = Place { call: Some(call.id.clone()), ..trace.place() };
+    let reason = match verdict {
+        Verdict::Reconcile => {
+            Some("it was at work when the process ended: `retry`, `skip` or `done`?".to_owned())
         }
+        _ => why.clone(),
+    };
+    let state = ApprovalState::Asked;
+    trace.emit_at(place, EventBody::AgentToolApproval { tool: call.tool.clone(), state, reason });
+    PendingCall {
+        ask: call.id.to_string(),
+        tool: call.tool.clone(),
+        arguments: Arc::new(call.arguments.clone()),
+        path: None,
+        prompt: why.clone(),
     }
+}
+
+/// Questions inside a call, named by the call and their own name.
+fn asks_inside(state: &mut AgentState, index: usize, asks: Vec<AskSummary>) -> Vec<PendingCall> {
+    let call = state.last_turn().and_then(|turn| turn.calls.get(index));
+    let Some((call, tool)) = call.and_then(|call| Some((call, call.tool_id()?))) else { return Vec::new() };
+    let named = |ask: AskSummary| PendingCall {
+        ask: format!("{}/{}", call.id, ask.ask),
+        // A call inside the call is named itself: it is what a person decides.
+        tool: ask.tool.unwrap_or_else(|| tool.clone()),
+        arguments: ask.arguments.unwrap_or_else(|| Arc::new(call.arguments.clone())),
+        path: ask.path,
+        prompt: ask.prompt,
+    };
+    asks.into_iter().map(named).collect()
 }

@@ -27,6 +27,12 @@ pub struct PendingCall {
 }
 
 impl PendingCall {
+    /// The task that it waits for, where it waits for one: the id without the calls around it.
+    #[must_use]
+    pub fn task(&self) -> &str {
+        self.ask.rsplit_once('/').map_or(&self.ask, |(_, task)| task)
+    }
+
     /// It as an open question of the run.
     pub(crate) fn summary(&self) -> AskSummary {
         AskSummary {

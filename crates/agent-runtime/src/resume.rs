@@ -133,10 +133,8 @@ impl RunLog {
                     past.spans.push_back(*span);
                 }
             }
-            if let (EventBody::AgentLlmFinished { usage, .. }, false, Some(call)) =
-                (&kept.event.body, own, call)
-            {
-                *usages.entry(outermost(call, level)).or_default() += *usage;
+            if let (Some(usage), false, Some(call)) = (usage_of(kept), own, call) {
+                *usages.entry(outermost(call, level)).or_default() += usage;
             }
             match (&kept.event.body, call) {
                 (EventBody::AgentLlmFinished { .. }, None) if own => {
@@ -237,6 +235,11 @@ impl RunLog {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
+    /// Whether there is a reply that the log has and the run has not come to.
+    pub(crate) fn has_reply(&self) -> bool {
+        !self.is_live() && !self.replies.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// The next short form that the log has.
     pub(crate) fn summary(&self) -> Option<(String, String)> {
         self.summaries.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
@@ -302,15 +305,17 @@ pub(crate) fn inside(
 ) -> Option<ResumeLog> {
     let deeper = format!("{call}.");
     let inner = events.iter().filter(|kept| {
-        let Place { call: own, path, depth, .. } = &kept.event.place;
-        let at_it = own.as_ref() == Some(call) && (path.is_some() || depth.unwrap_or_default() > level);
-        at_it || own.as_ref().is_some_and(|own| own.as_str().starts_with(&deeper))
+        let Place { call: own, parent_call, path, depth, .. } = &kept.event.place;
+        // A result of no call of its own says around which call it is.
+        let own = own.as_ref().or(parent_call.as_ref());
+        let at_it = own == Some(call) && (path.is_some() || depth.unwrap_or_default() > level);
+        at_it || own.is_some_and(|own| own.as_str().starts_with(&deeper))
     });
     let events: Vec<Kept> = inner
         .cloned()
         .map(|mut kept| {
-            if kept.event.place.call.as_ref() == Some(call) {
-                kept.event.place.call = None;
+            for own in [&mut kept.event.place.call, &mut kept.event.place.parent_call] {
+                own.take_if(|own| own == call);
             }
             kept
         })
@@ -347,7 +352,7 @@ impl EventSink for RunLog {
 
 /// What is kept with a reply.
 pub(crate) fn record_of_cost(cost: u64) -> Record {
-    Record { values: vec![(Arc::from(COST), Arc::new(cost.into()))], how: None }
+    Record::of(vec![(Arc::from(COST), Arc::new(cost.into()))])
 }
 
 /// What is kept with the end of a call.
@@ -365,7 +370,7 @@ pub(crate) fn record_of(
         let attachments = serde_json::to_value(attachments).unwrap_or_default();
         values.push((Arc::from(ATTACHMENTS), Arc::new(attachments)));
     }
-    Record { values, how: None }
+    Record::of(values)
 }
 
 fn done_of(record: Option<&Record>, status: ToolStatus, usage: Usage) -> Option<PastEnd> {
@@ -398,6 +403,21 @@ impl Woken {
             ends.push(end);
         }
     }
+}
+
+/// What models read and wrote for what ended inside a call: a reply of an agent, or a node of a workflow.
+fn usage_of(kept: &Kept) -> Option<Usage> {
+    let Place { path, call, depth, .. } = &kept.event.place;
+    if path.is_none() {
+        return match &kept.event.body {
+            EventBody::AgentLlmFinished { usage, .. } => Some(*usage),
+            _ => None,
+        };
+    }
+    // What nodes count while an agent inside the call deliberates is in its reply.
+    let calls_around = call.as_ref().map_or(0, |call| call.as_str().matches('.').count());
+    let deliberates = depth.is_some_and(|depth| depth as usize > calls_around);
+    kept.record.as_ref().filter(|_| !deliberates)?.usage
 }
 
 /// The call of this level that a call inside it belongs to.

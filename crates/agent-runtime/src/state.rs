@@ -108,6 +108,9 @@ impl AgentState {
         self.history.push(input.into_exchange());
         self.turn = 0;
         self.faulty = 0;
+        // What was done or refused for another message says nothing about this one.
+        self.guard = LoopGuard::default();
+        self.denied.clear();
         self.usage = Usage::default();
         self.text = None;
         self.value = None;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{EventSink, ExitReason};
+use agent_types::{Budget, BudgetKey, EventSink, ExitReason};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tool_registry::{
@@ -16,6 +16,10 @@ use crate::state::AgentState;
 
 /// Most of the user's last message that an agent inside is shown, in characters.
 const MAX_SHARED: usize = 2_000;
+
+/// Limits that end a whole tree of agents and workflows.
+pub(crate) const SHARED: [BudgetKey; 4] =
+    [BudgetKey::ToolCalls, BudgetKey::Tokens, BudgetKey::CostMicros, BudgetKey::NodeStarts];
 
 /// What the user said last, for agents inside calls.
 #[derive(Debug)]
@@ -82,21 +86,29 @@ impl ToolHandler for SubAgent {
         if let Some(meter) = cx.services.get::<UsageMeter>() {
             meter.add(outcome.usage);
         }
-        result(outcome)
+        result(outcome, &cx.budget)
+    }
+
+    fn has_inner_run(&self) -> bool {
+        true
     }
 }
 
-fn result(outcome: RunOutcome) -> Result<ToolOutput, ToolError> {
+fn result(outcome: RunOutcome, shared: &Budget) -> Result<ToolOutput, ToolError> {
     match outcome.exit {
         ExitReason::Completed => Ok(match outcome.value {
             Some(value) => ToolOutput::Json(value),
             None => ToolOutput::Text(outcome.text),
         }),
         ExitReason::Cancelled => Err(ToolError::new(ToolErrorKind::Cancelled, "cancelled")),
-        ExitReason::AwaitingApproval | ExitReason::AwaitingResult | ExitReason::NeedsReconciliation => {
+        exit @ (ExitReason::AwaitingApproval
+        | ExitReason::AwaitingResult
+        | ExitReason::NeedsReconciliation) => {
             let asks = outcome.pending.iter().map(crate::outcome::PendingCall::summary).collect();
-            Err(ToolError::failed("it waits for a person, and nobody can be asked here").asking(asks))
+            let error = ToolError::failed("it waits for a person, and nobody can be asked here");
+            Err(error.with_code(exit.as_str()).asking(asks))
         }
+        ExitReason::ToolError => Err(ToolError::fatal(outcome.error.unwrap_or_default())),
         exit => {
             let mut message = format!("it ended with {exit}");
             if let Some(error) = &outcome.error {
@@ -105,7 +117,11 @@ fn result(outcome: RunOutcome) -> Result<ToolOutput, ToolError> {
             if !outcome.text.is_empty() {
                 message.extend(["; so far: ", &outcome.text]);
             }
-            Err(ToolError::failed(message))
+            let error = ToolError::failed(message);
+            // What is used up for the whole tree is used up for the caller too.
+            let is_shared =
+                exit == ExitReason::BudgetExceeded && SHARED.iter().any(|key| shared.spent(*key).is_some());
+            Err(if is_shared { error.with_code(exit.as_str()) } else { error })
         }
     }
 }

@@ -97,6 +97,8 @@ pub struct Spent {
     pub key: BudgetKey,
     /// How much there was.
     pub limit: u64,
+    /// How much was used: more than the limit where it was counted after the fact.
+    pub used: u64,
 }
 
 /// Shared counters with limits. Clones and children count into the same tree.
@@ -162,7 +164,7 @@ impl Budget {
         if let Some(limit) = self.0.limits.of(key) {
             let take = |used| (used < limit).then_some(used + 1);
             if self.counter(key).fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
-                return Err(Spent { key, limit });
+                return Err(Spent { key, limit, used: limit });
             }
         } else {
             self.counter(key).fetch_add(1, Ordering::Relaxed);
@@ -193,7 +195,7 @@ impl Budget {
             if let Some(limit) = budget.0.limits.of(key)
                 && budget.used(key) >= limit
             {
-                return Some(Spent { key, limit });
+                return Some(Spent { key, limit, used: budget.used(key) });
             }
             node = budget.0.parent.as_ref();
         }
@@ -219,11 +221,17 @@ mod tests {
         let child = root.child(limits(2)).unwrap();
         assert_eq!(child.take(BudgetKey::ToolCalls), Ok(()));
         assert_eq!(child.take(BudgetKey::ToolCalls), Ok(()));
-        assert_eq!(child.take(BudgetKey::ToolCalls), Err(Spent { key: BudgetKey::ToolCalls, limit: 2 }));
+        assert_eq!(
+            child.take(BudgetKey::ToolCalls),
+            Err(Spent { key: BudgetKey::ToolCalls, limit: 2, used: 2 })
+        );
         assert_eq!(root.used(BudgetKey::ToolCalls), 2);
         let other = root.child(BudgetLimits::default()).unwrap();
         assert_eq!(other.take(BudgetKey::ToolCalls), Ok(()));
-        assert_eq!(other.take(BudgetKey::ToolCalls), Err(Spent { key: BudgetKey::ToolCalls, limit: 3 }));
+        assert_eq!(
+            other.take(BudgetKey::ToolCalls),
+            Err(Spent { key: BudgetKey::ToolCalls, limit: 3, used: 3 })
+        );
         assert_eq!(other.used(BudgetKey::ToolCalls), 1, "a refused unit is given back");
     }
 
@@ -244,7 +252,7 @@ mod tests {
         budget.add(BudgetKey::CostMicros, 1);
         assert_eq!(
             budget.spent(BudgetKey::CostMicros),
-            Some(Spent { key: BudgetKey::CostMicros, limit: 10_000 })
+            Some(Spent { key: BudgetKey::CostMicros, limit: 10_000, used: 10_000 })
         );
     }
 }

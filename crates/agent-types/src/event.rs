@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -13,7 +14,7 @@ use crate::{CallId, RunId, Timestamp, ToolId, Usage};
 const ENVELOPE_VERSION: u8 = 1;
 
 /// One numbered fact of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceEvent {
     /// Version of this form, 1.
     pub v: u8,
@@ -40,7 +41,7 @@ impl TraceEvent {
 }
 
 /// Where in a run something happened. Absent parts do not apply.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
     /// Node or zone, from the root of its workflow: `loop[3]/inner[0]/a`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,7 +73,7 @@ pub struct Place {
 }
 
 /// How a run stands or ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
     /// Ended as meant.
@@ -88,7 +89,7 @@ pub enum RunStatus {
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
         #[non_exhaustive]
         pub enum $name {
             $($(#[$doc])* #[serde(rename = $word)] $variant,)+
@@ -225,7 +226,7 @@ words! {
 }
 
 /// One open question of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AskSummary {
     /// Id that an answer names.
     pub ask: Arc<str>,
@@ -244,7 +245,7 @@ pub struct AskSummary {
 }
 
 /// One call as a summary of a parsed reply holds it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallSummary {
     /// Its id.
     pub call: CallId,
@@ -253,7 +254,7 @@ pub struct CallSummary {
 }
 
 /// What happened; the wire names are those of the variants, dotted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "data")]
 #[non_exhaustive]
 #[expect(
@@ -465,7 +466,7 @@ pub enum EventBody {
     /// Old exchanges were put together.
     #[serde(rename = "agent.compacted")]
     AgentCompacted { by: String },
-    /// How much of a budget is used.
+    /// A limit is reached. Cost is counted in millionths of a dollar, time in milliseconds.
     #[serde(rename = "agent.budget")]
     AgentBudget { key: String, used: u64, limit: u64 },
     /// Something that a person should look at.

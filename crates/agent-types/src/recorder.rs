@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Batch, Clock, EventBody, Feed, Place, RunId, TraceEvent, Watcher};
+use crate::{Batch, Clock, EventBody, Feed, Place, RunId, TraceEvent, Usage, Watcher};
 
 /// A fact that has no number yet.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +40,17 @@ pub struct Record {
     /// How it came about, where the event leaves that open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub how: Option<Arc<str>>,
+    /// What models read and wrote for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+impl Record {
+    /// Values by name, and nothing else.
+    #[must_use]
+    pub fn of(values: Vec<(Arc<str>, Arc<Value>)>) -> Self {
+        Self { values, ..Self::default() }
+    }
 }
 
 /// An event as it was kept.

@@ -1,8 +1,10 @@
 //! Moments in time as trace events write them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const DAY_MS: i64 = 86_400_000;
@@ -12,6 +14,16 @@ const DAY_MS: i64 = 86_400_000;
 /// Shown and serialised as RFC 3339 in UTC with milliseconds: `2026-11-28T08:30:00.000Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
+
+impl JsonSchema for Timestamp {
+    fn schema_name() -> Cow<'static, str> {
+        "Timestamp".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "date-time", "description": "RFC 3339 in UTC with milliseconds."})
+    }
+}
 
 impl Timestamp {
     /// The moment so many milliseconds after the epoch.

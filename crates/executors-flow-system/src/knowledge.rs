@@ -207,4 +207,8 @@ impl ToolHandler for Waiting {
         }
         output_of(self.0.invoke(arguments, cx.clone()).await.end)
     }
+
+    fn has_inner_run(&self) -> bool {
+        self.0.has_inner_run()
+    }
 }

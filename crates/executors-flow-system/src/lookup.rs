@@ -103,6 +103,10 @@ impl ToolHandler for Delegate {
     async fn call(&self, arguments: Map<String, Value>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         output_of(self.0.invoke(arguments, cx.clone()).await.end)
     }
+
+    fn has_inner_run(&self) -> bool {
+        self.0.has_inner_run()
+    }
 }
 
 /// The end of a call as a handler gives it.

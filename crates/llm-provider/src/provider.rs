@@ -4,6 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use agent_types::Usage;
 use async_trait::async_trait;
 use futures::{Stream, StreamExt};
 
@@ -35,6 +36,25 @@ pub struct ModelInfo {
     pub price_out: Option<f64>,
     /// Whether the answers come from a script.
     pub scripted: bool,
+}
+
+impl ModelInfo {
+    /// What tokens cost, in millionths of a dollar; 0 where the prices are not known.
+    #[must_use]
+    pub fn cost_micros(&self, usage: Usage) -> u64 {
+        // A price for a million tokens is a price in millionths of a dollar for one.
+        price(usage.input, self.price_in) + price(usage.output, self.price_out)
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a price times tokens, far below what a double counts exactly"
+)]
+fn price(tokens: u64, millionth: Option<f64>) -> u64 {
+    millionth.map_or(0, |price| (tokens as f64 * price.max(0.0)).round() as u64)
 }
 
 /// A language model.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::EventBody;
+use agent_types::{BudgetKey, EventBody};
 use async_trait::async_trait;
 use futures::StreamExt;
 use llm_provider::{
@@ -93,6 +93,9 @@ impl Node for GenericLlmRequest {
                 }
                 LlmEvent::Finished(response) => {
                     ctx.add_usage(response.usage);
+                    if let Some(budget) = ctx.budget() {
+                        budget.add(BudgetKey::CostMicros, model.info().cost_micros(response.usage));
+                    }
                     ctx.mark("stream_output", response.finish.as_str()).await?;
                     return Ok(Outputs::value(response.text.clone()).with("responseText", response.text));
                 }

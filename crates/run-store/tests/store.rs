@@ -58,7 +58,11 @@ fn what_was_recorded_is_read_back_with_large_values_in_place() {
     for (store, _folder) in stores(&StoreOptions::default()) {
         let run = begin(&store, "r");
         let large: Value = "x".repeat(5000).into();
-        let record = Record { values: vec![("b".into(), Arc::new(large.clone()))], how: Some("stop".into()) };
+        let record = Record {
+            values: vec![("b".into(), Arc::new(large.clone()))],
+            how: Some("stop".into()),
+            usage: None,
+        };
         let looks_like_a_blob = json!({"$blob": "no", "bytes": 1});
         run.record(&mut vec![
             finished("a", large.clone(), Some(record.clone())),

@@ -173,14 +173,17 @@ impl EventSink for InnerSink {
     fn record(&self, drafts: &mut Vec<Draft>) {
         for draft in drafts.iter_mut() {
             let inner = std::mem::take(&mut draft.place);
+            // A result that belongs to no call is none of this call either: it has its own.
+            let is_its_own = inner.call.is_some() || matches!(draft.body, EventBody::AgentObservation { .. });
             // What already belongs to a deeper call keeps it, with this one around it.
-            let parent_call = match &inner.call {
-                Some(_) => inner.parent_call.clone().or_else(|| self.place.call.clone()),
-                None => self.place.parent_call.clone(),
+            let (call, parent_call) = if is_its_own {
+                (inner.call.clone(), inner.parent_call.clone().or_else(|| self.place.call.clone()))
+            } else {
+                (self.place.call.clone(), self.place.parent_call.clone())
             };
             draft.place = Place {
                 turn: inner.turn.or(self.place.turn),
-                call: inner.call.clone().or_else(|| self.place.call.clone()),
+                call,
                 parent_call,
                 depth: inner.depth.or(self.place.depth),
                 // What begins at the root of an inner run begins at the call.

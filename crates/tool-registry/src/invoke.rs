@@ -13,6 +13,9 @@ use crate::output::{ToolError, ToolErrorKind, ToolOutput};
 use crate::tasks::{TaskBoard, TaskState};
 use crate::tool::{Answer, Tool};
 
+/// How long a call that was given up may take to end what is at work inside it.
+const WIND_UP: Duration = Duration::from_millis(50);
+
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -73,6 +76,8 @@ impl Tool {
         let started = cx.clock.elapsed();
         cx.deadline = Some(started + limit);
         let (clock, cancel) = (cx.clock.clone(), cx.cancel.clone());
+        let inside = cancel.child_token();
+        cx.cancel = inside.clone();
         let mut call = Box::pin(async {
             // The room is never closed.
             let _room = match self.room() {
@@ -92,7 +97,14 @@ impl Tool {
             Either::Left((Ok(Err(error)), _)) if error.kind == ToolErrorKind::Cancelled => CallEnd::Cancelled,
             Either::Left((Ok(Err(error)), _)) => CallEnd::Failed(error),
             Either::Left((Err(panic), _)) => CallEnd::Panicked { message: panic_message(&*panic) },
-            Either::Right((end, _)) => end,
+            Either::Right((end, _)) => {
+                inside.cancel();
+                if self.has_inner_run() {
+                    let winds_up = AssertUnwindSafe(call.as_mut()).catch_unwind();
+                    select(winds_up, clock.sleep(WIND_UP)).await;
+                }
+                end
+            }
         };
         // What a call that was given up says while it is dropped changes nothing.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(call)));

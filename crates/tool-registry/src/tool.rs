@@ -35,6 +35,12 @@ pub trait ToolHandler: Send + Sync {
     /// # Cancel safety
     /// The future may be dropped at any await: on cancel, on a missed deadline.
     async fn call(&self, arguments: Map<String, Value>, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
+
+    /// Whether a call runs an agent or a workflow inside. Such a call is left a moment to end what is at work in it
+    /// when it is given up, and it goes on inside when its run is taken up again.
+    fn has_inner_run(&self) -> bool {
+        false
+    }
 }
 
 /// Where a tool comes from.
@@ -346,6 +352,12 @@ impl Tool {
 
     pub(crate) fn room(&self) -> Option<&Arc<Semaphore>> {
         self.0.room.as_ref()
+    }
+
+    /// Whether a call runs an agent or a workflow inside.
+    #[must_use]
+    pub fn has_inner_run(&self) -> bool {
+        self.handler().has_inner_run()
     }
 
     pub(crate) fn handler(&self) -> &dyn ToolHandler {

@@ -114,6 +114,7 @@ impl EventSink for LiveSink {
         let mut pieces = Vec::new();
         for draft in drafts.iter() {
             if let (EventBody::NodeChunk { slot, text }, Some(path)) = (&draft.body, &draft.place.path)
+                && draft.place.call.is_none()
                 && self.live.iter().any(|(node, name)| **node == **path && **name == **slot)
             {
                 pieces.push(Arc::clone(text));
@@ -177,6 +178,10 @@ impl ToolHandler for WorkflowHandler {
                 Err(ToolError::failed(message))
             }
         }
+    }
+
+    fn has_inner_run(&self) -> bool {
+        true
     }
 }
 

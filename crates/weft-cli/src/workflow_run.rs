@@ -13,6 +13,19 @@ use crate::arguments::Output;
 use crate::failure::{Exit, Failure};
 use crate::{follow, interrupt, output};
 
+/// Kinds of ends that are limits: of time, of passes, of what a budget counts.
+const LIMITS: [&str; 9] = [
+    "timeout",
+    "max_passes",
+    "max_starts",
+    "budget_exceeded",
+    "turns",
+    "tool_calls",
+    "tokens",
+    "cost_usd",
+    "node_starts",
+];
+
 /// What is run.
 pub(crate) struct Start<'a> {
     pub(crate) project: &'a Project,
@@ -95,7 +108,11 @@ pub(crate) fn tell(form: Output, outcome: &RunOutcome) -> Result<Exit, Failure> 
             if let [ask, ..] = &outcome.asks[..] {
                 let one =
                     if outcome.asks.len() == 1 { String::new() } else { format!(" --ask '{}'", ask.ask) };
-                note!("help: weft runs answer {}{one} VALUE", outcome.run);
+                if ask.tool.is_some() {
+                    note!("help: weft runs approve {}{one}", outcome.run);
+                } else {
+                    note!("help: weft runs answer {}{one} VALUE", outcome.run);
+                }
             }
         }
     }
@@ -106,13 +123,14 @@ fn exit_of(outcome: &RunOutcome) -> Exit {
     match outcome.error.as_ref().and_then(|error| error.code.as_deref()) {
         Some("llm_failed") => return Exit::Unreachable,
         Some("llm_authentication" | "no_model") => return Exit::Configuration,
+        Some("tool_error") => return Exit::Tool,
         _ => {}
     }
     match (outcome.status, outcome.error.as_ref().map(|error| error.kind.as_str())) {
         (RunStatus::Ok, _) => Exit::Ok,
         (RunStatus::Cancelled, _) => Exit::Interrupted,
         (RunStatus::Waiting, _) => Exit::NeedsPerson,
-        (RunStatus::Error, Some("timeout" | "max_passes" | "budget_exceeded" | "max_starts")) => Exit::Limit,
+        (RunStatus::Error, Some(kind)) if LIMITS.contains(&kind) => Exit::Limit,
         (RunStatus::Error, _) => Exit::Failed,
     }
 }

@@ -38,8 +38,11 @@ pub struct ProjectMcp {
     now: Now,
     agent: Option<Arc<str>>,
     /// The tools of the project that was looked at last.
-    made: Arc<Mutex<Option<(Arc<Project>, Snapshot)>>>,
+    made: Arc<Mutex<Option<Made>>>,
 }
+
+/// Tools, and the project that they were made of.
+type Made = (Arc<Project>, Snapshot);
 
 impl fmt::Debug for ProjectMcp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -86,15 +89,14 @@ impl ProjectMcp {
         {
             return Ok(tools.clone());
         }
-        let tools = match &self.agent {
-            Some(agent) => project.tools_of(project.agent_file(agent)?)?,
-            None => {
-                let services = self.services()?;
-                // A tool that cannot be used does not hide the others.
-                let usable = |tool: &Tool| tool.missing(&services).is_empty();
-                let tools = project.tool_ids().into_iter().filter_map(|id| project.tool(&id).ok());
-                Snapshot::of(tools.filter(usable))?
-            }
+        let tools = if let Some(agent) = &self.agent {
+            project.tools_of(project.agent_file(agent)?)?
+        } else {
+            let services = self.services()?;
+            // A tool that cannot be used does not hide the others.
+            let usable = |tool: &Tool| tool.missing(&services).is_empty();
+            let tools = project.tool_ids().into_iter().filter_map(|id| project.tool(&id).ok());
+            Snapshot::of(tools.filter(usable))?
         };
         *made = Some((project, tools.clone()));
         Ok(tools)
@@ -119,9 +121,9 @@ impl CallDesk for ProjectMcp {
 impl PromptSource for ProjectMcp {
     fn prompts(&self) -> Vec<PromptInfo> {
         let project = (self.now)();
-        let chosen = project.agents().filter(|file| {
-            self.agent.as_deref().is_none_or(|agent| agent == file.profile.id)
-        });
+        let chosen = project
+            .agents()
+            .filter(|file| self.agent.as_deref().is_none_or(|agent| agent == file.profile.id));
         let prompts = chosen.map(|file| {
             let about = file.profile.description.clone().unwrap_or_else(|| file.profile.name.clone());
             let mut prompt = PromptInfo::new(file.profile.id.clone(), about).with_argument(PromptArgument {

@@ -10,6 +10,7 @@ use run_store::Store;
 use serde_json::{Map, Value};
 use tool_registry::{Tool, ToolInvoker, ToolLookupError, Unresolved};
 use workflow_engine::Services;
+use workflow_model::{AvailableTools, Workflow};
 
 use crate::error::ProjectError;
 use crate::project::Project;
@@ -103,6 +104,19 @@ impl Project {
             .clone()
             .with::<dyn ToolInvoker>(Arc::new(Shelf(self.clone())))
             .with::<dyn Threads>(Arc::new(ProjectThreads { project: self.clone(), memory }))
+    }
+
+    /// Ids that `availableTools` of a workflow may name; `None` in a folder that is no project, where nobody knows.
+    #[must_use]
+    pub fn tools_for(&self, workflow: &Workflow) -> Option<Vec<String>> {
+        self.is_project().then(|| {
+            let nodes = self.catalog().definitions().map(|node| node.node_type.as_str());
+            let nodes = nodes.flat_map(|node| [node.to_owned(), format!("node:{node}")]);
+            // Tools of servers are known once they are connected.
+            let lists = workflow.available_tools.iter().flat_map(AvailableTools::lists);
+            let remote = lists.flat_map(|(_, ids)| ids).filter(|id| id.starts_with("mcp:")).cloned();
+            self.tool_ids().into_iter().chain(nodes).chain(remote).collect()
+        })
     }
 
     /// The same for a run of a workflow by itself: with values that no model sees or sets, with what the calls of its

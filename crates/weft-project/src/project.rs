@@ -192,6 +192,11 @@ impl Project {
         Ok(Some(self.store.get_or_init(|| store)))
     }
 
+    /// Whether it was opened as a project, and is not just a folder with files.
+    pub(crate) fn is_project(&self) -> bool {
+        self.keeps_runs
+    }
+
     /// The folder.
     #[must_use]
     pub fn root(&self) -> &Path {

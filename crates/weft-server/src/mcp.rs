@@ -22,19 +22,19 @@ use crate::runs::{Admission, admit};
 pub(crate) struct McpServers(Mutex<HashMap<Option<String>, McpHttp>>);
 
 impl McpServers {
-    fn of(&self, app: &Arc<App>, agent: Option<String>) -> McpHttp {
+    fn of(&self, app: &Arc<App>, agent: Option<&str>) -> McpHttp {
         let mut servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || {
             // What the application holds must not hold the application.
             let weak = Arc::downgrade(app);
             let last = app.project();
             let now = move || weak.upgrade().map_or_else(|| Arc::clone(&last), |app| app.project());
-            let project = ProjectMcp::new(now, agent.as_deref());
+            let project = ProjectMcp::new(now, agent);
             let desk = Arc::new(Desk { app: Arc::downgrade(app), project: project.clone() });
             let server = project.server(Some(desk)).with_changes(app.changes());
             McpHttp::behind_a_guard(server, app.closed.clone())
         };
-        servers.entry(agent.clone()).or_insert_with(make).clone()
+        servers.entry(agent.map(str::to_owned)).or_insert_with(make).clone()
     }
 }
 
@@ -82,6 +82,6 @@ async fn tools_of_agent(
     request: Request,
 ) -> Result<Response, Problem> {
     app.project().agent_file(&agent)?;
-    let http = app.mcp.of(&app, Some(agent));
+    let http = app.mcp.of(&app, Some(&agent));
     Ok(http.handle(request).await.map(Body::new))
 }

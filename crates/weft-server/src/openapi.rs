@@ -1,5 +1,6 @@
 //! The description of the interface, from the table of routes and the types that they take and give.
 
+use agent_types::TraceEvent;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -16,6 +17,8 @@ pub fn document() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.definitions_path = SCHEMAS.into());
     let mut generator = settings.into_generator();
     let problem = generator.subschema_for::<Problem>().to_value();
+    // What a stream of events holds; no answer refers to it.
+    generator.subschema_for::<TraceEvent>();
     let mut paths: Map<String, Value> = Map::new();
     for operation in operations() {
         let described = describe(&operation, &problem, &mut generator);

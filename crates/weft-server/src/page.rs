@@ -4,10 +4,11 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::{Method, StatusCode, header};
 use include_dir::{Dir, include_dir};
+use sha2::{Digest, Sha256};
 
 use crate::problem::Problem;
 
-static FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/web");
+static FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/web/dist");
 
 /// A file of the page, or that there is nothing.
 pub(crate) async fn file(request: Request) -> Response {
@@ -17,13 +18,18 @@ pub(crate) async fn file(request: Request) -> Response {
     let Some(file) = found else {
         return Problem::not_found("not_found", "there is nothing at this address").into_response();
     };
-    let headers = [(header::CONTENT_TYPE, media_type(name)), (header::CACHE_CONTROL, caching(name))];
-    (StatusCode::OK, headers, file.contents()).into_response()
-}
-
-/// Names of built files hold a digest of what they hold; the others may change with the program.
-fn caching(name: &str) -> &'static str {
-    if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" }
+    // Names stay the same from build to build: a browser asks each time, and is told when it has the file already.
+    let tag = format!("\"{:.32}\"", format!("{:x}", Sha256::digest(file.contents())));
+    let seen = request.headers().get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
+    let status =
+        if seen.is_some_and(|tags| tags.contains(&tag)) { StatusCode::NOT_MODIFIED } else { StatusCode::OK };
+    let body = if status == StatusCode::OK { file.contents() } else { &[] };
+    let headers = [
+        (header::CONTENT_TYPE, media_type(name)),
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::ETAG, tag.as_str()),
+    ];
+    (status, headers, body).into_response()
 }
 
 fn media_type(name: &str) -> &'static str {
@@ -38,5 +44,63 @@ fn media_type(name: &str) -> &'static str {
         Some("woff2") => "font/woff2",
         Some("txt") => "text/plain; charset=utf-8",
         _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use super::*;
+
+    /// What `web/dist` was built from: every source file with its SHA-256.
+    fn sources() -> BTreeMap<String, String> {
+        let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("web");
+        let manifest = std::fs::read_to_string(web.join("dist/manifest.json")).unwrap();
+        serde_json::from_str(&manifest).unwrap()
+    }
+
+    fn add(folder: &Path, web: &Path, found: &mut BTreeMap<String, String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(web).unwrap().to_string_lossy().replace('\\', "/");
+            if path.is_dir() {
+                add(&path, web, found);
+            } else if !name.ends_with(".test.ts") {
+                let text = std::fs::read_to_string(&path).unwrap().replace("\r\n", "\n");
+                found.insert(name, format!("{:x}", Sha256::digest(text)));
+            }
+        }
+    }
+
+    #[test]
+    fn the_built_page_is_that_of_its_sources() {
+        let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("web");
+        let mut found = BTreeMap::new();
+        add(&web.join("src"), &web, &mut found);
+        for name in [
+            "index.html",
+            "package.json",
+            "package-lock.json",
+            "public/icon.svg",
+            "svelte.config.js",
+            "vite.config.ts",
+        ] {
+            let text = std::fs::read_to_string(web.join(name)).unwrap().replace("\r\n", "\n");
+            found.insert(name.to_owned(), format!("{:x}", Sha256::digest(text)));
+        }
+        assert_eq!(found, sources(), "run `cargo xtask web`");
+    }
+
+    #[test]
+    fn the_first_view_loads_only_what_is_there() {
+        let index = FILES.get_file("index.html").unwrap().contents_utf8().unwrap();
+        let linked = index.split(['"']).filter(|word| word.starts_with("./assets/"));
+        let linked: Vec<&str> = linked.map(|word| word.trim_start_matches("./")).collect();
+        assert!(!linked.is_empty());
+        for name in linked {
+            assert!(FILES.get_file(name).is_some(), "{name}");
+        }
     }
 }

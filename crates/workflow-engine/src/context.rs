@@ -216,7 +216,7 @@ impl NodeContext {
 
     /// Counts what a model read and wrote, in the outcome and in the budget.
     pub fn add_usage(&self, usage: Usage) {
-        self.shared.inbox.post(Message::Usage(usage));
+        self.shared.inbox.post(Message::Usage(self.key, usage));
     }
 
     /// Whether the type declares a stream output of that name.

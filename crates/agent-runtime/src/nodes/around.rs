@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use agent_types::{Budget, BudgetLimits};
+use agent_types::{Budget, BudgetLimits, CallId};
 use serde_json::{Map, Value};
 use tool_registry::{
     DynamicTools, EnclosingCall, Selection, Services, Snapshot, Tool, ToolInvoker, canonical_id,
@@ -169,6 +169,12 @@ impl<'c> Around<'c> {
     pub(super) fn call_prefix(&self) -> String {
         // A point parts a call from those inside it.
         format!("{}{}:", self.prefix, self.ctx.path().replace('.', "_"))
+    }
+
+    /// The id of a call that somebody names so, as one of the calls that are made here.
+    pub(super) fn own_id(&self, id: &CallId) -> CallId {
+        let own = id.as_str().strip_prefix(&self.prefix).unwrap_or(id.as_str());
+        CallId::new(format!("{}{}", self.prefix, own.replace('.', "_")))
     }
 
     /// Calls above those that are made here.

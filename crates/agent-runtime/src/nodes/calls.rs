@@ -1,6 +1,6 @@
 //! Calls as values, checked before any of them runs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use agent_types::{CallId, Observation, ObservationCode, ToolStatus};
 use protocol_action::Span;
@@ -54,11 +54,19 @@ impl Requested {
             one => vec![one],
         };
         let prefix = around.call_prefix();
-        let items: Vec<Item> = items
+        let mut items: Vec<Item> = items
             .into_iter()
             .zip(1..)
             .map(|(item, number)| read(item, &prefix, number))
             .collect::<Result<_, _>>()?;
+        let mut seen = HashSet::new();
+        for (item, number) in items.iter_mut().zip(1..) {
+            item.id = around.own_id(&item.id);
+            if !seen.insert(item.id.clone()) {
+                // A call of the same name is another one.
+                item.id = CallId::new(format!("{}#{number}", item.id));
+            }
+        }
         let mut tools: Vec<Tool> = Vec::new();
         let mut missing = false;
         for item in &items {

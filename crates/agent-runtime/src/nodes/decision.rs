@@ -7,6 +7,7 @@ use agent_types::Observation;
 use async_trait::async_trait;
 use llm_provider::Message;
 use serde_json::{Map, Value};
+use tool_registry::Snapshot;
 use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
 use workflow_model::{DataFlowType, NodeDefinition};
 
@@ -74,7 +75,8 @@ impl Node for LlmDecisionWithTools {
             None => given(&around, &inputs)?,
         };
         let offering = wish.tools(&around, offered)?;
-        let messages = form.messages(&ctx, &around, &inputs, &offering.taught())?;
+        let taught = if wish.is_native(&ctx, &around)? { Snapshot::default() } else { offering.taught() };
+        let messages = form.messages(&ctx, &around, &inputs, &taught)?;
         let replied = request::request(&ctx, &around, wish, messages.clone(), &offering).await?;
         let Replied { response, parsed, tools, suspects, prefix } = &replied;
         let set = Arc::new(tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?);

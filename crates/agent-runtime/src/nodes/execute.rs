@@ -189,7 +189,8 @@ impl Work<'_> {
         }
         for finished in finished.iter_mut() {
             let Some(call) = finished.observation.call.clone() else { continue };
-            asks.extend(std::mem::take(&mut finished.asks).into_iter().map(|ask| {
+            let inner = finished.waits.take().map(|waits| waits.asks);
+            asks.extend(inner.into_iter().flatten().map(|ask| {
                 let AskSummary { ask: inner, tool, arguments, prompt, .. } = ask;
                 let question = Question::new(prompt.unwrap_or_default());
                 let question = match tool.zip(arguments) {

@@ -22,10 +22,9 @@ use super::define::{any, list, made, object, read, setting, text};
 use super::sink::NodeSink;
 use crate::ask::{Answer, NoAnswer, Question, Room, ask, finished, started};
 use crate::deliberate::{DeliberationFault, ReplyStream, replayed};
-use crate::driver::cost;
 use crate::echo::Suspects;
 use crate::plan::CALLS_PER_DECISION;
-use crate::profile::AgentProfile;
+use crate::profile::{AgentProfile, Language};
 use crate::prompt::{Protocol, direct, lang, system_text};
 use crate::window::digest_of;
 
@@ -85,6 +84,12 @@ impl Wish {
         Ok(Offering { more: more.map_err(|error| NodeError::fatal(error.to_string()))?, given })
     }
 
+    /// Whether the model is offered tools in its own form.
+    pub(super) fn is_native(&self, ctx: &NodeContext, around: &Around<'_>) -> Result<bool, NodeError> {
+        // Whoever deliberates for an agent gives a text, and calls are read from it.
+        Ok(self.model(ctx)?.info().native_tools && !around.in_turn)
+    }
+
     fn model(&self, ctx: &NodeContext) -> Result<Arc<dyn LlmProvider>, NodeError> {
         let source = ctx.required_service::<dyn ModelSource>()?;
         source
@@ -123,24 +128,31 @@ impl Offering {
         if all.is_empty() {
             return Ok(Vec::new());
         }
-        let bare = AgentProfile {
-            language: profile.language,
-            skill_workflow_ids_inventory: profile.skill_workflow_ids_inventory.clone(),
-            ..AgentProfile::default()
+        let lesson = |tools: &Snapshot, language, protocol| {
+            let bare = AgentProfile {
+                language: Some(language),
+                skill_workflow_ids_inventory: profile.skill_workflow_ids_inventory.clone(),
+                ..AgentProfile::default()
+            };
+            system_text(&bare, tools, protocol)
         };
-        let lesson = |tools: &Snapshot, protocol| system_text(&bare, tools, protocol);
         let is_told = |text: &str| messages.iter().any(|said| said.message.text().contains(text));
-        let is_taught = !self.given.is_empty() && is_told(&lesson(&self.given, Protocol::Text));
-        if native && !is_taught {
-            insert(messages, &lesson(&all, Protocol::Native));
+        let own = profile.language.unwrap_or_default();
+        let is_taught = |language: &Language| is_told(&lesson(&self.given, *language, Protocol::Text));
+        // Whoever wrote the prompt chose the language.
+        let taught = [own, Language::En, Language::Zh].into_iter().find(is_taught);
+        let taught = taught.filter(|_| !self.given.is_empty());
+        if native && taught.is_none() {
+            insert(messages, &lesson(&all, own, Protocol::Native));
             return Ok(direct(&all).map(|tool| tool.definition().spec()).collect());
         }
-        let text = if is_taught {
-            let catalogue = Catalogue::new(lang(profile.language.unwrap_or_default()));
-            let more = direct(&self.more).fold(catalogue, |catalogue, tool| catalogue.tool(tool.offered()));
-            if self.more.is_empty() { String::new() } else { more.render() }
-        } else {
-            lesson(&all, Protocol::Text)
+        let text = match taught {
+            None => lesson(&all, own, Protocol::Text),
+            Some(_) if self.more.is_empty() => String::new(),
+            Some(language) => {
+                let catalogue = Catalogue::new(lang(language));
+                direct(&self.more).fold(catalogue, |catalogue, tool| catalogue.tool(tool.offered())).render()
+            }
         };
         if !text.is_empty() && !is_told(&text) {
             insert(messages, &text);
@@ -204,9 +216,7 @@ pub(super) async fn request(
 ) -> Result<Replied, NodeError> {
     let model = wish.model(ctx)?;
     let profile = around.profile();
-    // Whoever deliberates for an agent gives a text, and calls are read from it.
-    let native = model.info().native_tools && !around.in_turn;
-    let specs = offering.teach(&mut messages, &profile, native)?;
+    let specs = offering.teach(&mut messages, &profile, wish.is_native(ctx, around)?)?;
     if let Some(prompt) = wish.prompt.as_deref().filter(|prompt| !prompt.is_empty()) {
         match messages.first_mut() {
             Some(Said { message: Message::System { text }, .. }) => *text = format!("{prompt}\n\n{text}"),
@@ -290,7 +300,7 @@ async fn spread(
 fn count(ctx: &NodeContext, model: &dyn LlmProvider, usage: Usage, is_known: bool) {
     ctx.add_usage(usage);
     if let Some(budget) = ctx.budget().filter(|_| !is_known) {
-        budget.add(BudgetKey::CostMicros, cost(model.info(), usage));
+        budget.add(BudgetKey::CostMicros, model.info().cost_micros(usage));
     }
 }
 

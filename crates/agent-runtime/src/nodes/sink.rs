@@ -174,7 +174,8 @@ fn as_of_a_run(kept: &Kept, node: &Place, level: u32) -> Kept {
         Some(call) => is_at_node && is_own_call(call.as_str()) && is_about_call(&kept.event.body),
     };
     if is_own {
-        place.path = None;
+        // What is around the workflow has added the turn.
+        (place.path, place.turn) = (None, None);
         place.depth = own_depth(level);
     }
     kept

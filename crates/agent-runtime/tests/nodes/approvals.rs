@@ -7,10 +7,11 @@ use agent_runtime::{ApprovalMode, approval_digest};
 use agent_types::{EventSink, RunId, RunStatus, SystemClock};
 use run_store::{NewRun, Store};
 use serde_json::{Map, Value, json};
+use tool_registry::{Snapshot, Tool, ToolInvoker, WorkflowRuntime, workflow_tool};
 use workflow_engine::RunOutcome;
-use workflow_model::Workflow;
+use workflow_model::{NoWorkflows, Workflow};
 
-use crate::common::{World, one, plan, with_tools};
+use crate::common::{World, one, plan, tools, with_tools};
 
 fn requests() -> Value {
     json!([
@@ -113,8 +114,25 @@ fn a_call_that_needs_a_person_waits_with_the_node() {
     check(json!({"deny": "too much"}), &["do_it 3"], "Error - Tool pay was not run: denied: too much");
     let edited = json!({"approve": true, "arguments": {"say": "5"}});
     check(edited, &["pay 5", "do_it 3"], "Note - arguments changed by the user: {\"say\":\"5\"}");
+}
+
+#[test]
+fn changed_arguments_that_do_not_fit_leave_the_call_waiting() {
+    let lasting = Lasting::new();
+    lasting.go(&World::new(&[]), &workflow(), true);
     let wrong = json!({"approve": true, "arguments": {"say": 5}});
-    check(wrong, &["do_it 3"], "Error - Tool pay was not run: denied: Parameter 'say' must be string, got 5");
+    lasting.store.answer(&lasting.run, "node", &wrong).unwrap();
+    let world = World::new(&[]);
+    let outcome = lasting.go(&world, &workflow(), false);
+    assert_eq!(outcome.status, RunStatus::Waiting);
+    assert!(world.calls().is_empty());
+    let [ask] = &outcome.asks[..] else { panic!("{:?}", outcome.asks) };
+    let prompt = ask.prompt.as_deref().unwrap();
+    assert!(prompt.contains("Parameter 'say' must be string, got 5"), "{prompt}");
+    lasting.store.answer(&lasting.run, &ask.ask, &json!({"approve": true})).unwrap();
+    let world = World::new(&[]);
+    assert_eq!(lasting.go(&world, &workflow(), false).status, RunStatus::Ok);
+    assert_eq!(tools_of(&world), ["pay 2", "do_it 3"]);
 }
 
 #[test]
@@ -177,6 +195,48 @@ fn a_workflow_may_ask_for_what_would_run_and_copies_are_asked_about() {
     let seen = World::new(&[])
         .run(&one("agent:ExecuteTool", &json!({"tool_call_requests": echo}), &json!({})), json!({}));
     assert!(seen.outcome.asks[0].prompt.as_deref().unwrap().starts_with("echo_of_untrusted"));
+}
+
+/// A workflow that asks a person, as a tool.
+fn asker() -> Tool {
+    let file = json!({
+        "description": "Asks.",
+        "interfaceInputs": {"what": {"dataFlowType": "STRING"}},
+        "interfaceOutputs": {"said": {"dataFlowType": "STRING"}},
+        "nodes": [{"id": "in", "type": "core:GroupInput"}, {"id": "out", "type": "core:GroupOutput"},
+            {"id": "node", "type": "core:Ask", "configValues": {"prompt": "Well?"}}],
+        "edges": [{"source": "in", "sourceHandle": "what", "target": "node", "targetHandle": "context"},
+            {"source": "node", "sourceHandle": "answer", "target": "out", "targetHandle": "said"}],
+    });
+    let runtime =
+        WorkflowRuntime { catalog: Arc::new(crate::common::catalog()), ..WorkflowRuntime::default() };
+    workflow_tool("ask", &Workflow::from_value(file).unwrap(), &NoWorkflows, &runtime).unwrap()
+}
+
+#[test]
+fn a_workflow_inside_a_call_may_ask() {
+    let requests = json!([{"call": "a", "tool": "say", "arguments": {"say": "1"}},
+        {"call": "b", "tool": "workflow:ask", "arguments": {"what": "Now"}}]);
+    let workflow = one("agent:ExecuteTool", &json!({"tool_call_requests": requests}), &json!({}));
+    let world = || {
+        let mut world = World::new(&[]);
+        let tools = tools(&world.puppet).tools().cloned().chain([asker()]).collect::<Vec<_>>();
+        world.services = world.services.with::<dyn ToolInvoker>(Arc::new(Snapshot::of(tools).unwrap()));
+        world
+    };
+    let lasting = Lasting::new();
+    let outcome = lasting.go(&world(), &workflow, true);
+    let asks: Vec<_> = outcome.asks.iter().map(|ask| (&*ask.ask, ask.prompt.as_deref())).collect();
+    assert_eq!(asks, [("node", Some("Well?\nNow"))], "{:?}", outcome.error);
+    lasting.store.answer(&lasting.run, "node", &json!("yes")).unwrap();
+    let second = world();
+    let outcome = lasting.go(&second, &workflow, false);
+    let result = "Observation: Tool workflow:ask executed successfully. Result: yes";
+    assert!(outcome.outputs["observation"].as_str().unwrap().ends_with(result), "{outcome:?}");
+    assert!(second.calls().is_empty(), "what is done is not done again");
+    let count = |name: &str| lasting.names().iter().filter(|own| *own == name).count();
+    assert_eq!((count("agent.tool.started"), count("agent.tool.finished")), (2, 2), "{:#?}", lasting.names());
+    assert_eq!(count("node.started"), count("node.finished"), "{:#?}", lasting.names());
 }
 
 #[test]

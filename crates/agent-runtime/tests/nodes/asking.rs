@@ -58,6 +58,14 @@ fn tools_are_taught_once() {
     world.run(&asked, json!({})).ok();
     assert_eq!(taught(&world), 1);
     assert!(world.model.requests.lock().unwrap()[0].tools.is_empty());
+    // In another language too.
+    let world = World::new(&[json!({"text": "Hello."})]);
+    let config = json!({"system": "S", "language": "zh"});
+    let prompt = one("agent:FormatPrompt", &json!({"query": "Hi.", "tools": ["say"]}), &config);
+    let prompt = world.run(&prompt, json!({})).ok().output("messages");
+    let asked = one("agent:LlmApiRequest", &json!({"messages": prompt, "tools": ["say"]}), &json!({}));
+    world.run(&asked, json!({})).ok();
+    assert_eq!(taught(&world), 1);
     // What the workflow allows is offered without an edge.
     let world = World::new(&[json!({"text": "Hello."})]);
     let available = json!({"initial": ["say"]});
@@ -76,6 +84,12 @@ fn a_model_that_takes_tools_in_its_own_form_gets_them_so() {
     assert_eq!(world.sent(0), ["system: Be brief.", "user: Hi."]);
     assert_eq!(world.model.requests.lock().unwrap()[0].tools[0].name, "say");
     assert_eq!(seen.output("response")["tool_calls"][0]["name"], "say");
+    // In one node too.
+    let world = World::on(&[json!({"text": "Hello."})], true);
+    let config = json!({"system": "S", "tools": ["say"]});
+    world.run(&one("agent:LlmDecisionWithTools", &json!({"query": "Hi."}), &config), json!({})).ok();
+    assert_eq!(world.sent(0), ["system: S", "user: Hi."]);
+    assert_eq!(world.model.requests.lock().unwrap()[0].tools.len(), 1);
 }
 
 #[test]

@@ -110,6 +110,16 @@ fn a_fatal_failure_and_a_spent_budget_end_the_node() {
 }
 
 #[test]
+fn calls_of_one_name_are_different_calls() {
+    let world = World::new(&[]);
+    let call = |say: &str| json!({"call": "x.y", "tool": "say", "arguments": {"say": say}});
+    let seen = run(&world, json!([call("1"), call("2")])).ok();
+    let results = seen.output("results");
+    assert_eq!((&results[0]["call"], &results[1]["call"]), (&json!("x_y"), &json!("x_y#2")));
+    assert_eq!(world.calls().len(), 2);
+}
+
+#[test]
 fn bad_requests_are_told() {
     for (request, message) in [
         (json!({"arguments": {}}), "a call needs a `tool`: {\"arguments\":{}}"),

@@ -39,6 +39,8 @@ struct Chosen {
     id: String,
     path: PathBuf,
     workflow: Arc<Workflow>,
+    /// Tools that it may name, where they are known.
+    tools: Option<Vec<String>>,
 }
 
 impl Chosen {
@@ -51,7 +53,8 @@ impl Chosen {
                 let (file, workflow) = project.workflows().get(name)?;
                 (file.path.clone(), workflow)
             };
-            return Ok(Self { project, id: name.to_owned(), path, workflow });
+            let tools = project.tools_for(&workflow);
+            return Ok(Self { project, id: name.to_owned(), path, workflow, tools });
         };
         let path = context.directory.as_ref().map_or_else(|| PathBuf::from(name), |base| base.join(name));
         let workflow = Arc::new(Project::read_workflow(&path)?);
@@ -65,12 +68,18 @@ impl Chosen {
             Err(failure) => return Err(failure),
         };
         let id = project.id_of_workflow(&path);
-        Ok(Self { project, id, path, workflow })
+        let tools = project.tools_for(&workflow);
+        Ok(Self { project, id, path, workflow, tools })
     }
 
     /// What the workflow is checked against; it knows its own id, so that embedding itself is found.
     fn world(&self) -> World<'_> {
-        World::new(&**self.project.catalog(), &**self.project.workflows()).with_own_id(Some(&self.id))
+        let world = World::new(&**self.project.catalog(), &**self.project.workflows());
+        let world = world.with_own_id(Some(&self.id));
+        match &self.tools {
+            Some(tools) => world.with_tools(tools),
+            None => world,
+        }
     }
 }
 
@@ -182,6 +191,7 @@ fn way_out(code: ProblemCode) -> Option<&'static str> {
         ProblemCode::DuplicateInput => Some("take one of the edges out"),
         ProblemCode::DuplicateNode => Some("give one of them another id"),
         ProblemCode::UnknownType => Some("see `weft node list`"),
+        ProblemCode::UnknownTool => Some("see `weft tool list`"),
         ProblemCode::UnknownWorkflow => Some("see `weft workflow list`"),
         ProblemCode::SelfReference => Some("repeat work with a `core:LoopZone`"),
         ProblemCode::MissingDescription => Some("a model chooses a tool by what its description says"),

@@ -134,7 +134,13 @@ fn a_profile_that_cannot_run_says_why() {
     );
     check(folder, &["agent", "check"], 7, &["error[unknown_tool]"]);
     write(folder, "agents/c.json", r#"{"id": "c", "core_deliberation_workflow_id": "summarize_text"}"#);
-    check(folder, &["agent", "run", "c", "x"], 7, &["error[unsupported]", "core_deliberation_workflow_id"]);
+    let wants = "it requires the input `text_to_summarize`";
+    check(
+        folder,
+        &["agent", "run", "c", "x"],
+        7,
+        &["error[bad_deliberation]", wants, "help: weft workflow check"],
+    );
     write(folder, "agents/d.json", r#"{"id": "c"}"#);
     check(folder, &["agent", "list"], 7, &["error[duplicate_agent]: two agents have the id `c`"]);
 }

@@ -58,7 +58,8 @@ fn tools_are_listed_shown_and_checked() {
         system.contains(&"system:get_current_time") && system.contains(&"system:read_state"),
         "{system:?}"
     );
-    assert_eq!(others, ["get_weather", "workflow:summarize_text", "kb:Query"]);
+    let workflows = ["workflow:agent_loop", "workflow:chat", "workflow:summarize_text"];
+    assert_eq!(others, [&["get_weather"][..], &workflows, &["kb:Query"]].concat());
     assert_eq!(list[system.len()]["kind"], "http");
     let of_agent = weft(folder.path(), &["tool", "list", "--agent", "desk", "--output", "json"]).ok().json();
     assert_eq!(of_agent.as_array().unwrap().len(), 3);
@@ -107,7 +108,7 @@ fn a_broken_file_is_told_with_its_place() {
     }
     // It does not hide the others, and says why where it is asked for.
     let list = weft(folder.path(), &["tool", "list"]).stdout;
-    assert_eq!(list.lines().filter(|line| !line.starts_with("system:")).count(), 2);
+    assert_eq!(list.lines().filter(|line| !line.starts_with("system:")).count(), 4);
     assert!(weft(folder.path(), &["tool", "show", "b"]).stderr.contains("template_in_authority"));
 }
 

@@ -40,11 +40,11 @@ pub(super) fn models_of(
     settings: &Settings,
     options: &ProjectOptions,
 ) -> Result<Arc<ProjectModels>, ProjectError> {
-        let scripted = |path: &Path| -> Result<Arc<ScriptedModel>, ProjectError> {
-            let model = ScriptedModel::from_jsonl(&read_file(path)?)
-                .map_err(|source| ProjectError::Script { path: path.to_owned(), source })?;
-            Ok(Arc::new(model.with_clock(Arc::clone(&options.clock))))
-        };
+    let scripted = |path: &Path| -> Result<Arc<ScriptedModel>, ProjectError> {
+        let model = ScriptedModel::from_jsonl(&read_file(path)?)
+            .map_err(|source| ProjectError::Script { path: path.to_owned(), source })?;
+        Ok(Arc::new(model.with_clock(Arc::clone(&options.clock))))
+    };
     Ok(Arc::new(ProjectModels::new(
         settings.models.clone(),
         options.environment.clone(),

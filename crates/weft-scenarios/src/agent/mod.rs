@@ -3,12 +3,14 @@
 mod case;
 mod expect;
 mod front;
+mod life;
 mod record;
 mod seen;
 mod session;
 mod tools;
 mod world;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use agent_types::{Clock, Timestamp, VirtualClock};
@@ -23,11 +25,12 @@ use crate::Fault;
 use crate::pattern::Pattern;
 use case::{Case, Deed, Turn};
 pub use expect::Difference;
+use life::Meanwhile;
 pub use record::recorded;
 use seen::Seen;
-use session::{Lasting, Meanwhile, Session};
+use session::{Lasting, Session};
 use tools::Workshop;
-use world::{Outside, World};
+use world::{Mortal, Outside, World};
 
 /// Runs cases of agents. An agent that a case names is one of the project.
 #[derive(Debug, Clone, Copy, Default)]
@@ -116,7 +119,7 @@ impl<'p> AgentCases<'p> {
         let mut turns = case.turns.iter().enumerate().peekable();
         while let Some((number, turn)) = turns.next() {
             // What is done while this turn goes on.
-            let mut meanwhile = Vec::new();
+            let mut meanwhile = VecDeque::new();
             let mut expected = vec![turn];
             while let Some((_, next)) = turns.next_if(|(_, next)| next.on.is_some()) {
                 let on = Pattern::read(next.on.as_ref().unwrap_or(&Value::Null))?;
@@ -125,10 +128,10 @@ impl<'p> AgentCases<'p> {
                     Some(Deed::Cancel) => false,
                     _ => return Err("only `cancel` and `restart` may be done `on` an event".to_owned()),
                 };
-                meanwhile.push(Meanwhile { on, restarts });
+                meanwhile.push_back(Meanwhile { on, restarts });
                 expected.push(next);
             }
-            let seen = Box::pin(session.step(turn, &meanwhile))
+            let seen = Box::pin(session.step(turn, meanwhile))
                 .await
                 .map_err(|fault| format!("turn {number}: {fault}"))?;
             for (offset, expect) in expected.iter().enumerate() {
@@ -156,10 +159,11 @@ impl<'p> AgentCases<'p> {
                 .map_err(|error| format!("script[{number}]: {error}"))
         });
         let model = ScriptedModel::new(replies.collect::<Result<_, _>>()?).with_clock(Arc::clone(clock));
+        let world = Arc::new(World::default());
+        let model = Mortal { model, world: Arc::clone(&world) };
         // Errors and silence of a script meet the attempts and waits of a real model.
         let model = GuardedModel::new(Arc::new(model), CallPolicy::default(), Arc::clone(clock));
         let model: Arc<dyn LlmProvider> = Arc::new(model);
-        let world = Arc::new(World::default());
         let outside = Outside::new(Arc::clone(&world), case.http.clone(), Arc::clone(clock));
         let caller = HttpCaller::builder(NetworkPolicy::public_only())
             .transport(Arc::new(outside))
@@ -241,28 +245,8 @@ fn private_state(profile: &agent_runtime::AgentProfile) -> Result<Option<Arc<Pri
 
 /// What belongs to one of the steps that were done together: a restart ends the turn before it.
 fn part_of(seen: &Seen, offset: usize, steps: &[&Turn]) -> Seen {
-    let restarts = steps.iter().skip(1).any(|step| step.r#do == Some(Deed::Restart));
-    if !restarts {
-        return seen.clone();
-    }
-    let resumed = seen.events.iter().position(|event| event["type"] == "run.resumed");
-    let cut = resumed.unwrap_or(seen.events.len());
-    let mut part = seen.clone();
-    if offset == 0 {
-        part.events.truncate(cut);
-        part.exit = None;
-    } else {
-        part.events.drain(..cut);
-        let started: Vec<String> = part
-            .events
-            .iter()
-            .filter(|event| event["type"] == "agent.tool.started")
-            .filter_map(|event| event["data"]["tool"].as_str().map(str::to_owned))
-            .collect();
-        let skip = part.executed.len().saturating_sub(started.len());
-        part.executed.drain(..skip);
-    }
-    part
+    let restarts = steps.iter().take(offset + 1).filter(|step| step.on.is_some());
+    seen.life(restarts.filter(|step| step.r#do == Some(Deed::Restart)).count())
 }
 
 /// What must hold of every run: its numbers have no holes, and a call that is over has one observation.

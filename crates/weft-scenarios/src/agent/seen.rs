@@ -9,6 +9,14 @@ use serde_json::{Map, Value};
 
 use super::world::{Executed, Requested};
 
+/// Where a process ended in what was seen of a step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cut {
+    pub(crate) events: usize,
+    pub(crate) executed: usize,
+    pub(crate) requested: usize,
+}
+
 /// What was seen.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
@@ -26,6 +34,8 @@ pub(crate) struct Seen {
     /// Each call of the conversation has its result.
     pub(crate) pairs: bool,
     pub(crate) took: Duration,
+    /// The ends of processes within it.
+    pub(crate) cuts: Vec<Cut>,
 }
 
 impl Seen {
@@ -97,6 +107,23 @@ impl Seen {
         }
         self.history.clone_from(&turn.history);
         self.pairs = turn.pairs;
+    }
+
+    /// What was seen in one of the lives of the process within it.
+    pub(crate) fn life(&self, number: usize) -> Self {
+        let mut part = self.clone();
+        if let Some(end) = self.cuts.get(number) {
+            part.events.truncate(end.events);
+            part.executed.truncate(end.executed);
+            part.requested.truncate(end.requested);
+            part.exit = None;
+        }
+        if let Some(start) = number.checked_sub(1).and_then(|before| self.cuts.get(before)) {
+            part.events.drain(..start.events.min(part.events.len()));
+            part.executed.drain(..start.executed.min(part.executed.len()));
+            part.requested.drain(..start.requested.min(part.requested.len()));
+        }
+        part
     }
 
     pub(crate) fn count_of(&self, name: &str) -> usize {

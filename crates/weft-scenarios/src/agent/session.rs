@@ -1,5 +1,6 @@
 //! One case at work: its agent, its conversation, the run that waits.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,23 +8,19 @@ use agent_runtime::{
     Agent, AgentInput, AgentProfile, AgentState, CallRecord, Exchange, PendingCall, Turn as Said,
 };
 use agent_types::{
-    CallId, EventSink, Observation, ObservationCode, Recorder, ResumeLog, RunId, Watched, Watcher,
+    CallId, EventSink, ExitReason, Observation, ObservationCode, Recorder, ResumeLog, RunId, Watched,
 };
 use executors_flow_system::Flows;
 use run_store::{NewRun, Store, StoredRun};
 use serde_json::{Map, Value, json};
-use tokio_util::sync::CancellationToken;
 use tool_registry::{BlobSource, PrivateState, Snapshot, TaskBoard, ToolRegistry, World as SharedWorld};
 
 use super::case::{self, Case, Deed, Turn};
 use super::front::Front;
+use super::life::{Life, Meanwhile, Remains};
 use super::seen::Seen;
 use super::tools::Workshop;
 use crate::Fault;
-use crate::pattern::Pattern;
-
-/// Events that the reader of a run may be behind.
-const BEHIND: usize = 1 << 20;
 
 /// What outlives a process.
 #[derive(Clone)]
@@ -47,7 +44,13 @@ pub(crate) struct Session {
     state: AgentState,
     open: Option<Open>,
     /// Tools whose executions are noted where they happen.
-    noted: Vec<String>,
+    noted: BTreeSet<String>,
+    /// What is to be done while a run of this step goes on.
+    meanwhile: VecDeque<Meanwhile>,
+    /// Executions and requests before this step.
+    before: (usize, usize),
+    /// The run that is taken up is to end.
+    ends: bool,
     pub(crate) runs: Vec<RunId>,
 }
 
@@ -63,12 +66,6 @@ struct Open {
 enum Start {
     New(AgentInput),
     Resume(Box<Open>),
-}
-
-/// What is done while a run goes on.
-pub(crate) struct Meanwhile {
-    pub(crate) on: Pattern,
-    pub(crate) restarts: bool,
 }
 
 impl Session {
@@ -97,6 +94,9 @@ impl Session {
         let noted = case.tools.iter().filter(|tool| Workshop::notes(tool)).map(|tool| tool.name.clone());
         Ok(Self {
             noted: noted.collect(),
+            meanwhile: VecDeque::new(),
+            before: (0, 0),
+            ends: false,
             state: AgentState::of_history(history(&case.history)?),
             workshop,
             profile,
@@ -120,12 +120,16 @@ impl Session {
     }
 
     /// Does one step of the case, and gives what was seen.
-    pub(crate) async fn step(&mut self, turn: &Turn, meanwhile: &[Meanwhile]) -> Result<Seen, Fault> {
+    pub(crate) async fn step(&mut self, turn: &Turn, meanwhile: VecDeque<Meanwhile>) -> Result<Seen, Fault> {
         let before = self.workshop.world.now();
+        (self.before, self.meanwhile) = (before, meanwhile);
         let started = self.workshop.clock.elapsed();
         let mut seen = Seen::default();
-        self.act(turn, meanwhile, &mut seen).await?;
+        self.act(turn, &mut seen).await?;
         self.wake(&mut seen).await?;
+        if let Some(deed) = self.meanwhile.pop_front() {
+            return Err(format!("no event {} came while it went on", deed.on));
+        }
         (seen.executed, seen.requested) = self.workshop.world.since(before);
         seen.took = self.workshop.clock.elapsed().saturating_sub(started);
         if let Some(front) = &self.front {
@@ -139,30 +143,27 @@ impl Session {
         Ok(seen)
     }
 
-    async fn act(&mut self, turn: &Turn, meanwhile: &[Meanwhile], seen: &mut Seen) -> Result<(), Fault> {
+    async fn act(&mut self, turn: &Turn, seen: &mut Seen) -> Result<(), Fault> {
         if let Some(text) = &turn.user {
-            return self.go(Start::New(text.as_str().into()), meanwhile, seen).await;
+            self.put_aside(seen).await?;
+            return self.go(Start::New(text.as_str().into()), seen).await;
         }
         if let Some(name) = &turn.event {
             let input = AgentInput::Event { name: name.clone(), payload: turn.payload.clone() };
             if !self.agent.listens_to(name, &turn.payload) {
                 return Ok(());
             }
-            return self.go(Start::New(input), meanwhile, seen).await;
+            self.put_aside(seen).await?;
+            return self.go(Start::New(input), seen).await;
         }
         match turn.r#do.ok_or("a turn needs `user`, `event` or `do`")? {
-            Deed::Restart => self.restart(meanwhile, seen).await,
+            Deed::Restart => self.restart(seen).await,
             Deed::Compact => self.compact(seen).await,
-            Deed::Approve | Deed::Deny | Deed::Edit | Deed::Answer => {
-                self.answer(turn, meanwhile, seen).await
-            }
+            Deed::Approve | Deed::Deny | Deed::Edit | Deed::Answer => self.answer(turn, seen).await,
             Deed::Tools => self.change_tools(turn, seen),
             Deed::AdvanceMs => self.advance(turn.ms, seen).await,
-            Deed::Cancel => match self.open.take() {
-                // Nothing goes on: the run that waits is given up.
-                Some(_) => Ok(()),
-                None => Err("there is nothing to cancel".to_owned()),
-            },
+            Deed::Cancel if self.open.is_some() => self.give_up(seen).await,
+            Deed::Cancel => Err("there is nothing to cancel".to_owned()),
             Deed::GiveBack => {
                 let front = self.front.as_ref().ok_or("there are no flows in this case")?;
                 front.give_back().await
@@ -173,15 +174,14 @@ impl Session {
     /// Goes on where a task has ended meanwhile.
     async fn wake(&mut self, seen: &mut Seen) -> Result<(), Fault> {
         while let Some(open) = self.open.take() {
-            let ended = open
-                .pending
-                .iter()
-                .any(|pending| self.board.status(&pending.ask).is_some_and(|status| status.state.is_over()));
+            let ended = open.pending.iter().any(|pending| {
+                self.board.status(pending.task()).is_some_and(|status| status.state.is_over())
+            });
             if !ended {
                 self.open = Some(open);
                 return Ok(());
             }
-            self.go(Start::Resume(Box::new(open)), &[], seen).await?;
+            self.go(Start::Resume(Box::new(open)), seen).await?;
         }
         Ok(())
     }
@@ -198,9 +198,9 @@ impl Session {
                     let clock = Arc::clone(&self.workshop.clock);
                     let stored = self.lasting.store.begin(NewRun::new(run), clock);
                     let stored = stored.map_err(|error| error.to_string())?;
-                    let mut watcher = stored.watch(BEHIND);
-                    let handled = front.fire(Arc::clone(&stored) as Arc<dyn EventSink>).await?;
-                    self.close(&stored, &mut watcher, seen).await?;
+                    let life = self.life(stored, seen);
+                    let handled = front.fire(Arc::clone(&life) as Arc<dyn EventSink>).await?;
+                    seen.events = self.closed(&life).await?.events;
                     if let Some(handled) = handled {
                         seen.take_handled(&handled);
                     }
@@ -214,166 +214,146 @@ impl Session {
         }
     }
 
-    /// Reads the last events of a run.
-    async fn close(
-        &self,
-        stored: &Arc<StoredRun>,
-        watcher: &mut Watcher,
-        seen: &mut Seen,
-    ) -> Result<(), Fault> {
-        {
-            let _busy = self.workshop.clock.busy();
-            stored.close().await.map_err(|error| error.to_string())?;
+    /// A life for a run, which goes on with what was seen so far.
+    fn life(&self, stored: Arc<StoredRun>, seen: &mut Seen) -> Arc<Life> {
+        let (world, events) = (Arc::clone(&self.workshop.world), std::mem::take(&mut seen.events));
+        Life::new(
+            stored,
+            Arc::clone(&self.workshop.clock),
+            world,
+            self.noted.clone(),
+            self.meanwhile.clone(),
+            events,
+        )
+    }
+
+    /// Closes a run that is over or waits.
+    async fn closed(&self, life: &Life) -> Result<Remains, Fault> {
+        let _busy = self.workshop.clock.busy();
+        life.close().await.map_err(|error| error.to_string())
+    }
+
+    /// The process ended while the run was at work: the next one takes it up.
+    async fn next_life(&mut self, life: Arc<Life>, open: Open, seen: &mut Seen) -> Result<(), Fault> {
+        let remains = life.remains();
+        drop(life);
+        self.die(remains, seen);
+        // What was at work is let go when its tasks are looked at the next time.
+        for _ in 0..1000 {
+            if !self.lasting.store.is_at_work(&open.run) {
+                break;
+            }
+            tokio::task::yield_now().await;
         }
-        while let Some(Watched::Events(batch)) = watcher.try_next() {
-            self.note(&batch, seen);
+        self.open = Some(open);
+        Box::pin(self.restart(seen)).await
+    }
+
+    /// Notes where the process ended.
+    fn die(&mut self, remains: Remains, seen: &mut Seen) {
+        (seen.events, self.meanwhile) = (remains.events, remains.meanwhile);
+        seen.cuts.push(Life::cut(&seen.events, &self.workshop.world, self.before));
+    }
+
+    /// A run that waits for a person ends when somebody says something else; one that waits for a task leaves it at work.
+    async fn put_aside(&mut self, seen: &mut Seen) -> Result<(), Fault> {
+        let waits_for_task =
+            |open: &Open| open.pending.iter().any(|pending| self.board.status(pending.task()).is_some());
+        match &self.open {
+            Some(open) if waits_for_task(open) => self.open = None,
+            Some(_) => {
+                let meanwhile = std::mem::take(&mut self.meanwhile);
+                self.give_up(seen).await?;
+                self.meanwhile = meanwhile;
+            }
+            None => {}
         }
         Ok(())
     }
 
+    /// Ends a run that waits, with all that it has gathered.
+    async fn give_up(&mut self, seen: &mut Seen) -> Result<(), Fault> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        self.ends = true;
+        let gone = self.go(Start::Resume(Box::new(open)), seen).await;
+        self.ends = false;
+        gone
+    }
+
     /// A message through the flows.
-    async fn go_through(
-        &mut self,
-        start: Start,
-        meanwhile: &[Meanwhile],
-        seen: &mut Seen,
-    ) -> Result<(), Fault> {
+    async fn go_through(&mut self, start: Start, seen: &mut Seen) -> Result<(), Fault> {
         let Some(front) = &self.front else { return Ok(()) };
         let before = front.history().await?.len();
         let is_new = matches!(start, Start::New(_));
         let (base, input, stored, log) = self.begin_run(start)?;
         let before = if is_new { before } else { base.history().len() };
         let run = stored.run().clone();
-        let mut watcher = stored.watch(BEHIND);
-        let sink = Arc::clone(&stored) as Arc<dyn EventSink>;
-        let cancel = CancellationToken::new();
+        let life = self.life(stored, seen);
+        if self.ends {
+            life.cancel.cancel();
+        }
         let Some(front) = &self.front else { return Ok(()) };
-        let ended = {
-            let log = log.map(|log| (log, before));
-            let text = input.text();
-            let handling = std::pin::pin!(front.handle(&text, sink, log, cancel.clone()));
-            self.watch(handling, &mut watcher, meanwhile, &cancel, seen).await?
-        };
+        let log = log.map(|log| (log, before));
+        let (text, sink) = (input.text(), Arc::clone(&life) as Arc<dyn EventSink>);
+        let ended = life.work(front.handle(&text, sink, log, life.cancel.clone())).await;
         let mut history = front.history().await?;
         history.truncate(before);
         let base = AgentState::of_history(history);
         let Some(handled) = ended else {
-            self.let_go(watcher, stored).await;
-            self.open = Some(Open { run, base, input, pending: Vec::new() });
-            return Box::pin(self.restart(&[], seen)).await;
+            let open = Open { run, base, input, pending: Vec::new() };
+            return self.next_life(life, open, seen).await;
         };
         let handled = handled?;
-        self.close(&stored, &mut watcher, seen).await?;
-        drop((watcher, stored));
+        let remains = self.closed(&life).await?;
+        drop(life);
         seen.take_handled(&handled);
         if agent_runtime::exit_status(handled.exit) == agent_types::RunStatus::Waiting {
             self.open = Some(Open { run, base, input, pending: handled.pending });
         }
-        Ok(())
+        self.after(remains, seen).await
     }
 
-    /// The process ends: calls that were at work are let go when their tasks are looked at the next time.
-    async fn let_go(&self, watcher: Watcher, stored: Arc<StoredRun>) {
-        drop(watcher);
-        for _ in 0..1000 {
-            if Arc::strong_count(&stored) == 1 {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-    }
-
-    async fn go(&mut self, start: Start, meanwhile: &[Meanwhile], seen: &mut Seen) -> Result<(), Fault> {
+    async fn go(&mut self, start: Start, seen: &mut Seen) -> Result<(), Fault> {
         if self.front.is_some() && !matches!(&start, Start::New(AgentInput::Event { .. })) {
-            return self.go_through(start, meanwhile, seen).await;
+            return self.go_through(start, seen).await;
         }
         let (base, input, stored, log) = self.begin_run(start)?;
         let run = stored.run().clone();
-        let mut watcher = stored.watch(BEHIND);
-        let sink = Arc::clone(&stored) as Arc<dyn EventSink>;
-        let agent_run = self.agent.start_in(base.clone(), input.clone(), sink, log);
+        let life = self.life(stored, seen);
+        if self.ends {
+            life.cancel.cancel();
+        }
+        let agent = self.agent.clone().with_cancel(life.cancel.clone());
+        let sink = Arc::clone(&life) as Arc<dyn EventSink>;
+        let agent_run = agent.start_in(base.clone(), input.clone(), sink, log);
         let agent_run = agent_run.map_err(|error| error.to_string())?;
-        let cancel = agent_run.cancel_token();
-        let ended = {
-            let outcome = std::pin::pin!(agent_run.outcome());
-            self.watch(outcome, &mut watcher, meanwhile, &cancel, seen).await?
+        let Some((outcome, state)) = life.work(agent_run.outcome()).await else {
+            let open = Open { run, base, input, pending: Vec::new() };
+            return self.next_life(life, open, seen).await;
         };
-        let Some((outcome, state)) = ended else {
-            // The process ends here; what is durable stays.
-            self.let_go(watcher, stored).await;
-            self.open = Some(Open { run, base, input, pending: Vec::new() });
-            return Box::pin(self.restart(&[], seen)).await;
-        };
-        self.close(&stored, &mut watcher, seen).await?;
-        drop((watcher, stored));
+        let remains = self.closed(&life).await?;
+        drop(life);
         seen.take_outcome(&outcome);
         seen.take_history(&outcome.history);
         let waits = agent_runtime::exit_status(outcome.exit) == agent_types::RunStatus::Waiting;
-        if waits {
-            self.open = Some(Open { run, base, input, pending: outcome.pending });
-        } else {
+        // What has been answered stays, whatever becomes of the tasks that it waits for.
+        if !waits || outcome.exit == ExitReason::AwaitingResult {
             self.state = state;
         }
+        if waits {
+            self.open = Some(Open { run, base, input, pending: outcome.pending });
+        }
+        self.after(remains, seen).await
+    }
+
+    /// What is done when a run has ended.
+    async fn after(&mut self, remains: Remains, seen: &mut Seen) -> Result<(), Fault> {
+        if remains.ends_after {
+            self.die(remains, seen);
+            return Box::pin(self.restart(seen)).await;
+        }
+        (seen.events, self.meanwhile) = (remains.events, remains.meanwhile);
         Ok(())
-    }
-
-    /// Reads events until the run ends, or the process does: then there is no outcome.
-    async fn watch<T>(
-        &self,
-        mut outcome: std::pin::Pin<&mut impl Future<Output = T>>,
-        watcher: &mut Watcher,
-        meanwhile: &[Meanwhile],
-        cancel: &CancellationToken,
-        seen: &mut Seen,
-    ) -> Result<Option<T>, Fault> {
-        let mut next = meanwhile.iter();
-        let mut waiting = next.next();
-        loop {
-            tokio::select! {
-                biased;
-                watched = watcher.next() => match watched {
-                    Some(Watched::Events(batch)) => {
-                        let from = seen.events.len();
-                        self.note(&batch, seen);
-                        for at in from..seen.events.len() {
-                            let Some(deed) = waiting.filter(|deed| deed.on.matches(&seen.events[at])) else { continue };
-                            waiting = next.next();
-                            if deed.restarts {
-                                seen.events.truncate(at + 1);
-                                // What the event set off begins before the process ends.
-                                for _ in 0..64 {
-                                    tokio::task::yield_now().await;
-                                }
-                                return Ok(None);
-                            }
-                            cancel.cancel();
-                        }
-                    }
-                    Some(Watched::Lagged(missed)) => return Err(format!("the reader of events missed {missed}")),
-                    None => {}
-                },
-                ended = &mut outcome => return Ok(Some(ended)),
-            }
-        }
-    }
-
-    fn note(&self, batch: &agent_types::Batch, seen: &mut Seen) {
-        for event in batch.iter() {
-            let Ok(event) = serde_json::to_value(event) else { continue };
-            let tool = event["data"]["tool"].as_str().unwrap_or_default();
-            if event["type"] == "agent.tool.started" && !self.noted.iter().any(|noted| noted == tool) {
-                let ready = seen
-                    .events
-                    .iter()
-                    .rev()
-                    .find(|ready| ready["type"] == "agent.call.ready" && ready["call"] == event["call"]);
-                let arguments = ready.and_then(|ready| ready["data"]["arguments"].as_object()).cloned();
-                if event.get("depth").is_none() {
-                    self.workshop.world.executed(tool, &arguments.unwrap_or_default());
-                }
-            }
-            seen.events.push(event);
-        }
     }
 
     fn begin_run(
@@ -399,7 +379,8 @@ impl Session {
     }
 
     /// The next process: what is loaded is what was kept.
-    async fn restart(&mut self, meanwhile: &[Meanwhile], seen: &mut Seen) -> Result<(), Fault> {
+    async fn restart(&mut self, seen: &mut Seen) -> Result<(), Fault> {
+        self.workshop.world.revive();
         self.board = Arc::new(TaskBoard::new());
         self.agent = agent_of(&self.profile, &self.workshop, &self.registry, &self.lasting, &self.board);
         self.front =
@@ -407,23 +388,23 @@ impl Session {
         self.state = AgentState::of_history(self.state.history().to_vec());
         let Some(open) = self.open.take() else { return Ok(()) };
         let base = AgentState::of_history(open.base.history().to_vec());
-        self.go(Start::Resume(Box::new(Open { base, ..open })), meanwhile, seen).await
+        self.go(Start::Resume(Box::new(Open { base, ..open })), seen).await
     }
 
     async fn compact(&mut self, seen: &mut Seen) -> Result<(), Fault> {
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.workshop.clock));
-        let mut watcher = recorder.watch(BEHIND);
+        let mut watcher = recorder.watch(usize::MAX);
         let sink = Arc::clone(&recorder) as Arc<dyn EventSink>;
         self.agent.compact(&mut self.state, sink).await.map_err(|error| error.to_string())?;
         recorder.close();
         while let Some(Watched::Events(batch)) = watcher.try_next() {
-            self.note(&batch, seen);
+            seen.events.extend(batch.iter().filter_map(|event| serde_json::to_value(event).ok()));
         }
         Ok(())
     }
 
     /// Answers what waits, and goes on.
-    async fn answer(&mut self, turn: &Turn, meanwhile: &[Meanwhile], seen: &mut Seen) -> Result<(), Fault> {
+    async fn answer(&mut self, turn: &Turn, seen: &mut Seen) -> Result<(), Fault> {
         let open = self.open.take().ok_or("nothing waits for an answer")?;
         let wanted = turn.tool.as_deref();
         let named = |pending: &&PendingCall| wanted.is_none_or(|tool| pending.tool.as_str() == tool);
@@ -439,7 +420,7 @@ impl Session {
                 let arguments: Map<String, Value> = turn.arguments.clone().unwrap_or_default();
                 if self.agent.check_arguments(pending.tool.as_str(), &arguments).is_some() {
                     // They do not fit: nothing is answered, and the call waits as before.
-                    return self.go(Start::Resume(Box::new(open)), meanwhile, seen).await;
+                    return self.go(Start::Resume(Box::new(open)), seen).await;
                 }
                 json!({"approve": true, "arguments": arguments})
             }
@@ -447,7 +428,7 @@ impl Session {
         };
         let stored = self.lasting.store.answer(&open.run, &pending.ask, &value);
         stored.map_err(|error| error.to_string())?;
-        self.go(Start::Resume(Box::new(open)), meanwhile, seen).await
+        self.go(Start::Resume(Box::new(open)), seen).await
     }
 
     fn change_tools(&mut self, turn: &Turn, seen: &mut Seen) -> Result<(), Fault> {

@@ -19,7 +19,7 @@ use tool_schema::ToolDefinition;
 use workflow_model::{Workflow, WorkflowSource};
 
 use super::case::{Answer, Case, ToolSpec, profile_of};
-use super::world::World;
+use super::world::{Begins, Pulse, World};
 use crate::Fault;
 
 /// All that tools of a case are made of.
@@ -93,7 +93,7 @@ impl Workshop {
     pub(crate) fn tool(&self, spec: &ToolSpec) -> Result<Tool, Fault> {
         let fault = |error: String| format!("tool `{}`: {error}", spec.name);
         if let Some(endpoint) = &spec.endpoint {
-            return self.endpoint(spec, endpoint).map_err(fault);
+            return Ok(self.endpoint(spec, endpoint).map_err(fault)?.with_settings(settings_of(spec)));
         }
         let id = spec.name.parse().map_err(|error: agent_types::InvalidToolId| fault(error.to_string()))?;
         let nothing = || json!({"type": "object", "properties": {}, "additionalProperties": false});
@@ -120,21 +120,8 @@ impl Workshop {
                 Tool::new(definition, kind, handler)
             }
         };
-        let mut settings = ToolSettings::default();
-        if let Some(ms) = spec.timeout_ms {
-            settings = settings.with_timeout(Duration::from_millis(ms));
-        }
-        if let Some(bytes) = spec.result_limit {
-            settings = settings.with_result_limit(bytes);
-        }
-        if let Some(retry) = spec.retry {
-            settings = settings.with_retry(ToolRetry::times(retry.max));
-        }
-        if spec.long_running {
-            settings = settings.with_answer(Answers::Handle);
-        }
         let tool = tool.map_err(|error| fault(error.to_string()))?;
-        Ok(tool.with_annotations(spec.annotations.clone()).with_settings(settings))
+        Ok(tool.with_annotations(spec.annotations.clone()).with_settings(settings_of(spec)))
     }
 
     fn endpoint(&self, spec: &ToolSpec, endpoint: &Value) -> Result<Tool, String> {
@@ -174,6 +161,24 @@ impl Workshop {
     }
 }
 
+/// How calls of a tool are treated.
+fn settings_of(spec: &ToolSpec) -> ToolSettings {
+    let mut settings = ToolSettings::default();
+    if let Some(ms) = spec.timeout_ms {
+        settings = settings.with_timeout(Duration::from_millis(ms));
+    }
+    if let Some(bytes) = spec.result_limit {
+        settings = settings.with_result_limit(bytes);
+    }
+    if let Some(retry) = spec.retry {
+        settings = settings.with_retry(ToolRetry::times(retry.max));
+    }
+    if spec.long_running {
+        settings = settings.with_answer(Answers::Handle);
+    }
+    settings
+}
+
 /// Notes each execution.
 struct Noted<H> {
     world: Arc<World>,
@@ -183,10 +188,23 @@ struct Noted<H> {
 #[async_trait]
 impl<H: ToolHandler> ToolHandler for Noted<H> {
     async fn call(&self, arguments: Map<String, Value>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        if cx.resume.is_none() {
+        let pulse = self.world.pulse(&Begins::Call(cx.call.to_string()));
+        if pulse != Pulse::Dead && cx.resume.is_none() {
             self.world.executed(cx.tool.as_str(), &arguments);
         }
-        self.inner.call(arguments, cx).await
+        if pulse == Pulse::Last {
+            let _lost = futures::poll!(self.inner.call(arguments.clone(), cx));
+        }
+        if !matches!(pulse, Pulse::Alive(_)) {
+            self.world.outlive(pulse).await;
+        }
+        let result = self.inner.call(arguments, cx).await;
+        self.world.outlive(pulse).await;
+        result
+    }
+
+    fn has_inner_run(&self) -> bool {
+        self.inner.has_inner_run()
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use agent_types::Clock;
 use async_trait::async_trait;
 use http_caller::{Transport, WireAnswer, WireRequest};
+use llm_provider::{LlmError, LlmProvider, LlmRequest, LlmStream, ModelInfo};
 use serde_json::{Map, Value, json};
 
 use super::case::HttpRule;
@@ -35,6 +36,31 @@ pub(crate) struct World(Mutex<State>);
 struct State {
     executed: Vec<Executed>,
     requested: Vec<Requested>,
+    /// Processes that have died.
+    deaths: usize,
+    /// The process is dead, but for what its last event set off.
+    dead: Option<Begins>,
+}
+
+/// What the last event of a process set off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Begins {
+    Nothing,
+    /// This call.
+    Call(String),
+    /// A request to the model.
+    Model,
+}
+
+/// Whether work may be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pulse {
+    /// It may, in the life after so many deaths.
+    Alive(usize),
+    /// It begins, and is never heard of again.
+    Last,
+    /// Nothing is begun.
+    Dead,
 }
 
 impl World {
@@ -44,6 +70,42 @@ impl World {
 
     pub(crate) fn executed(&self, tool: &str, arguments: &Map<String, Value>) {
         self.lock().executed.push(Executed { tool: tool.to_owned(), arguments: arguments.clone() });
+    }
+
+    /// The process ends; all that still begins is what its last event set off.
+    pub(crate) fn die(&self, begins: Begins) {
+        let mut state = self.lock();
+        state.deaths += 1;
+        state.dead = Some(begins);
+    }
+
+    /// The next process begins.
+    pub(crate) fn revive(&self) {
+        self.lock().dead = None;
+    }
+
+    /// Whether this work may be done.
+    pub(crate) fn pulse(&self, work: &Begins) -> Pulse {
+        let mut state = self.lock();
+        match &state.dead {
+            None => Pulse::Alive(state.deaths),
+            Some(begins) if begins == work => {
+                state.dead = Some(Begins::Nothing);
+                Pulse::Last
+            }
+            Some(_) => Pulse::Dead,
+        }
+    }
+
+    /// Waits for ever where the process that began it has died meanwhile.
+    pub(crate) async fn outlive(&self, pulse: Pulse) {
+        let lives = |deaths| {
+            let state = self.lock();
+            state.deaths == deaths && state.dead.is_none()
+        };
+        if !matches!(pulse, Pulse::Alive(deaths) if lives(deaths)) {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Executions and requests after so many of each.
@@ -76,6 +138,8 @@ impl Outside {
 #[async_trait]
 impl Transport for Outside {
     async fn send(&self, request: WireRequest) -> std::io::Result<WireAnswer> {
+        let pulse = self.world.pulse(&Begins::Nothing);
+        self.world.outlive(pulse).await;
         let whole = request.uri().to_string();
         let (url, query) = whole.split_once('?').unwrap_or((&whole, ""));
         let method = request.method().as_str();
@@ -114,6 +178,30 @@ impl Transport for Outside {
             (None, text) => text.clone().unwrap_or_default(),
         };
         answer.body(body.into_bytes()).map_err(std::io::Error::other)
+    }
+}
+
+/// A model that dies with its process.
+#[derive(Debug)]
+pub(crate) struct Mortal<M> {
+    pub(crate) model: M,
+    pub(crate) world: Arc<World>,
+}
+
+#[async_trait]
+impl<M: LlmProvider> LlmProvider for Mortal<M> {
+    fn info(&self) -> &ModelInfo {
+        self.model.info()
+    }
+
+    async fn stream(&self, request: LlmRequest) -> Result<LlmStream, LlmError> {
+        let pulse = self.world.pulse(&Begins::Model);
+        if pulse == Pulse::Last {
+            // The reply is lost with whoever asked for it.
+            let _lost = futures::poll!(self.model.stream(request.clone()));
+        }
+        self.world.outlive(pulse).await;
+        self.model.stream(request).await
     }
 }
 

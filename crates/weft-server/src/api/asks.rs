@@ -31,7 +31,6 @@ pub(super) struct OpenAsk {
     agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     workflow: Option<String>,
-    #[schemars(with = "Value")]
     #[serde(flatten)]
     ask: AskSummary,
 }

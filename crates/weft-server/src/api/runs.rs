@@ -84,7 +84,6 @@ pub(super) struct RunDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     /// Questions that wait for a person.
-    #[schemars(with = "Vec<Value>")]
     asks: Vec<AskSummary>,
 }
 

@@ -6,7 +6,6 @@ use agent_runtime::{Agent, ApprovalMode, Exchange, RunOutcome, exit_status};
 use agent_types::{ResumeLog, RunId, RunStatus};
 use executors_flow_system::{Handled, Orchestrator, OrchestratorError, UserMessage};
 use http::StatusCode;
-use http_caller::ContextValues;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tool_schema::{CompiledSchema, parameters_of};
@@ -69,7 +68,8 @@ fn prepare_agent(
         project.skip_conversation(&start);
         return Ok(session_work(orchestrator, start, cancel));
     }
-    let agent = plan.prepared(with_live_tools(app, &project, project.agent(&plan.agent)?)?).with_approval(approval);
+    let agent =
+        plan.prepared(with_live_tools(app, &project, project.agent(&plan.agent)?)?).with_approval(approval);
     agent.check().map_err(ProjectError::from)?;
     if let Some(event) = &plan.event
         && !agent.listens_to(&event.name, &event.payload)
@@ -261,8 +261,10 @@ pub(super) struct WorkflowWork {
 impl WorkflowWork {
     pub(super) fn prepared(self, project: &Project) -> Prepared {
         let Self { id, plan, inputs, values, desk, resume, cancel } = self;
+        // A store that cannot be used is told by the desk.
+        let services = project.workflow_services(values, ApprovalMode::default());
         let mut options = RunOptions::new()
-            .with_services(project.services().clone().with(Arc::new(ContextValues(Arc::new(values)))))
+            .with_services(services.unwrap_or_else(|_| project.services()))
             .with_clock(Arc::clone(project.clock()))
             .with_sink(desk.sink());
         options.workflow = Some(id);

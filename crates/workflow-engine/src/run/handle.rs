@@ -305,6 +305,7 @@ pub(super) fn owner(shared: &Arc<RunShared>, arguments: Vec<Arc<Value>>, options
         restarts: NumberMap::default(),
         answers: HashMap::new(),
         asked: NumberMap::default(),
+        used: NumberMap::default(),
         inner: NumberMap::default(),
         pasts: NumberMap::default(),
         since_snapshot: (0, 0),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{AskSummary, BudgetKey, EventBody, Place, Record, ToolId};
+use agent_types::{AskSummary, BudgetKey, EventBody, Place, Record, ToolId, Usage};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
@@ -34,10 +34,10 @@ impl Owner {
                 // Without a receiver nobody waits any more.
                 let _ = written.send(());
             }
-            Message::Usage(usage) => {
-                self.usage += usage;
-                if let Some(budget) = &self.options.budget {
-                    budget.add(BudgetKey::Tokens, usage.total);
+            Message::Usage(key, usage) => {
+                self.count(usage);
+                if self.keeps {
+                    *self.used.entry(key).or_default() += usage;
                 }
             }
             Message::Chunks(open) => self.see_chunks(&open),
@@ -61,6 +61,25 @@ impl Owner {
             }
             Message::Freed(claim) => self.limits.leave(claim),
         }
+    }
+
+    /// Counts what models read and wrote, here and in what started this run.
+    pub(super) fn count(&mut self, usage: Usage) {
+        self.usage += usage;
+        if let Some(budget) = &self.options.budget {
+            budget.add(BudgetKey::Tokens, usage.total);
+        }
+    }
+
+    /// What is kept with the end of a node, with what was counted for it.
+    pub(super) fn with_usage(&mut self, key: Key, record: Option<Box<Record>>) -> Option<Box<Record>> {
+        if self.used.is_empty() {
+            return record;
+        }
+        let Some(usage) = self.used.remove(&key) else { return record };
+        let mut record = record.unwrap_or_default();
+        record.usage = Some(usage);
+        Some(record)
     }
 
     /// New chunks become events; from then on nodes may read them.
@@ -207,7 +226,7 @@ fn about(ask: &AskSummary) -> Option<Box<Record>> {
             .as_deref()
             .map(|arguments| (Arc::from(ARGUMENTS), Arc::new(Value::Object(arguments.clone())))),
     );
-    Some(Box::new(Record { values, how: None }))
+    Some(Box::new(Record::of(values)))
 }
 
 /// The same, read: the tool and its arguments.

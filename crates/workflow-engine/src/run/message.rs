@@ -64,7 +64,7 @@ pub(crate) enum Message {
     Inner(Key, Draft),
     /// Everything posted before is to be written.
     Flush(oneshot::Sender<()>),
-    Usage(Usage),
+    Usage(Key, Usage),
     /// A stream holds something new.
     Chunks(OpenStream),
     /// An attempt failed; the next one begins when the run has taken note.

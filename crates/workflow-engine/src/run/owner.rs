@@ -132,6 +132,8 @@ pub(super) struct Owner {
     pub(super) answers: HashMap<String, Value>,
     /// Questions that a node has put since it started.
     pub(super) asked: NumberMap<Key, u32>,
+    /// What was counted for nodes at work, where it is kept.
+    pub(super) used: NumberMap<Key, Usage>,
     /// What nodes at work have told of work inside them.
     pub(super) inner: NumberMap<Key, Inner>,
     /// What nodes that go on have told of work inside them before the process ended.

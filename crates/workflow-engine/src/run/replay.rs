@@ -194,6 +194,7 @@ impl Owner {
             EventBody::NodeFinished { value, handled, .. } => {
                 taken(self);
                 self.forget(key);
+                self.count_again(record);
                 if handled.as_deref() == Some("skip") {
                     self.end_readers(plan, key);
                     return self.settle_without_outputs(plan, key);
@@ -212,6 +213,7 @@ impl Owner {
             }
             EventBody::NodeFailed { kind, message, limit_ms, attempts, detached } => {
                 self.forget(key);
+                self.count_again(record);
                 let failure = Failure {
                     limit_ms: *limit_ms,
                     attempt: attempts.unwrap_or(1),
@@ -229,6 +231,12 @@ impl Owner {
                 self.redo_ask(key, place, (ask, prompt.as_deref(), call_of(record)), unknown);
             }
             _ => {}
+        }
+    }
+
+    fn count_again(&mut self, record: Option<&Record>) {
+        if let Some(usage) = record.and_then(|record| record.usage) {
+            self.count(usage);
         }
     }
 
@@ -423,5 +431,5 @@ pub(super) fn record_of(outputs: &Outputs, main: &str) -> Option<Box<Record>> {
         StopScope::Run => Arc::from("stop_run"),
         StopScope::Loop => Arc::from("stop_loop"),
     });
-    (!values.is_empty() || how.is_some()).then(|| Box::new(Record { values, how }))
+    (!values.is_empty() || how.is_some()).then(|| Box::new(Record { values, how, usage: None }))
 }

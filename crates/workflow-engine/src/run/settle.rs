@@ -72,6 +72,7 @@ impl Owner {
             None => self.place(plan, key, span, note.attempt),
         };
         let record = self.keeps.then(|| record_of(outputs, main)).flatten();
+        let record = self.with_usage(key, record);
         let body = EventBody::NodeFinished {
             value: outputs.main(main).cloned(),
             handled: note.handled.map(Arc::from),
@@ -345,7 +346,9 @@ impl Owner {
                 self.end_readers(plan, key);
                 let place = self.place(plan, key, span, Some(failure.attempt));
                 let handled = Some(Arc::from("skip"));
-                self.emit(place, EventBody::NodeFinished { value: None, handled, cache: None });
+                let record = self.with_usage(key, None);
+                let body = EventBody::NodeFinished { value: None, handled, cache: None };
+                self.emit_with(place, body, record);
                 self.settle_without_outputs(plan, key);
             }
             OnError::Default(value) => {
@@ -370,7 +373,8 @@ impl Owner {
             detached: failure.detached.then_some(true),
         };
         let how = failure.code.as_deref().filter(|_| self.keeps).map(Arc::from);
-        let record = how.map(|how| Box::new(Record { values: Vec::new(), how: Some(how) }));
+        let record = how.map(|how| Box::new(Record { how: Some(how), ..Record::default() }));
+        let record = self.with_usage(key, record);
         self.emit_with(place, body, record);
         self.escalate(plan, key, error);
     }

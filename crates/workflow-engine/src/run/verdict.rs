@@ -40,7 +40,7 @@ impl Owner {
             let values = outputs.iter().filter(|_| self.keeps);
             let values =
                 values.map(|(name, value)| (name.as_str().into(), Arc::new(value.clone()))).collect();
-            let record = self.keeps.then(|| Box::new(Record { values, how: None }));
+            let record = self.keeps.then(|| Box::new(Record::of(values)));
             self.emit_with(Place::default(), body, record);
         }
         self.flush();

@@ -46,10 +46,12 @@ pub(crate) async fn calls(ctx: &NodeContext) -> Result<Outputs, NodeError> {
             ctx.ask_all([Question::new("may it?").about(tool.clone(), Arc::new(arguments))]).await?;
         }
         tell(EventBody::AgentToolStarted { tool }, None);
-        sink.keeper().map(Keeper::durable).unwrap_or_else(|| Box::pin(async { Ok(()) })).await.unwrap();
+        if let Some(durable) = sink.keeper().map(Keeper::durable) {
+            durable.await.unwrap();
+        }
         ctx.sleep(Duration::from_millis(2)).await;
         let value = json!(number);
-        let record = Record { values: vec![("value".into(), Arc::new(value.clone()))], how: None };
+        let record = Record::of(vec![("value".into(), Arc::new(value.clone()))]);
         tell(finished(2), Some(Box::new(record)));
         results.push(value);
     }

@@ -1,0 +1,1 @@
+import{a as e,c as t,i as n,n as r,o as i,r as a,s as o,t as s}from"./index.js";var c=n(`<h1> </h1>`);function l(n,l){t(l,!0);var u=c(),d=i(u,!0);e(e=>r(d,e),[()=>s(`page.canvas`)]),a(n,u),o()}export{l as default};

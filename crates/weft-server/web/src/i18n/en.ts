@@ -1,0 +1,4 @@
+import { en as canvas } from "./en-canvas.ts";
+import { en as page } from "./en-page.ts";
+
+export const en = { ...page, ...canvas };

@@ -1,0 +1,5 @@
+import type { Messages } from "./index.ts";
+import { zh as canvas } from "./zh-canvas.ts";
+import { zh as page } from "./zh-page.ts";
+
+export const zh: Messages = { ...page, ...canvas };
