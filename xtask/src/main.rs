@@ -33,7 +33,8 @@ cargo xtask TASK
   clients [NAME]            run programs of others against ours: OpenAI clients, the MCP inspector and conformance suite,
                             reference MCP servers; needs npm and python3, installs into target/clients
   bench [NAME]              measure against named peers: parse, stream, hostile, coerce, engine, store, registry, flows, all
-  soak                      kill a process behind each of its events, cut its file at every byte; minutes
+  soak [HOW] [SECONDS]      kill a process behind each of its events, cut its file at every byte; minutes (kill,
+                            kill-agent, cut); fifty agents on one server, whose memory must not grow (server)
   fuzz [TARGET] [SECONDS]   decoder, round_trip, coercion (all, ten minutes each); needs nightly and cargo-fuzz
 ";
 
@@ -68,7 +69,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ("clients", []) => clients::run(None),
         ("clients", [name]) => clients::run(Some(name)),
         ("bench", options) => outside::bench(options),
-        ("soak", []) => outside::soak(),
+        ("soak", options) => outside::soak(options),
         ("fuzz", options) => outside::fuzz(options),
         _ => bail!("`{}` is no task; `cargo xtask` lists them", arguments.join(" ")),
     }
