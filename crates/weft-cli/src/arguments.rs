@@ -95,9 +95,9 @@ pub(crate) enum Command {
     Doctor,
     /// Print what a shell needs to complete commands.
     Completions {
-        /// The shell.
+        /// The shell; absent, that of the environment.
         #[arg(value_enum)]
-        shell: clap_complete::Shell,
+        shell: Option<clap_complete::Shell>,
     },
     /// Say what a code means: of an error, an exit, an event. Without one, list all.
     Explain {

@@ -77,6 +77,7 @@ mod tests {
             ("problems.error(", 1),
             ("problems.warning(", 1),
             ("problems.near(", 1),
+            ("refused(", 0),
             (".refuse(", 0),
             (".error(None", 1),
             (".error(Some(&run)", 1),

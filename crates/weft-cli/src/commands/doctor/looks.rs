@@ -66,11 +66,12 @@ fn model(name: &str, config: &ModelConfig) -> Finding {
     }
     let key = if config.secret().is_some() { "its key is set" } else { "it needs no key" };
     let Some(url) = &config.base_url else { return Finding::well(what, format!("{}, {key}", config.model)) };
+    let shown = without_password(url);
     match reached(url) {
-        Ok(()) => Finding::well(what, format!("{} at {url}, {key}", config.model)),
+        Ok(()) => Finding::well(what, format!("{} at {shown}, {key}", config.model)),
         Err(message) => Finding::wrong(
             what,
-            Failure::new(Exit::Unreachable, "unreachable", format!("{url} cannot be reached: {message}"))
+            Failure::new(Exit::Unreachable, "unreachable", format!("{shown} cannot be reached: {message}"))
                 .with_help("start that server, or mend `base_url`"),
         ),
     }
@@ -78,6 +79,17 @@ fn model(name: &str, config: &ModelConfig) -> Finding {
 
 fn of_model(error: &ModelError) -> Failure {
     Failure::new(Exit::Configuration, error.code(), error.to_string()).with_help(error.help())
+}
+
+/// An address as it may be shown: a password in it is none of the reader's business, nor is a key in a query.
+fn without_password(url: &str) -> String {
+    let shown = url.split('?').next().unwrap_or(url);
+    match shown.split_once("://") {
+        Some((scheme, rest)) => {
+            format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host))
+        }
+        None => shown.to_owned(),
+    }
 }
 
 /// Whether something listens at an address. Behind a proxy of the environment nothing can be said.
