@@ -12,7 +12,8 @@ fn checks(ran: &Value) -> Vec<(String, String, String)> {
 
 fn find<'a>(checks: &'a [(String, String, String)], name: &str) -> (&'a str, &'a str) {
     let found = checks.iter().find(|(check, ..)| check == name);
-    found.map_or_else(|| panic!("{name}: {checks:?}"), |(_, status, code)| (status, code))
+    let (_, status, code) = found.unwrap_or_else(|| panic!("{name}: {checks:?}"));
+    (status.as_str(), code.as_str())
 }
 
 #[test]

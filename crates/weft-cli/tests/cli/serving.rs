@@ -71,12 +71,19 @@ impl Served {
 
     /// Status and body of an answer.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let answer = self.ask_with(method, path, "", body);
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    /// The whole answer to a request with further lines in its head.
+    fn ask_with(&self, method: &str, path: &str, lines: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         write!(
             stream,
             "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\nconnection: close\r\n\
              content-type: application/json\r\naccept: application/json, text/event-stream\r\n\
-             mcp-protocol-version: 2025-06-18\r\ncontent-length: {}\r\n\r\n{body}",
+             {lines}content-length: {}\r\n\r\n{body}",
             self.address,
             self.token,
             body.len()
@@ -84,8 +91,7 @@ impl Served {
         .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+        answer
     }
 
     fn begin(&self, body: &Value) -> String {
@@ -135,12 +141,13 @@ pub(crate) fn ask_stdio(folder: &Path, arguments: &[&str], method: &str) -> Stri
     weft_with(folder, arguments, &(lines.join("\n") + "\n"), &[]).ok().stdout
 }
 
-/// What `/mcp` answers to a method, without a session.
+/// What `/mcp` answers to a method in a session of its own.
 pub(crate) fn ask_http(served: &Served, method: &str) -> String {
-    let (status, answer) = served.ask("POST", "/mcp", &request(1, "initialize", &hello()));
-    assert_eq!(status, 200, "{answer}");
-    let (status, answer) = served.ask("POST", "/mcp", &request(2, method, &json!({})));
-    assert_eq!(status, 200, "{answer}");
+    let begun = served.ask_with("POST", "/mcp", "", &request(1, "initialize", &hello()));
+    let session = begun.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap();
+    let lines = format!("mcp-session-id: {session}\r\nmcp-protocol-version: 2025-06-18\r\n");
+    let answer = served.ask_with("POST", "/mcp", &lines, &request(2, method, &json!({})));
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     answer
 }
 
