@@ -49,9 +49,10 @@ impl Drop for Running {
 /// Runs them all, or the one of a name.
 pub(crate) fn run(only: Option<&str>) -> Result<()> {
     type Task = (&'static str, fn(&Desk) -> Result<()>);
-    let tasks: [Task; 6] = [
+    let tasks: [Task; 7] = [
         ("openai-python", openai_python),
         ("openai-npm", openai_npm),
+        ("guide", guide),
         ("inspector", inspector),
         ("conformance-server", conformance_server),
         ("conformance-client", conformance_client),
@@ -191,6 +192,28 @@ fn openai_npm(desk: &Desk) -> Result<()> {
     let copy = desk.folder.join("openai_client.mjs");
     fs::copy(script("openai_client.mjs"), &copy)?;
     succeed(Command::new(desk.node()).arg(copy).env("WEFT_URL", url).env("WEFT_TOKEN", token))
+}
+
+/// The examples of the guide's page about the server, as they stand there.
+fn guide(desk: &Desk) -> Result<()> {
+    let (_server, url, token) = desk.serve(&desk.project("guide")?)?;
+    let page = fs::read_to_string(workspace::root().join("docs/guide/server.md"))?;
+    let page = page.replace("http://127.0.0.1:8787", &url);
+    let mut count = 0;
+    for (language, ending, program) in [("python", "py", desk.python()), ("js", "mjs", desk.node())] {
+        for block in page.split(&format!("```{language}\n")).skip(1) {
+            let (text, _) = block.split_once("```").context("a block has an end")?;
+            // Modules are looked for beside the script.
+            let path = desk.folder.join(format!("guide.{ending}"));
+            fs::write(&path, text)?;
+            let said = printed(Command::new(&program).arg(&path).env("WEFT_TOKEN", &token))?;
+            ensure!(said.contains("The loading dock is open on weekdays"), "{text}\nprinted: {said}");
+            count += 1;
+        }
+    }
+    ensure!(count == 3, "{count} examples were found");
+    println!("the guide's examples: {count} ok");
+    Ok(())
 }
 
 fn inspector(desk: &Desk) -> Result<()> {
