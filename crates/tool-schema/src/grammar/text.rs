@@ -1,0 +1,25 @@
+//! Characters of texts, in the words of regular expressions and of GBNF.
+
+use super::Breadth;
+
+/// What may stand in a text, without the brackets of a class and without `<` and `&`.
+pub(super) fn excluded(breadth: Breadth) -> &'static str {
+    match breadth {
+        Breadth::Wide => r"\x00-\x08\x0B\x0C\x0E-\x1F",
+        Breadth::Narrow => r"\x00-\x1F\x7F",
+    }
+}
+
+/// What may not begin a text besides: a line break there is layout, and a small model begins with blanks for ever.
+pub(super) fn excluded_first(breadth: Breadth) -> &'static str {
+    match breadth {
+        Breadth::Wide => r"\n\r",
+        Breadth::Narrow => " ",
+    }
+}
+
+/// What no XML holds, for regular expressions only.
+pub(super) const NONCHARACTERS: &str = r"\x{FFFE}\x{FFFF}";
+
+/// The five entities.
+pub(super) const ENTITIES: [&str; 5] = ["amp", "lt", "gt", "quot", "apos"];
