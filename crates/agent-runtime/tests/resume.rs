@@ -176,5 +176,7 @@ fn an_approval_lasts_and_counts_for_its_arguments_only() {
         "{text}"
     );
     let (outcome, pays) = outcome_of(json!({"approve": true, "arguments": {"too": "bob"}}));
-    assert_eq!((outcome.exit, pays), (ExitReason::Completed, 0), "edited arguments are checked again");
+    assert_eq!((outcome.exit, pays), (ExitReason::AwaitingApproval, 0), "edited arguments are checked again");
+    let why = outcome.pending[0].prompt.as_deref().unwrap();
+    assert!(why.contains("these arguments do not fit: ") && why.contains("'too'"), "{why}");
 }

@@ -47,6 +47,8 @@ fn best<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option
 struct Target {
     folded: Vec<char>,
     words: BTreeSet<String>,
+    /// The same without its namespace, where it has one.
+    bare: Option<Box<Self>>,
 }
 
 /// How far a candidate is from a name.
@@ -90,10 +92,22 @@ impl Score {
 
 impl Target {
     fn new(name: &str) -> Self {
-        Self { folded: fold(name).chars().collect(), words: words(name) }
+        let bare = name.rsplit_once(':').map(|(_, bare)| Box::new(Self::new(bare)));
+        Self { folded: fold(name).chars().collect(), words: words(name), bare }
     }
 
+    /// Where only one of the two has a namespace, it does not count against it.
     fn score(&self, candidate: &str) -> Score {
+        let whole = self.compare(candidate);
+        let bare = match (&self.bare, candidate.rsplit_once(':')) {
+            (None, Some((_, name))) => self.compare(name),
+            (Some(bare), None) => bare.compare(candidate),
+            _ => return whole,
+        };
+        if bare.rank() < whole.rank() { bare } else { whole }
+    }
+
+    fn compare(&self, candidate: &str) -> Score {
         let folded: Vec<char> = fold(candidate).chars().collect();
         let other_words = words(candidate);
         let shared_words = self.words.intersection(&other_words).count();
@@ -183,6 +197,8 @@ mod tests {
         check("id_user", &["user_id", "item_id"], Some("user_id"));
         check("city", &["location", "unit"], None);
         check("task_create", &["search", "read_file"], None);
+        check("summarise_txt", &["kb:query", "workflow:summarize_text"], Some("workflow:summarize_text"));
+        check("tools:get_tiem", &["get_time", "set_time"], Some("get_time"));
         check("x", &[], None);
     }
 

@@ -201,7 +201,7 @@ async fn a_list_that_changes_is_followed() {
     let echo = tool(&bridge.clients, "mcp:own/say__echo").await.unwrap();
     assert_eq!(echo.approval(), ApprovalDefault::Ask, "it says nothing of how it behaves");
     let wait = tool(&bridge.clients, "mcp:own/wait").await.unwrap();
-    let followed = bridge.clients.follow(Snapshot::of([echo.clone(), wait]).unwrap());
+    let followed = bridge.clients.follow(Arc::new(Snapshot::of([echo.clone(), wait]).unwrap()));
     let before = followed.snapshot();
     assert!(before.is_same(&followed.snapshot()));
     bridge.registry.replace([echo_id(), wait_id()].iter(), [echo_changed()]).unwrap();

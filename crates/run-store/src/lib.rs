@@ -14,6 +14,7 @@ mod backend;
 mod blob;
 mod encode;
 mod error;
+mod inbox;
 mod lines;
 mod lock;
 mod memory;

@@ -1,9 +1,10 @@
 //! The one writer of a process: it groups what all runs record, commits each group, and only then shows it.
 
+use std::collections::VecDeque;
+use std::fmt;
 use std::mem;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -11,11 +12,12 @@ use agent_types::{Batch, ClockHold};
 use futures::channel::oneshot;
 
 use crate::encode::{Numbered, encode};
+use crate::inbox::Inbox;
 use crate::run::RunCore;
 use crate::{Backend, Change, Redactor, StoreError, Update, read_lines};
 
 /// Events that one commit takes at most.
-const GROUP: usize = 2048;
+pub(crate) const GROUP: usize = 2048;
 
 /// Somebody who waits for a commit, perhaps for the sake of one run.
 pub(crate) struct Waiting {
@@ -37,10 +39,28 @@ pub(crate) enum Job {
     Stop,
 }
 
+impl Job {
+    /// Events in it.
+    pub(crate) fn events(&self) -> usize {
+        match self {
+            Self::Events { numbered, .. } => numbered.len(),
+            _ => 0,
+        }
+    }
+
+    /// Whether somebody waits for it, or time stands still meanwhile.
+    pub(crate) fn is_urgent(&self) -> bool {
+        match self {
+            Self::Events { hold, .. } => hold.is_some(),
+            Self::Write(_) => false,
+            Self::Update { .. } | Self::Flush(_) | Self::Stop => true,
+        }
+    }
+}
+
 /// The way to the writer. Dropping the last handle waits until everything is written.
-#[derive(Debug)]
 pub(crate) struct Writer {
-    jobs: Sender<Job>,
+    inbox: Arc<Inbox>,
     /// Events that are not committed yet.
     pending: Arc<AtomicUsize>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -48,22 +68,19 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn start(backend: Arc<dyn Backend>, redactor: Redactor) -> Result<Self, StoreError> {
-        let (jobs, inbox) = channel();
+        let inbox = Arc::new(Inbox::default());
         let pending = Arc::new(AtomicUsize::new(0));
-        let desk = Desk { backend, redactor, inbox, pending: Arc::clone(&pending) };
+        let desk = Desk { backend, redactor, inbox: Arc::clone(&inbox), pending: Arc::clone(&pending) };
         let thread = std::thread::Builder::new()
             .name("weft-store".to_owned())
             .spawn(move || desk.work())
             .map_err(StoreError::io)?;
-        Ok(Self { jobs, pending, thread: Mutex::new(Some(thread)) })
+        Ok(Self { inbox, pending, thread: Mutex::new(Some(thread)) })
     }
 
     pub(crate) fn send(&self, job: Job) {
-        if let Job::Events { numbered, .. } = &job {
-            self.pending.fetch_add(numbered.len(), Ordering::Relaxed);
-        }
-        // The writer outlives every handle: it stops only when the last one is dropped.
-        let _ = self.jobs.send(job);
+        self.pending.fetch_add(job.events(), Ordering::Relaxed);
+        self.inbox.send(job);
     }
 
     pub(crate) fn pending(&self) -> usize {
@@ -78,9 +95,15 @@ impl Writer {
     }
 }
 
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").field("pending", &self.pending()).finish_non_exhaustive()
+    }
+}
+
 impl Drop for Writer {
     fn drop(&mut self) {
-        let _ = self.jobs.send(Job::Stop);
+        self.inbox.send(Job::Stop);
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         // A panic of the writer has been reported by its own thread.
         let _ = thread.map(JoinHandle::join);
@@ -91,7 +114,7 @@ impl Drop for Writer {
 struct Desk {
     backend: Arc<dyn Backend>,
     redactor: Redactor,
-    inbox: Receiver<Job>,
+    inbox: Arc<Inbox>,
     pending: Arc<AtomicUsize>,
 }
 
@@ -126,16 +149,15 @@ struct Group {
 
 impl Desk {
     fn work(self) {
-        while let Ok(job) = self.inbox.recv() {
+        let mut jobs = VecDeque::new();
+        loop {
+            if jobs.is_empty() {
+                self.inbox.take(&mut jobs);
+            }
             let mut group = Group::default();
-            self.add(&mut group, job);
-            // What came while the last group was committed makes the next one.
             while group.events < GROUP && !group.stop && group.updates.is_empty() {
-                match self.inbox.try_recv() {
-                    Ok(job) => self.add(&mut group, job),
-                    Err(TryRecvError::Empty) => break,
-                    Err(TryRecvError::Disconnected) => group.stop = true,
-                }
+                let Some(job) = jobs.pop_front() else { break };
+                self.add(&mut group, job);
             }
             let stop = group.stop;
             self.commit(group);

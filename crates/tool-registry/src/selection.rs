@@ -119,7 +119,25 @@ impl Selection {
     #[must_use]
     pub fn allows(&self, id: &str) -> bool {
         let id = canonical_id(id);
-        !self.hidden.contains(&id) && self.listed.as_ref().is_none_or(|listed| listed.contains(&id))
+        let is_meant = |entry: &String| {
+            let all_of = entry.strip_suffix('*').filter(|beginning| beginning.ends_with('/'));
+            *entry == id || all_of.is_some_and(|beginning| id.starts_with(beginning))
+        };
+        !self.hidden.contains(&id) && self.listed.as_ref().is_none_or(|listed| listed.iter().any(is_meant))
+    }
+
+    /// The ids that are meant: an entry `mcp:server/*` means all tools that begin so.
+    fn meant(&self, all: &Snapshot) -> Vec<String> {
+        let every = |beginning: &str| {
+            let ids = all.tools().map(|tool| tool.id().as_str());
+            ids.filter(|id| id.starts_with(beginning)).map(str::to_owned).collect()
+        };
+        let Some(listed) = &self.listed else { return every("") };
+        let meant = listed.iter().flat_map(|entry| match entry.strip_suffix('*') {
+            Some(beginning) if beginning.ends_with('/') => every(beginning),
+            Some(_) | None => vec![entry.clone()],
+        });
+        meant.collect()
     }
 
     /// The tools among all that there are. A tool that says itself that it is hidden is left out too.
@@ -127,8 +145,7 @@ impl Selection {
     pub fn from(&self, all: &Snapshot) -> Selected {
         let mut unknown = Vec::new();
         let mut seen = HashSet::new();
-        let every = || all.tools().map(|tool| tool.id().to_string()).collect();
-        let listed = self.listed.clone().unwrap_or_else(every);
+        let listed = self.meant(all);
         let wanted = listed.iter().filter(|id| !self.hidden.contains(*id) && seen.insert(id.as_str()));
         let tools: Vec<Tool> = wanted
             .filter_map(|id| {

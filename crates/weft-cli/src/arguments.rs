@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use agent::{
     AgentChatArguments, AgentCommand, AgentRunArguments, AgentToolArguments, TestArguments,
 };
-pub(crate) use server::ServeArguments;
+pub(crate) use server::{McpArguments, ServeArguments};
 pub(crate) use session::{ChatArguments, FlowCommand};
 
 /// Workflows as tools for language models, and the agents that call them.
@@ -85,6 +85,8 @@ pub(crate) enum Command {
     },
     /// Show what a model is told of the tools.
     Prompt(PromptArguments),
+    /// Serve the project's tools to a client of the Model Context Protocol, over stdin and stdout.
+    Mcp(McpArguments),
     /// Serve the project over HTTP: the page, REST, live events, agents as models, tools by MCP.
     Serve(ServeArguments),
     /// Turn graphs and descriptions of other systems into workflow and tool files.

@@ -76,16 +76,37 @@ impl Failure {
         self
     }
 
+    /// A file that a command names and that cannot be read.
+    pub(crate) fn of_reading(path: &Path, error: &std::io::Error) -> Self {
+        let failure = match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                Self::new(Exit::Usage, "missing_file", format!("there is no file {}", path.display()))
+            }
+            _ => Self::new(Exit::Usage, "unreadable_file", error.to_string()).at(path, None, None),
+        };
+        let looks_like_json = path.to_str().is_some_and(|text| text.trim_start().starts_with(['{', '[']));
+        failure.with_help(if looks_like_json {
+            "a file is meant here; `-` reads stdin"
+        } else {
+            "paths are relative to the working folder"
+        })
+    }
+
     pub(crate) fn of_project(error: &ProjectError) -> Self {
         let exit = match error {
+            ProjectError::NoProject { .. } | ProjectError::Settings(_) | ProjectError::Model(_) => {
+                Exit::Configuration
+            }
+            ProjectError::Mcp(error) if matches!(error.code(), "mcp_start_failed" | "mcp_down") => {
+                Exit::Unreachable
+            }
+            ProjectError::Mcp(error) if error.code() == "bad_mcp_settings" => Exit::Configuration,
             ProjectError::MissingFile { .. }
             | ProjectError::Unreadable { .. }
             | ProjectError::UnknownAgent { .. }
             | ProjectError::UnknownToolId { .. }
-            | ProjectError::UnknownWorkflow { .. } => Exit::Usage,
-            ProjectError::NoProject { .. } | ProjectError::Settings(_) | ProjectError::Model(_) => {
-                Exit::Configuration
-            }
+            | ProjectError::UnknownWorkflow { .. }
+            | ProjectError::Mcp(_) => Exit::Usage,
             ProjectError::Store(error) => return Self::of_store(error),
             _ => Exit::Invalid,
         };

@@ -117,9 +117,7 @@ pub(crate) fn json_file(path: &std::path::Path) -> Result<Value, Failure> {
     let text = if path == std::path::Path::new("-") {
         stdin()?
     } else {
-        std::fs::read_to_string(path).map_err(|error| {
-            Failure::new(crate::failure::Exit::Usage, "no_file", error.to_string()).at(path, None, None)
-        })?
+        std::fs::read_to_string(path).map_err(|error| Failure::of_reading(path, &error))?
     };
     serde_json::from_str(&text).map_err(|error| {
         let (line, column) = (Some(error.line()), Some(error.column()));
@@ -129,9 +127,7 @@ pub(crate) fn json_file(path: &std::path::Path) -> Result<Value, Failure> {
 
 /// A file that goes with a message; its kind is told from its name.
 pub(crate) fn attachment(path: &std::path::Path) -> Result<Attachment, Failure> {
-    let bytes = std::fs::read(path).map_err(|error| {
-        Failure::new(crate::failure::Exit::Usage, "no_file", error.to_string()).at(path, None, None)
-    })?;
+    let bytes = std::fs::read(path).map_err(|error| Failure::of_reading(path, &error))?;
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     let mime = match ending.as_str() {
         "png" => "image/png",

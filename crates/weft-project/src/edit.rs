@@ -26,6 +26,12 @@ pub struct ProfileChange {
 }
 
 impl ProfileChange {
+    /// The file's text as it is to be.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("{}\n", serde_json::to_string_pretty(&self.profile).unwrap_or_default())
+    }
+
     /// Writes the file, where there is something to write.
     ///
     /// # Errors
@@ -34,8 +40,7 @@ impl ProfileChange {
         if !self.differs {
             return Ok(());
         }
-        let text = serde_json::to_string_pretty(&self.profile).unwrap_or_default();
-        write_whole(&self.path, &format!("{text}\n"))
+        write_whole(&self.path, &self.text())
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use agent_runtime::AgentError;
 use executors_flow_system::FlowsError;
 use llm_provider::{ModelError, ScriptError};
+use mcp_bridge::McpError;
 use run_store::StoreError;
 use tool_registry::RegistryError;
 use workflow_model::LoadError;
@@ -215,6 +216,9 @@ pub enum ProjectError {
     /// Tools that cannot be registered.
     #[error(transparent)]
     Registry(#[from] RegistryError),
+    /// A server of the Model Context Protocol that is of no use now.
+    #[error(transparent)]
+    Mcp(#[from] McpError),
     /// An agent that cannot run.
     #[error(transparent)]
     Agent(#[from] AgentError),
@@ -249,6 +253,7 @@ impl ProjectError {
             Self::Script { source, .. } => source.code(),
             Self::Registry(error) => error.code(),
             Self::Agent(error) => error.code(),
+            Self::Mcp(error) => error.code(),
             Self::Store(error) => error.code(),
             Self::PlanChanged { .. } => "plan_changed",
             Self::NotResumable { .. } => "not_resumable",
@@ -289,6 +294,7 @@ impl ProjectError {
             | Self::Store(_)
             | Self::PlanChanged { .. }
             | Self::NotResumable { .. }
+            | Self::Mcp(_)
             | Self::Agent(_) => None,
         }
     }
@@ -327,6 +333,7 @@ impl ProjectError {
             }
             Self::WorkflowTool { id, .. } => Some(format!("see `weft workflow check {id}`")),
             Self::Model(error) => Some(error.help()),
+            Self::Mcp(error) => Some(error.help()),
             Self::MissingFile { .. } => Some("check the path".into()),
             Self::Unreadable { .. } | Self::NotWritten { .. } => Some("check the permissions".into()),
             Self::Unwatchable { .. } => Some("start again to see changes of files".into()),

@@ -1,6 +1,5 @@
 //! Reading files, and ids that stay inside the project.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -72,21 +71,6 @@ pub(crate) fn files_below(root: &Path, folder: &Path, suffix: &str) -> Vec<PathB
     }
     found.sort();
     found
-}
-
-/// A number that changes when a file of the project comes, goes or is written.
-pub(crate) fn fingerprint(root: &Path) -> u64 {
-    let mut hash = DefaultHasher::new();
-    let top = ["weft.toml", "flows.json"].map(|name| root.join(name));
-    let folders = ["workflows", "agents", "tools"].map(|name| root.join(name));
-    let below = folders.iter().flat_map(|folder| {
-        files_below(root, folder, ".json").into_iter().map(|relative| folder.join(relative))
-    });
-    for path in top.into_iter().chain(below) {
-        let Ok(about) = std::fs::metadata(&path) else { continue };
-        (path, about.len(), about.modified().ok()).hash(&mut hash);
-    }
-    hash.finish()
 }
 
 /// A relative path as an id: parts joined by `/`, without the suffix.

@@ -1,15 +1,18 @@
 //! The models of a project, made when they are first asked for.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agent_types::{Clock, nearest};
+use agent_types::{Clock, EventBody, Kept, nearest};
 use llm_provider::{
     CallPolicy, GuardedModel, LlmProvider, ModelConfig, ModelError, ModelSource, ScriptedModel,
 };
 
 /// Name of the entry that counts when none is named.
 const DEFAULT: &str = "default";
+
+/// The node that asks a model and tells no event of it.
+const SILENT: &str = "core:GenericLlmRequest";
 
 /// Models by name: those of `weft.toml`, then the environment's, then the script.
 #[derive(Debug)]
@@ -93,4 +96,30 @@ impl ModelSource for ProjectModels {
             }
         }
     }
+}
+
+/// Replies of models that a log tells of. Errors have no end of their own in a script: the attempts behind them are
+/// passed over with the next reply. What a workflow deliberated is told of too, and is none.
+pub(crate) fn replies(events: &[Kept]) -> usize {
+    let mut deliberated: HashSet<u64> = HashSet::new();
+    let mut asking: HashSet<u64> = HashSet::new();
+    let mut count = 0;
+    for Kept { event, .. } in events {
+        let span = event.place.span;
+        match &event.body {
+            EventBody::AgentLlmStarted { model, .. } if model.starts_with("workflow:") => {
+                deliberated.insert(span);
+            }
+            EventBody::AgentLlmFinished { finish, .. } if finish != "error" => {
+                count += usize::from(!deliberated.contains(&span));
+            }
+            // It tells nothing of its request but its own beginning and end.
+            EventBody::NodeStarted { node_type: Some(node_type) } if **node_type == *SILENT => {
+                asking.insert(span);
+            }
+            EventBody::NodeFinished { .. } => count += usize::from(asking.remove(&span)),
+            _ => {}
+        }
+    }
+    count
 }

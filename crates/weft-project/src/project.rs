@@ -9,6 +9,7 @@ use agent_types::{Clock, SystemClock, nearest};
 use executors_flow_system::Handlers;
 use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{LlmProvider, ModelConfig, ModelSource, ScriptedModel};
+use mcp_bridge::McpClients;
 use run_store::{Store, StoreError};
 use tool_registry::{
     BlobSource, EventPublisher, Snapshot, TaskRuns, Tool, WorkflowRuntime, node_tool, system_tools,
@@ -21,7 +22,7 @@ use crate::agents::{AgentFile, ProjectAgents};
 use crate::blobs::StoreBlobs;
 use crate::deliberation::WorkflowDeliberator;
 use crate::error::{FileError, ProjectError};
-use crate::files::{fingerprint, read_file};
+use crate::files::read_file;
 use crate::flows::ProjectFlows;
 use crate::knowledge;
 use crate::models::ProjectModels;
@@ -30,6 +31,10 @@ use crate::state::{self, StoredEvents};
 use crate::task_runs::StoredTasks;
 use crate::tools::{BrokenTool, ProjectTools, ToolFile};
 use crate::workflows::ProjectWorkflows;
+
+mod one_run;
+
+use one_run::{models_of, services_of};
 
 /// Name of the settings file, which makes a folder a project.
 const SETTINGS: &str = "weft.toml";
@@ -78,11 +83,11 @@ pub struct Project {
     clock: Arc<dyn Clock>,
     /// Opened when it is first needed; a folder that is no project has none.
     store: Arc<OnceLock<Store>>,
+    /// Servers of others, once one is asked for.
+    mcp: Arc<OnceLock<Arc<McpClients>>>,
     keeps_runs: bool,
     /// How it was opened.
     options: ProjectOptions,
-    /// The fingerprint of its files before they were read.
-    read_at: u64,
 }
 
 impl Project {
@@ -104,14 +109,12 @@ impl Project {
     /// # Errors
     /// Its settings do not fit, or a file cannot be read.
     pub fn open(root: &Path, options: &ProjectOptions) -> Result<Self, ProjectError> {
-        let read_at = fingerprint(root);
         let settings = Settings::read(&root.join(SETTINGS))?;
         let workflows = ProjectWorkflows::read(root)?;
         let mut project = Self::with(root, settings, workflows, ProjectAgents::read(root)?, options)?;
         project.tools = Arc::new(ProjectTools::read(root, &project.caller)?);
         project.flows = Arc::new(ProjectFlows::read(root)?);
         project.keeps_runs = true;
-        project.read_at = read_at;
         Ok(project)
     }
 
@@ -147,29 +150,17 @@ impl Project {
         agents: ProjectAgents,
         options: &ProjectOptions,
     ) -> Result<Self, ProjectError> {
-        let scripted = |path: &Path| -> Result<Arc<ScriptedModel>, ProjectError> {
-            let model = ScriptedModel::from_jsonl(&read_file(path)?)
-                .map_err(|source| ProjectError::Script { path: path.to_owned(), source })?;
-            Ok(Arc::new(model.with_clock(Arc::clone(&options.clock))))
-        };
         for file in settings.models.values_mut().filter_map(|entry| entry.api_key_file.as_mut()) {
             *file = root.join(&*file);
         }
-        let models = Arc::new(ProjectModels::new(
-            settings.models.clone(),
-            options.environment.clone(),
-            settings.script.as_ref().map(|script| scripted(&root.join(script))).transpose()?,
-            options.script.as_deref().map(scripted).transpose()?,
-            Arc::clone(&options.clock),
-        ));
+        let models = models_of(root, &settings, options)?;
         let policy = NetworkPolicy::public_only().allowing(settings.network.allow.iter().cloned());
         let caller = HttpCaller::builder(policy).clock(Arc::clone(&options.clock)).build();
-        let source: Arc<dyn ModelSource> = Arc::clone(&models) as Arc<dyn ModelSource>;
         Ok(Self {
             workflows: Arc::new(workflows),
             agents: Arc::new(agents),
             catalog: Arc::new(crate::node_catalog()),
-            services: Services::new().with::<dyn ModelSource>(source).with(Arc::new(caller.clone())),
+            services: services_of(&models, &caller),
             memory_threads: Arc::default(),
             root: root.to_owned(),
             tools: Arc::default(),
@@ -180,40 +171,10 @@ impl Project {
             models,
             clock: Arc::clone(&options.clock),
             store: Arc::default(),
+            mcp: Arc::default(),
             keeps_runs: false,
             options: options.clone(),
-            read_at: 0,
         })
-    }
-
-    /// The project as its files are now, with the same store. Scripts begin anew; models that are not scripted are
-    /// kept where their settings are as they were.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    pub fn reload(&self) -> Result<Self, ProjectError> {
-        let mut now = Self::open(&self.root, &self.options)?;
-        if now.settings == self.settings && !self.models.has_script() {
-            now.services = self.services.clone();
-            now.models = Arc::clone(&self.models);
-        }
-        now.store.clone_from(&self.store);
-        Ok(now)
-    }
-
-    /// The project for one run of a process that has many: a script is played to each from its beginning.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    pub fn for_one_run(self: &Arc<Self>) -> Result<Arc<Self>, ProjectError> {
-        if self.models.has_script() { Ok(Arc::new(self.reload()?)) } else { Ok(Arc::clone(self)) }
-    }
-
-    /// A number for the project's files as they are now; none where they are as they were when they were read.
-    #[must_use]
-    pub fn changed_files(&self) -> Option<u64> {
-        let now = fingerprint(&self.root);
-        (now != self.read_at).then_some(now)
     }
 
     /// Where runs are kept; `None` in a folder that is no project.
@@ -318,6 +279,10 @@ impl Project {
         &self.handlers
     }
 
+    pub(crate) fn mcp_slot(&self) -> &OnceLock<Arc<McpClients>> {
+        &self.mcp
+    }
+
     pub(crate) fn caller(&self) -> &HttpCaller {
         &self.caller
     }
@@ -354,12 +319,14 @@ impl Project {
         let tools = self.tools_of(file)?;
         let model = self.models.model(profile.llm.as_ref().and_then(|llm| llm.profile.as_deref()));
         let Some(workflow) = profile.core_deliberation_workflow_id.clone() else {
-            return self.equipped(Agent::of(profile, model?, tools));
+            let agent = Agent::of(profile, model?, tools.clone());
+            return self.equipped(agent.with_source(self.following(Arc::new(tools))?));
         };
         let deliberator = WorkflowDeliberator::new(self, &workflow)?;
         // Only long conversations need a model then, and they can be shortened without one.
         let unset = || Arc::new(ScriptedModel::new(Vec::new())) as Arc<dyn LlmProvider>;
-        let agent = Agent::of(profile, model.unwrap_or_else(|_| unset()), tools);
+        let agent = Agent::of(profile, model.unwrap_or_else(|_| unset()), tools.clone());
+        let agent = agent.with_source(self.following(Arc::new(tools))?);
         self.equipped(agent.with_deliberator(Arc::new(deliberator)))
     }
 
@@ -413,7 +380,11 @@ impl Project {
         let added = self.offered_by_flows(&file.profile)?;
         let is_added = |id: &str| added.iter().any(|tool| tool.id().as_str() == id);
         let mut tools: Vec<Tool> = Vec::new();
-        for id in file.profile.tool_ids() {
+        let mut ids = Vec::new();
+        for entry in file.profile.tool_ids() {
+            ids.extend(self.named_by(entry)?);
+        }
+        for id in ids {
             if !is_added(&id) && tools.iter().all(|tool| tool.id().as_str() != id) {
                 tools.push(self.tool_of_agent(&id, file)?);
             }
@@ -471,6 +442,9 @@ impl Project {
             id.strip_prefix("kb:").and_then(|name| self.settings.kb.get_key_value(name))
         {
             return knowledge::tool_of(&self.root, name, settings);
+        }
+        if let Some(found) = self.mcp_tool(id) {
+            return found;
         }
         if let Some(found) = self.tools.get(id) {
             return found.map(|file| file.tool.clone());

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use agent_types::nearest;
 use http_caller::HostRule;
 use llm_provider::ModelConfig;
+use mcp_bridge::McpSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,9 @@ pub struct Settings {
     /// Knowledge bases by name; each is the tool `kb:<name>`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub kb: BTreeMap<String, KnowledgeSettings>,
+    /// Servers of the Model Context Protocol by name; their tools are `mcp:<name>/<tool>`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub mcp: BTreeMap<String, McpSettings>,
     /// Where runs are kept.
     #[serde(skip_serializing_if = "StoreSettings::is_default")]
     pub store: StoreSettings,
@@ -92,7 +96,7 @@ impl StoreSettings {
 }
 
 /// Keys that may stand in the file, for suggestions.
-const KEYS: [&str; 47] = [
+const KEYS: [&str; 60] = [
     "kb",
     "description",
     "network",
@@ -130,6 +134,19 @@ const KEYS: [&str; 47] = [
     "first_token_timeout_ms",
     "timeout_ms",
     "server",
+    "mcp",
+    "command",
+    "args",
+    "env",
+    "env_from",
+    "cwd",
+    "url",
+    "headers",
+    "token_env",
+    "tools",
+    "start_timeout_ms",
+    "protocol_version",
+    "elicitation",
     "host",
     "port",
     "hosts",

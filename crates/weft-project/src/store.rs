@@ -1,11 +1,11 @@
 //! Runs that last: where they are kept, how they are begun, and how they go on.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent_runtime::{Agent, AgentInput, AgentState, Exchange};
-use agent_types::{Clock, EventBody, EventSink, Kept, Recorder, ResumeLog, RunId, Timestamp, Watcher};
+use agent_types::{Clock, EventSink, Kept, Recorder, ResumeLog, RunId, Timestamp, Watcher};
 use llm_provider::{Attachment, ModelConfig};
 use run_store::{NewRun, RunFilter, RunPhase, RunRecord, Sqlite, Store, StoreError, StoreOptions, StoredRun};
 use serde::{Deserialize, Serialize};
@@ -13,13 +13,11 @@ use serde_json::{Map, Value};
 use workflow_model::{Workflow, changed_nodes};
 
 use crate::error::ProjectError;
+use crate::models::replies;
 use crate::project::Project;
 use crate::settings::SyncSetting;
 
 const DAY: Duration = Duration::from_hours(24);
-
-/// The node that asks a model and tells no event of it.
-const SILENT: &str = "core:GenericLlmRequest";
 
 /// Where the events of a run go.
 #[derive(Debug, Clone)]
@@ -511,32 +509,6 @@ impl Project {
         }
         Ok(())
     }
-}
-
-/// Replies of models that a log tells of. Errors have no end of their own in a script: the attempts behind them are
-/// passed over with the next reply. What a workflow deliberated is told of too, and is none.
-fn replies(events: &[Kept]) -> usize {
-    let mut deliberated: HashSet<u64> = HashSet::new();
-    let mut asking: HashSet<u64> = HashSet::new();
-    let mut count = 0;
-    for Kept { event, .. } in events {
-        let span = event.place.span;
-        match &event.body {
-            EventBody::AgentLlmStarted { model, .. } if model.starts_with("workflow:") => {
-                deliberated.insert(span);
-            }
-            EventBody::AgentLlmFinished { finish, .. } if finish != "error" => {
-                count += usize::from(!deliberated.contains(&span));
-            }
-            // It tells nothing of its request but its own beginning and end.
-            EventBody::NodeStarted { node_type: Some(node_type) } if **node_type == *SILENT => {
-                asking.insert(span);
-            }
-            EventBody::NodeFinished { .. } => count += usize::from(asking.remove(&span)),
-            _ => {}
-        }
-    }
-    count
 }
 
 fn agent_plan_of(record: &RunRecord) -> Result<AgentPlan, ProjectError> {

@@ -117,6 +117,11 @@ impl ProjectWatch {
         Ok(tools)
     }
 
+    /// Reads the files now, whatever has been told of changes.
+    pub fn reload_now(&self) {
+        self.shared.reload();
+    }
+
     /// How often the files have been read again.
     #[must_use]
     pub fn reloads(&self) -> u64 {
@@ -212,7 +217,8 @@ fn next_tools(project: &Project, agent: &str, current: &Snapshot) -> Snapshot {
         Ok(file) => &file.profile,
         Err(error) => return stays(current, &error, project.root()),
     };
-    let mut next = Next { project, current, listed: profile.tool_ids(), warnings: Vec::new() };
+    let mut next = Next { project, current, listed: Vec::new(), warnings: Vec::new() };
+    next.list(profile);
     let added = next.added_by_flows(profile);
     let tools = next.of_inventories(&added);
     let chosen = Snapshot::of(tools).map(|tools| profile.selection().from(&tools).tools);
@@ -234,6 +240,21 @@ struct Next<'p> {
 impl Next<'_> {
     fn warn(&mut self, what: &str, error: &ProjectError) {
         self.warnings.push(format!("{what}: {}", told(error, self.project.root())));
+    }
+
+    /// The ids of the inventories; where a server cannot be reached, those of its tools that there were.
+    fn list(&mut self, profile: &AgentProfile) {
+        for entry in profile.tool_ids() {
+            match self.project.named_by(entry.clone()) {
+                Ok(ids) => self.listed.extend(ids),
+                Err(error) => {
+                    self.warn(&format!("`{entry}` stays as it was"), &error);
+                    let beginning = entry.trim_end_matches('*');
+                    let ids = self.current.tools().map(|tool| tool.id().to_string());
+                    self.listed.extend(ids.filter(|id| id.starts_with(beginning)));
+                }
+            }
+        }
     }
 
     /// What `flows.json` adds; where it cannot be read, what it added before.

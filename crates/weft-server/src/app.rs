@@ -4,20 +4,32 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use agent_types::Clock;
 use run_store::Store;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use weft_project::Project;
+use tool_registry::ToolSource;
+use weft_project::{Project, ProjectWatch};
 
 use crate::access::Access;
 use crate::live::Hubs;
+use crate::mcp::McpServers;
 use crate::options::ServerOptions;
 use crate::problem::Problem;
 use crate::runs::{Runs, Sessions};
 
+/// The project's files.
+#[derive(Debug)]
+enum Files {
+    /// They are looked after.
+    Watched(ProjectWatch),
+    /// The system tells of no changes: they are read when they are saved here.
+    Alone(RwLock<Arc<Project>>),
+}
+
 /// A project that is served.
 #[derive(Debug)]
 pub(crate) struct App {
-    project: RwLock<Arc<Project>>,
+    files: Files,
     pub(crate) store: Store,
     pub(crate) clock: Arc<dyn Clock>,
     /// When the server began, in seconds since 1970.
@@ -33,7 +45,9 @@ pub(crate) struct App {
     /// Whatever still runs is left where it is.
     pub(crate) closed: CancellationToken,
     /// Told when the project has been read anew.
-    changed: tokio::sync::Notify,
+    changes: watch::Sender<u64>,
+    /// What clients of the Model Context Protocol reach.
+    pub(crate) mcp: McpServers,
     /// Who takes the messages of sessions.
     pub(crate) sessions: Sessions,
     /// One save at a time, so that what a save was made of is what it replaces.
@@ -42,24 +56,32 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(
-        project: Arc<Project>,
+        project: Project,
         store: Store,
         options: ServerOptions,
         access: Access,
         closing: CancellationToken,
     ) -> Self {
         let clock = Arc::clone(project.clock());
+        let files = match project.watch() {
+            Ok(watch) => Files::Watched(watch),
+            Err(error) => {
+                log::warn!("changes of files are not seen: {error}");
+                Files::Alone(RwLock::new(Arc::new(project)))
+            }
+        };
         Self {
             runs: Runs::new(options.settings.max_runs, options.settings.max_queue),
-            project: RwLock::new(project),
+            files,
             store,
             started: clock.now().as_millis() / 1000,
             clock,
             options,
             access,
             hubs: Hubs::default(),
+            mcp: McpServers::default(),
             sessions: Sessions::default(),
-            changed: tokio::sync::Notify::new(),
+            changes: watch::Sender::new(0),
             tasks: TaskTracker::new(),
             closing,
             closed: CancellationToken::new(),
@@ -67,9 +89,20 @@ impl App {
         }
     }
 
-    /// The project as its files were when they were last looked at.
+    /// The project as its files are now.
     pub(crate) fn project(&self) -> Arc<Project> {
-        Arc::clone(&self.project.read().unwrap_or_else(PoisonError::into_inner))
+        match &self.files {
+            Files::Watched(watch) => watch.project(),
+            Files::Alone(project) => Arc::clone(&project.read().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
+    /// The tools of an agent, which follow their files; nothing where they cannot.
+    pub(crate) fn live_tools(&self, agent: &str) -> Option<Arc<dyn ToolSource>> {
+        let Files::Watched(watch) = &self.files else { return None };
+        // The built-in agent has no file to follow.
+        let tools = watch.tools_of(agent).ok()?;
+        Some(tools)
     }
 
     /// Does work that waits for disks or other programs, away from the requests.
@@ -90,40 +123,37 @@ impl App {
         self.blocking(move || work(&project)).await
     }
 
-    /// Reads the project's files anew. Where they do not fit, the project stays as it was.
+    /// Reads the project's files anew. Where they cannot be read, the project stays as it was.
     pub(crate) fn reload(&self) {
-        match self.project().reload() {
-            Ok(now) => {
-                *self.project.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(now);
-                self.changed.notify_waiters();
-            }
-            Err(error) => log::warn!("the project's files do not fit, it stays as it was: {error}"),
+        match &self.files {
+            Files::Watched(watch) => watch.reload_now(),
+            Files::Alone(project) => match self.project().reloaded() {
+                Ok(now) => *project.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(now),
+                Err(error) => log::warn!("the project stays as it was: {error}"),
+            },
         }
+        self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Resolves when the project has been read anew.
-    pub(crate) async fn files_changed(&self) {
-        self.changed.notified().await;
+    /// Changes with the project's files.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
-    /// Looks at the files of the project again and again.
-    pub(crate) async fn watch_files(self: Arc<Self>) {
-        // Files that do not fit are told once.
-        let mut tried = None;
+    /// Tells when the files have been read anew.
+    pub(crate) async fn tell_changes(self: Arc<Self>) {
+        let Files::Watched(watch) = &self.files else { return };
+        let mut seen = watch.reloads();
         loop {
             tokio::select! {
                 () = self.closing.cancelled() => return,
                 () = self.clock.sleep(self.options.look) => {}
             }
-            let app = Arc::clone(&self);
-            let looked = tokio::task::spawn_blocking(move || {
-                let changed = app.project().changed_files();
-                if changed.is_some() && changed != tried {
-                    app.reload();
-                }
-                changed
-            });
-            tried = looked.await.unwrap_or(tried);
+            let now = watch.reloads();
+            if now != seen {
+                seen = now;
+                self.changes.send_modify(|changes| *changes += 1);
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ mod body;
 mod clock_timer;
 mod layout;
 mod live;
+mod mcp;
 mod openai;
 mod openapi;
 mod options;

@@ -19,7 +19,7 @@ pub struct ServerOptions {
     pub slow: Duration,
     /// How long a client that takes nothing may hold what waits for it; then its socket is closed.
     pub stalled: Duration,
-    /// How often the files of the project are looked at for changes.
+    /// How often it is looked whether the files of the project have been read anew.
     pub look: Duration,
 }
 
@@ -32,7 +32,7 @@ impl ServerOptions {
             token: TokenChoice::default(),
             slow: Duration::from_secs(20),
             stalled: Duration::from_mins(2),
-            look: Duration::from_secs(1),
+            look: Duration::from_millis(200),
         }
     }
 

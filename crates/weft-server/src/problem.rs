@@ -148,7 +148,9 @@ impl From<ProjectError> for Problem {
             | ProjectError::MissingFile { .. } => StatusCode::NOT_FOUND,
             ProjectError::BadWorkflowId { .. } => StatusCode::BAD_REQUEST,
             ProjectError::PlanChanged { .. } | ProjectError::NotResumable { .. } => StatusCode::CONFLICT,
-            ProjectError::Model(_) | ProjectError::NoProject { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            ProjectError::Model(_) | ProjectError::Mcp(_) | ProjectError::NoProject { .. } => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             _ => StatusCode::UNPROCESSABLE_ENTITY,
         };
         let mut problem = Self::new(status, error.code(), error.to_string());

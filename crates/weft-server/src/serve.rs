@@ -28,7 +28,7 @@ use crate::options::{ServeError, ServerOptions};
 use crate::problem::Problem;
 use crate::runs::{fire_timers, heed_others};
 use crate::token::{Token, TokenChoice};
-use crate::{api, live, openai, page};
+use crate::{api, live, mcp, openai, page};
 
 /// Longest head of a request, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
@@ -93,7 +93,7 @@ impl Server {
         let none = || StoreError::Io { message: "the project keeps no runs".into() };
         let store = project.store()?.ok_or_else(none)?.clone();
         let access = Access::new(address, &options.settings, token.clone());
-        let app = App::new(Arc::new(project), store, options, access, CancellationToken::new());
+        let app = App::new(project, store, options, access, CancellationToken::new());
         Ok(Self { listener, address, app: Arc::new(app), token })
     }
 
@@ -118,7 +118,7 @@ impl Server {
     /// Serves until it is told to end; then waits for the runs at work, as long as the settings say.
     pub async fn run(self) {
         let Self { listener, app, .. } = self;
-        app.tasks.spawn(Arc::clone(&app).watch_files());
+        app.tasks.spawn(Arc::clone(&app).tell_changes());
         app.tasks.spawn(heed_others(Arc::clone(&app)));
         app.tasks.spawn(fire_timers(Arc::clone(&app)));
         let router = router(&app);
@@ -184,6 +184,7 @@ fn router(app: &Arc<App>) -> Router {
     Router::new()
         .merge(api::router())
         .merge(openai::router())
+        .merge(mcp::router())
         .route("/ws", get(socket))
         .fallback(page::file)
         .method_not_allowed_fallback(wrong_method)

@@ -71,7 +71,9 @@ impl ClientHandler for Handler {
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         let to = lock(&self.progress).get(&params.progress_token).cloned();
         // Whoever does not keep up misses some of it, which is no loss.
-        let _ = to.map(|to| to.try_send(params));
+        if let Some(to) = to {
+            drop(to.try_send(params));
+        }
     }
 
     async fn on_logging_message(

@@ -9,13 +9,13 @@ mod listed;
 mod settings;
 mod source;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use agent_types::{Clock, ToolId, nearest};
+use agent_types::{Clock, nearest};
 use tokio::runtime::{Handle, Runtime};
 use tool_registry::{Tool, ToolKind, ToolSettings};
 
@@ -182,16 +182,17 @@ impl McpClients {
     }
 
     /// A number that changes when the tools of these servers do.
-    fn version(&self, servers: &[String]) -> u64 {
+    fn version(&self, servers: &BTreeSet<String>) -> u64 {
         servers.iter().filter_map(|name| self.servers.get(name)).map(|server| server.listed.version()).sum()
     }
 
-    /// A tool as it was listed last; the server is not asked.
-    fn listed(&self, id: &ToolId) -> Option<Tool> {
-        let connection = self.servers.get(parts(id.as_str()).0)?;
+    /// A tool as it was listed last; the server is not asked. Nothing where it is listed no longer.
+    fn listed(&self, tool: &Tool) -> Option<Tool> {
+        let connection = self.servers.get(parts(tool.id().as_str()).0)?;
         let listed = connection.listed.tools();
-        let tool = listed.iter().find(|tool| tool.definition.id == *id)?;
-        self.tool_of(connection, tool)
+        let now = listed.iter().find(|now| now.definition.id == *tool.id())?;
+        // How its calls are treated was said by the project, not by the server.
+        Some(self.tool_of(connection, now)?.with_settings(tool.settings().clone()))
     }
 }
 

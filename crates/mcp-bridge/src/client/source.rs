@@ -1,8 +1,9 @@
 //! Tools of an agent, those of servers as they are listed now.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tool_registry::{Snapshot, Tool, ToolKind, ToolSource};
+use tool_registry::{Snapshot, ToolKind, ToolSource};
 
 use super::{McpClients, parts};
 
@@ -10,45 +11,58 @@ use super::{McpClients, parts};
 #[derive(Debug)]
 struct FollowedTools {
     clients: Arc<McpClients>,
+    base: Arc<dyn ToolSource>,
+    last: Mutex<Seen>,
+}
+
+/// What was seen last, and what it was made of.
+#[derive(Debug)]
+struct Seen {
     base: Snapshot,
-    servers: Vec<String>,
-    /// The last snapshot, and the lists that it was made of.
-    last: Mutex<(u64, Snapshot)>,
+    /// The servers of its tools.
+    servers: BTreeSet<String>,
+    /// Their lists.
+    version: u64,
+    shown: Snapshot,
 }
 
 impl McpClients {
     /// The same tools, those of servers as they are listed when somebody looks: changed where the server changed them, gone where it
     /// took them away.
     #[must_use]
-    pub fn follow(self: &Arc<Self>, base: Snapshot) -> Arc<dyn ToolSource> {
-        let mut servers: Vec<String> = base
-            .tools()
-            .filter(|tool| tool.kind() == ToolKind::Mcp)
-            .map(|tool| parts(tool.id().as_str()).0.to_owned())
-            .collect();
-        servers.dedup();
-        if servers.is_empty() {
-            return Arc::new(base);
-        }
-        servers.sort();
-        servers.dedup();
-        let last = Mutex::new((self.version(&servers), base.clone()));
-        Arc::new(FollowedTools { clients: Arc::clone(self), base, servers, last })
+    pub fn follow(self: &Arc<Self>, base: Arc<dyn ToolSource>) -> Arc<dyn ToolSource> {
+        let last = Mutex::new(self.seen(base.snapshot()));
+        Arc::new(FollowedTools { clients: Arc::clone(self), base, last })
+    }
+
+    fn seen(&self, base: Snapshot) -> Seen {
+        let theirs = base.tools().filter(|tool| tool.kind() == ToolKind::Mcp);
+        let servers: BTreeSet<String> = theirs.map(|tool| parts(tool.id().as_str()).0.to_owned()).collect();
+        // Before the tools are looked at: a list that comes meanwhile is looked at again.
+        let version = self.version(&servers);
+        let shown = if servers.is_empty() { base.clone() } else { self.as_listed(&base) };
+        Seen { base, servers, version, shown }
+    }
+
+    /// The same tools, those of servers as they were listed last.
+    fn as_listed(&self, base: &Snapshot) -> Snapshot {
+        let now = base.tools().filter_map(|tool| match tool.kind() {
+            ToolKind::Mcp => self.listed(tool),
+            _ => Some(tool.clone()),
+        });
+        // The ids are those of the base, which differ.
+        let now = Snapshot::of(now).unwrap_or_else(|_| base.clone());
+        now.with_warnings(base.warnings().to_vec())
     }
 }
 
 impl ToolSource for FollowedTools {
     fn snapshot(&self) -> Snapshot {
-        let version = self.clients.version(&self.servers);
+        let base = self.base.snapshot();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.0 != version {
-            let now = self.base.tools().filter_map(|tool| match tool.kind() {
-                ToolKind::Mcp => self.clients.listed(tool.id()),
-                _ => Some(Tool::clone(tool)),
-            });
-            // The ids are those of the base, which differ.
-            *last = (version, Snapshot::of(now).unwrap_or_else(|_| self.base.clone()));
+        if !last.base.is_same(&base) || last.version != self.clients.version(&last.servers) {
+            *last = self.clients.seen(base);
         }
-        last.1.clone()
+        last.shown.clone()
     }
 }

@@ -75,10 +75,9 @@ pub(super) async fn call(
 }
 
 fn unknown(name: &str, known: Vec<String>) -> rmcp::ErrorData {
-    let mut message = format!("Unknown tool: {name}");
-    if let Some(near) = agent_types::nearest(name, known.iter().map(String::as_str)) {
-        message.push_str(&format!(", did you mean {near}?"));
-    }
+    let near = agent_types::nearest(name, known.iter().map(String::as_str));
+    let hint = near.map(|near| format!(", did you mean {near}?")).unwrap_or_default();
+    let message = format!("Unknown tool: {name}{hint}");
     let named: Vec<String> = known.into_iter().take(NAMED).collect();
     rmcp::ErrorData::invalid_params(message, Some(json!({ "available": named })))
 }

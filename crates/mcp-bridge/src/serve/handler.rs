@@ -20,7 +20,6 @@ use tool_schema::{SchemaDialect, render};
 use super::{McpServer, PromptInfo, ResourceInfo, ResourceTemplate, Speaker, call};
 use crate::content;
 
-#[expect(clippy::needless_pass_by_value, reason = "so that `map_err` takes it by its name")]
 fn refused(error: ToolError) -> ErrorData {
     ErrorData::internal_error(error.message_for_model, None)
 }

@@ -16,3 +16,13 @@ pub(crate) struct ServeArguments {
     #[arg(long)]
     pub(crate) no_token: bool,
 }
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArguments {
+    /// Offer the tools of this agent alone.
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent: Option<String>,
+    /// Serve nothing; take what this server of [mcp] in weft.toml says of its tools now for good.
+    #[arg(long, value_name = "SERVER", conflicts_with = "agent")]
+    pub(crate) trust: Option<String>,
+}

@@ -105,6 +105,11 @@ fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Fail
         let waiting = project.take_event(&arguments.id, Some(&event.name))?;
         event.payload = waiting.map(|waiting| waiting.payload).unwrap_or_default();
     }
+    if plan.event.is_none() && plan.attachments.is_empty() && plan.message.trim().is_empty() {
+        return Err(
+            Failure::usage("there is no message").with_help("write it behind the agent; `-` reads stdin")
+        );
+    }
     let agent = as_planned(agent, &plan);
     if let Some(event) = &plan.event
         && !agent.listens_to(&event.name, &event.payload)
@@ -112,6 +117,14 @@ fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Fail
         let message = format!("the agent `{}` does not listen to `{}`", arguments.id, event.name);
         return Err(Failure::new(Exit::Usage, "not_subscribed", message)
             .with_help("name it in `subscribed_event_types` of its profile"));
+    }
+    if let Some(thread) = &arguments.thread
+        && let Some(run) = project.waiting_run(&arguments.id, thread)?
+    {
+        let message = format!("the run `{run}` of this conversation waits for an answer");
+        return Err(Failure::new(Exit::NeedsPerson, "run_waiting", message).with_help(format!(
+            "weft runs approve {run}, weft runs answer {run} VALUE, or weft runs cancel {run}"
+        )));
     }
     if arguments.script.is_none() {
         note_script(&project, &agent);
@@ -133,7 +146,7 @@ pub(super) fn with_live_tools(
     match project.watch() {
         Ok(watch) => {
             let tools = watch.tools_of(&agent.profile().id)?;
-            Ok((agent.with_source(tools), Some(watch)))
+            Ok((agent.with_source(project.following(tools)?), Some(watch)))
         }
         Err(error) => {
             note!("note: {error}");
@@ -314,6 +327,9 @@ pub(super) fn failure_of(outcome: &RunOutcome, exit: Exit) -> Failure {
         ExitReason::AwaitingResult => {
             let run = &outcome.run;
             failure.with_help(format!("when the result is there: weft runs answer {run} VALUE"))
+        }
+        ExitReason::LlmFailed if outcome.error.as_deref().is_some_and(|error| error.contains("the script ")) => {
+            failure.with_help("the scripted replies are used up or do not fit; see `weft test` and the guide on models")
         }
         ExitReason::LlmFailed => {
             failure.with_help("is the model's server up, and the key right? see OPENAI_BASE_URL, OPENAI_MODEL, OPENAI_API_KEY and [models] in weft.toml")

@@ -77,8 +77,7 @@ fn named(entry: &Value, is_skill: bool) -> Option<String> {
 }
 
 fn read(path: &Path) -> Result<Value, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(Exit::Usage, "no_file", error.to_string()).at(path, None, None))?;
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::of_reading(path, &error))?;
     serde_json::from_str(&text).map_err(|error| {
         Failure::new(Exit::Invalid, "bad_profile", error.to_string()).at(path, Some(error.line()), None)
     })

@@ -8,6 +8,7 @@ mod encode;
 mod flow;
 mod import;
 mod init;
+mod mcp;
 mod node;
 mod parse;
 mod prompt;
@@ -68,6 +69,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Parse(parse) => parse::run(&parse),
         Command::Encode { tools } => encode::run(&tools),
         Command::Prompt(prompt) => prompt::run(&context, &prompt),
+        Command::Mcp(arguments) => mcp::run(&context, &arguments),
         Command::Serve(serve) => serve::run(&context, &serve),
         Command::Import(import) => import::run(&context, &import),
     }

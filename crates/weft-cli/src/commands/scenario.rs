@@ -36,8 +36,7 @@ pub(super) fn run(context: &Context, arguments: &TestArguments) -> Result<Exit, 
     let wanted = |id: &str| arguments.only.as_deref().is_none_or(|only| id.contains(only));
     let mut whole = TestReport::default();
     for file in &files {
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| Failure::new(Exit::Usage, "no_file", error.to_string()).at(file, None, None))?;
+        let text = std::fs::read_to_string(file).map_err(|error| Failure::of_reading(file, &error))?;
         // A case may be about a tool that panics: that it does is told by its event.
         let told = std::panic::take_hook();
         std::panic::set_hook(Box::new(|_| {}));

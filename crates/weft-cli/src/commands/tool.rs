@@ -106,6 +106,12 @@ fn list(context: &Context, project: &Project, scope: &ToolScope) -> Result<Exit,
                 Err(error) => refuse(Failure::of_project(&error)),
             }
         }
+        for tool in project.mcp_tools()? {
+            match tool {
+                Ok(tool) => tools.push(tool),
+                Err(error) => refuse(Failure::of_project(&ProjectError::Mcp(error))),
+            }
+        }
     }
     let values = tools.iter().map(|tool| {
         let definition = tool.definition();

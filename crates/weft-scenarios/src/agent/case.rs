@@ -74,6 +74,9 @@ impl Case {
             }
         }
         let case: Self = serde_json::from_value(line).map_err(|error| error.to_string())?;
+        if case.turns.is_empty() {
+            return Err("it needs `turns`".to_owned());
+        }
         let profiles = case.agent.iter().filter(|agent| agent.is_object());
         profiles.chain(case.tools.iter().flat_map(ToolSpec::profiles)).try_for_each(check_profile)?;
         Ok(case)

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use agent_types::ExitReason;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -81,6 +82,20 @@ struct Check<'s> {
 impl Expect {
     /// Faults of the patterns themselves.
     pub(crate) fn check(&self) -> Result<(), String> {
+        let known = |exit: &str| serde_json::from_value::<ExitReason>(exit.into()).is_ok();
+        match self.exit.as_ref().map(Value::as_str) {
+            Some(Some(exit)) if !known(exit) => return Err(format!("`{exit}` is no exit")),
+            Some(None) => return Err("`exit` is a text".to_owned()),
+            _ => {}
+        }
+        let counts = self.call_counts.iter().chain(&self.usage).flat_map(Map::values);
+        let counts = counts.chain(self.counts.iter().map(|(_, count)| count));
+        for count in counts.chain(&self.llm_calls).chain(&self.outgoing_connections) {
+            let is_range = |map: &Map<String, Value>| map.keys().all(|key| key == "min" || key == "max");
+            if !(count.is_number() || count.as_object().is_some_and(is_range)) {
+                return Err(format!("a number or `{{\"min\", \"max\"}}` is wanted, not {count}"));
+            }
+        }
         let pairs = self.before.iter().flat_map(|(left, right)| [left, right]);
         let counted = self.counts.iter().map(|(pattern, _)| pattern);
         let patterns = self.events.iter().chain(&self.no_events).chain(counted).chain(pairs);

@@ -52,6 +52,19 @@ pub(super) struct AgentDetail {
     problem: Option<Problem>,
 }
 
+/// A profile's file as it is, and as it would be.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ProfilePreview {
+    /// The name of the file.
+    file: String,
+    /// What it holds.
+    before: String,
+    /// What it would hold.
+    after: String,
+    /// Whether that differs.
+    differs: bool,
+}
+
 /// An event from outside.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -72,6 +85,8 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         get("/api/agents", "Agents of the project", list).gives::<Vec<AgentSummary>>(),
         get("/api/agents/{agent}", "An agent with its profile", show).gives::<AgentDetail>(),
+        get("/api/agents/{agent}/tools/{tool}", "What giving it a tool would change in its file", preview)
+            .gives::<ProfilePreview>(),
         put("/api/agents/{agent}/tools/{tool}", "Give it a tool", add_tool).gives::<AgentDetail>(),
         delete("/api/agents/{agent}/tools/{tool}", "Take a tool away", remove_tool).gives::<AgentDetail>(),
         post("/api/agents/{agent}/events", "Wake it by an event", wake)
@@ -115,6 +130,23 @@ fn detail(project: &Project, id: &str) -> Result<Tagged, Problem> {
 
 async fn show(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Tagged, Problem> {
     app.with_project(move |project| detail(project, &id)).await
+}
+
+/// The tag is that of the file as it is, for `If-Match` of the change itself.
+async fn preview(
+    State(app): State<Arc<App>>,
+    Path((agent, tool)): Path<(String, String)>,
+) -> Result<([(http::HeaderName, String); 1], Json<ProfilePreview>), Problem> {
+    app.with_project(move |project| {
+        let change = project.add_tool(&agent, &tool)?;
+        let before = weft_project::read_file(&change.path)?;
+        let after = if change.differs { change.text() } else { before.clone() };
+        let file = change.path.strip_prefix(project.root()).unwrap_or(&change.path);
+        let file = file.to_string_lossy().replace('\\', "/");
+        let tag = [(header::ETAG, tag_of(&before))];
+        Ok((tag, Json(ProfilePreview { file, before, after, differs: change.differs })))
+    })
+    .await
 }
 
 async fn add_tool(

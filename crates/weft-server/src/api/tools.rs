@@ -5,11 +5,12 @@ use std::sync::Arc;
 use agent_types::{Budget, BudgetLimits, CallId, EventSink, Place, Recorder, RunId};
 use axum::Json;
 use axum::extract::{Path, Query, State};
+use protocol_action::Lang;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tool_registry::{CallEnd, Tool, ToolContext};
-use tool_schema::{Coercion, Typed};
+use tool_schema::{Catalogue, Coercion, ToolSet, Typed, estimate_tokens};
 use weft_project::Project;
 
 use super::{Operation, get, post};
@@ -46,6 +47,14 @@ pub(super) struct ToolDetail {
     output: Option<Value>,
     /// What it says of its own behaviour.
     annotations: Value,
+    /// What a model is told of it, among the tools of its prompt.
+    told: String,
+    /// About how many tokens that is.
+    told_tokens: usize,
+    /// Agents that may use it.
+    used_by_agents: Vec<String>,
+    /// Workflows that name it.
+    used_by_workflows: Vec<String>,
 }
 
 /// Arguments for a tool.
@@ -72,6 +81,8 @@ pub(super) struct Checked {
     coercions: Vec<Coercion>,
     /// What does not fit.
     problems: Value,
+    /// The call as a model would write it, with these arguments.
+    action: Option<String>,
 }
 
 /// What came of a call.
@@ -104,7 +115,9 @@ pub(super) fn operations() -> Vec<Operation> {
     const AGENT: &[(&str, &str)] = &[("agent", "only what this agent may use")];
     vec![
         get("/api/tools", "Tools of the project", list).query(AGENT).gives::<Vec<ToolSummary>>(),
-        get("/api/tools/{tool}", "A tool with its schema", show).gives::<ToolDetail>(),
+        get("/api/tools/{tool}", "A tool with its schema", show)
+            .query(&[("lang", "the language in which a model would be told of it: en or zh")])
+            .gives::<ToolDetail>(),
         post("/api/tools/{tool}/check", "Check arguments", check).takes::<ArgumentsBody>().gives::<Checked>(),
         post("/api/tools/{tool}/call", "Call it once", call).takes::<ArgumentsBody>().gives::<Called>(),
     ]
@@ -127,7 +140,8 @@ async fn list(
             }
             // A tool that cannot be used is told when it is looked at; the others are shown all the same.
             let tools = project.tool_ids().into_iter().filter_map(|id| project.tool(&id).ok());
-            Ok(tools.map(|tool| summary(&tool)).collect())
+            let theirs = project.mcp_tools()?.into_iter().filter_map(Result::ok);
+            Ok(tools.chain(theirs).map(|tool| summary(&tool)).collect())
         })
         .await?;
     Ok(Json(tools))
@@ -153,15 +167,61 @@ async fn tool_of(app: &App, id: String) -> Result<(Arc<Project>, Tool), Problem>
     .await
 }
 
-async fn show(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<ToolDetail>, Problem> {
-    let (_, tool) = tool_of(&app, id).await?;
+#[derive(Debug, Deserialize)]
+struct ShowQuery {
+    lang: Option<String>,
+}
+
+async fn show(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Query(query): Query<ShowQuery>,
+) -> Result<Json<ToolDetail>, Problem> {
+    let (project, tool) = tool_of(&app, id).await?;
     let definition = tool.definition();
+    let lang = if query.lang.as_deref() == Some("zh") { Lang::Zh } else { Lang::En };
+    let told = Catalogue::new(lang).tool(tool.offered()).render();
     Ok(Json(ToolDetail {
         summary: summary(&tool),
         parameters: definition.parameters.clone(),
         output: definition.output.clone(),
         annotations: serde_json::to_value(&definition.annotations).unwrap_or_default(),
+        told_tokens: estimate_tokens(&told),
+        told,
+        used_by_agents: agents_with(&project, tool.id().as_str()),
+        used_by_workflows: workflows_with(&project, tool.id().as_str()),
     }))
+}
+
+/// Agents whose inventories name a tool.
+fn agents_with(project: &Project, id: &str) -> Vec<String> {
+    let agents = project.agents().filter(|file| file.profile.tool_ids().iter().any(|own| own == id));
+    agents.map(|file| file.profile.id.clone()).collect()
+}
+
+/// Workflows in which the id of a tool stands as a text of its own.
+fn workflows_with(project: &Project, id: &str) -> Vec<String> {
+    let naming = project
+        .workflows()
+        .files()
+        .filter(|file| file.loaded.as_ref().is_ok_and(|workflow| names(&workflow.to_value(), id)));
+    naming.map(|file| file.id.clone()).collect()
+}
+
+fn names(value: &Value, id: &str) -> bool {
+    match value {
+        Value::String(text) => text == id,
+        Value::Array(parts) => parts.iter().any(|part| names(part, id)),
+        Value::Object(members) => members.values().any(|member| names(member, id)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// A call as a model would write it.
+fn written(tool: &Tool, arguments: &Map<String, Value>) -> Option<String> {
+    let offered = tool.offered();
+    let set = ToolSet::of_tools([offered.clone()]).ok()?;
+    set.encode(&[(offered.name.as_str(), arguments)]).ok()
 }
 
 /// The arguments by the tool's schema, with its defaults.
@@ -183,6 +243,7 @@ async fn check(
     Ok(Json(Checked {
         ok: typed.problems.is_empty(),
         problems: serde_json::to_value(&typed.problems).unwrap_or_default(),
+        action: written(&tool, &typed.arguments),
         arguments: typed.arguments,
         coercions: typed.coercions,
     }))

@@ -68,7 +68,8 @@ fn prepare_agent(
         project.skip_conversation(&start);
         return Ok(session_work(orchestrator, start, cancel));
     }
-    let agent = plan.prepared(project.agent(&plan.agent)?).with_approval(approval);
+    let agent =
+        plan.prepared(with_live_tools(app, &project, project.agent(&plan.agent)?)?).with_approval(approval);
     agent.check().map_err(ProjectError::from)?;
     if let Some(event) = &plan.event
         && !agent.listens_to(&event.name, &event.payload)
@@ -80,6 +81,15 @@ fn prepare_agent(
     let start = project.begin_agent(plan, thread.as_deref())?;
     project.skip_conversation(&start);
     agent_work(project, agent, start, cancel)
+}
+
+/// The agent with tools that follow their files and servers while it runs. A script has models of its own, and stays as it is.
+pub(super) fn with_live_tools(app: &App, project: &Project, agent: Agent) -> Result<Agent, Problem> {
+    let live = if project.is_scripted() { None } else { app.live_tools(&agent.profile().id) };
+    match live {
+        Some(tools) => Ok(agent.with_source(project.following(tools)?)),
+        None => Ok(agent),
+    }
 }
 
 /// Whether flows and system actions stand around the agent. They take messages, not events.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use weft_project::{Project, Version, WorkflowResume, wish_to_end};
 
-use super::begin::{WorkflowWork, agent_work, plan_of, session_work};
+use super::begin::{WorkflowWork, agent_work, plan_of, session_work, with_live_tools};
 use super::{Begun, Prepared, admit, launch, nearly_over};
 use crate::app::App;
 use crate::problem::Problem;
@@ -55,7 +55,8 @@ async fn go_on(
                     let orchestrator = owner.sessions.of(&project, ApprovalMode::Ask)?;
                     return Ok(session_work(orchestrator, start, cancel));
                 }
-                let agent = start.plan.prepared(project.agent(&start.plan.agent)?);
+                let agent = with_live_tools(&owner, &project, project.agent(&start.plan.agent)?)?;
+                let agent = start.plan.prepared(agent);
                 return agent_work(project, agent, start, cancel);
             }
             let resume = project.resume_workflow(&run, version)?;

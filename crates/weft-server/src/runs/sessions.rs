@@ -64,10 +64,12 @@ pub(crate) async fn fire_timers(app: Arc<App>) {
 /// # Cancel safety
 /// A timer that has not begun stays due.
 async fn next_timer(app: &Arc<App>) -> Result<(), Problem> {
+    let mut changes = app.changes();
     let project = app.project();
     let has_timers = project.flows().ok().flatten().is_some();
     if !has_timers {
-        app.files_changed().await;
+        // The application holds the other end.
+        let _ = changes.changed().await;
         return Ok(());
     }
     let (owner, of) = (Arc::clone(app), Arc::clone(&project));
@@ -75,7 +77,7 @@ async fn next_timer(app: &Arc<App>) -> Result<(), Problem> {
     let failed = |error: executors_flow_system::OrchestratorError| Problem::internal(&error.to_string());
     let session = tokio::select! {
         session = orchestrator.next_due() => session.map_err(failed)?,
-        () = app.files_changed() => return Ok(()),
+        _ = changes.changed() => return Ok(()),
     };
     let admission = admit(app)?;
     let entered = orchestrator.enter(&session).await.map_err(failed)?;

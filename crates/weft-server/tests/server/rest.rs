@@ -307,3 +307,36 @@ async fn flows_answer_before_the_agent() {
     let run = server.post(path, &json!({"text": "hi"})).await.expect(202).json();
     assert_eq!(server.until(run["run"].as_str().unwrap(), "ok").await["text"], "Hello.");
 }
+
+#[tokio::test]
+async fn a_tool_tells_what_a_model_reads_and_who_uses_it() {
+    let server = serve(&[
+        COUNT,
+        (
+            "agents/counter.json",
+            r#"{"id": "counter", "name": "Counter", "tool_ids_inventory": ["workflow:count"]}"#,
+        ),
+        PLAIN,
+    ]);
+    let tool = server.get("/api/tools/workflow:count").await.expect(200).json();
+    let told = tool["told"].as_str().unwrap();
+    assert!(told.contains("workflow:count") && told.contains("how far"), "{told}");
+    assert!(tool["told_tokens"].as_u64().unwrap() > 5);
+    assert_eq!(tool["used_by_agents"], json!(["counter"]));
+    assert_eq!(tool["used_by_workflows"], json!([]));
+    let checked = server.post("/api/tools/workflow:count/check", &json!({"arguments": {"n": "3"}})).await;
+    let checked = checked.expect(200).json();
+    let action = checked["action"].as_str().unwrap();
+    assert!(action.contains("<ACTION>") && action.contains('3'), "{action}");
+
+    let preview = server.get("/api/agents/plain/tools/workflow:count").await.expect(200);
+    let (tag, preview) = (preview.header("etag").unwrap().to_owned(), preview.json());
+    assert_eq!(preview["file"], "agents/plain.json");
+    assert_eq!(preview["differs"], true);
+    assert!(!preview["before"].as_str().unwrap().contains("workflow:count"));
+    let path = "/api/agents/plain/tools/workflow:count";
+    server.send("PUT", path, &[("if-match", &tag)], "").await.expect(200);
+    let written = std::fs::read_to_string(server.folder.path().join("agents/plain.json")).unwrap();
+    assert_eq!(preview["after"], written.as_str());
+    server.send("PUT", path, &[("if-match", &tag)], "").await.expect(412);
+}

@@ -10,11 +10,22 @@ const TEXTS: Record<Language, Messages> = { en, zh };
 class Preferences {
   language: Language = $state(languageOf(localStorage.getItem("weft.language"), navigator.languages));
   theme: Theme = $state(themeOf(localStorage.getItem("weft.theme")));
+  private isDeveloper: boolean = $state(localStorage.getItem("weft.developer") === "on");
   private readonly dark = matchMedia("(prefers-color-scheme: dark)");
 
   constructor() {
     this.dark.addEventListener("change", () => this.show());
     this.show();
+  }
+
+  /** Whether raw events and the log are shown. */
+  get developer(): boolean {
+    return this.isDeveloper;
+  }
+
+  set developer(on: boolean) {
+    this.isDeveloper = on;
+    localStorage.setItem("weft.developer", on ? "on" : "off");
   }
 
   setLanguage(language: Language): void {

@@ -242,7 +242,8 @@ pub(super) fn cancel(context: &Context, run: &str) -> Result<Exit, Failure> {
             return Ok(Exit::Ok);
         }
         let agent = project.agent(&start.plan.agent)?.with_cancel(cancel);
-        agent::run_agent(context, &project, &agent, start)?;
+        block_on(agent::drive(context.output, &project, &agent, start))??;
+        output::line(&format!("{run}: cancelled"))?;
         return Ok(Exit::Ok);
     }
     let resume = project.resume_workflow(run, Version::AsItWas)?;

@@ -1,12 +1,15 @@
 // THE reducer: events to view. Pure: the same events give the same view, however they are cut into batches, whether
 // they come live, after a reload, or in a replay.
 import type { TraceEvent } from "../api/types.gen.ts";
-import { Draft } from "./draft.ts";
+import { Draft, scopeOf } from "./draft.ts";
 import { reduceAgent } from "./reduce-agent.ts";
 import { reduceGraph } from "./reduce-graph.ts";
 import { type RunView, emptyView } from "./view.ts";
 
 export * from "./view.ts";
+
+/** Silence that is told as such, in milliseconds. */
+const SILENCE = 10_000;
 
 /** The view behind some more events. Events that the view has already are passed over. The given view stays as it is. */
 export function reduce(view: RunView, events: readonly TraceEvent[]): RunView {
@@ -14,6 +17,7 @@ export function reduce(view: RunView, events: readonly TraceEvent[]): RunView {
   for (const event of events) {
     if (event.seq <= draft.view.lastSeq) continue;
     draft.view.lastSeq = event.seq;
+    tellSilence(draft, event);
     apply(draft, event);
   }
   return draft.view;
@@ -27,6 +31,17 @@ export function viewOf(run: string, events: readonly TraceEvent[]): RunView {
 /** The view behind a gap: so many events could not be had. */
 export function withGap(view: RunView, missed: number): RunView {
   return { ...view, missed: view.missed + missed };
+}
+
+function tellSilence(draft: Draft, event: TraceEvent): void {
+  const last = draft.view.lastTs;
+  draft.view.lastTs = event.ts;
+  if (last === undefined) return;
+  const ms = Date.parse(event.ts) - Date.parse(last);
+  if (ms < SILENCE) return;
+  const waited = draft.view.status === "waiting";
+  const scope = { call: scopeOf(event), depth: event.depth ?? 0 };
+  draft.add({ ...draft.base(`gap:${event.seq}`, event), ...scope, kind: "gap", ms, waited });
 }
 
 function apply(draft: Draft, event: TraceEvent): void {

@@ -142,6 +142,14 @@ export interface NoteEntry extends EntryBase {
   detail?: string;
 }
 
+/** Time in which nothing was told. */
+export interface GapEntry extends EntryBase {
+  kind: "gap";
+  ms: number;
+  /** Whether a person was waited for. */
+  waited: boolean;
+}
+
 /** How a run ended. */
 export interface EndEntry extends EntryBase {
   kind: "end";
@@ -160,6 +168,7 @@ export type Entry =
   | AskEntry
   | StepEntry
   | NoteEntry
+  | GapEntry
   | EndEntry;
 
 export type NodeState =
@@ -240,6 +249,8 @@ export type OpenQuestion = AskSummary;
 export interface RunView {
   run: string;
   lastSeq: number;
+  /** When the last event was. */
+  lastTs?: string;
   status: ViewStatus;
   exit?: string;
   errorKind?: string;

@@ -1,0 +1,91 @@
+//! Where jobs wait for the writer.
+//!
+//! Waking a thread costs more than most jobs do. Events that nobody waits for are left a moment for more of them to
+//! come, so that one waking serves many.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::writer::{GROUP, Job};
+
+/// How long events that nobody waits for stay before they are written. Watchers see them so much later.
+const LINGER: Duration = Duration::from_micros(500);
+
+/// Where jobs wait for the writer, in the order in which they were sent.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    queue: Mutex<Queue>,
+    woken: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    events: usize,
+    /// Somebody waits for one of them.
+    urgent: bool,
+    rest: Rest,
+}
+
+/// What the writer does meanwhile.
+#[derive(Default, PartialEq, Eq)]
+enum Rest {
+    /// It works, and looks here when it is done.
+    #[default]
+    Works,
+    /// It sleeps until a job comes.
+    Sleeps,
+    /// It waits for more to come.
+    Lingers,
+}
+
+impl Queue {
+    fn is_due(&self) -> bool {
+        self.urgent || self.events >= GROUP
+    }
+}
+
+impl Inbox {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // Nothing that can panic runs under this lock.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn send(&self, job: Job) {
+        let mut queue = self.lock();
+        queue.events += job.events();
+        queue.urgent |= job.is_urgent();
+        queue.jobs.push_back(job);
+        let wakes = match queue.rest {
+            Rest::Works => false,
+            Rest::Sleeps => true,
+            Rest::Lingers => queue.is_due(),
+        };
+        if wakes {
+            // One waking is enough, whatever comes until the writer has taken the jobs.
+            queue.rest = if queue.is_due() { Rest::Works } else { Rest::Lingers };
+            drop(queue);
+            self.woken.notify_one();
+        }
+    }
+
+    /// Waits for jobs and puts all that there are into `jobs`, which must be empty.
+    pub(crate) fn take(&self, jobs: &mut VecDeque<Job>) {
+        let mut queue = self.lock();
+        while queue.jobs.is_empty() {
+            queue.rest = Rest::Sleeps;
+            queue = self.woken.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        if !queue.is_due() {
+            queue.rest = Rest::Lingers;
+            let due = self.woken.wait_timeout_while(queue, LINGER, |queue| !queue.is_due());
+            queue = due.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        queue.rest = Rest::Works;
+        queue.urgent = false;
+        queue.events = 0;
+        mem::swap(&mut queue.jobs, jobs);
+    }
+}

@@ -1,0 +1,61 @@
+//! The models of a project, and the project for one of many runs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use http_caller::HttpCaller;
+use llm_provider::{ModelSource, ScriptedModel};
+use workflow_engine::Services;
+
+use super::{Project, ProjectOptions};
+use crate::error::ProjectError;
+use crate::files::read_file;
+use crate::models::ProjectModels;
+use crate::settings::Settings;
+
+impl Project {
+    /// The project for one run of a process that has many: a script is played to each from its beginning.
+    ///
+    /// # Errors
+    /// A script cannot be read.
+    pub fn for_one_run(self: &Arc<Self>) -> Result<Arc<Self>, ProjectError> {
+        if !self.is_scripted() {
+            return Ok(Arc::clone(self));
+        }
+        let models = models_of(&self.root, &self.settings, &self.options)?;
+        let services = services_of(&models, &self.caller);
+        Ok(Arc::new(Self { models, services, ..Self::clone(self) }))
+    }
+
+    /// Whether replies may be played from a script.
+    #[must_use]
+    pub fn is_scripted(&self) -> bool {
+        self.models.has_script()
+    }
+}
+
+/// The models that settings, the environment and scripts name.
+pub(super) fn models_of(
+    root: &Path,
+    settings: &Settings,
+    options: &ProjectOptions,
+) -> Result<Arc<ProjectModels>, ProjectError> {
+    let scripted = |path: &Path| -> Result<Arc<ScriptedModel>, ProjectError> {
+        let model = ScriptedModel::from_jsonl(&read_file(path)?)
+            .map_err(|source| ProjectError::Script { path: path.to_owned(), source })?;
+        Ok(Arc::new(model.with_clock(Arc::clone(&options.clock))))
+    };
+    Ok(Arc::new(ProjectModels::new(
+        settings.models.clone(),
+        options.environment.clone(),
+        settings.script.as_ref().map(|script| scripted(&root.join(script))).transpose()?,
+        options.script.as_deref().map(scripted).transpose()?,
+        Arc::clone(&options.clock),
+    )))
+}
+
+/// What nodes need from outside.
+pub(super) fn services_of(models: &Arc<ProjectModels>, caller: &HttpCaller) -> Services {
+    let source: Arc<dyn ModelSource> = Arc::clone(models) as Arc<dyn ModelSource>;
+    Services::new().with::<dyn ModelSource>(source).with(Arc::new(caller.clone()))
+}

@@ -1,0 +1,87 @@
+//! The project's tools for clients of the Model Context Protocol, at `/mcp` and `/mcp/<agent>`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use axum::routing::any;
+use mcp_bridge::{CallDesk, CallPlace, Hold, McpHttp};
+use tokio::sync::OwnedSemaphorePermit;
+use tool_registry::{Tool, ToolError};
+use weft_project::ProjectMcp;
+
+use crate::app::App;
+use crate::problem::Problem;
+use crate::runs::{Admission, admit};
+
+/// The servers that clients have asked for: that of all tools, and those of agents.
+#[derive(Debug, Default)]
+pub(crate) struct McpServers(Mutex<HashMap<Option<String>, McpHttp>>);
+
+impl McpServers {
+    fn of(&self, app: &Arc<App>, agent: Option<&str>) -> McpHttp {
+        let mut servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || {
+            // What the application holds must not hold the application.
+            let weak = Arc::downgrade(app);
+            let last = app.project();
+            let now = move || weak.upgrade().map_or_else(|| Arc::clone(&last), |app| app.project());
+            let project = ProjectMcp::new(now, agent);
+            let desk = Arc::new(Desk { app: Arc::downgrade(app), project: project.clone() });
+            let server = project.server(Some(desk)).with_changes(app.changes());
+            McpHttp::behind_a_guard(server, app.closed.clone())
+        };
+        servers.entry(agent.map(str::to_owned)).or_insert_with(make).clone()
+    }
+}
+
+/// Gives calls their place among the runs.
+#[derive(Debug)]
+struct Desk {
+    app: Weak<App>,
+    project: ProjectMcp,
+}
+
+/// The room of a call.
+#[derive(Debug)]
+struct Room(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
+
+impl Hold for Room {}
+
+impl CallDesk for Desk {
+    fn place(&self, tool: &Tool) -> Result<CallPlace, ToolError> {
+        let app = self.app.upgrade().ok_or_else(|| ToolError::failed("the server ends"))?;
+        // A client that waits for an answer is not put into a queue.
+        let room = match admit(&app) {
+            Ok(Admission::Now(permit)) => permit,
+            Ok(Admission::Queued(_)) => {
+                return Err(ToolError::failed("too many runs are at work; try again").with_code("queue_full"));
+            }
+            Err(problem) => return Err(ToolError::failed(problem.detail.clone())),
+        };
+        let place = self.project.place(tool)?;
+        Ok(CallPlace { hold: Some(Box::new(Room(room))), ..place })
+    }
+}
+
+pub(crate) fn router() -> Router<Arc<App>> {
+    Router::new().route("/mcp", any(all_tools)).route("/mcp/{agent}", any(tools_of_agent))
+}
+
+async fn all_tools(State(app): State<Arc<App>>, request: Request) -> Response {
+    let http = app.mcp.of(&app, None);
+    http.handle(request).await.map(Body::new)
+}
+
+async fn tools_of_agent(
+    State(app): State<Arc<App>>,
+    Path(agent): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    app.project().agent_file(&agent)?;
+    let http = app.mcp.of(&app, Some(&agent));
+    Ok(http.handle(request).await.map(Body::new))
+}

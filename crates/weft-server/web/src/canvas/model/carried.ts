@@ -1,0 +1,133 @@
+// The carried values of a loop, pass by pass: what each began with and what it handed on.
+
+import type { GraphView, LoopView, PassView } from "../../state/view.ts";
+import { INPUT, NEXT, STATE, type Graph, type GraphEdge } from "./file.ts";
+import { slotsOf, stateOf, type StateKey, type World } from "./slots.ts";
+
+/** A value that may be known, or known to have changed, or neither. */
+export type Known = { value: unknown } | { changed: boolean };
+
+export interface CarriedRow {
+  key: string;
+  type: string;
+  /** What the first pass begins with. */
+  initial: Known;
+  /** One a pass: the value after it, and whether the pass changed it. */
+  after: { known: Known; changed: boolean }[];
+}
+
+/** What the values of one run of a zone are read from. */
+export interface CarriedFrom {
+  graph: Graph;
+  world: World;
+  run: GraphView;
+  /** What the run was given. */
+  inputs: unknown;
+  /** What stands before the paths of this workflow's nodes. */
+  before: string;
+}
+
+/** The values that a zone carries, after each pass of one of its runs. */
+export function carriedValues(from: CarriedFrom, zone: string, loop: LoopView): CarriedRow[] {
+  const about = from.graph.nodes.get(zone);
+  if (about === undefined) return [];
+  return stateOf(about.node).map((state) => {
+    const wire = edgeIntoNext(from.graph, zone, state.key);
+    const initial = firstValue(from, zone, state);
+    let last = initial;
+    const after = loop.passes.map((pass) => {
+      const changed = pass.changed.includes(state.key);
+      if (changed) last = wire === null ? { changed } : valueAfter(from, wire, loop, pass, last);
+      return { known: last, changed };
+    });
+    return { key: state.key, type: state.type, initial, after };
+  });
+}
+
+function edgeIntoNext(graph: Graph, zone: string, key: string): GraphEdge | null {
+  for (const about of graph.nodes.values()) {
+    if (about.type !== NEXT || about.zone !== zone) continue;
+    const edge = (graph.into.get(about.key) ?? []).find((each) => each.targetSlot === key);
+    if (edge !== undefined) return edge;
+  }
+  return null;
+}
+
+/** Events tell the main output of a node, and no other. */
+function isMain({ graph, world }: CarriedFrom, edge: GraphEdge): boolean {
+  if (edge.source === null) return false;
+  return edge.sourceSlot === null || slotsOf(graph, edge.source, world).outputs[0]?.name === edge.sourceSlot;
+}
+
+function valueAfter(from: CarriedFrom, edge: GraphEdge, loop: LoopView, pass: PassView, last: Known): Known {
+  const source = from.graph.nodes.get(edge.source ?? "");
+  if (source === undefined) return { changed: true };
+  if (source.type === STATE) {
+    if (edge.sourceSlot === "index") return { value: pass.iteration };
+    return edge.sourceSlot === edge.targetSlot ? last : { changed: true };
+  }
+  const node = from.run.nodes[`${loop.path}[${pass.iteration}]/${source.id}`];
+  if (!isMain(from, edge) || node === undefined || node.value === undefined) return { changed: true };
+  return { value: node.value };
+}
+
+function firstValue(from: CarriedFrom, zone: string, state: StateKey): Known {
+  const edge = (from.graph.into.get(zone) ?? []).find((each) => each.targetSlot === state.key);
+  if (edge === undefined) return { value: state.initial ?? null };
+  const source = from.graph.nodes.get(edge.source ?? "");
+  if (source?.type === INPUT && from.before === "") {
+    const given = (from.inputs as Record<string, unknown> | undefined)?.[edge.sourceSlot ?? ""];
+    if (given !== undefined) return { value: given };
+  }
+  const path = source === undefined ? undefined : from.run.latest[from.before + source.path];
+  const node = path === undefined ? undefined : from.run.nodes[path];
+  return node?.value !== undefined && isMain(from, edge) ? { value: node.value } : { changed: false };
+}
+
+/** What became of a text: parts that stayed, went or came, word by word where it is short enough. */
+export type Piece = { kind: "same" | "gone" | "new"; text: string };
+
+const MAX_WORDS = 600;
+
+export function textDifference(old: string, now: string): Piece[] {
+  if (old === now) return old === "" ? [] : [{ kind: "same", text: old }];
+  const split = (text: string) => text.match(/\s+|[\p{Script=Han}]|[^\s\p{Script=Han}]+/gu) ?? [];
+  const [a, b] = [split(old), split(now)];
+  if (a.length > MAX_WORDS || b.length > MAX_WORDS) {
+    return [
+      { kind: "gone", text: old },
+      { kind: "new", text: now },
+    ];
+  }
+  const width = b.length + 1;
+  const table = new Uint16Array((a.length + 1) * width);
+  for (let i = a.length - 1; i >= 0; i -= 1) {
+    for (let j = b.length - 1; j >= 0; j -= 1) {
+      table[i * width + j] =
+        a[i] === b[j]
+          ? (table[(i + 1) * width + j + 1] as number) + 1
+          : Math.max(table[(i + 1) * width + j] as number, table[i * width + j + 1] as number);
+    }
+  }
+  const pieces: Piece[] = [];
+  const add = (kind: Piece["kind"], text: string) => {
+    const last = pieces.at(-1);
+    if (last?.kind === kind) last.text += text;
+    else pieces.push({ kind, text });
+  };
+  let [i, j] = [0, 0];
+  while (i < a.length || j < b.length) {
+    if (i < a.length && j < b.length && a[i] === b[j]) {
+      add("same", a[i] as string);
+      i += 1;
+      j += 1;
+    } else if (i < a.length && (j >= b.length || (table[(i + 1) * width + j] as number) >= (table[i * width + j + 1] as number))) {
+      add("gone", a[i] as string);
+      i += 1;
+    } else {
+      add("new", b[j] as string);
+      j += 1;
+    }
+  }
+  return pieces;
+}

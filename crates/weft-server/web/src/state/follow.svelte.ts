@@ -1,0 +1,63 @@
+// A run that is followed: its events, and the view that they make. Events are put in once a frame.
+import { type Connection, live } from "../api/live.ts";
+import type { TraceEvent } from "../api/types.gen.ts";
+import { type RunView, emptyView, reduce, withGap } from "./reducer.ts";
+
+/** How often the view is renewed at most, in milliseconds. */
+const FRAME = 30;
+
+export class FollowedRun {
+  view: RunView = $state.raw(emptyView(""));
+  /** Grows with the view. */
+  events: TraceEvent[] = [];
+  /** Whether all that was has been told. */
+  isLive = $state(false);
+  failure: { code: string; message: string } | undefined = $state.raw();
+  connection: Connection = $state(live.connection);
+  private waiting: TraceEvent[] = [];
+  private isPlanned = false;
+  private readonly stops: (() => void)[] = [];
+
+  constructor(readonly run: string) {
+    this.view = emptyView(run);
+    this.stops.push(live.watch((connection) => (this.connection = connection)));
+    const follower = {
+      events: (batch: TraceEvent[]) => this.take(batch),
+      live: () => {
+        this.flush();
+        this.isLive = true;
+      },
+      lag: (missed: number) => {
+        this.flush();
+        this.view = withGap(this.view, missed);
+      },
+      failed: (code: string, message: string) => (this.failure = { code, message }),
+    };
+    this.stops.push(live.follow(run, 0, follower));
+  }
+
+  /** Ends it. */
+  stop(): void {
+    for (const stop of this.stops.splice(0)) stop();
+  }
+
+  private take(batch: TraceEvent[]): void {
+    this.waiting.push(...batch);
+    if (batch.some((event) => event.type === "run.finished")) {
+      this.flush();
+      this.isLive = true;
+      return;
+    }
+    if (this.isPlanned) return;
+    this.isPlanned = true;
+    setTimeout(() => this.flush(), FRAME);
+  }
+
+  private flush(): void {
+    this.isPlanned = false;
+    if (this.waiting.length === 0) return;
+    const batch = this.waiting.splice(0);
+    this.events.push(...batch);
+    this.view = reduce(this.view, batch);
+  }
+}
