@@ -1,8 +1,8 @@
 //! From typed arguments back to the taught form.
 
+use indexmap::IndexMap;
 use protocol_action::encode::encode_trees;
 use protocol_action::{Dialect, RawArgument, RawCall, RawValue, Span};
-use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use crate::coerce::Coercer;
@@ -83,7 +83,8 @@ impl Writer<'_> {
         let elements = elements.filter(|children| !children.is_empty());
         match elements {
             Some(children) => RawValue::Elements { children, source: String::new(), mixed: false },
-            None => RawValue::Text(value.to_string()),
+            // Only in a string can this stand: escaped, it needs no second CDATA section.
+            None => RawValue::Text(value.to_string().replace("]]>", r"]]\u003e")),
         }
     }
 

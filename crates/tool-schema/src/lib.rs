@@ -50,7 +50,8 @@ pub use compiled::{Coercion, CompiledSchema, SchemaError, Typed};
 pub use definition::ToolDefinition;
 pub use foreign::{Mapped, Oddity, map_schema};
 pub use grammar::{
-    Breadth, CallChoice, Grammar, GrammarFormat, GrammarOptions, LooseKeyword, RefusedTool, grammar, grammar_with,
+    Breadth, CallChoice, Grammar, GrammarFormat, GrammarOptions, LooseKeyword, RefusedTool, grammar,
+    grammar_with,
 };
 pub use interpret::{CallFault, Decision, TypedCall};
 pub use problem::{Problem, ProblemCode};

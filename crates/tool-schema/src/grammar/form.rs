@@ -28,7 +28,10 @@ pub(super) enum Form {
     /// Items on lines of their own.
     List(List),
     /// Fields on lines of their own, in this order.
-    Object { fields: Vec<Field>, depth: usize },
+    Object {
+        fields: Vec<Field>,
+        depth: usize,
+    },
     OneOf(Vec<FormId>),
 }
 
@@ -268,7 +271,8 @@ impl<'s> Forms<'s> {
                 take(Ok(Form::Literals(vec!["null".into()])));
             }
         }
-        let is_mixed = types.without(Types::NULL) != Types::ARRAY && types.without(Types::NULL) != Types::OBJECT;
+        let is_mixed =
+            types.without(Types::NULL) != Types::ARRAY && types.without(Types::NULL) != Types::OBJECT;
         if structure && is_mixed && !narrow {
             forms.push(Form::Json(Json::Any));
         }
@@ -337,7 +341,11 @@ impl<'s> Forms<'s> {
 
     fn object(&mut self, node: &Node, path: &str, depth: usize) -> Result<Form, Refusal> {
         if node.fields.is_empty() && node.required.is_empty() {
-            return Ok(if node.closed { Form::Literals(vec!["{}".into()]) } else { Form::Json(Json::Object) });
+            return Ok(if node.closed {
+                Form::Literals(vec!["{}".into()])
+            } else {
+                Form::Json(Json::Object)
+            });
         }
         let elements = self.fields(node, path, depth)?;
         if !node.required.is_empty() {
@@ -406,7 +414,9 @@ impl<'s> Forms<'s> {
         let max = if rest.is_some() { max } else { max.min(first.len() as u64) };
         match failed {
             Some(refusal) if min > max => return Err(refusal),
-            None if min > max => return Err(refusal(path, format!("only {max} of {min} items are declared"))),
+            None if min > max => {
+                return Err(refusal(path, format!("only {max} of {min} items are declared")));
+            }
             Some(_) | None => {}
         }
         let empty = (min == 0).then(|| self.add(Form::Literals(vec!["[]".into()])));

@@ -67,7 +67,8 @@ pub(super) fn rules(body: &str) -> Vec<(String, String)> {
 fn characters(state: &Read) -> Vec<char> {
     let mut all = vec!['<'];
     for opener in OPENERS {
-        if let Some(c) = opener.strip_prefix(state.text.to_ascii_lowercase().as_str()).and_then(|rest| rest.chars().next())
+        if let Some(c) =
+            opener.strip_prefix(state.text.to_ascii_lowercase().as_str()).and_then(|rest| rest.chars().next())
         {
             all.extend([c, c.to_ascii_uppercase()]);
         }

@@ -122,8 +122,7 @@ pub fn grammar(tools: &ToolSet, format: GrammarFormat) -> Grammar {
 /// The same, made for a purpose.
 #[must_use]
 pub fn grammar_with(tools: &ToolSet, format: GrammarFormat, options: GrammarOptions) -> Grammar {
-    let mut made =
-        Grammar { format, text: String::new(), tools: 0, refused: Vec::new(), loose: Vec::new() };
+    let mut made = Grammar { format, text: String::new(), tools: 0, refused: Vec::new(), loose: Vec::new() };
     let mut calls = Vec::new();
     for tool in tools.tools() {
         let (open, close) = call_tags(&tool.name, tools);

@@ -61,12 +61,11 @@ impl Pattern {
             Row(vec![Digit(1, 2), Self::digits(2, 2)]),
             Row(vec![Self::text("30"), Digit(0, 7)]),
         ]);
-        let small =
-            OneOf(vec![Self::digits(1, 2), Row(vec![Digit(1, 2), Self::digits(2, 2)]), Row(vec![
-                Self::text("3"),
-                Digit(0, 2),
-                Digit(0, 9),
-            ])]);
+        let small = OneOf(vec![
+            Self::digits(1, 2),
+            Row(vec![Digit(1, 2), Self::digits(2, 2)]),
+            Row(vec![Self::text("3"), Digit(0, 2), Digit(0, 9)]),
+        ]);
         let exponent =
             OneOf(vec![Row(vec![Self::text("+").optional(), large]), Row(vec![Self::text("-"), small])]);
         let scientific = Row(vec![sign(), Digit(0, 9), fraction.optional(), letter, exponent]);
@@ -115,7 +114,9 @@ impl Pattern {
     /// As a regular expression.
     pub(super) fn regex(&self) -> String {
         match self {
-            Text(text) => text.chars().map(|c| if c == '.' || c == '+' { format!("\\{c}") } else { c.into() }).collect(),
+            Text(text) => {
+                text.chars().map(|c| if c == '.' || c == '+' { format!("\\{c}") } else { c.into() }).collect()
+            }
             Digit(low, high) if low == high => low.to_string(),
             Digit(low, high) => format!("[{low}-{high}]"),
             Row(parts) => parts.iter().map(Self::regex).collect(),
@@ -251,7 +252,11 @@ fn decimals(low: i128, high: i128, places: u32) -> Vec<Pattern> {
 
 /// All numbers with so many digits, without a 0 in front.
 fn full((shortest, longest): (u32, u32)) -> Pattern {
-    if longest == 1 { Digit(1, 9) } else { Row(vec![Digit(1, 9), Pattern::digits(shortest - 1, longest - 1)]) }
+    if longest == 1 {
+        Digit(1, 9)
+    } else {
+        Row(vec![Digit(1, 9), Pattern::digits(shortest - 1, longest - 1)])
+    }
 }
 
 fn digits_of(number: i128, length: u32) -> Vec<u8> {
@@ -261,7 +266,7 @@ fn digits_of(number: i128, length: u32) -> Vec<u8> {
 
 /// Numbers of one length, digit by digit.
 fn of_length(low: &[u8], high: &[u8], places: u32) -> Pattern {
-    let left = low.len() as u32;
+    let left = u32::try_from(low.len()).unwrap_or(u32::MAX);
     let (Some((&first, low_rest)), Some((&last, high_rest))) = (low.split_first(), high.split_first()) else {
         return Row(Vec::new());
     };
@@ -300,7 +305,11 @@ fn any_digits(left: u32, places: u32) -> Pattern {
     if places == 0 || left < places {
         return Pattern::digits(left, left);
     }
-    Row(vec![Pattern::digits(left - places, left - places), Pattern::text("."), Pattern::digits(places, places)])
+    Row(vec![
+        Pattern::digits(left - places, left - places),
+        Pattern::text("."),
+        Pattern::digits(places, places),
+    ])
 }
 
 #[cfg(test)]

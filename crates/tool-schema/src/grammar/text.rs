@@ -23,3 +23,20 @@ pub(super) const NONCHARACTERS: &str = r"\x{FFFE}\x{FFFF}";
 
 /// The five entities.
 pub(super) const ENTITIES: [&str; 5] = ["amp", "lt", "gt", "quot", "apos"];
+
+/// A text between quotes, as both languages write it.
+pub(super) fn literal(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

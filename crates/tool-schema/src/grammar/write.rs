@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use super::form::{Form, FormId, Json, List, Start, Text, Tool};
 use super::free::{self, OPENER};
 use super::pattern::Pattern;
-use super::text::{ENTITIES, NONCHARACTERS, excluded, excluded_first};
+use super::text::{ENTITIES, NONCHARACTERS, excluded, excluded_first, literal};
 use super::{Breadth, CallChoice, GrammarOptions};
 
 /// How a grammar is spelt.
@@ -54,10 +54,10 @@ impl Writer {
         let has_calls = !tools.is_empty();
         if has_calls {
             let calls = self.call_list(tools);
-            self.rules.insert("body".into(), format!("{calls} {}", self.literal("\n</ACTION>")));
+            self.rules.insert("body".into(), format!("{calls} {}", literal("\n</ACTION>")));
         }
         let start = match self.options.call {
-            CallChoice::Required if has_calls => format!("{} body", self.literal(OPENER)),
+            CallChoice::Required if has_calls => format!("{} body", literal(OPENER)),
             CallChoice::Required | CallChoice::Auto => self.free_text(has_calls),
         };
         self.rules[0] = start;
@@ -68,7 +68,7 @@ impl Writer {
     pub(super) fn calls(mut self, tools: &[Tool]) -> String {
         self.rules.insert("root".into(), String::new());
         let calls = self.call_list(tools);
-        self.rules[0] = format!("{calls} {}", self.literal("\n"));
+        self.rules[0] = format!("{calls} {}", literal("\n"));
         self.text()
     }
 
@@ -107,7 +107,7 @@ impl Writer {
             Breadth::Narrow => r"/([^<`~\{\[\x00-\x08\x0B\x0C\x0E-\x1F]{1,400}\n)?/".into(),
         };
         self.rules.insert("BEFORE".into(), before);
-        self.rules.insert("lead[lazy]".into(), format!("BEFORE {}", self.literal(OPENER)));
+        self.rules.insert("lead[lazy]".into(), format!("BEFORE {}", literal(OPENER)));
         "FREE | lead body".into()
     }
 
@@ -127,23 +127,23 @@ impl Writer {
 
     fn call(&mut self, tool: &Tool, name: &str) -> String {
         let mut row = vec![Piece::Literal(format!("\n  {}", tool.open))];
-        let Form::Object { fields, .. } = &tool.forms[tool.root] else { return self.row(row) };
+        let Form::Object { fields, .. } = &tool.forms[tool.root] else { return joined(row) };
         if !fields.is_empty() {
             let parts = self.content(tool, name, tool.root);
             if fields.iter().any(|field| field.required) {
                 row.extend(parts);
             } else {
-                row.push(Piece::Expression(format!("({})?", self.row(parts))));
+                row.push(Piece::Expression(format!("({})?", joined(parts))));
             }
         }
         row.push(Piece::Literal(tool.close.clone()));
-        self.row(row)
+        joined(row)
     }
 
     /// What stands between two tags.
     fn content(&mut self, tool: &Tool, name: &str, id: FormId) -> Vec<Piece> {
         let expression = match &tool.forms[id] {
-            Form::Literals(texts) => return vec![self.one_text_of(texts)],
+            Form::Literals(texts) => return vec![one_text_of(texts)],
             Form::Text(text) => self.text_form(*text),
             Form::Number(pattern) => self.number(pattern),
             Form::Json(kind) => self.json(*kind),
@@ -157,7 +157,7 @@ impl Writer {
                     if field.required {
                         parts.extend(row);
                     } else {
-                        parts.push(Piece::Expression(format!("({})?", self.row(row))));
+                        parts.push(Piece::Expression(format!("({})?", joined(row))));
                     }
                 }
                 parts.push(Piece::Literal(format!("\n{}", indent(depth - 1))));
@@ -168,7 +168,7 @@ impl Writer {
                     .iter()
                     .map(|form| {
                         let row = self.shared_content(tool, name, *form);
-                        self.row(row)
+                        joined(row)
                     })
                     .collect();
                 format!("({})", options.join(" | "))
@@ -186,7 +186,7 @@ impl Writer {
         if !self.rules.contains_key(&rule) {
             self.rules.insert(rule.clone(), String::new());
             let row = self.content(tool, name, id);
-            let row = self.row(row);
+            let row = joined(row);
             self.rules.insert(rule.clone(), row);
         }
         vec![Piece::Expression(rule)]
@@ -197,7 +197,7 @@ impl Writer {
             let mut row = vec![Piece::Literal(format!("\n{}<item>", indent(list.depth)))];
             row.extend(self.shared_content(tool, name, form));
             row.push(Piece::Literal("</item>".into()));
-            self.row(row)
+            joined(row)
         };
         let first: Vec<String> = list.first.iter().map(|form| item(*form)).collect();
         let rest = list.rest.map(item);
@@ -217,52 +217,6 @@ impl Writer {
             tail = if index < list.min { row } else { format!("({row})?") };
         }
         vec![Piece::Expression(tail), Piece::Literal(format!("\n{}", indent(list.depth - 1)))]
-    }
-
-    fn one_text_of(&self, texts: &[String]) -> Piece {
-        if let [only] = texts {
-            return Piece::Literal(only.clone());
-        }
-        let literals: Vec<String> =
-            texts.iter().filter(|text| !text.is_empty()).map(|text| self.literal(text)).collect();
-        let mark = if literals.len() < texts.len() { "?" } else { "" };
-        Piece::Expression(format!("({}){mark}", literals.join(" | ")))
-    }
-
-    fn row(&self, pieces: Vec<Piece>) -> String {
-        let mut parts: Vec<String> = Vec::new();
-        let mut text = String::new();
-        for piece in pieces {
-            match piece {
-                Piece::Literal(more) => text.push_str(&more),
-                Piece::Expression(expression) => {
-                    if !text.is_empty() {
-                        parts.push(self.literal(&std::mem::take(&mut text)));
-                    }
-                    parts.push(expression);
-                }
-            }
-        }
-        if !text.is_empty() || parts.is_empty() {
-            parts.push(self.literal(&text));
-        }
-        parts.join(" ")
-    }
-
-    fn literal(&self, text: &str) -> String {
-        let mut out = String::from("\"");
-        for c in text.chars() {
-            match c {
-                '"' => out.push_str("\\\""),
-                '\\' => out.push_str("\\\\"),
-                '\n' => out.push_str("\\n"),
-                '\r' => out.push_str("\\r"),
-                '\t' => out.push_str("\\t"),
-                c => out.push(c),
-            }
-        }
-        out.push('"');
-        out
     }
 
     fn times(&self, expression: &str, min: u64, max: u64) -> String {
@@ -427,7 +381,7 @@ impl Writer {
                     Breadth::Narrow => Pattern::short_numbers(),
                 };
                 let mut options = vec![self.json_string(place), self.number(&number)];
-                options.extend(["true", "false", "null"].map(|word| self.literal(word)));
+                options.extend(["true", "false", "null"].map(literal));
                 if depth > 0 {
                     options.push(self.json_value(Json::Array, depth, place));
                     options.push(self.json_value(Json::Object, depth, place));
@@ -443,7 +397,7 @@ impl Writer {
             Breadth::Narrow => 60,
         };
         if self.is_lark() {
-            let escape = r#"\\["\\bfnrt]|\\u00[01][0-9a-f]"#;
+            let escape = r#"\\["\\bfnrt]|\\u00([01][0-9a-f]|3e)"#;
             let control = format!(r"\x00-\x1F{NONCHARACTERS}");
             let pieces = match place {
                 Place::Text => format!(r#"([^"\\<&{control}]|{escape}){{0,{longest}}}"#),
@@ -454,13 +408,17 @@ impl Writer {
             };
             return self.share("J", &format!("/\"{pieces}\"/"));
         }
-        let markup = match place {
-            Place::Text => "<&",
-            Place::Section => r"\]",
+        let escape = r#""\\" (["\\bfnrt] | "u00" ([01] [0-9a-f] | "3e"))"#;
+        let escape = self.share("je", escape);
+        let pieces = match place {
+            Place::Text => format!(r#"([^"\\<&\x00-\x1F] | {escape})*"#),
+            Place::Section => {
+                let class = |more: &str| format!(r#"([^"\\\]{more}\x00-\x1F] | {escape})"#);
+                let (any, no_end) = (class(""), class(">"));
+                format!(r#"({any} | "]" {any} | "]]" "]"* {no_end})* "]"*"#)
+            }
         };
-        let class = format!(r#"[^"\\{markup}\x00-\x1F]"#);
-        let escape = r#""\\" (["\\bfnrt] | "u00" [01] [0-9a-f])"#;
-        self.share("js", &format!(r#""\"" ({class} | {escape})* "\"""#))
+        self.share("js", &format!(r#""\"" {pieces} "\"""#))
     }
 }
 
@@ -473,4 +431,34 @@ enum Place {
 
 fn indent(depth: usize) -> String {
     "  ".repeat(depth)
+}
+
+fn joined(pieces: Vec<Piece>) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut text = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Literal(more) => text.push_str(&more),
+            Piece::Expression(expression) => {
+                if !text.is_empty() {
+                    parts.push(literal(&std::mem::take(&mut text)));
+                }
+                parts.push(expression);
+            }
+        }
+    }
+    if !text.is_empty() || parts.is_empty() {
+        parts.push(literal(&text));
+    }
+    parts.join(" ")
+}
+
+fn one_text_of(texts: &[String]) -> Piece {
+    if let [only] = texts {
+        return Piece::Literal(only.clone());
+    }
+    let literals: Vec<String> =
+        texts.iter().filter(|text| !text.is_empty()).map(|text| literal(text)).collect();
+    let mark = if literals.len() < texts.len() { "?" } else { "" };
+    Piece::Expression(format!("({}){mark}", literals.join(" | ")))
 }

@@ -19,7 +19,17 @@ fn check(schema: &Value, text: &str, expected: bool) {
 #[test]
 fn texts() {
     let text = json!({"type": "string"});
-    for legal in ["", "a", "two words", "a\nb", "5 &gt; 4", "<![CDATA[a < b && c]]>", "<![CDATA[]]]]><![CDATA[>]]>", "é 中 😀", "[1]"] {
+    for legal in [
+        "",
+        "a",
+        "two words",
+        "a\nb",
+        "5 &gt; 4",
+        "<![CDATA[a < b && c]]>",
+        "<![CDATA[]]]]><![CDATA[>]]>",
+        "é 中 😀",
+        "[1]",
+    ] {
         check(&text, legal, true);
     }
     for refused in ["a < b", "a & b", "\u{1}", "<b>a</b>", "<![CDATA[a]]>b", "<![CDATA[a"] {
@@ -34,15 +44,26 @@ fn texts() {
 #[test]
 fn numbers_members_and_null() {
     let integer = json!({"type": "integer"});
-    for (text, expected) in [("7", true), ("-12", true), ("1.5", false), ("007", false), ("", false), ("99999999999999999999", false)] {
+    for (text, expected) in [
+        ("7", true),
+        ("-12", true),
+        ("1.5", false),
+        ("007", false),
+        ("", false),
+        ("99999999999999999999", false),
+    ] {
         check(&integer, text, expected);
     }
     let share = json!({"type": "number", "minimum": 0, "maximum": 1});
-    for (text, expected) in [("0", true), ("0.25", true), ("1", true), ("1.0", true), ("1.5", false), ("-0.1", false)] {
+    for (text, expected) in
+        [("0", true), ("0.25", true), ("1", true), ("1.0", true), ("1.5", false), ("-0.1", false)]
+    {
         check(&share, text, expected);
     }
     let member = json!({"enum": ["a<b", "c", 3, null, true]});
-    for (text, expected) in [("<![CDATA[a<b]]>", true), ("c", true), ("3", true), ("null", true), ("true", true), ("d", false)] {
+    for (text, expected) in
+        [("<![CDATA[a<b]]>", true), ("c", true), ("3", true), ("null", true), ("true", true), ("d", false)]
+    {
         check(&member, text, expected);
     }
     let maybe = json!({"type": ["integer", "null"]});
@@ -97,7 +118,9 @@ fn text_is_free_as_long_as_it_opens_nothing() {
         assert!(lark.accepts(text), "{text}");
         assert!(lark.accepts(&format!("{text}\n{block}")), "{text}");
     }
-    for text in ["<action><t></t></action>", "<tool_call name=\"t\"></tool_call>", "<<<TOOL_CALL>>>{}", "<tool_use>"] {
+    for text in
+        ["<action><t></t></action>", "<tool_call name=\"t\"></tool_call>", "<<<TOOL_CALL>>>{}", "<tool_use>"]
+    {
         assert!(!lark.accepts(text), "{text}");
     }
     assert!(!lark.accepts(&format!("{block} and more")));

@@ -109,9 +109,10 @@ impl Gbnf {
             }
             Part::Rule(name) => self.open(&self.0[name], 0, after, states, seen),
             Part::Row(parts) => {
-                let rest = parts.iter().rev().fold(Rc::clone(after), |rest, part| {
-                    Rc::new(Rest::Then(Place(part), 0, rest))
-                });
+                let rest = parts
+                    .iter()
+                    .rev()
+                    .fold(Rc::clone(after), |rest, part| Rc::new(Rest::Then(Place(part), 0, rest)));
                 self.go_on(&rest, states, seen);
             }
             Part::OneOf(parts) => parts.iter().for_each(|part| self.open(part, 0, after, states, seen)),

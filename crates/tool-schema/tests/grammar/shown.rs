@@ -13,8 +13,11 @@ fn two_tools() -> ToolSet {
                 "days": {"type": "integer", "minimum": 1, "maximum": 14},
                 "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 3}}}),
         ),
-        ("kb:Query", json!({"type": "object", "properties": {"near": {"type": "object", "required": ["x"], "properties": {
-            "x": {"type": "number"}, "exact": {"type": "boolean"}}}}})),
+        (
+            "kb:Query",
+            json!({"type": "object", "properties": {"near": {"type": "object", "required": ["x"], "properties": {
+            "x": {"type": "number"}, "exact": {"type": "boolean"}}}}}),
+        ),
     ])
 }
 
@@ -44,11 +47,17 @@ fn structural_tag() {
 fn what_cannot_be_written_is_told() {
     let tools = super::tools(&[
         ("fine", json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "^a"}}})),
-        ("odd", json!({"type": "object", "required": ["on"], "properties": {
-            "on": {"type": "boolean", "enum": ["yes", "no"]}}})),
+        (
+            "odd",
+            json!({"type": "object", "required": ["on"], "properties": {
+            "on": {"type": "boolean", "enum": ["yes", "no"]}}}),
+        ),
         ("gone", json!({"type": "object", "required": ["hidden"], "properties": {"a": {"type": "string"}}})),
-        ("none", json!({"type": "object", "required": ["n"], "properties": {
-            "n": {"type": "integer", "minimum": 3, "maximum": 2}}})),
+        (
+            "none",
+            json!({"type": "object", "required": ["n"], "properties": {
+            "n": {"type": "integer", "minimum": 3, "maximum": 2}}}),
+        ),
         ("endless", json!({"type": "object", "required": ["next"], "properties": {"next": {"$ref": "#"}}})),
     ]);
     let made = grammar(&tools, GrammarFormat::Lark);
