@@ -30,6 +30,7 @@ cargo xtask TASK
   conformance [--data DIR] [--list] | --engine FILE
                             run the outside cases against the program; N passed, M failed
   bench [NAME]              measure against named peers: parse, stream, hostile, coerce, engine, store, registry, flows, all
+  bench local DATA [N]      how well a local model calls tools, free and held to the grammar, and what grammars cost
   soak                      kill a process behind each of its events, cut its file at every byte; minutes
   fuzz [TARGET] [SECONDS]   decoder, round_trip, coercion (all, ten minutes each); needs nightly and cargo-fuzz
 ";

@@ -34,8 +34,10 @@ impl Held {
 /// The tool; one that is only named may be called without what it requires, which tells the model what it takes.
 fn offered(tool: &tool_registry::Tool) -> Option<OfferedTool> {
     let offered = tool.offered();
-    if tool.settings().visibility == Visibility::Direct {
-        return Some(offered.clone());
+    match tool.settings().visibility {
+        Visibility::Direct => return Some(offered.clone()),
+        Visibility::Hidden => return None,
+        Visibility::Discoverable => {}
     }
     let mut parameters = offered.parameters.clone();
     if let Value::Object(schema) = &mut parameters {

@@ -22,10 +22,15 @@ use agent_types::Annotations;
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use llm_local::{Figures, LocalModel, LocalOptions, weights};
-use llm_provider::{LlmError, LlmEvent, LlmProvider, LlmRequest, LlmStream, ModelInfo, ModelParameters};
+use llm_provider::{
+    Constraint, GrammarForm, LlmError, LlmEvent, LlmProvider, LlmRequest, LlmStream, ModelInfo,
+    ModelParameters,
+};
 use serde_json::{Map, Value, json};
 use tool_registry::{Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
-use tool_schema::{OfferedTool, ToolDefinition, ToolSet};
+use tool_schema::{
+    Breadth, CallChoice, GrammarFormat, GrammarOptions, OfferedTool, ToolDefinition, ToolSet, grammar_with,
+};
 
 use cases::{Group, Question};
 use table::{Judged, Row};
@@ -38,6 +43,8 @@ const MOST_TOKENS: u32 = 160;
 struct Recorded {
     model: LocalModel,
     replies: Mutex<Vec<(String, Figures)>>,
+    /// Held to a call in place of what the agent sends.
+    must_call: Mutex<Option<Arc<str>>>,
 }
 
 #[async_trait]
@@ -46,7 +53,10 @@ impl LlmProvider for Recorded {
         self.model.info()
     }
 
-    async fn stream(&self, request: LlmRequest) -> Result<LlmStream, LlmError> {
+    async fn stream(&self, mut request: LlmRequest) -> Result<LlmStream, LlmError> {
+        if let Some(text) = self.must_call.lock().unwrap().clone() {
+            request.constraint = Some(Constraint { form: GrammarForm::Lark, text });
+        }
         let mut events = self.model.stream(request).await?;
         let mut all = Vec::new();
         while let Some(event) = events.next().await {
@@ -57,6 +67,28 @@ impl LlmProvider for Recorded {
             all.push(event);
         }
         Ok(stream::iter(all).boxed())
+    }
+}
+
+/// How the model is let decode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Free,
+    /// As agents hold it: text or a call.
+    Held,
+    /// A call and nothing else.
+    MustCall,
+}
+
+impl How {
+    const ALL: [Self; 3] = [Self::MustCall, Self::Held, Self::Free];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Held => "held: text or a call",
+            Self::MustCall => "held: a call",
+        }
     }
 }
 
@@ -93,18 +125,27 @@ async fn ask(agent: &Agent, model: &Recorded, set: &ToolSet, question: &Question
     Judged::new(&replies, set, question, outcome.value.as_ref(), took)
 }
 
-async fn run(name: &str, constrain: bool, groups: &[Group], folder: &Path, log: Option<&PathBuf>) -> Row {
+async fn run(how: How, groups: &[Group], folder: &Path, log: Option<&PathBuf>) -> Row {
     let model = weights("smollm2", folder).unwrap_or_else(|error| {
         eprintln!("{error}; {}", error.help());
         std::process::exit(2);
     });
     let parameters = ModelParameters { max_tokens: Some(MOST_TOKENS), ..ModelParameters::default() };
-    let options = LocalOptions { constrain, parameters, ..LocalOptions::default() };
-    let model =
-        Arc::new(Recorded { model: LocalModel::start(model, options).unwrap(), replies: Mutex::default() });
+    let options = LocalOptions { constrain: how != How::Free, parameters, ..LocalOptions::default() };
+    let model = Arc::new(Recorded {
+        model: LocalModel::start(model, options).unwrap(),
+        replies: Mutex::default(),
+        must_call: Mutex::default(),
+    });
+    let name = how.name();
     let mut row = Row::new(name);
     for group in groups {
         let (tools, set) = tools_of(group);
+        if how == How::MustCall {
+            let options = GrammarOptions { breadth: Breadth::Narrow, call: CallChoice::Required };
+            let grammar = grammar_with(&set, GrammarFormat::Lark, options);
+            *model.must_call.lock().unwrap() = Some(grammar.text.into());
+        }
         let mut profile = AgentProfile::new("caller");
         profile.system_prompt = Some("You answer by calling one of your tools.".into());
         profile.budgets = serde_json::from_value(json!({"max_turns": 3})).ok();
@@ -136,8 +177,9 @@ async fn main() {
     }
     let groups = cases::groups(&data, count);
     let folder = std::env::current_dir().unwrap_or_default();
-    let held = run("held to the grammar", true, &groups, &folder, log.as_ref()).await;
-    println!("\n{}", table::table(std::slice::from_ref(&held)));
-    let free = run("free", false, &groups, &folder, log.as_ref()).await;
-    println!("\n{}", table::table(&[free, held]));
+    let mut rows = Vec::new();
+    for how in How::ALL {
+        rows.push(run(how, &groups, &folder, log.as_ref()).await);
+        println!("\n{}", table::table(&rows));
+    }
 }

@@ -53,7 +53,7 @@ fn object(fields: impl AsRef<[(Value, bool)]>) -> Value {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
     fn a_held_model_writes_valid_calls(schemas in prop::collection::vec(schema(), 1..4), seed in any::<u64>()) {
