@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use agent_types::{EventBody, RunId, TraceEvent, Watched, Watcher};
+use run_store::RunRecord;
 use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -63,8 +64,10 @@ impl Hubs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The hub of a run. Whoever subscribes to it and then reads the store misses nothing.
-    pub(crate) fn of(&self, app: &Arc<App>, run: &RunId) -> Arc<Hub> {
+    /// The hub of a run that stood so a moment ago. Whoever subscribes to it and then reads the store misses nothing:
+    /// a new hub hands on all that came behind `record`.
+    pub(crate) fn of(&self, app: &Arc<App>, record: &RunRecord) -> Arc<Hub> {
+        let run = &record.new.run;
         let mut hubs = self.lock();
         if let Some(hub) = hubs.get(run).and_then(Weak::upgrade) {
             return hub;
@@ -74,7 +77,10 @@ impl Hubs {
         let hub = Arc::new(Hub { frames: frames.clone(), _watched: unwatched.clone().drop_guard() });
         hubs.retain(|_, hub| hub.strong_count() > 0);
         hubs.insert(run.clone(), Arc::downgrade(&hub));
-        let feeder = Feeder { app: Arc::clone(app), run: run.clone(), frames, last: None };
+        if record.state.phase.has_ended() {
+            return hub;
+        }
+        let feeder = Feeder { app: Arc::clone(app), run: run.clone(), frames, last: record.last_seq };
         app.tasks.spawn(async move {
             let closed = feeder.app.closed.clone();
             tokio::select! {
@@ -92,8 +98,8 @@ struct Feeder {
     app: Arc<App>,
     run: RunId,
     frames: broadcast::Sender<Frame>,
-    /// The last event that was handed on; nothing before the first look at the store.
-    last: Option<u64>,
+    /// The last event that was handed on, or that readers have read for themselves.
+    last: u64,
 }
 
 impl Feeder {
@@ -121,22 +127,14 @@ impl Feeder {
 
     /// Hands on what the store has and nobody has seen. Gives whether the run has ended.
     async fn catch_up(&mut self) -> Result<bool, Problem> {
-        let (store, run) = (self.app.store.clone(), self.run.clone());
-        let Some(mut last) = self.last else {
-            // Whoever subscribed reads for himself what was there before.
-            let record = self.app.blocking(move || Ok(store.known(&run)?)).await?;
-            self.last = Some(record.last_seq);
-            return Ok(record.state.phase.has_ended());
-        };
         loop {
-            let (store, run) = (self.app.store.clone(), self.run.clone());
+            let (store, run, last) = (self.app.store.clone(), self.run.clone(), self.last);
             let group = self.app.blocking(move || Ok(store.next_group(&run, last)?)).await?;
             if group.is_empty() {
                 return Ok(false);
             }
             for kept in &group {
-                last = kept.event.seq;
-                self.last = Some(last);
+                self.last = kept.event.seq;
                 if self.tell(&kept.event) {
                     return Ok(true);
                 }
@@ -150,14 +148,13 @@ impl Feeder {
             // What was lost on the way is in the store.
             let Watched::Events(batch) = watched else { return false };
             for event in batch.iter() {
-                let last = self.last.unwrap_or(0);
-                if event.seq <= last {
+                if event.seq <= self.last {
                     continue;
                 }
-                if event.seq > last + 1 {
+                if event.seq > self.last + 1 {
                     return false;
                 }
-                self.last = Some(event.seq);
+                self.last = event.seq;
                 if self.tell(event) {
                     return true;
                 }

@@ -71,8 +71,8 @@ impl Subscription {
     /// There is no such run.
     pub(crate) async fn new(app: &Arc<App>, run: RunId, after_seq: u64) -> Result<Self, Problem> {
         let (store, of) = (app.store.clone(), run.clone());
-        app.blocking(move || Ok(store.known(&of)?)).await?;
-        let hub = app.hubs.of(app, &run);
+        let record = app.blocking(move || Ok(store.known(&of)?)).await?;
+        let hub = app.hubs.of(app, &record);
         let frames = hub.subscribe();
         Ok(Self {
             app: Arc::clone(app),
