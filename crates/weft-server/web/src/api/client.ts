@@ -58,6 +58,8 @@ export interface Page<T> {
 interface Options {
   method?: "GET" | "POST" | "PUT" | "DELETE";
   body?: unknown;
+  /** JSON that is text already, sent as it is. */
+  text?: string;
   headers?: Record<string, string>;
   signal?: AbortSignal;
 }
@@ -72,9 +74,10 @@ export async function send(path: string, options: Options = {}): Promise<Respons
   if (known) headers["authorization"] = `Bearer ${known}`;
   const init: RequestInit = { method: options.method ?? "GET", headers };
   if (options.signal) init.signal = options.signal;
-  if (options.body !== undefined) {
+  const body = options.text ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
+  if (body !== undefined) {
     headers["content-type"] = "application/json";
-    init.body = JSON.stringify(options.body);
+    init.body = body;
   }
   let response: Response;
   try {
