@@ -26,7 +26,10 @@ const isTooWide = (page: Page): Promise<string[]> =>
 
 test("the first view weighs at most 150 KB, asks only this server, and breaks none of its rules", async () => {
   const server = await serve(undefined, BOSS);
-  const { page, complaints, foreign, close } = await open(server);
+  const { page, context, complaints, foreign, close } = await open(server);
+  const network = await context.newCDPSession(page);
+  await network.send("Network.enable");
+  await network.send("Network.setCacheDisabled", { cacheDisabled: true });
   const loaded = new Map<string, number>();
   page.on("response", (response) => {
     const path = new URL(response.url()).pathname;
