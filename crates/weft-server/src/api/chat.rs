@@ -7,6 +7,7 @@ use agent_runtime::{Exchange, Turn};
 use axum::Json;
 use axum::extract::{Path, State};
 use http::StatusCode;
+use protocol_action::{NoVocabulary, parse};
 use run_store::{RunFilter, Store};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -138,8 +139,9 @@ fn of_turn(turn: &Turn) -> Vec<ChatMessage> {
         arguments: call.arguments.clone(),
         observation: call.observation.as_ref().map(|observation| observation.text.clone()),
     });
-    let mut messages =
-        vec![ChatMessage { role: "assistant", text: turn.text.clone(), calls: calls.collect() }];
+    // Blocks stand among the calls; a person reads what is said around them.
+    let said = parse(&turn.text, &NoVocabulary).text.trim().to_owned();
+    let mut messages = vec![ChatMessage { role: "assistant", text: said, calls: calls.collect() }];
     let notes = turn.notes.iter();
     messages.extend(notes.map(|note| ChatMessage {
         role: "note",

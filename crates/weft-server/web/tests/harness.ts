@@ -39,12 +39,38 @@ export interface Server {
   ask<T>(path: string, body?: unknown, method?: string): Promise<T>;
 }
 
+const servers = new Set<Server>();
+
+// What still runs when a test fails must not outlive it.
+const running = new Set<ChildProcess>();
+process.once("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+
 function program(): string {
   const given = process.env["WEFT_BIN"];
-  const built = join(repository, "target/debug/weft");
-  const found = [given, built].find((path) => path !== undefined && existsSync(path));
-  assert(found, "build the program first: cargo build -p weft-cli");
+  const built = join(process.env["CARGO_TARGET_DIR"] ?? join(repository, "target"), "debug/weft");
+  const found = given ?? built;
+  assert(existsSync(found), `${found} is not there; build it first: cargo build -p weft-cli`);
   return found;
+}
+
+function chromiumPath(): string {
+  const given = process.env["WEFT_CHROMIUM"];
+  const places = given ? [given] : ["chromium", "chromium-browser", "google-chrome"].map((name) => `/usr/bin/${name}`);
+  const found = places.find((path) => existsSync(path));
+  assert(found, `there is no browser at ${places.join(", ")}; install Chromium, or say where it is with WEFT_CHROMIUM`);
+  return found;
+}
+
+let isFresh = isFromDisk;
+
+/** The program must hold the page that was built last. */
+async function mustBeFresh(url: string): Promise<void> {
+  if (isFresh) return;
+  const served = await (await fetch(`${url}/manifest.json`)).text();
+  assert(served === readFileSync(join(dist, "manifest.json"), "utf8"), "the program holds an older page: cargo build -p weft-cli");
+  isFresh = true;
 }
 
 /** Copies a project of the repository, adds or replaces files, and serves it. */
@@ -63,15 +89,19 @@ export async function serve(from: string | undefined, files: Files = {}): Promis
     stdio: ["ignore", "pipe", "pipe"],
     env: environment,
   });
+  running.add(child);
   const { url, token } = await firstLine(child);
-  return {
+  await mustBeFresh(url);
+  const server: Server = {
     url,
     token,
     folder,
     async stop() {
+      servers.delete(server);
       const ended = new Promise((resolve) => child.once("exit", resolve));
       child.kill("SIGKILL");
       await ended;
+      running.delete(child);
       rmSync(folder, { recursive: true, force: true });
     },
     async ask<T>(path: string, body?: unknown, method = body === undefined ? "GET" : "POST") {
@@ -89,6 +119,8 @@ export async function serve(from: string | undefined, files: Files = {}): Promis
       return JSON.parse(text) as T;
     },
   };
+  servers.add(server);
+  return server;
 }
 
 function firstLine(child: ChildProcess): Promise<{ url: string; token: string }> {
@@ -138,7 +170,7 @@ export interface Seen {
 export async function open(server: Server, hash = "#/", look: Look = {}): Promise<Seen> {
   // A page that the test hands over has no address of which the browser knows that it is local.
   const args = isFromDisk ? [...FLAGS, "--disable-features=LocalNetworkAccessChecks"] : FLAGS;
-  browser ??= await chromium.launch({ executablePath: "/usr/bin/chromium", args });
+  browser ??= await chromium.launch({ executablePath: chromiumPath(), args });
   const context = await browser.newContext({
     locale: look.language === "zh" ? "zh-CN" : "en-GB",
     colorScheme: look.theme ?? "light",
@@ -193,10 +225,11 @@ async function fromDisk(page: Page, server: Server): Promise<void> {
   );
 }
 
-/** Ends the browser; the last thing that a test file does. */
+/** Ends the browser, and what failed tests left; the last thing that a test file does. */
 export async function closeBrowser(): Promise<void> {
   await browser?.close();
   browser = undefined;
+  for (const server of servers) await server.stop();
 }
 
 /** Begins a run and waits until it stands so. */
