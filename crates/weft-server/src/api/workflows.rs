@@ -133,7 +133,7 @@ fn detail(project: &Project, id: &str) -> Result<Response, Problem> {
     // The tag and what it names come from one look at the file: the project may have read an older one.
     let text = weft_project::read_file(&file.path)?;
     let tag = tag_of(&text);
-    let workflow = Workflow::from_json(&text).map_err(bad_workflow)?;
+    let workflow = Workflow::from_json(&text).map_err(|error| bad_workflow(&error))?;
     let detail = WorkflowDetail {
         id: file.id.clone(),
         title: workflow.name.clone(),
@@ -203,10 +203,10 @@ async fn save(
 }
 
 fn read_workflow(value: Value) -> Result<Workflow, Problem> {
-    Workflow::from_value(value).map_err(bad_workflow)
+    Workflow::from_value(value).map_err(|error| bad_workflow(&error))
 }
 
-fn bad_workflow(error: LoadError) -> Problem {
+fn bad_workflow(error: &LoadError) -> Problem {
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_workflow", error.to_string())
 }
 
