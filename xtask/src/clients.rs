@@ -299,7 +299,9 @@ fn mcp_servers(desk: &Desk) -> Result<()> {
     let node = desk.node();
     let server = |name: &str, module: &str, last: &Path| {
         let program = desk.module(module).join("dist/index.js");
-        format!("[mcp.{name}]\ncommand = {node:?}\nargs = [{program:?}, {last:?}]\n")
+        // A text in JSON is one in TOML too.
+        let text = |path: &Path| Value::from(path.display().to_string());
+        format!("[mcp.{name}]\ncommand = {}\nargs = [{}, {}]\n", text(&node), text(&program), text(last))
     };
     let settings = format!(
         "script = \"script.jsonl\"\n{}{}",
