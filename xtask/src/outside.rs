@@ -13,9 +13,22 @@ const SECONDS: &str = "600";
 
 /// Measures, all tables or those of one name; some take a file.
 pub(crate) fn bench(options: &[String]) -> Result<()> {
+    if let Some((name, options)) = options.split_first()
+        && name == "local"
+    {
+        return local(options);
+    }
     let run = ["run", "--release", "--manifest-path", "bench/Cargo.toml", "--"];
     let options: Vec<&str> =
         if options.is_empty() { vec!["all"] } else { options.iter().map(String::as_str).collect() };
+    workspace::run("cargo", &[&run[..], &options].concat())
+}
+
+/// How well a model in the process calls tools. It brings a feature that no other program has, so it is an example of its crate.
+fn local(options: &[String]) -> Result<()> {
+    let run =
+        ["run", "--release", "-p", "llm-local", "--features", "local-llm", "--example", "figures", "--"];
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
     workspace::run("cargo", &[&run[..], &options].concat())
 }
 

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod agent;
+mod model;
 mod server;
 mod session;
 
@@ -11,6 +12,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use agent::{
     AgentChatArguments, AgentCommand, AgentRunArguments, AgentToolArguments, TestArguments,
 };
+#[cfg(feature = "local-llm")]
+pub(crate) use model::ModelCommand;
+pub(crate) use model::{GrammarArguments, GrammarFormatArgument};
 pub(crate) use server::{McpArguments, ServeArguments};
 pub(crate) use session::{ChatArguments, FlowCommand};
 
@@ -85,6 +89,12 @@ pub(crate) enum Command {
     },
     /// Show what a model is told of the tools.
     Prompt(PromptArguments),
+    /// Print the grammar of free text or valid calls of these tools, for constrained decoding.
+    Grammar(GrammarArguments),
+    /// Weights of models that run in the process.
+    #[cfg(feature = "local-llm")]
+    #[command(subcommand)]
+    Model(ModelCommand),
     /// Serve the project's tools to a client of the Model Context Protocol, over stdin and stdout.
     Mcp(McpArguments),
     /// Serve the project over HTTP: the page, REST, live events, agents as models, tools by MCP.
@@ -140,7 +150,7 @@ pub(crate) enum ImportKind {
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArguments {
-    /// Model to talk to instead of the script: a name that the server of OPENAI_BASE_URL knows.
+    /// Model to talk to instead of the script: a name that the server of OPENAI_BASE_URL knows, or `local`.
     #[arg(long, value_name = "ID")]
     pub(crate) model: Option<String>,
 }

@@ -170,6 +170,11 @@ fn workflows() {
     check("workflows.md");
 }
 
+#[test]
+fn the_canvas() {
+    check("canvas.md");
+}
+
 /// The server that the page about tools speaks of: weather, bookings, and an error that repeats the key.
 fn tools_server() -> std::net::SocketAddr {
     use std::io::{Read, Write};

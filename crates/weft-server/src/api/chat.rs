@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use weft_project::AgentPlan;
 
-use super::runs::{Accepted, accepted};
+use super::runs::{Accepted, accepted, told};
 use super::{Operation, get, post};
 use crate::app::App;
 use crate::body::JsonBody;
@@ -26,6 +26,9 @@ use crate::runs::{AgentRequest, Begun, begin_agent};
 pub(super) struct Thread {
     /// Its name.
     id: String,
+    /// The beginning of what was said first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
     /// When its last run began.
     last: String,
     /// How many runs it has.
@@ -96,9 +99,11 @@ fn threads_of(store: &Store, agent: String) -> Result<Vec<Thread>, Problem> {
     let runs = store.runs(&RunFilter { agent: Some(agent), ..RunFilter::default() })?;
     let mut threads: BTreeMap<String, Thread> = BTreeMap::new();
     for record in runs {
-        let Some(id) = record.new.thread else { continue };
+        let Some(id) = record.new.thread.clone() else { continue };
         let last = record.started.to_string();
-        let thread = threads.entry(id.clone()).or_insert(Thread { id, last, runs: 0 });
+        let thread = threads.entry(id.clone()).or_insert(Thread { id, title: None, last, runs: 0 });
+        // Newest first: the last that comes was the first.
+        thread.title = told(&record);
         thread.runs += 1;
     }
     let mut threads: Vec<Thread> = threads.into_values().collect();

@@ -70,6 +70,20 @@ fn events(frames: &[Value]) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_follows_a_run_that_begins_misses_nothing() {
+    let server = serve(&[ASK]);
+    let mut socket = Socket::hello(&server).await;
+    for _ in 0..30 {
+        let run = server.begin(&json!({"workflow": "ask", "inputs": {}})).await;
+        socket.say(&json!({"type": "sub", "run": run})).await;
+        let frames = socket.until("run.waiting").await;
+        let told = events(&frames);
+        assert_eq!(seqs(&told), (1..=told.len() as u64).collect::<Vec<_>>());
+        assert!(frames.iter().all(|frame| frame["type"] != "lag"), "{frames:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_socket_tells_what_was_and_then_what_happens() {
     let server = serve(&[SLEEP, COUNT]);
     let ended = server.begin(&json!({"workflow": "count", "inputs": {"n": 3}})).await;

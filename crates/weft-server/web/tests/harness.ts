@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { type Browser, type BrowserContext, type Page, chromium } from "playwright-core";
@@ -11,6 +11,7 @@ import { type Browser, type BrowserContext, type Page, chromium } from "playwrig
 const here = dirname(fileURLToPath(import.meta.url));
 const repository = join(here, "../../../..");
 const dist = join(here, "../dist");
+const target = process.env["CARGO_TARGET_DIR"] ?? join(repository, "target");
 
 /** Longest wait for anything, in milliseconds; only what never comes takes so long. */
 export const PATIENCE = 20_000;
@@ -49,7 +50,7 @@ process.once("exit", () => {
 
 function program(): string {
   const given = process.env["WEFT_BIN"];
-  const built = join(process.env["CARGO_TARGET_DIR"] ?? join(repository, "target"), "debug/weft");
+  const built = join(target, "debug/weft");
   const found = given ?? built;
   assert(existsSync(found), `${found} is not there; build it first: cargo build -p weft-cli`);
   return found;
@@ -225,8 +226,17 @@ async function fromDisk(page: Page, server: Server): Promise<void> {
   );
 }
 
-/** Ends the browser, and what failed tests left; the last thing that a test file does. */
+/** Ends the browser, and what failed tests left, of which it keeps a picture; the last thing that a test file does. */
 export async function closeBrowser(): Promise<void> {
+  const left = browser?.contexts().flatMap((context) => context.pages()) ?? [];
+  for (const [index, page] of left.entries()) {
+    const path = join(target, `page-failures/${basename(process.argv[1] ?? "test")}-${index + 1}`);
+    await page.screenshot({ path: `${path}.png` }).catch(() => undefined);
+    const html = await page.content().catch(String);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(`${path}.html`, html);
+    console.log(`a page was left at ${page.url().replace(/token=.*/, "token=…")}; it is kept as ${path}.png`);
+  }
   await browser?.close();
   browser = undefined;
   for (const server of servers) await server.stop();

@@ -836,6 +836,8 @@ export interface components {
              * @description Number of its last event.
              */
             last_seq: number;
+            /** @description The beginning of what the agent was told. */
+            message?: string | null;
             /** @description What a workflow gave, by name. */
             outputs?: {
                 [key: string]: unknown;
@@ -876,6 +878,8 @@ export interface components {
              * @description Number of its last event.
              */
             last_seq: number;
+            /** @description The beginning of what the agent was told. */
+            message?: string | null;
             /** @description The run that it was started or forked from. */
             parent?: string | null;
             /** @description Its id. */
@@ -912,6 +916,8 @@ export interface components {
              * @description How many runs it has.
              */
             runs: number;
+            /** @description The beginning of what was said first. */
+            title?: string | null;
         };
         /**
          * Format: date-time

@@ -165,7 +165,7 @@ export const en = {
   "chat.threads": "Conversations",
   "chat.new": "New conversation",
   "chat.no_threads": "None yet.",
-  "chat.runs": "{count} messages",
+  "chat.runs": "messages: {count}",
   "chat.messages": "What was said",
   "chat.empty": "Talk with {name}",
   "chat.say": "Write a message",
