@@ -20,14 +20,21 @@ pub(crate) fn run(options: &[String]) -> Result<()> {
     match words.as_slice() {
         [] => build(),
         ["--check"] => check(),
-        ["--test"] => install().and_then(|()| npm(&["test"])),
-        ["--screenshots"] => install().and_then(|()| npm(&["run", "screenshots"])),
+        ["--test"] => in_browser(&["test"]),
+        ["--screenshots"] => in_browser(&["run", "screenshots"]),
         _ => bail!("cargo xtask web [--check | --test | --screenshots]"),
     }
 }
 
 fn install() -> Result<()> {
     npm(&["ci", "--no-audit", "--no-fund"])
+}
+
+/// Runs something that opens the page of the program in a browser.
+fn in_browser(arguments: &[&str]) -> Result<()> {
+    install()?;
+    workspace::run("cargo", &["build", "-p", "weft-cli"])?;
+    npm(arguments)
 }
 
 fn build() -> Result<()> {

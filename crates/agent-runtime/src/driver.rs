@@ -80,6 +80,9 @@ impl Driver {
             Some(end) => end,
             None => self.within_wall_time(state, &trace).await,
         };
+        if end.exit == ExitReason::Cancelled {
+            self.end_tasks(state).await;
+        }
         self.finish(state, &trace, end)
     }
 

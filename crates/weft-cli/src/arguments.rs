@@ -101,6 +101,19 @@ pub(crate) enum Command {
     Serve(ServeArguments),
     /// Turn graphs and descriptions of other systems into workflow and tool files.
     Import(ImportArguments),
+    /// Look whether everything that the project needs is there: files, models, servers of tools, the store, the port.
+    Doctor,
+    /// Print what a shell needs to complete commands.
+    Completions {
+        /// The shell; absent, that of the environment.
+        #[arg(value_enum)]
+        shell: Option<clap_complete::Shell>,
+    },
+    /// Say what a code means: of an error, an exit, an event. Without one, list all.
+    Explain {
+        /// The code.
+        code: Option<String>,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,8 @@ import { defineConfig } from "vite";
 
 // A `weft serve` that answers what the page asks while the page itself is served from its sources.
 const server = process.env["WEFT_URL"] ?? "http://127.0.0.1:8080";
-const proxied = { target: server, changeOrigin: true, rewriteWsOrigin: true };
+// The server lets its own origin write, and no other.
+const proxied = { target: server, changeOrigin: true, rewriteWsOrigin: true, headers: { origin: server } };
 
 export default defineConfig({
   base: "./",

@@ -48,6 +48,7 @@ pub(super) fn run(context: &Context, arguments: &DemoArguments) -> Result<Exit, 
         note!("  weft init my-desk");
         note!("  weft -C my-desk agent run desk \"What time is it?\"");
         note!("  weft -C my-desk workflow schema summarize_text");
+        note!("  weft -C my-desk serve     and open the address: a page shows the project at work");
         note!(
             "With a model: set OPENAI_BASE_URL and OPENAI_MODEL (and OPENAI_API_KEY), and run the same commands."
         );

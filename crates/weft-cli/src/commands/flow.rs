@@ -9,6 +9,9 @@ use crate::arguments::{FlowCommand, Output};
 use crate::failure::{Exit, Failure};
 use crate::{inputs, output};
 
+/// Told where a project has no flows: its agent answers everything.
+const NO_FILE: &str = "there is no flows.json in this project: its agent answers every message";
+
 pub(super) fn run(context: &Context, command: FlowCommand) -> Result<Exit, Failure> {
     let project = context.project(None)?;
     match command {
@@ -22,7 +25,11 @@ pub(super) fn run(context: &Context, command: FlowCommand) -> Result<Exit, Failu
 }
 
 fn list(context: &Context, project: &Project) -> Result<Exit, Failure> {
-    let entries = project.flows_file()?.map(entries).unwrap_or_default();
+    let file = project.flows_file()?;
+    if file.is_none() {
+        note!("{NO_FILE}");
+    }
+    let entries = file.map(entries).unwrap_or_default();
     match context.output {
         Output::Json => output::json(&entries)?,
         Output::Jsonl => entries.iter().try_for_each(output::json)?,
@@ -83,8 +90,13 @@ fn without_nulls(value: Value) -> Value {
 fn check(context: &Context, project: &Project) -> Result<Exit, Failure> {
     // What the file names must be there, the agent too.
     let checked = project.flows().and_then(|flows| project.flows_agent().map(|_| flows));
+    let mut done = "flows.json: ok";
     let problems: Vec<Problem> = match checked {
-        Ok(flows) => flows.map(|flows| flows.warnings().to_vec()).unwrap_or_default(),
+        Ok(Some(flows)) => flows.warnings().to_vec(),
+        Ok(None) => {
+            done = NO_FILE;
+            Vec::new()
+        }
         Err(ProjectError::Flows { source, path }) => match *source {
             executors_flow_system::FlowsError::Problems { problems } => problems,
             other => return Err(Failure::of_project(&ProjectError::Flows { source: Box::new(other), path })),
@@ -98,7 +110,7 @@ fn check(context: &Context, project: &Project) -> Result<Exit, Failure> {
         Output::Text => {
             problems.iter().for_each(tell);
             if ok {
-                output::line("flows.json: ok")?;
+                output::line(done)?;
             }
         }
     }

@@ -26,6 +26,7 @@ pub(super) fn run(context: &Context, directory: &Path) -> Result<Exit, Failure> 
     let option = if here { String::new() } else { format!(" -C {}", directory.display()) };
     note!("\nNext:");
     note!("  weft{option} agent run desk \"What time is it?\"");
+    note!("  weft{option} serve     and open the address: a page shows the project at work");
     note!("  weft{option} workflow run summarize_text -i text_to_summarize=@FILE");
     note!(
         "Replies are played from script.jsonl until a model is set: in weft.toml, or by OPENAI_BASE_URL and OPENAI_MODEL."

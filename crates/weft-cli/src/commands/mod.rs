@@ -3,8 +3,11 @@
 mod agent;
 mod agent_tools;
 mod chat;
+mod completions;
 mod demo;
+mod doctor;
 mod encode;
+mod explain;
 mod flow;
 mod grammar;
 mod import;
@@ -77,6 +80,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Model(command) => model::run(&context, command),
         Command::Mcp(arguments) => mcp::run(&context, &arguments),
         Command::Serve(serve) => serve::run(&context, &serve),
+        Command::Doctor => doctor::run(&context),
+        Command::Completions { shell } => completions::run(shell),
+        Command::Explain { code } => explain::run(&context, code.as_deref()),
         Command::Import(import) => import::run(&context, &import),
     }
 }

@@ -181,6 +181,7 @@ fn faults_have_codes_and_places() {
     assert!(run.stderr.contains("error[unknown_key]"), "{}", run.stderr);
     std::fs::remove_file(folder.path().join("flows.json")).unwrap();
     assert_eq!(weft(folder.path(), &["flow", "list", "--output", "json"]).ok().json(), json!([]));
+    assert!(weft(folder.path(), &["flow", "check"]).ok().stdout.contains("no flows.json"));
     let chat = weft(folder.path(), &["chat", "What time is it?", "--session", "s"]).ok();
     assert!(!chat.stdout.is_empty(), "without flows every message goes to the agent");
 }

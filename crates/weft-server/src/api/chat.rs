@@ -7,13 +7,14 @@ use agent_runtime::{Exchange, Turn};
 use axum::Json;
 use axum::extract::{Path, State};
 use http::StatusCode;
+use protocol_action::{NoVocabulary, parse};
 use run_store::{RunFilter, Store};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use weft_project::AgentPlan;
 
-use super::runs::{Accepted, accepted};
+use super::runs::{Accepted, accepted, told};
 use super::{Operation, get, post};
 use crate::app::App;
 use crate::body::JsonBody;
@@ -25,6 +26,9 @@ use crate::runs::{AgentRequest, Begun, begin_agent};
 pub(super) struct Thread {
     /// Its name.
     id: String,
+    /// The beginning of what was said first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
     /// When its last run began.
     last: String,
     /// How many runs it has.
@@ -95,9 +99,11 @@ fn threads_of(store: &Store, agent: String) -> Result<Vec<Thread>, Problem> {
     let runs = store.runs(&RunFilter { agent: Some(agent), ..RunFilter::default() })?;
     let mut threads: BTreeMap<String, Thread> = BTreeMap::new();
     for record in runs {
-        let Some(id) = record.new.thread else { continue };
+        let Some(id) = record.new.thread.clone() else { continue };
         let last = record.started.to_string();
-        let thread = threads.entry(id.clone()).or_insert(Thread { id, last, runs: 0 });
+        let thread = threads.entry(id.clone()).or_insert(Thread { id, title: None, last, runs: 0 });
+        // Newest first: the last that comes was the first.
+        thread.title = told(&record);
         thread.runs += 1;
     }
     let mut threads: Vec<Thread> = threads.into_values().collect();
@@ -138,8 +144,9 @@ fn of_turn(turn: &Turn) -> Vec<ChatMessage> {
         arguments: call.arguments.clone(),
         observation: call.observation.as_ref().map(|observation| observation.text.clone()),
     });
-    let mut messages =
-        vec![ChatMessage { role: "assistant", text: turn.text.clone(), calls: calls.collect() }];
+    // Blocks stand among the calls; a person reads what is said around them.
+    let said = parse(&turn.text, &NoVocabulary).text.trim().to_owned();
+    let mut messages = vec![ChatMessage { role: "assistant", text: said, calls: calls.collect() }];
     let notes = turn.notes.iter();
     messages.extend(notes.map(|note| ChatMessage {
         role: "note",

@@ -56,6 +56,9 @@ pub(super) struct RunSummary {
     /// The workflow that runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     workflow: Option<String>,
+    /// The beginning of what the agent was told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
     /// The conversation that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     thread: Option<String>,
@@ -288,10 +291,21 @@ fn summary(store: &Store, record: &RunRecord) -> RunSummary {
         finished: record.state.finished.map(|at| at.to_string()),
         agent: record.new.agent.clone(),
         workflow: record.new.workflow.clone(),
+        message: told(record),
         thread: record.new.thread.clone(),
         parent: record.new.parent.as_ref().map(ToString::to_string),
         last_seq: record.last_seq,
     }
+}
+
+/// The beginning of what the agent of a run was told, on one line.
+pub(super) fn told(record: &RunRecord) -> Option<String> {
+    const CHARACTERS: usize = 160;
+    let message = record.new.plan.get("message")?.as_str()?;
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (end, is_long) = line.char_indices().nth(CHARACTERS).map_or((line.len(), false), |(end, _)| (end, true));
+    let told = format!("{}{}", line.get(..end)?, if is_long { "…" } else { "" });
+    (!told.is_empty()).then_some(told)
 }
 
 async fn begin(

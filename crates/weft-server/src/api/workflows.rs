@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use tool_schema::definition_of;
 use weft_project::Project;
 use workflow_engine::Plan;
-use workflow_model::{Problem as Fault, Severity, Workflow, World, check_as_tool};
+use workflow_model::{LoadError, Problem as Fault, Severity, Workflow, World, check_as_tool};
 
 use super::{Operation, get, post, put};
 use crate::app::App;
@@ -129,8 +129,11 @@ async fn list(State(app): State<Arc<App>>) -> Json<Vec<WorkflowSummary>> {
 }
 
 fn detail(project: &Project, id: &str) -> Result<Response, Problem> {
-    let (file, workflow) = project.workflows().get(id)?;
-    let tag = tag_of(&weft_project::read_file(&file.path)?);
+    let (file, _) = project.workflows().get(id)?;
+    // The tag and what it names come from one look at the file: the project may have read an older one.
+    let text = weft_project::read_file(&file.path)?;
+    let tag = tag_of(&text);
+    let workflow = Workflow::from_json(&text).map_err(|error| bad_workflow(&error))?;
     let detail = WorkflowDetail {
         id: file.id.clone(),
         title: workflow.name.clone(),
@@ -200,8 +203,11 @@ async fn save(
 }
 
 fn read_workflow(value: Value) -> Result<Workflow, Problem> {
-    Workflow::from_value(value)
-        .map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_workflow", error.to_string()))
+    Workflow::from_value(value).map_err(|error| bad_workflow(&error))
+}
+
+fn bad_workflow(error: &LoadError) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_workflow", error.to_string())
 }
 
 /// The workflow of a body, else the one that is saved.

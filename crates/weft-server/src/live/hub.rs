@@ -48,12 +48,20 @@ pub(crate) struct Hubs(Mutex<HashMap<RunId, Weak<Hub>>>);
 #[derive(Debug)]
 pub(crate) struct Hub {
     frames: broadcast::Sender<Frame>,
+    /// Whether it is known from which event on `frames` has all of them.
+    placed: CancellationToken,
     _watched: DropGuard,
 }
 
 impl Hub {
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Frame> {
         self.frames.subscribe()
+    }
+
+    /// Waits until the feeder has found its place. What is recorded from then on comes through `subscribe`, what was there
+    /// before is in the store: whoever reads the store earlier may miss what lies between.
+    pub(crate) async fn placed(&self) {
+        self.placed.cancelled().await;
     }
 }
 
@@ -63,7 +71,7 @@ impl Hubs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The hub of a run. Whoever subscribes to it and then reads the store misses nothing.
+    /// The hub of a run. Whoever waits until it is placed, subscribes to it and then reads the store misses nothing.
     pub(crate) fn of(&self, app: &Arc<App>, run: &RunId) -> Arc<Hub> {
         let mut hubs = self.lock();
         if let Some(hub) = hubs.get(run).and_then(Weak::upgrade) {
@@ -71,10 +79,15 @@ impl Hubs {
         }
         let (frames, _) = broadcast::channel(RING);
         let unwatched = CancellationToken::new();
-        let hub = Arc::new(Hub { frames: frames.clone(), _watched: unwatched.clone().drop_guard() });
+        let placed = CancellationToken::new();
+        let hub = Arc::new(Hub {
+            frames: frames.clone(),
+            placed: placed.clone(),
+            _watched: unwatched.clone().drop_guard(),
+        });
         hubs.retain(|_, hub| hub.strong_count() > 0);
         hubs.insert(run.clone(), Arc::downgrade(&hub));
-        let feeder = Feeder { app: Arc::clone(app), run: run.clone(), frames, last: None };
+        let feeder = Feeder { app: Arc::clone(app), run: run.clone(), frames, placed, last: None };
         app.tasks.spawn(async move {
             let closed = feeder.app.closed.clone();
             tokio::select! {
@@ -92,6 +105,7 @@ struct Feeder {
     app: Arc<App>,
     run: RunId,
     frames: broadcast::Sender<Frame>,
+    placed: CancellationToken,
     /// The last event that was handed on; nothing before the first look at the store.
     last: Option<u64>,
 }
@@ -101,7 +115,10 @@ impl Feeder {
         loop {
             // The reader comes first, so that nothing falls between it and the store.
             let watcher = self.app.runs.watch(&self.run);
-            match self.catch_up().await {
+            let caught_up = self.catch_up().await;
+            // Also where it cannot be read: then a subscriber cannot either, and says so.
+            self.placed.cancel();
+            match caught_up {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(problem) => log::warn!("the run {} cannot be read: {}", self.run, problem.detail),

@@ -140,6 +140,13 @@ impl Subscription {
             }
             // What came while the store was read is no lag: it is read again.
             Ok(_) if self.phase == Phase::Replay => {
+                tokio::select! {
+                    () = self.hub.placed() => {}
+                    () = self.app.closed.cancelled() => {
+                        self.phase = Phase::Over;
+                        return Some(None);
+                    }
+                }
                 self.frames = self.hub.subscribe();
                 self.phase = Phase::NearlyLive;
             }

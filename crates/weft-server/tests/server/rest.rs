@@ -264,6 +264,7 @@ async fn a_conversation_goes_on_one_message_at_a_time() {
     assert_eq!(texts, ["first", "One.", "second", "Two."]);
     let threads = server.get("/api/chat/plain/threads").await.expect(200).json();
     assert_eq!((&threads[0]["id"], &threads[0]["runs"]), (&json!("t1"), &json!(2)));
+    assert_eq!(threads[0]["title"], "first");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,6 +12,6 @@ const files = wanted.flatMap((path) =>
         .filter((name) => name.endsWith(".test.ts")),
 );
 if (files.length === 0) throw new Error(`no tests below ${wanted.join(", ")}`);
-const node = ["--import", "tsx", "--test", "--test-concurrency=1", ...options, ...files.sort()];
+const node = ["--import", "tsx", "--test", "--test-concurrency=1", "--test-timeout=180000", "--test-force-exit", ...options, ...files.sort()];
 const { status } = spawnSync(process.execPath, node, { stdio: "inherit" });
 process.exit(status ?? 1);

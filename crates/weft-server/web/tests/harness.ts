@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { type Browser, type BrowserContext, type Page, chromium } from "playwright-core";
@@ -11,6 +11,7 @@ import { type Browser, type BrowserContext, type Page, chromium } from "playwrig
 const here = dirname(fileURLToPath(import.meta.url));
 const repository = join(here, "../../../..");
 const dist = join(here, "../dist");
+const target = process.env["CARGO_TARGET_DIR"] ?? join(repository, "target");
 
 /** Longest wait for anything, in milliseconds; only what never comes takes so long. */
 export const PATIENCE = 20_000;
@@ -39,12 +40,38 @@ export interface Server {
   ask<T>(path: string, body?: unknown, method?: string): Promise<T>;
 }
 
+const servers = new Set<Server>();
+
+// What still runs when a test fails must not outlive it.
+const running = new Set<ChildProcess>();
+process.once("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+
 function program(): string {
   const given = process.env["WEFT_BIN"];
-  const built = join(repository, "target/debug/weft");
-  const found = [given, built].find((path) => path !== undefined && existsSync(path));
-  assert(found, "build the program first: cargo build -p weft-cli");
+  const built = join(target, "debug/weft");
+  const found = given ?? built;
+  assert(existsSync(found), `${found} is not there; build it first: cargo build -p weft-cli`);
   return found;
+}
+
+function chromiumPath(): string {
+  const given = process.env["WEFT_CHROMIUM"];
+  const places = given ? [given] : ["chromium", "chromium-browser", "google-chrome"].map((name) => `/usr/bin/${name}`);
+  const found = places.find((path) => existsSync(path));
+  assert(found, `there is no browser at ${places.join(", ")}; install Chromium, or say where it is with WEFT_CHROMIUM`);
+  return found;
+}
+
+let isFresh = isFromDisk;
+
+/** The program must hold the page that was built last. */
+async function mustBeFresh(url: string): Promise<void> {
+  if (isFresh) return;
+  const served = await (await fetch(`${url}/manifest.json`)).text();
+  assert(served === readFileSync(join(dist, "manifest.json"), "utf8"), "the program holds an older page: cargo build -p weft-cli");
+  isFresh = true;
 }
 
 /** Copies a project of the repository, adds or replaces files, and serves it. */
@@ -63,15 +90,19 @@ export async function serve(from: string | undefined, files: Files = {}): Promis
     stdio: ["ignore", "pipe", "pipe"],
     env: environment,
   });
+  running.add(child);
   const { url, token } = await firstLine(child);
-  return {
+  await mustBeFresh(url);
+  const server: Server = {
     url,
     token,
     folder,
     async stop() {
+      servers.delete(server);
       const ended = new Promise((resolve) => child.once("exit", resolve));
       child.kill("SIGKILL");
       await ended;
+      running.delete(child);
       rmSync(folder, { recursive: true, force: true });
     },
     async ask<T>(path: string, body?: unknown, method = body === undefined ? "GET" : "POST") {
@@ -89,6 +120,8 @@ export async function serve(from: string | undefined, files: Files = {}): Promis
       return JSON.parse(text) as T;
     },
   };
+  servers.add(server);
+  return server;
 }
 
 function firstLine(child: ChildProcess): Promise<{ url: string; token: string }> {
@@ -138,7 +171,7 @@ export interface Seen {
 export async function open(server: Server, hash = "#/", look: Look = {}): Promise<Seen> {
   // A page that the test hands over has no address of which the browser knows that it is local.
   const args = isFromDisk ? [...FLAGS, "--disable-features=LocalNetworkAccessChecks"] : FLAGS;
-  browser ??= await chromium.launch({ executablePath: "/usr/bin/chromium", args });
+  browser ??= await chromium.launch({ executablePath: chromiumPath(), args });
   const context = await browser.newContext({
     locale: look.language === "zh" ? "zh-CN" : "en-GB",
     colorScheme: look.theme ?? "light",
@@ -193,10 +226,20 @@ async function fromDisk(page: Page, server: Server): Promise<void> {
   );
 }
 
-/** Ends the browser; the last thing that a test file does. */
+/** Ends the browser, and what failed tests left, of which it keeps a picture; the last thing that a test file does. */
 export async function closeBrowser(): Promise<void> {
+  const left = browser?.contexts().flatMap((context) => context.pages()) ?? [];
+  for (const [index, page] of left.entries()) {
+    const path = join(target, `page-failures/${basename(process.argv[1] ?? "test")}-${index + 1}`);
+    await page.screenshot({ path: `${path}.png` }).catch(() => undefined);
+    const html = await page.content().catch(String);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(`${path}.html`, html);
+    console.log(`a page was left at ${page.url().replace(/token=.*/, "token=…")}; it is kept as ${path}.png`);
+  }
   await browser?.close();
   browser = undefined;
+  for (const server of servers) await server.stop();
 }
 
 /** Begins a run and waits until it stands so. */

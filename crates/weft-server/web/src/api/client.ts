@@ -12,6 +12,7 @@ import type {
   OpenAsk,
   Placed,
   Problem,
+  ProfilePreview,
   RunDetail,
   RunSummary,
   Thread,
@@ -57,6 +58,8 @@ export interface Page<T> {
 interface Options {
   method?: "GET" | "POST" | "PUT" | "DELETE";
   body?: unknown;
+  /** JSON that is text already, sent as it is. */
+  text?: string;
   headers?: Record<string, string>;
   signal?: AbortSignal;
 }
@@ -71,9 +74,10 @@ export async function send(path: string, options: Options = {}): Promise<Respons
   if (known) headers["authorization"] = `Bearer ${known}`;
   const init: RequestInit = { method: options.method ?? "GET", headers };
   if (options.signal) init.signal = options.signal;
-  if (options.body !== undefined) {
+  const body = options.text ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
+  if (body !== undefined) {
     headers["content-type"] = "application/json";
-    init.body = JSON.stringify(options.body);
+    init.body = body;
   }
   let response: Response;
   try {
@@ -137,7 +141,10 @@ export const api = {
     tagged<AgentDetail>(`api/agents/${part(agent)}/tools/${part(tool)}`, { method: "DELETE", headers: matched(tag) }),
 
   tools: (agent?: string) => json<ToolSummary[]>(`api/tools${query({ agent })}`),
-  tool: (id: string) => json<ToolDetail>(`api/tools/${part(id)}`),
+  /** What giving an agent a tool would change; the tag is for the change itself. */
+  previewTool: (agent: string, tool: string) =>
+    tagged<ProfilePreview>(`api/agents/${part(agent)}/tools/${part(tool)}`),
+  tool: (id: string, lang = "en") => json<ToolDetail>(`api/tools/${part(id)}${query({ lang })}`),
   checkTool: (id: string, args: Record<string, unknown>) =>
     json<Checked>(`api/tools/${part(id)}/check`, { method: "POST", body: { arguments: args } }),
   callTool: (id: string, args: Record<string, unknown>) =>

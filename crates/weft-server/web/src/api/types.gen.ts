@@ -62,7 +62,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** What giving it a tool would change in its file */
+        get: operations["get_agents_agent_tools_tool"];
         /** Give it a tool */
         put: operations["put_agents_agent_tools_tool"];
         post?: never;
@@ -622,6 +623,8 @@ export interface components {
         };
         /** @description What is thought of arguments. */
         Checked: {
+            /** @description The call as a model would write it, with these arguments. */
+            action?: string | null;
             /** @description The arguments as they would be used. */
             arguments: {
                 [key: string]: unknown;
@@ -795,6 +798,17 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** @description A profile's file as it is, and as it would be. */
+        ProfilePreview: {
+            /** @description What it would hold. */
+            after: string;
+            /** @description What it holds. */
+            before: string;
+            /** @description Whether that differs. */
+            differs: boolean;
+            /** @description The name of the file. */
+            file: string;
+        };
         /** @description How a run goes on. */
         ResumeBody: {
             /**
@@ -822,6 +836,8 @@ export interface components {
              * @description Number of its last event.
              */
             last_seq: number;
+            /** @description The beginning of what the agent was told. */
+            message?: string | null;
             /** @description What a workflow gave, by name. */
             outputs?: {
                 [key: string]: unknown;
@@ -862,6 +878,8 @@ export interface components {
              * @description Number of its last event.
              */
             last_seq: number;
+            /** @description The beginning of what the agent was told. */
+            message?: string | null;
             /** @description The run that it was started or forked from. */
             parent?: string | null;
             /** @description Its id. */
@@ -898,6 +916,8 @@ export interface components {
              * @description How many runs it has.
              */
             runs: number;
+            /** @description The beginning of what was said first. */
+            title?: string | null;
         };
         /**
          * Format: date-time
@@ -922,6 +942,17 @@ export interface components {
             parameters: unknown;
             /** @description Its name for people. */
             title?: string | null;
+            /** @description What a model is told of it, among the tools of its prompt. */
+            told: string;
+            /**
+             * Format: uint
+             * @description About how many tokens that is.
+             */
+            told_tokens: number;
+            /** @description Agents that may use it. */
+            used_by_agents: string[];
+            /** @description Workflows that name it. */
+            used_by_workflows: string[];
         };
         /** @description Canonical tool id: `namespace:name`, or a bare name. */
         ToolId: string;
@@ -1431,6 +1462,7 @@ export type OpenAsk = components['schemas']['OpenAsk'];
 export type Placed = components['schemas']['Placed'];
 export type PlacedNode = components['schemas']['PlacedNode'];
 export type Problem = components['schemas']['Problem'];
+export type ProfilePreview = components['schemas']['ProfilePreview'];
 export type ResumeBody = components['schemas']['ResumeBody'];
 export type RunDetail = components['schemas']['RunDetail'];
 export type RunId = components['schemas']['RunId'];
@@ -1535,6 +1567,40 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Accepted"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_agents_agent_tools_tool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description percent-encoded, slashes too */
+                agent: string;
+                /** @description percent-encoded, slashes too */
+                tool: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProfilePreview"];
                 };
             };
             /** @description refused */
@@ -2187,7 +2253,10 @@ export interface operations {
     };
     get_tools_tool: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description the language in which a model would be told of it: en or zh */
+                lang?: string;
+            };
             header?: never;
             path: {
                 /** @description percent-encoded, slashes too */

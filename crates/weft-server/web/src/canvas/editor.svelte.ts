@@ -2,12 +2,12 @@
 import { ApiError, type ToolSummary, type WorkflowSummary } from "../api/client.ts";
 import { t } from "../prefs.svelte.ts";
 import { keepDraft, keptDraft } from "./draft.ts";
-import { api, isConflict, layoutWorkflow, loadTypes, loadWorkflow, saveWorkflow, validateWorkflow, type Loaded } from "./files.ts";
+import { api, isConflict, loadTypes, loadWorkflow, saveWorkflow, validateWorkflow, type Loaded } from "./files.ts";
 import { containerFor, copy, paste, readCopied } from "./model/clipboard.ts";
 import { connect, isRefusal, reconnect, type Edit, type End, type Refusal } from "./model/connect.ts";
 import { addNode, moveNodes, removeAll, reparent, setValue, wrap } from "./model/edit.ts";
-import { changeNodes, configOf, FRAME, GROUP, indexFile, isContainer, objectIn, textOf, withContents, ZONE } from "./model/file.ts";
-import type { FileNode, Graph, Place, WorkflowFile } from "./model/file.ts";
+import { configOf, FRAME, GROUP, indexFile, isContainer, textOf, withContents, ZONE } from "./model/file.ts";
+import type { Graph, Place, WorkflowFile } from "./model/file.ts";
 import { NODE_WIDTH, placeOf, sizeOf } from "./model/geometry.ts";
 import { dissolveGroup, embeddedIn, extractGroup } from "./model/groups.ts";
 import type { Json, JsonObject } from "./model/json.ts";
@@ -15,7 +15,8 @@ import { byNode, readProblems, type Problem } from "./model/problems.ts";
 import * as sessions from "./model/session.ts";
 import type { Session } from "./model/session.ts";
 import { interfaceOf, type World } from "./model/slots.ts";
-import { viewOf, type View } from "./model/view.ts";
+import { laidOut } from "./layout.ts";
+import { neverDrawn, viewOf, type View } from "./model/view.ts";
 
 export interface Notice {
   kind: "refused" | "info" | "error";
@@ -71,17 +72,17 @@ export class Editor {
     this.world = { types, interfaces: new Map() };
     let session: Session;
     const draft = keptDraft(id);
-    try {
-      const { file, etag } = await loadWorkflow(id);
+    if (workflows.some((known) => known.id === id)) {
+      const read = await loadWorkflow(id);
+      const { etag } = read;
+      const file = await this.drawn(id, read.file, types);
       session = sessions.open(id, file, etag);
       if (draft !== null) {
         session = sessions.apply(session, { file: draft.file });
         // What was read when the draft was begun is what a save may replace, and nothing newer.
         if (draft.etag !== null && draft.etag !== etag) session = sessions.rebase(session, id, file, draft.etag);
       }
-    } catch (error) {
-      const missing = error instanceof ApiError && error.status === 404;
-      if (!missing) throw error;
+    } else {
       session = sessions.open(id, draft?.file ?? emptyFile(id), null);
     }
     this.fromDraft = draft !== null;
@@ -89,6 +90,13 @@ export class Editor {
     this.focus = this.graph.nodes.keys().next().value ?? null;
     void this.loadInterfaces();
     void api.tools().then((tools) => (this.tools = tools)).catch(() => undefined);
+  }
+
+  /** A file that was never drawn gets places at once; a save writes them with the first real change. */
+  private async drawn(id: string, file: WorkflowFile, types: World["types"]): Promise<WorkflowFile> {
+    const graph = indexFile(file);
+    if (!neverDrawn(graph)) return file;
+    return laidOut(id, graph, viewOf(graph, { types, interfaces: new Map() })).catch(() => file);
   }
 
   /** Learns the slots of the workflows that groups embed. */
@@ -364,18 +372,7 @@ export class Editor {
   /** Places everything anew, as the server says. */
   async layout(): Promise<void> {
     try {
-      const sized = changeNodes(this.graph, this.graph.nodes.keys(), (node, about) => {
-        const box = this.view.byKey.get(about.key);
-        return box === undefined || isContainer(about.type) ? node : { ...node, width: box.size.width, height: box.size.height };
-      });
-      const placed = new Map((await layoutWorkflow(this.id, sized)).map((node) => [node.id, node]));
-      const file = changeNodes(this.graph, this.graph.nodes.keys(), (node, about): FileNode => {
-        const found = about.level === "" ? placed.get(about.id) : undefined;
-        if (found === undefined) return node;
-        const moved = { ...node, position: { ...objectIn(node, "position"), x: found.x, y: found.y } };
-        return isContainer(about.type) ? { ...moved, width: found.width, height: found.height } : moved;
-      });
-      this.change(file);
+      this.change(await laidOut(this.id, this.graph, this.view));
       this.number += 1;
       this.show = { key: "", number: this.number };
       this.say("info", t("canvas.laid_out"));

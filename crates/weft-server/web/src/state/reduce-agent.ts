@@ -125,7 +125,8 @@ function reduceCall(draft: Draft, event: TraceEvent): void {
     }
     case "agent.tool.chosen": {
       const call = callOf(draft, event, event.data.tool);
-      call.state = "chosen";
+      // A person's no comes before what is told of the choice.
+      if (call.state !== "denied") call.state = "chosen";
       if (event.data.reason) call.reason = event.data.reason;
       break;
     }

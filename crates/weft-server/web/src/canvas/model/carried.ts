@@ -1,8 +1,8 @@
 // The carried values of a loop, pass by pass: what each began with and what it handed on.
 
 import type { GraphView, LoopView, PassView } from "../../state/view.ts";
-import { INPUT, NEXT, STATE, type Graph, type GraphEdge } from "./file.ts";
-import { slotsOf, stateOf, type StateKey, type World } from "./slots.ts";
+import { INPUT, NEXT, objectIn, STATE, type Graph, type GraphEdge } from "./file.ts";
+import { slotsOf, stateOf, zoneMode, type StateKey, type World } from "./slots.ts";
 
 /** A value that may be known, or known to have changed, or neither. */
 export type Known = { value: unknown } | { changed: boolean };
@@ -74,14 +74,30 @@ function valueAfter(from: CarriedFrom, edge: GraphEdge, loop: LoopView, pass: Pa
 function firstValue(from: CarriedFrom, zone: string, state: StateKey): Known {
   const edge = (from.graph.into.get(zone) ?? []).find((each) => each.targetSlot === state.key);
   if (edge === undefined) return { value: state.initial ?? null };
+  const value = valueOf(from, edge);
+  return value === undefined ? { changed: false } : { value };
+}
+
+/** What came over an edge from outside of a loop, where the run tells it. */
+function valueOf(from: CarriedFrom, edge: GraphEdge): unknown {
   const source = from.graph.nodes.get(edge.source ?? "");
   if (source?.type === INPUT && from.before === "") {
     const given = (from.inputs as Record<string, unknown> | undefined)?.[edge.sourceSlot ?? ""];
-    if (given !== undefined) return { value: given };
+    if (given !== undefined) return given;
   }
   const path = source === undefined ? undefined : from.run.latest[from.before + source.path];
   const node = path === undefined ? undefined : from.run.nodes[path];
-  return node?.value !== undefined && isMain(from, edge) ? { value: node.value } : { changed: false };
+  return isMain(from, edge) ? node?.value : undefined;
+}
+
+/** What an `each` loop goes through: the item of each pass, where it is known. */
+export function itemsOf(from: CarriedFrom, zone: string): readonly unknown[] | null {
+  const about = from.graph.nodes.get(zone);
+  if (about === undefined || zoneMode(about.node) !== "each") return null;
+  const edges = (from.graph.into.get(zone) ?? []).filter((each) => each.targetSlot === "items");
+  const [edge] = edges;
+  const items = edge === undefined ? objectIn(about.node, "inputValues")["items"] : edges.length > 1 ? undefined : valueOf(from, edge);
+  return Array.isArray(items) ? items : null;
 }
 
 /** What became of a text: parts that stayed, went or came, word by word where it is short enough. */
@@ -90,7 +106,19 @@ export type Piece = { kind: "same" | "gone" | "new"; text: string };
 const MAX_WORDS = 600;
 
 export function textDifference(old: string, now: string): Piece[] {
-  if (old === now) return old === "" ? [] : [{ kind: "same", text: old }];
+  // What both begin and end with is the same whatever lies between.
+  const [from, to] = [[...old], [...now]];
+  const shortest = Math.min(from.length, to.length);
+  let begin = 0;
+  while (begin < shortest && from[begin] === to[begin]) begin += 1;
+  let end = 0;
+  while (end < shortest - begin && from[from.length - 1 - end] === to[to.length - 1 - end]) end += 1;
+  const middle = wordDifference(from.slice(begin, from.length - end).join(""), to.slice(begin, to.length - end).join(""));
+  const pieces: Piece[] = [{ kind: "same", text: from.slice(0, begin).join("") }, ...middle, { kind: "same", text: (end === 0 ? [] : from.slice(-end)).join("") }];
+  return pieces.filter((piece) => piece.text !== "");
+}
+
+function wordDifference(old: string, now: string): Piece[] {
   const split = (text: string) => text.match(/\s+|[\p{Script=Han}]|[^\s\p{Script=Han}]+/gu) ?? [];
   const [a, b] = [split(old), split(now)];
   if (a.length > MAX_WORDS || b.length > MAX_WORDS) {

@@ -31,13 +31,17 @@ export function familyOf(type: string): Family {
   return FAMILIES[type] ?? BY_WORD.find(([pattern]) => pattern.test(type))?.[1] ?? "other";
 }
 
-/** `TextTemplate` as people write it. */
+const SHORT: Record<string, string> = { llm: "LLM", api: "API", json: "JSON", http: "HTTP", url: "URL", id: "ID" };
+
+/** `JsonSelect` as people write it: `JSON select`. */
 export function humanise(name: string): string {
   const words = name
     .replace(/([a-z\d])([A-Z])/g, "$1 $2")
     .replace(/([A-Z]+)([A-Z][a-z])/g, "$1 $2")
-    .split(/[\s_]+/);
-  return words.map((word, index) => (index === 0 || /^[A-Z]{2,}$/.test(word) ? word : word.toLowerCase())).join(" ");
+    .split(/[\s_]+/)
+    .map((word) => SHORT[word.toLowerCase()] ?? word.toLowerCase());
+  const text = words.join(" ");
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 export function readTypes(list: Json): Map<string, NodeType> {

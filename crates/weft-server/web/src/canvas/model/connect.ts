@@ -45,8 +45,7 @@ export interface Refusal {
     | "name_taken"
     | "reserved_name"
     | "crosses_group"
-    | "nothing_selected"
-    | "last_level";
+    | "nothing_selected";
   from?: string;
   to?: string;
   name?: string;

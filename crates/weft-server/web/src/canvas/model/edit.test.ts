@@ -4,11 +4,12 @@ import { checkEdge, connect, isRefusal, reconnect, removeEdges, type Edit, type 
 import { copy, paste } from "./clipboard.ts";
 import { addNode, moveNodes, removeAll, renameNode, reparent, setInterface, setState, setValue, wrap } from "./edit.ts";
 import { FRAME, indexFile, objectIn, ZONE, type Graph } from "./file.ts";
-import { placeOf, nearestTowards } from "./geometry.ts";
+import { placeOf } from "./geometry.ts";
 import { dissolveGroup, extractGroup } from "./groups.ts";
 import { parseJson, printJson, sameJson, type JsonObject } from "./json.ts";
 import { BODY, COUNTER, graph, world } from "./sample.ts";
 import { slotsOf } from "./slots.ts";
+import { nearestTowards, viewOf } from "./view.ts";
 
 const end = (text: string): End => {
   const [node, slot] = text.split(".");
@@ -179,11 +180,13 @@ test("a group made of nodes and dissolved again does the same", () => {
   assert.deepEqual(edgesOf(done(back)).sort(), edgesOf(chain).sort());
 });
 
-test("arrow keys find the nearest node in a direction", () => {
-  const now = graph(COUNTER);
-  assert.equal(nearestTowards(now, "in", "right"), "state");
-  assert.equal(nearestTowards(now, "tidy", "up"), "state");
-  assert.equal(nearestTowards(now, "in", "left"), null);
+test("arrow keys find the nearest box in a direction", () => {
+  const view = viewOf(graph(COUNTER), world);
+  assert.equal(nearestTowards(view, "in", "right"), "loop");
+  assert.equal(nearestTowards(view, "loop", "right"), "state");
+  assert.equal(nearestTowards(view, "state", "right"), "add");
+  assert.equal(nearestTowards(view, "add", "right"), "next");
+  assert.equal(nearestTowards(view, "in", "left"), null);
 });
 
 test("a file with twice the same id, rings of parents and edges to nowhere can be drawn", () => {

@@ -91,33 +91,3 @@ function depthOf(graph: Graph, key: string): number {
   for (let at = graph.nodes.get(key)?.parent ?? null; at !== null; at = graph.nodes.get(at)?.parent ?? null) depth += 1;
   return depth;
 }
-
-export type Direction = "left" | "right" | "up" | "down";
-
-/** The nearest node in a direction, for walking through the canvas by arrow keys. */
-export function nearestTowards(graph: Graph, from: string, direction: Direction, rows?: Rows): string | null {
-  const middle = (key: string) => {
-    const at = placeOf(graph, key);
-    const size = sizeOf(graph, key, rows);
-    const container = graph.nodes.get(key)?.type === ZONE || graph.nodes.get(key)?.type === FRAME;
-    // Of a container its header counts.
-    return { x: at.x + size.width / 2, y: at.y + (container ? 20 : size.height / 2) };
-  };
-  const here = middle(from);
-  let best: string | null = null;
-  let least = Number.POSITIVE_INFINITY;
-  for (const key of graph.nodes.keys()) {
-    if (key === from) continue;
-    const there = middle(key);
-    const [dx, dy] = [there.x - here.x, there.y - here.y];
-    const [along, across] =
-      direction === "left" ? [-dx, dy] : direction === "right" ? [dx, dy] : direction === "up" ? [-dy, dx] : [dy, dx];
-    if (along <= 1) continue;
-    const cost = along + Math.abs(across) * 2;
-    if (cost < least) {
-      least = cost;
-      best = key;
-    }
-  }
-  return best;
-}

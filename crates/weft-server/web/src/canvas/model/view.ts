@@ -216,3 +216,56 @@ export function handlesOf(box: Box): { id: string; type: "source" | "target"; po
     height: HALF * 2,
   }));
 }
+
+/** The upper left corner of a box on the board; rails stand elsewhere than their file says. */
+export function placeOnBoard(view: View, key: string): Place {
+  const place = { x: 0, y: 0 };
+  for (let box = view.byKey.get(key); box !== undefined; box = view.byKey.get(box.parent ?? "")) {
+    place.x += box.at.x;
+    place.y += box.at.y;
+  }
+  return place;
+}
+
+export type Direction = "left" | "right" | "up" | "down";
+
+/** The nearest box in a direction, for walking over the board by arrow keys. */
+export function nearestTowards(view: View, from: string, direction: Direction): string | null {
+  const middle = (box: Box) => {
+    const at = placeOnBoard(view, box.key);
+    // Of a container its header counts.
+    const isContainer = box.kind === "zone" || box.kind === "frame";
+    return { x: at.x + (isContainer ? 60 : box.size.width / 2), y: at.y + (isContainer ? 20 : Math.min(box.size.height, 120) / 2) };
+  };
+  const start = view.byKey.get(from);
+  if (start === undefined) return null;
+  const here = middle(start);
+  let best: string | null = null;
+  let least = Number.POSITIVE_INFINITY;
+  for (const box of view.boxes) {
+    if (box.key === from) continue;
+    const there = middle(box);
+    const [dx, dy] = [there.x - here.x, there.y - here.y];
+    const [along, across] =
+      direction === "left" ? [-dx, dy] : direction === "right" ? [dx, dy] : direction === "up" ? [-dy, dx] : [dy, dx];
+    if (along <= 1) continue;
+    const cost = along + Math.abs(across) * 2;
+    if (cost < least) {
+      least = cost;
+      best = box.key;
+    }
+  }
+  return best;
+}
+
+/** Whether a file has never been drawn with rails: nodes without a place, or loops whose inside lies over their sides. */
+export function neverDrawn(graph: Graph): boolean {
+  const tops = [...graph.nodes.values()].filter((about) => about.level === "" && about.parent === null);
+  if (tops.length > 1 && tops.some((about) => about.node["position"] === undefined)) return true;
+  return [...graph.nodes.values()].some((about) => {
+    if (about.type !== ZONE || about.level !== "" || about.node["width"] !== undefined) return false;
+    const inside = (graph.children.get(about.key) ?? []).flatMap((key) => graph.nodes.get(key) ?? []);
+    const free = inside.filter((inner) => inner.level === "" && inner.type !== STATE && inner.type !== NEXT);
+    return free.some((inner) => positionOf(inner.node).x < RAIL || positionOf(inner.node).y < ZONE_HEADER);
+  });
+}

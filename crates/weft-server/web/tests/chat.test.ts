@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { closeBrowser, open, serve } from "./harness.ts";
+import { BOSS, talker } from "./projects.ts";
+
+after(closeBrowser);
+
+test("an answer comes word by word, and can be stopped", async () => {
+  const server = await serve(undefined, talker({ chunks: ["Once upon ", "a time "], hang: true }));
+  const { page, complaints, close } = await open(server, "#/chat");
+  await page.locator("[data-page=chat][data-loaded=true][data-agent=talker]").waitFor();
+  await page.getByLabel("Write a message").fill("Tell me a story");
+  await page.locator("[data-action=send]").click();
+  const bubble = page.locator("[data-run-bubble]");
+  await bubble.locator("[data-message=assistant]", { hasText: "Once upon a time" }).waitFor();
+  assert.equal(await bubble.locator("[data-message=user]").innerText(), "Tell me a story");
+  assert.equal(await page.locator("[data-page=chat]").getAttribute("data-state"), "working");
+  await page.locator("[data-action=stop]").click();
+  await page.locator("[data-page=chat][data-state=cancelled]").waitFor();
+  assert.match(await bubble.locator("[data-end=cancelled]").innerText(), /It was stopped/);
+  await page.locator("[data-action=send]").waitFor();
+  assert.deepEqual(complaints, []);
+  await close();
+  await server.stop();
+});
+
+test("conversations are kept apart, and read again after a reload", async () => {
+  const server = await serve(undefined, talker({ text: "Noted.", repeat: true }));
+  const { page, close } = await open(server, "#/chat");
+  const say = async (text: string): Promise<void> => {
+    await page.getByLabel("Write a message").fill(text);
+    await page.keyboard.press("Enter");
+    await page.locator("[data-run-bubble][data-state=ok]", { hasText: text }).waitFor();
+  };
+  await say("The first word");
+  await say("The second word");
+  const first = await page.locator("[data-page=chat]").getAttribute("data-thread");
+  await page.locator("[data-action=new-thread]").click();
+  await page.locator(`[data-page=chat]:not([data-thread="${first}"])`).waitFor();
+  assert.equal(await page.locator("[data-message]").count(), 0);
+  await say("Something else");
+  await page.locator("[data-thread-link]").nth(1).waitFor();
+  await page.locator(`[data-thread-link="${first}"]`).click();
+  await page.locator("[data-message=user]").nth(1).waitFor();
+  const texts = (): Promise<string[]> => page.locator("[data-message] p, p[data-message]").allInnerTexts();
+  const before = await texts();
+  assert.deepEqual(before, ["The first word", "Noted.", "The second word", "Noted."]);
+  await page.reload();
+  await page.locator("[data-message=assistant]").nth(1).waitFor();
+  assert.deepEqual(await texts(), before);
+  await close();
+  await server.stop();
+});
+
+test("Enter that ends a composition of an input method sends nothing", async () => {
+  const server = await serve(undefined, talker({ text: "你好！", repeat: true }));
+  const { page, context, close } = await open(server, "#/chat", { language: "zh" });
+  await page.locator("[data-page=chat][data-loaded=true]").waitFor();
+  const field = page.getByLabel("写一条消息");
+  await field.focus();
+  const keyboard = await context.newCDPSession(page);
+  await keyboard.send("Input.imeSetComposition", { text: "nihao", selectionStart: 5, selectionEnd: 5 });
+  await page.locator("[data-composing=true]").waitFor();
+  const enter = { key: "Enter", code: "Enter", windowsVirtualKeyCode: 229 };
+  await keyboard.send("Input.dispatchKeyEvent", { type: "rawKeyDown", ...enter });
+  await keyboard.send("Input.insertText", { text: "你好" });
+  await keyboard.send("Input.dispatchKeyEvent", { type: "keyUp", ...enter });
+  await page.locator("[data-composing=false]").waitFor();
+  assert.equal(await field.inputValue(), "你好");
+  await page.keyboard.press("Shift+Enter");
+  await page.keyboard.type("b");
+  assert.equal(await field.inputValue(), "你好\nb");
+  assert.equal((await server.ask<unknown[]>("api/runs")).length, 0);
+  await page.keyboard.press("Enter");
+  await page.locator("[data-run-bubble][data-state=ok]").waitFor();
+  assert.equal(await page.locator("[data-message=user]").innerText(), "你好\nb");
+  assert.equal(await field.inputValue(), "");
+  await close();
+  await server.stop();
+});
+
+test("a call that needs a word is answered in the conversation", async () => {
+  const server = await serve(undefined, BOSS);
+  const { page, close } = await open(server, "#/chat/boss");
+  await page.getByLabel("Write a message").fill("Count");
+  await page.keyboard.press("Enter");
+  const call = page.locator("[data-call=c2][data-call-state=asked]");
+  await call.waitFor();
+  assert.equal(await page.locator("[data-action=send]").isDisabled(), true);
+  await call.locator("[data-action=approve]").click();
+  await page.locator("[data-page=chat][data-state=ok]").waitFor();
+  assert.match(await page.locator("[data-answer]").innerText(), /The clerk counted to two/);
+  await page.locator("[data-run-bubble] a", { hasText: "How it came to this" }).click();
+  await page.locator("[data-view=timeline] [data-timeline][data-state=ok]").waitFor();
+  await close();
+  await server.stop();
+});
