@@ -18,14 +18,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use agent_runtime::{Agent, AgentProfile};
+use agent_runtime::{Agent, AgentProfile, AgentState, Exchange};
 use agent_types::Annotations;
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use llm_local::{Figures, LocalModel, LocalOptions, weights};
 use llm_provider::{
     Constraint, GrammarForm, LlmError, LlmEvent, LlmProvider, LlmRequest, LlmStream, ModelInfo,
-    ModelParameters,
+    ModelParameters, ScriptedModel,
 };
 use serde_json::{Map, Value, json};
 use tool_registry::{Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
@@ -39,24 +39,43 @@ use table::{Judged, Row};
 /// Most tokens of a reply that is not in a block.
 const MOST_TOKENS: u32 = 120;
 
-/// What the agent is told first. Without examples so small a model answers in prose.
-const INSTRUCTIONS: &str = "You answer every question by calling one of your tools: write the block and nothing else. \
-Two examples, with other tools:
+/// What the agent is told first.
+const INSTRUCTIONS: &str = "You answer every question by calling one of your tools.";
 
-What is the weather in Oslo?
-<ACTION>
-  <get_weather>
-    <city>Oslo</city>
-  </get_weather>
-</ACTION>
+/// Questions that were answered before: without examples so small a model answers in prose, and never calls.
+const BEFORE: [(&str, &str); 2] = [
+    (
+        "What is the weather in Oslo?",
+        "<ACTION>\n  <get_weather>\n    <city>Oslo</city>\n  </get_weather>\n</ACTION>",
+    ),
+    (
+        "How many days lie between 3 May and 9 May 2024?",
+        "<ACTION>\n  <count_days>\n    <from>2024-05-03</from>\n    <to>2024-05-09</to>\n  </count_days>\n</ACTION>",
+    ),
+];
 
-How many days lie between 3 May and 9 May 2024?
-<ACTION>
-  <count_days>
-    <from>2024-05-03</from>
-    <to>2024-05-09</to>
-  </count_days>
-</ACTION>";
+/// The conversation in which they were.
+async fn before() -> Vec<Exchange> {
+    let text = json!({"type": "string"});
+    let named = |name: &str, parameters: &[&str]| cases::Tool {
+        name: name.into(),
+        description: String::new(),
+        parameters: json!({"type": "object", "properties": Value::Object(
+            parameters.iter().map(|name| ((*name).to_owned(), text.clone())).collect()
+        )}),
+    };
+    let tools = vec![named("get_weather", &["city"]), named("count_days", &["from", "to"])];
+    let (tools, _) = tools_of(&Group { tools, questions: Vec::new() });
+    let script: Vec<String> = BEFORE.iter().map(|(_, block)| json!({"text": block}).to_string()).collect();
+    let model = Arc::new(ScriptedModel::from_jsonl(&script.join("\n")).unwrap());
+    let agent = Agent::of(AgentProfile::new("caller"), model, tools);
+    let mut history = Vec::new();
+    for (question, _) in BEFORE {
+        let run = agent.start(AgentState::of_history(history), question).unwrap();
+        history = run.outcome().await.1.history().to_vec();
+    }
+    history
+}
 
 /// A local model that keeps what it wrote.
 #[derive(Debug)]
@@ -136,10 +155,17 @@ fn tools_of(group: &Group) -> (Snapshot, Arc<ToolSet>) {
 }
 
 /// Asks one question as an agent does, and judges what was written.
-async fn ask(agent: &Agent, model: &Recorded, set: &ToolSet, question: &Question) -> Judged {
+async fn ask(
+    agent: &Agent,
+    before: &[Exchange],
+    model: &Recorded,
+    set: &ToolSet,
+    question: &Question,
+) -> Judged {
     model.replies.lock().unwrap().clear();
     let began = Instant::now();
-    let outcome = agent.run(question.text.as_str()).await.unwrap();
+    let run = agent.start(AgentState::of_history(before.to_vec()), question.text.as_str()).unwrap();
+    let (outcome, _) = run.outcome().await;
     let took = began.elapsed();
     let replies = std::mem::take(&mut *model.replies.lock().unwrap());
     Judged::new(&replies, set, question, outcome.value.as_ref(), took)
@@ -159,6 +185,7 @@ async fn run(how: How, groups: &[Group], folder: &Path, log: Option<&PathBuf>) -
     });
     let name = how.name();
     let mut row = Row::new(name);
+    let before = before().await;
     for group in groups {
         let (tools, set) = tools_of(group);
         if how == How::MustCall {
@@ -171,7 +198,7 @@ async fn run(how: How, groups: &[Group], folder: &Path, log: Option<&PathBuf>) -
         profile.budgets = serde_json::from_value(json!({"max_turns": 2})).ok();
         for question in &group.questions {
             let agent = Agent::of(profile.clone(), Arc::clone(&model) as Arc<dyn LlmProvider>, tools.clone());
-            let judged = ask(&agent, &model, &set, question).await;
+            let judged = ask(&agent, &before, &model, &set, question).await;
             if let Some(log) = log {
                 table::write_log(log, name, question, &judged);
             }
