@@ -1,6 +1,7 @@
 //! How well a small model calls tools, free and held to the grammar: 100 questions, 12 tools offered with each.
 //!
-//! `cargo xtask bench local DATA`: DATA is a folder with `bfcl/cases.jsonl` and `bfcl/tools.jsonl` (see docs/benchmarks.md).
+//! `cargo xtask bench local DATA [N] [LOG] [MODE]`: DATA is a folder with `bfcl/cases.jsonl` and `bfcl/tools.jsonl`
+//! (see docs/benchmarks.md), N the number of questions, LOG a file for what was written, MODE one way of decoding.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,14 +18,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use agent_runtime::{Agent, AgentProfile};
+use agent_runtime::{Agent, AgentProfile, AgentState, Exchange};
 use agent_types::Annotations;
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use llm_local::{Figures, LocalModel, LocalOptions, weights};
 use llm_provider::{
     Constraint, GrammarForm, LlmError, LlmEvent, LlmProvider, LlmRequest, LlmStream, ModelInfo,
-    ModelParameters,
+    ModelParameters, ScriptedModel,
 };
 use serde_json::{Map, Value, json};
 use tool_registry::{Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
@@ -36,7 +37,45 @@ use cases::{Group, Question};
 use table::{Judged, Row};
 
 /// Most tokens of a reply that is not in a block.
-const MOST_TOKENS: u32 = 160;
+const MOST_TOKENS: u32 = 120;
+
+/// What the agent is told first.
+const INSTRUCTIONS: &str = "You answer every question by calling one of your tools.";
+
+/// Questions that were answered before: without examples so small a model answers in prose, and never calls.
+const BEFORE: [(&str, &str); 2] = [
+    (
+        "What is the weather in Oslo?",
+        "<ACTION>\n  <get_weather>\n    <city>Oslo</city>\n  </get_weather>\n</ACTION>",
+    ),
+    (
+        "How many days lie between 3 May and 9 May 2024?",
+        "<ACTION>\n  <count_days>\n    <from>2024-05-03</from>\n    <to>2024-05-09</to>\n  </count_days>\n</ACTION>",
+    ),
+];
+
+/// The conversation in which they were.
+async fn before() -> Vec<Exchange> {
+    let text = json!({"type": "string"});
+    let named = |name: &str, parameters: &[&str]| cases::Tool {
+        name: name.into(),
+        description: String::new(),
+        parameters: json!({"type": "object", "properties": Value::Object(
+            parameters.iter().map(|name| ((*name).to_owned(), text.clone())).collect()
+        )}),
+    };
+    let tools = vec![named("get_weather", &["city"]), named("count_days", &["from", "to"])];
+    let (tools, _) = tools_of(&Group { tools, questions: Vec::new() });
+    let script: Vec<String> = BEFORE.iter().map(|(_, block)| json!({"text": block}).to_string()).collect();
+    let model = Arc::new(ScriptedModel::from_jsonl(&script.join("\n")).unwrap());
+    let agent = Agent::of(AgentProfile::new("caller"), model, tools);
+    let mut history = Vec::new();
+    for (question, _) in BEFORE {
+        let run = agent.start(AgentState::of_history(history), question).unwrap();
+        history = run.outcome().await.1.history().to_vec();
+    }
+    history
+}
 
 /// A local model that keeps what it wrote.
 #[derive(Debug)]
@@ -81,13 +120,13 @@ enum How {
 }
 
 impl How {
-    const ALL: [Self; 3] = [Self::MustCall, Self::Held, Self::Free];
+    const ALL: [Self; 3] = [Self::MustCall, Self::Free, Self::Held];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Free => "free",
-            Self::Held => "held: text or a call",
-            Self::MustCall => "held: a call",
+            Self::Held => "held, text or a call",
+            Self::MustCall => "held, a call",
         }
     }
 }
@@ -116,10 +155,17 @@ fn tools_of(group: &Group) -> (Snapshot, Arc<ToolSet>) {
 }
 
 /// Asks one question as an agent does, and judges what was written.
-async fn ask(agent: &Agent, model: &Recorded, set: &ToolSet, question: &Question) -> Judged {
+async fn ask(
+    agent: &Agent,
+    before: &[Exchange],
+    model: &Recorded,
+    set: &ToolSet,
+    question: &Question,
+) -> Judged {
     model.replies.lock().unwrap().clear();
     let began = Instant::now();
-    let outcome = agent.run(question.text.as_str()).await.unwrap();
+    let run = agent.start(AgentState::of_history(before.to_vec()), question.text.as_str()).unwrap();
+    let (outcome, _) = run.outcome().await;
     let took = began.elapsed();
     let replies = std::mem::take(&mut *model.replies.lock().unwrap());
     Judged::new(&replies, set, question, outcome.value.as_ref(), took)
@@ -139,6 +185,7 @@ async fn run(how: How, groups: &[Group], folder: &Path, log: Option<&PathBuf>) -
     });
     let name = how.name();
     let mut row = Row::new(name);
+    let before = before().await;
     for group in groups {
         let (tools, set) = tools_of(group);
         if how == How::MustCall {
@@ -147,11 +194,11 @@ async fn run(how: How, groups: &[Group], folder: &Path, log: Option<&PathBuf>) -
             *model.must_call.lock().unwrap() = Some(grammar.text.into());
         }
         let mut profile = AgentProfile::new("caller");
-        profile.system_prompt = Some("You answer by calling one of your tools.".into());
-        profile.budgets = serde_json::from_value(json!({"max_turns": 3})).ok();
+        profile.system_prompt = Some(INSTRUCTIONS.into());
+        profile.budgets = serde_json::from_value(json!({"max_turns": 2})).ok();
         for question in &group.questions {
             let agent = Agent::of(profile.clone(), Arc::clone(&model) as Arc<dyn LlmProvider>, tools.clone());
-            let judged = ask(&agent, &model, &set, question).await;
+            let judged = ask(&agent, &before, &model, &set, question).await;
             if let Some(log) = log {
                 table::write_log(log, name, question, &judged);
             }
@@ -171,6 +218,7 @@ async fn main() {
     };
     let count = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(100);
     let log = arguments.next().map(PathBuf::from);
+    let only = arguments.next();
     grammars::print(&cases::all_tools(&data));
     if count == 0 {
         return;
@@ -178,7 +226,7 @@ async fn main() {
     let groups = cases::groups(&data, count);
     let folder = std::env::current_dir().unwrap_or_default();
     let mut rows = Vec::new();
-    for how in How::ALL {
+    for how in How::ALL.into_iter().filter(|how| only.as_deref().is_none_or(|only| how.name() == only)) {
         rows.push(run(how, &groups, &folder, log.as_ref()).await);
         println!("\n{}", table::table(&rows));
     }
