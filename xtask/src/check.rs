@@ -14,6 +14,7 @@ pub(crate) fn run() -> Result<()> {
             &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"],
         )
     })?;
+    step("local models", local_models)?;
     step("layers", layers::run)?;
     step("tidy", tidy::run)?;
     step("generated files", || codegen::run(Mode::Check))?;
@@ -36,6 +37,34 @@ pub(crate) fn run() -> Result<()> {
 fn step(name: &str, task: impl FnOnce() -> Result<()>) -> Result<()> {
     println!("== {name}");
     task().with_context(|| format!("check: {name}"))
+}
+
+/// What the feature `local-llm` compiles, which no default build does; its tests run on a tiny model that they write themselves.
+fn local_models() -> Result<()> {
+    let package = ["-p", "llm-local", "--features", "llm-local/local-llm"];
+    let clippy = [
+        "-p",
+        "weft-cli",
+        "--features",
+        "weft-cli/local-llm",
+        "--all-targets",
+        "--quiet",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    workspace::run("cargo", &[&["clippy"], &package[..], &clippy].concat())?;
+    let project = [
+        "-p",
+        "weft-project",
+        "--features",
+        "weft-project/local-llm",
+        "--test",
+        "local",
+        "--test",
+        "local_model",
+    ];
+    workspace::run("cargo", &[&["test", "--quiet"], &package[..], &project].concat())
 }
 
 /// Licences, sources and banned crates. Advisories need a network and are looked at by hand: `cargo deny check advisories`.

@@ -10,8 +10,11 @@ use crate::workspace;
 /// Who may use a heavy outside crate. A reason for each stands in ARCHITECTURE.md.
 const OWNERS: &[(&str, &[&str])] = &[
     ("axum", &["weft-server"]),
+    ("candle-core", &["llm-local"]),
+    ("candle-nn", &["llm-local"]),
     ("clap", &["weft-cli"]),
     ("genai", &["llm-provider"]),
+    ("llguidance", &["llm-local"]),
     ("notify", &["weft-project"]),
     ("petgraph", &["workflow-engine", "workflow-model"]),
     ("quick-xml", &["protocol-action"]),
@@ -20,6 +23,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rusqlite", &["run-store"]),
     ("rustls", &["http-caller", "llm-provider"]),
     ("serde-saphyr", &["weft-cli"]),
+    ("tokenizers", &["llm-local"]),
 ];
 
 /// Outside crates that `agent-types` may use.

@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a program tells what it does")]
 
 mod check;
+mod clients;
 mod codegen;
 mod conformance;
 mod layers;
@@ -29,8 +30,12 @@ cargo xtask TASK
                             build the page, compare it with what is committed, test it in a browser, take its pictures
   conformance [--data DIR] [--list] | --engine FILE
                             run the outside cases against the program; N passed, M failed
-  bench [NAME]              measure against named peers: parse, stream, hostile, coerce, engine, store, registry, flows, all
-  soak                      kill a process behind each of its events, cut its file at every byte; minutes
+  clients [NAME]            run programs of others against ours: OpenAI clients, the MCP inspector and conformance suite,
+                            reference MCP servers; needs npm and python3, installs into target/clients
+  bench [NAME]              measure against named peers: parse, stream, hostile, coerce, engine, store, registry, flows, server, all
+  bench local DATA [N]      how well a local model calls tools, free and held to the grammar, and what grammars cost
+  soak [HOW] [SECONDS]      kill a process behind each of its events, cut its file at every byte; minutes (kill,
+                            kill-agent, cut); fifty agents on one server, whose memory must not grow (server)
   fuzz [TARGET] [SECONDS]   decoder, round_trip, coercion (all, ten minutes each); needs nightly and cargo-fuzz
 ";
 
@@ -62,8 +67,10 @@ fn run(arguments: &[String]) -> Result<()> {
         ("codegen", [option]) if option == "--check" => codegen::run(codegen::Mode::Check),
         ("web", options) => web::run(options),
         ("conformance", options) => conformance::run(options),
+        ("clients", []) => clients::run(None),
+        ("clients", [name]) => clients::run(Some(name)),
         ("bench", options) => outside::bench(options),
-        ("soak", []) => outside::soak(),
+        ("soak", options) => outside::soak(options),
         ("fuzz", options) => outside::fuzz(options),
         _ => bail!("`{}` is no task; `cargo xtask` lists them", arguments.join(" ")),
     }

@@ -1,30 +1,63 @@
 //! Programs outside the workspace: the benchmarks and the fuzz targets. Both are run by hand, never by the build server.
 
 use std::fs;
+use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::workspace;
 
 const TARGETS: [&str; 3] = ["decoder", "round_trip", "coercion"];
-/// How long each target runs where nothing is said.
+/// How long a fuzz target or a server is kept busy where nothing is said.
 const SECONDS: &str = "600";
 
 /// Measures, all tables or those of one name; some take a file.
 pub(crate) fn bench(options: &[String]) -> Result<()> {
+    if let Some((name, options)) = options.split_first()
+        && name == "local"
+    {
+        return local(options);
+    }
     let run = ["run", "--release", "--manifest-path", "bench/Cargo.toml", "--"];
     let options: Vec<&str> =
         if options.is_empty() { vec!["all"] } else { options.iter().map(String::as_str).collect() };
     workspace::run("cargo", &[&run[..], &options].concat())
 }
 
-/// Kills and cuts kept runs everywhere; the tests do so here and there.
-pub(crate) fn soak() -> Result<()> {
-    let soak = ["run", "--quiet", "--release", "-p", "weft-scenarios", "--bin", "weft-soak", "--"];
-    ["kill", "kill-agent", "cut"].iter().try_for_each(|how| {
-        let arguments: Vec<&str> = soak.iter().copied().chain([*how]).collect();
-        workspace::run("cargo", &arguments)
-    })
+/// How well a model in the process calls tools. It brings a feature that no other program has, so it is an example of its crate.
+fn local(options: &[String]) -> Result<()> {
+    let run =
+        ["run", "--release", "-p", "llm-local", "--features", "local-llm", "--example", "figures", "--"];
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    workspace::run("cargo", &[&run[..], &options].concat())
+}
+
+/// Kills and cuts kept runs everywhere, or those of one way; the tests do so here and there. `server` keeps a server busy for so
+/// many seconds, whose memory must stand still.
+pub(crate) fn soak(options: &[String]) -> Result<()> {
+    match options {
+        [] => {
+            ["kill", "kill-agent", "cut"].into_iter().try_for_each(soak_store)?;
+            soak_server(SECONDS)
+        }
+        [how] if how == "server" => soak_server(SECONDS),
+        [how, seconds] if how == "server" => soak_server(seconds),
+        [how] => soak_store(how),
+        _ => bail!("cargo xtask soak [kill | kill-agent | cut | server [SECONDS]]"),
+    }
+}
+
+fn soak_store(how: &str) -> Result<()> {
+    let soak = ["run", "--quiet", "--release", "-p", "weft-scenarios", "--bin", "weft-soak", "--", how];
+    workspace::run("cargo", &soak)
+}
+
+fn soak_server(seconds: &str) -> Result<()> {
+    let soak = workspace::example("weft-server", "soak")?;
+    // What the allocator keeps for each of many threads grows for minutes and is not the server's.
+    let status = Command::new(&soak).arg(seconds).env("MALLOC_ARENA_MAX", "1").status();
+    ensure!(status.with_context(|| soak.display().to_string())?.success(), "the soak of the server failed");
+    Ok(())
 }
 
 /// Fuzzes one target, or all of them one after the other.

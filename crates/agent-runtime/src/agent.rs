@@ -289,7 +289,8 @@ impl Agent {
                 return Err(AgentError::MissingDependency { tool: tool.id().clone(), types });
             }
         }
-        Ok(Offer { set: Arc::new(tools.tool_set()?), tools })
+        let set = tools.tool_set()?;
+        Ok(Offer::new(tools, set))
     }
 
     /// Sets what is done where a person would have to be asked.

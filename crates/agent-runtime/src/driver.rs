@@ -8,10 +8,10 @@ use agent_types::{
     Usage,
 };
 use futures::future::{Either, select};
-use llm_provider::{LlmProvider, LlmRequest, ModelParameters};
+use llm_provider::{Constraint, LlmProvider, LlmRequest, ModelParameters};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use tool_registry::{Services, Snapshot, ToolSource, UsageMeter};
+use tool_registry::{Services, ToolSource, UsageMeter};
 
 use crate::agent::ApprovalMode;
 use crate::ask::{Answer, NoAnswer, Question, Room, ask, finished, started};
@@ -80,6 +80,9 @@ impl Driver {
             Some(end) => end,
             None => self.within_wall_time(state, &trace).await,
         };
+        if end.exit == ExitReason::Cancelled {
+            self.end_tasks(state).await;
+        }
         self.finish(state, &trace, end)
     }
 
@@ -160,7 +163,7 @@ impl Driver {
         if let Some(before) = state.last_turn().filter(|_| last) {
             before.notes.push(observe::note("this is the last turn"));
         }
-        let request = self.request(state, &offer.tools, trace).await;
+        let request = self.request(state, offer, trace).await;
         let prefix = self.inside.as_ref().map_or_else(|| "c".to_owned(), |call| format!("{call}."));
         let question = Question { tools: &offer.set, first_call: state.calls + 1, prefix: &prefix };
         let Answer { response, parsed } = match self.ask(state, request, offer, &question, trace).await {
@@ -289,7 +292,8 @@ impl Driver {
     }
 
     /// The next request; an older part that has become too long is put into a short form first.
-    async fn request(&self, state: &mut AgentState, offered: &Snapshot, trace: &Trace) -> LlmRequest {
+    async fn request(&self, state: &mut AgentState, offer: &Offer, trace: &Trace) -> LlmRequest {
+        let offered = &offer.tools;
         let frame = self.frame();
         let view = View { profile: &self.profile, protocol: self.protocol, frame: &frame };
         let limit = self.compact_from().unwrap_or(usize::MAX);
@@ -309,7 +313,25 @@ impl Driver {
         if offered.is_empty() || self.protocol == Protocol::Native {
             request.response_schema.clone_from(&self.profile.output_schema);
         }
+        if self.protocol == Protocol::Text && request.response_schema.is_none() {
+            request.constraint = self.constraint(offer, trace);
+        }
         request
+    }
+
+    /// What the reply is held to, where the model asks for a grammar. Tools that the grammar cannot hold are told of once.
+    fn constraint(&self, offer: &Offer, trace: &Trace) -> Option<Constraint> {
+        let (held, is_first) = offer.held(self.model.info());
+        for tool in held.refused.iter().filter(|_| is_first) {
+            trace.emit(EventBody::AgentWarning {
+                kind: "not_in_grammar".into(),
+                message: format!(
+                    "no call of {} can be written under its grammar: {}: {}",
+                    tool.tool, tool.path, tool.why
+                ),
+            });
+        }
+        held.constraint.clone()
     }
 
     pub(crate) fn count(&self, state: &mut AgentState, usage: Usage) {

@@ -52,6 +52,7 @@ mod approve;
 mod ask;
 mod calls;
 mod compact;
+mod constraint;
 mod decide;
 mod deliberate;
 mod dispatch;

@@ -1,9 +1,11 @@
 //! Work that a call began and that goes on behind it.
 
 use agent_types::{EventBody, Observation, ObservationCode, Record};
+use futures::future::select;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
+use std::time::Duration;
 use tool_registry::{TaskBoard, TaskState};
 
 use crate::driver::Driver;
@@ -24,7 +26,17 @@ pub(crate) struct TaskEnd {
     pub(crate) observation: Observation,
 }
 
+/// How long the work of a run that is cancelled has to wind up.
+const WIND_UP: Duration = Duration::from_millis(100);
+
 impl Driver {
+    /// Nobody will hear of the work that a cancelled run has begun, so it ends too.
+    pub(crate) async fn end_tasks(&self, state: &AgentState) {
+        let Some(board) = self.services.get::<TaskBoard>() else { return };
+        let ended = board.end(state.tasks.iter().map(|open| open.task.as_str()));
+        select(std::pin::pin!(ended), self.clock.sleep(WIND_UP)).await;
+    }
+
     /// Tells the model what tasks gave that are over. Gives whether there was any.
     pub(crate) fn wake(&self, state: &mut AgentState, trace: &Trace) -> bool {
         let ends = match trace.log().woken() {

@@ -182,14 +182,16 @@ opaque_id! {
 }
 
 impl RunId {
-    /// A new id that no other process makes: the time in milliseconds and 64 random bits, sortable by time.
+    /// A new id that no other process makes: the time in milliseconds and 128 random bits, sortable by time.
     #[must_use]
     pub fn generate() -> Self {
         use std::hash::{BuildHasher, Hasher};
         let now = crate::Timestamp::from_system().as_millis();
         // `RandomState` draws its keys from the operating system once and counts on from there.
-        let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
-        Self::new(format!("r{now:011x}-{random:016x}"))
+        let mut random = std::collections::hash_map::RandomState::new().build_hasher();
+        let first = random.finish();
+        random.write_u8(1);
+        Self::new(format!("r{now:011x}-{first:016x}{:016x}", random.finish()))
     }
 }
 

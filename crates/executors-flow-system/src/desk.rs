@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_types::{Draft, EventBody, EventSink, Keeper, Place, ResumeLog, RunId};
 use tokio_util::sync::CancellationToken;
+use tool_registry::TaskBoard;
 
 /// A run of this message that was interrupted or waited, and goes on.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -24,19 +25,28 @@ pub struct Desk {
     pub resume: Option<Resume>,
     /// Ends the run when it is cancelled.
     pub cancel: CancellationToken,
+    /// The work that calls of this run begin and that goes on behind them. What still runs ends with its last copy.
+    pub tasks: Arc<TaskBoard>,
 }
 
 impl Desk {
     /// A desk for a run that begins.
     #[must_use]
     pub fn new(sink: Arc<dyn EventSink>) -> Self {
-        Self { sink, resume: None, cancel: CancellationToken::new() }
+        Self { sink, resume: None, cancel: CancellationToken::new(), tasks: Arc::default() }
     }
 
     /// The same for a run that goes on.
     #[must_use]
     pub fn resuming(mut self, resume: Option<Resume>) -> Self {
         self.resume = resume.filter(|resume| !resume.log.events.is_empty());
+        self
+    }
+
+    /// The same for a run that goes on and has begun work.
+    #[must_use]
+    pub fn with_tasks(mut self, tasks: Arc<TaskBoard>) -> Self {
+        self.tasks = tasks;
         self
     }
 

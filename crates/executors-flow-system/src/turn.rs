@@ -171,8 +171,8 @@ impl<'t> Turn<'t> {
         goes_on: bool,
         prefetched: Option<Arc<Prefetched>>,
     ) -> Result<Handled, OrchestratorError> {
-        let mut agent =
-            self.shared.agent.clone().with_values(self.context()).with_cancel(self.desk.cancel.clone());
+        let agent = self.shared.agent.clone().with_values(self.context());
+        let mut agent = agent.with_cancel(self.desk.cancel.clone()).with(Arc::clone(&self.desk.tasks));
         if let Some(prefetched) = prefetched {
             agent = agent.with(prefetched);
         }

@@ -94,6 +94,15 @@ impl Attachment {
         self
     }
 
+    /// What a model is shown that reads text only: the text of a text file, or a note that there is something.
+    #[must_use]
+    pub fn text_in_place(&self) -> String {
+        match self.sent_to(&ModelInfo::default()) {
+            Sent::Text(text) => text,
+            Sent::Whole => self.label(),
+        }
+    }
+
     /// What a model of this kind is sent.
     pub(crate) fn sent_to(&self, model: &ModelInfo) -> Sent {
         if (self.mime.starts_with("image/") && model.images)

@@ -23,6 +23,7 @@ struct Readme;
 
 mod attachment;
 mod capabilities;
+mod constraint;
 mod error;
 mod guarded;
 mod message;
@@ -38,6 +39,7 @@ mod scripted;
 
 pub use attachment::{Attachment, AttachmentSource};
 pub use capabilities::Capabilities;
+pub use constraint::{Constraint, GrammarForm};
 pub use error::{LlmError, Wait};
 pub use guarded::GuardedModel;
 pub use message::{LlmRequest, Message, ModelParameters, NativeCall};

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Attachment;
+use crate::{Attachment, Constraint};
 
 /// A tool call in the provider's own form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,6 +157,9 @@ pub struct LlmRequest {
     /// JSON Schema that the answer's text should fit. Providers that know no such thing pass it over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_schema: Option<Value>,
+    /// Grammar that the answer must fit. Only models that ask for one in their [`ModelInfo`](crate::ModelInfo) are sent one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub constraint: Option<Constraint>,
     /// What the request is for, such as `summary`; scripts tell requests apart by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purpose: Option<&'static str>,
@@ -182,6 +185,14 @@ impl LlmRequest {
         self.parameters = parameters;
         self
     }
+
+    /// Holds the answer to a grammar.
+    #[must_use]
+    pub fn with_constraint(mut self, constraint: Option<Constraint>) -> Self {
+        self.constraint = constraint;
+        self
+    }
+
     /// Asks for a text that fits a JSON Schema, where the provider can.
     #[must_use]
     pub fn with_response_schema(mut self, schema: Value) -> Self {

@@ -8,7 +8,7 @@ use agent_types::Usage;
 use async_trait::async_trait;
 use futures::{Stream, StreamExt};
 
-use crate::{LlmError, LlmEvent, LlmRequest, ModelError, StandardResponse};
+use crate::{GrammarForm, LlmError, LlmEvent, LlmRequest, ModelError, StandardResponse};
 
 /// An answer as it comes. Dropping it drops the connection.
 pub type LlmStream = Pin<Box<dyn Stream<Item = Result<LlmEvent, LlmError>> + Send>>;
@@ -34,6 +34,10 @@ pub struct ModelInfo {
     pub price_in: Option<f64>,
     /// Dollars for a million tokens written.
     pub price_out: Option<f64>,
+    /// The form in which it takes a grammar of what it may answer; absent, it answers freely.
+    pub grammar: Option<GrammarForm>,
+    /// Whether it is so small that its grammar should have tight bounds, or it would come to no end.
+    pub small: bool,
     /// Whether the answers come from a script.
     pub scripted: bool,
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::remote::RemoteModel;
-use crate::{CallPolicy, Capabilities, GuardedModel, ModelInfo, ModelParameters};
+use crate::{CallPolicy, Capabilities, GrammarForm, GuardedModel, ModelInfo, ModelParameters};
 
 /// The wire form that a server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +28,8 @@ pub enum ProviderKind {
     Gemini,
     /// Ollama's own form.
     Ollama,
+    /// No server: the model runs in the process, where the program was built with `local-llm`.
+    Local,
 }
 
 impl ProviderKind {
@@ -36,7 +38,7 @@ impl ProviderKind {
             Self::OpenAi | Self::OpenAiResponses => Some("OPENAI_API_KEY"),
             Self::Anthropic => Some("ANTHROPIC_API_KEY"),
             Self::Gemini => Some("GEMINI_API_KEY"),
-            Self::Ollama => None,
+            Self::Ollama | Self::Local => None,
         }
     }
 }
@@ -47,7 +49,7 @@ impl ProviderKind {
 pub struct ModelConfig {
     /// The wire form.
     pub provider: ProviderKind,
-    /// Name of the model as the server knows it.
+    /// Name of the model as the server knows it; of a local one its name in `weft model list`, or a GGUF file from the project's folder.
     pub model: String,
     /// Address of the server, with or without `/v1`; absent is the provider's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,6 +78,16 @@ pub struct ModelConfig {
     /// Whether tools are offered in the provider's own form (no).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<bool>,
+    /// Whether the model's server holds the answer to a grammar of text and calls of the offered tools (no; a local model's
+    /// sampler does unless this says no). For `openai` and `local`, in the text protocol.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub constrain: Option<bool>,
+    /// The form of that grammar (`gbnf`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grammar: Option<GrammarForm>,
+    /// Threads that a local model reckons with (1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<NonZeroU32>,
     /// Whether the model reads images; absent, its name tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<bool>,
@@ -153,6 +165,28 @@ pub enum ModelError {
         /// The text that is no URL.
         url: String,
     },
+    /// The server's form has no place for a grammar.
+    #[error("`constrain` is set for model `{model}`, whose provider takes no grammar")]
+    NoGrammar {
+        /// The model.
+        model: String,
+    },
+    /// The program was built without models in the process.
+    #[error("model `{model}` runs in the process, and this program was built without `local-llm`")]
+    NoLocal {
+        /// The model.
+        model: String,
+    },
+    /// A model in the process cannot be loaded.
+    #[error("model `{model}` cannot be loaded: {message}")]
+    Local {
+        /// The model.
+        model: String,
+        /// What is wrong.
+        message: String,
+        /// A way out.
+        help: String,
+    },
     /// The client could not be made.
     #[error("the client of model `{model}` cannot be made: {message}")]
     Client {
@@ -173,6 +207,9 @@ impl ModelError {
             Self::KeyFile { .. } => "key_file",
             Self::Unknown { .. } => "unknown_model",
             Self::BadUrl { .. } => "bad_url",
+            Self::NoGrammar { .. } => "no_grammar",
+            Self::NoLocal { .. } => "no_local_models",
+            Self::Local { .. } => "local_model",
             Self::Client { .. } => "model_client",
         }
     }
@@ -190,6 +227,9 @@ impl ModelError {
             Self::Unknown { near: Some(near), .. } => format!("did you mean `{near}`?"),
             Self::Unknown { near: None, .. } => "name an entry [models.<id>] of weft.toml".into(),
             Self::BadUrl { .. } => "write it as http://host:port or https://host/v1".into(),
+            Self::NoGrammar { .. } => "leave `constrain` out, or use the server's OpenAI form".into(),
+            Self::NoLocal { .. } => "build it with `cargo install --path crates/weft-cli --features local-llm`".into(),
+            Self::Local { help, .. } => help.clone(),
             Self::Client { .. } => "see the message".into(),
         }
     }
@@ -214,6 +254,9 @@ impl ModelConfig {
             max_tokens: None,
             seed: None,
             native: None,
+            constrain: None,
+            grammar: None,
+            threads: None,
             images: None,
             documents: None,
             reasoning: None,
@@ -282,6 +325,8 @@ impl ModelConfig {
             context_window: self.context_window.or(known.context_window),
             price_in: self.price_in,
             price_out: self.price_out,
+            grammar: self.constrain.unwrap_or(false).then(|| self.grammar.unwrap_or_default()),
+            small: false,
             scripted: false,
         }
     }

@@ -224,6 +224,21 @@ impl TaskBoard {
         }
     }
 
+    /// Cancels tasks and waits until each has its end.
+    ///
+    /// # Cancel safety
+    /// All are cancelled with the first poll; only their ends are not waited for.
+    pub async fn end<'t>(&self, tasks: impl IntoIterator<Item = &'t str>) {
+        let tasks: Vec<&str> = tasks.into_iter().collect();
+        for task in &tasks {
+            // One that is not known here has nothing to cancel.
+            let _ = self.cancel(task);
+        }
+        for task in tasks {
+            self.any_end([task]).await;
+        }
+    }
+
     /// How a task ended, once: nothing while it is at work, and nothing where its result was read.
     #[must_use]
     pub fn take_end(&self, task: &str) -> Option<(TaskState, Value)> {

@@ -1,5 +1,6 @@
 //! From typed arguments back to the taught form.
 
+use indexmap::IndexMap;
 use protocol_action::encode::encode_trees;
 use protocol_action::{Dialect, RawArgument, RawCall, RawValue, Span};
 use serde_json::{Map, Value};
@@ -13,6 +14,7 @@ use crate::wire::{is_wire_name, wire_name};
 impl ToolSet {
     /// Writes calls in the taught form so that reading them gives the very same tools and arguments.
     ///
+    /// Parameters stand in the order in which they are declared.
     /// Lists and objects whose shape is declared become elements, everything else that is no plain text becomes JSON text.
     /// The arguments are not validated: what does not fit its schema is written as well as it can be.
     ///
@@ -36,8 +38,7 @@ fn written_arguments(tool: &OfferedTool, arguments: &Map<String, Value>) -> Vec<
     let nodes = tool.schema.nodes();
     let root = nodes.get(0);
     let any = Nodes::read(&Value::Bool(true));
-    arguments
-        .iter()
+    in_order(&root.fields, arguments)
         .map(|(name, value)| {
             let written = match root.fields.get(name).copied().or(root.additional) {
                 Some(id) => Writer { nodes }.value(id, value),
@@ -48,21 +49,31 @@ fn written_arguments(tool: &OfferedTool, arguments: &Map<String, Value>) -> Vec<
         .collect()
 }
 
+/// Undeclared members, then the others in the order in which they are declared.
+fn in_order<'v>(
+    fields: &'v IndexMap<String, NodeId>,
+    object: &'v Map<String, Value>,
+) -> impl Iterator<Item = (&'v String, &'v Value)> {
+    // An undeclared tag behind a string would make the end of the string a guess.
+    let declared = fields.keys().filter_map(|name| object.get_key_value(name));
+    object.iter().filter(|(name, _)| !fields.contains_key(*name)).chain(declared)
+}
+
 fn argument(name: &str, value: RawValue) -> RawArgument {
     RawArgument::new(name, Span::default(), value)
 }
 
-fn wire_parameter(name: &str) -> String {
+pub(crate) fn wire_parameter(name: &str) -> String {
     if is_wire_name(name) { name.to_owned() } else { wire_name(name) }
 }
 
 /// Writes values so that the reader gives them back.
-struct Writer<'s> {
-    nodes: &'s Nodes,
+pub(crate) struct Writer<'s> {
+    pub(crate) nodes: &'s Nodes,
 }
 
 impl Writer<'_> {
-    fn value(&self, id: NodeId, value: &Value) -> RawValue {
+    pub(crate) fn value(&self, id: NodeId, value: &Value) -> RawValue {
         let elements = match value {
             Value::Array(items) => self.items(id, items),
             Value::Object(object) => self.fields(id, object),
@@ -72,14 +83,15 @@ impl Writer<'_> {
         let elements = elements.filter(|children| !children.is_empty());
         match elements {
             Some(children) => RawValue::Elements { children, source: String::new(), mixed: false },
-            None => RawValue::Text(value.to_string()),
+            // Only in a string can this stand: escaped, it needs no second CDATA section.
+            None => RawValue::Text(value.to_string().replace("]]>", r"]]\u003e")),
         }
     }
 
-    /// Whether a node declares just this type, so that elements have one meaning.
+    /// Whether a node declares just this type, and perhaps null, so that elements have one meaning.
     fn is_only(&self, id: NodeId, types: Types) -> bool {
         let node = self.nodes.get(id);
-        node.types == types && node.branches.is_empty() && node.members.is_none()
+        node.types.without(Types::NULL) == types && node.branches.is_empty() && node.members.is_none()
     }
 
     fn items(&self, id: NodeId, items: &[Value]) -> Option<Vec<RawArgument>> {
@@ -99,7 +111,7 @@ impl Writer<'_> {
             return None;
         }
         let node = self.nodes.get(id);
-        let typed = object.iter().map(|(name, value)| {
+        let typed = in_order(&node.fields, object).map(|(name, value)| {
             let id = node.fields.get(name).copied()?;
             Some(argument(&wire_parameter(name), self.value(id, value)))
         });

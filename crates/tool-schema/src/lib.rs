@@ -35,6 +35,7 @@ mod compiled;
 mod definition;
 mod encode;
 mod foreign;
+mod grammar;
 mod interpret;
 mod node;
 mod problem;
@@ -48,6 +49,10 @@ pub use catalogue::{Catalogue, CatalogueSize, estimate_tokens};
 pub use compiled::{Coercion, CompiledSchema, SchemaError, Typed};
 pub use definition::ToolDefinition;
 pub use foreign::{Mapped, Oddity, map_schema};
+pub use grammar::{
+    Breadth, CallChoice, Grammar, GrammarFormat, GrammarOptions, LooseKeyword, RefusedTool, grammar,
+    grammar_with,
+};
 pub use interpret::{CallFault, Decision, TypedCall};
 pub use problem::{Problem, ProblemCode};
 pub use render::{SchemaDialect, inline_references, render};

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod agent;
+mod model;
 mod server;
 mod session;
 
@@ -11,6 +12,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use agent::{
     AgentChatArguments, AgentCommand, AgentRunArguments, AgentToolArguments, TestArguments,
 };
+#[cfg(feature = "local-llm")]
+pub(crate) use model::ModelCommand;
+pub(crate) use model::{GrammarArguments, GrammarFormatArgument};
 pub(crate) use server::{McpArguments, ServeArguments};
 pub(crate) use session::{ChatArguments, FlowCommand};
 
@@ -85,12 +89,31 @@ pub(crate) enum Command {
     },
     /// Show what a model is told of the tools.
     Prompt(PromptArguments),
+    /// Print the grammar of free text or valid calls of these tools, for constrained decoding.
+    Grammar(GrammarArguments),
+    /// Weights of models that run in the process.
+    #[cfg(feature = "local-llm")]
+    #[command(subcommand)]
+    Model(ModelCommand),
     /// Serve the project's tools to a client of the Model Context Protocol, over stdin and stdout.
     Mcp(McpArguments),
     /// Serve the project over HTTP: the page, REST, live events, agents as models, tools by MCP.
     Serve(ServeArguments),
     /// Turn graphs and descriptions of other systems into workflow and tool files.
     Import(ImportArguments),
+    /// Look whether everything that the project needs is there: files, models, servers of tools, the store, the port.
+    Doctor,
+    /// Print what a shell needs to complete commands.
+    Completions {
+        /// The shell; absent, that of the environment.
+        #[arg(value_enum)]
+        shell: Option<clap_complete::Shell>,
+    },
+    /// Say what a code means: of an error, an exit, an event. Without one, list all.
+    Explain {
+        /// The code.
+        code: Option<String>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -127,7 +150,7 @@ pub(crate) enum ImportKind {
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArguments {
-    /// Model to talk to instead of the script: a name that the server of OPENAI_BASE_URL knows.
+    /// Model to talk to instead of the script: a name that the server of OPENAI_BASE_URL knows, or `local`.
     #[arg(long, value_name = "ID")]
     pub(crate) model: Option<String>,
 }

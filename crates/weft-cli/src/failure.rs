@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use run_store::StoreError;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use weft_project::{FileError, ProjectError};
 
 use crate::arguments::Output;
@@ -45,6 +45,13 @@ pub(crate) struct Place {
     pub(crate) file: PathBuf,
     pub(crate) line: Option<usize>,
     pub(crate) column: Option<usize>,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        [self.line, self.column].into_iter().flatten().try_for_each(|number| write!(f, ":{number}"))
+    }
 }
 
 /// A command that failed.
@@ -138,26 +145,32 @@ impl Failure {
         )
     }
 
+    /// What a program reads of it.
+    pub(crate) fn fields(&self) -> Map<String, Value> {
+        let place = self.place.as_deref();
+        let all = [
+            ("code", json!(self.code)),
+            ("message", json!(self.message)),
+            ("file", json!(place.map(|at| &at.file))),
+            ("line", json!(place.and_then(|at| at.line))),
+            ("column", json!(place.and_then(|at| at.column))),
+            ("help", json!(self.help)),
+        ];
+        all.into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect()
+    }
+
     /// Tells it on stderr: for a person, or as one JSON object.
     pub(crate) fn print(&self, output: Output) {
         if output != Output::Text {
-            let place = self.place.as_deref();
-            let object = json!({"code": self.code, "message": self.message, "file": place.map(|at| &at.file),
-                "line": place.and_then(|at| at.line), "column": place.and_then(|at| at.column), "help": self.help});
-            let object: serde_json::Map<_, _> = match object {
-                serde_json::Value::Object(object) => {
-                    object.into_iter().filter(|(_, value)| !value.is_null()).collect()
-                }
-                _ => return,
-            };
-            note!("{}", json!({ "error": object }));
+            note!("{}", json!({ "error": self.fields() }));
             return;
         }
         note!("error[{}]: {}", self.code, crate::output::printable(&self.message));
         if let Some(at) = &self.place {
-            let numbers = [at.line, at.column].into_iter().flatten();
-            let place: Vec<String> = numbers.map(|number| format!(":{number}")).collect();
-            note!("  --> {}{}", at.file.display(), place.concat());
+            note!("  --> {at}");
         }
         if let Some(help) = &self.help {
             note!("help: {help}");

@@ -9,6 +9,7 @@ macro_rules! note {
 }
 
 mod arguments;
+mod codes;
 mod commands;
 mod desk;
 mod failure;

@@ -16,6 +16,7 @@ mod error;
 mod files;
 mod flows;
 mod knowledge;
+mod local;
 mod mcp;
 mod mcp_server;
 mod models;

@@ -1,12 +1,15 @@
 //! The models of a project, made when they are first asked for.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_types::{Clock, EventBody, Kept, nearest};
 use llm_provider::{
-    CallPolicy, GuardedModel, LlmProvider, ModelConfig, ModelError, ModelSource, ScriptedModel,
+    CallPolicy, GuardedModel, LlmProvider, ModelConfig, ModelError, ModelSource, ProviderKind, ScriptedModel,
 };
+
+use crate::local;
 
 /// Name of the entry that counts when none is named.
 const DEFAULT: &str = "default";
@@ -24,6 +27,8 @@ pub struct ProjectModels {
     /// Played in place of every model.
     instead: Option<Script>,
     clock: Arc<dyn Clock>,
+    /// Where paths of weights count from.
+    root: PathBuf,
     made: Mutex<HashMap<String, Arc<dyn LlmProvider>>>,
 }
 
@@ -49,10 +54,11 @@ impl ProjectModels {
         fallback: Option<Arc<ScriptedModel>>,
         instead: Option<Arc<ScriptedModel>>,
         clock: Arc<dyn Clock>,
+        root: PathBuf,
     ) -> Self {
         let script = |replies| Script::new(replies, &clock);
         let (fallback, instead) = (fallback.map(script), instead.map(script));
-        Self { entries, environment, fallback, instead, clock, made: Mutex::default() }
+        Self { entries, environment, fallback, instead, clock, root, made: Mutex::default() }
     }
 
     /// Scripts pass over replies that a run has had already.
@@ -74,7 +80,11 @@ impl ProjectModels {
         if let Some(model) = made.get(name) {
             return Ok(Arc::clone(model));
         }
-        let model: Arc<dyn LlmProvider> = Arc::new(config.connect(Arc::clone(&self.clock))?);
+        let clock = Arc::clone(&self.clock);
+        let model: Arc<dyn LlmProvider> = Arc::new(match config.provider {
+            ProviderKind::Local => local::start(config, &self.root, clock)?,
+            _ => config.connect(clock)?,
+        });
         made.insert(name.to_owned(), Arc::clone(&model));
         Ok(model)
     }

@@ -96,7 +96,7 @@ impl StoreSettings {
 }
 
 /// Keys that may stand in the file, for suggestions.
-const KEYS: [&str; 60] = [
+const KEYS: [&str; 63] = [
     "kb",
     "description",
     "network",
@@ -117,6 +117,9 @@ const KEYS: [&str; 60] = [
     "top_p",
     "max_tokens",
     "native",
+    "constrain",
+    "grammar",
+    "threads",
     "price_in",
     "price_out",
     "context_window",

@@ -504,7 +504,11 @@ impl Project {
             let many = settings.keep_runs.is_some_and(|keep| at >= keep);
             let old = oldest.is_some_and(|oldest| record.started < oldest);
             if record.state.phase.has_ended() && (many || old) {
-                store.remove(&record.new.run)?;
+                match store.remove(&record.new.run) {
+                    // It has just ended, or somebody else removed it: the next run sees to it.
+                    Ok(()) | Err(StoreError::RunBusy { .. } | StoreError::UnknownRun { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
         }
         Ok(())

@@ -4,6 +4,7 @@ mod begin;
 mod desk;
 mod events;
 mod sessions;
+mod tasks;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +16,7 @@ use futures::future::{BoxFuture, Either, select};
 use http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
+use tool_registry::TaskBoard;
 use weft_project::RunDesk;
 
 use crate::app::App;
@@ -75,6 +77,8 @@ pub(crate) struct Prepared {
     pub(crate) work: BoxFuture<'static, Ended>,
     /// What is kept of it besides its events.
     pub(crate) after: Box<dyn FnOnce(&Ended) + Send>,
+    /// Where the work is that goes on behind its calls.
+    pub(crate) board: Option<Arc<TaskBoard>>,
 }
 
 /// A run at work in this process.
@@ -91,6 +95,8 @@ struct Live {
 #[derive(Debug)]
 pub(crate) struct Runs {
     live: Mutex<HashMap<RunId, Live>>,
+    /// What runs wait for that has no more to do themselves.
+    tasks: tasks::Waiting,
     room: Arc<Semaphore>,
     queue: Arc<Semaphore>,
     at_work_limit: usize,
@@ -111,6 +117,7 @@ impl Runs {
         let max_queue = max_queue.min(Semaphore::MAX_PERMITS);
         Self {
             live: Mutex::default(),
+            tasks: tasks::Waiting::default(),
             room: Arc::new(Semaphore::new(max_runs)),
             queue: Arc::new(Semaphore::new(max_queue)),
             at_work_limit: max_runs,
@@ -202,7 +209,7 @@ impl Admission {
 
 /// Sets a run to work beside the requests.
 pub(crate) fn launch(app: &Arc<App>, admission: Admission, prepared: Prepared) -> Begun {
-    let Prepared { desk, cancel, thread, work, after } = prepared;
+    let Prepared { desk, cancel, thread, work, after, board } = prepared;
     let run = desk.sink().run().clone();
     let (tell, done) = oneshot::channel();
     let events = RunEvents::new(app, run.clone(), desk.watch(BEHIND));
@@ -230,6 +237,9 @@ pub(crate) fn launch(app: &Arc<App>, admission: Admission, prepared: Prepared) -
                 None
             }
         };
+        if let (Some(Ended::Agent(end)), Some(board)) = (&ended, board) {
+            tasks::wait(&app, &run, end, board, over.clone());
+        }
         app.runs.live().remove(&run);
         // Whoever waits for the end may take the run up, so the right to work on it goes first.
         drop(desk);

@@ -21,6 +21,7 @@ use super::chat::{self, Said};
 use super::define::{any, list, made, object, read, setting, text};
 use super::sink::NodeSink;
 use crate::ask::{Answer, NoAnswer, Question, Room, ask, finished, started};
+use crate::constraint::Held;
 use crate::deliberate::{DeliberationFault, ReplyStream, replayed};
 use crate::echo::Suspects;
 use crate::plan::CALLS_PER_DECISION;
@@ -228,7 +229,11 @@ pub(super) async fn request(
     let tools = offering.all()?;
     let set = tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?;
     let sent: Vec<Message> = messages.into_iter().map(|said| said.message).collect();
-    let request = LlmRequest::new(sent).with_tools(specs).with_parameters(wish.parameters.clone());
+    let held = if specs.is_empty() { Held::new(model.info(), &tools) } else { Held::default() };
+    let request = LlmRequest::new(sent)
+        .with_tools(specs)
+        .with_parameters(wish.parameters.clone())
+        .with_constraint(held.constraint);
     let Answer { response, parsed } = answer(ctx, around, &*model, request, &Arc::new(set)).await?;
     Ok(Replied { response, parsed, tools, suspects, prefix: around.call_prefix() })
 }

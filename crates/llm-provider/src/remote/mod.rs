@@ -65,7 +65,11 @@ impl RemoteModel {
             ProviderKind::Anthropic => AdapterKind::Anthropic,
             ProviderKind::Gemini => AdapterKind::Gemini,
             ProviderKind::Ollama => AdapterKind::Ollama,
+            ProviderKind::Local => return Err(ModelError::NoLocal { model: config.model.clone() }),
         };
+        if config.constrain == Some(true) && config.provider != ProviderKind::OpenAi {
+            return Err(ModelError::NoGrammar { model: config.model.clone() });
+        }
         let client_error = |message: String| ModelError::Client { model: config.model.clone(), message };
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
@@ -95,14 +99,14 @@ fn endpoint(config: &ModelConfig) -> Result<Endpoint, ModelError> {
     let versioned = match config.provider {
         ProviderKind::OpenAi | ProviderKind::OpenAiResponses | ProviderKind::Anthropic => "v1/",
         ProviderKind::Gemini => "v1beta/",
-        ProviderKind::Ollama => "",
+        ProviderKind::Ollama | ProviderKind::Local => "",
     };
     let base = match (&config.base_url, config.provider) {
         (Some(url), _) => url.as_str(),
         (None, ProviderKind::OpenAi | ProviderKind::OpenAiResponses) => "https://api.openai.com",
         (None, ProviderKind::Anthropic) => "https://api.anthropic.com",
         (None, ProviderKind::Gemini) => "https://generativelanguage.googleapis.com",
-        (None, ProviderKind::Ollama) => "http://localhost:11434",
+        (None, ProviderKind::Ollama | ProviderKind::Local) => "http://localhost:11434",
     };
     let bad = || ModelError::BadUrl { url: base.to_owned() };
     let url = reqwest::Url::parse(base).map_err(|_| bad())?;
@@ -125,7 +129,8 @@ impl LlmProvider for RemoteModel {
         let mut request = request;
         let parameters = self.parameters.clone().overridden_by(&request.parameters);
         let last = Arc::new(LastFrame::default());
-        let mut options = request::options(&parameters, request.response_schema.take());
+        let mut options =
+            request::options(&parameters, request.response_schema.take(), request.constraint.as_ref());
         if self.kind == ProviderKind::OpenAi {
             options.raw_frame_sink = Some(Arc::clone(&last) as Arc<dyn ChatFrameSink>);
         }

@@ -8,12 +8,18 @@ use genai::chat::{
 };
 
 use crate::attachment::Sent;
-use crate::{Attachment, AttachmentSource, LlmRequest, Message, ModelInfo, ModelParameters, NativeCall};
+use crate::{
+    Attachment, AttachmentSource, Constraint, LlmRequest, Message, ModelInfo, ModelParameters, NativeCall,
+};
 
 /// Name under which servers know the schema of an answer; it means nothing to them.
 const SCHEMA_NAME: &str = "answer";
 
-pub(super) fn options(parameters: &ModelParameters, schema: Option<serde_json::Value>) -> ChatOptions {
+pub(super) fn options(
+    parameters: &ModelParameters,
+    schema: Option<serde_json::Value>,
+    constraint: Option<&Constraint>,
+) -> ChatOptions {
     // Gathered by the library, pieces of calls are told by their position even where a server leaves out the id.
     let mut options = ChatOptions::default().with_capture_usage(true).with_capture_tool_calls(true);
     options.temperature = parameters.temperature;
@@ -22,8 +28,11 @@ pub(super) fn options(parameters: &ModelParameters, schema: Option<serde_json::V
     options.seed = parameters.seed;
     options.stop_sequences.clone_from(&parameters.stop);
     options.response_format = schema.map(|schema| JsonSpec::new(SCHEMA_NAME, schema).into());
-    if !parameters.extra.is_empty() {
-        options.extra_body = Some(parameters.extra.clone().into());
+    let mut extra = constraint.map(Constraint::body).unwrap_or_default();
+    // What a person wrote into the settings counts.
+    extra.extend(parameters.extra.clone());
+    if !extra.is_empty() {
+        options.extra_body = Some(extra.into());
     }
     options
 }

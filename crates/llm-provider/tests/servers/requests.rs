@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use agent_types::{SystemClock, ToolSpec};
 use llm_provider::{
-    Attachment, LlmProvider, LlmRequest, Message, ModelConfig, ModelParameters, NativeCall, ProviderKind,
+    Attachment, Constraint, GrammarForm, LlmProvider, LlmRequest, Message, ModelConfig, ModelParameters,
+    NativeCall, ProviderKind,
 };
 use serde_json::{Value, json};
 
@@ -120,4 +121,44 @@ fn what_is_known_of_a_model_stands_in_its_info() {
     let model = config.connect(Arc::new(SystemClock)).unwrap();
     let info = model.info();
     assert!(info.images && info.documents && !info.native_tools && !info.scripted);
+}
+
+/// The body of a request that carries a grammar in this form, byte for byte.
+async fn constrained(form: GrammarForm, text: &str) -> String {
+    let stub = Stub::serve([Answer::status(400, "{}")]).await;
+    let config =
+        ModelConfig { constrain: Some(true), grammar: Some(form), ..entry(ProviderKind::OpenAi, &stub) };
+    let model = config.connect(Arc::new(SystemClock)).unwrap();
+    assert_eq!(model.info().grammar, Some(form));
+    let request = super::request().with_constraint(Some(Constraint { form, text: text.into() }));
+    llm_provider::complete(&model, request).await.unwrap_err();
+    stub.seen().remove(0).raw
+}
+
+#[tokio::test]
+async fn a_grammar_is_sent_in_the_form_of_the_setting() {
+    let before = r#"{"model":"stub","stream":true,"messages":[{"role":"user","content":"hi"}],"stream_options":{"include_usage":true},"#;
+    for (form, text, expected) in [
+        (GrammarForm::Gbnf, "root ::= \"a\"\n", r#""grammar":"root ::= \"a\"\n"}"#),
+        (GrammarForm::Lark, "start: \"a\"\n", r#""grammar":"%llguidance {}\nstart: \"a\"\n"}"#),
+        (
+            GrammarForm::StructuralTag,
+            r#"{"type":"structural_tag","format":{"type":"any_text"}}"#,
+            r#""response_format":{"type":"structural_tag","format":{"type":"any_text"}}}"#,
+        ),
+    ] {
+        assert_eq!(constrained(form, text).await, format!("{before}{expected}"));
+    }
+}
+
+#[test]
+fn a_grammar_that_no_server_would_take_is_an_error() {
+    let config = ModelConfig {
+        constrain: Some(true),
+        base_url: Some("http://127.0.0.1:1".into()),
+        ..ModelConfig::new(ProviderKind::Ollama, "m")
+    };
+    assert_eq!(config.connect(Arc::new(SystemClock)).unwrap_err().code(), "no_grammar");
+    let config = ModelConfig::new(ProviderKind::Local, "smollm2");
+    assert_eq!(config.connect(Arc::new(SystemClock)).unwrap_err().code(), "no_local_models");
 }

@@ -60,6 +60,8 @@ impl Answer {
 pub(crate) struct Seen {
     pub(crate) head: String,
     pub(crate) body: Value,
+    /// The body, byte for byte.
+    pub(crate) raw: String,
 }
 
 #[derive(Debug, Default)]
@@ -167,6 +169,7 @@ async fn read(socket: &mut TcpStream) -> Option<Seen> {
         let count = socket.read(&mut block).await.ok().filter(|count| *count > 0)?;
         bytes.extend_from_slice(&block[..count]);
     }
-    let body = serde_json::from_slice(&bytes[head_end..head_end + length]).unwrap_or(Value::Null);
-    Some(Seen { head, body })
+    let raw = String::from_utf8(bytes[head_end..head_end + length].to_vec()).ok()?;
+    let body = serde_json::from_str(&raw).unwrap_or(Value::Null);
+    Some(Seen { head, body, raw })
 }

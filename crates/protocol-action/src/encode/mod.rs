@@ -65,3 +65,22 @@ pub fn encode_trees(calls: &[RawCall], vocabulary: &dyn Vocabulary) -> String {
     out.push_str("</ACTION>");
     out
 }
+
+/// The open and the close tag that [`encode_trees`] writes around a call of this tool.
+///
+/// ```
+/// use protocol_action::{NoVocabulary, encode::call_tags};
+///
+/// assert_eq!(call_tags("kb:Query", &NoVocabulary), ("<tool name=\"kb:Query\">".into(), "</tool>".into()));
+/// ```
+pub fn call_tags(tool: &str, vocabulary: &dyn Vocabulary) -> (String, String) {
+    let (open, close) = text::tags(tool, vocabulary);
+    (format!("<{open}>"), format!("</{close}>"))
+}
+
+/// A text as it stands between its tags: as it is, or in a CDATA section where it holds markup.
+pub fn element_text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    text::value(&mut out, text);
+    out
+}

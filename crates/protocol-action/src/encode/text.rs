@@ -8,13 +8,7 @@ use crate::{RawArgument, RawCall, RawValue, Shape, ShapeId, Vocabulary};
 
 /// Writes a call with two blanks of indentation, and a line break after it.
 pub(super) fn call(out: &mut String, call: &RawCall, vocabulary: &dyn Vocabulary) {
-    let tag = tool_tag(&call.tool, vocabulary);
-    let (open, close) = if let Some(tag) = tag {
-        (tag.to_owned(), tag)
-    } else {
-        let tag = wrapper(vocabulary);
-        (format!("{tag} name=\"{}\"", attribute(&call.tool)), tag)
-    };
+    let (open, close) = tags(&call.tool, vocabulary);
     if call.arguments.is_empty() {
         let _ = writeln!(out, "  <{open}></{close}>");
         return;
@@ -29,6 +23,15 @@ pub(super) fn call(out: &mut String, call: &RawCall, vocabulary: &dyn Vocabulary
         element(out, argument, shape, vocabulary, 2);
     }
     let _ = writeln!(out, "  </{close}>");
+}
+
+/// What stands in the open and in the close tag of a call.
+pub(super) fn tags<'a>(tool: &'a str, vocabulary: &dyn Vocabulary) -> (String, &'a str) {
+    if let Some(tag) = tool_tag(tool, vocabulary) {
+        return (tag.to_owned(), tag);
+    }
+    let tag = wrapper(vocabulary);
+    (format!("{tag} name=\"{}\"", attribute(tool)), tag)
 }
 
 /// The arguments as one JSON object, if they came out of one.
@@ -83,7 +86,7 @@ fn inner_shape(parent: Option<ShapeId>, name: &str, vocabulary: &dyn Vocabulary)
 }
 
 /// Writes text so that it is read back byte for byte.
-fn value(out: &mut String, text: &str) {
+pub(super) fn value(out: &mut String, text: &str) {
     let block = text.starts_with('\n') || text.starts_with("\r\n");
     if !block && !text.contains(['<', '&']) && !text.contains("]]>") {
         out.push_str(text);

@@ -1,10 +1,12 @@
 //! `weft agent`: list, show, check, run.
 
-use agent_runtime::{Agent, AgentState, ApprovalMode, RunOutcome};
+use agent_runtime::{Agent, AgentState, ApprovalMode, PendingCall, RunOutcome};
 use agent_types::ExitReason;
+use futures::future::{Either, select};
 use llm_provider::ModelSource;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+use tool_registry::TaskBoard;
 use weft_project::{AgentPlan, AgentStart, PlannedEvent, Project, ProjectWatch};
 
 use super::{Context, agent_tools, block_on, chat};
@@ -233,28 +235,35 @@ async fn to_the_end(
     start: AgentStart,
 ) -> Result<RunOutcome, Failure> {
     let (mut outcome, _) = drive(form, project, agent, start).await?;
-    while outcome.exit == ExitReason::AwaitingResult && project.store().is_ok_and(|store| store.is_some()) {
-        let tasks: Vec<String> = outcome.pending.iter().map(|pending| pending.task().to_owned()).collect();
-        let Some(board) = agent.tasks() else { break };
-        let at_work = tasks.iter().all(|task| board.status(task).is_some());
-        if !at_work {
-            break;
-        }
-        note!("waiting for {}; Ctrl-C to stop", tasks.join(", "));
-        let cancel = CancellationToken::new();
-        let ended = board.any_end(tasks.iter().map(String::as_str));
-        let stopped = cancel.clone();
-        let waited = interrupt::run(
-            async move { futures::future::select(Box::pin(ended), Box::pin(stopped.cancelled_owned())).await },
-            &cancel,
-        );
-        if let futures::future::Either::Right(_) = waited.await {
-            break;
-        }
+    while outcome.exit == ExitReason::AwaitingResult
+        && work_ends(project, agent.tasks().as_deref(), &outcome.pending).await
+    {
         let start = project.resume_agent(&outcome.run)?;
         (outcome, _) = drive(form, project, agent, start).await?;
     }
     Ok(outcome)
+}
+
+/// Waits for the end of work that a run waits for and that goes on in this process. Gives whether the run can go on: not where
+/// nothing is kept, the work is elsewhere, or the user does not want to wait.
+pub(super) async fn work_ends(
+    project: &Project,
+    board: Option<&TaskBoard>,
+    pending: &[PendingCall],
+) -> bool {
+    let Some(board) = board.filter(|_| project.store().is_ok_and(|store| store.is_some())) else {
+        return false;
+    };
+    let tasks: Vec<&str> = pending.iter().map(PendingCall::task).collect();
+    if !tasks.iter().all(|task| board.status(task).is_some()) {
+        return false;
+    }
+    note!("waiting for {}; Ctrl-C to stop", tasks.join(", "));
+    let cancel = CancellationToken::new();
+    let ended = std::pin::pin!(board.any_end(tasks.iter().copied()));
+    let stopped = std::pin::pin!(cancel.cancelled());
+    let waiting = select(ended, stopped);
+    matches!(interrupt::run(waiting, &cancel).await, Either::Left(_))
 }
 
 pub(super) async fn drive(
@@ -273,9 +282,9 @@ pub(super) async fn drive(
     let running = async {
         let outcome = interrupt::run(run.outcome(), &cancel);
         let heeding = follow::heed_others(project, &id, &cancel);
-        let outcome = match futures::future::select(Box::pin(outcome), Box::pin(heeding)).await {
-            futures::future::Either::Left((outcome, _)) => outcome,
-            futures::future::Either::Right(((), outcome)) => outcome.await,
+        let outcome = match select(Box::pin(outcome), Box::pin(heeding)).await {
+            Either::Left((outcome, _)) => outcome,
+            Either::Right(((), outcome)) => outcome.await,
         };
         (outcome, desk.close().await)
     };

@@ -3,11 +3,11 @@
 use std::io::{BufRead, IsTerminal, Write};
 
 use agent_runtime::{Agent, AgentState, PendingCall, RunOutcome, approval_digest};
-use agent_types::{RunId, RunStatus};
+use agent_types::{ExitReason, RunId, RunStatus};
 use serde_json::{Value, json};
 use weft_project::{AgentPlan, AgentStart, Project};
 
-use super::agent::{drive, failure_of, mode_of, note_script, with_live_tools};
+use super::agent::{drive, failure_of, mode_of, note_script, with_live_tools, work_ends};
 use super::{Context, block_on};
 use crate::arguments::{AgentChatArguments, Output};
 use crate::failure::{Exit, Failure};
@@ -160,7 +160,7 @@ impl Chat<'_> {
 
     fn play(&mut self, start: AgentStart) -> Result<(), Failure> {
         let base = start.state.clone();
-        let (outcome, state) = block_on(drive(self.context.output, &self.project, &self.agent, start))??;
+        let (outcome, state) = block_on(self.to_the_end(start))??;
         self.tell(&outcome)?;
         if agent_runtime::exit_status(outcome.exit) == RunStatus::Waiting {
             for pending in &outcome.pending {
@@ -171,6 +171,20 @@ impl Chat<'_> {
             self.state = state;
         }
         Ok(())
+    }
+
+    /// Drives a run, and takes it up again when work ends that it waits for.
+    async fn to_the_end(&self, mut start: AgentStart) -> Result<(RunOutcome, AgentState), Failure> {
+        let base = start.state.clone();
+        loop {
+            let (outcome, state) = drive(self.context.output, &self.project, &self.agent, start).await?;
+            let waits = outcome.exit == ExitReason::AwaitingResult;
+            if !waits || !work_ends(&self.project, self.agent.tasks().as_deref(), &outcome.pending).await {
+                return Ok((outcome, state));
+            }
+            start = self.project.resume_agent(&outcome.run)?;
+            start.state = base.clone();
+        }
     }
 
     fn tell(&mut self, outcome: &RunOutcome) -> Result<(), Failure> {

@@ -8,14 +8,24 @@ use crate::arguments::{DemoArguments, Output};
 use crate::desk;
 use crate::failure::{Exit, Failure};
 
+/// The word for a model in the process.
+const LOCAL: &str = "local";
+
+/// The model that it means.
+const SMALL: &str = "smollm2";
+
 pub(super) fn run(context: &Context, arguments: &DemoArguments) -> Result<Exit, Failure> {
     let folder = Folder::new()?;
     desk::write(&folder.0)?;
     let mut options = ProjectOptions::default();
     if let Some(model) = &arguments.model {
-        let environment =
-            options.environment.take().unwrap_or_else(|| ModelConfig::new(ProviderKind::OpenAi, ""));
-        options.environment = Some(ModelConfig { model: model.clone(), ..environment });
+        options.environment = Some(if model == LOCAL {
+            ModelConfig::new(ProviderKind::Local, SMALL)
+        } else {
+            let environment =
+                options.environment.take().unwrap_or_else(|| ModelConfig::new(ProviderKind::OpenAi, ""));
+            ModelConfig { model: model.clone(), ..environment }
+        });
     }
     let model = options.environment.as_ref().map(|config| config.model.clone());
     let project = Project::open(&folder.0, &options)?;

@@ -3,12 +3,18 @@
 mod agent;
 mod agent_tools;
 mod chat;
+mod completions;
 mod demo;
+mod doctor;
 mod encode;
+mod explain;
 mod flow;
+mod grammar;
 mod import;
 mod init;
 mod mcp;
+#[cfg(feature = "local-llm")]
+mod model;
 mod node;
 mod parse;
 mod prompt;
@@ -69,8 +75,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Parse(parse) => parse::run(&parse),
         Command::Encode { tools } => encode::run(&tools),
         Command::Prompt(prompt) => prompt::run(&context, &prompt),
+        Command::Grammar(arguments) => grammar::run(&context, &arguments),
+        #[cfg(feature = "local-llm")]
+        Command::Model(command) => model::run(&context, command),
         Command::Mcp(arguments) => mcp::run(&context, &arguments),
         Command::Serve(serve) => serve::run(&context, &serve),
+        Command::Doctor => doctor::run(&context),
+        Command::Completions { shell } => completions::run(shell),
+        Command::Explain { code } => explain::run(&context, code.as_deref()),
         Command::Import(import) => import::run(&context, &import),
     }
 }

@@ -65,7 +65,9 @@ fn tell(form: Output, server: &Server) -> Result<(), Failure> {
     match form {
         Output::Text => {
             let fragment = token.map(|token| format!("#token={token}")).unwrap_or_default();
-            output::line(&format!("{url}/{fragment}"))
+            output::line(&format!("{url}/{fragment}"))?;
+            note!("agents are models at {url}/v1, tools at {url}/mcp; the token is the key; Ctrl-C ends it");
+            Ok(())
         }
         Output::Json | Output::Jsonl => output::json(&json!({"url": url, "token": token})),
     }

@@ -1,17 +1,19 @@
 //! `weft chat`: a session with flows, system actions and timers around the agent.
 
 use std::io::{BufRead, IsTerminal, Write};
+use std::sync::Arc;
 
 use agent_runtime::{PendingCall, approval_digest, exit_status};
-use agent_types::{RunId, RunStatus};
+use agent_types::{ExitReason, RunId, RunStatus};
 use executors_flow_system::{Entered, Handled, Orchestrator, OrchestratorError, Phase, UserMessage};
 use futures::future::{Either, select};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tool_registry::TaskBoard;
 use weft_project::{AgentPlan, AgentStart, Project};
 
-use super::agent::{exit_of_reason, failure_of, mode_of, note_script};
+use super::agent::{exit_of_reason, failure_of, mode_of, note_script, work_ends};
 use super::{Context, block_on};
 use crate::arguments::{ChatArguments, Output};
 use crate::failure::{Exit, Failure};
@@ -36,6 +38,8 @@ struct Chat<'c> {
     agent: String,
     session: String,
     values: Map<String, Value>,
+    /// The work that the last run has begun.
+    tasks: Arc<TaskBoard>,
     /// A run that waits for a person.
     waiting: Option<(RunId, Vec<PendingCall>)>,
     /// Whether nobody is there to write more.
@@ -70,6 +74,7 @@ pub(super) fn run(context: &Context, arguments: &ChatArguments) -> Result<Exit, 
         orchestrator,
         session,
         values: inputs::context(&arguments.values)?,
+        tasks: Arc::default(),
         waiting: None,
         one_message: false,
         last: Exit::Ok,
@@ -89,7 +94,7 @@ pub(super) fn go_on(
     let handled = block_on(async {
         let session = start.thread.clone().unwrap_or_default();
         let entered = orchestrator.enter(&session).await?;
-        drive(context.output, project, entered, start, Work::Message, cancel).await
+        drive(context.output, project, entered, start, Work::Message(Arc::default()), cancel).await
     })??;
     let Some(handled) = handled else { return Ok(Exit::Ok) };
     tell(context.output, &handled)?;
@@ -244,11 +249,9 @@ impl Chat<'_> {
             return Err(Failure::usage("a call waits for you")
                 .with_help("write /approve, /deny REASON or /answer VALUE first"));
         }
-        let entered = self.orchestrator.enter(&self.session).await?;
+        self.tasks = Arc::default();
         let start = self.begin(text)?;
-        let handled =
-            drive(self.form, self.project, entered, start, Work::Message, CancellationToken::new()).await?;
-        handled.map_or(Ok(()), |handled| self.take(handled))
+        self.go_on(start).await
     }
 
     async fn fire(&mut self) -> Result<(), Failure> {
@@ -273,11 +276,19 @@ impl Chat<'_> {
         Ok(self.project.begin_agent(plan, Some(&self.session))?)
     }
 
-    async fn go_on(&mut self, start: AgentStart) -> Result<(), Failure> {
-        let entered = self.orchestrator.enter(&self.session).await?;
-        let handled =
-            drive(self.form, self.project, entered, start, Work::Message, CancellationToken::new()).await?;
-        handled.map_or(Ok(()), |handled| self.take(handled))
+    async fn go_on(&mut self, mut start: AgentStart) -> Result<(), Failure> {
+        loop {
+            let entered = self.orchestrator.enter(&self.session).await?;
+            let cancel = CancellationToken::new();
+            let tasks = Arc::clone(&self.tasks);
+            let handled = drive(self.form, self.project, entered, start, Work::Message(tasks), cancel).await?;
+            let Some(handled) = handled else { return Ok(()) };
+            let waits = handled.exit == ExitReason::AwaitingResult;
+            if !waits || !work_ends(self.project, Some(&self.tasks), &handled.pending).await {
+                return self.take(handled);
+            }
+            start = self.project.resume_agent(&handled.run)?;
+        }
     }
 
     fn take(&mut self, handled: Handled) -> Result<(), Failure> {
@@ -309,9 +320,10 @@ impl Chat<'_> {
 }
 
 /// What is done in a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Work {
-    Message,
+    /// With the work that the run has begun.
+    Message(Arc<TaskBoard>),
     Timer,
 }
 
@@ -331,9 +343,9 @@ async fn drive(
     let running = async {
         let handling = async {
             match work {
-                Work::Message => {
+                Work::Message(tasks) => {
                     let message = UserMessage::new(plan.message).with_values(plan.values);
-                    Box::pin(entered.handle(message, desk)).await.map(Some)
+                    Box::pin(entered.handle(message, desk.with_tasks(tasks))).await.map(Some)
                 }
                 Work::Timer => Box::pin(entered.fire(desk)).await,
             }

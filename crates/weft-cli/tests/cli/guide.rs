@@ -79,18 +79,23 @@ fn check(page: &str) {
 
 #[track_caller]
 fn check_text(page: &str, text: &str) {
-    let steps = steps(text);
-    assert!(!steps.is_empty(), "{page} has examples");
+    check_in(&folder_of(text), page, text, &[]);
+}
+
+/// A fresh project with the files that a page shows.
+fn folder_of(text: &str) -> tempfile::TempDir {
     let folder = crate::common::desk();
     for (path, text) in files(text) {
         crate::common::write(folder.path(), path, text);
     }
-    let program = PathBuf::from(env!("CARGO_BIN_EXE_weft"));
-    let search = std::env::join_paths(
-        std::iter::once(program.parent().unwrap().to_owned())
-            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
-    )
-    .unwrap();
+    folder
+}
+
+/// Runs the commands of a page in a folder, with variables in their environment.
+#[track_caller]
+fn check_in(folder: &tempfile::TempDir, page: &str, text: &str, variables: &[(&str, &str)]) {
+    let steps = steps(text);
+    assert!(!steps.is_empty(), "{page} has examples");
     for step in steps {
         let mut shell = Command::new("sh");
         // The environment is that of a command of the tests: no model, no colour.
@@ -102,7 +107,8 @@ fn check_text(page: &str, text: &str) {
         }
         let output = shell
             .args(["-c", &step.command])
-            .env("PATH", &search)
+            .env("PATH", search_path())
+            .envs(variables.iter().copied())
             .current_dir(folder.path())
             .output()
             .unwrap();
@@ -119,6 +125,14 @@ fn check_text(page: &str, text: &str) {
         let got: Vec<&str> = shown.lines().collect();
         assert!(expected.is_empty() || lines_fit(&got, expected), "{place}");
     }
+}
+
+/// Where programs are looked for: ours first.
+fn search_path() -> std::ffi::OsString {
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_weft"));
+    let others = std::env::var_os("PATH").unwrap();
+    let folders = std::iter::once(program.parent().unwrap().to_owned()).chain(std::env::split_paths(&others));
+    std::env::join_paths(folders).unwrap()
 }
 
 #[test]
@@ -154,6 +168,11 @@ fn runs() {
 #[test]
 fn workflows() {
     check("workflows.md");
+}
+
+#[test]
+fn the_canvas() {
+    check("canvas.md");
 }
 
 /// The server that the page about tools speaks of: weather, bookings, and an error that repeats the key.
@@ -214,4 +233,33 @@ fn flows() {
 fn tools() {
     let page = "tools.md";
     check_text(page, &read(page).replace("127.0.0.1:8080", &tools_server().to_string()));
+}
+
+/// The server that the page speaks of is the program itself, and the settings for MCP clients start or reach it.
+#[test]
+fn server() {
+    let page = "server.md";
+    let token = "at-least-16-letters-of-your-own";
+    let folder = folder_of(&read(page));
+    let served = crate::serving::Served::start(folder.path(), token, &[]);
+    // `weft doctor` is asked before anything is served.
+    let text = read(page).replace("127.0.0.1:8787", &served.address.to_string());
+    check_in(&folder, page, &text, &[("WEFT_TOKEN", token)]);
+    for (path, text) in files(&text) {
+        let config: serde_json::Value = serde_json::from_str(text).unwrap();
+        let desk = &config["mcpServers"]["desk"];
+        let tools = match desk["command"].as_str() {
+            Some("weft") => {
+                let arguments: Vec<&str> =
+                    desk["args"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+                crate::serving::ask_stdio(folder.path(), &arguments, "tools/list")
+            }
+            _ => {
+                assert_eq!(desk["url"], format!("http://{}/mcp", served.address), "{path}");
+                assert_eq!(desk["headers"]["Authorization"], format!("Bearer {token}"));
+                crate::serving::ask_http(&served, "tools/list")
+            }
+        };
+        assert!(tools.contains("workflow__summarize_text"), "{path}: {tools}");
+    }
 }

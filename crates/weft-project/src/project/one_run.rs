@@ -51,6 +51,7 @@ pub(super) fn models_of(
         settings.script.as_ref().map(|script| scripted(&root.join(script))).transpose()?,
         options.script.as_deref().map(scripted).transpose()?,
         Arc::clone(&options.clock),
+        root.to_owned(),
     )))
 }
 

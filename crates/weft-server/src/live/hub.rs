@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use agent_types::{EventBody, RunId, TraceEvent, Watched, Watcher};
-use run_store::RunRecord;
 use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -49,12 +48,20 @@ pub(crate) struct Hubs(Mutex<HashMap<RunId, Weak<Hub>>>);
 #[derive(Debug)]
 pub(crate) struct Hub {
     frames: broadcast::Sender<Frame>,
+    /// Whether it is known from which event on `frames` has all of them.
+    placed: CancellationToken,
     _watched: DropGuard,
 }
 
 impl Hub {
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Frame> {
         self.frames.subscribe()
+    }
+
+    /// Waits until the feeder has found its place. What is recorded from then on comes through `subscribe`, what was there
+    /// before is in the store: whoever reads the store earlier may miss what lies between.
+    pub(crate) async fn placed(&self) {
+        self.placed.cancelled().await;
     }
 }
 
@@ -64,23 +71,23 @@ impl Hubs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The hub of a run that stood so a moment ago. Whoever subscribes to it and then reads the store misses nothing:
-    /// a new hub hands on all that came behind `record`.
-    pub(crate) fn of(&self, app: &Arc<App>, record: &RunRecord) -> Arc<Hub> {
-        let run = &record.new.run;
+    /// The hub of a run. Whoever waits until it is placed, subscribes to it and then reads the store misses nothing.
+    pub(crate) fn of(&self, app: &Arc<App>, run: &RunId) -> Arc<Hub> {
         let mut hubs = self.lock();
         if let Some(hub) = hubs.get(run).and_then(Weak::upgrade) {
             return hub;
         }
         let (frames, _) = broadcast::channel(RING);
         let unwatched = CancellationToken::new();
-        let hub = Arc::new(Hub { frames: frames.clone(), _watched: unwatched.clone().drop_guard() });
+        let placed = CancellationToken::new();
+        let hub = Arc::new(Hub {
+            frames: frames.clone(),
+            placed: placed.clone(),
+            _watched: unwatched.clone().drop_guard(),
+        });
         hubs.retain(|_, hub| hub.strong_count() > 0);
         hubs.insert(run.clone(), Arc::downgrade(&hub));
-        if record.state.phase.has_ended() {
-            return hub;
-        }
-        let feeder = Feeder { app: Arc::clone(app), run: run.clone(), frames, last: record.last_seq };
+        let feeder = Feeder { app: Arc::clone(app), run: run.clone(), frames, placed, last: None };
         app.tasks.spawn(async move {
             let closed = feeder.app.closed.clone();
             tokio::select! {
@@ -98,8 +105,9 @@ struct Feeder {
     app: Arc<App>,
     run: RunId,
     frames: broadcast::Sender<Frame>,
-    /// The last event that was handed on, or that readers have read for themselves.
-    last: u64,
+    placed: CancellationToken,
+    /// The last event that was handed on; nothing before the first look at the store.
+    last: Option<u64>,
 }
 
 impl Feeder {
@@ -107,7 +115,10 @@ impl Feeder {
         loop {
             // The reader comes first, so that nothing falls between it and the store.
             let watcher = self.app.runs.watch(&self.run);
-            match self.catch_up().await {
+            let caught_up = self.catch_up().await;
+            // Also where it cannot be read: then a subscriber cannot either, and says so.
+            self.placed.cancel();
+            match caught_up {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(problem) => log::warn!("the run {} cannot be read: {}", self.run, problem.detail),
@@ -127,14 +138,22 @@ impl Feeder {
 
     /// Hands on what the store has and nobody has seen. Gives whether the run has ended.
     async fn catch_up(&mut self) -> Result<bool, Problem> {
+        let (store, run) = (self.app.store.clone(), self.run.clone());
+        let Some(mut last) = self.last else {
+            // Whoever subscribed reads for himself what was there before.
+            let record = self.app.blocking(move || Ok(store.known(&run)?)).await?;
+            self.last = Some(record.last_seq);
+            return Ok(record.state.phase.has_ended());
+        };
         loop {
-            let (store, run, last) = (self.app.store.clone(), self.run.clone(), self.last);
+            let (store, run) = (self.app.store.clone(), self.run.clone());
             let group = self.app.blocking(move || Ok(store.next_group(&run, last)?)).await?;
             if group.is_empty() {
                 return Ok(false);
             }
             for kept in &group {
-                self.last = kept.event.seq;
+                last = kept.event.seq;
+                self.last = Some(last);
                 if self.tell(&kept.event) {
                     return Ok(true);
                 }
@@ -148,13 +167,14 @@ impl Feeder {
             // What was lost on the way is in the store.
             let Watched::Events(batch) = watched else { return false };
             for event in batch.iter() {
-                if event.seq <= self.last {
+                let last = self.last.unwrap_or(0);
+                if event.seq <= last {
                     continue;
                 }
-                if event.seq > self.last + 1 {
+                if event.seq > last + 1 {
                     return false;
                 }
-                self.last = event.seq;
+                self.last = Some(event.seq);
                 if self.tell(event) {
                     return true;
                 }

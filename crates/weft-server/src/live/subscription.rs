@@ -71,8 +71,8 @@ impl Subscription {
     /// There is no such run.
     pub(crate) async fn new(app: &Arc<App>, run: RunId, after_seq: u64) -> Result<Self, Problem> {
         let (store, of) = (app.store.clone(), run.clone());
-        let record = app.blocking(move || Ok(store.known(&of)?)).await?;
-        let hub = app.hubs.of(app, &record);
+        app.blocking(move || Ok(store.known(&of)?)).await?;
+        let hub = app.hubs.of(app, &run);
         let frames = hub.subscribe();
         Ok(Self {
             app: Arc::clone(app),
@@ -140,6 +140,13 @@ impl Subscription {
             }
             // What came while the store was read is no lag: it is read again.
             Ok(_) if self.phase == Phase::Replay => {
+                tokio::select! {
+                    () = self.hub.placed() => {}
+                    () = self.app.closed.cancelled() => {
+                        self.phase = Phase::Over;
+                        return Some(None);
+                    }
+                }
                 self.frames = self.hub.subscribe();
                 self.phase = Phase::NearlyLive;
             }

@@ -8,6 +8,7 @@ use executors_flow_system::{Handled, Orchestrator, OrchestratorError, UserMessag
 use http::StatusCode;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
+use tool_registry::TaskBoard;
 use tool_schema::{CompiledSchema, parameters_of};
 use weft_project::{AgentPlan, AgentStart, Project, ProjectError, RunDesk};
 use workflow_engine::{OnWaiting, Plan, RunOptions};
@@ -66,7 +67,7 @@ fn prepare_agent(
         let orchestrator = app.sessions.of(&project, approval)?;
         let start = project.begin_agent(plan, thread.as_deref())?;
         project.skip_conversation(&start);
-        return Ok(session_work(orchestrator, start, cancel));
+        return Ok(session_work(orchestrator, start, Arc::default(), cancel));
     }
     let agent =
         plan.prepared(with_live_tools(app, &project, project.agent(&plan.agent)?)?).with_approval(approval);
@@ -106,6 +107,7 @@ pub(super) fn agent_work(
 ) -> Result<Prepared, Problem> {
     let AgentStart { desk, log, state, plan, thread } = start;
     let before = state.history().len();
+    let board = agent.tasks();
     let run = agent
         .with_cancel(cancel.clone())
         .start_in(state, plan.input(), desk.sink(), log)
@@ -125,7 +127,7 @@ pub(super) fn agent_work(
             keep(&project, &agent, &thread, &end.added);
         }
     };
-    Ok(Prepared { desk, cancel, thread: named, work: Box::pin(work), after: Box::new(after) })
+    Ok(Prepared { desk, cancel, thread: named, work: Box::pin(work), after: Box::new(after), board })
 }
 
 fn end_of(outcome: RunOutcome, added: Vec<Exchange>) -> AgentEnd {
@@ -137,12 +139,14 @@ fn end_of(outcome: RunOutcome, added: Vec<Exchange>) -> AgentEnd {
 pub(super) fn session_work(
     orchestrator: Orchestrator,
     start: AgentStart,
+    board: Arc<TaskBoard>,
     cancel: CancellationToken,
 ) -> Prepared {
     let desk = start.desk_of_session().with_cancel(cancel.clone());
     let AgentStart { desk: kept, plan, thread, .. } = start;
     let session = thread.unwrap_or_default();
     let named = Some((plan.agent, session.clone()));
+    let (desk, board) = (desk.with_tasks(Arc::clone(&board)), Some(board));
     let work = async move {
         let message = UserMessage::new(plan.message).with_values(plan.values);
         let handled = match orchestrator.enter(&session).await {
@@ -151,7 +155,7 @@ pub(super) fn session_work(
         };
         of_session(handled)
     };
-    Prepared { desk: kept, cancel, thread: named, work: Box::pin(work), after: Box::new(|_| ()) }
+    Prepared { desk: kept, cancel, thread: named, work: Box::pin(work), after: Box::new(|_| ()), board }
 }
 
 pub(super) fn of_session(handled: Result<Handled, OrchestratorError>) -> Ended {
@@ -275,6 +279,6 @@ impl WorkflowWork {
             workflow_engine::run(&plan, inputs, options).outcome().await;
             Ended::Workflow
         };
-        Prepared { desk, cancel, thread: None, work: Box::pin(work), after: Box::new(|_| ()) }
+        Prepared { desk, cancel, thread: None, work: Box::pin(work), after: Box::new(|_| ()), board: None }
     }
 }

@@ -53,10 +53,10 @@ async fn go_on(
                 project.skip_conversation(&start);
                 if start.plan.in_session {
                     let orchestrator = owner.sessions.of(&project, ApprovalMode::Ask)?;
-                    return Ok(session_work(orchestrator, start, cancel));
+                    return Ok(session_work(orchestrator, start, owner.runs.tasks.of(&run), cancel));
                 }
                 let agent = with_live_tools(&owner, &project, project.agent(&start.plan.agent)?)?;
-                let agent = start.plan.prepared(agent);
+                let agent = start.plan.prepared(agent).with(owner.runs.tasks.of(&run));
                 return agent_work(project, agent, start, cancel);
             }
             let resume = project.resume_workflow(&run, version)?;

@@ -93,6 +93,7 @@ async fn next_timer(app: &Arc<App>) -> Result<(), Problem> {
         .await?;
     let cancel = CancellationToken::new();
     let desk = start.desk_of_session().with_cancel(cancel.clone());
+    let board = Some(Arc::clone(&desk.tasks));
     let work = async move {
         match Box::pin(entered.fire(desk)).await {
             Ok(Some(handled)) => of_session(Ok(handled)),
@@ -102,6 +103,7 @@ async fn next_timer(app: &Arc<App>) -> Result<(), Problem> {
     };
     let thread = start.thread.clone().map(|thread| (start.plan.agent.clone(), thread));
     let after = Box::new(|_: &super::Ended| ());
-    launch(app, admission, Prepared { desk: start.desk, cancel, thread, work: Box::pin(work), after });
+    let prepared = Prepared { desk: start.desk, cancel, thread, work: Box::pin(work), after, board };
+    launch(app, admission, prepared);
     Ok(())
 }

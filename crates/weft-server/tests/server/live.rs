@@ -176,6 +176,70 @@ async fn a_thousand_cuts_lose_and_double_nothing() {
     assert_eq!(whole, (1..=whole.len() as u64).collect::<Vec<_>>());
 }
 
+/// Counts slowly, so that it is at work while somebody comes and goes.
+fn slow_count() -> String {
+    let loops = r#"{"id": "add", "type": "core:Expression","#;
+    let wait = r#"{"id": "wait", "type": "core:Delay", "parentNode": "loop", "configValues": {"ms": 4}}, "#;
+    let edge = r#"{"source": "s", "sourceHandle": "i", "target": "add", "targetHandle": "i"}"#;
+    let edges = r#"{"source": "s", "sourceHandle": "i", "target": "wait", "targetHandle": "value"},
+        {"source": "wait", "sourceHandle": "value", "target": "add", "targetHandle": "i"}"#;
+    COUNT.1.replace(loops, &format!("{wait}{loops}")).replace(edge, edges)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cuts_while_it_happens_lose_and_double_nothing() {
+    let server = serve(&[("workflows/count.json", &slow_count())]);
+    let run = server.begin(&json!({"workflow": "count", "inputs": {"n": 300}})).await;
+    let (mut cuts, mut state, mut seen) = (0, 11, Vec::new());
+    let mut is_over = false;
+    while !is_over {
+        let after = seen.last().copied().unwrap_or(0);
+        let told = if cuts % 2 == 0 {
+            read_some(&server, &run, after, 400 + random(&mut state)).await
+        } else {
+            let mut socket = Socket::hello(&server).await;
+            socket.say(&json!({"type": "sub", "run": run, "after_seq": after})).await;
+            let mut frames = Vec::new();
+            for _ in 0..=random(&mut state) % 20 {
+                let Some(frame) = socket.next().await else { break };
+                let is_last = frame["event"]["type"] == "run.finished";
+                assert_ne!(frame["type"], "lag", "whoever comes back in time has missed nothing: {frame}");
+                frames.push(frame);
+                if is_last {
+                    break;
+                }
+            }
+            events(&frames)
+        };
+        cuts += 1;
+        is_over = told.iter().any(|event| event["type"] == "run.finished");
+        seen.extend(seqs(&told));
+    }
+    assert!(cuts > 50, "{cuts} cuts");
+    assert_eq!(seen, (1..=seen.len() as u64).collect::<Vec<_>>());
+    assert_eq!(seen, seqs(&server.events(&run).await));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_end_while_somebody_comes_are_told_to_their_end() {
+    let server = std::sync::Arc::new(serve(&[COUNT]));
+    let mut readers = tokio::task::JoinSet::new();
+    for at in 0..300 {
+        let server = std::sync::Arc::clone(&server);
+        readers.spawn(async move {
+            let run = server.begin(&json!({"workflow": "count", "inputs": {"n": at % 7}})).await;
+            let told = server.events(&run).await;
+            assert_eq!(told.last().unwrap()["type"], "run.finished");
+            assert_eq!(seqs(&told), (1..=told.len() as u64).collect::<Vec<_>>());
+        });
+        if at % 10 == 9 {
+            while let Some(read) = readers.join_next().await {
+                read.unwrap();
+            }
+        }
+    }
+}
+
 /// The numbers that a watcher sees of a run; what it missed because it was too slow, it asks for.
 async fn watch(server: &Running, run: &str) -> Vec<u64> {
     let mut socket = Socket::hello(server).await;

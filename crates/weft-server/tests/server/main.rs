@@ -9,3 +9,4 @@ mod live;
 mod openai;
 mod rest;
 mod rows;
+mod tasks;

@@ -2,11 +2,12 @@
 
 use futures::SinkExt;
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use weft_project::{Project, ProjectOptions};
 use weft_server::{ServeError, Server, ServerOptions, Token, TokenChoice};
 
-use crate::common::{ASK, COUNT, PLAIN, project, serve, serve_with};
+use crate::common::{ASK, COUNT, PLAIN, SLEEP, events_of, project, seqs, serve, serve_with};
 use crate::live::Socket;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -16,10 +17,21 @@ async fn s11_what_tools_say_is_data_and_the_page_is_strict() {
     let policy = page.header("content-security-policy").unwrap();
     assert!(policy.contains("default-src 'none'") && policy.contains("script-src 'self'"), "{policy}");
     assert!(!policy.contains("unsafe-eval") && !page.body.contains("<script>"), "{policy}");
-    // What a tool gives comes as JSON, and nothing takes it for a page.
+    // What is said comes as JSON, and nothing takes it for a page.
     let list = server.get("/api/agents").await.expect(200);
     assert_eq!(list.header("x-content-type-options"), Some("nosniff"));
     assert_eq!(list.header("content-type"), Some("application/json"));
+    let odd = "\u{1b}]0;owned\u{7}\u{202e}<img src=x onerror=alert(1)>\r\n\r\nid: 999\ndata: {}\n\n";
+    let sleep = serve(&[SLEEP]);
+    let run = sleep.begin(&json!({"workflow": "sleep", "inputs": {"value": odd}})).await;
+    let told = sleep.get(&format!("/api/runs/{run}/events")).await.expect(200);
+    assert_eq!(told.header("content-type"), Some("text/event-stream"));
+    assert_eq!(told.header("x-content-type-options"), Some("nosniff"));
+    // No control character gets through, so that none ends a line of the stream; the text itself is whole.
+    assert!(!told.body.contains(|char: char| char.is_control() && char != '\n'), "{:?}", told.body);
+    let events = events_of(&told.body);
+    assert_eq!(seqs(&events), (1..=events.len() as u64).collect::<Vec<_>>());
+    assert_eq!(events[0]["data"]["inputs"]["value"], odd);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,9 +129,26 @@ async fn s54_a_hostile_socket_meets_limits() {
             assert_eq!(frame["type"], "event");
         }
     }
+    // Ten thousand more are refused one by one, and cost nothing that lasts.
+    let run = server.begin(&json!({"workflow": "ask"})).await;
+    for _ in 0..100 {
+        for _ in 0..100 {
+            socket.say(&json!({"type": "sub", "run": run})).await;
+        }
+        for _ in 0..100 {
+            let refused = socket.next().await.unwrap();
+            assert_eq!(refused["code"], "too_many_subscriptions", "{refused}");
+        }
+    }
     // A message that is too long ends the socket, and nothing else.
     let _ = socket.0.send(Message::text("x".repeat(2 << 20))).await;
     while socket.next().await.is_some() {}
+    // One that only says that it has a hundred megabytes ends it before any of them has come.
+    let mut socket = Socket::hello(&server).await;
+    let length = 100_000_000_u64.to_be_bytes();
+    let head = [&[0x82, 0xff][..], &length, &[0; 4]].concat();
+    socket.0.get_mut().write_all(&head).await.unwrap();
+    assert_eq!(socket.next().await, None);
     server.get("/api/meta").await.expect(200);
 }
 
@@ -135,9 +164,9 @@ async fn s55_ids_are_unguessable_and_runs_keep_apart() {
     }
     for run in &runs {
         server.until(run, "ok").await;
-        // Random bits behind the time to the millisecond.
+        // 128 random bits behind the time to the millisecond.
         let (time, random) = run.split_once('-').unwrap();
-        assert_eq!((time.len(), random.len()), (12, 16));
+        assert_eq!((time.len(), random.len()), (12, 32));
     }
     for (own, other) in [("a", "b"), ("b", "a")] {
         let said = server.get(&path(own)).await.expect(200).body;
@@ -145,12 +174,33 @@ async fn s55_ids_are_unguessable_and_runs_keep_apart() {
         assert!(!said.contains(&format!("the secret of {other}")));
     }
     // What is not there and what one may not see look the same.
-    let guessed = format!("{}-0123456789abcdef", runs[0].split_once('-').unwrap().0);
+    let guessed = format!("{}-{}", runs[0].split_once('-').unwrap().0, "0123456789abcdef".repeat(2));
     for path in ["", "/events", "/cancel", "/resume", "/fork"] {
         let method = if matches!(path, "" | "/events") { "GET" } else { "POST" };
         let answer = server.send(method, &format!("/api/runs/{guessed}{path}"), &[], "").await.expect(404);
         assert_eq!(answer.code(), "unknown_run");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s55_an_answer_reaches_its_own_run_alone() {
+    let server = serve(&[ASK]);
+    let mut asks = Vec::new();
+    for _ in 0..2 {
+        let run = server.begin(&json!({"workflow": "ask"})).await;
+        let shown = server.until(&run, "waiting").await;
+        asks.push((run, shown["asks"][0]["ask"].as_str().unwrap().to_owned()));
+    }
+    let (one, other) = (&asks[0], &asks[1]);
+    server.post(&format!("/api/asks/{}.{}", one.0, one.1), &json!({"answer": "red"})).await.expect(202);
+    server.until(&one.0, "ok").await;
+    let waits = server.get(&format!("/api/runs/{}", other.0)).await.json();
+    assert_eq!((&waits["status"], waits["asks"].as_array().unwrap().len()), (&json!("waiting"), 1));
+    // It is answered once, and a question of nobody is not there.
+    let again = server.post(&format!("/api/asks/{}.{}", one.0, one.1), &json!({"answer": "blue"})).await;
+    assert!(matches!(again.status, 404 | 409), "{again:?}");
+    let none = server.post(&format!("/api/asks/{}.nope", other.0), &json!({"answer": "blue"})).await;
+    assert_eq!((none.status, none.code()), (404, "unknown_ask".into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

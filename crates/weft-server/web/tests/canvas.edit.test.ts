@@ -168,6 +168,45 @@ test("a frame goes around nodes and takes them along; a group opens, and its nod
   await bench.close();
 });
 
+test("the board zooms, fits everything, and its map leads to what is out of view", async () => {
+  const bench = await openCanvas(server, "count");
+  const { page } = bench;
+  const zoom = async () => Number(await bench.board.getAttribute("data-zoom"));
+  const changes = async (press: () => Promise<void>) => {
+    const before = await bench.board.getAttribute("data-zoom");
+    await press();
+    await page.locator(`[data-board]:not([data-zoom="${before ?? ""}"])`).waitFor();
+  };
+  const first = await zoom();
+  await changes(() => page.getByLabel("Zoom in").click());
+  assert.ok((await zoom()) > first);
+  await bench.board.focus();
+  await changes(() => page.keyboard.press("-"));
+  assert.equal(await zoom(), first);
+  await page.locator("[data-map]").waitFor();
+  const room = await bench.board.boundingBox();
+  assert(room);
+  const isSeen = async () => {
+    const { x } = await middle(bench.node("out"));
+    return x > room.x && x < room.x + room.width;
+  };
+  assert.equal(await isSeen(), false);
+  const map = await page.locator("[data-map]").boundingBox();
+  assert(map);
+  await page.mouse.click(map.x + map.width - 24, map.y + map.height / 2);
+  await page.waitForFunction((right) => (document.querySelector('[data-node="out"]')?.getBoundingClientRect().right ?? right) < right, room.x + room.width);
+  assert.equal(await isSeen(), true);
+  await changes(() => page.keyboard.press("0"));
+  await page.locator("[data-map]").waitFor({ state: "detached" });
+  // What one has set up stays, also when there is more room.
+  const fitted = await zoom();
+  await page.locator(".fold").click();
+  await page.locator(".unfold").waitFor();
+  assert.equal(await zoom(), fitted);
+  assert.deepEqual(bench.complaints, []);
+  await bench.close();
+});
+
 test("copy, paste, delete, by the clipboard of the system", async () => {
   const bench = await openCanvas(server, "count");
   const { page } = bench;

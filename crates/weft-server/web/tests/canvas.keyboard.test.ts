@@ -1,5 +1,7 @@
 // A loop of three nodes is built and run by keyboard alone.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { choose, checked, tabTo, unsaved } from "./canvas.ts";
 import { closeBrowser, open, serve, type Server } from "./harness.ts";
@@ -71,6 +73,10 @@ test("a loop of three nodes is built and run without a mouse", async () => {
   await unsaved(page, 0);
   assert.equal(await page.locator('[data-output="n"] pre').textContent(), "30");
   await page.locator('[data-node="loop_zone"] [data-passes="3"]').waitFor();
+  const guide = readFileSync(new URL("../../../../docs/guide/canvas.md", import.meta.url), "utf8");
+  const shown = /```json workflows\/tally\.json\n([^`]+)```/.exec(guide)?.[1] ?? "";
+  const saved = readFileSync(join(server.folder, "workflows/tally.json"), "utf8");
+  assert.deepEqual(JSON.parse(saved), JSON.parse(shown), "the guide shows what comes out");
   assert.deepEqual(complaints, []);
   await close();
 });

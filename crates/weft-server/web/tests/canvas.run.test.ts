@@ -205,6 +205,14 @@ test("what a model writes grows below its node", async () => {
   await run(bench, { query: "When is the dock open?" }, "ok");
   assert.match((await page.locator('[data-output="answer"]').textContent()) ?? "", /between seven and nine/);
   await bench.node("loop").locator('[data-passes="4"]').waitFor();
+  // What the loop carries is large: the difference is read line by line.
+  await page.locator('[data-tab="passes"]').click();
+  await page.locator('[data-loop] [data-pass="1"]').click();
+  await page.locator('[data-pass-shown="1"] [data-key="history"] [data-action="difference"]').click();
+  const added = page.locator('[data-difference="history"] [data-diff-line="added"]');
+  await added.first().waitFor();
+  assert.match((await added.allTextContents()).join("\n"), /The house rules should say/);
+  await page.locator('[data-tab="run"]').click();
   const scrubber = page.locator('[data-run] input[type="range"]');
   await scrubber.focus();
   await page.keyboard.press("Home");

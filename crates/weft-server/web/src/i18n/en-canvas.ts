@@ -299,6 +299,7 @@ export const en = {
   "loop.item": "Item",
   "loop.before": "Before",
   "loop.after": "After",
+  "loop.difference": "Show what changed",
   "loop.first": "First",
   "loop.same": "unchanged",
   "loop.changed": "Changed: {names}",

@@ -301,6 +301,7 @@ export const zh: Record<keyof typeof en, string> = {
   "loop.item": "项目",
   "loop.before": "之前",
   "loop.after": "之后",
+  "loop.difference": "查看变化",
   "loop.first": "初始",
   "loop.same": "未变",
   "loop.changed": "已改变：{names}",

@@ -1,7 +1,7 @@
 // What two versions of a file say differently, by node and edge.
 
 import { indexFile, type WorkflowFile } from "./file.ts";
-import { keysOf, printJson, sameJson, type Json, type JsonObject } from "./json.ts";
+import { isObject, keysOf, printJson, sameJson, type Json, type JsonObject } from "./json.ts";
 
 export interface Difference {
   what: "node" | "edge" | "key";
@@ -21,6 +21,17 @@ export function differences(mine: WorkflowFile, theirs: WorkflowFile): Differenc
   return real.length > 0 ? real : found;
 }
 
+/** What an object says that another one does not, however deep. */
+function apart(one: JsonObject, other: JsonObject): JsonObject {
+  const entries = keysOf(one)
+    .filter((key) => !sameJson(one[key], other[key]))
+    .map((key) => {
+      const [a, b] = [one[key], other[key]];
+      return [key, isObject(a) && isObject(b) ? apart(a, b) : a] as const;
+    });
+  return Object.fromEntries(entries);
+}
+
 const text = (value: Json | undefined): string | null => (value === undefined ? null : printJson(value, 2));
 
 function nodes(mine: WorkflowFile, theirs: WorkflowFile): Difference[] {
@@ -29,9 +40,8 @@ function nodes(mine: WorkflowFile, theirs: WorkflowFile): Difference[] {
     const [a, b] = [own.get(key)?.node, other.get(key)?.node];
     if (sameJson(a, b)) return [];
     const parts = a === undefined || b === undefined ? [] : [...new Set([...keysOf(a), ...keysOf(b)])].filter((part) => !sameJson(a[part], b[part]));
-    const pick = (node: JsonObject | undefined) =>
-      node === undefined ? null : text(parts.length === 0 ? node : Object.fromEntries(parts.map((part) => [part, node[part]])));
-    return [{ what: "node", name: key, parts, mine: pick(a), theirs: pick(b) }];
+    if (a === undefined || b === undefined) return [{ what: "node", name: key, parts, mine: text(a), theirs: text(b) }];
+    return [{ what: "node", name: key, parts, mine: text(apart(a, b)), theirs: text(apart(b, a)) }];
   });
 }
 

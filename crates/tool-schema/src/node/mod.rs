@@ -1,9 +1,13 @@
 //! A schema as the reader of values needs it: shapes in one flat table, references followed.
 
+mod limits;
+
 use std::collections::{HashMap, HashSet};
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
+
+pub(crate) use limits::{Bound, Limits};
 
 /// Deepest nesting of a schema that is looked at; what lies deeper may hold anything.
 const MAX_SCHEMA_DEPTH: usize = 128;
@@ -108,6 +112,8 @@ pub(crate) struct Node {
     pub(crate) item: Option<NodeId>,
     /// Alternatives that differ in more than their types.
     pub(crate) branches: Vec<NodeId>,
+    /// What is said of values besides all this; the validator holds them to it, a grammar as far as it can.
+    pub(crate) limits: Limits,
 }
 
 impl Node {
@@ -221,6 +227,7 @@ impl<'s> SchemaReader<'s> {
     }
 
     fn read_keywords(&mut self, node: &mut Node, object: &'s Map<String, Value>, depth: usize) {
+        node.limits.read(object);
         if let Some(types) = object.get("type") {
             node.types = Types::of_keyword(types);
         }
@@ -320,6 +327,7 @@ fn merge(node: &mut Node, part: Node) {
         node.prefix = part.prefix;
     }
     node.branches.extend(part.branches);
+    node.limits.merge(part.limits);
 }
 
 fn implied_types(object: &Map<String, Value>) -> Types {

@@ -1,0 +1,47 @@
+//! The grammar that a reply is held to, for models that ask for one.
+
+use std::sync::Arc;
+
+use llm_provider::{Constraint, GrammarForm, ModelInfo};
+use serde_json::Value;
+use tool_registry::{Snapshot, Visibility};
+use tool_schema::{Breadth, GrammarFormat, GrammarOptions, OfferedTool, RefusedTool, ToolSet, grammar_with};
+
+/// The grammar of one offer, and the tools that it cannot hold.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Held {
+    pub(crate) constraint: Option<Constraint>,
+    pub(crate) refused: Vec<RefusedTool>,
+}
+
+impl Held {
+    /// Text or calls of these tools, in the form that the model asks for; nothing where it asks for none.
+    pub(crate) fn new(model: &ModelInfo, tools: &Snapshot) -> Self {
+        let Some(form) = model.grammar.filter(|_| !tools.is_empty()) else { return Self::default() };
+        let Ok(set) = ToolSet::of_tools(tools.tools().filter_map(offered)) else { return Self::default() };
+        let format = match form {
+            GrammarForm::Gbnf => GrammarFormat::Gbnf,
+            GrammarForm::StructuralTag => GrammarFormat::StructuralTag,
+            GrammarForm::Lark => GrammarFormat::Lark,
+        };
+        let breadth = if model.small { Breadth::Narrow } else { Breadth::Wide };
+        let grammar = grammar_with(&set, format, GrammarOptions { breadth, ..GrammarOptions::default() });
+        let text = Arc::from(grammar.text);
+        Self { constraint: Some(Constraint { form, text }), refused: grammar.refused }
+    }
+}
+
+/// The tool; one that is only named may be called without what it requires, which tells the model what it takes.
+fn offered(tool: &tool_registry::Tool) -> Option<OfferedTool> {
+    let offered = tool.offered();
+    match tool.settings().visibility {
+        Visibility::Direct => return Some(offered.clone()),
+        Visibility::Hidden => return None,
+        Visibility::Discoverable => {}
+    }
+    let mut parameters = offered.parameters.clone();
+    if let Value::Object(schema) = &mut parameters {
+        schema.shift_remove("required");
+    }
+    OfferedTool::new(offered.name.as_str(), offered.description.as_str(), parameters).ok()
+}

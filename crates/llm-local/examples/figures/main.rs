@@ -1,0 +1,185 @@
+//! How well a small model calls tools, free and held to the grammar: 100 questions, 12 tools offered with each.
+//!
+//! `cargo xtask bench local DATA`: DATA is a folder with `bfcl/cases.jsonl` and `bfcl/tools.jsonl` (see docs/benchmarks.md).
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    reason = "a program for the maintainers, which prints a table"
+)]
+
+mod cases;
+mod grammars;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use agent_runtime::{Agent, AgentProfile};
+use agent_types::Annotations;
+use async_trait::async_trait;
+use futures::{StreamExt, stream};
+use llm_local::{Figures, LocalModel, LocalOptions, weights};
+use llm_provider::{
+    Constraint, GrammarForm, LlmError, LlmEvent, LlmProvider, LlmRequest, LlmStream, ModelInfo,
+    ModelParameters,
+};
+use serde_json::{Map, Value, json};
+use tool_registry::{Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
+use tool_schema::{
+    Breadth, CallChoice, GrammarFormat, GrammarOptions, OfferedTool, ToolDefinition, ToolSet, grammar_with,
+};
+
+use cases::{Group, Question};
+use table::{Judged, Row};
+
+/// Most tokens of a reply that is not in a block.
+const MOST_TOKENS: u32 = 160;
+
+/// A local model that keeps what it wrote.
+#[derive(Debug)]
+struct Recorded {
+    model: LocalModel,
+    replies: Mutex<Vec<(String, Figures)>>,
+    /// Held to a call in place of what the agent sends.
+    must_call: Mutex<Option<Arc<str>>>,
+}
+
+#[async_trait]
+impl LlmProvider for Recorded {
+    fn info(&self) -> &ModelInfo {
+        self.model.info()
+    }
+
+    async fn stream(&self, mut request: LlmRequest) -> Result<LlmStream, LlmError> {
+        if let Some(text) = self.must_call.lock().unwrap().clone() {
+            request.constraint = Some(Constraint { form: GrammarForm::Lark, text });
+        }
+        let mut events = self.model.stream(request).await?;
+        let mut all = Vec::new();
+        while let Some(event) = events.next().await {
+            if let Ok(LlmEvent::Finished(answer)) = &event {
+                let figures = self.model.figures().unwrap_or_default();
+                self.replies.lock().unwrap().push((answer.text.clone(), figures));
+            }
+            all.push(event);
+        }
+        Ok(stream::iter(all).boxed())
+    }
+}
+
+/// How the model is let decode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Free,
+    /// As agents hold it: text or a call.
+    Held,
+    /// A call and nothing else.
+    MustCall,
+}
+
+impl How {
+    const ALL: [Self; 3] = [Self::MustCall, Self::Held, Self::Free];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Held => "held: text or a call",
+            Self::MustCall => "held: a call",
+        }
+    }
+}
+
+/// A tool that ends the run with what it was given.
+struct Ends(String);
+
+#[async_trait]
+impl ToolHandler for Ends {
+    async fn call(&self, arguments: Map<String, Value>, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::Ended(json!({"tool": self.0, "arguments": arguments})))
+    }
+}
+
+fn tools_of(group: &Group) -> (Snapshot, Arc<ToolSet>) {
+    let tools = group.tools.iter().map(|tool| {
+        let id = tool.name.parse().unwrap();
+        let read_only = Annotations { read_only: true, ..Annotations::default() };
+        let definition = ToolDefinition::new(id, tool.description.as_str(), tool.parameters.clone());
+        Tool::new(definition.with_annotations(read_only), ToolKind::Native, Ends(tool.name.clone())).unwrap()
+    });
+    let offered = group.tools.iter().map(|tool| {
+        OfferedTool::new(tool.name.as_str(), tool.description.as_str(), tool.parameters.clone()).unwrap()
+    });
+    (Snapshot::of(tools).unwrap(), Arc::new(ToolSet::of_tools(offered).unwrap()))
+}
+
+/// Asks one question as an agent does, and judges what was written.
+async fn ask(agent: &Agent, model: &Recorded, set: &ToolSet, question: &Question) -> Judged {
+    model.replies.lock().unwrap().clear();
+    let began = Instant::now();
+    let outcome = agent.run(question.text.as_str()).await.unwrap();
+    let took = began.elapsed();
+    let replies = std::mem::take(&mut *model.replies.lock().unwrap());
+    Judged::new(&replies, set, question, outcome.value.as_ref(), took)
+}
+
+async fn run(how: How, groups: &[Group], folder: &Path, log: Option<&PathBuf>) -> Row {
+    let model = weights("smollm2", folder).unwrap_or_else(|error| {
+        eprintln!("{error}; {}", error.help());
+        std::process::exit(2);
+    });
+    let parameters = ModelParameters { max_tokens: Some(MOST_TOKENS), ..ModelParameters::default() };
+    let options = LocalOptions { constrain: how != How::Free, parameters, ..LocalOptions::default() };
+    let model = Arc::new(Recorded {
+        model: LocalModel::start(model, options).unwrap(),
+        replies: Mutex::default(),
+        must_call: Mutex::default(),
+    });
+    let name = how.name();
+    let mut row = Row::new(name);
+    for group in groups {
+        let (tools, set) = tools_of(group);
+        if how == How::MustCall {
+            let options = GrammarOptions { breadth: Breadth::Narrow, call: CallChoice::Required };
+            let grammar = grammar_with(&set, GrammarFormat::Lark, options);
+            *model.must_call.lock().unwrap() = Some(grammar.text.into());
+        }
+        let mut profile = AgentProfile::new("caller");
+        profile.system_prompt = Some("You answer by calling one of your tools.".into());
+        profile.budgets = serde_json::from_value(json!({"max_turns": 3})).ok();
+        for question in &group.questions {
+            let agent = Agent::of(profile.clone(), Arc::clone(&model) as Arc<dyn LlmProvider>, tools.clone());
+            let judged = ask(&agent, &model, &set, question).await;
+            if let Some(log) = log {
+                table::write_log(log, name, question, &judged);
+            }
+            eprintln!("{name} {} {}", question.id, judged.in_short());
+            row.add(judged);
+        }
+    }
+    row
+}
+
+#[tokio::main]
+async fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let Some(data) = arguments.next().map(PathBuf::from) else {
+        eprintln!("name the folder that holds bfcl/cases.jsonl and bfcl/tools.jsonl");
+        std::process::exit(2);
+    };
+    let count = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(100);
+    let log = arguments.next().map(PathBuf::from);
+    grammars::print(&cases::all_tools(&data));
+    if count == 0 {
+        return;
+    }
+    let groups = cases::groups(&data, count);
+    let folder = std::env::current_dir().unwrap_or_default();
+    let mut rows = Vec::new();
+    for how in How::ALL {
+        rows.push(run(how, &groups, &folder, log.as_ref()).await);
+        println!("\n{}", table::table(&rows));
+    }
+}

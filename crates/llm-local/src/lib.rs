@@ -1,0 +1,28 @@
+//! A small language model in the process, on the CPU, held to a grammar token by token.
+//!
+//! [`LocalModel`] loads a GGUF file and implements the trait that all models have. What asks it needs to know nothing of it:
+//! it is sent the same prompt, and its replies are read by the same reader.
+//! Without the feature `local-llm` this crate is empty.
+
+#![cfg(feature = "local-llm")]
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod error;
+mod forward;
+mod gguf;
+mod hold;
+mod known;
+mod prompt;
+mod provider;
+mod sample;
+mod vocabulary;
+mod worker;
+mod write;
+
+pub use error::LocalError;
+pub use known::{KnownModel, Weights, known_models, models_folder, weights};
+pub use provider::{LocalModel, LocalOptions};
+pub use write::Figures;

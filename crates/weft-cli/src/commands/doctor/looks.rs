@@ -1,0 +1,244 @@
+//! What is looked at, in the order in which one thing hangs on another.
+
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use agent_types::SystemClock;
+use llm_provider::{ModelConfig, ModelError, ModelSource};
+use serde_json::json;
+use weft_project::{Project, ProjectError};
+use workflow_engine::Plan;
+use workflow_model::World;
+
+use super::super::Context;
+use super::Finding;
+use crate::failure::{Exit, Failure, shown};
+
+/// How long an address may take to answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Key of a value that is written to see whether the store can be.
+const TRIAL: &str = "doctor";
+
+pub(super) fn all(context: &Context) -> Vec<Finding> {
+    let project = match context.project(None) {
+        Ok(project) => project,
+        Err(failure) => return vec![Finding::wrong("project", failure)],
+    };
+    let mut findings =
+        vec![Finding::well("project", shown(project.root()).join("weft.toml").display().to_string())];
+    findings.extend(models(&project));
+    findings.extend(mcp_servers(&project));
+    findings.extend(workflows(&project));
+    findings.extend(tools(&project));
+    findings.extend(agents(&project));
+    findings.extend(flows(&project));
+    findings.push(store(&project));
+    findings.push(port(&project));
+    findings
+}
+
+fn models(project: &Project) -> Vec<Finding> {
+    let entries = &project.settings().models;
+    let mut findings: Vec<Finding> = entries.iter().map(|(name, config)| model(name, config)).collect();
+    if !entries.contains_key("default") {
+        findings.push(match (project.models().model(None), ModelConfig::from_env()) {
+            (Ok(_), Some(config)) => model("default (from the environment)", &config),
+            (Ok(_), None) => {
+                let script = project.settings().script.as_deref().unwrap_or("a script");
+                Finding::well("model default", format!("replies are played from {script}"))
+            }
+            (Err(error), _) if project.agents().next().is_none() => {
+                Finding::warning("model default", of_model(&error))
+            }
+            (Err(error), _) => Finding::wrong("model default", of_model(&error)),
+        });
+    }
+    findings
+}
+
+/// Whether a model has its key, and whether the address that an entry names answers. The key itself is never shown, and what
+/// is hosted elsewhere is not asked.
+fn model(name: &str, config: &ModelConfig) -> Finding {
+    let what = format!("model {name}");
+    if let Err(error) = config.connect(std::sync::Arc::new(SystemClock)) {
+        return Finding::wrong(what, of_model(&error));
+    }
+    let key = if config.secret().is_some() { "its key is set" } else { "it needs no key" };
+    let Some(url) = &config.base_url else { return Finding::well(what, format!("{}, {key}", config.model)) };
+    let shown = without_password(url);
+    match reached(url) {
+        Ok(()) => Finding::well(what, format!("{} at {shown}, {key}", config.model)),
+        Err(message) => Finding::wrong(
+            what,
+            Failure::new(Exit::Unreachable, "unreachable", format!("{shown} cannot be reached: {message}"))
+                .with_help("start that server, or mend `base_url`"),
+        ),
+    }
+}
+
+fn of_model(error: &ModelError) -> Failure {
+    Failure::new(Exit::Configuration, error.code(), error.to_string()).with_help(error.help())
+}
+
+/// An address as it may be shown: a password in it is none of the reader's business, nor is a key in a query.
+fn without_password(url: &str) -> String {
+    let shown = url.split('?').next().unwrap_or(url);
+    match shown.split_once("://") {
+        Some((scheme, rest)) => {
+            format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host))
+        }
+        None => shown.to_owned(),
+    }
+}
+
+/// Whether something listens at an address. Behind a proxy of the environment nothing can be said.
+fn reached(url: &str) -> Result<(), String> {
+    let proxies = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+    if proxies.iter().any(|variable| std::env::var_os(variable).is_some()) {
+        return Ok(());
+    }
+    let (scheme, rest) = url.split_once("://").ok_or("it has no scheme")?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let port = if scheme == "https" { 443 } else { 80 };
+    let address = if has_port { authority.to_owned() } else { format!("{authority}:{port}") };
+    let found: Vec<SocketAddr> = address.to_socket_addrs().map_err(|error| error.to_string())?.collect();
+    let mut last = "the name has no address".to_owned();
+    for address in found {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(_) => return Ok(()),
+            Err(error) => last = error.to_string(),
+        }
+    }
+    Err(last)
+}
+
+fn mcp_servers(project: &Project) -> Vec<Finding> {
+    if project.settings().mcp.is_empty() {
+        return Vec::new();
+    }
+    let clients = match project.mcp() {
+        Ok(clients) => clients,
+        Err(error) => return vec![Finding::wrong("mcp", error.into())],
+    };
+    let look = |server: &str| {
+        let what = format!("mcp server {server}");
+        match clients.tools(server) {
+            Ok(tools) => Finding::well(what, counted(tools.len(), "tool")),
+            Err(error) => Finding::wrong(what, ProjectError::Mcp(error).into()),
+        }
+    };
+    clients.names().map(look).collect()
+}
+
+fn workflows(project: &Project) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut good = 0;
+    for file in project.workflows().files() {
+        let what = format!("workflow {}", file.id);
+        let workflow = match project.workflows().get(&file.id) {
+            Ok((_, workflow)) => workflow,
+            Err(error) => {
+                findings.push(Finding::wrong(what, error.into()));
+                continue;
+            }
+        };
+        let known = project.tools_for(&workflow);
+        let world = World::new(&**project.catalog(), &**project.workflows()).with_own_id(Some(&file.id));
+        let world = match &known {
+            Some(tools) => world.with_tools(tools),
+            None => world,
+        };
+        match Plan::in_world(&workflow, project.catalog(), &world) {
+            Ok(_) => good += 1,
+            Err(error) => {
+                let messages: Vec<&str> =
+                    error.problems.iter().map(|problem| problem.message.as_str()).collect();
+                let code = error.problems.first().map_or("bad_workflow", |problem| problem.code.as_str());
+                let failure = Failure::new(Exit::Invalid, code, messages.join("\n"))
+                    .at(&file.path, None, None)
+                    .with_help(format!("weft workflow check {}", file.id));
+                findings.push(Finding::wrong(what, failure));
+            }
+        }
+    }
+    findings.insert(0, Finding::well("workflows", counted(good, "workflow")));
+    findings
+}
+
+fn tools(project: &Project) -> Vec<Finding> {
+    let mut findings = vec![Finding::well("tool files", counted(project.tool_files().count(), "tool"))];
+    findings.extend(project.broken_tools().iter().map(|broken| {
+        let error = ProjectError::Tool { code: broken.code, at: broken.error.clone() };
+        Finding::wrong(format!("tool {}", broken.name.as_deref().unwrap_or("file")), error.into())
+    }));
+    findings
+}
+
+fn agents(project: &Project) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = project
+        .broken_agents()
+        .iter()
+        .map(|broken| Finding::wrong("agent", Failure::of_file(broken)))
+        .collect();
+    for file in project.agents() {
+        let id = &file.profile.id;
+        let look = project.agent(id).and_then(|_| Ok(project.tools_of(file)?.tools().count()));
+        findings.push(match look {
+            Ok(tools) => Finding::well(format!("agent {id}"), counted(tools, "tool")),
+            Err(error) => Finding::wrong(format!("agent {id}"), error.into()),
+        });
+    }
+    if findings.is_empty() {
+        findings.push(Finding::well("agents", "none; the built-in one answers `weft chat`"));
+    }
+    findings
+}
+
+fn flows(project: &Project) -> Option<Finding> {
+    match project.flows().and_then(|flows| project.flows_agent().map(|_| flows)) {
+        Ok(None) => None,
+        Ok(Some(flows)) => Some(match flows.warnings() {
+            [] => Finding::well("flows.json", "ok"),
+            [first, ..] => Finding::warning(
+                "flows.json",
+                Failure::new(Exit::Invalid, first.code, first.message.clone()).with_help("weft flow check"),
+            ),
+        }),
+        Err(error) => Some(Finding::wrong("flows.json", error.into())),
+    }
+}
+
+fn store(project: &Project) -> Finding {
+    let path = project.root().join(&project.settings().store.path);
+    let tried = project.store().and_then(|store| {
+        let Some(store) = store else { return Ok(()) };
+        store.put(TRIAL, Some(&json!(true)));
+        store.flush()?;
+        store.put(TRIAL, None);
+        store.flush()
+    });
+    match tried {
+        Ok(()) => Finding::well("store", format!("{} can be written", shown(&path).display())),
+        Err(error) => Finding::wrong("store", Failure::of_store(&error)),
+    }
+}
+
+fn port(project: &Project) -> Finding {
+    let server = &project.settings().server;
+    let address = SocketAddr::new(server.host, server.port);
+    match TcpListener::bind(address) {
+        Ok(_) => Finding::well("server", format!("{address} is free")),
+        Err(error) => Finding::warning(
+            "server",
+            Failure::new(Exit::Failed, "address_in_use", format!("{address} cannot be bound: {error}"))
+                .with_help("`weft serve` may be at work already; `weft serve --port 0` takes a free port"),
+        ),
+    }
+}
+
+fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,53 @@
+//! `weft grammar`: what a model may be held to.
+
+use tool_schema::{Breadth, CallChoice, GrammarFormat, GrammarOptions, OfferedTool, ToolSet, grammar_with};
+
+use super::{Context, tools};
+use crate::arguments::{GrammarArguments, GrammarFormatArgument, Output};
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+pub(super) fn run(context: &Context, arguments: &GrammarArguments) -> Result<Exit, Failure> {
+    let set = match (&arguments.tools, &arguments.agent) {
+        (Some(path), _) => tools::read(path)?,
+        (None, Some(id)) => {
+            let project = context.project(None)?;
+            let snapshot = project.tools_of(project.agent_file(id)?)?;
+            let offered: Vec<OfferedTool> = snapshot.tools().map(|tool| tool.offered().clone()).collect();
+            ToolSet::of_tools(offered)
+                .map_err(|error| Failure::new(Exit::Invalid, "bad_tools", error.to_string()))?
+        }
+        (None, None) => return Err(Failure::usage("name --tools FILE or --agent AGENT")),
+    };
+    let format = match arguments.format {
+        GrammarFormatArgument::Lark => GrammarFormat::Lark,
+        GrammarFormatArgument::Gbnf => GrammarFormat::Gbnf,
+        GrammarFormatArgument::StructuralTag => GrammarFormat::StructuralTag,
+    };
+    let options = GrammarOptions {
+        breadth: if arguments.narrow { Breadth::Narrow } else { Breadth::Wide },
+        call: if arguments.required { CallChoice::Required } else { CallChoice::Auto },
+    };
+    let grammar = grammar_with(&set, format, options);
+    if context.output != Output::Text {
+        output::json(&grammar)?;
+        return Ok(Exit::Ok);
+    }
+    for tool in &grammar.refused {
+        note!("note: no call of {} can be written: {}: {}", tool.tool, tool.path, tool.why);
+    }
+    for loose in &grammar.loose {
+        note!(
+            "note: {}: `{}` of {} is left to the check behind the reply",
+            loose.tool,
+            loose.keyword,
+            shown(&loose.path)
+        );
+    }
+    output::line(grammar.text.trim_end())?;
+    Ok(Exit::Ok)
+}
+
+fn shown(path: &str) -> &str {
+    if path.is_empty() { "the arguments" } else { path }
+}
