@@ -42,7 +42,6 @@ await picture("timeline-phone", `#/timeline/${waits}`, { phone: true }, there("[
 await picture("timeline-zh", `#/timeline/${done}`, { language: "zh" }, timeline);
 const board = there("[data-canvas] [data-board=ready]");
 await picture("canvas", "#/canvas/agent_loop", {}, board);
-await picture("canvas-dark", "#/canvas/agent_loop", { theme: "dark" }, board);
 await picture("canvas-run", `#/canvas/count?run=${counted}`, {}, there("[data-node=loop] [data-passes='12']"));
 await picture("loop", `#/loop/${counted}`, {}, there("[data-loop-page=ok] [data-loop]"));
 await picture("replay", `#/runs/${done}`, {}, there("[data-replay][data-loaded=true] [data-timeline]"));
