@@ -84,18 +84,18 @@ fn value() -> impl Strategy<Value = Typed> {
                     vec(item.values, 0..4).prop_map(Value::Array),
                 )
             }),
-            vec((inner, any::<bool>()), 1..4).prop_map(object),
+            vec((inner, any::<bool>()), 1..4).prop_map(|fields| object(&fields)),
         ]
     })
 }
 
 /// An object whose fields are named in order; some are required.
-fn object(fields: Vec<(Typed, bool)>) -> Typed {
+fn object(fields: &[(Typed, bool)]) -> Typed {
     let names = || (0..fields.len()).map(|index| format!("p{index}"));
     let schemas: Map<String, Value> =
         names().zip(fields.iter().map(|(field, _)| field.schema.clone())).collect();
     let required: Vec<String> =
-        names().zip(&fields).filter(|(_, (_, required))| *required).map(|(name, _)| name).collect();
+        names().zip(fields).filter(|(_, (_, required))| *required).map(|(name, _)| name).collect();
     let values: Vec<BoxedStrategy<Option<Value>>> = fields
         .iter()
         .map(|(field, required)| {
@@ -116,7 +116,7 @@ fn object(fields: Vec<(Typed, bool)>) -> Typed {
 /// A tool's parameters, and arguments that fit.
 fn call() -> impl Strategy<Value = (Value, Value)> {
     vec((value(), any::<bool>()), 0..4)
-        .prop_map(object)
+        .prop_map(|fields| object(&fields))
         .prop_flat_map(|tool| (Just(tool.schema), tool.values))
 }
 
