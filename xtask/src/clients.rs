@@ -64,8 +64,8 @@ pub(crate) fn run(only: Option<&str>) -> Result<()> {
         "there is no such client; there are {}",
         tasks.map(|(name, _)| name).join(", ")
     );
-    workspace::run("cargo", &["build", "--quiet", "--package", "weft-cli"])?;
-    workspace::run("cargo", &["build", "--quiet", "--package", "mcp-bridge", "--examples"])?;
+    // As the tests build them, so that what they have built counts.
+    workspace::run("cargo", &["build", "--quiet", "--workspace", "--bins", "--examples"])?;
     let debug = workspace::metadata()?.target_directory.into_std_path_buf().join("debug");
     let desk = Desk { folder: workspace::root().join("target/clients"), weft: debug.join("weft") };
     desk.install()?;
@@ -273,13 +273,13 @@ fn suite(desk: &Desk, arguments: &[&str]) -> Result<()> {
 }
 
 fn conformance_server(desk: &Desk) -> Result<()> {
-    let fixture = workspace::example("mcp-bridge", "conformance_server")?;
+    let fixture = workspace::example("conformance_server")?;
     let (_server, url) = first_line(&mut Command::new(fixture))?;
     suite(desk, &["server", "--url", &url, "--suite", "all"])
 }
 
 fn conformance_client(desk: &Desk) -> Result<()> {
-    let fixture = workspace::example("mcp-bridge", "conformance_client")?.display().to_string();
+    let fixture = workspace::example("conformance_client")?.display().to_string();
     for scenario in CLIENT_SCENARIOS {
         let mut suite = Command::new(desk.node());
         suite.arg(desk.module("conformance/dist/index.js")).current_dir(&desk.folder);
@@ -299,7 +299,9 @@ fn mcp_servers(desk: &Desk) -> Result<()> {
     let node = desk.node();
     let server = |name: &str, module: &str, last: &Path| {
         let program = desk.module(module).join("dist/index.js");
-        format!("[mcp.{name}]\ncommand = {node:?}\nargs = [{program:?}, {last:?}]\n")
+        // A text in JSON is one in TOML too.
+        let text = |path: &Path| Value::from(path.display().to_string());
+        format!("[mcp.{name}]\ncommand = {}\nargs = [{}, {}]\n", text(&node), text(&program), text(last))
     };
     let settings = format!(
         "script = \"script.jsonl\"\n{}{}",

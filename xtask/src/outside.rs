@@ -53,7 +53,7 @@ fn soak_store(how: &str) -> Result<()> {
 }
 
 fn soak_server(seconds: &str) -> Result<()> {
-    let soak = workspace::example("weft-server", "soak")?;
+    let soak = workspace::example("soak")?;
     // What the allocator keeps for each of many threads grows for minutes and is not the server's.
     let status = Command::new(&soak).arg(seconds).env("MALLOC_ARENA_MAX", "1").status();
     ensure!(status.with_context(|| soak.display().to_string())?.success(), "the soak of the server failed");

@@ -1,6 +1,6 @@
 //! The page: its types, its built files, its pictures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -55,10 +55,9 @@ fn check() -> Result<()> {
     let before = committed()?;
     build()?;
     let after = committed()?;
-    let names: Vec<&String> = before.keys().chain(after.keys()).collect();
-    let mut stale: Vec<&String> =
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let stale: Vec<&String> =
         names.into_iter().filter(|name| before.get(*name) != after.get(*name)).collect();
-    stale.dedup();
     ensure!(stale.is_empty(), "the page was stale, and is built now; commit {stale:?}");
     println!("web: ok");
     Ok(())

@@ -58,9 +58,9 @@ pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
     String::from_utf8(output.stdout).context("the output is no UTF-8")
 }
 
-/// Builds an example of a crate and gives its path.
-pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf> {
-    run("cargo", &["build", "--quiet", "--package", package, "--example", name])?;
+/// Builds an example and gives its path. The whole workspace is named, so that what the tests have built counts.
+pub(crate) fn example(name: &str) -> Result<PathBuf> {
+    run("cargo", &["build", "--quiet", "--workspace", "--example", name])?;
     let folder = metadata()?.target_directory.into_std_path_buf().join("debug/examples");
     let path = folder.join(name);
     Ok(if path.is_file() { path } else { path.with_extension("exe") })

@@ -5,7 +5,7 @@ const PAGE: &str = include_str!("../../../docs/reference/codes.md");
 
 /// One code with its meaning in one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Code {
+pub(crate) struct Row {
     pub(crate) code: &'static str,
     /// Heading of its table.
     pub(crate) group: &'static str,
@@ -17,7 +17,7 @@ pub(crate) struct Code {
 }
 
 /// Every row of the page, in its order.
-pub(crate) fn all() -> impl Iterator<Item = Code> {
+pub(crate) fn all() -> impl Iterator<Item = Row> {
     let mut group = "";
     PAGE.lines().filter_map(move |line| {
         if let Some(heading) = line.strip_prefix("## ") {
@@ -27,11 +27,11 @@ pub(crate) fn all() -> impl Iterator<Item = Code> {
     })
 }
 
-fn row(group: &'static str, line: &'static str) -> Option<Code> {
+fn row(group: &'static str, line: &'static str) -> Option<Row> {
     let mut cells = line.strip_prefix("| `")?.strip_suffix('|')?.split('|').map(str::trim);
     let code = cells.next()?.strip_suffix('`')?;
     let mut next = || cells.next().unwrap_or_default();
-    Some(Code { code, group, meaning: next(), cause: next(), way_out: next() })
+    Some(Row { code, group, meaning: next(), cause: next(), way_out: next() })
 }
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ impl Set {
                 lines_through(weft, &options.collect::<Vec<_>>(), input)?
             }
             Program::Validate => {
-                let example = workspace::example("tool-schema", "validate")?;
+                let example = workspace::example("validate")?;
                 lines_through(&example, &[], input)?
             }
             Program::Commands(run, folder) => return run(folder, weft),

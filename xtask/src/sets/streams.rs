@@ -19,7 +19,7 @@ pub(crate) fn recorded(folder: &Path, _: &Path) -> Result<Outcome> {
     let mut cases = lines(&folder.join("streams.jsonl"))?;
     let replies = lines(&folder.join("replies.jsonl"))?;
     cases.extend(replies.into_iter().filter(|reply| reply["expect"]["error"] == true));
-    let example = workspace::example("llm-provider", "read_streams")?;
+    let example = workspace::example("read_streams")?;
     let mut outcome = Outcome::default();
     for piece in PIECES {
         let request = |case: &Value| {

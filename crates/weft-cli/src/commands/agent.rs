@@ -246,11 +246,7 @@ async fn to_the_end(
 
 /// Waits for the end of work that a run waits for and that goes on in this process. Gives whether the run can go on: not where
 /// nothing is kept, the work is elsewhere, or the user does not want to wait.
-pub(super) async fn work_ends(
-    project: &Project,
-    board: Option<&TaskBoard>,
-    pending: &[PendingCall],
-) -> bool {
+pub(super) async fn work_ends(project: &Project, board: Option<&TaskBoard>, pending: &[PendingCall]) -> bool {
     let Some(board) = board.filter(|_| project.store().is_ok_and(|store| store.is_some())) else {
         return false;
     };

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 
 use super::Context;
 use crate::arguments::Output;
-use crate::codes::{self, Code};
+use crate::codes::{self, Row};
 use crate::failure::{Exit, Failure};
 use crate::output;
 
 pub(super) fn run(context: &Context, wanted: Option<&str>) -> Result<Exit, Failure> {
     let Some(wanted) = wanted else { return list(context.output) };
     let wanted = bare(wanted);
-    let found: Vec<Code> = codes::all().filter(|code| code.code == wanted).collect();
+    let found: Vec<Row> = codes::all().filter(|code| code.code == wanted).collect();
     if found.is_empty() {
         return Err(unknown(wanted));
     }
@@ -37,7 +37,7 @@ fn bare(wanted: &str) -> &str {
     inner.trim_matches(|char: char| matches!(char, '`' | '"' | '\'' | ':' | ' '))
 }
 
-fn tell(code: &Code) -> Result<(), Failure> {
+fn tell(code: &Row) -> Result<(), Failure> {
     output::line(&format!("{} ({})", code.code, code.group))?;
     output::line(&format!("  {}", code.meaning))?;
     for (label, text) in [("usual cause", code.cause), ("way out", code.way_out)] {
@@ -48,7 +48,7 @@ fn tell(code: &Code) -> Result<(), Failure> {
     Ok(())
 }
 
-fn as_json(code: &Code) -> Value {
+fn as_json(code: &Row) -> Value {
     let mut object = json!({"id": code.code, "group": code.group, "meaning": code.meaning, "cause": code.cause, "way_out": code.way_out});
     if let Value::Object(object) = &mut object {
         object.retain(|_, value| value.as_str() != Some(""));
@@ -76,7 +76,7 @@ fn list(form: Output) -> Result<Exit, Failure> {
 }
 
 fn unknown(wanted: &str) -> Failure {
-    let names: Vec<Code> = codes::all().collect();
+    let names: Vec<Row> = codes::all().collect();
     let near = nearest(wanted, names.iter().map(|code| code.code));
     let help = near.map_or_else(
         || "`weft explain` lists the codes".to_owned(),

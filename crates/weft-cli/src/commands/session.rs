@@ -281,7 +281,8 @@ impl Chat<'_> {
             let entered = self.orchestrator.enter(&self.session).await?;
             let cancel = CancellationToken::new();
             let tasks = Arc::clone(&self.tasks);
-            let handled = drive(self.form, self.project, entered, start, Work::Message(tasks), cancel).await?;
+            let handled =
+                drive(self.form, self.project, entered, start, Work::Message(tasks), cancel).await?;
             let Some(handled) = handled else { return Ok(()) };
             let waits = handled.exit == ExitReason::AwaitingResult;
             if !waits || !work_ends(self.project, Some(&self.tasks), &handled.pending).await {

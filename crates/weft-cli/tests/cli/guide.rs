@@ -248,17 +248,14 @@ fn server() {
     for (path, text) in files(&text) {
         let config: serde_json::Value = serde_json::from_str(text).unwrap();
         let desk = &config["mcpServers"]["desk"];
-        let tools = match desk["command"].as_str() {
-            Some("weft") => {
-                let arguments: Vec<&str> =
-                    desk["args"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
-                crate::serving::ask_stdio(folder.path(), &arguments, "tools/list")
-            }
-            _ => {
-                assert_eq!(desk["url"], format!("http://{}/mcp", served.address), "{path}");
-                assert_eq!(desk["headers"]["Authorization"], format!("Bearer {token}"));
-                crate::serving::ask_http(&served, "tools/list")
-            }
+        let tools = if desk["command"] == "weft" {
+            let arguments: Vec<&str> =
+                desk["args"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+            crate::serving::ask_stdio(folder.path(), &arguments, "tools/list")
+        } else {
+            assert_eq!(desk["url"], format!("http://{}/mcp", served.address), "{path}");
+            assert_eq!(desk["headers"]["Authorization"], format!("Bearer {token}"));
+            crate::serving::ask_http(&served, "tools/list")
         };
         assert!(tools.contains("workflow__summarize_text"), "{path}: {tools}");
     }

@@ -303,7 +303,8 @@ pub(super) fn told(record: &RunRecord) -> Option<String> {
     const CHARACTERS: usize = 160;
     let message = record.new.plan.get("message")?.as_str()?;
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    let (end, is_long) = line.char_indices().nth(CHARACTERS).map_or((line.len(), false), |(end, _)| (end, true));
+    let (end, is_long) =
+        line.char_indices().nth(CHARACTERS).map_or((line.len(), false), |(end, _)| (end, true));
     let told = format!("{}{}", line.get(..end)?, if is_long { "…" } else { "" });
     (!told.is_empty()).then_some(told)
 }

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tool_registry::{CallEnd, Tool, ToolContext};
-use tool_schema::{Catalogue, Coercion, ToolSet, Typed, estimate_tokens};
+use tool_schema::{Catalogue, Coercion, ToolDefinition, ToolSet, Typed, estimate_tokens};
 use weft_project::Project;
 
 use super::{Operation, get, post};
@@ -183,7 +183,7 @@ async fn show(
     let told = Catalogue::new(lang).tool(tool.offered()).render();
     Ok(Json(ToolDetail {
         summary: summary(&tool),
-        parameters: definition.parameters.clone(),
+        parameters: with_defaults(definition),
         output: definition.output.clone(),
         annotations: serde_json::to_value(&definition.annotations).unwrap_or_default(),
         told_tokens: estimate_tokens(&told),
@@ -191,6 +191,18 @@ async fn show(
         used_by_agents: agents_with(&project, tool.id().as_str()),
         used_by_workflows: workflows_with(&project, tool.id().as_str()),
     }))
+}
+
+/// The parameters of a tool, with what counts where nothing is said.
+fn with_defaults(definition: &ToolDefinition) -> Value {
+    let mut parameters = definition.parameters.clone();
+    for (name, default) in &definition.defaults {
+        let property = parameters.get_mut("properties").and_then(|properties| properties.get_mut(name));
+        if let Some(property) = property.and_then(Value::as_object_mut) {
+            property.insert("default".to_owned(), default.clone());
+        }
+    }
+    parameters
 }
 
 /// Agents whose inventories name a tool.

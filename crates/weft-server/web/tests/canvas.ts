@@ -1,7 +1,6 @@
 // What the tests of the canvas share.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
 import type { Locator, Page } from "playwright-core";
 import { open, type Look, type Seen, type Server } from "./harness.ts";
@@ -105,18 +104,4 @@ export async function middle(locator: Locator): Promise<{ x: number; y: number }
   return { x: box.x + box.width / 2, y: box.y + box.height / 2 };
 }
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-/** The serious findings of axe, each in a line. */
-export async function findings(page: Page): Promise<string[]> {
-  await page.evaluate(axe);
-  return page.evaluate(async () => {
-    const { axe: checker } = globalThis as unknown as {
-      axe: { run(): Promise<{ violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[] }> };
-    };
-    const { violations } = await checker.run();
-    return violations
-      .filter((found) => found.impact === "serious" || found.impact === "critical")
-      .flatMap((found) => found.nodes.map((node) => `${found.id}: ${node.html.slice(0, 160)} ${node.failureSummary.slice(0, 200)}`));
-  });
-}
+export { findings } from "./axe.ts";

@@ -18,6 +18,7 @@ const server = await serve("examples/desk", {
   "agents/desk/agent_profile.json": { ...desk, approval: { tools: { "system:get_current_time": "ask" } } },
 });
 const counted = await runUntil(server, { workflow: "count", inputs: { n: 12 } }, "ok");
+const looped = await runUntil(server, { workflow: "agent_loop", inputs: { query: "When does the dock open?" } }, "ok");
 const question = "When does the dock open, and what does the notice say?";
 const done = await runUntil(server, { agent: "desk", message: question, approve: "all" }, "ok");
 const waits = await runUntil(server, { agent: "desk", message: question }, "waiting");
@@ -40,11 +41,20 @@ await picture("timeline", `#/timeline/${done}`, {}, timeline);
 await picture("timeline-dark", `#/timeline/${done}`, { theme: "dark" }, timeline);
 await picture("timeline-phone", `#/timeline/${waits}`, { phone: true }, there("[data-timeline]"));
 await picture("timeline-zh", `#/timeline/${done}`, { language: "zh" }, timeline);
-const board = there("[data-canvas] [data-board=ready]");
-await picture("canvas", "#/canvas/agent_loop", {}, board);
-await picture("canvas-dark", "#/canvas/agent_loop", { theme: "dark" }, board);
+/** The board as large as it can be, with what a run left on it. */
+const board = async ({ page }: Seen) => {
+  await page.locator("[data-node=loop] [data-passes='4']").waitFor();
+  await page.locator("[data-tab=run]").click();
+  await page.locator(".fold").click();
+  await page.locator(".unfold").waitFor();
+};
+await picture("canvas", `#/canvas/agent_loop?run=${looped}`, {}, board);
+await picture("canvas-dark", `#/canvas/agent_loop?run=${looped}`, { theme: "dark" }, board);
 await picture("canvas-run", `#/canvas/count?run=${counted}`, {}, there("[data-node=loop] [data-passes='12']"));
-await picture("loop", `#/loop/${counted}`, {}, there("[data-loop-page=ok] [data-loop]"));
+await picture("loop", `#/loop/${looped}?pass=1`, {}, async ({ page }) => {
+  await page.locator("[data-pass-shown='1'] [data-action=difference]").click();
+  await page.locator("[data-diff-line=added]").first().waitFor();
+});
 await picture("replay", `#/runs/${done}`, {}, there("[data-replay][data-loaded=true] [data-timeline]"));
 await picture("runs", "#/runs", {}, there("[data-runs]"));
 await picture("tools", "#/tools/workflow:summarize_text", {}, there("[data-loaded=true] [data-try]"));

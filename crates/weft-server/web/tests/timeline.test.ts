@@ -146,6 +146,7 @@ test("a question of a workflow is answered in place", async () => {
   await page.keyboard.press("Enter");
   await page.locator("[data-timeline][data-state=ok]").waitFor();
   await page.locator("[data-ask-state=answered]").waitFor();
+  assert.match(await page.locator("[data-output-name=said]").innerText(), /said\s+绿色/);
   const { outputs } = await server.ask<{ outputs: unknown }>(`api/runs/${run}`);
   assert.deepEqual(outputs, { said: "绿色" });
   await close();

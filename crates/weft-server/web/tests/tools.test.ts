@@ -49,6 +49,7 @@ test("a form copes with unions, references, null, lists and what lies within; ra
   await field("/title").getByRole("textbox").fill("Sun");
   await page.locator("[data-checked=problems]").waitFor();
   await form.locator("[data-null='/note']").check();
+  assert.equal(await field("/count").getByRole("textbox").getAttribute("placeholder"), "2 if nothing is said");
   await field("/count").getByRole("textbox").fill("2.5");
   await page.locator("[data-schema-form][data-valid=false]").waitFor();
   assert.equal(await form.locator("[data-action=call]").isDisabled(), true);

@@ -3,7 +3,6 @@
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use agent_types::SystemClock;
 use llm_provider::{ModelConfig, ModelError, ModelSource};
 use serde_json::json;
 use weft_project::{Project, ProjectError};
@@ -40,10 +39,13 @@ pub(super) fn all(context: &Context) -> Vec<Finding> {
 
 fn models(project: &Project) -> Vec<Finding> {
     let entries = &project.settings().models;
-    let mut findings: Vec<Finding> = entries.iter().map(|(name, config)| model(name, config)).collect();
+    let mut findings: Vec<Finding> = entries
+        .iter()
+        .map(|(name, config)| model(name, config, project.models().model(Some(name)).map(|_| ())))
+        .collect();
     if !entries.contains_key("default") {
         findings.push(match (project.models().model(None), ModelConfig::from_env()) {
-            (Ok(_), Some(config)) => model("default (from the environment)", &config),
+            (Ok(_), Some(config)) => model("default (from the environment)", &config, Ok(())),
             (Ok(_), None) => {
                 let script = project.settings().script.as_deref().unwrap_or("a script");
                 Finding::well("model default", format!("replies are played from {script}"))
@@ -59,9 +61,9 @@ fn models(project: &Project) -> Vec<Finding> {
 
 /// Whether a model has its key, and whether the address that an entry names answers. The key itself is never shown, and what
 /// is hosted elsewhere is not asked.
-fn model(name: &str, config: &ModelConfig) -> Finding {
+fn model(name: &str, config: &ModelConfig, made: Result<(), ModelError>) -> Finding {
     let what = format!("model {name}");
-    if let Err(error) = config.connect(std::sync::Arc::new(SystemClock)) {
+    if let Err(error) = made {
         return Finding::wrong(what, of_model(&error));
     }
     let key = if config.secret().is_some() { "its key is set" } else { "it needs no key" };

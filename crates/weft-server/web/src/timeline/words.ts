@@ -8,7 +8,7 @@ type Say = (key: TextKey, values?: Record<string, string | number>) => string;
 export function callText(entry: CallEntry, t: Say): string {
   switch (entry.state) {
     case "writing":
-      return t("call.writing");
+      return t(entry.tool ? "call.writing" : "call.writing.some");
     case "ready":
     case "chosen":
     case "approved":
