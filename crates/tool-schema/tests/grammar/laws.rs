@@ -90,12 +90,13 @@ fn value() -> impl Strategy<Value = Typed> {
 }
 
 /// An object whose fields are named in order; some are required.
-fn object(fields: Vec<(Typed, bool)>) -> Typed {
+fn object(fields: impl AsRef<[(Typed, bool)]>) -> Typed {
+    let fields = fields.as_ref();
     let names = || (0..fields.len()).map(|index| format!("p{index}"));
     let schemas: Map<String, Value> =
         names().zip(fields.iter().map(|(field, _)| field.schema.clone())).collect();
     let required: Vec<String> =
-        names().zip(&fields).filter(|(_, (_, required))| *required).map(|(name, _)| name).collect();
+        names().zip(fields).filter(|(_, (_, required))| *required).map(|(name, _)| name).collect();
     let values: Vec<BoxedStrategy<Option<Value>>> = fields
         .iter()
         .map(|(field, required)| {
