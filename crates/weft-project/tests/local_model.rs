@@ -1,6 +1,6 @@
 //! The example project with the real model in the process, where its weights are.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::fs;
 use std::path::Path;

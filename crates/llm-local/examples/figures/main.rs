@@ -195,7 +195,7 @@ async fn run(how: How, groups: &[Group], folder: &Path, log: Option<&PathBuf>) -
         }
         let mut profile = AgentProfile::new("caller");
         profile.system_prompt = Some(INSTRUCTIONS.into());
-        profile.budgets = serde_json::from_value(json!({"max_turns": 2})).ok();
+        profile.budgets = Some(serde_json::from_value(json!({"turns": 2})).unwrap());
         for question in &group.questions {
             let agent = Agent::of(profile.clone(), Arc::clone(&model) as Arc<dyn LlmProvider>, tools.clone());
             let judged = ask(&agent, &before, &model, &set, question).await;
