@@ -6,7 +6,7 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
-    /// Address to bind; absent, that of [server] in weft.toml, else 127.0.0.1.
+    /// Address to bind; absent, that of `[server]` in weft.toml, else 127.0.0.1.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) host: Option<IpAddr>,
     /// Port to bind; 0 takes a free one.
@@ -22,7 +22,7 @@ pub(crate) struct McpArguments {
     /// Offer the tools of this agent alone.
     #[arg(long, value_name = "AGENT")]
     pub(crate) agent: Option<String>,
-    /// Serve nothing; take what this server of [mcp] in weft.toml says of its tools now for good.
+    /// Serve nothing; take what this server of `[mcp]` in weft.toml says of its tools now for good.
     #[arg(long, value_name = "SERVER", conflicts_with = "agent")]
     pub(crate) trust: Option<String>,
 }
