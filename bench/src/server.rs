@@ -16,7 +16,7 @@ use crate::measure::{count, cpu};
 use crate::table::{Aim, Figure, against, begin, note, row};
 
 /// Passes of the loop whose events are told.
-const PASSES: usize = 20_000;
+const PASSES: usize = 100_000;
 /// Passes where many watch.
 const PASSES_OF_MANY: usize = 2_000;
 const WATCHERS: usize = 200;
