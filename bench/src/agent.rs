@@ -79,9 +79,8 @@ fn schema() -> Value {
 }
 
 fn agent(turns: usize, add: Add) -> Result<Agent> {
-    let profile: AgentProfile = serde_json::from_value(
-        json!({"id": "a", "budgets": {"turns": 20_000, "tool_calls": 20_000}}),
-    )?;
+    let profile: AgentProfile =
+        serde_json::from_value(json!({"id": "a", "budgets": {"turns": 20_000, "tool_calls": 20_000}}))?;
     let definition = ToolDefinition::new("add".parse()?, "Adds two integers.", schema());
     let tool = Tool::new(definition, ToolKind::Native, add)?;
     Ok(Agent::of(profile, Arc::new(Instant::new(turns)), Snapshot::of([tool])?))
@@ -112,9 +111,7 @@ impl RigTool for RigAdd {
 }
 
 fn rig_turns(turns: usize) -> Vec<MockTurn> {
-    let call = |number: usize| {
-        MockTurn::tool_call(format!("c{number}"), "add", json!({"a": number, "b": 1}))
-    };
+    let call = |number: usize| MockTurn::tool_call(format!("c{number}"), "add", json!({"a": number, "b": 1}));
     (0..turns).map(call).chain([MockTurn::text("done")]).collect()
 }
 
@@ -153,9 +150,18 @@ pub(crate) fn run() -> Result<()> {
     ]);
     let each = count(TURNS);
     let rig = figures[2] / each;
-    against("a turn", Figure::Nanos(figures[0] / each), ("rig-agent", Figure::Nanos(rig)), Aim::CostAtMost(0.6));
+    against(
+        "a turn",
+        Figure::Nanos(figures[0] / each),
+        ("rig-agent", Figure::Nanos(rig)),
+        Aim::CostAtMost(0.6),
+    );
     row("a turn", Figure::Nanos(figures[0] / each), Aim::AtMost(Figure::Nanos(20_000.0)));
-    row("a turn, events kept in memory", Figure::Nanos(figures[1] / each), Aim::AtMost(Figure::Nanos(30_000.0)));
+    row(
+        "a turn, events kept in memory",
+        Figure::Nanos(figures[1] / each),
+        Aim::AtMost(Figure::Nanos(30_000.0)),
+    );
     row("checking an agent before it runs", Figure::Nanos(figures[3]), Aim::None);
     for turns in [LONG, 10 * LONG] {
         let (first, last) = flatness(&runtime, turns)?;

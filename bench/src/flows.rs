@@ -15,17 +15,49 @@ const MOST: Figure = Figure::Nanos(50_000.0);
 
 /// Words that patterns and messages are made of.
 const WORDS: [&str; 24] = [
-    "invoice", "refund", "delivery", "password", "address", "warranty", "booking", "cancel", "请假", "退款", "发票", "物流",
-    "repair", "upgrade", "contract", "payment", "voucher", "return", "预约", "投诉", "catalogue", "sample", "会员", "积分",
+    "invoice",
+    "refund",
+    "delivery",
+    "password",
+    "address",
+    "warranty",
+    "booking",
+    "cancel",
+    "请假",
+    "退款",
+    "发票",
+    "物流",
+    "repair",
+    "upgrade",
+    "contract",
+    "payment",
+    "voucher",
+    "return",
+    "预约",
+    "投诉",
+    "catalogue",
+    "sample",
+    "会员",
+    "积分",
 ];
 
 /// A flow of one kind after the other: three texts, one exact text, an expression.
 fn flow(number: usize) -> Value {
     let (first, second) = (WORDS[number % WORDS.len()], WORDS[(number / WORDS.len() + 5) % WORDS.len()]);
     let (kind, patterns) = match number % 3 {
-        0 => ("contains", vec![format!("{first} number {number}"), format!("{second}{number}"), format!("case {number} {first}")]),
+        0 => (
+            "contains",
+            vec![
+                format!("{first} number {number}"),
+                format!("{second}{number}"),
+                format!("case {number} {first}"),
+            ],
+        ),
         1 => ("exact", vec![format!("{first} {second} {number}")]),
-        _ => ("regex", vec![format!("{first} (?<id>[a-z]\\d+) {second} {number}"), format!("{second}.*第{number}号")]),
+        _ => (
+            "regex",
+            vec![format!("{first} (?<id>[a-z]\\d+) {second} {number}"), format!("{second}.*第{number}号")],
+        ),
     };
     json!({"flow_id": format!("flow_{number}"), "match": kind, "trigger_patterns": patterns,
         "endpoint": {"url": "https://flows.example.com/run", "method": "POST"}})
@@ -50,7 +82,8 @@ pub(crate) fn run() -> Result<()> {
     let file = FlowsFile::from_value(json!({"flows": flows}))?;
     let built = FlowsBuilder::new(&file).build()?;
 
-    let english = "Hello, my parcel has not come yet and the page says that it was handed to a neighbour. What now?";
+    let english =
+        "Hello, my parcel has not come yet and the page says that it was handed to a neighbour. What now?";
     let chinese = "你好，我上周买的茶具到现在还没有收到，请问什么时候可以送到？如果太晚我想取消订单。";
     let near = "I want a refund for my invoice, the delivery was late and the warranty has ended, cancel the booking";
     let hit = "Please look at case 999 退款, thank you";
@@ -70,7 +103,12 @@ pub(crate) fn run() -> Result<()> {
         Work::repeated(|| FlowsBuilder::new(&file).build().is_ok()),
     ]);
     let nanos = Figure::Nanos;
-    against("a message in English, nothing fits", nanos(figures[0]), ("every text in turn", nanos(figures[4])), Aim::AtMost(MOST));
+    against(
+        "a message in English, nothing fits",
+        nanos(figures[0]),
+        ("every text in turn", nanos(figures[4])),
+        Aim::AtMost(MOST),
+    );
     row("a message in Chinese, nothing fits", nanos(figures[1]), Aim::AtMost(MOST));
     row("a message with words of many patterns", nanos(figures[2]), Aim::AtMost(MOST));
     row("a message that sets one off", nanos(figures[3]), Aim::AtMost(MOST));

@@ -25,9 +25,18 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().unwrap_or_else(|| "all".to_owned());
     let tables: &[fn() -> Result<()>] = match name.as_str() {
-        "all" => &[parse::run, stream::run, hostile::run, coerce::run, engine::run, store::run, agent::run, || {
-            registry::run(None)
-        }, flows::run, server::run],
+        "all" => &[
+            parse::run,
+            stream::run,
+            hostile::run,
+            coerce::run,
+            engine::run,
+            store::run,
+            agent::run,
+            || registry::run(None),
+            flows::run,
+            server::run,
+        ],
         "parse" => &[parse::run],
         "stream" => &[stream::run],
         "hostile" => &[hostile::run],
@@ -41,7 +50,9 @@ fn main() -> Result<()> {
         "registry" => return registry::run(arguments.next().as_deref()),
         // For the program itself: one figure of memory in a process of its own.
         "memory" => return engine::measure_memory(&arguments.next().unwrap_or_default()),
-        _ => bail!("`{name}` is none of parse, stream, hostile, coerce, engine, store, agent, registry, flows, server, all"),
+        _ => bail!(
+            "`{name}` is none of parse, stream, hostile, coerce, engine, store, agent, registry, flows, server, all"
+        ),
     };
     tables.iter().try_for_each(|table| table())
 }
