@@ -16,6 +16,7 @@ use crate::observe;
 use crate::plan::{PlannedCall, Verdict, beyond, plan};
 use crate::state::{AgentState, OpenTask};
 use crate::subagent::LastMessage;
+use crate::tasks::TaskChange;
 use crate::trace::Trace;
 
 /// What the calls of a turn lead to.
@@ -123,10 +124,15 @@ fn settle(state: &mut AgentState, trace: &Trace, finished: Vec<Finished>) -> Res
             results.waits.push((index, waits));
             continue;
         }
-        if let Some((task, call)) = task.zip(state.last_turn().and_then(|turn| turn.calls.get(index))) {
-            let arguments = call.edited.as_ref().unwrap_or(&call.arguments).clone();
-            let open = call.tool_id().map(|tool| OpenTask { task, tool, arguments });
-            state.tasks.extend(open);
+        let call = state.last_turn().and_then(|turn| turn.calls.get(index));
+        match (task, call) {
+            (Some(TaskChange::Began(task)), Some(call)) => {
+                let arguments = call.edited.as_ref().unwrap_or(&call.arguments).clone();
+                let open = call.tool_id().map(|tool| OpenTask { task, tool, arguments });
+                state.tasks.extend(open);
+            }
+            (Some(TaskChange::Read(task)), _) => state.tasks.retain(|open| open.task != task),
+            _ => {}
         }
         if let Some(call) = state.last_turn().and_then(|turn| turn.calls.get_mut(index)) {
             call.attachments = attachments;

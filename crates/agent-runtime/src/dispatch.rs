@@ -10,15 +10,14 @@ use llm_provider::Attachment;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tool_registry::{
-    Answer, BlobSource, CallEnd, CallOutcome, Part, ToolContext, ToolError, ToolOutput, UsageMeter,
-};
+use tool_registry::{BlobSource, CallEnd, CallOutcome, Part, ToolContext, ToolError, ToolOutput, UsageMeter};
 
 use crate::end::End;
 use crate::observe;
 use crate::plan::{PlannedCall, Verdict};
 use crate::resume::{PastCall, record_of};
 use crate::subagent::SHARED;
+use crate::tasks::TaskChange;
 use crate::trace::Trace;
 
 /// Longest summary of a result in an event, in characters.
@@ -37,8 +36,8 @@ pub(crate) struct Finished {
     pub(crate) status: ToolStatus,
     /// The value that the call ends the run with.
     pub(crate) value: Option<Value>,
-    /// The task that it began.
-    pub(crate) task: Option<String>,
+    /// What it does to the tasks that the run waits for.
+    pub(crate) task: Option<TaskChange>,
     /// Images of its result.
     pub(crate) attachments: Vec<Attachment>,
     /// It is not over: something inside it waits.
@@ -237,12 +236,7 @@ async fn one(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
         }
         _ => spent.map(End::spent),
     };
-    let task = match &end {
-        CallEnd::Ok(ToolOutput::Json(value)) if call.tool.settings().answer == Answer::Handle => {
-            value.get("task").and_then(Value::as_str).map(str::to_owned)
-        }
-        _ => None,
-    };
+    let task = TaskChange::of(&call, &end);
     let value = match &end {
         CallEnd::Ok(ToolOutput::Ended(value)) => Some(value.clone()),
         _ => None,
@@ -370,7 +364,7 @@ fn tell_finished(
         blob,
         ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
     };
-    trace.emit_kept(body, || record_of(observation, value.as_ref(), task.as_deref(), attachments));
+    trace.emit_kept(body, || record_of(observation, value.as_ref(), task.as_ref(), attachments));
 }
 
 fn shortened(text: &str) -> String {

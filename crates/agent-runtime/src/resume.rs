@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::compact::SUMMARY;
-use crate::tasks::{TaskEnd, WOKEN};
+use crate::tasks::{TaskChange, TaskEnd, WOKEN};
 
 /// The word for what was at work when the process ended.
 const INTERRUPTED: &str = "interrupted";
@@ -44,8 +44,8 @@ pub(crate) struct PastEnd {
     pub(crate) observation: Observation,
     pub(crate) status: ToolStatus,
     pub(crate) value: Option<Value>,
-    /// The task that it began.
-    pub(crate) task: Option<String>,
+    /// What it does to the tasks that the run waits for.
+    pub(crate) task: Option<TaskChange>,
     /// Images of its result.
     pub(crate) attachments: Vec<Attachment>,
     /// Tokens of the agents inside it.
@@ -359,13 +359,14 @@ pub(crate) fn record_of_cost(cost: u64) -> Record {
 pub(crate) fn record_of(
     observation: &Observation,
     value: Option<&Value>,
-    task: Option<&str>,
+    task: Option<&TaskChange>,
     attachments: &[Attachment],
 ) -> Record {
     let observation = serde_json::to_value(observation).unwrap_or_default();
     let mut values = vec![(Arc::from(OBSERVATION), Arc::new(observation))];
     values.extend(value.map(|value| (Arc::from(VALUE), Arc::new(value.clone()))));
-    values.extend(task.map(|task| (Arc::from(TASK), Arc::new(task.into()))));
+    values
+        .extend(task.map(|task| (Arc::from(TASK), Arc::new(serde_json::to_value(task).unwrap_or_default()))));
     if !attachments.is_empty() {
         let attachments = serde_json::to_value(attachments).unwrap_or_default();
         values.push((Arc::from(ATTACHMENTS), Arc::new(attachments)));
@@ -375,7 +376,7 @@ pub(crate) fn record_of(
 
 fn done_of(record: Option<&Record>, status: ToolStatus, usage: Usage) -> Option<PastEnd> {
     let observation = Observation::deserialize(value_of(record, OBSERVATION)?).ok()?;
-    let task = value_of(record, TASK).and_then(Value::as_str).map(str::to_owned);
+    let task = value_of(record, TASK).and_then(|value| TaskChange::deserialize(value).ok());
     let attachments = value_of(record, ATTACHMENTS).and_then(|value| Vec::deserialize(value).ok());
     let (value, attachments) = (value_of(record, VALUE).cloned(), attachments.unwrap_or_default());
     Some(PastEnd { observation, status, value, task, attachments, usage })

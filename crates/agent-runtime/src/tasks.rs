@@ -6,15 +6,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-use tool_registry::{TaskBoard, TaskState};
+use tool_registry::{Answer, CallEnd, TaskBoard, TaskState, ToolOutput};
 
 use crate::driver::Driver;
 use crate::history::Exchange;
+use crate::plan::PlannedCall;
 use crate::state::AgentState;
 use crate::trace::Trace;
 
 /// The name of the value that is kept with the event.
 pub(crate) const WOKEN: &str = "woken";
+
+/// The tool whose answer, where it holds the result, is the end of a task that the model knows.
+const TASK_RESULT: &str = "system:task_result";
 
 /// Longest result that the model is told, in bytes; the whole is read with `system:task_result`.
 const MAX_TOLD: usize = 4 * 1024;
@@ -29,11 +33,34 @@ pub(crate) struct TaskEnd {
 /// How long the work of a run that is cancelled has to wind up.
 const WIND_UP: Duration = Duration::from_millis(100);
 
+/// What a call does to the tasks that the run waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TaskChange {
+    /// It began this one.
+    Began(String),
+    /// It read the result of this one, so that nobody waits for it any more.
+    Read(String),
+}
+
+impl TaskChange {
+    /// That of a call that is over; none for most.
+    pub(crate) fn of(call: &PlannedCall, end: &CallEnd) -> Option<Self> {
+        let CallEnd::Ok(ToolOutput::Json(value)) = end else { return None };
+        if call.tool.settings().answer == Answer::Handle {
+            return Some(Self::Began(value.get("task")?.as_str()?.to_owned()));
+        }
+        let reads = call.tool.id().as_str() == TASK_RESULT && value.get("result").is_some();
+        let task = call.call.arguments.get("task").filter(|_| reads)?;
+        Some(Self::Read(task.as_str()?.to_owned()))
+    }
+}
+
 impl Driver {
     /// Nobody will hear of the work that a cancelled run has begun, so it ends too.
     pub(crate) async fn end_tasks(&self, state: &AgentState) {
         let Some(board) = self.services.get::<TaskBoard>() else { return };
-        let ended = board.end(state.tasks.iter().map(|open| open.task.as_str()));
+        let ended = board.cancel_all(state.tasks.iter().map(|open| open.task.as_str()));
         select(std::pin::pin!(ended), self.clock.sleep(WIND_UP)).await;
     }
 
@@ -66,7 +93,7 @@ impl Driver {
         let mut ends = Vec::new();
         for open in &state.tasks {
             let outside = trace.log().answer(&open.task).map(|value| (TaskState::Done, value.clone()));
-            let Some((state, value)) = outside.or_else(|| board.as_ref()?.take_end(&open.task)) else {
+            let Some((state, value)) = outside.or_else(|| board.as_ref()?.outcome(&open.task)) else {
                 continue;
             };
             let word = match state {

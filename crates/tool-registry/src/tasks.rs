@@ -92,8 +92,6 @@ struct Entry {
     state: TaskState,
     output: Arc<Output>,
     result: Option<Value>,
-    /// Somebody has read its result.
-    is_read: bool,
     cancel: CancellationToken,
 }
 
@@ -149,14 +147,8 @@ impl TaskBoard {
         let sink = kept.unwrap_or_else(|| Recorder::new(RunId::generate(), Arc::clone(&cx.clock)));
         cx = cx.in_own_run(sink);
         cx.kept = Some(Arc::clone(&output));
-        let entry = Entry {
-            tool: tool.id().clone(),
-            state: TaskState::Running,
-            output,
-            result: None,
-            is_read: false,
-            cancel,
-        };
+        let entry =
+            Entry { tool: tool.id().clone(), state: TaskState::Running, output, result: None, cancel };
         tasks.entries.insert(id.clone(), entry);
         // The task holds the board weakly, or neither would ever be dropped.
         let board = Arc::downgrade(&self.0);
@@ -195,9 +187,8 @@ impl TaskBoard {
     /// At most `limit` bytes of what a task gave, from `offset` on. An offset within a character begins at the next one.
     #[must_use]
     pub fn read(&self, task: &str, offset: usize, limit: usize) -> Option<TaskResult> {
-        let mut tasks = lock(&self.0);
-        let entry = tasks.entries.get_mut(task)?;
-        entry.is_read |= entry.state.is_over();
+        let tasks = lock(&self.0);
+        let entry = tasks.entries.get(task)?;
         let output = lock(&entry.output.0);
         let boundary =
             |at: usize| (at.min(output.len())..=output.len()).find(|at| output.is_char_boundary(*at));
@@ -228,7 +219,7 @@ impl TaskBoard {
     ///
     /// # Cancel safety
     /// All are cancelled with the first poll; only their ends are not waited for.
-    pub async fn end<'t>(&self, tasks: impl IntoIterator<Item = &'t str>) {
+    pub async fn cancel_all<'t>(&self, tasks: impl IntoIterator<Item = &'t str>) {
         let tasks: Vec<&str> = tasks.into_iter().collect();
         for task in &tasks {
             // One that is not known here has nothing to cancel.
@@ -239,12 +230,11 @@ impl TaskBoard {
         }
     }
 
-    /// How a task ended, once: nothing while it is at work, and nothing where its result was read.
+    /// How a task ended; nothing while it is at work.
     #[must_use]
-    pub fn take_end(&self, task: &str) -> Option<(TaskState, Value)> {
-        let mut tasks = lock(&self.0);
-        let entry = tasks.entries.get_mut(task).filter(|entry| entry.state.is_over() && !entry.is_read)?;
-        entry.is_read = true;
+    pub fn outcome(&self, task: &str) -> Option<(TaskState, Value)> {
+        let tasks = lock(&self.0);
+        let entry = tasks.entries.get(task).filter(|entry| entry.state.is_over())?;
         Some((entry.state, entry.result.clone().unwrap_or_default()))
     }
 

@@ -10,7 +10,7 @@ use run_store::Store;
 use serde_json::{Map, Value};
 use tool_registry::{Tool, ToolInvoker, ToolLookupError, Unresolved};
 use workflow_engine::Services;
-use workflow_model::{AvailableTools, Workflow};
+use workflow_model::{AvailableTools, Workflow, World};
 
 use crate::error::ProjectError;
 use crate::project::Project;
@@ -106,9 +106,19 @@ impl Project {
             .with::<dyn Threads>(Arc::new(ProjectThreads { project: self.clone(), memory }))
     }
 
+    /// Looks at a workflow in its world: the nodes and workflows there are, and the tools that it may name. It knows its own
+    /// id, so that a workflow which embeds itself is found.
+    pub fn in_world<T>(&self, id: &str, workflow: &Workflow, look: impl FnOnce(&World<'_>) -> T) -> T {
+        let tools = self.tools_for(workflow);
+        let world = World::new(&**self.catalog(), &**self.workflows()).with_own_id(Some(id));
+        match &tools {
+            Some(tools) => look(&world.with_tools(tools)),
+            None => look(&world),
+        }
+    }
+
     /// Ids that `availableTools` of a workflow may name; `None` in a folder that is no project, where nobody knows.
-    #[must_use]
-    pub fn tools_for(&self, workflow: &Workflow) -> Option<Vec<String>> {
+    fn tools_for(&self, workflow: &Workflow) -> Option<Vec<String>> {
         self.is_project().then(|| {
             let nodes = self.catalog().definitions().map(|node| node.node_type.as_str());
             let nodes = nodes.flat_map(|node| [node.to_owned(), format!("node:{node}")]);

@@ -1,14 +1,7 @@
 //! The page's files, built into the program.
 
-use std::collections::BTreeMap;
-use std::io::Write;
-use std::sync::{Mutex, PoisonError};
-
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http::{Method, StatusCode, header};
 use include_dir::{Dir, include_dir};
 use sha2::{Digest, Sha256};
@@ -33,45 +26,12 @@ pub(crate) async fn file(request: Request) -> Response {
     let headers = [
         (header::CONTENT_TYPE, media_type(name)),
         (header::CACHE_CONTROL, "no-cache"),
-        (header::VARY, "accept-encoding"),
         (header::ETAG, tag.as_str()),
     ];
     if status != StatusCode::OK {
         return (status, headers).into_response();
     }
-    let taken = request.headers().get(header::ACCEPT_ENCODING).and_then(|names| names.to_str().ok());
-    let small = if taken.is_some_and(takes_gzip) { compressed(name, file.contents()) } else { None };
-    match small {
-        Some(small) => (headers, [(header::CONTENT_ENCODING, "gzip")], small).into_response(),
-        None => (headers, file.contents()).into_response(),
-    }
-}
-
-/// Whether `Accept-Encoding` names gzip, and not only to refuse it.
-fn takes_gzip(names: &str) -> bool {
-    names.split(',').any(|name| {
-        let (coding, weight) = name.split_once(';').unwrap_or((name, ""));
-        let refused =
-            weight.trim().strip_prefix("q=").and_then(|q| q.parse().ok()).is_some_and(|q: f32| q <= 0.0);
-        coding.trim().eq_ignore_ascii_case("gzip") && !refused
-    })
-}
-
-/// A file, compressed when it is first asked for. None where that is not smaller.
-fn compressed(name: &str, contents: &[u8]) -> Option<Bytes> {
-    static SMALL: Mutex<BTreeMap<String, Option<Bytes>>> = Mutex::new(BTreeMap::new());
-    // Nothing that can panic runs under this lock.
-    let mut small = SMALL.lock().unwrap_or_else(PoisonError::into_inner);
-    small
-        .entry(name.to_owned())
-        .or_insert_with(|| gzip(contents).filter(|small| small.len() < contents.len()))
-        .clone()
-}
-
-fn gzip(contents: &[u8]) -> Option<Bytes> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(contents).ok()?;
-    encoder.finish().ok().map(Bytes::from)
+    (headers, file.contents()).into_response()
 }
 
 fn media_type(name: &str) -> &'static str {
@@ -91,10 +51,8 @@ fn media_type(name: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::collections::BTreeMap;
     use std::path::Path;
-
-    use flate2::read::GzDecoder;
 
     use super::*;
 
@@ -135,26 +93,6 @@ mod tests {
             found.insert(name.to_owned(), format!("{:x}", Sha256::digest(text)));
         }
         assert_eq!(found, sources(), "run `cargo xtask web`");
-    }
-
-    #[test]
-    fn a_file_goes_compressed_to_those_who_take_it() {
-        for (names, taken) in [
-            ("gzip", true),
-            ("br, GZIP;q=0.5", true),
-            ("gzip;q=0", false),
-            ("gzip; q=0.0, br", false),
-            ("br", false),
-            ("", false),
-        ] {
-            assert_eq!(takes_gzip(names), taken, "{names}");
-        }
-        let contents = FILES.get_file("index.html").unwrap().contents();
-        let small = compressed("index.html", contents).unwrap();
-        let mut again = Vec::new();
-        GzDecoder::new(small.as_ref()).read_to_end(&mut again).unwrap();
-        assert_eq!(again, contents);
-        assert_eq!(compressed("tiny", b"a"), None);
     }
 
     #[test]

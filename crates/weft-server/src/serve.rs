@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State, WebSocketUpgrade};
+use axum::handler::Handler;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -19,6 +20,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
+use tower_http::compression::CompressionLayer;
 use weft_project::Project;
 
 use crate::access::{Access, bearer, guard};
@@ -186,7 +188,7 @@ fn router(app: &Arc<App>) -> Router {
         .merge(openai::router())
         .merge(mcp::router())
         .route("/ws", get(socket))
-        .fallback(page::file)
+        .fallback(page::file.layer(CompressionLayer::new()))
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(Arc::clone(app), guard))
         .with_state(Arc::clone(app))

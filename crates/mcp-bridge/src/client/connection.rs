@@ -13,7 +13,7 @@ use rmcp::service::{ClientLifecycleMode, Peer, RunningService};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{ClientServiceExt, RoleClient};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{ChildStderr, Command};
 use tokio_util::task::TaskTracker;
 
@@ -54,6 +54,9 @@ const INHERITED: [&str; 16] = [
 
 /// Longest line of stderr that is kept, in characters.
 const MAX_LINE: usize = 2000;
+
+/// Bytes of a line of stderr that are held at once.
+const MAX_PIECE: u64 = 16 * 1024;
 
 /// One server.
 #[derive(Debug)]
@@ -261,10 +264,12 @@ fn pause(failures: u32) -> Duration {
 }
 
 async fn tell_stderr(server: Arc<str>, stderr: ChildStderr) {
-    let mut lines = BufReader::new(stderr).lines();
-    // A line that is no text ends the reading; the program then writes into nothing.
-    while let Ok(Some(line)) = lines.next_line().await {
-        log::info!(target: "mcp", "{server}: {}", harmless(&line, MAX_LINE));
+    let mut reader = BufReader::new(stderr);
+    let mut line = Vec::new();
+    // Whoever stops reading stops the program, so what is no text is read too, and a line without an end comes in pieces.
+    while (&mut reader).take(MAX_PIECE).read_until(b'\n', &mut line).await.is_ok_and(|count| count > 0) {
+        log::info!(target: "mcp", "{server}: {}", harmless(String::from_utf8_lossy(&line).trim_end(), MAX_LINE));
+        line.clear();
     }
 }
 

@@ -39,8 +39,6 @@ struct Chosen {
     id: String,
     path: PathBuf,
     workflow: Arc<Workflow>,
-    /// Tools that it may name, where they are known.
-    tools: Option<Vec<String>>,
 }
 
 impl Chosen {
@@ -53,8 +51,7 @@ impl Chosen {
                 let (file, workflow) = project.workflows().get(name)?;
                 (file.path.clone(), workflow)
             };
-            let tools = project.tools_for(&workflow);
-            return Ok(Self { project, id: name.to_owned(), path, workflow, tools });
+            return Ok(Self { project, id: name.to_owned(), path, workflow });
         };
         let path = context.directory.as_ref().map_or_else(|| PathBuf::from(name), |base| base.join(name));
         let workflow = Arc::new(Project::read_workflow(&path)?);
@@ -68,18 +65,11 @@ impl Chosen {
             Err(failure) => return Err(failure),
         };
         let id = project.id_of_workflow(&path);
-        let tools = project.tools_for(&workflow);
-        Ok(Self { project, id, path, workflow, tools })
+        Ok(Self { project, id, path, workflow })
     }
 
-    /// What the workflow is checked against; it knows its own id, so that embedding itself is found.
-    fn world(&self) -> World<'_> {
-        let world = World::new(&**self.project.catalog(), &**self.project.workflows());
-        let world = world.with_own_id(Some(&self.id));
-        match &self.tools {
-            Some(tools) => world.with_tools(tools),
-            None => world,
-        }
+    fn in_world<T>(&self, look: impl FnOnce(&World<'_>) -> T) -> T {
+        self.project.in_world(&self.id, &self.workflow, look)
     }
 }
 
@@ -139,7 +129,8 @@ fn show(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
 
 /// All problems: those of the plan, and what a model would miss.
 fn problems(chosen: &Chosen, as_tool: bool) -> Vec<Problem> {
-    let mut problems = Plan::check(&chosen.workflow, chosen.project.catalog(), &chosen.world());
+    let mut problems =
+        chosen.in_world(|world| Plan::check(&chosen.workflow, chosen.project.catalog(), world));
     if as_tool {
         problems.extend(check_as_tool(&chosen.workflow));
     }
@@ -211,8 +202,7 @@ fn export(context: &Context, chosen: &Chosen, format: ExportFormat) -> Result<Ex
 
 /// The order, with what each node waits for. What is wrong is told, and the rest is shown all the same.
 fn graph(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
-    let world = chosen.world();
-    let analysis = analyze(&chosen.workflow, &world);
+    let analysis = chosen.in_world(|world| analyze(&chosen.workflow, world));
     let steps = analysis.graph.outline();
     let depth = steps.iter().map(|step| step.depth).max().unwrap_or(0);
     match context.output {
@@ -261,7 +251,8 @@ fn schema(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
 
 fn start(context: &Context, arguments: &WorkflowRunArguments) -> Result<Exit, Failure> {
     let chosen = Chosen::find(context, &arguments.workflow, arguments.script.clone())?;
-    let plan = match Plan::in_world(&chosen.workflow, chosen.project.catalog(), &chosen.world()) {
+    let planned = chosen.in_world(|world| Plan::in_world(&chosen.workflow, chosen.project.catalog(), world));
+    let plan = match planned {
         Ok(plan) => plan,
         Err(error) => return refuse(context, &chosen, &error.problems),
     };

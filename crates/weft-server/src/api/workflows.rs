@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use tool_schema::definition_of;
 use weft_project::Project;
 use workflow_engine::Plan;
-use workflow_model::{LoadError, Problem as Fault, Severity, Workflow, World, check_as_tool};
+use workflow_model::{LoadError, Problem as Fault, Severity, Workflow, check_as_tool};
 
 use super::{Operation, get, post, put};
 use crate::app::App;
@@ -245,8 +245,8 @@ async fn validate(
     let validated = app
         .with_project(move |project| {
             let workflow = chosen(project, &id, body)?;
-            let world = World::new(&**project.catalog(), &**project.workflows()).with_own_id(Some(&id));
-            let mut problems = Plan::check(&workflow, project.catalog(), &world);
+            let mut problems =
+                project.in_world(&id, &workflow, |world| Plan::check(&workflow, project.catalog(), world));
             if query.as_tool {
                 problems.extend(check_as_tool(&workflow));
             }

@@ -12,7 +12,7 @@ use tool_registry::TaskBoard;
 use tool_schema::{CompiledSchema, parameters_of};
 use weft_project::{AgentPlan, AgentStart, Project, ProjectError, RunDesk};
 use workflow_engine::{OnWaiting, Plan, RunOptions};
-use workflow_model::{Workflow, World};
+use workflow_model::Workflow;
 
 use super::{AgentEnd, Begun, Ended, Prepared, admit, launch, nearly_over};
 use crate::app::App;
@@ -231,8 +231,8 @@ pub(crate) async fn begin_workflow(
 
 /// The plan of a workflow, or everything that keeps it from running.
 pub(super) fn plan_of(project: &Project, id: &str, workflow: &Workflow) -> Result<Plan, Problem> {
-    let world = World::new(&**project.catalog(), &**project.workflows()).with_own_id(Some(id));
-    Plan::in_world(workflow, project.catalog(), &world).map_err(|error| {
+    let planned = project.in_world(id, workflow, |world| Plan::in_world(workflow, project.catalog(), world));
+    planned.map_err(|error| {
         let problems = serde_json::to_value(&error.problems).unwrap_or_default();
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", error.to_string())
             .with("problems", problems)

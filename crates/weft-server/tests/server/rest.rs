@@ -90,8 +90,22 @@ async fn workflows_are_checked_placed_and_shown_as_tools() {
     let broken = json!({"nodes": [{"id": "a", "type": "core:Nothing"}], "edges": []});
     let bad = server.post("/api/workflows/count/validate", &broken).await.expect(200).json();
     assert_eq!(bad["problems"][0]["code"], "unknown_type");
+    let tools = json!({"nodes": [], "edges": [], "availableTools": {"initial": ["workflow:coutn"]}});
+    let bad = server.post("/api/workflows/other/validate", &tools).await.expect(200).json();
+    assert_eq!(bad["problems"][0]["code"], "unknown_tool", "{bad}");
+    assert_eq!(bad["problems"][0]["suggest"], "workflow:count");
     let placed = server.send("POST", "/api/workflows/count/layout", &[], "").await.expect(200).json();
     assert_eq!(placed["nodes"].as_array().unwrap().len(), 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_goes_compressed_to_those_who_take_it() {
+    let server = serve(&[]);
+    for (takes, how) in [("gzip, br", Some("gzip")), ("gzip;q=0", None), ("identity", None)] {
+        let page = server.send("GET", "/index.html", &[("accept-encoding", takes)], "").await.expect(200);
+        let found = page.headers.iter().find(|(name, _)| name == "content-encoding");
+        assert_eq!(found.map(|(_, value)| value.as_str()), how, "{takes}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,13 +1,13 @@
 //! What is looked at, in the order in which one thing hangs on another.
 
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use llm_provider::{ModelConfig, ModelError, ModelSource};
 use serde_json::json;
+use url::Url;
 use weft_project::{Project, ProjectError};
 use workflow_engine::Plan;
-use workflow_model::World;
 
 use super::super::Context;
 use super::Finding;
@@ -68,8 +68,18 @@ fn model(name: &str, config: &ModelConfig, made: Result<(), ModelError>) -> Find
     }
     let key = if config.secret().is_some() { "its key is set" } else { "it needs no key" };
     let Some(url) = &config.base_url else { return Finding::well(what, format!("{}, {key}", config.model)) };
-    let shown = without_password(url);
-    match reached(url) {
+    let url = match Url::parse(url) {
+        Ok(url) => url,
+        Err(error) => {
+            let failure = Failure::new(Exit::Configuration, "bad_url", format!("`base_url`: {error}"));
+            return Finding::wrong(
+                what,
+                failure.with_help("write the whole address, with http:// or https://"),
+            );
+        }
+    };
+    let shown = without_secrets(url.clone());
+    match reached(&url) {
         Ok(()) => Finding::well(what, format!("{} at {shown}, {key}", config.model)),
         Err(message) => Finding::wrong(
             what,
@@ -84,31 +94,21 @@ fn of_model(error: &ModelError) -> Failure {
 }
 
 /// An address as it may be shown: a password in it is none of the reader's business, nor is a key in a query.
-fn without_password(url: &str) -> String {
-    let shown = url.split('?').next().unwrap_or(url);
-    match shown.split_once("://") {
-        Some((scheme, rest)) => {
-            format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host))
-        }
-        None => shown.to_owned(),
-    }
+fn without_secrets(mut url: Url) -> String {
+    url.set_query(None);
+    // Addresses that have no user have nothing to take away.
+    let _ = url.set_password(None).and_then(|()| url.set_username(""));
+    url.to_string()
 }
 
 /// Whether something listens at an address. Behind a proxy of the environment nothing can be said.
-fn reached(url: &str) -> Result<(), String> {
+fn reached(url: &Url) -> Result<(), String> {
     let proxies = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
     if proxies.iter().any(|variable| std::env::var_os(variable).is_some()) {
         return Ok(());
     }
-    let (scheme, rest) = url.split_once("://").ok_or("it has no scheme")?;
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
-    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let port = if scheme == "https" { 443 } else { 80 };
-    let address = if has_port { authority.to_owned() } else { format!("{authority}:{port}") };
-    let found: Vec<SocketAddr> = address.to_socket_addrs().map_err(|error| error.to_string())?.collect();
     let mut last = "the name has no address".to_owned();
-    for address in found {
+    for address in url.socket_addrs(|| None).map_err(|error| error.to_string())? {
         match TcpStream::connect_timeout(&address, PATIENCE) {
             Ok(_) => return Ok(()),
             Err(error) => last = error.to_string(),
@@ -147,13 +147,9 @@ fn workflows(project: &Project) -> Vec<Finding> {
                 continue;
             }
         };
-        let known = project.tools_for(&workflow);
-        let world = World::new(&**project.catalog(), &**project.workflows()).with_own_id(Some(&file.id));
-        let world = match &known {
-            Some(tools) => world.with_tools(tools),
-            None => world,
-        };
-        match Plan::in_world(&workflow, project.catalog(), &world) {
+        let planned = project
+            .in_world(&file.id, &workflow, |world| Plan::in_world(&workflow, project.catalog(), world));
+        match planned {
             Ok(_) => good += 1,
             Err(error) => {
                 let messages: Vec<&str> =

@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use weft_project::{Project, Version, WorkflowResume};
 use workflow_engine::Plan;
-use workflow_model::World;
 
 use super::super::{Context, agent, block_on, session};
 use super::{chosen, store};
@@ -50,8 +49,8 @@ fn go_on(
     cancel: CancellationToken,
 ) -> Result<Exit, Failure> {
     let WorkflowResume { desk, log, id, workflow, inputs, values } = resume;
-    let world = World::new(&**project.catalog(), &**project.workflows()).with_own_id(Some(&id));
-    let plan = Plan::in_world(&workflow, project.catalog(), &world)
+    let plan = project
+        .in_world(&id, &workflow, |world| Plan::in_world(&workflow, project.catalog(), world))
         .map_err(|error| Failure::new(Exit::Invalid, "invalid", error.to_string()))?;
     project.skip_replies_of(&log);
     let approval = ApprovalMode::default();

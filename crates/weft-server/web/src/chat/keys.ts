@@ -8,15 +8,13 @@ export interface Key {
   metaKey: boolean;
   isComposing: boolean;
   keyCode: number;
-  timeStamp: number;
 }
 
-/** Some browsers end a composition right before the Enter that ended it; that Enter is none of ours. */
-const SAME_KEY = 50;
+/** An input method's own key code: the key was taken by it. Safari ends a composition before the Enter that ended it
+ * arrives, and by this code alone that Enter is told from one that sends. */
+const TAKEN = 229;
 
-export function isSend(event: Key, isComposing: boolean, compositionEnd: number): boolean {
+export function isSend(event: Key, isComposing: boolean): boolean {
   if (event.key !== "Enter" || event.shiftKey || event.altKey) return false;
-  // 229: the key was taken by an input method.
-  if (event.isComposing || isComposing || event.keyCode === 229) return false;
-  return compositionEnd === 0 || event.timeStamp - compositionEnd > SAME_KEY;
+  return !event.isComposing && !isComposing && event.keyCode !== TAKEN;
 }
