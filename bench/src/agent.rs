@@ -124,9 +124,10 @@ pub(crate) fn run() -> Result<()> {
         runtime.block_on(agent.run("Add.")).ok()
     };
     ensure!(ours().context("the run failed")?.text == "done");
+    // A process has one store, and runs come and go.
+    let store = Store::memory()?;
     let stored = || {
-        let store = Store::memory().ok()?;
-        let run = store.begin(NewRun::new(RunId::new("r")), Arc::new(SystemClock)).ok()?;
+        let run = store.begin(NewRun::new(RunId::generate()), Arc::new(SystemClock)).ok()?;
         let agent = agent(TURNS, Add::default()).ok()?;
         let sink = Arc::clone(&run) as Arc<dyn EventSink>;
         let started = agent.start_in(AgentState::default(), "Add.", sink, None).ok()?;

@@ -1,5 +1,7 @@
 //! Everything that the build server runs after the tests, in the same order.
 
+use std::time::Instant;
+
 use anyhow::{Context, Result};
 
 use crate::codegen::Mode;
@@ -36,7 +38,10 @@ pub(crate) fn run() -> Result<()> {
 
 fn step(name: &str, task: impl FnOnce() -> Result<()>) -> Result<()> {
     println!("== {name}");
-    task().with_context(|| format!("check: {name}"))
+    let begun = Instant::now();
+    task().with_context(|| format!("check: {name}"))?;
+    println!("   {} s", begun.elapsed().as_secs());
+    Ok(())
 }
 
 /// What the feature `local-llm` compiles, which no default build does; its tests run on a tiny model that they write themselves.
@@ -71,7 +76,8 @@ fn local_models() -> Result<()> {
 fn deny() -> Result<()> {
     if workspace::output("cargo", &["deny", "--version"]).is_err() {
         println!("installing cargo-deny, once");
-        workspace::run("cargo", &["install", "--locked", "--quiet", "cargo-deny"])?;
+        // It runs for a second, so building it fast is what counts.
+        workspace::run("cargo", &["install", "--locked", "--quiet", "--debug", "cargo-deny"])?;
     }
     workspace::run(
         "cargo",

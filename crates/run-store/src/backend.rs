@@ -124,6 +124,12 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// Nothing was written then.
     fn commit(&self, changes: &[Change]) -> Result<(), StoreError>;
 
+    /// Whether what is committed outlives the process. Where it does not, no effect waits for a commit: nothing could be
+    /// taken up again that the effect would be missing from.
+    fn is_lasting(&self) -> bool {
+        true
+    }
+
     /// Changes a named value: nobody else changes it between reading and writing, not even another process.
     /// `change` gives the new value, or none where it stays as it is. The writer's thread alone calls it.
     ///

@@ -152,6 +152,10 @@ impl Backend for Memory {
         Ok(())
     }
 
+    fn is_lasting(&self) -> bool {
+        false
+    }
+
     fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
         Ok(self.lock().runs.get(run).map(|run| run.record.clone()))
     }

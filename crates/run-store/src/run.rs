@@ -1,5 +1,6 @@
 //! A run that is kept while it goes on.
 
+use std::future::ready;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -156,6 +157,10 @@ impl EventSink for StoredRun {
 
 impl Keeper for StoredRun {
     fn durable(&self) -> Durable {
+        // Whoever is too fast for the writer waits all the same.
+        if !self.store.backend.is_lasting() && !self.is_behind() {
+            return Box::pin(ready(self.fault().map_or(Ok(()), Err)));
+        }
         let done = self.store.writer.flush(Some(Arc::clone(&self.core)));
         let hold = self.clock.busy();
         Box::pin(async move {

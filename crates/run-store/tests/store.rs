@@ -9,6 +9,7 @@ use agent_types::{
     AskSummary, Draft, EventBody, EventSink, Keeper, Place, Record, RunId, RunStatus, SystemClock, Timestamp,
     VirtualClock, Watched,
 };
+use futures::FutureExt;
 use run_store::{
     Backend, Memory, MemoryIndex, NewRun, Passage, RunFilter, RunPhase, Sqlite, Store, StoreError,
     StoreOptions, StoredRun, Sync, TextIndex,
@@ -89,6 +90,20 @@ fn what_was_recorded_is_read_back_with_large_values_in_place() {
         assert_eq!(values, [large, looks_like_a_blob, Value::Null]);
         assert_eq!(log.events[1].record.as_ref(), Some(&record));
         assert_eq!(log.events.iter().map(|kept| kept.event.seq).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    }
+}
+
+#[test]
+fn an_effect_waits_for_a_commit_where_something_is_left_to_go_on_with() {
+    for (store, folder) in stores(&StoreOptions::default()) {
+        let run = begin(&store, "r");
+        let safe = run.durable();
+        if folder.is_some() {
+            futures::executor::block_on(safe).unwrap();
+            assert_eq!(store.run(&run.run().clone()).unwrap().unwrap().last_seq, 1);
+        } else {
+            assert!(matches!(safe.now_or_never(), Some(Ok(()))));
+        }
     }
 }
 
