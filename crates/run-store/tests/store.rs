@@ -100,7 +100,7 @@ fn an_effect_waits_for_a_commit_where_something_is_left_to_go_on_with() {
         let safe = run.durable();
         if folder.is_some() {
             futures::executor::block_on(safe).unwrap();
-            assert_eq!(store.run(&run.run().clone()).unwrap().unwrap().last_seq, 1);
+            assert_eq!(store.known(run.run()).unwrap().last_seq, 1);
         } else {
             assert!(matches!(safe.now_or_never(), Some(Ok(()))));
         }
