@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::sets::{Outcome, Set};
 use crate::{sets, workspace};
 
 /// Cases that fail, with their reasons. An unlisted failure fails, and so does an entry that no failure answers to.
@@ -31,8 +34,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let mut failed = Vec::new();
     let mut passed = 0;
     let mut names = Vec::new();
-    for set in sets::all(&options.data, &weft)? {
-        let outcome = set.run(&weft)?;
+    let sets = sets::all(&options.data, &weft)?;
+    for (set, outcome) in sets.iter().zip(side_by_side(&sets, &weft)?) {
         println!("{}: {} passed, {} failed", set.name, outcome.passed, outcome.failed.len());
         passed += outcome.passed;
         for failure in outcome.failed {
@@ -44,7 +47,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             }
             failed.push(id);
         }
-        names.push(set.name);
+        names.push(set.name.clone());
     }
     println!("{passed} passed, {} failed", failed.len());
     let scenarios = cases.join("engine.jsonl");
@@ -57,6 +60,25 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let unlisted: Vec<&str> = failed.iter().map(String::as_str).filter(|id| !known.has(id)).collect();
     ensure!(unlisted.is_empty(), "failures that are not listed with a reason: {}", unlisted.join(", "));
     Ok(())
+}
+
+/// Runs the sets on all cores; their outcomes come in the order of the sets.
+fn side_by_side(sets: &[Set], weft: &Path) -> Result<Vec<Outcome>> {
+    let next = AtomicUsize::new(0);
+    let outcomes: Vec<OnceLock<Result<Outcome>>> = sets.iter().map(|_| OnceLock::new()).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some((set, outcome)) =
+                    sets.iter().zip(&outcomes).nth(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    // Each place is one thread's alone.
+                    let _ = outcome.set(set.run(weft));
+                }
+            });
+        }
+    });
+    outcomes.into_iter().map(|outcome| outcome.into_inner().context("a set was not run")?).collect()
 }
 
 /// The entries of the list.

@@ -134,6 +134,15 @@ impl Stream {
         Poll::Ready(!std::mem::replace(&mut state.noticed, true))
     }
 
+    /// Whether its writer may go on. If not, the waker is woken once it may.
+    pub(crate) fn has_room(&self, waker: impl FnOnce() -> Waker) -> bool {
+        let mut state = self.lock();
+        state.make_room();
+        let has_room = !state.is_full();
+        state.writer = (!has_room).then(waker);
+        has_room
+    }
+
     /// Adds a chunk without waiting; for the run itself.
     pub(crate) fn push_now(&self, text: Arc<str>) {
         self.lock().append(1, StreamItem::Chunk(text));

@@ -41,6 +41,7 @@ impl Owner {
                 }
             }
             Message::Chunks(open) => self.see_chunks(&open),
+            Message::Room(key) => self.go_on(plan, key),
             Message::Retrying { key, place, kind, message, delay, noted } => {
                 if self.is_running(key) {
                     self.retrying(key, place, kind, message, delay);

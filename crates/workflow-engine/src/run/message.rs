@@ -2,7 +2,8 @@
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::Wake;
 use std::time::Duration;
 
 use agent_types::{Draft, NodeErrorKind, Place, ToolId, Usage};
@@ -11,6 +12,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::frame::Key;
 use super::limits::Claim;
+use super::shared::RunShared;
 use crate::stream::Stream;
 
 /// A stream output of a running node.
@@ -67,6 +69,8 @@ pub(crate) enum Message {
     Usage(Key, Usage),
     /// A stream holds something new.
     Chunks(OpenStream),
+    /// The stream of a zone has room for another pass.
+    Room(Key),
     /// An attempt failed; the next one begins when the run has taken note.
     Retrying {
         key: Key,
@@ -101,6 +105,20 @@ pub(crate) enum Message {
     },
     /// The room of a blocking node is free: its threads are done and nobody starts another.
     Freed(Claim),
+}
+
+/// Posts that the stream of a zone has room.
+pub(crate) struct Room {
+    pub(crate) run: Weak<RunShared>,
+    pub(crate) key: Key,
+}
+
+impl Wake for Room {
+    fn wake(self: Arc<Self>) {
+        if let Some(run) = self.run.upgrade() {
+            run.inbox.post(Message::Room(self.key));
+        }
+    }
 }
 
 /// Messages in the order in which they were posted.

@@ -283,8 +283,8 @@ impl Owner {
         if !self.tasks.is_empty() || !self.active.is_empty() {
             return false;
         }
-        if self.limits.has_parked() {
-            // Only threads that were given up hold the room; they say when it is free.
+        if self.limits.has_parked() || self.has_held_zone() {
+            // Only threads that were given up hold the room, or read; they say when it is free.
             return false;
         }
         // The root frame would have ended the run if it were complete.

@@ -282,6 +282,7 @@ impl Owner {
         }
         self.restore_work(saved.at_work);
         self.wake_waiting_containers(plan);
+        self.wake_held_zones(plan);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 mod state;
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use agent_types::{EventBody, LoopEnd, NodeErrorKind, Place};
 use serde_json::Value;
@@ -14,6 +15,7 @@ pub(super) use state::{SavedZone, ZoneRun};
 use super::ending::Opening;
 use super::frame::{Key, Slot, Standing, StreamSlot};
 use super::gather::origin_value;
+use super::message::Room;
 use super::owner::Owner;
 use crate::convert::convert;
 use crate::error::RunError;
@@ -80,19 +82,40 @@ impl Owner {
     }
 
     /// Starts the passes that may start, or ends the zone.
-    fn go_on(&mut self, plan: &PlanInner, key: Key) {
+    pub(super) fn go_on(&mut self, plan: &PlanInner, key: Key) {
         loop {
             let Some(run) = self.zones.get(&key) else { return };
             let zone = &plan.zones[run.zone as usize];
             let step = self.next_step(plan, key, run, zone);
             let Some(run) = self.zones.get(&key) else { return };
             match step {
-                Step::Start if run.running.len() < zone.spec.parallel => self.start_pass(plan, key),
+                Step::Start if run.running.len() < zone.spec.parallel && self.has_room(key, run) => {
+                    self.start_pass(plan, key);
+                }
                 Step::Exit(why) if run.running.is_empty() => return self.exit_zone(plan, key, why),
                 Step::Start | Step::Exit(_) => return,
                 Step::Fail(error) => return self.fail_zone(plan, key, *error),
             }
         }
+    }
+
+    /// Whether whoever reads the zone's stream has come far enough for another pass. If not, the run is told when.
+    fn has_room(&self, key: Key, run: &ZoneRun) -> bool {
+        // What the log tells has happened.
+        let Some(stream) = run.stream.as_ref().filter(|_| self.replay.is_none()) else { return true };
+        stream.has_room(|| Waker::from(Arc::new(Room { run: Arc::downgrade(&self.shared), key })))
+    }
+
+    /// Whether a zone stands between two passes until its stream has room.
+    pub(super) fn has_held_zone(&self) -> bool {
+        self.zones.values().any(|run| run.running.is_empty() && run.stream.is_some())
+    }
+
+    /// Zones that stood between two passes when a snapshot was taken begin the next one.
+    pub(super) fn wake_held_zones(&mut self, plan: &PlanInner) {
+        let held: Vec<Key> =
+            self.zones.iter().filter(|(_, run)| run.running.is_empty()).map(|(key, _)| *key).collect();
+        held.into_iter().for_each(|key| self.go_on(plan, key));
     }
 
     fn next_step(&self, plan: &PlanInner, key: Key, run: &ZoneRun, zone: &ZonePlan) -> Step {

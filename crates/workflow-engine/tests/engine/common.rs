@@ -179,7 +179,13 @@ async fn tap(ctx: &NodeContext, inputs: &Inputs) -> Result<Outputs, NodeError> {
     let Some(mut stream) = inputs.stream("in") else { return Ok(Outputs::none()) };
     while let Some(item) = stream.next().await {
         match item {
-            StreamItem::Chunk(text) => ctx.chunk("out", text).await?,
+            StreamItem::Chunk(text) => {
+                let wait = Duration::from_millis(number(ctx, "ms"));
+                if !wait.is_zero() {
+                    ctx.sleep(wait).await;
+                }
+                ctx.chunk("out", text).await?;
+            }
             StreamItem::Mark(mark) => ctx.mark("out", mark).await?,
             StreamItem::Retracted => return Err(NodeError::new("taken back")),
         }

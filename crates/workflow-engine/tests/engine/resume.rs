@@ -281,6 +281,22 @@ fn streams_between_nodes_and_out_of_zones() {
 }
 
 #[test]
+fn a_zone_that_a_slow_reader_holds_back() {
+    let workflow = flow(
+        &[
+            zone("Z", json!({"mode": "times", "times": 70})),
+            ("zs", "core:LoopState", inside("Z", json!({}))),
+            ("zo", "core:GroupOutput", inside("Z", json!({}))),
+            ("zt", "tap", json!({"ms": 2})),
+            ("zj", "join", json!({})),
+        ],
+        &["zs.index -> zo.v", "Z.stream -> zt.in", "zt.out -> zj.in"],
+        &[("z", "zj.out")],
+    );
+    check(&workflow, &options());
+}
+
+#[test]
 fn first_come_lazy_inputs_and_nodes_that_cancel_others() {
     let workflow = flow(
         &[

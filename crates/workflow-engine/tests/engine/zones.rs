@@ -162,6 +162,11 @@ fn conditions_are_checked_when_the_plan_is_made() {
     );
     assert_eq!(problems("out.sene == 1").len(), 1);
     assert_eq!(problems("state.k >").len(), 1);
+    assert_eq!(
+        problems("state.k > inputs.limit"),
+        ["bad_value: `L`.`condition`: `state.k > inputs.limit` uses `inputs.limit`, which is not there"]
+    );
+    assert_eq!(problems("has(inputs.limit) && state.k > 1"), Vec::<String>::new());
 }
 
 /// Goes over a list; item by item the body waits `ms` and fails on `bad`.
@@ -324,6 +329,27 @@ fn a_zone_can_be_skipped_limited_and_its_failure_handled() {
     let seen = run_with(&zone(json!({"timeoutMs": 30, "onError": "skip"}), 20), json!({}), RunOptions::new());
     assert_eq!(seen.outcome.status, RunStatus::Ok);
     assert_eq!(seen.ends().last().unwrap(), "run.finished status=ok");
+}
+
+#[test]
+fn a_slow_reader_holds_a_zone_back() {
+    let mut streamed = counter(json!({"mode": "times", "times": 300}), &[]);
+    let file = json!({"nodes": [{"id": "t", "type": "t:tap", "configValues": {"ms": 1}}], "edges": [
+        {"source": "L", "sourceHandle": "stream", "target": "t", "targetHandle": "in"}]});
+    let more = Workflow::from_value(file).unwrap();
+    streamed.nodes.extend(more.nodes);
+    streamed.edges.extend(more.edges);
+    let seen = run_with(&streamed, json!({}), RunOptions::new());
+    assert_eq!(seen.outcome.status, RunStatus::Ok);
+    let (mut passes, mut read, mut ahead) = (0_usize, 0, 0);
+    for line in seen.lines() {
+        passes += usize::from(line.starts_with("loop.iter.started"));
+        read += usize::from(line.starts_with("node.chunk t "));
+        ahead = ahead.max(passes - read);
+    }
+    // What the stream holds, and as much that the reader has taken at once.
+    assert!((64..=130).contains(&ahead), "{ahead} passes ahead");
+    assert_eq!((passes, read), (300, 300));
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn skip_condition(
     source: &str,
     problems: &mut Vec<Problem>,
 ) -> Option<Arc<Expression>> {
-    let mut scope = Scope::new().with("inputs").with_members("vars", variable_names(graph));
+    let mut scope = with_inputs(Scope::new(), graph, index).with_members("vars", variable_names(graph));
     if let NodeKind::Zone { spec, .. } = &graph.nodes[index].kind {
         scope = scope.with_members("state", spec.state.iter().map(|state| state.key.clone()));
     }
@@ -160,10 +160,9 @@ fn zone_condition(
     if let Some(key) = key_ref(zone, &results, source) {
         return Some(Condition::Key(key, source.to_owned()));
     }
-    let names = Scope::new()
+    let names = with_inputs(Scope::new(), graph, index)
         .with("index")
         .with("item")
-        .with("inputs")
         .with_members("state", zone.state.iter().map(|state| state.key.clone()))
         .with_members("out", results.iter().copied())
         .with_members("last", results.iter().copied())
@@ -182,6 +181,13 @@ pub(super) fn key_ref(zone: &ZoneSpec, results: &[&str], name: &str) -> Option<K
     let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     let state = zone.state_index(name).map(|at| KeyRef::State(place(at)));
     state.or_else(|| results.iter().position(|own| *own == name).map(|at| KeyRef::Result(place(at))))
+}
+
+/// With the inputs of a node by name, as far as a wire or a value leads to them. Inputs that are numbered make a list.
+fn with_inputs(scope: Scope, graph: &Graph<'_>, index: usize) -> Scope {
+    let names = || graph.nodes[index].inputs.iter().map(|input| &**graph.name(input.slot));
+    let is_list = names().next().is_some() && names().all(|name| name.parse::<usize>().is_ok());
+    if is_list { scope.with("inputs") } else { scope.with_members("inputs", names()) }
 }
 
 fn variable_names(graph: &Graph<'_>) -> impl Iterator<Item = String> {
