@@ -64,10 +64,7 @@ pub(crate) fn run(only: Option<&str>) -> Result<()> {
         "there is no such client; there are {}",
         tasks.map(|(name, _)| name).join(", ")
     );
-    // As the tests build them, so that what they have built counts.
-    workspace::run("cargo", &["build", "--quiet", "--workspace", "--bins", "--examples"])?;
-    let debug = workspace::metadata()?.target_directory.into_std_path_buf().join("debug");
-    let desk = Desk { folder: workspace::root().join("target/clients"), weft: debug.join("weft") };
+    let desk = Desk { folder: workspace::root().join("target/clients"), weft: workspace::program("weft")? };
     desk.install()?;
     for (name, task) in tasks.into_iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
         println!("== {name}");

@@ -48,17 +48,14 @@ pub(crate) fn run(mode: Mode) -> Result<()> {
 /// Every generated file with its text.
 fn generated() -> Result<Vec<(String, String)>> {
     let mut files = vec![("ARCHITECTURE.md".to_owned(), architecture()?)];
-    let printed = workspace::output(
-        "cargo",
-        &["run", "--quiet", "--package", "weft-project", "--example", "generated"],
-    )?;
+    let printed = workspace::output(workspace::example("generated")?, &[])?;
     let parts: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(&printed).context("what the example `generated` prints")?;
     for (path, text) in parts {
         files.push((path, text.as_str().context("a file is a text")?.to_owned()));
     }
-    let openapi = ["run", "--quiet", "--package", "weft-server", "--example", "openapi"];
-    files.push(("docs/schema/openapi.json".to_owned(), workspace::output("cargo", &openapi)?));
+    let openapi = workspace::output(workspace::example("openapi")?, &[])?;
+    files.push(("docs/schema/openapi.json".to_owned(), openapi));
     Ok(files)
 }
 

@@ -1,7 +1,7 @@
 //! Outside cases against the program, as a user would run it.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -25,15 +25,17 @@ struct Options {
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let options = options(arguments)?;
     if let Some(file) = &options.engine {
-        return engine(file);
+        return told(engine(file.as_ref())?);
     }
     let cases = options.data.join("cases");
     ensure!(cases.is_dir(), "{} holds no cases; name the folder with --data DIR", options.data.display());
-    let weft = build()?;
+    let weft = workspace::program("weft")?;
     let known = KnownFailures::read();
     let mut failed = Vec::new();
     let mut passed = 0;
     let mut names = Vec::new();
+    let scenarios = Some(cases.join("engine.jsonl")).filter(|file| file.is_file());
+    let scenarios = scenarios.map(|file| engine(&file)).transpose()?;
     let sets = sets::all(&options.data, &weft)?;
     for (set, outcome) in sets.iter().zip(side_by_side(&sets, &weft)?) {
         println!("{}: {} passed, {} failed", set.name, outcome.passed, outcome.failed.len());
@@ -50,10 +52,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         names.push(set.name.clone());
     }
     println!("{passed} passed, {} failed", failed.len());
-    let scenarios = cases.join("engine.jsonl");
-    if scenarios.is_file() {
+    if let Some(scenarios) = scenarios {
         println!("scenarios of the engine:");
-        engine(&scenarios.display().to_string())?;
+        told(scenarios)?;
     }
     let mended = known.without_failure(&names, &failed);
     ensure!(mended.is_empty(), "listed as failures, and pass: {}", mended.join(", "));
@@ -122,27 +123,24 @@ fn options(arguments: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-/// Runs scenarios of the engine; the runner prints how they went.
-fn engine(file: &str) -> Result<()> {
-    let file = std::path::absolute(file)?.display().to_string();
-    let runner = ["run", "--quiet", "--package", "weft-scenarios", "--", "--engine", &file];
-    workspace::run("cargo", &runner)
+/// Starts the scenarios of the engine.
+fn engine(file: &Path) -> Result<Child> {
+    let runner = workspace::program("weft-scenarios")?;
+    let child = Command::new(&runner).arg("--engine").arg(file).stdout(Stdio::piped()).spawn();
+    child.with_context(|| runner.display().to_string())
 }
 
-/// Builds the program and gives its path.
-fn build() -> Result<PathBuf> {
-    workspace::run("cargo", &["build", "--quiet", "--package", "weft-cli"])?;
-    let metadata = workspace::metadata()?;
-    let path = metadata.target_directory.as_std_path().join("debug").join("weft");
-    let path = if path.is_file() { path } else { path.with_extension("exe") };
-    ensure!(path.is_file(), "{} was not built", path.display());
-    Ok(path)
+/// Prints how the scenarios went when they are done.
+fn told(scenarios: Child) -> Result<()> {
+    let output = scenarios.wait_with_output()?;
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    ensure!(output.status.success(), "scenarios of the engine failed");
+    Ok(())
 }
 
 /// Feeds lines to a program and gives the lines that it prints.
 pub(crate) fn lines_through(program: &Path, arguments: &[&str], input: String) -> Result<Vec<String>> {
     use std::io::Write;
-    use std::process::Stdio;
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::piped())

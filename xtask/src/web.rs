@@ -33,7 +33,7 @@ fn install() -> Result<()> {
 /// Runs something that opens the page of the program in a browser.
 fn in_browser(arguments: &[&str]) -> Result<()> {
     install()?;
-    workspace::run("cargo", &["build", "-p", "weft-cli"])?;
+    workspace::program("weft")?;
     npm(arguments)
 }
 

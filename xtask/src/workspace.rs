@@ -1,6 +1,6 @@
 //! The workspace as cargo sees it, and programs that are started in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -35,33 +35,48 @@ fn layer(package: &Package) -> Result<u64> {
 }
 
 /// Runs a program in the root and fails as it does.
-pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<()> {
+pub(crate) fn run(program: impl AsRef<Path>, arguments: &[&str]) -> Result<()> {
+    let program = program.as_ref();
     let status = Command::new(program)
         .args(arguments)
         .current_dir(root())
         .status()
-        .with_context(|| format!("{program} cannot be started"))?;
-    ensure!(status.success(), "{program} {} failed", arguments.join(" "));
+        .with_context(|| format!("{} cannot be started", program.display()))?;
+    ensure!(status.success(), "{} {} failed", program.display(), arguments.join(" "));
     Ok(())
 }
 
 /// Runs a program in the root and gives what it prints.
-pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
+pub(crate) fn output(program: impl AsRef<Path>, arguments: &[&str]) -> Result<String> {
+    let program = program.as_ref();
     let output = Command::new(program)
         .args(arguments)
         .current_dir(root())
         .output()
-        .with_context(|| format!("{program} cannot be started"))?;
+        .with_context(|| format!("{} cannot be started", program.display()))?;
     if !output.status.success() {
-        bail!("{program} {} failed:\n{}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+        let told = String::from_utf8_lossy(&output.stderr);
+        bail!("{} {} failed:\n{told}", program.display(), arguments.join(" "));
     }
     String::from_utf8(output.stdout).context("the output is no UTF-8")
 }
 
-/// Builds an example and gives its path. The whole workspace is named, so that what the tests have built counts.
+/// Builds a program of the workspace and gives its path.
+pub(crate) fn program(name: &str) -> Result<PathBuf> {
+    built("debug", name)
+}
+
+/// Builds an example and gives its path.
 pub(crate) fn example(name: &str) -> Result<PathBuf> {
-    run("cargo", &["build", "--quiet", "--workspace", "--example", name])?;
-    let folder = metadata()?.target_directory.into_std_path_buf().join("debug/examples");
-    let path = folder.join(name);
-    Ok(if path.is_file() { path } else { path.with_extension("exe") })
+    built("debug/examples", name)
+}
+
+/// Builds all programs and examples: with any less, cargo gives the libraries below them other features than the tests do,
+/// and builds those anew.
+fn built(folder: &str, name: &str) -> Result<PathBuf> {
+    run("cargo", &["build", "--quiet", "--workspace", "--bins", "--examples"])?;
+    let target = metadata()?.target_directory.into_std_path_buf();
+    let path = target.join(folder).join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    ensure!(path.is_file(), "{} was not built", path.display());
+    Ok(path)
 }

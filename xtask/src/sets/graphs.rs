@@ -17,7 +17,7 @@ pub(crate) fn comfyui(folder: &Path, weft: &Path) -> Result<Outcome> {
     judge(&lines(&folder.join("graphs.jsonl"))?, |case| {
         let saved = scratch.write("saved/graph.json", &editor_file(case))?;
         let to = scratch.0.display().to_string();
-        run(weft, &["import", "comfyui", &saved, "--to", &to, "--force"])?;
+        workspace::output(weft, &["import", "comfyui", &saved, "--to", &to, "--force"])?;
         let graph = graph(weft, &scratch.0.join("graph.json").display().to_string())?;
         let wanted = json!({"nodes": case["expect"]["flat_nodes"], "acyclic": case["expect"]["flat_acyclic"],
             "depth": case["expect"]["flat_depth"]});
@@ -60,10 +60,6 @@ fn judge(cases: &[Value], run: impl Fn(&Value) -> Result<(Value, Value)>) -> Res
         check(&mut outcome, &id, &wanted, &got);
     }
     Ok(outcome)
-}
-
-fn run(weft: &Path, arguments: &[&str]) -> Result<String> {
-    workspace::output(&weft.display().to_string(), arguments)
 }
 
 /// What `weft workflow graph` says. With a cycle it ends with 7 and prints the graph all the same.
