@@ -45,31 +45,15 @@ fn step(name: &str, task: impl FnOnce() -> Result<()>) -> Result<()> {
 }
 
 /// What the feature `local-llm` compiles, which no default build does; its tests run on a tiny model that they write themselves.
+/// The whole workspace is named, so that most of what is built without the feature counts.
 fn local_models() -> Result<()> {
-    let package = ["-p", "llm-local", "--features", "llm-local/local-llm"];
-    let clippy = [
-        "-p",
-        "weft-cli",
-        "--features",
-        "weft-cli/local-llm",
-        "--all-targets",
-        "--quiet",
-        "--",
-        "-D",
-        "warnings",
-    ];
-    workspace::run("cargo", &[&["clippy"], &package[..], &clippy].concat())?;
-    let project = [
-        "-p",
-        "weft-project",
-        "--features",
-        "weft-project/local-llm",
-        "--test",
-        "local",
-        "--test",
-        "local_model",
-    ];
-    workspace::run("cargo", &[&["test", "--quiet"], &package[..], &project].concat())
+    let features =
+        ["llm-local", "weft-project", "weft-cli"].map(|package| format!("{package}/local-llm")).join(",");
+    let targets =
+        ["--workspace", "--quiet", "--features", &features, "--test", "local", "--test", "local_model"];
+    let lints = ["--lib", "--bins", "--", "-D", "warnings"];
+    workspace::run("cargo", &[&["clippy"], &targets[..], &lints].concat())?;
+    workspace::run("cargo", &[&["test"], &targets[..]].concat())
 }
 
 /// Licences, sources and banned crates. Advisories need a network and are looked at by hand: `cargo deny check advisories`.

@@ -53,7 +53,7 @@ fn object(fields: impl AsRef<[(Value, bool)]>) -> Value {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig { max_global_rejects: 10, ..ProptestConfig::with_cases(40) })]
 
     #[test]
     fn a_held_model_writes_valid_calls(schemas in prop::collection::vec(schema(), 1..4), seed in any::<u64>()) {
@@ -72,6 +72,8 @@ proptest! {
         let request = question("Call something.", chance).with_constraint(Some(constraint));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let answer = runtime.block_on(complete(&model, request)).unwrap();
+        // By chance, lists of lists may outgrow the window.
+        prop_assume!(answer.finish != Finish::Length);
         prop_assert_eq!(answer.finish, Finish::Stop);
         let parsed = parse(&answer.text, &tools);
         prop_assert!(parsed.diagnostics.is_empty(), "{:?}\n{}", parsed.diagnostics, answer.text);
