@@ -177,6 +177,11 @@ impl Stream {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// Whether something may follow.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.lock().ended
+    }
+
     /// Nothing follows. The run has seen everything.
     pub(crate) fn end(&self) {
         let mut state = self.lock();

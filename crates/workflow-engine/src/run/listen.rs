@@ -41,7 +41,9 @@ impl Owner {
                 }
             }
             Message::Chunks(open) => self.see_chunks(&open),
-            Message::Room(key) => self.go_on(plan, key),
+            // Readers that end with the run make room too, for a pass that must not begin.
+            Message::Room(key) if self.ending.is_none() => self.go_on(plan, key),
+            Message::Room(_) => {}
             Message::Retrying { key, place, kind, message, delay, noted } => {
                 if self.is_running(key) {
                     self.retrying(key, place, kind, message, delay);

@@ -59,7 +59,7 @@ pub struct RunOptions {
     pub clock: Arc<dyn Clock>,
     /// What nodes need from outside.
     pub services: Services,
-    /// Nodes at work at once.
+    /// Nodes at work at once. One that reads a stream while it is written shares the place of the writer.
     pub max_parallel: Option<usize>,
     /// Nodes at work at once among those of a named group.
     pub groups: HashMap<String, usize>,

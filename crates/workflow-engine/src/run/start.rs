@@ -63,7 +63,9 @@ impl Owner {
             return;
         }
         let group = policy(plan, node).and_then(|policy| policy.group);
-        let claim = Claim { run: matches!(node.kind, Kind::Run(_)), group };
+        // Whoever reads what is being written shares the place of its writer, or passes of a zone would wait for one for ever.
+        let reads = given.iter().any(|given| matches!(given, Given::Stream(stream) if stream.is_open()));
+        let claim = Claim { run: matches!(node.kind, Kind::Run(_)) && !reads, group };
         if self.limits.enter(claim) {
             self.enter(plan, key, given, claim);
         } else {
