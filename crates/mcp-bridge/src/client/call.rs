@@ -11,17 +11,13 @@ use rmcp::model::{
 };
 use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
 use tool_registry::{ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolOutput};
 
 use super::Background;
-use super::connection::Connection;
+use super::connection::{Connection, Reached};
 use super::foreign::harmless;
-use super::handler::{Progress, lock};
+use super::progress::Progress;
 use crate::content;
-
-/// Steps of progress that may wait to be told; more are passed over.
-const BEHIND: usize = 64;
 
 /// Longest message of a step, in characters.
 const MAX_MESSAGE: usize = 500;
@@ -38,19 +34,18 @@ pub(super) struct ForeignHandler {
 #[async_trait]
 impl ToolHandler for ForeignHandler {
     async fn call(&self, arguments: Map<String, Value>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let peer = self.reach().await?;
+        let Reached { peer, progress } = self.reach().await?;
         let params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let options = PeerRequestOptions::no_options();
         let mut handle = peer.send_cancellable_request(request, options).await.map_err(failed)?;
-        let (tell, mut steps) = mpsc::channel(BEHIND);
+        let mut steps = progress.follow(&handle.progress_token);
         let guard = CallGuard {
             runtime: Arc::clone(&self.runtime),
-            progress: Arc::clone(&self.connection.progress),
+            progress,
             token: handle.progress_token.clone(),
             call: Some((peer, handle.id.clone())),
         };
-        lock(&self.connection.progress).insert(guard.token.clone(), tell);
         let result = loop {
             tokio::select! {
                 // Steps come before the answer that they led to.
@@ -79,7 +74,7 @@ impl ToolHandler for ForeignHandler {
 
 impl ForeignHandler {
     /// The server, wherever this is called from.
-    async fn reach(&self) -> Result<Peer<RoleClient>, ToolError> {
+    async fn reach(&self) -> Result<Reached, ToolError> {
         let over = || ToolError::failed("MCP servers are no longer reached").retryable(false);
         let handle = self.runtime.handle().ok_or_else(over)?;
         let connection = Arc::clone(&self.connection);
@@ -109,7 +104,7 @@ fn failed(error: ServiceError) -> ToolError {
 /// Tells the server that a call is given up when it is dropped before its answer came.
 struct CallGuard {
     runtime: Arc<Background>,
-    progress: Progress,
+    progress: Arc<Progress>,
     token: ProgressToken,
     call: Option<(Peer<RoleClient>, RequestId)>,
 }
@@ -122,7 +117,7 @@ impl CallGuard {
 
 impl Drop for CallGuard {
     fn drop(&mut self) {
-        lock(&self.progress).remove(&self.token);
+        self.progress.forget(&self.token);
         let Some((peer, id)) = self.call.take() else { return };
         let Some(handle) = self.runtime.handle() else { return };
         handle.spawn(async move {

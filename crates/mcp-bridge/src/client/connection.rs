@@ -19,8 +19,9 @@ use tokio_util::task::TaskTracker;
 
 use super::error::McpError;
 use super::foreign::harmless;
-use super::handler::{Handler, Progress};
+use super::handler::Handler;
 use super::listed::Listed;
+use super::progress::Progress;
 use super::settings::McpSettings;
 
 /// The first pause after a failure, and the longest; each is twice as long as the one before.
@@ -64,7 +65,6 @@ pub(super) struct Connection {
     pub(super) name: Arc<str>,
     pub(super) settings: McpSettings,
     pub(super) listed: Arc<Listed>,
-    pub(super) progress: Progress,
     root: PathBuf,
     clock: Arc<dyn Clock>,
     state: tokio::sync::Mutex<State>,
@@ -80,6 +80,20 @@ enum State {
     Up { running: Box<RunningService<RoleClient, Handler>>, since: Duration, failures: u32 },
 }
 
+/// A server that stands.
+#[derive(Debug)]
+pub(super) struct Reached {
+    pub(super) peer: Peer<RoleClient>,
+    /// What it tells of calls; a connection has its own, since their tokens begin anew with it.
+    pub(super) progress: Arc<Progress>,
+}
+
+impl Reached {
+    fn of(running: &RunningService<RoleClient, Handler>) -> Self {
+        Self { peer: running.peer().clone(), progress: Arc::clone(&running.service().progress) }
+    }
+}
+
 impl Connection {
     pub(super) fn new(
         name: &str,
@@ -92,7 +106,6 @@ impl Connection {
             name: name.into(),
             settings,
             listed,
-            progress: Progress::default(),
             root: root.to_owned(),
             clock,
             state: tokio::sync::Mutex::new(State::Down {
@@ -105,11 +118,11 @@ impl Connection {
     }
 
     /// The server, reached and with its tools listed. Must run where programs can be started.
-    pub(super) async fn ready(&self) -> Result<Peer<RoleClient>, McpError> {
+    pub(super) async fn ready(&self) -> Result<Reached, McpError> {
         let mut state = self.state.lock().await;
         if let State::Up { running, since, failures } = &*state {
             if !running.is_closed() {
-                return Ok(running.peer().clone());
+                return Ok(Reached::of(running));
             }
             let now = self.clock.elapsed();
             let failures = if now.saturating_sub(*since) >= STEADY { 1 } else { failures + 1 };
@@ -129,9 +142,9 @@ impl Connection {
         };
         match self.reach().await {
             Ok(running) => {
-                let peer = running.peer().clone();
+                let reached = Reached::of(&running);
                 *state = State::Up { running: Box::new(running), since: self.clock.elapsed(), failures };
-                Ok(peer)
+                Ok(reached)
             }
             Err(error) => {
                 let since = self.clock.elapsed();
@@ -207,7 +220,7 @@ impl Connection {
             version: version.clone(),
             elicitation: self.settings.elicitation,
             listed: Arc::clone(&self.listed),
-            progress: Arc::clone(&self.progress),
+            progress: Arc::default(),
         };
         Ok((handler, lifecycle))
     }

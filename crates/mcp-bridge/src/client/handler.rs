@@ -1,27 +1,23 @@
 //! What a server may say and ask.
 #![expect(deprecated, reason = "servers of today still log")]
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, Implementation,
-    LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken, ProtocolVersion,
+    LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
 
 use super::foreign::harmless;
 use super::listed::Listed;
+use super::progress::Progress;
 use super::settings::ElicitationPolicy;
 
 /// Longest log line of a server, in characters.
 const MAX_LINE: usize = 2000;
-
-/// Where the progress of calls goes, by their tokens.
-pub(super) type Progress = Arc<Mutex<HashMap<ProgressToken, mpsc::Sender<ProgressNotificationParam>>>>;
 
 /// Answers a server.
 #[derive(Debug, Clone)]
@@ -30,12 +26,7 @@ pub(super) struct Handler {
     pub(super) version: ProtocolVersion,
     pub(super) elicitation: ElicitationPolicy,
     pub(super) listed: Arc<Listed>,
-    pub(super) progress: Progress,
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic runs under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) progress: Arc<Progress>,
 }
 
 impl ClientHandler for Handler {
@@ -69,11 +60,7 @@ impl ClientHandler for Handler {
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        let to = lock(&self.progress).get(&params.progress_token).cloned();
-        // Whoever does not keep up misses some of it, which is no loss.
-        if let Some(to) = to {
-            drop(to.try_send(params));
-        }
+        self.progress.tell(params);
     }
 
     async fn on_logging_message(

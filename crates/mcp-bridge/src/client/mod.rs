@@ -6,6 +6,7 @@ mod error;
 mod foreign;
 mod handler;
 mod listed;
+mod progress;
 mod settings;
 mod source;
 
