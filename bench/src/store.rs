@@ -45,7 +45,7 @@ fn begin_run(kept: &Kept, id: &str) -> Result<Arc<StoredRun>> {
 fn draft(at: usize) -> Draft {
     let place = Place { path: Some("L[3]/node".into()), iteration: Some(3), span: 7, ..Place::default() };
     let value = Arc::new(json!({"text": "x".repeat(300), "at": at}));
-    Draft::new(place, EventBody::NodeFinished { value: Some(value), handled: None, cache: None })
+    Draft::new(place, EventBody::node_finished(Some(value)))
 }
 
 /// CPU and wall time of the best of some runs, for one unit.

@@ -2,13 +2,17 @@
 //!
 //! On the wire an event is one flat object: the envelope's keys, then `type` and `data`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{CallId, RunId, Timestamp, ToolId, Usage};
+use crate::{
+    ApprovalState, CallId, ExitReason, LoopEnd, NodeErrorKind, RunId, RunStatus, Timestamp, ToolId,
+    ToolStatus, Usage,
+};
 
 /// Version of the envelope.
 const ENVELOPE_VERSION: u8 = 1;
@@ -72,159 +76,6 @@ pub struct Place {
     pub parent: Option<u64>,
 }
 
-/// How a run stands or ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum RunStatus {
-    /// Ended as meant.
-    Ok,
-    /// Ended by an error.
-    Error,
-    /// Ended by a wish to end.
-    Cancelled,
-    /// Waits for answers from outside.
-    Waiting,
-}
-
-macro_rules! words {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-        #[non_exhaustive]
-        pub enum $name {
-            $($(#[$doc])* #[serde(rename = $word)] $variant,)+
-        }
-
-        impl $name {
-            /// The word on the wire; never reworded.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word,)+ }
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-    };
-}
-
-words! {
-    /// Why an agent run ended.
-    ExitReason {
-        /// The model answered.
-        Completed = "completed",
-        /// No turns left.
-        MaxTurns = "max_turns",
-        /// Another limit was reached.
-        BudgetExceeded = "budget_exceeded",
-        /// The same call gave the same result too often.
-        LoopDetected = "loop_detected",
-        /// Too many faulty replies in a row.
-        SelfCorrectionFailed = "self_correction_failed",
-        /// A person must approve a call.
-        AwaitingApproval = "awaiting_approval",
-        /// A long-running call is not done.
-        AwaitingResult = "awaiting_result",
-        /// A tool ended the run with an error.
-        ToolError = "tool_error",
-        /// Somebody asked for the end.
-        Cancelled = "cancelled",
-        /// A person took over.
-        HandedOff = "handed_off",
-        /// The conversation was closed.
-        Closed = "closed",
-        /// A flow answered.
-        FlowCompleted = "flow_completed",
-        /// A flow ran without a reply.
-        FlowSilent = "flow_silent",
-        /// A guardrail stopped the run.
-        GuardrailBlocked = "guardrail_blocked",
-        /// The model could not be asked.
-        LlmFailed = "llm_failed",
-        /// The end of an effect is not known.
-        NeedsReconciliation = "needs_reconciliation",
-    }
-}
-
-words! {
-    /// Why a node failed.
-    NodeErrorKind {
-        /// The node said so.
-        Failed = "failed",
-        /// An attempt, the node or the run took too long.
-        Timeout = "timeout",
-        /// No chunk came for too long.
-        Idle = "idle",
-        /// The node's code panicked.
-        Panic = "panic",
-        /// A condition could not be evaluated.
-        Condition = "condition",
-        /// A loop zone reached its last pass and its condition did not hold.
-        MaxPasses = "max_passes",
-        /// Nothing runs and something is not settled.
-        Stalled = "stalled",
-        /// A required input was not given.
-        MissingInput = "missing_input",
-        /// A shared limit was reached.
-        BudgetExceeded = "budget_exceeded",
-    }
-}
-
-words! {
-    /// Why a loop zone ended.
-    LoopEnd {
-        /// Its condition held, or no longer held.
-        Condition = "condition",
-        /// It reached `maxIterations`.
-        Max = "max",
-        /// The body asked for the end.
-        Break = "break",
-        /// The number of passes was done.
-        Times = "times",
-        /// Every item was done.
-        Items = "items",
-        /// A pass failed.
-        Error = "error",
-        /// The run was cancelled.
-        Cancelled = "cancelled",
-    }
-}
-
-words! {
-    /// How a tool call ended.
-    ToolStatus {
-        /// It answered.
-        Ok = "ok",
-        /// It said that it failed.
-        Failed = "failed",
-        /// It was not started.
-        Refused = "refused",
-        /// It did not answer in time.
-        Timeout = "timeout",
-        /// Its code panicked.
-        Panicked = "panicked",
-        /// It was cancelled.
-        Cancelled = "cancelled",
-    }
-}
-
-words! {
-    /// How an approval stands.
-    ApprovalState {
-        /// A person is asked.
-        Asked = "asked",
-        /// It may run.
-        Approved = "approved",
-        /// It may run with changed arguments.
-        Edited = "edited",
-        /// It may not run.
-        Denied = "denied",
-    }
-}
-
 /// One open question of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AskSummary {
@@ -252,6 +103,9 @@ pub struct CallSummary {
     /// What it calls.
     pub tool: ToolId,
 }
+
+/// What a node gave beside its main output, by slot.
+pub type OtherOutputs = Arc<BTreeMap<Arc<str>, Arc<Value>>>;
 
 /// What happened; the wire names are those of the variants, dotted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -329,15 +183,20 @@ pub enum EventBody {
     /// The value was known.
     #[serde(rename = "node.cached")]
     NodeCached {
-        value: Arc<Value>,
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        value: Option<Arc<Value>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outputs: Option<OtherOutputs>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<Arc<str>>,
     },
-    /// A node gave its outputs, or its failure was handled.
+    /// A node gave its outputs, the main one as `value`, or its failure was handled.
     #[serde(rename = "node.finished")]
     NodeFinished {
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         value: Option<Arc<Value>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outputs: Option<OtherOutputs>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         handled: Option<Arc<str>>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -511,6 +370,12 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<A
 }
 
 impl EventBody {
+    /// A node gave its main output, or nothing.
+    #[must_use]
+    pub fn node_finished(value: Option<Arc<Value>>) -> Self {
+        Self::NodeFinished { value, outputs: None, handled: None, cache: None }
+    }
+
     /// The dotted name on the wire.
     #[must_use]
     pub fn name(&self) -> String {
@@ -531,7 +396,7 @@ mod tests {
     #[test]
     fn an_event_is_one_flat_object() {
         let place = Place { path: Some("a".into()), attempt: Some(1), span: 3, ..Place::default() };
-        let body = EventBody::NodeFinished { value: Some(Arc::new(1.into())), handled: None, cache: None };
+        let body = EventBody::node_finished(Some(Arc::new(1.into())));
         let event = TraceEvent::new(RunId::new("r"), 7, Timestamp::from_millis(0), place, body);
         let text = serde_json::to_string(&event).unwrap();
         assert_eq!(
@@ -539,6 +404,16 @@ mod tests {
             r#"{"v":1,"run":"r","seq":7,"ts":"1970-01-01T00:00:00.000Z","path":"a","attempt":1,"span":3,"type":"node.finished","data":{"value":1}}"#
         );
         assert_eq!(serde_json::from_str::<TraceEvent>(&text).unwrap(), event);
+        let others = [("b".into(), Arc::new(2.into())), ("a".into(), Arc::new(Value::Null))].into();
+        let text = r#"{"type":"node.finished","data":{"value":null,"outputs":{"a":null,"b":2}}}"#;
+        let body = EventBody::NodeFinished {
+            value: Some(Arc::default()),
+            outputs: Some(Arc::new(others)),
+            handled: None,
+            cache: None,
+        };
+        assert_eq!(serde_json::to_string(&body).unwrap(), text);
+        assert_eq!(serde_json::from_str::<EventBody>(text).unwrap(), body);
         assert_eq!(EventBody::RunQueued {}.name(), "run.queued");
     }
 }

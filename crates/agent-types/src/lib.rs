@@ -20,6 +20,7 @@ mod budget;
 mod call;
 mod clock;
 mod event;
+mod event_words;
 mod feed;
 mod id;
 mod near;
@@ -32,10 +33,8 @@ mod virtual_clock;
 pub use budget::{Budget, BudgetKey, BudgetLimits, Spent};
 pub use call::{Annotations, ApprovalDefault, ToolCall, ToolSpec, Usage};
 pub use clock::{Clock, Sleep};
-pub use event::{
-    ApprovalState, AskSummary, CallSummary, EventBody, ExitReason, LoopEnd, NodeErrorKind, Place, RunStatus,
-    ToolStatus, TraceEvent,
-};
+pub use event::{AskSummary, CallSummary, EventBody, OtherOutputs, Place, TraceEvent};
+pub use event_words::{ApprovalState, ExitReason, LoopEnd, NodeErrorKind, RunStatus, ToolStatus};
 pub use feed::{Batch, Feed, Watched, Watcher};
 pub use id::{CallId, InvalidToolId, RunId, ToolId};
 pub use near::{fold, nearest, ranked};

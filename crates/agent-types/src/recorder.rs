@@ -34,7 +34,7 @@ impl Draft {
 /// What a resumed run must know beyond what an event tells. It is kept with the event and shown to nobody.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Values by name, such as the outputs of a node that its event does not show.
+    /// Values by name, such as the results of a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<(Arc<str>, Arc<Value>)>,
     /// How it came about, where the event leaves that open.

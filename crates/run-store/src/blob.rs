@@ -17,8 +17,15 @@ pub(crate) type Blobs = Vec<(String, Vec<u8>)>;
 /// Takes the large values out of an event.
 pub(crate) fn take_out(body: &mut EventBody, blobs: &mut Blobs) {
     match body {
-        EventBody::NodeFinished { value: Some(value), .. } | EventBody::NodeCached { value, .. } => {
-            replace(value, blobs);
+        EventBody::NodeFinished { value, outputs, .. } | EventBody::NodeCached { value, outputs, .. } => {
+            if let Some(value) = value {
+                replace(value, blobs);
+            }
+            if let Some(outputs) = outputs
+                && outputs.values().any(|value| is_heavy(value))
+            {
+                Arc::make_mut(outputs).values_mut().for_each(|value| replace(value, blobs));
+            }
         }
         EventBody::RunStarted { inputs: Some(inputs), .. } => {
             if weight(inputs, INLINE_BYTES) > INLINE_BYTES
@@ -81,10 +88,15 @@ pub(crate) fn put_back(value: &mut Value, find: &mut dyn FnMut(&str) -> Option<V
 /// Puts the large values back into an event.
 pub(crate) fn restore(body: &mut EventBody, find: &mut dyn FnMut(&str) -> Option<Vec<u8>>) {
     match body {
-        EventBody::NodeFinished { value: Some(value), .. } | EventBody::NodeCached { value, .. }
-            if value.get(KEY).is_some() =>
-        {
-            put_back(Arc::make_mut(value), find);
+        EventBody::NodeFinished { value, outputs, .. } | EventBody::NodeCached { value, outputs, .. } => {
+            let is_name = |value: &Arc<Value>| value.get(KEY).is_some();
+            if let Some(value) = value.as_mut().filter(|value| is_name(value)) {
+                put_back(Arc::make_mut(value), find);
+            }
+            if let Some(outputs) = outputs.as_mut().filter(|outputs| outputs.values().any(is_name)) {
+                let named = Arc::make_mut(outputs).values_mut().filter(|value| is_name(value));
+                named.for_each(|value| put_back(Arc::make_mut(value), find));
+            }
         }
         EventBody::RunStarted { inputs: Some(inputs), .. } => put_back(Arc::make_mut(inputs), find),
         EventBody::AgentCallReady { arguments, .. } => {

@@ -400,9 +400,10 @@ impl Store {
 fn change(kept: &mut Kept, changes: &HashMap<String, Value>) {
     use agent_types::EventBody;
     let Some(value) = kept.event.place.path.as_deref().and_then(|path| changes.get(path)) else { return };
-    if let EventBody::NodeFinished { value: given, .. } = &mut kept.event.body {
+    if let EventBody::NodeFinished { value: given, outputs, .. } = &mut kept.event.body {
         *given = Some(Arc::new(value.clone()));
-        // What the other outputs gave belongs to the value that was.
+        // What the other outputs gave, and how it came about, belongs to the value that was.
+        *outputs = None;
         kept.record = None;
     }
 }

@@ -46,7 +46,7 @@ fn emit(run: &StoredRun, body: EventBody) {
 
 fn finished(path: &str, value: Value, record: Option<Record>) -> Draft {
     let place = Place { path: Some(path.into()), span: 3, ..Place::default() };
-    let body = EventBody::NodeFinished { value: Some(Arc::new(value)), handled: None, cache: None };
+    let body = EventBody::node_finished(Some(Arc::new(value)));
     Draft { place, body, record: record.map(Box::new) }
 }
 
@@ -64,11 +64,17 @@ fn what_was_recorded_is_read_back_with_large_values_in_place() {
             how: Some("stop".into()),
             usage: None,
         };
+        let others = [("c".into(), Arc::new(large.clone())), ("d".into(), Arc::new(5.into()))];
+        let mut several = finished("s", 4.into(), None);
+        if let EventBody::NodeFinished { outputs, .. } = &mut several.body {
+            *outputs = Some(Arc::new(others.into()));
+        }
         let looks_like_a_blob = json!({"$blob": "no", "bytes": 1});
         run.record(&mut vec![
             finished("a", large.clone(), Some(record.clone())),
             finished("b", looks_like_a_blob.clone(), None),
             finished("n", Value::Null, None),
+            several.clone(),
         ]);
         let id = RunId::new("r");
         store.flush().unwrap();
@@ -77,6 +83,8 @@ fn what_was_recorded_is_read_back_with_large_values_in_place() {
         assert_eq!(value["data"]["value"]["bytes"], 5002);
         let sha = value["data"]["value"]["$blob"].as_str().unwrap();
         assert_eq!(store.blob(sha).unwrap().unwrap().len(), 5002);
+        let value = serde_json::to_value(&told[4].event).unwrap();
+        assert_eq!(value["data"]["outputs"], json!({"c": {"$blob": sha, "bytes": 5002}, "d": 5}));
         drop(run);
         let (_run, log) = store.resume(&id, clock()).unwrap();
         let values: Vec<Value> = log
@@ -87,9 +95,10 @@ fn what_was_recorded_is_read_back_with_large_values_in_place() {
                 _ => None,
             })
             .collect();
-        assert_eq!(values, [large, looks_like_a_blob, Value::Null]);
+        assert_eq!(values, [large, looks_like_a_blob, Value::Null, 4.into()]);
+        assert_eq!(log.events[4].event.body, several.body);
         assert_eq!(log.events[1].record.as_ref(), Some(&record));
-        assert_eq!(log.events.iter().map(|kept| kept.event.seq).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_eq!(log.events.iter().map(|kept| kept.event.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
     }
 }
 

@@ -1,8 +1,10 @@
 //! What a node gives.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use agent_types::OtherOutputs;
 use serde_json::Value;
 
 /// How much a stopping node ends.
@@ -82,6 +84,14 @@ impl Outputs {
     /// The value of the main slot, whether it was given by name or not.
     pub(crate) fn main(&self, name: &str) -> Option<&Arc<Value>> {
         self.main.as_ref().or_else(|| self.get(name))
+    }
+
+    /// What is given beside the main slot of that name.
+    pub(crate) fn others(&self, main: &str) -> Option<OtherOutputs> {
+        let others = self.named.iter().filter(|(name, _)| name != main);
+        let others: BTreeMap<_, _> =
+            others.map(|(name, value)| (Arc::from(&**name), Arc::clone(value))).collect();
+        (!others.is_empty()).then(|| Arc::new(others))
     }
 
     /// All values by name; the main one under `main`.

@@ -75,7 +75,7 @@ impl Owner {
                 place.clone(),
                 EventBody::NodeStarted { node_type: Some(Arc::from("core:GroupInput")) },
             );
-            self.emit(place, EventBody::NodeFinished { value: None, handled: None, cache: None });
+            self.emit(place, EventBody::node_finished(None));
         }
         self.open_frame(plan, at, &Opening::of_inputs(&[]));
     }

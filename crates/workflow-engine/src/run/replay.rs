@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use agent_types::{AskSummary, EventBody, Kept, LoopEnd, NodeErrorKind, Place, Record, ResumeLog, ToolId};
+use agent_types::{
+    AskSummary, EventBody, Kept, LoopEnd, NodeErrorKind, OtherOutputs, Place, Record, ResumeLog, ToolId,
+};
 use serde_json::{Map, Value};
 
 use super::attempt::Failure;
@@ -191,7 +193,7 @@ impl Owner {
                     node.attempt = place.attempt.unwrap_or(node.attempt) + 1;
                 }
             }
-            EventBody::NodeFinished { value, handled, .. } => {
+            EventBody::NodeFinished { value, outputs, handled, .. } => {
                 taken(self);
                 self.forget(key);
                 self.count_again(record);
@@ -202,13 +204,13 @@ impl Owner {
                 if handled.as_deref() == Some("branch") {
                     self.end_readers(plan, key);
                 }
-                let outputs = outputs_of(value.as_ref(), record);
+                let outputs = outputs_of(value.as_ref(), outputs.as_ref(), record);
                 self.fill(plan, key, &outputs, handled.as_deref());
                 self.after_end(plan, key, &outputs);
             }
-            EventBody::NodeCached { value, .. } => {
+            EventBody::NodeCached { value, outputs, .. } => {
                 taken(self);
-                let outputs = outputs_of(Some(value), record);
+                let outputs = outputs_of(value.as_ref(), outputs.as_ref(), record);
                 self.fill(plan, key, &outputs, None);
             }
             EventBody::NodeFailed { kind, message, limit_ms, attempts, detached } => {
@@ -319,7 +321,7 @@ impl Owner {
             attempts: None,
             detached: None,
         });
-        let handled = next(EventBody::NodeFinished { value: None, handled: None, cache: None });
+        let handled = next(EventBody::node_finished(None));
         let last = [failed, handled].into_iter().flatten().min();
         let again = retrying.is_some_and(|retrying| last.is_none_or(|last| retrying < last));
         let attempt = self.containers.get(&key).map_or(1, |container| container.attempt);
@@ -410,9 +412,9 @@ fn needs_node(body: &EventBody) -> bool {
 }
 
 /// What a node gave, by its event and what was kept with it.
-fn outputs_of(value: Option<&Arc<Value>>, record: Option<&Record>) -> Outputs {
+fn outputs_of(value: Option<&Arc<Value>>, others: Option<&OtherOutputs>, record: Option<&Record>) -> Outputs {
     let mut outputs = value.map_or_else(Outputs::none, |value| Outputs::shared(Arc::clone(value)));
-    for (name, value) in record.iter().flat_map(|record| &record.values) {
+    for (name, value) in others.iter().flat_map(|others| others.iter()) {
         outputs = outputs.with_shared(name.to_string(), Arc::clone(value));
     }
     outputs.stop = match record.and_then(|record| record.how.as_deref()) {
@@ -423,13 +425,11 @@ fn outputs_of(value: Option<&Arc<Value>>, record: Option<&Record>) -> Outputs {
     outputs
 }
 
-/// What must be kept of outputs beside the value that the event shows.
-pub(super) fn record_of(outputs: &Outputs, main: &str) -> Option<Box<Record>> {
-    let named = outputs.all("").filter(|(name, _)| !name.is_empty() && *name != main);
-    let values: Vec<_> = named.map(|(name, value)| (Arc::from(name), Arc::clone(value))).collect();
-    let how = outputs.stop.map(|scope| match scope {
-        StopScope::Run => Arc::from("stop_run"),
-        StopScope::Loop => Arc::from("stop_loop"),
-    });
-    (!values.is_empty() || how.is_some()).then(|| Box::new(Record { values, how, usage: None }))
+/// What must be kept of outputs beside the values that the event shows.
+pub(super) fn record_of(outputs: &Outputs) -> Option<Box<Record>> {
+    let how = match outputs.stop? {
+        StopScope::Run => "stop_run",
+        StopScope::Loop => "stop_loop",
+    };
+    Some(Box::new(Record { how: Some(Arc::from(how)), ..Record::default() }))
 }

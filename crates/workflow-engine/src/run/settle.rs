@@ -71,10 +71,11 @@ impl Owner {
             Some(path) => self.place_of(key, Arc::clone(path), span, note.attempt),
             None => self.place(plan, key, span, note.attempt),
         };
-        let record = self.keeps.then(|| record_of(outputs, main)).flatten();
+        let record = self.keeps.then(|| record_of(outputs)).flatten();
         let record = self.with_usage(key, record);
         let body = EventBody::NodeFinished {
             value: outputs.main(main).cloned(),
+            outputs: outputs.others(main),
             handled: note.handled.map(Arc::from),
             cache: (!self.unkeyable.is_empty() && self.unkeyable.remove(&key))
                 .then(|| Arc::from("unkeyable")),
@@ -132,11 +133,11 @@ impl Owner {
         let Some(frame) = self.frame(key) else { return };
         let node = &plan.scopes[frame.scope as usize].nodes[key.node as usize];
         let main = main_output(plan, node);
-        let value = outputs.main(main).or_else(|| outputs.all("").next().map(|(_, value)| value));
-        let value = value.cloned().unwrap_or_default();
         let place = Place { attempt: None, ..self.place(plan, key, 0, None) };
-        let record = self.keeps.then(|| record_of(outputs, main)).flatten();
-        self.emit_with(place, EventBody::NodeCached { value, from }, record);
+        let body =
+            EventBody::NodeCached { value: outputs.main(main).cloned(), outputs: outputs.others(main), from };
+        let record = self.keeps.then(|| record_of(outputs)).flatten();
+        self.emit_with(place, body, record);
         self.fill(plan, key, outputs, None);
     }
 
@@ -347,7 +348,7 @@ impl Owner {
                 let place = self.place(plan, key, span, Some(failure.attempt));
                 let handled = Some(Arc::from("skip"));
                 let record = self.with_usage(key, None);
-                let body = EventBody::NodeFinished { value: None, handled, cache: None };
+                let body = EventBody::NodeFinished { value: None, outputs: None, handled, cache: None };
                 self.emit_with(place, body, record);
                 self.settle_without_outputs(plan, key);
             }

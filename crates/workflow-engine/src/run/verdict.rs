@@ -116,7 +116,7 @@ impl Owner {
                 let span = self.span_for(&place, &started);
                 let place = Place { attempt: Some(1), span, ..place };
                 self.tell_once(place.clone(), started);
-                let finished = EventBody::NodeFinished { value: None, handled: None, cache: None };
+                let finished = EventBody::node_finished(None);
                 self.tell_once(place, finished);
                 continue;
             }

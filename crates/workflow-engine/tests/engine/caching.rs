@@ -151,8 +151,9 @@ fn caching_what_is_not_pure_is_a_warning() {
 /// The graph as a trace draws it: each node with what it gave.
 fn drawn(seen: &Seen) -> Vec<(String, Value)> {
     let gave = |event: &TraceEvent| match &event.body {
-        EventBody::NodeFinished { value, .. } => value.as_deref().cloned(),
-        EventBody::NodeCached { value, .. } => Some((**value).clone()),
+        EventBody::NodeFinished { value, .. } | EventBody::NodeCached { value, .. } => {
+            value.as_deref().cloned()
+        }
         _ => None,
     };
     let path = |event: &TraceEvent| event.place.path.as_deref().unwrap_or_default().to_owned();

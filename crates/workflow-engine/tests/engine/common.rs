@@ -28,7 +28,10 @@ impl Op {
         let slot = |slot: SlotDefinition| slot;
         let base = NodeDefinition::new(format!("t:{name}"), "test");
         let definition = match name {
-            "if" => base.input("in", any("c").required()).output("then", any("t")).output("else", any("e")),
+            "if" => {
+                let base = base.input("in", any("c").required()).pure();
+                base.output("then", any("t")).output("else", any("e"))
+            }
             "list" => base.input("in", any("i").multi()).output("out", any("o")),
             "stream" => base.input("in", any("i")).output("out", slot(any("o")).stream()),
             "tap" => base.input("in", any("i").stream()).output("out", any("o").stream()).pure(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use agent_types::{EventBody, Keeper, ResumeLog, RunStatus, Timestamp, TraceEvent, VirtualClock};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use workflow_engine::{OnFail, OnWaiting, Plan, RunOptions, RunOutcome};
+use workflow_engine::{Cache, OnFail, OnWaiting, Plan, RunOptions, RunOutcome};
 use workflow_model::{NoWorkflows, Workflow};
 
 use crate::common::{catalog, flow};
@@ -454,6 +454,33 @@ fn an_effect_of_unknown_end_is_asked_about_and_never_repeated_alone() {
         });
         assert_eq!(count.count(), starts, "{answer}");
     }
+}
+
+#[test]
+fn a_branch_that_was_known_takes_no_other() {
+    let workflow = flow(
+        &[
+            ("a", "emit", json!({"v": 0})),
+            ("i", "if", json!({"cache": true})),
+            ("t", "wait", json!({"ms": 5})),
+            ("e", "wait", json!({"ms": 5})),
+            ("j", "list", json!({})),
+        ],
+        &["a.out -> i.in", "i.then -> t.in", "i.else -> e.in", "t.out -> j.in", "e.out -> j.in"],
+        &[("j", "j.out")],
+    );
+    let options = RunOptions { cache: Some(Cache::new()), ..options() };
+    // Not known yet, then known.
+    check(&workflow, &options);
+    check(&workflow, &options);
+    let plan = Plan::new(&workflow, &catalog(), &NoWorkflows).unwrap();
+    let log = Arc::new(Log::default());
+    let outcome = run(&plan, &log, None, options);
+    assert_eq!(outcome.outputs["j"], json!([0]));
+    let state = log.state();
+    let told = state.events.iter().find(|kept| matches!(kept.event.body, EventBody::NodeCached { .. }));
+    let told = serde_json::to_value(&told.unwrap().event.body).unwrap();
+    assert_eq!(told["data"], json!({"outputs": {"else": 0}}));
 }
 
 #[test]

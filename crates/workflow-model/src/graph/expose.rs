@@ -26,6 +26,10 @@ impl Builder<'_, '_> {
                     self.expose_constants(level, inner, node);
                 }
             }
+            let is_border = |place: &Place| matches!(place, Place::GroupOutput(_) | Place::Flat { .. });
+            if !self.levels[level].places.iter().any(is_border) {
+                continue;
+            }
             for (index, edge) in workflow.edges.iter().enumerate() {
                 let Some(target) = self.levels[level].ids.get(edge.target.as_str()).copied() else {
                     continue;

@@ -7,13 +7,29 @@ use serde_json::Value;
 
 use super::build::Builder;
 use super::wires::{Shape, WireIn};
-use super::{BypassOutput, BypassSource, Held, Input, NodeIx, NodeKind, ScopeKind};
+use super::{BypassOutput, BypassSource, Held, Input, NameIx, NodeIx, NodeKind, ScopeKind};
 use crate::definition::{BypassBehavior, SlotDefinition};
 use crate::node::Node;
 use crate::problem::{Problem, ProblemCode, Severity};
 use crate::structural::{GROUP_INPUT, NODE_GROUP};
 use crate::types::{type_default, type_fits};
 use crate::zone::{OnItemError, ZoneMode, is_reserved};
+
+/// The wires of each slot, in the order in which they come.
+fn by_slot(wires: Vec<WireIn>) -> Vec<(NameIx, Vec<WireIn>)> {
+    let Some(first) = wires.first().map(|wire| wire.slot) else { return Vec::new() };
+    if wires.iter().all(|wire| wire.slot == first) {
+        return vec![(first, wires)];
+    }
+    let mut groups: Vec<(NameIx, Vec<WireIn>)> = Vec::new();
+    for wire in wires {
+        match groups.iter_mut().find(|(slot, _)| *slot == wire.slot) {
+            Some((_, group)) => group.push(wire),
+            None => groups.push((wire.slot, vec![wire])),
+        }
+    }
+    groups
+}
 
 impl<'a> Builder<'a, '_> {
     pub(super) fn finish_nodes(&mut self) {
@@ -40,13 +56,7 @@ impl<'a> Builder<'a, '_> {
     }
 
     fn inputs_of(&mut self, node: NodeIx, spec: &Node, wires: Vec<WireIn>) -> Vec<Input> {
-        let mut groups: Vec<(super::NameIx, Vec<WireIn>)> = Vec::new();
-        for wire in wires {
-            match groups.iter_mut().find(|(slot, _)| *slot == wire.slot) {
-                Some((_, group)) => group.push(wire),
-                None => groups.push((wire.slot, vec![wire])),
-            }
-        }
+        let groups = by_slot(wires);
         let mut inputs: Vec<Input> =
             groups.into_iter().map(|(slot, group)| self.wired_input(node, spec, slot, group)).collect();
         for (name, value) in &spec.input_values {
@@ -59,13 +69,7 @@ impl<'a> Builder<'a, '_> {
         inputs
     }
 
-    fn wired_input(
-        &mut self,
-        node: NodeIx,
-        spec: &Node,
-        slot: super::NameIx,
-        mut group: Vec<WireIn>,
-    ) -> Input {
+    fn wired_input(&mut self, node: NodeIx, spec: &Node, slot: NameIx, mut group: Vec<WireIn>) -> Input {
         let shape = group[0].shape;
         let name = Arc::clone(self.graph.name(slot));
         if !shape.multi && group.len() > 1 {

@@ -14,9 +14,9 @@ use crate::structural::ERROR_SLOT;
 use crate::zone::{ZoneMode, ZoneSpec};
 
 /// An input slot that a handle means.
-pub(super) struct FoundInput<'w> {
+pub(super) struct FoundInput<'w, 'h> {
     /// The slot's name, without the `__N` of a handle.
-    pub(super) name: String,
+    pub(super) name: Cow<'h, str>,
     /// That N.
     pub(super) ordinal: Option<u32>,
     pub(super) slot: Cow<'w, SlotDefinition>,
@@ -24,17 +24,17 @@ pub(super) struct FoundInput<'w> {
 
 impl<'w> Builder<'_, 'w> {
     /// The input slot that `handle` means; no handle is the main one.
-    pub(super) fn input_of(&self, node: NodeIx, handle: Option<&str>) -> Option<FoundInput<'w>> {
+    pub(super) fn input_of<'h>(&self, node: NodeIx, handle: Option<&'h str>) -> Option<FoundInput<'w, 'h>> {
         let Some(handle) = handle else {
             let (name, slot) = self.main_input(node)?;
-            return Some(FoundInput { name, ordinal: None, slot });
+            return Some(FoundInput { name: name.into(), ordinal: None, slot });
         };
         if let Some(slot) = self.input_slot(node, handle) {
-            return Some(FoundInput { name: handle.to_owned(), ordinal: None, slot });
+            return Some(FoundInput { name: handle.into(), ordinal: None, slot });
         }
         let (base, ordinal) = split_ordinal(handle)?;
         let slot = self.input_slot(node, base)?;
-        Some(FoundInput { name: base.to_owned(), ordinal: Some(ordinal), slot })
+        Some(FoundInput { name: base.into(), ordinal: Some(ordinal), slot })
     }
 
     fn input_slot(&self, node: NodeIx, name: &str) -> Option<Cow<'w, SlotDefinition>> {
@@ -67,14 +67,14 @@ impl<'w> Builder<'_, 'w> {
     }
 
     /// The output slot of that name; no name is the main one.
-    pub(super) fn output_of(
+    pub(super) fn output_of<'h>(
         &self,
         node: NodeIx,
-        name: Option<&str>,
-    ) -> Option<(String, Cow<'w, SlotDefinition>)> {
+        name: Option<&'h str>,
+    ) -> Option<(Cow<'h, str>, Cow<'w, SlotDefinition>)> {
         let name = match name {
-            Some(name) => name.to_owned(),
-            None => self.output_names(node).into_iter().next()?,
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(self.output_names(node).into_iter().next()?),
         };
         let slot = self.output_slot(node, &name)?;
         Some((name, slot))

@@ -191,7 +191,8 @@ impl<'w> Builder<'_, 'w> {
         let sources = self.join(sources, (scope, Some(target)), &found.slot, ends);
         let slot = self.graph.names.intern(&found.name);
         let mut shape = Shape::of(&found.slot);
-        shape.lazy |= self.graph.spec(&self.graph.nodes[target as usize]).lazy.contains(&found.name);
+        shape.lazy |=
+            self.graph.spec(&self.graph.nodes[target as usize]).lazy.iter().any(|name| *name == *found.name);
         let as_u32 = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         let edge = (as_u32(ends.level), as_u32(ends.index));
         self.wires[target as usize].push(WireIn {

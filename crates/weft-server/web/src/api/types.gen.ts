@@ -1104,7 +1104,10 @@ export interface components {
         } | {
             data: {
                 from?: string | null;
-                value: unknown;
+                outputs?: {
+                    [key: string]: unknown;
+                } | null;
+                value?: unknown;
             };
             /** @constant */
             type: "node.cached";
@@ -1112,6 +1115,9 @@ export interface components {
             data: {
                 cache?: string | null;
                 handled?: string | null;
+                outputs?: {
+                    [key: string]: unknown;
+                } | null;
                 value?: unknown;
             };
             /** @constant */

@@ -1,7 +1,7 @@
 // Events of workflows: nodes and loops, for the canvas, the loop inspector, and as steps of the timeline.
 import type { TraceEvent } from "../api/types.gen.ts";
 import type { Draft } from "./draft.ts";
-import { type LoopView, type NodeView, type PassView, type StepEntry, withoutPasses } from "./view.ts";
+import { firstGiven, type LoopView, type NodeView, type PassView, type StepEntry, withoutPasses } from "./view.ts";
 
 /** Most text of a stream that a view keeps of one slot; the rest is in the events. */
 const KEPT_TEXT = 20_000;
@@ -39,13 +39,19 @@ function reduceNode(draft: Draft, event: TraceEvent, path: string): void {
     mine.ended = event.ts;
     if (shown) shown.state = state;
   };
+  const gave = (data: { value?: unknown; outputs?: Record<string, unknown> | null }) => {
+    if (data.value !== undefined) mine.value = data.value;
+    if (data.outputs) mine.outputs = data.outputs;
+    const first = firstGiven(data);
+    if (shown && first !== undefined) shown.value = first;
+  };
   switch (event.type) {
     case "node.started":
       mine.state = "running";
       mine.attempt = event.attempt ?? 1;
       mine.started = event.ts;
       mine.chunks = {};
-      for (const gone of ["ended", "value", "message", "errorKind", "cause", "progress"] as const) delete mine[gone];
+      for (const gone of ["ended", "value", "outputs", "message", "errorKind", "cause", "progress"] as const) delete mine[gone];
       if (event.data.node_type) mine.nodeType = event.data.node_type;
       if (shown) {
         shown.state = "running";
@@ -78,19 +84,13 @@ function reduceNode(draft: Draft, event: TraceEvent, path: string): void {
       }
       break;
     case "node.cached":
-      mine.value = event.data.value;
-      if (shown) shown.value = event.data.value;
+      gave(event.data);
       end("cached");
       break;
-    case "node.finished": {
-      const { value, handled } = event.data;
-      if (value !== undefined) {
-        mine.value = value;
-        if (shown) shown.value = value;
-      }
-      end(handled ? "handled" : mine.state === "cached" ? "cached" : "ok");
+    case "node.finished":
+      gave(event.data);
+      end(event.data.handled ? "handled" : mine.state === "cached" ? "cached" : "ok");
       break;
-    }
     case "node.failed":
       mine.message = event.data.message;
       mine.errorKind = event.data.kind;

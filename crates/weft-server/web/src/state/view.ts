@@ -191,14 +191,21 @@ export interface NodeView {
   attempt: number;
   started?: string;
   ended?: string;
-  /** What it gave; large values are references to blobs. */
+  /** Its main output; large values are references to blobs. */
   value?: unknown;
+  /** Its other outputs, by slot. */
+  outputs?: Record<string, unknown>;
   /** What has streamed out so far, by slot. */
   chunks: Record<string, string>;
   progress?: { message?: string; value?: number; max?: number };
   message?: string;
   errorKind?: string;
   cause?: string;
+}
+
+/** What a node gave first: its main output, or another one where the main one was not taken. */
+export function firstGiven({ value, outputs }: { value?: unknown; outputs?: Readonly<Record<string, unknown>> | null }): unknown {
+  return value === undefined ? Object.values(outputs ?? {})[0] : value;
 }
 
 /** A pass of a loop. */

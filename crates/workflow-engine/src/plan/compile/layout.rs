@@ -30,8 +30,19 @@ pub(super) struct Draft {
     sources: Vec<(u32, u32)>,
     entries: HashMap<EntryKey, SlotIx>,
     captured: HashSet<(SlotIx, LocalIx)>,
-    joined: HashSet<SlotIx>,
+    /// By slot: whether somebody takes it as one value.
+    joined: Vec<bool>,
     pub(super) next: Vec<Origin>,
+}
+
+impl Draft {
+    /// Somebody takes these as one value each.
+    fn join(&mut self, slots: impl IntoIterator<Item = SlotIx>) {
+        self.joined.resize(self.plan.n_slots as usize, false);
+        for slot in slots {
+            self.joined[slot as usize] = true;
+        }
+    }
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -135,8 +146,7 @@ impl<'g> Layout<'g> {
         for input in &node.inputs {
             let plan = self.input(scope, local, input);
             if rereads {
-                let read = slots(plan.from.origins()).collect::<Vec<_>>();
-                self.drafts[scope].joined.extend(read);
+                self.drafts[scope].join(slots(plan.from.origins()));
             }
             self.drafts[scope].plan.inputs.push(plan);
         }
@@ -186,7 +196,7 @@ impl<'g> Layout<'g> {
     fn wait(&mut self, scope: usize, local: LocalIx, slot: SlotIx, input: &Input, source: &Source) {
         let draft = &mut self.drafts[scope];
         if input.lazy {
-            draft.joined.insert(slot);
+            draft.join([slot]);
             return;
         }
         draft.plan.counts[local as usize] += 1;
@@ -201,7 +211,7 @@ impl<'g> Layout<'g> {
             draft.stream_reads.push((slot, local));
         } else {
             draft.reads.push((slot, local));
-            draft.joined.insert(slot);
+            draft.join([slot]);
         }
     }
 
@@ -231,7 +241,7 @@ impl<'g> Layout<'g> {
         if draft.captured.insert((outer, container)) {
             draft.plan.counts[container as usize] += 1;
             draft.reads.push((outer, container));
-            draft.joined.insert(outer);
+            draft.join([outer]);
             let from = draft.plan.owners[outer as usize];
             if from != NONE {
                 draft.sources.push((container, from));
@@ -296,13 +306,13 @@ impl<'g> Layout<'g> {
             let origins: Vec<Origin> =
                 output.sources.iter().filter_map(|source| self.origin(scope, source)).collect();
             let draft = &mut self.drafts[scope];
-            draft.joined.extend(slots(&origins));
+            draft.join(slots(&origins));
             let name = Arc::clone(graph.name(*name));
             draft.plan.results.push(ResultPlan { name, multi: output.slot.multi, origins });
         }
         let next: Vec<Origin> =
             graph.scopes[scope].next.values().filter_map(|source| self.origin(scope, source)).collect();
-        self.drafts[scope].joined.extend(slots(&next));
+        self.drafts[scope].join(slots(&next));
         self.drafts[scope].next = next;
         if let Some(owner) = graph.scopes[scope].owner {
             let home = graph.nodes[owner as usize].scope;
@@ -348,7 +358,7 @@ impl<'g> Layout<'g> {
                     is_stream(self.graph, self.catalog, index(number), *name)
                 }
             };
-            let joined = draft.joined.contains(slot);
+            let joined = draft.joined.get(*slot as usize) == Some(&true);
             draft.plan.outs.push(OutPlan { name: *name, slot: *slot, stream, joined });
         }
         let plan = &mut draft.plan.nodes[self.local[number] as usize];

@@ -1,6 +1,6 @@
 // The carried values of a loop, pass by pass: what each began with and what it handed on.
 
-import type { GraphView, LoopView, PassView } from "../../state/view.ts";
+import type { GraphView, LoopView, NodeView, PassView } from "../../state/view.ts";
 import { INPUT, NEXT, objectIn, STATE, type Graph, type GraphEdge } from "./file.ts";
 import { slotsOf, stateOf, zoneMode, type StateKey, type World } from "./slots.ts";
 
@@ -31,17 +31,31 @@ export interface CarriedFrom {
 export function carriedValues(from: CarriedFrom, zone: string, loop: LoopView): CarriedRow[] {
   const about = from.graph.nodes.get(zone);
   if (about === undefined) return [];
-  return stateOf(about.node).map((state) => {
-    const wire = edgeIntoNext(from.graph, zone, state.key);
-    const initial = firstValue(from, zone, state);
-    let last = initial;
-    const after = loop.passes.map((pass) => {
-      const changed = pass.changed.includes(state.key);
-      if (changed) last = wire === null ? { changed } : valueAfter(from, wire, loop, pass, last);
-      return { known: last, changed };
+  const items = itemsOf(from, zone);
+  const rows: CarriedRow[] = stateOf(about.node).map((state) => ({ key: state.key, type: state.type, initial: firstValue(from, zone, state), after: [] }));
+  const wires = rows.map((row) => edgeIntoNext(from.graph, zone, row.key));
+  let last = new Map(rows.map((row) => [row.key, row.initial]));
+  for (const pass of loop.passes) {
+    // A value may come from another one as it was when the pass began.
+    const before = last;
+    last = new Map();
+    rows.forEach((row, at) => {
+      const changed = pass.changed.includes(row.key);
+      const wire = wires[at] ?? null;
+      const known = !changed ? (before.get(row.key) ?? { changed }) : wire === null ? { changed } : valueAfter(from, wire, { loop, pass, before, items });
+      last.set(row.key, known);
+      row.after.push({ known, changed });
     });
-    return { key: state.key, type: state.type, initial, after };
-  });
+  }
+  return rows;
+}
+
+/** A pass, and what it began with. */
+interface Begun {
+  loop: LoopView;
+  pass: PassView;
+  before: ReadonlyMap<string, Known>;
+  items: readonly unknown[] | null;
 }
 
 function edgeIntoNext(graph: Graph, zone: string, key: string): GraphEdge | null {
@@ -53,22 +67,26 @@ function edgeIntoNext(graph: Graph, zone: string, key: string): GraphEdge | null
   return null;
 }
 
-/** Events tell the main output of a node, and no other. */
-function isMain({ graph, world }: CarriedFrom, edge: GraphEdge): boolean {
-  if (edge.source === null) return false;
-  return edge.sourceSlot === null || slotsOf(graph, edge.source, world).outputs[0]?.name === edge.sourceSlot;
+/** What a node gave over an edge. */
+function given({ graph, world }: CarriedFrom, edge: GraphEdge, node: NodeView | undefined): unknown {
+  if (edge.source === null || node === undefined) return undefined;
+  const slot = edge.sourceSlot;
+  const isMain = slot === null || slotsOf(graph, edge.source, world).outputs[0]?.name === slot;
+  return isMain ? node.value : node.outputs?.[slot];
 }
 
-function valueAfter(from: CarriedFrom, edge: GraphEdge, loop: LoopView, pass: PassView, last: Known): Known {
+function valueAfter(from: CarriedFrom, edge: GraphEdge, { loop, pass, before, items }: Begun): Known {
   const source = from.graph.nodes.get(edge.source ?? "");
   if (source === undefined) return { changed: true };
   if (source.type === STATE) {
     if (edge.sourceSlot === "index") return { value: pass.iteration };
-    return edge.sourceSlot === edge.targetSlot ? last : { changed: true };
+    if (edge.sourceSlot === "item" && items !== null) return { value: items[pass.iteration] };
+    return before.get(edge.sourceSlot ?? "") ?? { changed: true };
   }
   const node = from.run.nodes[`${loop.path}[${pass.iteration}]/${source.id}`];
-  if (!isMain(from, edge) || node === undefined || node.value === undefined) return { changed: true };
-  return { value: node.value };
+  // What comes from outside of the loop is the same in every pass.
+  const value = node === undefined ? valueOf(from, edge) : given(from, edge, node);
+  return value === undefined ? { changed: true } : { value };
 }
 
 function firstValue(from: CarriedFrom, zone: string, state: StateKey): Known {
@@ -86,8 +104,7 @@ function valueOf(from: CarriedFrom, edge: GraphEdge): unknown {
     if (given !== undefined) return given;
   }
   const path = source === undefined ? undefined : from.run.latest[from.before + source.path];
-  const node = path === undefined ? undefined : from.run.nodes[path];
-  return isMain(from, edge) ? node?.value : undefined;
+  return given(from, edge, path === undefined ? undefined : from.run.nodes[path]);
 }
 
 /** What an `each` loop goes through: the item of each pass, where it is known. */

@@ -27,6 +27,35 @@ test("carried values come from what the nodes of each pass gave", () => {
   ]);
 });
 
+test("carried values come from any output, from one another and from outside", () => {
+  const file = `{"nodes": [
+    {"id": "before", "type": "core:Http"},
+    {"id": "loop", "type": "core:LoopZone", "configValues": {"mode": "times", "times": 2, "state": [
+      {"key": "old", "dataFlowType": "INTEGER", "initial": 0}, {"key": "now", "dataFlowType": "INTEGER", "initial": 1},
+      {"key": "fixed", "dataFlowType": "INTEGER"}, {"key": "pass", "dataFlowType": "INTEGER"}]}},
+    {"id": "state", "type": "core:LoopState", "parentNode": "loop"},
+    {"id": "ask", "type": "core:Http", "parentNode": "loop"},
+    {"id": "next", "type": "core:LoopNext", "parentNode": "loop"}],
+   "edges": [
+    {"source": "state", "sourceHandle": "now", "target": "next", "targetHandle": "old"},
+    {"source": "ask", "sourceHandle": "status", "target": "next", "targetHandle": "now"},
+    {"source": "before", "sourceHandle": "status", "target": "next", "targetHandle": "fixed"},
+    {"source": "state", "sourceHandle": "index", "target": "next", "targetHandle": "pass"}]}`;
+  const passes = [0, 1].map((iteration) => ({ iteration, state: "ok" as const, started: ts, changed: ["old", "now", "fixed", "pass"], from: 1, to: 2 }));
+  const loop = { path: "loop", mode: "times", passes };
+  const node = (path: string, status: number) => [path, { path, state: "ok" as const, attempt: 1, chunks: {}, value: "body", outputs: { status } }];
+  const nodes = Object.fromEntries([node("before", 100), node("loop[0]/ask", 200), node("loop[1]/ask", 404)]);
+  const run = { call: "", nodes, latest: { before: "before" }, loops: { loop } };
+  const rows = carriedValues({ graph: graph(file), world, run, inputs: {}, before: "" }, "loop", loop);
+  const known = rows.map((row) => [row.key, ...row.after.map((each) => ("value" in each.known ? each.known.value : "?"))]);
+  assert.deepEqual(known, [
+    ["old", 1, 200],
+    ["now", 200, 404],
+    ["fixed", 100, 100],
+    ["pass", 0, 1],
+  ]);
+});
+
 test("slots stand at the same height on both sides of a rail", () => {
   const view = viewOf(graph(COUNTER), world);
   const at = (key: string, id: string, side: string) => {

@@ -1,0 +1,157 @@
+//! The words in which events say how things stand and why they ended.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How a run stands or ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    /// Ended as meant.
+    Ok,
+    /// Ended by an error.
+    Error,
+    /// Ended by a wish to end.
+    Cancelled,
+    /// Waits for answers from outside.
+    Waiting,
+}
+
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+        #[non_exhaustive]
+        pub enum $name {
+            $($(#[$doc])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            /// The word on the wire; never reworded.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// Why an agent run ended.
+    ExitReason {
+        /// The model answered.
+        Completed = "completed",
+        /// No turns left.
+        MaxTurns = "max_turns",
+        /// Another limit was reached.
+        BudgetExceeded = "budget_exceeded",
+        /// The same call gave the same result too often.
+        LoopDetected = "loop_detected",
+        /// Too many faulty replies in a row.
+        SelfCorrectionFailed = "self_correction_failed",
+        /// A person must approve a call.
+        AwaitingApproval = "awaiting_approval",
+        /// A long-running call is not done.
+        AwaitingResult = "awaiting_result",
+        /// A tool ended the run with an error.
+        ToolError = "tool_error",
+        /// Somebody asked for the end.
+        Cancelled = "cancelled",
+        /// A person took over.
+        HandedOff = "handed_off",
+        /// The conversation was closed.
+        Closed = "closed",
+        /// A flow answered.
+        FlowCompleted = "flow_completed",
+        /// A flow ran without a reply.
+        FlowSilent = "flow_silent",
+        /// A guardrail stopped the run.
+        GuardrailBlocked = "guardrail_blocked",
+        /// The model could not be asked.
+        LlmFailed = "llm_failed",
+        /// The end of an effect is not known.
+        NeedsReconciliation = "needs_reconciliation",
+    }
+}
+
+words! {
+    /// Why a node failed.
+    NodeErrorKind {
+        /// The node said so.
+        Failed = "failed",
+        /// An attempt, the node or the run took too long.
+        Timeout = "timeout",
+        /// No chunk came for too long.
+        Idle = "idle",
+        /// The node's code panicked.
+        Panic = "panic",
+        /// A condition could not be evaluated.
+        Condition = "condition",
+        /// A loop zone reached its last pass and its condition did not hold.
+        MaxPasses = "max_passes",
+        /// Nothing runs and something is not settled.
+        Stalled = "stalled",
+        /// A required input was not given.
+        MissingInput = "missing_input",
+        /// A shared limit was reached.
+        BudgetExceeded = "budget_exceeded",
+    }
+}
+
+words! {
+    /// Why a loop zone ended.
+    LoopEnd {
+        /// Its condition held, or no longer held.
+        Condition = "condition",
+        /// It reached `maxIterations`.
+        Max = "max",
+        /// The body asked for the end.
+        Break = "break",
+        /// The number of passes was done.
+        Times = "times",
+        /// Every item was done.
+        Items = "items",
+        /// A pass failed.
+        Error = "error",
+        /// The run was cancelled.
+        Cancelled = "cancelled",
+    }
+}
+
+words! {
+    /// How a tool call ended.
+    ToolStatus {
+        /// It answered.
+        Ok = "ok",
+        /// It said that it failed.
+        Failed = "failed",
+        /// It was not started.
+        Refused = "refused",
+        /// It did not answer in time.
+        Timeout = "timeout",
+        /// Its code panicked.
+        Panicked = "panicked",
+        /// It was cancelled.
+        Cancelled = "cancelled",
+    }
+}
+
+words! {
+    /// How an approval stands.
+    ApprovalState {
+        /// A person is asked.
+        Asked = "asked",
+        /// It may run.
+        Approved = "approved",
+        /// It may run with changed arguments.
+        Edited = "edited",
+        /// It may not run.
+        Denied = "denied",
+    }
+}
