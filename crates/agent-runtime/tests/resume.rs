@@ -103,7 +103,8 @@ fn cut_anywhere_it_comes_to_the_same_end_and_pays_once() {
     for upto in 1..length {
         let run = RunId::new(format!("cut-{upto}"));
         let new = NewRun::new(run.clone());
-        let (stored, log) = store.fork(&RunId::new("whole"), new, upto, &HashMap::new(), clock()).unwrap();
+        let (stored, log) =
+            store.fork(&RunId::new("whole"), new, upto, &HashMap::new(), |_| true, clock()).unwrap();
         let world = Arc::new(World::default());
         let started = |tool: &str| {
             log.events.iter().any(|kept| match &kept.event.body {

@@ -32,6 +32,24 @@ pub enum StoreError {
         /// The question.
         ask: String,
     },
+    /// No node of that path has given anything, as far as it counts.
+    #[error("no node `{path}` has ended in the run `{run}` up to there{}", did_you_mean(near.as_deref()))]
+    UnknownNode {
+        /// The run.
+        run: String,
+        /// The path.
+        path: String,
+        /// One that has.
+        near: Option<String>,
+    },
+    /// An event that the run does not have, or what led to it is no longer kept.
+    #[error("the run `{run}` keeps no event {seq} with what led to it")]
+    NotKept {
+        /// The run.
+        run: String,
+        /// The event.
+        seq: u64,
+    },
     /// The file was written by a newer program.
     #[error("the store has the format {found}, this program knows formats up to {known}")]
     Newer {
@@ -72,6 +90,8 @@ impl StoreError {
             Self::RunBusy { .. } => "run_busy",
             Self::RunEnded { .. } => "run_ended",
             Self::UnknownAsk { .. } => "unknown_ask",
+            Self::UnknownNode { .. } => "unknown_node",
+            Self::NotKept { .. } => "not_kept",
             Self::Newer { .. } => "store_newer",
             Self::Corrupt { .. } => "store_corrupt",
             Self::Full => "store_full",
@@ -88,6 +108,8 @@ impl StoreError {
             Self::RunBusy { .. } => "wait until it has ended, or cancel it where it runs",
             Self::RunEnded { .. } => "`weft runs fork` makes a new run from any of its events",
             Self::UnknownAsk { .. } => "`weft runs show` lists the open questions",
+            Self::UnknownNode { .. } => "`weft runs show` prints the paths",
+            Self::NotKept { .. } => "`weft runs show` prints the events that are there",
             Self::Newer { .. } => "use the newer program, or another file: `[store] path` in weft.toml",
             Self::Corrupt { .. } => {
                 "keep a copy of the file, then move it away: a new one is made; `sqlite3 FILE .recover` may save old runs"
@@ -116,4 +138,8 @@ impl StoreError {
             _ => Self::Io { message },
         }
     }
+}
+
+fn did_you_mean(near: Option<&str>) -> String {
+    near.map(|near| format!(", did you mean `{near}`?")).unwrap_or_default()
 }

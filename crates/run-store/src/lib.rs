@@ -14,6 +14,7 @@ mod backend;
 mod blob;
 mod encode;
 mod error;
+mod fork;
 mod inbox;
 mod lines;
 mod lock;

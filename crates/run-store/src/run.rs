@@ -209,11 +209,10 @@ fn keep_error(error: &StoreError) -> KeepError {
 
 impl StoredRun {
     /// Takes over the events of another run as they are.
-    pub(crate) fn copy(&self, log: &ResumeLog) {
+    pub(crate) fn copy(&self, log: &ResumeLog, last_span: u64) {
         let last = log.events.last().map(|kept| kept.event.seq);
         let last = last.or(log.snapshot.as_ref().map(|(seq, _)| *seq)).unwrap_or(0);
-        let spans = log.events.iter().map(|kept| kept.event.place.span).max().unwrap_or(0);
-        self.spans.fetch_max(spans + 1, Ordering::Relaxed);
+        self.spans.fetch_max(last_span + 1, Ordering::Relaxed);
         *self.seq.lock().unwrap_or_else(PoisonError::into_inner) = last;
         if let Some((seq, state)) = &log.snapshot {
             let state = state.clone().into_bytes();

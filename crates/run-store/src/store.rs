@@ -1,6 +1,5 @@
 //! A store: one writer, any number of readers, and the runs that are at work.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -91,13 +90,26 @@ impl Store {
         run: &RunId,
         clock: Arc<dyn Clock>,
     ) -> Result<(Arc<StoredRun>, ResumeLog), StoreError> {
+        self.resume_where(run, |_| true, clock)
+    }
+
+    /// The same by a snapshot that `fits`; by all events where it does not.
+    ///
+    /// # Errors
+    /// As [`resume`](Self::resume), or the first events are no longer kept and no snapshot fits.
+    pub fn resume_where(
+        &self,
+        run: &RunId,
+        fits: impl Fn(&str) -> bool,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Arc<StoredRun>, ResumeLog), StoreError> {
         let lock = self.0.locks.take(run)?;
         let record = self.known(run)?;
         if record.state.phase.has_ended() {
             let status = record.state.phase.as_str().to_owned();
             return Err(StoreError::RunEnded { run: run.to_string(), status });
         }
-        let log = self.log(run, u64::MAX)?;
+        let log = self.log_where(&record, u64::MAX, fits, u64::MAX)?;
         let stored = StoredRun::new(
             Arc::clone(&self.0),
             run.clone(),
@@ -105,37 +117,6 @@ impl Store {
             (record.last_seq, record.last_span),
             lock,
         );
-        Ok((stored, log))
-    }
-
-    /// Begins a run that has the events of another one up to and including `upto`, and what was known then.
-    /// Values of `changes` take the place of what the nodes of these paths gave.
-    ///
-    /// # Errors
-    /// There is no such run, or its events up to there are no longer kept.
-    pub fn fork(
-        &self,
-        of: &RunId,
-        new: NewRun,
-        upto: u64,
-        changes: &HashMap<String, Value>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<(Arc<StoredRun>, ResumeLog), StoreError> {
-        let record = self.known(of)?;
-        let mut log = self.log(of, upto)?;
-        let complete = log.snapshot.is_some() || record.first_seq <= 1;
-        if !complete || upto == 0 || upto > record.last_seq {
-            let message = format!("the run `{of}` keeps no event {upto} with what led to it");
-            return Err(StoreError::Io { message });
-        }
-        let run = new.run.clone();
-        let parent = Some(of.clone());
-        let stored = self.begin(NewRun { parent, ..new }, clock)?;
-        for kept in &mut log.events {
-            change(kept, changes);
-            kept.event.run = run.clone();
-        }
-        stored.copy(&log);
         Ok((stored, log))
     }
 
@@ -229,6 +210,16 @@ impl Store {
         let mut kept = group.first().map_or_else(|| Ok(Vec::new()), |lines| read_lines(lines))?;
         kept.retain(|kept| kept.event.seq > after);
         Ok(kept)
+    }
+
+    /// All events of a run as [`next_group`](Self::next_group) gives them, nothing behind the first error.
+    pub fn groups(&self, run: &RunId) -> impl Iterator<Item = Result<Vec<Kept>, StoreError>> {
+        let mut after = Some(0);
+        std::iter::from_fn(move || {
+            let group = self.next_group(run, after?);
+            after = group.as_ref().ok().and_then(|group| Some(group.last()?.event.seq));
+            Some(group).filter(|group| !matches!(group, Ok(group) if group.is_empty()))
+        })
     }
 
     /// The questions of a run in the order in which they were put.
@@ -371,16 +362,32 @@ impl Store {
     /// What a run needs to go on from its event `upto`.
     ///
     /// # Errors
-    /// The store cannot be read, or is damaged.
+    /// There is no such run, or the store cannot be read, or is damaged.
     pub fn log(&self, run: &RunId, upto: u64) -> Result<ResumeLog, StoreError> {
-        let snapshot = match self.0.backend.snapshot(run, upto)? {
+        let record = self.known(run)?;
+        self.log_where(&record, upto, |_| true, upto)
+    }
+
+    /// The same with a snapshot that is no newer than the event `before` and that fits, or without one.
+    pub(crate) fn log_where(
+        &self,
+        record: &RunRecord,
+        before: u64,
+        fits: impl Fn(&str) -> bool,
+        upto: u64,
+    ) -> Result<ResumeLog, StoreError> {
+        let run = &record.new.run;
+        let snapshot = match self.0.backend.snapshot(run, before)? {
             Some((seq, state)) => {
                 let state = String::from_utf8(state)
                     .map_err(|error| StoreError::Corrupt { message: format!("a snapshot: {error}") })?;
-                Some((seq, state))
+                Some((seq, state)).filter(|(_, state)| fits(state))
             }
             None => None,
         };
+        if snapshot.is_none() && record.first_seq > 1 {
+            return Err(StoreError::NotKept { run: run.to_string(), seq: before.min(record.last_seq) });
+        }
         let after = snapshot.as_ref().map_or(0, |(seq, _)| *seq);
         let mut events = self.events(run, after, usize::MAX)?;
         events.retain(|kept| kept.event.seq <= upto);
@@ -393,17 +400,5 @@ impl Store {
             })
             .collect();
         Ok(ResumeLog { snapshot, events, answers })
-    }
-}
-
-/// Puts another value in the place of what a node gave.
-fn change(kept: &mut Kept, changes: &HashMap<String, Value>) {
-    use agent_types::EventBody;
-    let Some(value) = kept.event.place.path.as_deref().and_then(|path| changes.get(path)) else { return };
-    if let EventBody::NodeFinished { value: given, outputs, .. } = &mut kept.event.body {
-        *given = Some(Arc::new(value.clone()));
-        // What the other outputs gave, and how it came about, belongs to the value that was.
-        *outputs = None;
-        kept.record = None;
     }
 }

@@ -216,7 +216,7 @@ fn a_fork_begins_with_the_events_up_to_the_cut_and_other_values() {
         drop(run);
         let new = NewRun::new(RunId::new("f"));
         let changes = HashMap::from([("a".to_owned(), json!(9))]);
-        let (fork, log) = store.fork(&RunId::new("r"), new, 2, &changes, clock()).unwrap();
+        let (fork, log) = store.fork(&RunId::new("r"), new, 2, &changes, |_| true, clock()).unwrap();
         assert_eq!((log.events.len(), fork.last_seq()), (2, 2));
         drop(fork);
         let (_fork, again) = store.resume(&RunId::new("f"), clock()).unwrap();
@@ -224,6 +224,38 @@ fn a_fork_begins_with_the_events_up_to_the_cut_and_other_values() {
         let value = serde_json::to_value(&again.events[1].event).unwrap();
         assert_eq!((&value["run"], &value["data"]["value"]), (&json!("f"), &json!(9)));
         assert_eq!(store.known(&RunId::new("f")).unwrap().new.parent, Some(RunId::new("r")));
+    }
+}
+
+#[test]
+fn a_fork_changes_what_stands_before_a_snapshot_too() {
+    for (store, _folder) in stores(&StoreOptions::default()) {
+        let (id, run) = (RunId::new("r"), begin(&store, "r"));
+        run.record(&mut vec![finished("first", json!(1), None)]);
+        run.snapshot("state".to_owned());
+        run.record(&mut vec![finished("second", json!(2), None), finished("third", json!(3), None)]);
+        emit(&run, ended(RunStatus::Ok));
+        drop(run);
+        let fork = |run: &str, upto: Option<u64>, changed: &[&str]| {
+            let changes: HashMap<String, Value> =
+                changed.iter().map(|path| ((*path).to_owned(), json!(9))).collect();
+            let upto = store.place_to_fork(&id, upto, &changes)?;
+            let (_, log) =
+                store.fork(&id, NewRun::new(RunId::new(run)), upto, &changes, |_| true, clock())?;
+            Ok::<_, StoreError>((upto, log.snapshot.is_some(), log.events.len()))
+        };
+        assert_eq!(fork("1", None, &[]).unwrap(), (4, true, 2), "nothing changes before it");
+        assert_eq!(fork("2", None, &["second"]).unwrap(), (3, true, 1));
+        assert_eq!(fork("3", None, &["second", "first"]).unwrap(), (3, false, 3));
+        assert_eq!(fork("4", Some(4), &["first"]).unwrap(), (4, false, 4));
+        let early = fork("5", Some(2), &["first", "second"]).unwrap_err();
+        let wrong = fork("6", None, &["secnd"]).unwrap_err();
+        assert_eq!((early.code(), wrong.code()), ("unknown_node", "unknown_node"));
+        assert!(
+            early.to_string().ends_with("no node `second` has ended in the run `r` up to there"),
+            "{early}"
+        );
+        assert!(wrong.to_string().ends_with("did you mean `second`?"), "{wrong}");
     }
 }
 

@@ -127,9 +127,11 @@ impl Failure {
 
     pub(crate) fn of_store(error: &StoreError) -> Self {
         let exit = match error {
-            StoreError::UnknownRun { .. } | StoreError::UnknownAsk { .. } | StoreError::RunEnded { .. } => {
-                Exit::Usage
-            }
+            StoreError::UnknownRun { .. }
+            | StoreError::UnknownAsk { .. }
+            | StoreError::UnknownNode { .. }
+            | StoreError::NotKept { .. }
+            | StoreError::RunEnded { .. } => Exit::Usage,
             StoreError::RunBusy { .. } => Exit::Failed,
             _ => Exit::Configuration,
         };

@@ -8,6 +8,7 @@ use llm_provider::{ModelError, ScriptError};
 use mcp_bridge::McpError;
 use run_store::StoreError;
 use tool_registry::RegistryError;
+use workflow_engine::PlanError;
 use workflow_model::LoadError;
 
 /// Where in which file something is wrong.
@@ -58,6 +59,9 @@ pub enum ProjectError {
     /// The store of runs cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A workflow that cannot run.
+    #[error(transparent)]
+    Invalid(#[from] PlanError),
     /// A workflow has changed where a run that is to go on has been already.
     #[error("the workflow has changed where the run has been: {}", nodes.join(", "))]
     PlanChanged {
@@ -255,6 +259,7 @@ impl ProjectError {
             Self::Agent(error) => error.code(),
             Self::Mcp(error) => error.code(),
             Self::Store(error) => error.code(),
+            Self::Invalid(_) => "invalid",
             Self::PlanChanged { .. } => "plan_changed",
             Self::NotResumable { .. } => "not_resumable",
         }
@@ -292,6 +297,7 @@ impl ProjectError {
             | Self::Model(_)
             | Self::Registry(_)
             | Self::Store(_)
+            | Self::Invalid(_)
             | Self::PlanChanged { .. }
             | Self::NotResumable { .. }
             | Self::Mcp(_)
@@ -351,6 +357,7 @@ impl ProjectError {
                 Some("`--as-it-was` goes on with the workflow that the run began with".into())
             }
             Self::NotResumable { .. } => Some("start it anew".into()),
+            Self::Invalid(_) => Some("`weft workflow check` shows where".into()),
             Self::Script { .. } => {
                 Some("a script holds one JSON object a line, such as {\"text\": \"…\"}".into())
             }

@@ -9,7 +9,7 @@ use http_caller::ContextValues;
 use run_store::Store;
 use serde_json::{Map, Value};
 use tool_registry::{Tool, ToolInvoker, ToolLookupError, Unresolved};
-use workflow_engine::Services;
+use workflow_engine::{Plan, Services};
 use workflow_model::{AvailableTools, Workflow, World};
 
 use crate::error::ProjectError;
@@ -115,6 +115,14 @@ impl Project {
             Some(tools) => look(&world.with_tools(tools)),
             None => look(&world),
         }
+    }
+
+    /// A workflow, ready to run.
+    ///
+    /// # Errors
+    /// Everything that keeps it from running.
+    pub fn plan(&self, id: &str, workflow: &Workflow) -> Result<Plan, ProjectError> {
+        Ok(self.in_world(id, workflow, |world| Plan::in_world(workflow, self.catalog(), world))?)
     }
 
     /// Ids that `availableTools` of a workflow may name; `None` in a folder that is no project, where nobody knows.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_runtime::{Agent, AgentInput, AgentState, Exchange};
-use agent_types::{Clock, EventSink, Kept, Recorder, ResumeLog, RunId, Timestamp, Watcher};
+use agent_types::{Clock, EventSink, Recorder, ResumeLog, RunId, Timestamp, Watcher};
 use llm_provider::{Attachment, ModelConfig};
 use run_store::{NewRun, RunFilter, RunPhase, RunRecord, Sqlite, Store, StoreError, StoreOptions, StoredRun};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use workflow_engine::Plan;
 use workflow_model::{Workflow, changed_nodes};
 
 use crate::error::ProjectError;
@@ -189,8 +190,8 @@ pub struct WorkflowResume {
     pub log: ResumeLog,
     /// Id of the workflow.
     pub id: String,
-    /// The workflow: as it is now, or as it was.
-    pub workflow: Arc<Workflow>,
+    /// The workflow, ready to run: as it is now, or as it was.
+    pub plan: Plan,
     /// The arguments.
     pub inputs: Map<String, Value>,
     /// Values that no model sees or sets.
@@ -272,33 +273,35 @@ impl Project {
     /// There is no such run, it has ended, somebody works on it, or its workflow has changed where it has been.
     pub fn resume_workflow(&self, run: &RunId, version: Version) -> Result<WorkflowResume, ProjectError> {
         let store = self.required_store(run)?;
-        let plan = plan_of(&store.known(run)?)?;
-        let (stored, log) = store.resume(run, Arc::clone(self.clock()))?;
-        let workflow = self.version(&plan, &log.events, version)?;
-        let WorkflowPlan { id, inputs, values, .. } = plan;
-        Ok(WorkflowResume { desk: RunDesk::Kept(stored), log, id, workflow, inputs, values })
+        let WorkflowPlan { id, inputs, values, workflow } = plan_of(&store.known(run)?)?;
+        let workflow = self.version(&id, workflow, store, (run, u64::MAX), version)?;
+        let plan = self.plan(&id, &workflow)?;
+        let (stored, log) = store.resume_where(run, |state| plan.fits(state), Arc::clone(self.clock()))?;
+        Ok(WorkflowResume { desk: RunDesk::Kept(stored), log, id, plan, inputs, values })
     }
 
     /// Begins a run with what another one did up to its event `upto`; what the nodes in `changes` gave is replaced.
+    /// Without `upto` it begins behind the last of these nodes, so that what hangs on them runs anew, else before the end.
     ///
     /// # Errors
-    /// As [`resume_workflow`](Self::resume_workflow), or the event is no longer kept.
+    /// As [`resume_workflow`](Self::resume_workflow), the event is no longer kept, or a node has not ended by then.
     pub fn fork_workflow(
         &self,
         of: &RunId,
-        upto: u64,
+        upto: Option<u64>,
         changes: &HashMap<String, Value>,
         version: Version,
     ) -> Result<WorkflowResume, ProjectError> {
         let store = self.required_store(of)?;
         let record = store.known(of)?;
-        let plan = plan_of(&record)?;
+        let WorkflowPlan { id, inputs, values, workflow } = plan_of(&record)?;
         let new = NewRun { run: RunId::generate(), ..record.new };
+        let upto = store.place_to_fork(of, upto, changes)?;
+        let workflow = self.version(&id, workflow, store, (of, upto), version)?;
+        let plan = self.plan(&id, &workflow)?;
         let clock = Arc::clone(self.clock());
-        let workflow = self.version(&plan, &store.log(of, upto)?.events, version)?;
-        let (stored, log) = store.fork(of, new, upto, changes, clock)?;
-        let WorkflowPlan { id, inputs, values, .. } = plan;
-        Ok(WorkflowResume { desk: RunDesk::Kept(stored), log, id, workflow, inputs, values })
+        let (stored, log) = store.fork(of, new, upto, changes, |state| plan.fits(state), clock)?;
+        Ok(WorkflowResume { desk: RunDesk::Kept(stored), log, id, plan, inputs, values })
     }
 
     /// Begins a run of an agent, in a thread if one is named.
@@ -353,11 +356,11 @@ impl Project {
         self.models().skip_replies(replies(&log.events));
     }
 
-    /// Begins a run with what an agent's run did up to its event `upto`. It belongs to no thread.
+    /// Begins a run with what an agent's run did up to its event `upto`, else up to its end. It belongs to no thread.
     ///
     /// # Errors
     /// There is no such run, the event is no longer kept, or the run went on with a conversation.
-    pub fn fork_agent(&self, of: &RunId, upto: u64) -> Result<AgentStart, ProjectError> {
+    pub fn fork_agent(&self, of: &RunId, upto: Option<u64>) -> Result<AgentStart, ProjectError> {
         let store = self.required_store(of)?;
         let record = store.known(of)?;
         let plan = agent_plan_of(&record)?;
@@ -370,7 +373,8 @@ impl Project {
             return Err(ProjectError::NotResumable { run: of.to_string(), message });
         }
         let new = NewRun { run: RunId::generate(), thread: None, ..record.new };
-        let (stored, log) = store.fork(of, new, upto, &HashMap::new(), Arc::clone(self.clock()))?;
+        let upto = store.place_to_fork(of, upto, &HashMap::new())?;
+        let (stored, log) = store.fork(of, new, upto, &HashMap::new(), |_| true, Arc::clone(self.clock()))?;
         let desk = RunDesk::Kept(stored);
         let state = AgentState::of_history(plan.history.clone());
         Ok(AgentStart { desk, log: Some(log), state, plan, thread: None })
@@ -464,23 +468,30 @@ impl Project {
 
     fn version(
         &self,
-        plan: &WorkflowPlan,
-        events: &[Kept],
+        id: &str,
+        was: Value,
+        store: &Store,
+        (run, upto): (&RunId, u64),
         version: Version,
     ) -> Result<Arc<Workflow>, ProjectError> {
-        let was = Workflow::from_value(plan.workflow.clone()).map_err(|error| {
-            ProjectError::NotResumable { run: plan.id.clone(), message: error.to_string() }
+        let was = Workflow::from_value(was).map_err(|error| ProjectError::NotResumable {
+            run: run.to_string(),
+            message: error.to_string(),
         })?;
         // A file outside of the project has no version of now.
-        let Ok((_, current)) = self.workflows().get(&plan.id) else { return Ok(Arc::new(was)) };
+        let Ok((_, current)) = self.workflows().get(id) else { return Ok(Arc::new(was)) };
         if version == Version::AsItWas {
             return Ok(Arc::new(was));
         }
         let changed = changed_nodes(&was, &current);
-        let paths = events.iter().filter_map(|kept| kept.event.place.path.as_deref());
-        let touched = paths.filter_map(|path| path.split(['[', '/']).next());
-        let nodes: BTreeSet<String> =
-            touched.filter(|node| changed.contains(*node)).map(str::to_owned).collect();
+        let mut nodes = BTreeSet::new();
+        for group in store.groups(run).take_while(|_| !changed.is_empty()) {
+            let group = group?;
+            let done = group.iter().filter(|kept| kept.event.seq <= upto);
+            let paths = done.filter_map(|kept| kept.event.place.path.as_deref());
+            let touched = paths.filter_map(|path| path.split(['[', '/']).next());
+            nodes.extend(touched.filter(|node| changed.contains(*node)).map(str::to_owned));
+        }
         if nodes.is_empty() {
             Ok(current)
         } else {

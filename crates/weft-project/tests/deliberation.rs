@@ -239,7 +239,7 @@ fn cut_anywhere_it_comes_to_the_same_end_and_asks_once() {
     for upto in 1..length {
         let run = RunId::new(format!("cut-{upto}"));
         let (stored, log) = store
-            .fork(&RunId::new("whole"), NewRun::new(run.clone()), upto, &HashMap::new(), clock())
+            .fork(&RunId::new("whole"), NewRun::new(run.clone()), upto, &HashMap::new(), |_| true, clock())
             .unwrap();
         let skip = asked(&log);
         let outcome = go(&agent(skip), &stored, Some(log));

@@ -130,6 +130,7 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let status = match error {
             StoreError::UnknownRun { .. } | StoreError::UnknownAsk { .. } => StatusCode::NOT_FOUND,
+            StoreError::UnknownNode { .. } | StoreError::NotKept { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             StoreError::RunEnded { .. } | StoreError::RunBusy { .. } => StatusCode::CONFLICT,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
@@ -154,6 +155,9 @@ impl From<ProjectError> for Problem {
             _ => StatusCode::UNPROCESSABLE_ENTITY,
         };
         let mut problem = Self::new(status, error.code(), error.to_string());
+        if let ProjectError::Invalid(error) = &error {
+            problem = problem.with("problems", serde_json::to_value(&error.problems).unwrap_or_default());
+        }
         problem.0.help = error.help();
         match error.place() {
             Some((_, Some(line), column)) => problem.with("line", line).with("column", column),

@@ -62,7 +62,7 @@ fn cut_anywhere_it_comes_to_the_same_end_and_pays_once() {
     for upto in 1..length {
         let run = RunId::new(format!("cut-{upto}"));
         let (stored, log) = store
-            .fork(&RunId::new("whole"), NewRun::new(run.clone()), upto, &HashMap::new(), clock())
+            .fork(&RunId::new("whole"), NewRun::new(run.clone()), upto, &HashMap::new(), |_| true, clock())
             .unwrap();
         let began = |tool: &str| {
             log.events.iter().any(|kept| matches!(&kept.event.body, EventBody::AgentToolStarted { tool: own } if own.as_str() == tool))

@@ -85,6 +85,64 @@ fn a_killed_run_is_interrupted_and_goes_on() {
     assert_eq!((forked["status"].as_str(), &forked["outputs"]["v"]), (Some("ok"), &json!(7)));
 }
 
+/// Long enough that its state is kept in between.
+const LONG: &str = r#"{
+  "interfaceOutputs": {"v": {"dataFlowType": "WILDCARD"}},
+  "nodes": [
+    {"id": "early", "type": "core:Const", "configValues": {"value": 7}},
+    {"id": "loop", "type": "core:LoopZone", "configValues": {
+      "mode": "times", "times": 1500, "state": [{"key": "n", "dataFlowType": "INTEGER", "initial": 0}]}},
+    {"id": "state", "type": "core:LoopState", "parentNode": "loop"},
+    {"id": "add", "type": "core:Expression", "parentNode": "loop", "configValues": {"cel": "n + 1"}},
+    {"id": "next", "type": "core:LoopNext", "parentNode": "loop"},
+    {"id": "late", "type": "core:Expression", "configValues": {"cel": "n"}},
+    {"id": "sum", "type": "core:Expression", "configValues": {"cel": "a + b"}},
+    {"id": "out", "type": "core:GroupOutput"}],
+  "edges": [
+    {"source": "state", "sourceHandle": "n", "target": "add", "targetHandle": "n"},
+    {"source": "add", "sourceHandle": "value", "target": "next", "targetHandle": "n"},
+    {"source": "loop", "sourceHandle": "n", "target": "late", "targetHandle": "n"},
+    {"source": "early", "sourceHandle": "value", "target": "sum", "targetHandle": "a"},
+    {"source": "late", "sourceHandle": "value", "target": "sum", "targetHandle": "b"},
+    {"source": "sum", "sourceHandle": "value", "target": "out", "targetHandle": "v"}]
+}"#;
+
+#[test]
+fn a_fork_of_a_long_run_changes_its_beginning_too() {
+    let folder = desk();
+    write(folder.path(), "workflows/long.json", LONG);
+    let run = weft(folder.path(), &["workflow", "run", "long", "--output", "json"]).ok().json();
+    assert_eq!(run["outputs"]["v"], 1507);
+    let id = run["run"].as_str().unwrap();
+    let fork = |more: &[&str]| {
+        let arguments = [&["runs", "fork", id, "--output", "json"], more].concat();
+        weft(folder.path(), &arguments)
+    };
+    let changed = fork(&["--set", "early:=40", "--set", "late:=2"]).ok().json();
+    assert_eq!(changed["outputs"]["v"], 42);
+    assert_eq!(fork(&["--set", "late:=2"]).ok().json()["outputs"]["v"], 9);
+    let unknown = fork(&["--set", "lte:=2"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("did you mean `late`?"), "{unknown:#?}");
+    for at in ["0", "999999"] {
+        let none = fork(&["--at", at]);
+        assert_eq!(none.code, 2);
+        assert!(none.stderr.contains("\"not_kept\""), "{none:#?}");
+    }
+    // A file that numbers its nodes otherwise goes by all events.
+    let mut turned: Value = serde_json::from_str(LONG).unwrap();
+    let nodes = turned["nodes"].as_array_mut().unwrap();
+    nodes.reverse();
+    nodes.push(json!({"id": "more", "type": "core:Const", "configValues": {"value": 1}}));
+    write(folder.path(), "workflows/long.json", &turned.to_string());
+    assert_eq!(fork(&["--set", "late:=2"]).ok().json()["outputs"]["v"], 9);
+    // What stands before the kept state counts as well where the file was changed.
+    write(folder.path(), "workflows/long.json", &LONG.replace(": 7}", ": 8}"));
+    let refused = fork(&["--set", "late:=2"]);
+    assert_eq!(refused.code, 7);
+    assert!(refused.stderr.contains("plan_changed") && refused.stderr.contains("early"), "{refused:#?}");
+}
+
 #[test]
 fn a_run_is_cancelled_from_another_process() {
     let folder = desk();

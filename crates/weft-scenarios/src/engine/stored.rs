@@ -148,7 +148,8 @@ impl Stores {
             |kept: &&Kept| serde_json::to_value(&kept.event).is_ok_and(|event| after.matches(&event));
         let events = store.events(&past.run, 0, usize::MAX).map_err(|error| error.to_string())?;
         let cut = events.iter().find(matches).ok_or("the run has no such event")?.event.seq;
-        let forked = store.fork(&past.run, NewRun::new(run.clone()), cut, changes, Arc::clone(clock));
+        let forked =
+            store.fork(&past.run, NewRun::new(run.clone()), cut, changes, |_| true, Arc::clone(clock));
         let (run, log) = forked.map_err(|error| error.to_string())?;
         Ok(Begun { desk: Desk::Kept(run), resume: Some(log) })
     }

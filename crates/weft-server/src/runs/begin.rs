@@ -211,7 +211,7 @@ pub(crate) async fn begin_workflow(
         .with_project(move |project| {
             let project = project.for_one_run()?;
             let (_, workflow) = project.workflows().get(&id)?;
-            let plan = plan_of(&project, &id, &workflow)?;
+            let plan = project.plan(&id, &workflow)?;
             let inputs = typed(inputs, &workflow)?;
             let desk = project.begin_workflow(&id, &workflow, &inputs, &values)?;
             let work = WorkflowWork {
@@ -227,16 +227,6 @@ pub(crate) async fn begin_workflow(
         })
         .await?;
     Ok(launch(app, admission, prepared))
-}
-
-/// The plan of a workflow, or everything that keeps it from running.
-pub(super) fn plan_of(project: &Project, id: &str, workflow: &Workflow) -> Result<Plan, Problem> {
-    let planned = project.in_world(id, workflow, |world| Plan::in_world(workflow, project.catalog(), world));
-    planned.map_err(|error| {
-        let problems = serde_json::to_value(&error.problems).unwrap_or_default();
-        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", error.to_string())
-            .with("problems", problems)
-    })
 }
 
 /// The inputs by the types of the workflow's interface.

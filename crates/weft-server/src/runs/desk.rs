@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_runtime::{ApprovalMode, approval_digest};
-use agent_types::{AskSummary, EventBody, RunId};
+use agent_types::{AskSummary, RunId};
 use http::StatusCode;
-use run_store::Store;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use weft_project::{Project, Version, WorkflowResume, wish_to_end};
 
-use super::begin::{WorkflowWork, agent_work, plan_of, session_work, with_live_tools};
+use super::begin::{WorkflowWork, agent_work, session_work, with_live_tools};
 use super::{Begun, Prepared, admit, launch, nearly_over};
 use crate::app::App;
 use crate::problem::Problem;
@@ -60,20 +59,15 @@ async fn go_on(
                 return agent_work(project, agent, start, cancel);
             }
             let resume = project.resume_workflow(&run, version)?;
-            workflow_work(&project, resume, cancel)
+            Ok(workflow_work(&project, resume, cancel))
         })
         .await?;
     Ok(launch(app, admission, prepared))
 }
 
-fn workflow_work(
-    project: &Project,
-    resume: WorkflowResume,
-    cancel: CancellationToken,
-) -> Result<Prepared, Problem> {
-    let WorkflowResume { desk, log, id, workflow, inputs, values } = resume;
-    let plan = plan_of(project, &id, &workflow)?;
-    Ok(WorkflowWork { id, plan, inputs, values, desk, resume: Some(log), cancel }.prepared(project))
+fn workflow_work(project: &Project, resume: WorkflowResume, cancel: CancellationToken) -> Prepared {
+    let WorkflowResume { desk, log, id, plan, inputs, values } = resume;
+    WorkflowWork { id, plan, inputs, values, desk, resume: Some(log), cancel }.prepared(project)
 }
 
 /// Begins a run with what another one did up to its event `at`, with other values for some of its nodes.
@@ -85,18 +79,12 @@ pub(crate) async fn fork(
     version: Version,
 ) -> Result<Begun, Problem> {
     let admission = admit(app)?;
-    let store = app.store.clone();
     let prepared = app
         .with_project(move |project| {
             let project = project.for_one_run()?;
-            store.known(&of)?;
-            let at = match at {
-                Some(at) => at,
-                None => place_to_cut(&store, &of, &changes)?,
-            };
             if !project.is_agent_run(&of)? {
                 let resume = project.fork_workflow(&of, at, &changes, version)?;
-                return workflow_work(&project, resume, CancellationToken::new());
+                return Ok(workflow_work(&project, resume, CancellationToken::new()));
             }
             if !changes.is_empty() {
                 return Err(Problem::bad_request(
@@ -111,33 +99,6 @@ pub(crate) async fn fork(
         })
         .await?;
     Ok(launch(app, admission, prepared))
-}
-
-/// Behind the last of the nodes whose values change; else before the end.
-fn place_to_cut(store: &Store, run: &RunId, changes: &HashMap<String, Value>) -> Result<u64, Problem> {
-    let (mut last, mut ends) = (0, HashMap::new());
-    let mut after = 0;
-    loop {
-        let group = store.next_group(run, after)?;
-        let Some(end) = group.last() else { break };
-        after = end.event.seq;
-        for kept in &group {
-            if !matches!(kept.event.body, EventBody::RunFinished { .. }) {
-                last = kept.event.seq;
-            }
-            if let (EventBody::NodeFinished { .. }, Some(path)) = (&kept.event.body, &kept.event.place.path) {
-                ends.insert(path.to_string(), kept.event.seq);
-            }
-        }
-    }
-    let of_changes = changes.keys().map(|path| {
-        ends.get(path).copied().ok_or_else(|| {
-            let detail = format!("no node `{path}` has ended in the run `{run}`");
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown_node", detail)
-        })
-    });
-    let cuts = of_changes.collect::<Result<Vec<u64>, Problem>>()?;
-    Ok(cuts.into_iter().max().unwrap_or(last))
 }
 
 /// Records what a person says to an open question, and goes on with the run.

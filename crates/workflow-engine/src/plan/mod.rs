@@ -1,6 +1,7 @@
 //! The compiled form of a workflow: dense ids, flat arrays, nothing left to look up by name.
 
 mod compile;
+mod layout;
 mod policy;
 mod reach;
 mod zone;
@@ -126,7 +127,7 @@ pub(crate) struct NodePlan {
 }
 
 /// What happens when a node's turn comes.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// The code of this type.
     Run(u32),
@@ -194,7 +195,7 @@ pub(crate) struct BypassPlan {
 }
 
 /// What fills a slot when a frame begins.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Entry {
     /// An argument.
     Argument(u32),

@@ -183,7 +183,7 @@ impl Owner {
     }
 
     pub(super) fn result(&self, at: u32, result: &ResultPlan) -> Option<Arc<Value>> {
-        let frame = self.frames[at as usize].as_deref()?;
+        let frame = self.frames.get(at as usize)?.as_deref()?;
         let mut values = result.origins.iter().filter_map(|origin| origin_value(frame, origin));
         if !result.multi {
             return values.next();

@@ -267,15 +267,6 @@ impl Frame {
 
 impl SavedFrame {
     /// Whether it is a frame of such a scope; one that is not in use has no slots.
-    pub(super) fn fits(&self, scope: &ScopePlan) -> bool {
-        let (nodes, slots) = (scope.nodes.len(), scope.n_slots as usize);
-        self.unknown.len() == nodes
-            && self.taken.len() == nodes
-            && self.cause.len() == nodes
-            && self.state.len() == nodes
-            && (self.slots.len() == slots || self.slots.is_empty())
-    }
-
     pub(super) fn restored(self, scope: &ScopePlan) -> Frame {
         let readers = |slot: u32| u32::try_from(scope.stream_readers.row(slot).len()).unwrap_or(NONE);
         let slots = (0..).zip(self.slots).map(|(at, slot)| slot.restored(readers(at)));

@@ -29,4 +29,5 @@ pub use message::Question;
 pub(crate) use message::{Message, OpenStream};
 pub use options::{Before, BeforeHook, OnFail, OnWaiting, RunOptions};
 pub use outcome::RunOutcome;
+pub(crate) use saved::layout_of;
 pub(crate) use shared::RunShared;

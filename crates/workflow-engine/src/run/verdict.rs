@@ -107,7 +107,8 @@ impl Owner {
 
     /// The nodes that stand for the results end with the run.
     fn end_results(&mut self, plan: &PlanInner, cause: &Arc<str>) {
-        let complete = self.frames[0].as_deref().is_some_and(|frame| frame.remaining == 0);
+        let complete =
+            self.frames.first().and_then(Option::as_deref).is_some_and(|frame| frame.remaining == 0);
         let any = !self.outputs(plan).is_empty() || plan.scopes[0].results.is_empty();
         for path in &plan.output_nodes {
             let place = Place { path: Some(Arc::clone(path)), parent: Some(0), ..Place::default() };
@@ -132,7 +133,7 @@ impl Owner {
     }
 
     fn close_root(&mut self, plan: &PlanInner, cause: &Arc<str>, why: LoopEnd) {
-        let Some(frame) = self.frames[0].as_deref() else { return };
+        let Some(frame) = self.frames.first().and_then(Option::as_deref) else { return };
         let generation = frame.generation;
         let open: Vec<u32> = frame.unsettled().collect();
         for node in open {

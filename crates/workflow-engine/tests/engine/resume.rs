@@ -505,6 +505,42 @@ fn a_changed_workflow_is_no_panic() {
     }
 }
 
+#[test]
+fn a_snapshot_fits_plans_that_number_their_parts_alike() {
+    let looped = |nodes: &[(&'static str, &'static str, Value)]| {
+        let state = json!([{"key": "k", "dataFlowType": "INTEGER", "initial": 0}]);
+        let body = [
+            zone("L", json!({"mode": "times", "times": 9, "state": state})),
+            ("s", "core:LoopState", inside("L", json!({}))),
+            ("w", "wait", inside("L", json!({"ms": 1}))),
+            ("n", "core:LoopNext", inside("L", json!({}))),
+        ];
+        let edges = ["s.index -> w.in", "w.out -> n.k"];
+        let workflow = flow(&[nodes, &body].concat(), &edges, &[("k", "L.k")]);
+        Plan::new(&workflow, &catalog(), &NoWorkflows).unwrap()
+    };
+    let a = |v: i64| ("a", "emit", json!({"v": v}));
+    let b = ("b", "id", json!({}));
+    let plan = looped(&[a(1), b.clone()]);
+    let log = Arc::new(Log::default());
+    run(&plan, &log, None, options());
+    let length = log.state().events.len();
+    let (left, resume) = log.cut(length - 1, true);
+    let (_, snapshot) = resume.snapshot.clone().unwrap();
+    for (other, fits) in [
+        (looped(&[a(1), b.clone()]), true),
+        (looped(&[a(2), b.clone()]), true),
+        (looped(&[b.clone(), a(1)]), false),
+        (looped(&[a(1)]), false),
+    ] {
+        assert_eq!(other.fits(&snapshot), fits);
+    }
+    assert!(!plan.fits("{}") && !plan.fits("x"));
+    // Whoever does not look is told.
+    let refused = run(&looped(&[a(1)]), &left, Some(resume), options());
+    assert_eq!(kind(&refused), Some(("bad_snapshot".to_owned(), None)));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 

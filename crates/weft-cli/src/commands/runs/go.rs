@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 
 use agent_runtime::{ApprovalMode, approval_digest};
-use agent_types::{EventBody, RunId};
+use agent_types::RunId;
 use run_store::AskRecord;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use weft_project::{Project, Version, WorkflowResume};
-use workflow_engine::Plan;
 
 use super::super::{Context, agent, block_on, session};
 use super::{chosen, store};
@@ -48,10 +47,7 @@ fn go_on(
     resume: WorkflowResume,
     cancel: CancellationToken,
 ) -> Result<Exit, Failure> {
-    let WorkflowResume { desk, log, id, workflow, inputs, values } = resume;
-    let plan = project
-        .in_world(&id, &workflow, |world| Plan::in_world(&workflow, project.catalog(), world))
-        .map_err(|error| Failure::new(Exit::Invalid, "invalid", error.to_string()))?;
+    let WorkflowResume { desk, log, id, plan, inputs, values } = resume;
     project.skip_replies_of(&log);
     let approval = ApprovalMode::default();
     let start =
@@ -64,48 +60,19 @@ pub(super) fn fork(context: &Context, arguments: &RunsForkArguments) -> Result<E
     let project = context.project(arguments.script.clone())?;
     let of = chosen(store(&project)?, &arguments.run)?;
     let changes = arguments.set.iter().map(|text| change(text)).collect::<Result<HashMap<_, _>, _>>()?;
-    let at = match arguments.at {
-        Some(at) => at,
-        None => place_to_cut(&project, &of, &changes)?,
-    };
     if project.is_agent_run(&of)? {
         if !changes.is_empty() {
             return Err(Failure::usage("the run of an agent has no nodes whose values could be set"));
         }
-        let start = project.fork_agent(&of, at)?;
+        let start = project.fork_agent(&of, arguments.at)?;
         project.skip_replies(&start);
         note!("{}", start.desk.sink().run());
         let agent = agent::as_planned(project.agent(&start.plan.agent)?, &start.plan);
         return agent::run_agent(context, &project, &agent, start);
     }
-    let resume = project.fork_workflow(&of, at, &changes, version(arguments.as_it_was))?;
+    let resume = project.fork_workflow(&of, arguments.at, &changes, version(arguments.as_it_was))?;
     note!("{}", resume.desk.sink().run());
     go_on(context, &project, resume, CancellationToken::new())
-}
-
-/// Behind the last of the nodes whose values change, so that what hangs on them runs anew; else before the end.
-fn place_to_cut(project: &Project, run: &RunId, changes: &HashMap<String, Value>) -> Result<u64, Failure> {
-    let events = store(project)?.events(run, 0, usize::MAX).map_err(|error| Failure::of_store(&error))?;
-    if changes.is_empty() {
-        let last = events.iter().rev().find(|kept| !matches!(kept.event.body, EventBody::RunFinished { .. }));
-        let none = || Failure::usage(format!("the run `{run}` has no events"));
-        return last.map(|kept| kept.event.seq).ok_or_else(none);
-    }
-    let ended = events.iter().filter(|kept| matches!(kept.event.body, EventBody::NodeFinished { .. }));
-    let ends: HashMap<&str, u64> =
-        ended.filter_map(|kept| Some((kept.event.place.path.as_deref()?, kept.event.seq))).collect();
-    let mut last = 0;
-    for path in changes.keys() {
-        let Some(seq) = ends.get(path.as_str()) else {
-            let failure = Failure::usage(format!("no node `{path}` has ended in the run `{run}`"));
-            return Err(match agent_types::nearest(path, ends.keys().copied()) {
-                Some(near) => failure.with_help(format!("did you mean `{near}`?")),
-                None => failure.with_help("`weft runs show` prints the paths"),
-            });
-        };
-        last = last.max(*seq);
-    }
-    Ok(last)
 }
 
 /// `path=text` or `path:=json`.
