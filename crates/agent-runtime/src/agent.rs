@@ -12,7 +12,7 @@ use tool_registry::{
 };
 use tool_schema::ToolSetError;
 
-use crate::approve::faults;
+use crate::approve::typed;
 use crate::deliberate::{Deliberator, ModelDeliberator};
 use crate::driver::{Driver, parameters};
 use crate::guardrail::Guardrail;
@@ -245,7 +245,7 @@ impl Agent {
     /// Finds what is wrong with arguments that a person wants a call to have; nothing where they fit, or where there is no such tool.
     #[must_use]
     pub fn check_arguments(&self, tool: &str, arguments: &Map<String, Value>) -> Option<String> {
-        faults(self.source.snapshot().get(tool)?, arguments)
+        typed(self.source.snapshot().get(tool)?, arguments.clone()).err()
     }
 
     /// Finds what keeps the agent from running, without running it.

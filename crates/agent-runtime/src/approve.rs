@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use agent_types::{ApprovalState, CallId, EventBody, Place};
+use agent_types::{ApprovalState, AskKind, CallId, EventBody, Place};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tool_registry::Tool;
@@ -61,15 +61,15 @@ pub(crate) fn decide_approvals<'a>(
                 tell(ApprovalState::Approved, None);
                 planned.verdict = Verdict::Run;
             }
-            Decision::Edit(arguments) => match faults(&planned.tool, &arguments) {
-                None => {
+            Decision::Edit(arguments) => match typed(&planned.tool, arguments) {
+                Ok(arguments) => {
                     tell(ApprovalState::Edited, None);
                     planned.call.arguments = arguments;
                     planned.edited = true;
                     planned.verdict = Verdict::Run;
                 }
                 // It still waits, for something that can be used.
-                Some(faults) => planned.why = Some(format!("these arguments do not fit: {faults}")),
+                Err(faults) => planned.why = Some(format!("these arguments do not fit: {faults}")),
             },
             Decision::Deny(reason) => {
                 tell(ApprovalState::Denied, Some(reason.clone()));
@@ -80,23 +80,27 @@ pub(crate) fn decide_approvals<'a>(
     }
 }
 
-/// What is wrong with arguments that a person wrote.
-pub(crate) fn faults(tool: &Tool, arguments: &Map<String, Value>) -> Option<String> {
-    let problems = tool.schema().type_json(Value::Object(arguments.clone())).problems;
-    let messages: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
-    (!messages.is_empty()).then(|| messages.join("; "))
+/// Arguments that a person wrote, typed as the model's are, or what is wrong with them.
+pub(crate) fn typed(tool: &Tool, arguments: Map<String, Value>) -> Result<Map<String, Value>, String> {
+    let typed = tool.schema().type_json(Value::Object(arguments));
+    let messages: Vec<String> = typed.problems.into_iter().map(|problem| problem.message).collect();
+    if messages.is_empty() { Ok(typed.arguments) } else { Err(messages.join("; ")) }
 }
 
 /// Parts calls that may run from those that wait: for a person, or, if they change something, for one before them.
 pub(crate) fn hold(planned: Vec<PlannedCall>, log: &RunLog) -> (Vec<PlannedCall>, Vec<PlannedCall>) {
     let (mut run, mut waiting) = (Vec::new(), Vec::new());
     for mut call in planned {
-        if call.verdict == Verdict::Run && is_unknown(&call, log) {
-            call.verdict = Verdict::Reconcile;
+        // What was at work had been allowed before it began, if only for that life of the run.
+        if matches!(call.verdict, Verdict::Run | Verdict::Ask) && was_at_work(&call, log) {
+            call.verdict = match is_repeatable(&call) {
+                true => Verdict::Run,
+                false => Verdict::Reconcile(unused_ask(&call, log)),
+            };
         }
         let waits = match &call.verdict {
             Verdict::Ask => true,
-            Verdict::Reconcile => !log.answer(call.call.id.as_str()).is_some_and(is_outcome),
+            Verdict::Reconcile(ask) => !log.answer(ask).is_some_and(|answer| AskKind::Outcome.takes(answer)),
             Verdict::Run => !waiting.is_empty() && !call.tool.definition().annotations.read_only,
             Verdict::Refuse(_) => false,
         };
@@ -105,15 +109,24 @@ pub(crate) fn hold(planned: Vec<PlannedCall>, log: &RunLog) -> (Vec<PlannedCall>
     (run, waiting)
 }
 
-/// Whether it may have done something before the process ended, and must not do it again by itself.
-fn is_unknown(call: &PlannedCall, log: &RunLog) -> bool {
-    let annotations = &call.tool.definition().annotations;
-    let was_at_work = matches!(log.call(&call.call.id), Some(PastCall::AtWork));
-    // An agent or a workflow goes on inside; what was at work there is asked about.
-    was_at_work && annotations.effect && !annotations.idempotent && !call.tool.has_inner_run()
+/// Whether the process ended while it ran.
+fn was_at_work(call: &PlannedCall, log: &RunLog) -> bool {
+    matches!(log.call(&call.call.id), Some(PastCall::AtWork { .. }))
 }
 
-fn is_outcome(answer: &Value) -> bool {
-    let word = answer.get("outcome").and_then(Value::as_str).or(answer.as_str());
-    matches!(word, Some("retry" | "skip" | "done"))
+/// Whether it may run again by itself where it may have run already.
+fn is_repeatable(call: &PlannedCall) -> bool {
+    let annotations = &call.tool.definition().annotations;
+    // An agent or a workflow goes on inside; what was at work there is asked about.
+    !annotations.effect || annotations.idempotent || call.tool.has_inner_run()
+}
+
+/// The id of the question what became of a call: its own, unless something else was asked under that, as whether it is
+/// approved. An answer counts for the start that it was given for, and for no other.
+fn unused_ask(call: &PlannedCall, log: &RunLog) -> String {
+    let id = call.call.id.to_string();
+    match log.call(&call.call.id) {
+        Some(PastCall::AtWork { starts, asked }) if *starts > 1 || *asked => format!("{id}~{starts}"),
+        _ => id,
+    }
 }

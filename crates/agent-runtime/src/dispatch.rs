@@ -139,10 +139,8 @@ fn known(call: &PlannedCall, trace: &Trace, tree: Tree<'_>) -> Option<Finished> 
         let (value, attachments) = (past.value.clone(), past.attachments.clone());
         return Some(Finished { value, task: past.task.clone(), attachments, ..finished });
     }
-    if call.verdict != Verdict::Reconcile {
-        return None;
-    }
-    let answer = trace.log().answer(call.call.id.as_str())?;
+    let Verdict::Reconcile(ask) = &call.verdict else { return None };
+    let answer = trace.log().answer(ask)?;
     let tool = call.call.tool.as_str();
     let outcome = answer.get("outcome").and_then(Value::as_str).or(answer.as_str());
     let (end, status) = match outcome {
@@ -190,7 +188,7 @@ fn start(call: &PlannedCall, trace: &Trace, budget: &Budget, reason: &str) -> Re
     trace.emit(EventBody::AgentToolChosen { tool: tool.clone(), reason });
     let refusal = match &call.verdict {
         Verdict::Refuse(reason) => Some((reason.clone(), None)),
-        Verdict::Run | Verdict::Ask | Verdict::Reconcile => {
+        Verdict::Run | Verdict::Ask | Verdict::Reconcile(_) => {
             budget.take(BudgetKey::ToolCalls).err().map(|spent| (spent.to_string(), Some(spent)))
         }
     };

@@ -9,7 +9,9 @@ use crate::plan::{PlannedCall, Verdict};
 use crate::resume::asks_of_turn;
 use crate::state::{AgentState, OpenTask};
 use crate::trace::Trace;
-use agent_types::{ApprovalState, AskSummary, BudgetKey, EventBody, ExitReason, Place, Spent, ToolId};
+use agent_types::{
+    ApprovalState, AskKind, AskSummary, BudgetKey, EventBody, ExitReason, Place, Spent, ToolId,
+};
 
 /// Why a run ended.
 #[derive(Debug)]
@@ -55,6 +57,7 @@ impl End {
         let pending = asks.into_iter().filter_map(|ask| {
             Some(PendingCall {
                 ask: format!("{prefix}{}", ask.ask),
+                kind: ask.kind,
                 tool: ask.tool.or_else(|| tool.cloned())?,
                 arguments: ask.arguments.unwrap_or_default(),
                 path: ask.path,
@@ -96,6 +99,7 @@ impl End {
             ask: open.task.clone(),
             tool: open.tool.clone(),
             arguments: Arc::new(open.arguments.clone()),
+            kind: AskKind::Result,
             path: None,
             prompt: None,
         });
@@ -113,7 +117,7 @@ impl End {
         let mut exits: Vec<ExitReason> = inside.iter().map(|(_, waits)| waits.exit).collect();
         for call in held.iter().filter(|call| call.verdict != Verdict::Run) {
             exits.push(match call.verdict {
-                Verdict::Reconcile => ExitReason::NeedsReconciliation,
+                Verdict::Reconcile(_) => ExitReason::NeedsReconciliation,
                 _ => ExitReason::AwaitingApproval,
             });
             pending.push((call.call.index, ask_about(trace, call)));
@@ -133,20 +137,25 @@ impl End {
 fn ask_about(trace: &Trace, planned: &PlannedCall) -> PendingCall {
     let PlannedCall { call, verdict, why, .. } = planned;
     let place = Place { call: Some(call.id.clone()), ..trace.place() };
-    let reason = match verdict {
-        Verdict::Reconcile => {
-            Some("it was at work when the process ended: `retry`, `skip` or `done`?".to_owned())
+    let (ask, kind, reason) = match verdict {
+        Verdict::Reconcile(ask) => {
+            let reason = "it was at work when the process ended: `retry`, `skip` or `done`?";
+            (ask.clone(), AskKind::Outcome, Some(reason.to_owned()))
         }
-        _ => why.clone(),
+        _ => (call.id.to_string(), AskKind::Approval, why.clone()),
     };
     let state = ApprovalState::Asked;
-    trace.emit_at(place, EventBody::AgentToolApproval { tool: call.tool.clone(), state, reason });
+    trace.emit_at(
+        place,
+        EventBody::AgentToolApproval { tool: call.tool.clone(), state, reason: reason.clone() },
+    );
     PendingCall {
-        ask: call.id.to_string(),
+        ask,
+        kind,
         tool: call.tool.clone(),
         arguments: Arc::new(call.arguments.clone()),
         path: None,
-        prompt: why.clone(),
+        prompt: reason,
     }
 }
 
@@ -156,6 +165,7 @@ fn asks_inside(state: &mut AgentState, index: usize, asks: Vec<AskSummary>) -> V
     let Some((call, tool)) = call.and_then(|call| Some((call, call.tool_id()?))) else { return Vec::new() };
     let named = |ask: AskSummary| PendingCall {
         ask: format!("{}/{}", call.id, ask.ask),
+        kind: ask.kind,
         // A call inside the call is named itself: it is what a person decides.
         tool: ask.tool.unwrap_or_else(|| tool.clone()),
         arguments: ask.arguments.unwrap_or_else(|| Arc::new(call.arguments.clone())),

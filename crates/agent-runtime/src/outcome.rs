@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{AskSummary, ExitReason, RunId, RunStatus, ToolId, Usage};
+use agent_types::{AskKind, AskSummary, ExitReason, RunId, RunStatus, ToolId, Usage};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -14,6 +14,8 @@ use crate::history::Exchange;
 pub struct PendingCall {
     /// Id that an answer names.
     pub ask: String,
+    /// What it is about.
+    pub kind: AskKind,
     /// The tool.
     pub tool: ToolId,
     /// Its arguments.
@@ -37,6 +39,7 @@ impl PendingCall {
     pub(crate) fn summary(&self) -> AskSummary {
         AskSummary {
             ask: self.ask.as_str().into(),
+            kind: self.kind,
             tool: Some(self.tool.clone()),
             arguments: Some(Arc::clone(&self.arguments)),
             path: self.path.clone(),

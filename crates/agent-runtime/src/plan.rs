@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
     /// A person is asked.
     Ask,
     /// It was at work when a process ended, and only a person can tell what became of it.
-    Reconcile,
+    Reconcile(String),
 }
 
 /// A call and what becomes of it.

@@ -4,13 +4,13 @@
 //! results of calls instead of running them. What it tells meanwhile is in the log already and is not told twice.
 //! With the first thing that the log does not have, the run goes on.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem::{Discriminant, discriminant};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_types::{
-    CallId, Draft, EventBody, EventSink, Keeper, Kept, Observation, Place, Record, ResumeLog, RunId, ToolId,
-    ToolStatus, Usage,
+    ApprovalState, CallId, Draft, EventBody, EventSink, Keeper, Kept, Observation, Place, Record, ResumeLog,
+    RunId, ToolId, ToolStatus, Usage,
 };
 use llm_provider::{Attachment, StandardResponse};
 use serde::Deserialize;
@@ -34,8 +34,8 @@ const COST: &str = "cost";
 pub(crate) enum PastCall {
     /// It ended, so.
     Done(Box<PastEnd>),
-    /// It was at work.
-    AtWork,
+    /// It was at work: how often it had started, and whether a person was asked before.
+    AtWork { starts: u32, asked: bool },
 }
 
 /// How a call ended.
@@ -86,6 +86,11 @@ struct Past {
     open: HashMap<CallId, (Place, ToolId)>,
 }
 
+/// Any event that says that a run waits.
+const fn waits() -> EventBody {
+    EventBody::RunWaiting { exit: None, asks: Vec::new() }
+}
+
 /// What an event is about: call, turn, type, and how an approval stands.
 type About = (Option<CallId>, Option<u32>, Discriminant<EventBody>, Option<&'static str>);
 
@@ -122,6 +127,7 @@ impl RunLog {
         let (mut summaries, mut woken) = (VecDeque::new(), Woken::default());
         let mut usages: HashMap<CallId, Usage> = HashMap::new();
         let mut was_waiting = false;
+        let mut asked = HashSet::new();
         let own_depth = (level > 0).then_some(level);
         for kept in &log.events {
             let Place { call, path, span, turn, depth, .. } = &kept.event.place;
@@ -142,7 +148,12 @@ impl RunLog {
                     replies.extend(StandardResponse::from_event(&kept.event.body).map(|reply| (reply, cost)));
                 }
                 (EventBody::AgentToolStarted { tool }, Some(call)) if own => {
-                    calls.insert(call.clone(), PastCall::AtWork);
+                    let before = match calls.get(call) {
+                        Some(PastCall::AtWork { starts, .. }) => *starts,
+                        _ => 0,
+                    };
+                    let asked = asked.contains(call);
+                    calls.insert(call.clone(), PastCall::AtWork { starts: before + 1, asked });
                     past.open.insert(call.clone(), (kept.event.place.clone(), tool.clone()));
                 }
                 (EventBody::AgentCompacted { by }, _) if own => {
@@ -151,6 +162,16 @@ impl RunLog {
                 }
                 (EventBody::AgentObservation { .. }, None) if own => {
                     woken.add(*turn, value_of(kept.record.as_ref(), WOKEN));
+                }
+                (EventBody::AgentToolApproval { state: ApprovalState::Asked, .. }, Some(call)) if own => {
+                    if !calls.contains_key(call) {
+                        asked.insert(call.clone());
+                    }
+                }
+                (EventBody::AgentToolApproval { .. }, Some(_)) if own => {
+                    // What is asked about the call from now on is another question.
+                    let (call, turn, kind, _) = about(&kept.event.place, &kept.event.body);
+                    past.told.remove(&(call, turn, kind, Some(ApprovalState::Asked.as_str())));
                 }
                 (EventBody::AgentToolFinished { status, summary, .. }, Some(call)) if own => {
                     past.open.remove(call);
@@ -162,7 +183,11 @@ impl RunLog {
                     }
                 }
                 (EventBody::RunWaiting { .. }, _) => was_waiting = true,
-                (EventBody::RunResumed { .. }, _) => was_waiting = false,
+                (EventBody::RunResumed { .. }, _) => {
+                    was_waiting = false;
+                    // Where it waits again, that is told again.
+                    past.told.retain(|(_, _, kind, _), _| *kind != discriminant(&waits()));
+                }
                 _ => {}
             }
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use agent_runtime::{Agent, AgentProfile, AgentState, RunOutcome, approval_digest};
 use agent_types::{
-    Annotations, EventBody, EventSink, ExitReason, ResumeLog, RunId, SystemClock, VirtualClock,
+    Annotations, AskKind, EventBody, EventSink, ExitReason, ResumeLog, RunId, SystemClock, VirtualClock,
 };
 use llm_provider::ScriptedModel;
 use run_store::{NewRun, Store, StoredRun};
@@ -180,4 +180,59 @@ fn an_approval_lasts_and_counts_for_its_arguments_only() {
     assert_eq!((outcome.exit, pays), (ExitReason::AwaitingApproval, 0), "edited arguments are checked again");
     let why = outcome.pending[0].prompt.as_deref().unwrap();
     assert!(why.contains("these arguments do not fit: ") && why.contains("'too'"), "{why}");
+}
+
+#[test]
+fn what_became_of_a_call_is_asked_after_every_start_of_it() {
+    let [ask, auto] = ["ask", "auto"].map(|pay| json!({"default": "auto", "tools": {"pay": pay}}));
+    let clock = || Arc::new(VirtualClock::new(agent_types::Timestamp::default()));
+    let store = Store::memory().unwrap();
+    let world = Arc::new(World::default());
+    let pays = || world.pays.load(Ordering::Relaxed);
+    let id = |run: &str| RunId::new(run.to_owned());
+    let skipped = |log: &ResumeLog, approval: &Value| agent(&world, approval, replies(log));
+    let started = |run: &str| {
+        let events = store.events(&id(run), 0, usize::MAX).unwrap();
+        let is_start =
+            |body: &EventBody| matches!(body, EventBody::AgentToolStarted { tool } if tool.as_str() == "pay");
+        events.iter().rev().find(|kept| is_start(&kept.event.body)).unwrap().event.seq
+    };
+    // A process that died with the last start of the call.
+    let died = |of: &str, run: &str, approval: &Value| {
+        let new = NewRun::new(id(run));
+        let (stored, log) =
+            store.fork(&id(of), new, started(of), &HashMap::new(), |_| true, clock()).unwrap();
+        let outcome = block_on(go(&skipped(&log, approval), &stored, Some(log)));
+        assert_eq!((outcome.exit, outcome.pending.len()), (ExitReason::NeedsReconciliation, 1), "{run}");
+        assert_eq!(outcome.pending[0].kind, AskKind::Outcome, "{run}");
+        outcome.pending[0].ask.clone()
+    };
+    let answered = |run: &str, ask: &str, answer: Value| {
+        store.answer(&id(run), ask, &answer).unwrap();
+        let (stored, log) = store.resume(&id(run), clock()).unwrap();
+        block_on(go(&skipped(&log, &json!({"default": "auto", "tools": {"pay": "ask"}})), &stored, Some(log)))
+    };
+    let stored = store.begin(NewRun::new(id("r")), clock()).unwrap();
+    let first = block_on(go(&agent(&world, &ask, 0), &stored, None));
+    drop(stored);
+    let call = first.pending[0].ask.clone();
+    assert_eq!(answered("r", &call, json!({"approve": true})).exit, ExitReason::Completed);
+    assert_eq!(pays(), 1);
+    // The question has a name of its own: the approval's was answered.
+    let what = died("r", "once", &ask);
+    assert_ne!(what, call);
+    assert_eq!(store.answer(&id("once"), &what, &json!("perhaps")).unwrap_err().code(), "unfit_answer");
+    assert_eq!(answered("once", &what, json!("retry")).exit, ExitReason::Completed);
+    assert_eq!(pays(), 2);
+    // That answer counted for the start that it was given for.
+    let again = died("once", "twice", &ask);
+    assert!(again != call && again != what, "{again}");
+    assert_eq!(pays(), 2);
+    assert_eq!(answered("twice", &again, json!("skip")).exit, ExitReason::Completed);
+    assert_eq!(pays(), 2);
+    // It was allowed for that life of the run only; what became of it is asked all the same.
+    let stored = store.begin(NewRun::new(id("free")), clock()).unwrap();
+    block_on(go(&agent(&world, &auto, 0), &stored, None));
+    drop(stored);
+    assert_eq!(died("free", "bound", &ask), call);
 }

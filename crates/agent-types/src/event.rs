@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    ApprovalState, CallId, ExitReason, LoopEnd, NodeErrorKind, RunId, RunStatus, Timestamp, ToolId,
+    ApprovalState, AskKind, CallId, ExitReason, LoopEnd, NodeErrorKind, RunId, RunStatus, Timestamp, ToolId,
     ToolStatus, Usage,
 };
 
@@ -81,6 +81,9 @@ pub struct Place {
 pub struct AskSummary {
     /// Id that an answer names.
     pub ask: Arc<str>,
+    /// What it is about.
+    #[serde(default)]
+    pub kind: AskKind,
     /// The tool whose call waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolId>,

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// How a run stands or ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -153,5 +154,68 @@ words! {
         Edited = "edited",
         /// It may not run.
         Denied = "denied",
+    }
+}
+
+words! {
+    /// What an open question is about, and so what answers it.
+    #[derive(Default)]
+    AskKind {
+        /// A call must be approved: `{"approve": true}`, with `arguments` that take the place of its own, or `{"deny": reason}`.
+        Approval = "approval",
+        /// Something is asked: any value answers it.
+        #[default]
+        Question = "question",
+        /// A call or node was at work when the process ended: `retry`, `skip` or `done`, alone or as `outcome` of an object
+        /// that may have the `value` that it gave.
+        Outcome = "outcome",
+        /// A task is at work: any value is its result.
+        Result = "result",
+    }
+}
+
+impl AskKind {
+    /// Whether this is an answer to such a question.
+    #[must_use]
+    pub fn takes(self, answer: &Value) -> bool {
+        match self {
+            Self::Question | Self::Result => true,
+            Self::Approval => {
+                let approves = answer.get("approve") == Some(&Value::Bool(true));
+                approves
+                    || answer.get("deny").is_some()
+                    || answer.get("arguments").is_some_and(Value::is_object)
+            }
+            Self::Outcome => {
+                let word = answer.get("outcome").unwrap_or(answer).as_str();
+                matches!(word, Some("retry" | "skip" | "done"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn answers_fit_their_questions() {
+        use AskKind::{Approval, Outcome, Question, Result};
+        for (answer, takes) in [
+            (json!({"approve": true, "digest": "x"}), &[Approval, Question, Result][..]),
+            (json!({"approve": false}), &[Question, Result]),
+            (json!({"deny": "no"}), &[Approval, Question, Result]),
+            (json!("retry"), &[Outcome, Question, Result]),
+            (json!({"outcome": "done", "value": 1}), &[Outcome, Question, Result]),
+            (json!({"outcome": "perhaps"}), &[Question, Result]),
+            (json!("yes"), &[Question, Result]),
+            (json!(null), &[Question, Result]),
+        ] {
+            for kind in [Approval, Question, Outcome, Result] {
+                assert_eq!(kind.takes(&answer), takes.contains(&kind), "{kind} {answer}");
+            }
+        }
     }
 }

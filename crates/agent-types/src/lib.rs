@@ -34,7 +34,7 @@ pub use budget::{Budget, BudgetKey, BudgetLimits, Spent};
 pub use call::{Annotations, ApprovalDefault, ToolCall, ToolSpec, Usage};
 pub use clock::{Clock, Sleep};
 pub use event::{AskSummary, CallSummary, EventBody, OtherOutputs, Place, TraceEvent};
-pub use event_words::{ApprovalState, ExitReason, LoopEnd, NodeErrorKind, RunStatus, ToolStatus};
+pub use event_words::{ApprovalState, AskKind, ExitReason, LoopEnd, NodeErrorKind, RunStatus, ToolStatus};
 pub use feed::{Batch, Feed, Watched, Watcher};
 pub use id::{CallId, InvalidToolId, RunId, ToolId};
 pub use near::{fold, nearest, ranked};

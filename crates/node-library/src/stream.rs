@@ -1,5 +1,8 @@
 //! Streams: reading one to its end, writing several in order.
 
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use workflow_engine::{
@@ -73,18 +76,38 @@ impl Node for Reply {
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
         let parts = ctx.prepared::<Vec<Part>>().cloned().unwrap_or_default();
-        // All streams are open before the first is read, so that none is missed.
-        let sources: Vec<Source> = parts
-            .into_iter()
-            .map(|part| match part {
+        // All streams are open before the first is read, so that none is missed. One that is named again is not read
+        // again: it would hold its writer back until its second turn.
+        let mut sources: Vec<Source> = Vec::with_capacity(parts.len());
+        let mut named: HashMap<String, usize> = HashMap::new();
+        for part in parts {
+            let source = match part {
                 Part::Text(text) => Source::Text(text),
-                Part::Slot(slot) => inputs.stream(&slot).map_or(Source::Missing(slot), Source::Stream),
-            })
-            .collect();
-        for source in sources {
+                Part::Slot(slot) => match named.entry(slot) {
+                    Entry::Occupied(first) => Source::Again(*first.get()),
+                    Entry::Vacant(first) => {
+                        let slot = first.key().clone();
+                        first.insert(sources.len());
+                        inputs.stream(&slot).map_or(Source::Missing(slot), Source::Stream)
+                    }
+                },
+            };
+            sources.push(source);
+        }
+        let again: HashSet<usize> = sources.iter().filter_map(Source::first).collect();
+        let mut written: HashMap<usize, String> = HashMap::new();
+        for (at, source) in sources.into_iter().enumerate() {
             match source {
                 Source::Text(text) => ctx.chunk("text", text).await?,
-                Source::Stream(stream) => write(&ctx, stream).await?,
+                Source::Stream(stream) => {
+                    let mut text = again.contains(&at).then(String::new);
+                    write(&ctx, stream, text.as_mut()).await?;
+                    written.extend(text.map(|text| (at, text)));
+                }
+                Source::Again(first) => {
+                    let text = written.get(&first).cloned().unwrap_or_default();
+                    ctx.chunk("text", text).await?;
+                }
                 Source::Missing(slot) => {
                     let message = format!("nothing was given for `{slot}` of the reply");
                     ctx.emit(agent_types::EventBody::LogLine { level: "warn".to_owned(), message });
@@ -98,14 +121,35 @@ impl Node for Reply {
 enum Source {
     Text(String),
     Stream(StreamReader),
+    /// The same as the source of this number.
+    Again(usize),
     /// An unknown path is empty, with a warning.
     Missing(String),
 }
 
-async fn write(ctx: &NodeContext, mut stream: StreamReader) -> Result<(), NodeError> {
+impl Source {
+    fn first(&self) -> Option<usize> {
+        match self {
+            Self::Again(first) => Some(*first),
+            Self::Text(_) | Self::Stream(_) | Self::Missing(_) => None,
+        }
+    }
+}
+
+/// Writes a stream as it comes, and keeps its text where that is asked for.
+async fn write(
+    ctx: &NodeContext,
+    mut stream: StreamReader,
+    mut kept: Option<&mut String>,
+) -> Result<(), NodeError> {
     while let Some(item) = stream.next().await {
         match item {
-            StreamItem::Chunk(text) => ctx.chunk("text", text).await?,
+            StreamItem::Chunk(text) => {
+                if let Some(kept) = &mut kept {
+                    kept.push_str(&text);
+                }
+                ctx.chunk("text", text).await?;
+            }
             StreamItem::Mark(_) => {}
             StreamItem::Retracted => {
                 return Err(NodeError::new("a part that was written already has been taken back"));

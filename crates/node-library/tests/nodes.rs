@@ -324,6 +324,7 @@ fn streams_are_read_and_written_in_order() {
     check("StreamToString", json!({}), json!({"stream": "abc"}), json!({"text": "abc"}));
     let template = json!({"template": "A: {a}, B: {b} {{x}}{gone}"});
     check("Reply", template, json!({"a": "1", "b": 2}), json!({"text": "A: 1, B: 2 {x}"}));
+    check("Reply", json!({"template": "{a}-{a}"}), json!({"a": "1"}), json!({"text": "1-1"}));
     check_refused("Reply", json!({"template": "{a"}), json!({}), "has no `}`");
     let unknown = single("Reply", &json!({"template": "{name}"}), &json!({"nam": "x"}), &["text"]);
     let plan = Plan::new(&unknown, &node_library::catalog(), &NoWorkflows).unwrap();

@@ -7,6 +7,8 @@ use agent_types::EventBody;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::json::read;
+
 /// Values up to so many bytes of JSON stay where they are.
 pub(crate) const INLINE_BYTES: usize = 2048;
 const KEY: &str = "$blob";
@@ -73,7 +75,7 @@ fn name(value: &Value, blobs: &mut Blobs) -> Value {
 pub(crate) fn put_back(value: &mut Value, find: &mut dyn FnMut(&str) -> Option<Vec<u8>>) {
     let Value::Object(map) = value else { return };
     if let Some(Value::String(sha)) = map.get(KEY) {
-        if let Some(whole) = find(sha).and_then(|data| serde_json::from_slice(&data).ok()) {
+        if let Some(whole) = find(sha).and_then(|data| read(&data).ok()) {
             *value = whole;
         }
         return;

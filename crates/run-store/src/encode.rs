@@ -1,9 +1,10 @@
 //! Events on their way into the store: large values out, secrets masked, one line each.
 
-use agent_types::{Batch, EventBody, Record, RunId, Timestamp, TraceEvent};
+use agent_types::{AskKind, Batch, EventBody, Record, RunId, Timestamp, TraceEvent};
 use serde_json::Value;
 
 use crate::blob::{Blobs, replace, take_out};
+use crate::json::read;
 use crate::lines::{Writing, read_event};
 use crate::{AskRecord, Events, Redactor, RunPhase, RunState, StoreError};
 
@@ -97,9 +98,10 @@ fn asked(event: &TraceEvent) -> Vec<AskRecord> {
     let record = |summary| AskRecord { summary, opened: event.seq, answer: None };
     match &event.body {
         // Questions inside a call are told with the call, when its run waits.
-        EventBody::NodeWaiting { ask, prompt, .. } if event.place.call.is_none() => {
+        EventBody::NodeWaiting { ask, prompt, unknown_effect } if event.place.call.is_none() => {
             vec![record(agent_types::AskSummary {
                 ask: std::sync::Arc::clone(ask),
+                kind: if *unknown_effect == Some(true) { AskKind::Outcome } else { AskKind::Question },
                 tool: None,
                 arguments: None,
                 path: event.place.path.clone(),
@@ -115,7 +117,7 @@ fn asked(event: &TraceEvent) -> Vec<AskRecord> {
 pub(crate) fn masked_value(value: &Value, redactor: &Redactor) -> Value {
     let text = value.to_string();
     match redactor.mask(&text) {
-        std::borrow::Cow::Owned(masked) => serde_json::from_str(&masked).unwrap_or(Value::Null),
+        std::borrow::Cow::Owned(masked) => read(masked.as_bytes()).unwrap_or(Value::Null),
         std::borrow::Cow::Borrowed(_) => value.clone(),
     }
 }

@@ -1,5 +1,7 @@
 //! Why a store could not do what it was asked.
 
+use agent_types::AskKind;
+
 /// Why a store could not do what it was asked. What it acknowledged before is safe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -31,6 +33,14 @@ pub enum StoreError {
         run: String,
         /// The question.
         ask: String,
+    },
+    /// An answer that does not answer the question, which stays open.
+    #[error("`{ask}` takes {}", wanted(*kind))]
+    UnfitAnswer {
+        /// The question.
+        ask: String,
+        /// What it is about.
+        kind: AskKind,
     },
     /// No node of that path has given anything, as far as it counts.
     #[error("no node `{path}` has ended in the run `{run}` up to there{}", did_you_mean(near.as_deref()))]
@@ -90,6 +100,7 @@ impl StoreError {
             Self::RunBusy { .. } => "run_busy",
             Self::RunEnded { .. } => "run_ended",
             Self::UnknownAsk { .. } => "unknown_ask",
+            Self::UnfitAnswer { .. } => "unfit_answer",
             Self::UnknownNode { .. } => "unknown_node",
             Self::NotKept { .. } => "not_kept",
             Self::Newer { .. } => "store_newer",
@@ -108,6 +119,10 @@ impl StoreError {
             Self::RunBusy { .. } => "wait until it has ended, or cancel it where it runs",
             Self::RunEnded { .. } => "`weft runs fork` makes a new run from any of its events",
             Self::UnknownAsk { .. } => "`weft runs show` lists the open questions",
+            Self::UnfitAnswer { kind: AskKind::Approval, .. } => {
+                "`weft runs approve`, with `--deny REASON` to refuse"
+            }
+            Self::UnfitAnswer { .. } => "`weft runs answer RUN retry`, `skip` or `done`",
             Self::UnknownNode { .. } => "`weft runs show` prints the paths",
             Self::NotKept { .. } => "`weft runs show` prints the events that are there",
             Self::Newer { .. } => "use the newer program, or another file: `[store] path` in weft.toml",
@@ -137,6 +152,15 @@ impl StoreError {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full,
             _ => Self::Io { message },
         }
+    }
+}
+
+/// What answers such a question.
+const fn wanted(kind: AskKind) -> &'static str {
+    match kind {
+        AskKind::Approval => "`{\"approve\": true}` or `{\"deny\": reason}`: a call waits for approval",
+        AskKind::Outcome => "`retry`, `skip` or `done`: it was at work when the process ended",
+        _ => "another answer",
     }
 }
 

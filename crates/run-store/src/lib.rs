@@ -16,6 +16,7 @@ mod encode;
 mod error;
 mod fork;
 mod inbox;
+mod json;
 mod lines;
 mod lock;
 mod memory;

@@ -7,6 +7,7 @@ use agent_types::{EventBody, Kept, Place, Record, RunId, Timestamp, TraceEvent};
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
+use crate::json::read;
 
 /// Marks a line as the record of the event before it.
 const RECORD_MARK: u8 = b'+';
@@ -125,7 +126,7 @@ impl Writing {
 
 /// An event as its line has it, with what the envelope adds.
 pub(crate) fn read_event(line: &[u8], run: &RunId, seq: u64, ts: i64) -> Result<TraceEvent, StoreError> {
-    let Line { t, place, body } = serde_json::from_slice(line).map_err(corrupt)?;
+    let Line { t, place, body } = read(line).map_err(corrupt)?;
     Ok(TraceEvent::new(run.clone(), seq, Timestamp::from_millis(ts + t), place, body))
 }
 
@@ -138,7 +139,7 @@ fn corrupt(error: serde_json::Error) -> StoreError {
 fn parts(lines: &[u8]) -> Result<(Head, impl Iterator<Item = &[u8]>), StoreError> {
     let mut all = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let none = || StoreError::Corrupt { message: "a group without a head".to_owned() };
-    let head = serde_json::from_slice(all.next().ok_or_else(none)?).map_err(corrupt)?;
+    let head = read(all.next().ok_or_else(none)?).map_err(corrupt)?;
     Ok((head, all))
 }
 
@@ -153,7 +154,7 @@ pub fn read_lines(lines: &[u8]) -> Result<Vec<Kept>, StoreError> {
     for line in lines {
         match (line.strip_prefix(&[RECORD_MARK]), kept.last_mut()) {
             (Some(record), Some(last)) => {
-                let record: Record = serde_json::from_slice(record).map_err(corrupt)?;
+                let record: Record = read(record).map_err(corrupt)?;
                 last.record = Some(record);
             }
             (Some(_), None) => {

@@ -54,6 +54,10 @@ pub struct StoredRun {
 }
 
 impl StoredRun {
+    pub(crate) fn core(&self) -> Arc<RunCore> {
+        Arc::clone(&self.core)
+    }
+
     pub(crate) fn new(
         store: Arc<StoreInner>,
         run: RunId,

@@ -77,8 +77,10 @@ impl Store {
         let run = new.run.clone();
         let lock = self.0.locks.take(&run)?;
         let new = NewRun { plan: masked_value(&new.plan, &self.0.masks), ..new };
-        self.0.writer.send(Job::Write(Change::Begin { new: Box::new(new), started: clock.now() }));
-        Ok(StoredRun::new(Arc::clone(&self.0), run, clock, (0, 0), lock))
+        let started = clock.now();
+        let stored = StoredRun::new(Arc::clone(&self.0), run, clock, (0, 0), lock);
+        self.0.writer.send(Job::Begin { core: stored.core(), new: Box::new(new), started });
+        Ok(stored)
     }
 
     /// Takes a run up again that has no end yet.
@@ -123,13 +125,17 @@ impl Store {
     /// Answers an open question of a run that nobody works on. It is safe when this returns.
     ///
     /// # Errors
-    /// There is no such run or question, or somebody works on the run.
+    /// There is no such run or question, it takes no such answer and stays open, or somebody works on the run.
     pub fn answer(&self, run: &RunId, ask: &str, value: &Value) -> Result<(), StoreError> {
         let _lock = self.0.locks.take(run)?;
         let record = self.known(run)?;
-        let open = |record: &AskRecord| &*record.summary.ask == ask && record.answer.is_none();
-        if !self.0.backend.asks(run)?.iter().any(open) {
+        let open = |record: &&AskRecord| &*record.summary.ask == ask && record.answer.is_none();
+        let asks = self.0.backend.asks(run)?;
+        let Some(AskRecord { summary, .. }) = asks.iter().find(open) else {
             return Err(StoreError::UnknownAsk { run: run.to_string(), ask: ask.to_owned() });
+        };
+        if !summary.kind.takes(value) {
+            return Err(StoreError::UnfitAnswer { ask: ask.to_owned(), kind: summary.kind });
         }
         let value = masked_value(value, &self.0.masks);
         let (run, ask, seq) = (run.clone(), ask.to_owned(), record.last_seq);

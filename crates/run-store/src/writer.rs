@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use agent_types::{Batch, ClockHold};
+use agent_types::{Batch, ClockHold, Timestamp};
 use futures::channel::oneshot;
 
 use crate::encode::{Numbered, encode};
 use crate::inbox::Inbox;
 use crate::run::RunCore;
-use crate::{Backend, Change, Redactor, StoreError, Update, read_lines};
+use crate::{Backend, Change, NewRun, Redactor, StoreError, Update, read_lines};
 
 /// Events that one commit takes at most.
 pub(crate) const GROUP: usize = 2048;
@@ -28,11 +28,26 @@ pub(crate) struct Waiting {
 /// Something for the writer to do.
 pub(crate) enum Job {
     /// New events of a run.
-    Events { core: Arc<RunCore>, numbered: Numbered, last_span: u64, hold: Option<ClockHold> },
+    Events {
+        core: Arc<RunCore>,
+        numbered: Numbered,
+        last_span: u64,
+        hold: Option<ClockHold>,
+    },
     /// Anything else to write.
+    /// A run begins. Where that cannot be kept, nothing of it can.
+    Begin {
+        core: Arc<RunCore>,
+        new: Box<NewRun>,
+        started: Timestamp,
+    },
     Write(Change),
     /// Change a named value, and tell when the new one is safe.
-    Update { key: String, change: Update<'static>, done: oneshot::Sender<Result<(), StoreError>> },
+    Update {
+        key: String,
+        change: Update<'static>,
+        done: oneshot::Sender<Result<(), StoreError>>,
+    },
     /// Tell when all that came before is committed, or why the run of it cannot be kept.
     Flush(Waiting),
     /// Nothing follows.
@@ -52,7 +67,7 @@ impl Job {
     pub(crate) fn is_urgent(&self) -> bool {
         match self {
             Self::Events { hold, .. } => hold.is_some(),
-            Self::Write(_) => false,
+            Self::Write(_) | Self::Begin { .. } => false,
             Self::Update { .. } | Self::Flush(_) | Self::Stop => true,
         }
     }
@@ -188,6 +203,10 @@ impl Desk {
                     }
                     Err(error) => core.set_fault(&error),
                 }
+            }
+            Job::Begin { core, new, started } => {
+                group.changes.push(Change::Begin { new, started });
+                group.runs.push(core);
             }
             Job::Write(change) => group.changes.push(change),
             Job::Update { key, change, done } => group.updates.push(NamedUpdate { key, change, done }),

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agent_types::{
-    AskSummary, Draft, EventBody, EventSink, Keeper, Place, Record, RunId, RunStatus, SystemClock, Timestamp,
-    VirtualClock, Watched,
+    AskKind, AskSummary, Draft, EventBody, EventSink, Keeper, Place, Record, RunId, RunStatus, SystemClock,
+    Timestamp, VirtualClock, Watched,
 };
 use futures::FutureExt;
 use run_store::{
@@ -64,7 +64,9 @@ fn what_was_recorded_is_read_back_with_large_values_in_place() {
             how: Some("stop".into()),
             usage: None,
         };
-        let others = [("c".into(), Arc::new(large.clone())), ("d".into(), Arc::new(5.into()))];
+        // As deep as values may be; its event and its line are deeper.
+        let deep = (0..127).fold(Value::Null, |inner, _| json!([inner]));
+        let others = [("c".into(), Arc::new(large.clone())), ("d".into(), Arc::new(deep.clone()))];
         let mut several = finished("s", 4.into(), None);
         if let EventBody::NodeFinished { outputs, .. } = &mut several.body {
             *outputs = Some(Arc::new(others.into()));
@@ -84,7 +86,7 @@ fn what_was_recorded_is_read_back_with_large_values_in_place() {
         let sha = value["data"]["value"]["$blob"].as_str().unwrap();
         assert_eq!(store.blob(sha).unwrap().unwrap().len(), 5002);
         let value = serde_json::to_value(&told[4].event).unwrap();
-        assert_eq!(value["data"]["outputs"], json!({"c": {"$blob": sha, "bytes": 5002}, "d": 5}));
+        assert_eq!(value["data"]["outputs"], json!({"c": {"$blob": sha, "bytes": 5002}, "d": deep}));
         drop(run);
         let (_run, log) = store.resume(&id, clock()).unwrap();
         let values: Vec<Value> = log
@@ -187,6 +189,7 @@ fn questions_stay_open_until_they_are_answered() {
         let run = begin(&store, "r");
         let id = RunId::new("r");
         let asks = ["p", "q"].map(|ask| AskSummary {
+            kind: AskKind::Outcome,
             ask: ask.into(),
             tool: None,
             arguments: None,
@@ -197,13 +200,15 @@ fn questions_stay_open_until_they_are_answered() {
         drop(run);
         assert_eq!(store.known(&id).unwrap().state.phase, RunPhase::Waiting);
         assert_eq!(store.answer(&id, "x", &json!(1)).unwrap_err().code(), "unknown_ask");
-        store.answer(&id, "q", &Value::Null).unwrap();
+        let unfit = store.answer(&id, "q", &Value::Null).unwrap_err();
+        assert_eq!((unfit.code(), store.asks(&id).unwrap()[1].answer.is_none()), ("unfit_answer", true));
+        store.answer(&id, "q", &json!("skip")).unwrap();
         assert_eq!(store.answer(&id, "q", &json!(1)).unwrap_err().code(), "unknown_ask");
         let open: Vec<_> =
             store.asks(&id).unwrap().iter().map(|ask| ask.answer.clone().map(|(value, _)| value)).collect();
-        assert_eq!(open, [None, Some(Value::Null)]);
+        assert_eq!(open, [None, Some(json!("skip"))]);
         let (_run, log) = store.resume(&id, clock()).unwrap();
-        assert_eq!(log.answers, HashMap::from([("q".to_owned(), Value::Null)]));
+        assert_eq!(log.answers, HashMap::from([("q".to_owned(), json!("skip"))]));
     }
 }
 
@@ -438,9 +443,17 @@ fn a_full_disk_ends_the_run_and_loses_nothing_that_was_acknowledged() {
         seen = batch.last().unwrap().seq;
     }
     assert_eq!(seen, acknowledged, "only what is safe was shown");
-    drop((run, store, file));
+    // A run whose beginning cannot be kept keeps nothing, also where there is room again for its events.
+    let plan = Value::from("p".repeat(100_000));
+    let late = store.begin(NewRun { plan, ..NewRun::new(RunId::new("late")) }, clock()).unwrap();
+    assert_eq!(futures::executor::block_on(late.durable()).unwrap_err().code, "store_full");
+    file.limit_pages(6000).unwrap();
+    emit(&late, ended(RunStatus::Ok));
+    assert_eq!(futures::executor::block_on(late.durable()).unwrap_err().code, "store_full");
+    drop((late, run, store, file));
     let store =
         Store::new(Arc::new(Sqlite::open(&path, Sync::Full).unwrap()), StoreOptions::default()).unwrap();
+    assert_eq!(store.known(&RunId::new("late")).unwrap_err().code(), "unknown_run");
     assert_eq!(store.events(&RunId::new("r"), 0, usize::MAX).unwrap().len() as u64, acknowledged);
     let (run, _) = store.resume(&RunId::new("r"), clock()).unwrap();
     emit(&run, ended(RunStatus::Ok));

@@ -131,6 +131,7 @@ impl Failure {
             | StoreError::UnknownAsk { .. }
             | StoreError::UnknownNode { .. }
             | StoreError::NotKept { .. }
+            | StoreError::UnfitAnswer { .. }
             | StoreError::RunEnded { .. } => Exit::Usage,
             StoreError::RunBusy { .. } => Exit::Failed,
             _ => Exit::Configuration,

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_runtime::{Agent, AgentInput, AgentState, Exchange};
-use agent_types::{Clock, EventSink, Recorder, ResumeLog, RunId, Timestamp, Watcher};
+use agent_types::{
+    Clock, Draft, EventBody, EventSink, ExitReason, Place, Recorder, ResumeLog, RunId, RunStatus, Timestamp,
+    Watcher,
+};
 use llm_provider::{Attachment, ModelConfig};
 use run_store::{NewRun, RunFilter, RunPhase, RunRecord, Sqlite, Store, StoreError, StoreOptions, StoredRun};
 use serde::{Deserialize, Serialize};
@@ -304,6 +307,51 @@ impl Project {
         Ok(WorkflowResume { desk: RunDesk::Kept(stored), log, id, plan, inputs, values })
     }
 
+    /// Finds what keeps a run from going on, before anything is said about it: an agent, tool or workflow that is gone.
+    ///
+    /// # Errors
+    /// There is no such run, or it cannot go on.
+    pub fn check_going_on(&self, run: &RunId, version: Version) -> Result<(), ProjectError> {
+        let store = self.required_store(run)?;
+        let record = store.known(run)?;
+        if record.new.agent.is_some() {
+            let plan = agent_plan_of(&record)?;
+            return if plan.in_session { Ok(()) } else { self.agent(&plan.agent).map(drop) };
+        }
+        let WorkflowPlan { id, workflow, .. } = plan_of(&record)?;
+        let workflow = self.version(&id, workflow, store, (run, u64::MAX), version)?;
+        self.plan(&id, &workflow).map(drop)
+    }
+
+    /// What is wrong with arguments that a person wants a call of a run to have; nothing where nobody can tell.
+    ///
+    /// # Errors
+    /// There is no such run, or its agent is gone.
+    pub fn check_changed(
+        &self,
+        run: &RunId,
+        tool: &str,
+        arguments: &Map<String, Value>,
+    ) -> Result<Option<String>, ProjectError> {
+        let record = self.required_store(run)?.known(run)?;
+        let Some(agent) = record.new.agent else { return Ok(None) };
+        Ok(self.agent(&agent)?.check_arguments(tool, arguments))
+    }
+
+    /// Ends a run that nobody works on as cancelled, as it stands: also one whose agent, tools or workflow are gone.
+    ///
+    /// # Errors
+    /// There is no such run, it has ended, or somebody works on it.
+    pub fn end_cancelled(&self, run: &RunId) -> Result<(), ProjectError> {
+        let store = self.required_store(run)?;
+        let (stored, _) = store.resume(run, Arc::clone(self.clock()))?;
+        let exit = store.known(run)?.new.agent.map(|_| ExitReason::Cancelled);
+        let status = RunStatus::Cancelled;
+        let body = EventBody::RunFinished { status, exit, kind: None, partial: None, message: None };
+        stored.record(&mut vec![Draft::new(Place::default(), body)]);
+        Ok(store.flush()?)
+    }
+
     /// Begins a run of an agent, in a thread if one is named.
     ///
     /// # Errors
@@ -542,5 +590,7 @@ fn plan_of(record: &RunRecord) -> Result<WorkflowPlan, ProjectError> {
 
 /// Threads of different agents are different threads.
 fn thread_key(agent: &str, thread: &str) -> String {
+    // Ids may have a slash of their own, and threads of workflows have a colon.
+    let agent = agent.replace('%', "%25").replace('/', "%2F").replace(':', "%3A");
     format!("{agent}/{thread}")
 }

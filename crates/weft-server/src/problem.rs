@@ -130,7 +130,9 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let status = match error {
             StoreError::UnknownRun { .. } | StoreError::UnknownAsk { .. } => StatusCode::NOT_FOUND,
-            StoreError::UnknownNode { .. } | StoreError::NotKept { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            StoreError::UnknownNode { .. } | StoreError::NotKept { .. } | StoreError::UnfitAnswer { .. } => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
             StoreError::RunEnded { .. } | StoreError::RunBusy { .. } => StatusCode::CONFLICT,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };

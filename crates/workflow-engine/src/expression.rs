@@ -8,6 +8,17 @@ use cel::objects::{Key, Map as CelMap};
 use cel::{Context, Env, Program, Value as CelValue};
 use serde_json::Value;
 
+/// Operators and brackets of an expression at most: each may be a level of its tree.
+const MAX_SIGNS: usize = 2000;
+
+/// Stack that a level takes at most, in bytes: when it is read, and when it is worked out. Ours are measured, with room; without
+/// optimisation they are much larger.
+const PARSED_LEVEL: usize = if cfg!(debug_assertions) { 256 * 1024 } else { 32 * 1024 };
+const RUN_LEVEL: usize = if cfg!(debug_assertions) { 64 * 1024 } else { 16 * 1024 };
+
+/// Stack for what is around the levels.
+const SPARE: usize = 64 * 1024;
+
 /// The functions of CEL, built once.
 static STANDARD: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
@@ -100,6 +111,8 @@ pub struct Expression {
     program: Program,
     /// Names it uses, with the members it uses of them; none where it uses a name as a whole.
     used: BTreeMap<String, Option<BTreeSet<String>>>,
+    /// Levels of its tree.
+    depth: usize,
 }
 
 impl Expression {
@@ -108,15 +121,22 @@ impl Expression {
     /// # Errors
     /// [`ExpressionError::Syntax`] or [`ExpressionError::UnknownName`].
     pub fn compile(source: &str, scope: &Scope) -> Result<Self, ExpressionError> {
-        let program = Program::compile(source).map_err(|error| ExpressionError::Syntax {
-            source_text: source.to_owned(),
-            message: error.errors.first().map_or_else(|| error.to_string(), |first| first.msg.clone()),
+        let wrong = |message: String| ExpressionError::Syntax { source_text: source.to_owned(), message };
+        let signs = signs(source);
+        if signs > MAX_SIGNS {
+            return Err(wrong(format!("it has more than {MAX_SIGNS} operators and brackets")));
+        }
+        let (program, used, depth) = with_stack(signs * PARSED_LEVEL, || {
+            let program = Program::compile(source).map_err(|error| {
+                wrong(error.errors.first().map_or_else(|| error.to_string(), |first| first.msg.clone()))
+            })?;
+            let (used, depth) = (used_names(program.expression()), depth(program.expression()));
+            Ok((program, used, depth))
         })?;
-        let used = used_names(program.expression());
         for (name, members) in &used {
             check_name(source, scope, name, members.as_ref())?;
         }
-        Ok(Self { source: source.to_owned(), program, used })
+        Ok(Self { source: source.to_owned(), program, used, depth })
     }
 
     /// The text it was made of.
@@ -166,7 +186,8 @@ impl Expression {
                 context.add_variable_from_value(name.as_str(), value);
             }
         }
-        self.program.execute(&context).map_err(|error| self.failed(error.to_string()))
+        with_stack(self.depth * RUN_LEVEL, || self.program.execute(&context))
+            .map_err(|error| self.failed(error.to_string()))
     }
 
     fn failed(&self, message: impl Into<String>) -> ExpressionError {
@@ -230,16 +251,41 @@ fn cel_key(name: &str) -> Key {
     Key::String(Arc::new(name.to_owned()))
 }
 
+/// Operators and brackets of a source, strings left out: no more levels than that can stand in each other.
+fn signs(source: &str) -> usize {
+    let (mut signs, mut quote, mut escaped) = (0, None, false);
+    for c in source.chars() {
+        match quote {
+            Some(_) if escaped => escaped = false,
+            Some(_) if c == '\\' => escaped = true,
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None if c == '"' || c == '\'' => quote = Some(c),
+            None => signs += usize::from("([{.?+-*/%<>=!&|".contains(c)),
+        }
+    }
+    signs
+}
+
+/// Runs something that needs so much stack, on a larger one where there is too little.
+fn with_stack<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    let needed = bytes + SPARE;
+    stacker::maybe_grow(needed, needed, work)
+}
+
+/// Levels of a tree.
+fn depth(expr: &IdedExpr) -> usize {
+    1 + parts(expr).into_iter().map(depth).max().unwrap_or(0)
+}
+
 /// The free names of an expression.
 fn used_names(root: &IdedExpr) -> BTreeMap<String, Option<BTreeSet<String>>> {
-    let mut bound = BTreeSet::new();
-    bound_names(root, &mut bound);
     let mut used = BTreeMap::new();
-    collect_names(root, &bound, &mut used);
+    collect_names(root, &mut Vec::new(), &mut used);
     used
 }
 
-/// Visits the direct parts of an expression. The parser limits how deep they go.
+/// The direct parts of an expression.
 fn parts(expr: &IdedExpr) -> Vec<&IdedExpr> {
     match &expr.expr {
         Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
@@ -263,28 +309,18 @@ fn entry_parts(entry: &EntryExpr) -> Vec<&IdedExpr> {
     }
 }
 
-fn bound_names<'e>(expr: &'e IdedExpr, bound: &mut BTreeSet<&'e str>) {
-    if let Expr::Comprehension(inner) = &expr.expr {
-        bound.extend([inner.iter_var.as_str(), inner.accu_var.as_str()]);
-        bound.extend(inner.iter_var2.as_deref());
-    }
-    for part in parts(expr) {
-        bound_names(part, bound);
-    }
-}
-
-fn collect_names(
-    expr: &IdedExpr,
-    bound: &BTreeSet<&str>,
+fn collect_names<'e>(
+    expr: &'e IdedExpr,
+    bound: &mut Vec<&'e str>,
     used: &mut BTreeMap<String, Option<BTreeSet<String>>>,
 ) {
     match &expr.expr {
-        Expr::Ident(name) if !bound.contains(name.as_str()) && !name.starts_with('@') => {
+        Expr::Ident(name) if !bound.contains(&name.as_str()) && !name.starts_with('@') => {
             used.insert(name.clone(), None);
         }
         Expr::Select(select) => match &select.operand.expr {
             // `has(state.k)` asks whether a member is there, so it may name one that is not.
-            Expr::Ident(name) if !bound.contains(name.as_str()) && !select.test => {
+            Expr::Ident(name) if !bound.contains(&name.as_str()) && !select.test => {
                 let members = used.entry(name.clone()).or_insert_with(|| Some(BTreeSet::new()));
                 if let Some(members) = members {
                     members.insert(select.field.clone());
@@ -292,6 +328,18 @@ fn collect_names(
             }
             _ => collect_names(&select.operand, bound, used),
         },
+        Expr::Comprehension(inner) => {
+            collect_names(&inner.iter_range, bound, used);
+            collect_names(&inner.accu_init, bound, used);
+            // A name is bound inside of its macro only.
+            let outside = bound.len();
+            bound.extend([inner.iter_var.as_str(), inner.accu_var.as_str()]);
+            bound.extend(inner.iter_var2.as_deref());
+            for part in [&inner.loop_cond, &inner.loop_step, &inner.result] {
+                collect_names(part, bound, used);
+            }
+            bound.truncate(outside);
+        }
         _ => {
             for part in parts(expr) {
                 collect_names(part, bound, used);
@@ -325,6 +373,55 @@ mod tests {
             (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{source}: {error}"),
             (got, expected) => panic!("{source}: {got:?}, not {expected:?}"),
         }
+    }
+
+    #[test]
+    fn names_are_bound_inside_of_their_macro_only() {
+        let known = Scope::new().with("item").with("x");
+        for source in [
+            "[1, 2].exists(item, item == 9) || item == 2",
+            "[1].all(x, x > 0) && x > 1",
+            "[1].map(item, item + 1)[0] + item == 4",
+        ] {
+            let expression = Expression::compile(source, &known).unwrap();
+            assert_eq!(expression.evaluate_bool(|_| Some(json!(2))), Ok(true), "{source}");
+        }
+        assert!(Expression::compile("[1].map(y, y + z)", &Scope::new()).is_err());
+        assert!(Expression::compile("[1].map(y, y) == [y]", &Scope::new()).is_err());
+    }
+
+    #[test]
+    fn deep_expressions_take_the_stack_that_they_need() {
+        let wrapped =
+            |open: &str, close: &str, count: usize| format!("{}1{}", open.repeat(count), close.repeat(count));
+        let sum = |count: usize| vec!["1"; count].join(" + ");
+        let work = move || {
+            for source in [
+                wrapped("[", "]", 90),
+                wrapped("(", ")", 90),
+                wrapped("{'a': ", "}", 90),
+                format!("size({})", sum(3).replace('1', "[1]")),
+                sum(1000),
+                wrapped("-(", ")", 40),
+            ] {
+                let expression = Expression::compile(&source, &Scope::new()).unwrap();
+                expression.evaluate(|_| None).unwrap();
+            }
+            let indexed = format!("a{}", "[0]".repeat(100));
+            let failed =
+                Expression::compile(&indexed, &Scope::open()).unwrap().evaluate(|_| Some(json!([0])));
+            assert!(matches!(failed, Err(ExpressionError::Evaluation { .. })));
+            // The parser has a limit of its own.
+            assert!(Expression::compile(&wrapped("[", "]", 900), &Scope::new()).is_err());
+            let refused = Expression::compile(&sum(5000), &Scope::new()).unwrap_err();
+            assert!(
+                refused.to_string().ends_with("it has more than 2000 operators and brackets"),
+                "{refused}"
+            );
+            assert_eq!(signs(r#""a+b\"(" + '(' "#), 1);
+        };
+        // As small as stacks of threads are anywhere.
+        std::thread::Builder::new().stack_size(512 * 1024).spawn(work).unwrap().join().unwrap();
     }
 
     #[test]

@@ -7,6 +7,17 @@ use std::sync::Arc;
 use agent_types::OtherOutputs;
 use serde_json::Value;
 
+/// Levels of lists and objects in each other that a value may have.
+pub(crate) const MAX_DEPTH: usize = 128;
+
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(|item| is_deeper(item, levels - 1)),
+        Value::Object(map) => levels == 0 || map.values().any(|item| is_deeper(item, levels - 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
 /// How much a stopping node ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopScope {
@@ -84,6 +95,11 @@ impl Outputs {
     /// The value of the main slot, whether it was given by name or not.
     pub(crate) fn main(&self, name: &str) -> Option<&Arc<Value>> {
         self.main.as_ref().or_else(|| self.get(name))
+    }
+
+    /// Whether a value is nested so deep that no reader of it could be expected to follow.
+    pub(crate) fn is_too_deep(&self) -> bool {
+        self.all("").any(|(_, value)| is_deeper(value, MAX_DEPTH))
     }
 
     /// What is given beside the main slot of that name.

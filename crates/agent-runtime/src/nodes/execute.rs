@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agent_types::{ApprovalState, AskSummary, EventBody, Observation, Place, ToolStatus};
+use agent_types::{ApprovalState, AskKind, AskSummary, EventBody, Observation, Place, ToolStatus};
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
@@ -172,29 +172,36 @@ impl Work<'_> {
     ) -> Vec<(String, Question)> {
         let mut asks = Vec::new();
         for PlannedCall { call, verdict, why, .. } in waiting {
-            let prompt = match verdict {
+            let (ask, kind, prompt) = match verdict {
                 Verdict::Run => continue,
-                Verdict::Reconcile => {
-                    format!("`{}` was at work when the process ended: `retry`, `skip` or `done`?", call.tool)
+                Verdict::Reconcile(ask) => {
+                    let tool = &call.tool;
+                    let prompt =
+                        format!("`{tool}` was at work when the process ended: `retry`, `skip` or `done`?");
+                    (ask.clone(), AskKind::Outcome, prompt)
                 }
-                _ => why.clone().unwrap_or_else(|| format!("`{}` must be approved", call.tool)),
+                _ => {
+                    let prompt = why.clone().unwrap_or_else(|| format!("`{}` must be approved", call.tool));
+                    (call.id.to_string(), AskKind::Approval, prompt)
+                }
             };
             if !self.sink.has_asked_about(&call.id) {
                 let place = Place { call: Some(call.id.clone()), ..trace.place() };
                 let (tool, state) = (call.tool.clone(), ApprovalState::Asked);
                 trace.emit_at(place, EventBody::AgentToolApproval { tool, state, reason: why.clone() });
             }
-            let question = Question::new(prompt).about(call.tool.clone(), Arc::new(call.arguments.clone()));
-            asks.push((call.id.to_string(), question));
+            let question =
+                Question::new(prompt).about(kind, call.tool.clone(), Arc::new(call.arguments.clone()));
+            asks.push((ask, question));
         }
         for finished in finished.iter_mut() {
             let Some(call) = finished.observation.call.clone() else { continue };
             let inner = finished.waits.take().map(|waits| waits.asks);
             asks.extend(inner.into_iter().flatten().map(|ask| {
-                let AskSummary { ask: inner, tool, arguments, prompt, .. } = ask;
+                let AskSummary { ask: inner, kind, tool, arguments, prompt, .. } = ask;
                 let question = Question::new(prompt.unwrap_or_default());
                 let question = match tool.zip(arguments) {
-                    Some((tool, arguments)) => question.about(tool, arguments),
+                    Some((tool, arguments)) => question.about(kind, tool, arguments),
                     None => question,
                 };
                 (format!("{call}/{inner}"), question)

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::store_error;
 use super::write::number;
+use crate::json::read;
 use crate::{AskRecord, NewRun, RunFilter, RunPhase, RunRecord, RunState, StoreError};
 
 const COLUMNS: &str = "run, agent, workflow, thread, parent, plan, phase, exit, kind, started, finished,
@@ -49,7 +50,7 @@ pub(super) fn runs(db: &Connection, filter: &RunFilter) -> Result<Vec<RunRecord>
 }
 
 fn record(row: &Row<'_>) -> Result<RunRecord, rusqlite::Error> {
-    let json = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
+    let json = |text: &str| read(text.as_bytes()).unwrap_or(Value::Null);
     let exit = row.get::<_, Option<String>>(7)?;
     let phase: String = row.get(6)?;
     Ok(RunRecord {
@@ -124,10 +125,10 @@ pub(super) fn asks(db: &Connection, run: &RunId) -> Result<Vec<AskRecord>, Store
     let mut asks = Vec::new();
     for row in rows {
         let (summary, opened, answer) = row.map_err(store_error)?;
-        let summary = serde_json::from_str(&summary)
+        let summary = read(summary.as_bytes())
             .map_err(|error| StoreError::Corrupt { message: format!("a question: {error}") })?;
-        let answer = answer
-            .map(|(value, seq)| (serde_json::from_str(&value).unwrap_or(Value::Null), seq.unsigned_abs()));
+        let answer =
+            answer.map(|(value, seq)| (read(value.as_bytes()).unwrap_or(Value::Null), seq.unsigned_abs()));
         asks.push(AskRecord { summary, opened: opened.unsigned_abs(), answer });
     }
     Ok(asks)
@@ -138,7 +139,7 @@ pub(super) fn messages(db: &Connection, thread: &str) -> Result<Vec<Value>, Stor
     let mut statement = db.prepare_cached(sql).map_err(store_error)?;
     let rows = statement.query_map([thread], |row| row.get::<_, String>(0)).map_err(store_error)?;
     let read = |row: Result<String, rusqlite::Error>| {
-        serde_json::from_str(&row.map_err(store_error)?)
+        read(row.map_err(store_error)?.as_bytes())
             .map_err(|error| StoreError::Corrupt { message: format!("a message: {error}") })
     };
     rows.map(read).collect()
@@ -148,7 +149,7 @@ pub(super) fn value(db: &Connection, key: &str) -> Result<Option<Value>, StoreEr
     let mut statement = db.prepare_cached("SELECT value FROM named WHERE key = ?1").map_err(store_error)?;
     let text: Option<String> =
         statement.query_row([key], |row| row.get(0)).optional().map_err(store_error)?;
-    text.map(|text| serde_json::from_str(&text))
+    text.map(|text| read(text.as_bytes()))
         .transpose()
         .map_err(|error| StoreError::Corrupt { message: format!("the value `{key}`: {error}") })
 }
@@ -162,7 +163,7 @@ pub(super) fn values(db: &Connection, prefix: &str) -> Result<Vec<(String, Value
         .map_err(store_error)?;
     let read = |row: rusqlite::Result<(String, String)>| {
         let (key, text) = row.map_err(store_error)?;
-        let value = serde_json::from_str(&text)
+        let value = read(text.as_bytes())
             .map_err(|error| StoreError::Corrupt { message: format!("the value `{key}`: {error}") })?;
         Ok((key, value))
     };

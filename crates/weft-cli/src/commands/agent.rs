@@ -1,7 +1,7 @@
 //! `weft agent`: list, show, check, run.
 
 use agent_runtime::{Agent, AgentState, ApprovalMode, PendingCall, RunOutcome};
-use agent_types::ExitReason;
+use agent_types::{AskKind, ExitReason};
 use futures::future::{Either, select};
 use llm_provider::ModelSource;
 use serde_json::{Value, json};
@@ -321,8 +321,13 @@ pub(super) fn failure_of(outcome: &RunOutcome, exit: Exit) -> Failure {
     let failure = Failure::new(exit, outcome.exit.as_str(), message);
     match outcome.exit {
         ExitReason::AwaitingApproval => {
-            let tools: Vec<&str> = outcome.pending.iter().map(|pending| pending.tool.as_str()).collect();
             let run = &outcome.run;
+            let question = outcome.pending.iter().find(|pending| pending.kind == AskKind::Question);
+            if let Some(PendingCall { ask, tool, prompt, .. }) = question {
+                let prompt = prompt.as_deref().unwrap_or("it asks something");
+                return failure.with_help(format!("{tool}: {prompt} Answer with: weft runs answer {run} --ask {ask} VALUE"));
+            }
+            let tools: Vec<&str> = outcome.pending.iter().map(|pending| pending.tool.as_str()).collect();
             failure.with_help(format!("{} must be approved: weft runs approve {run}", tools.join(", ")))
         }
         ExitReason::NeedsReconciliation => {

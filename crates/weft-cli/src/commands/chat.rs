@@ -3,9 +3,9 @@
 use std::io::{BufRead, IsTerminal, Write};
 
 use agent_runtime::{Agent, AgentState, PendingCall, RunOutcome, approval_digest};
-use agent_types::{ExitReason, RunId, RunStatus};
+use agent_types::{AskKind, ExitReason, RunId, RunStatus};
 use serde_json::{Value, json};
-use weft_project::{AgentPlan, AgentStart, Project};
+use weft_project::{AgentPlan, AgentStart, Project, Version};
 
 use super::agent::{drive, failure_of, mode_of, note_script, with_live_tools, work_ends};
 use super::{Context, block_on};
@@ -119,15 +119,15 @@ impl Chat<'_> {
             "/compact" => self.compact(),
             "/approve" => self.decide(|pending| {
                 let digest = approval_digest(pending.tool.as_str(), &pending.arguments);
-                json!({"approve": true, "digest": digest})
+                approval(pending, json!({"approve": true, "digest": digest}))
             }),
             "/deny" => {
                 let reason = if rest.is_empty() { "not wanted" } else { rest };
-                self.decide(|_| json!({"deny": reason}))
+                self.decide(|pending| approval(pending, json!({"deny": reason})))
             }
             "/answer" => {
                 let value = serde_json::from_str(rest).unwrap_or_else(|_| Value::from(rest));
-                self.decide(|_| value.clone())
+                self.decide(|_| Ok(value.clone()))
             }
             other => {
                 Err(Failure::usage(format!("there is no `{other}`")).with_help("/help shows what there is"))
@@ -164,7 +164,16 @@ impl Chat<'_> {
         self.tell(&outcome)?;
         if agent_runtime::exit_status(outcome.exit) == RunStatus::Waiting {
             for pending in &outcome.pending {
-                note!("waits for you: {} {}", pending.tool, Value::Object((*pending.arguments).clone()));
+                match (pending.kind, &pending.prompt) {
+                    (AskKind::Approval, _) | (_, None) => {
+                        note!(
+                            "waits for you: {} {}",
+                            pending.tool,
+                            Value::Object((*pending.arguments).clone())
+                        );
+                    }
+                    (_, Some(prompt)) => note!("waits for you: {}: {prompt} (/answer)", pending.tool),
+                }
             }
             self.waiting = Some(Waiting { run: outcome.run, base, pending: outcome.pending });
         } else {
@@ -202,19 +211,27 @@ impl Chat<'_> {
     }
 
     /// Says what becomes of the first call that waits, and goes on.
-    fn decide(&mut self, word: impl Fn(&PendingCall) -> Value) -> Result<(), Failure> {
-        let waiting = self.waiting.take().ok_or_else(|| Failure::usage("nothing waits for you"))?;
+    fn decide(&mut self, word: impl Fn(&PendingCall) -> Result<Value, Failure>) -> Result<(), Failure> {
+        let waiting = self.waiting.as_ref().ok_or_else(|| Failure::usage("nothing waits for you"))?;
         let Some(pending) = waiting.pending.first() else { return Ok(()) };
+        let word = word(pending)?;
         let store = self.project.required_store(&waiting.run)?;
-        let answered = store.answer(&waiting.run, &pending.ask, &word(pending));
+        self.project.check_going_on(&waiting.run, Version::Current)?;
+        let answered = store.answer(&waiting.run, &pending.ask, &word);
         answered.map_err(|error| Failure::of_store(&error))?;
+        let Some(waiting) = self.waiting.take() else { return Ok(()) };
         let mut start = self.project.resume_agent(&waiting.run)?;
         start.state = waiting.base;
         self.play(start)
     }
 
     fn undo(&mut self) -> Result<(), Failure> {
-        self.waiting = None;
+        if let Some(waiting) = self.waiting.take() {
+            self.project.end_cancelled(&waiting.run)?;
+            self.state = waiting.base;
+            note!("the exchange that waited is forgotten");
+            return Ok(());
+        }
         if !self.project.undo_exchange(&self.id, &self.thread)? {
             return Err(Failure::usage("there is nothing to undo"));
         }
@@ -239,4 +256,13 @@ impl Chat<'_> {
         }
         Ok(())
     }
+}
+
+/// A word about a call that must be approved; anything else that waits takes none.
+fn approval(pending: &PendingCall, word: Value) -> Result<Value, Failure> {
+    if pending.kind == AskKind::Approval {
+        return Ok(word);
+    }
+    let message = format!("`{}` is a question, not a call", pending.ask);
+    Err(Failure::new(Exit::Usage, "no_approval", message).with_help("/answer VALUE"))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{EventBody, ExitReason, RunId, TraceEvent, Usage};
+use agent_types::{AskKind, EventBody, ExitReason, RunId, TraceEvent, Usage};
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
@@ -105,8 +105,13 @@ pub(super) fn last_words(end: &AgentEnd, run: &RunId, content: &mut Content) -> 
             Some(prompt) => prompt.clone(),
             None => format!("`{}` must be approved.", pending.tool),
         };
+        let how = match pending.kind {
+            AskKind::Approval => "approve",
+            AskKind::Result => continue,
+            _ => "answer",
+        };
         let gap = if content.is_empty() && words.is_empty() { "" } else { "\n\n" };
-        words.push(format!("{gap}{what} (`weft runs approve {run} --ask {}`)", pending.ask));
+        words.push(format!("{gap}{what} (`weft runs {how} {run} --ask {}`)", pending.ask));
     }
     words
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_runtime::{ApprovalMode, approval_digest};
-use agent_types::{AskSummary, RunId};
+use agent_types::{AskKind, AskSummary, RunId};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -117,13 +117,24 @@ pub(crate) async fn answer(
                 .with_help("answer when it waits again"));
         }
     }
+    // Nothing is taken down that could not be acted upon.
+    drop(admit(app)?);
     let store = app.store.clone();
     let of = run.clone();
-    app.blocking(move || {
+    app.with_project(move |project| {
         let asks = store.asks(&of)?;
         let open = asks.iter().filter(|record| record.answer.is_none()).map(|record| &record.summary);
         let summary = open.into_iter().find(|summary| *summary.ask == *ask);
         let value = word(&of, &ask, summary, answer)?;
+        let project = project.for_one_run()?;
+        if let (Some(changed), Some(tool)) =
+            (value.get("arguments").and_then(Value::as_object), summary.and_then(|own| own.tool.as_ref()))
+            && let Some(faults) = project.check_changed(&of, tool.as_str(), changed)?
+        {
+            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_argument", faults)
+                .with_help("the call waits as before"));
+        }
+        project.check_going_on(&of, version)?;
         Ok(store.answer(&of, &ask, &value)?)
     })
     .await?;
@@ -136,8 +147,7 @@ fn word(run: &RunId, ask: &str, summary: Option<&AskSummary>, answer: Answer) ->
         return Err(Problem::not_found("unknown_ask", format!("`{run}` has no open question `{ask}`")));
     };
     let call = summary.tool.as_ref().zip(summary.arguments.as_deref());
-    // A question inside a call carries its tool too; only what the call itself asks is an approval.
-    let is_question = summary.path.is_some() || summary.prompt.is_some();
+    let is_question = summary.kind != AskKind::Approval;
     match (answer, call) {
         (Answer::Value(value), _) => Ok(value),
         (Answer::Approve(changed), Some((tool, own))) if !is_question => {
@@ -181,7 +191,11 @@ pub(crate) async fn cancel(app: &Arc<App>, run: RunId) -> Result<bool, Problem> 
     }
     let cancel = CancellationToken::new();
     cancel.cancel();
-    go_on(app, run, Version::AsItWas, cancel).await?;
+    let of = run.clone();
+    if go_on(app, run, Version::AsItWas, cancel).await.is_err() {
+        // There is no room, or what it needs to go on is not there any more.
+        app.with_project(move |project| Ok(project.end_cancelled(&of)?)).await?;
+    }
     Ok(false)
 }
 

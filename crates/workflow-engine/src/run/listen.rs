@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{AskSummary, BudgetKey, EventBody, Place, Record, ToolId, Usage};
+use agent_types::{AskKind, AskSummary, BudgetKey, EventBody, Place, Record, ToolId, Usage};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
@@ -16,6 +17,7 @@ use crate::stream::StreamItem;
 
 /// Names of the values that are kept with a question about a call.
 const TOOL: &str = "tool";
+const KIND: &str = "kind";
 const ARGUMENTS: &str = "arguments";
 
 impl Owner {
@@ -145,6 +147,7 @@ impl Owner {
             }
             let summary = AskSummary {
                 ask: Arc::clone(&ask),
+                kind: question.kind,
                 tool: question.tool,
                 arguments: question.arguments,
                 path: Some(Arc::clone(&path)),
@@ -169,7 +172,7 @@ impl Owner {
 
     fn answer(&mut self, plan: &PlanInner, ask: &str, value: Value) -> bool {
         let Some(at) = self.asks.iter().position(|open| &*open.summary.ask == ask) else { return false };
-        if self.asks[at].unknown_effect && !is_outcome(&value) {
+        if !self.asks[at].summary.kind.takes(&value) {
             return false;
         }
         self.flush();
@@ -223,7 +226,8 @@ impl Owner {
 /// What must be kept of a question beside what its event shows.
 fn about(ask: &AskSummary) -> Option<Box<Record>> {
     let tool = ask.tool.as_ref()?;
-    let mut values = vec![(Arc::from(TOOL), Arc::new(Value::from(tool.as_str())))];
+    let text = |text: &str| Arc::new(Value::from(text));
+    let mut values = vec![(Arc::from(TOOL), text(tool.as_str())), (Arc::from(KIND), text(ask.kind.as_str()))];
     values.extend(
         ask.arguments
             .as_deref()
@@ -232,19 +236,14 @@ fn about(ask: &AskSummary) -> Option<Box<Record>> {
     Some(Box::new(Record::of(values)))
 }
 
-/// The same, read: the tool and its arguments.
-pub(super) fn call_of(record: Option<&Record>) -> Option<(ToolId, Arc<Map<String, Value>>)> {
+/// The same, read: what it is about, the tool and its arguments.
+pub(super) fn call_of(record: Option<&Record>) -> Option<(AskKind, ToolId, Arc<Map<String, Value>>)> {
     let value = |name: &str| {
         let found = record?.values.iter().find(|(own, _)| **own == *name);
         found.map(|(_, value)| &**value)
     };
     let tool = value(TOOL)?.as_str()?.parse().ok()?;
+    let kind = value(KIND).and_then(|kind| AskKind::deserialize(kind).ok()).unwrap_or(AskKind::Approval);
     let arguments = value(ARGUMENTS).and_then(Value::as_object).cloned().unwrap_or_default();
-    Some((tool, Arc::new(arguments)))
-}
-
-/// Whether a value says what became of an effect.
-pub(super) fn is_outcome(value: &Value) -> bool {
-    let word = value.get("outcome").and_then(Value::as_str).or(value.as_str());
-    matches!(word, Some("retry" | "skip" | "done"))
+    Some((kind, tool, Arc::new(arguments)))
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Wake;
 use std::time::Duration;
 
-use agent_types::{Draft, NodeErrorKind, Place, ToolId, Usage};
+use agent_types::{AskKind, Draft, NodeErrorKind, Place, ToolId, Usage};
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, oneshot};
 
@@ -30,6 +30,8 @@ pub(crate) struct OpenStream {
 pub struct Question {
     /// The question.
     pub prompt: String,
+    /// What it is about.
+    pub kind: AskKind,
     /// The tool whose call needs a person's word.
     pub tool: Option<ToolId>,
     /// The arguments of that call.
@@ -40,12 +42,13 @@ impl Question {
     /// A question that any value answers.
     #[must_use]
     pub fn new(prompt: impl Into<String>) -> Self {
-        Self { prompt: prompt.into(), tool: None, arguments: None }
+        Self { prompt: prompt.into(), kind: AskKind::Question, tool: None, arguments: None }
     }
 
-    /// The same about a call, which a person may allow, change or refuse.
+    /// The same about a call: whether it is approved, or what became of it.
     #[must_use]
-    pub fn about(mut self, tool: ToolId, arguments: Arc<Map<String, Value>>) -> Self {
+    pub fn about(mut self, kind: AskKind, tool: ToolId, arguments: Arc<Map<String, Value>>) -> Self {
+        self.kind = kind;
         self.tool = Some(tool);
         self.arguments = Some(arguments);
         self

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use agent_types::{
-    AskSummary, EventBody, Kept, LoopEnd, NodeErrorKind, OtherOutputs, Place, Record, ResumeLog, ToolId,
+    AskKind, AskSummary, EventBody, Kept, LoopEnd, NodeErrorKind, OtherOutputs, Place, Record, ResumeLog,
+    ToolId,
 };
 use serde_json::{Map, Value};
 
@@ -28,7 +29,7 @@ use crate::outputs::{Outputs, StopScope};
 use crate::plan::{Kind, PlanInner};
 
 /// A question that the log tells of: its id, what it asks, and the call that it is about.
-type Asked<'e> = (&'e Arc<str>, Option<&'e str>, Option<(ToolId, Arc<Map<String, Value>>)>);
+type Asked<'e> = (&'e Arc<str>, Option<&'e str>, Option<(AskKind, ToolId, Arc<Map<String, Value>>)>);
 
 /// The cause of nodes that were at work when the process ended.
 const INTERRUPTED: &str = "interrupted";
@@ -82,13 +83,19 @@ impl Owner {
         let Some(replay) = &mut self.replay else { return };
         let at_work = at_work.into_iter().map(|work| {
             let SavedWork { key, span, attempt, interrupted } = work;
-            (key, AtWork { span, attempt, interrupted, closed: false, called: true })
+            (key, AtWork { span, attempt, interrupted, closed: false, called: true, asked: false })
         });
         replay.at_work.extend(at_work);
         // A node that asked and was not run since is at work as well.
         for ask in &self.asks {
-            let node =
-                AtWork { span: ask.span, attempt: ask.attempt, interrupted: 0, closed: false, called: true };
+            let node = AtWork {
+                span: ask.span,
+                attempt: ask.attempt,
+                interrupted: 0,
+                closed: false,
+                called: true,
+                asked: true,
+            };
             replay.at_work.entry(ask.key).or_insert(node);
         }
         for (at, frame) in (0..).zip(&self.frames) {
@@ -254,8 +261,9 @@ impl Owner {
         self.starts += 1;
         let Some(replay) = &mut self.replay else { return };
         let attempt = place.attempt.unwrap_or(1);
-        let before = replay.at_work.get(&key).map_or(0, |node| node.interrupted + 1);
-        let node = AtWork { span: place.span, attempt, interrupted: before, closed: false, called };
+        let before = replay.at_work.get(&key);
+        let (interrupted, asked) = before.map_or((0, false), |node| (node.interrupted + 1, node.asked));
+        let node = AtWork { span: place.span, attempt, interrupted, closed: false, called, asked };
         replay.at_work.insert(key, node);
     }
 
@@ -334,9 +342,14 @@ impl Owner {
         if !unknown && self.asks.iter().any(|own| own.summary.ask == *ask) {
             return;
         }
-        let (tool, arguments) = call.unzip();
+        if let Some(node) = self.replay.as_mut().and_then(|replay| replay.at_work.get_mut(&key)) {
+            node.asked |= !unknown;
+        }
+        let kind = call.as_ref().map_or(AskKind::Question, |(kind, ..)| *kind);
+        let (tool, arguments) = call.map(|(_, tool, arguments)| (tool, arguments)).unzip();
         let summary = AskSummary {
             ask: Arc::clone(ask),
+            kind,
             tool,
             arguments,
             path: place.path.clone(),

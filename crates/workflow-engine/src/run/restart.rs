@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use agent_types::{AskSummary, EventBody};
+use agent_types::{AskKind, AskSummary, EventBody};
 use serde_json::Value;
 
 use super::frame::{Key, NodeState};
-use super::listen::is_outcome;
 use super::owner::{OpenAsk, Owner};
 use super::settle::Note;
 use super::start::policy;
@@ -36,6 +35,8 @@ pub(super) struct AtWork {
     pub(super) closed: bool,
     /// Its code was called.
     pub(super) called: bool,
+    /// It has asked something itself.
+    pub(super) asked: bool,
 }
 
 impl Owner {
@@ -95,19 +96,28 @@ impl Owner {
         self.restart(key, Restart { attempt, interrupted, span: Some(span), called: true });
     }
 
+    /// The id of the question what became of a node: its path, unless that question was put before. An answer counts
+    /// for the attempt that it was given for, and for no other.
+    fn unused_ask(&self, path: &Arc<str>, node: AtWork) -> Arc<str> {
+        let is_used = node.asked || node.interrupted > 0;
+        if is_used { format!("{path}~{}", node.attempt).into() } else { Arc::clone(path) }
+    }
+
     /// Whether an effect has happened is for somebody to say.
     fn ask_about(&mut self, plan: &PlanInner, key: Key, node: AtWork) {
         let place = self.place(plan, key, node.span, Some(node.attempt));
         let Some(path) = place.path.clone() else { return };
+        let ask = self.unused_ask(&path, node);
         let prompt = format!("`{path}` was at work when the process ended: `retry`, `skip` or `done`?");
         let summary = AskSummary {
-            ask: Arc::clone(&path),
+            ask: Arc::clone(&ask),
+            kind: AskKind::Outcome,
             tool: None,
             arguments: None,
             path: Some(Arc::clone(&path)),
             prompt: Some(prompt.clone()),
         };
-        let body = EventBody::NodeWaiting { ask: path, prompt: Some(prompt), unknown_effect: Some(true) };
+        let body = EventBody::NodeWaiting { ask, prompt: Some(prompt), unknown_effect: Some(true) };
         self.emit(place, body);
         let ask = OpenAsk {
             key,
@@ -126,7 +136,7 @@ impl Owner {
 
     /// Somebody says what became of an effect; false if that is none of the three words.
     pub(super) fn decide_effect(&mut self, plan: &PlanInner, at: usize, value: &Value) -> bool {
-        if !is_outcome(value) {
+        if !AskKind::Outcome.takes(value) {
             return false;
         }
         let outcome = value.get("outcome").and_then(Value::as_str).or(value.as_str());

@@ -27,9 +27,16 @@ struct Header {
     layout: u64,
 }
 
+/// Values of a snapshot may be as deep as values are anywhere, and lie deeper in it.
+fn read<'de, T: Deserialize<'de>>(text: &'de str) -> serde_json::Result<T> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    reader.disable_recursion_limit();
+    T::deserialize(&mut reader)
+}
+
 /// How the plan of a snapshot numbers its parts; none where the snapshot is of another version or none at all.
 pub(crate) fn layout_of(snapshot: &str) -> Option<u64> {
-    let header: Header = serde_json::from_str(snapshot).ok()?;
+    let header: Header = read(snapshot).ok()?;
     (header.version == VERSION).then_some(header.layout)
 }
 
@@ -247,7 +254,7 @@ impl Owner {
         if layout_of(text) != Some(plan.layout()) {
             return Err(unreadable("the workflow has changed since the snapshot".to_owned()));
         }
-        let saved: Saved = serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?;
+        let saved: Saved = read(text).map_err(|error| unreadable(error.to_string()))?;
         self.arguments = saved.arguments;
         (self.usage, self.starts, self.was_waiting) = (saved.usage, saved.starts, saved.was_waiting);
         self.first_error =

@@ -16,7 +16,7 @@ use super::owner::{Owner, Puller};
 use super::replay::record_of;
 use super::start::policy;
 use crate::error::RunError;
-use crate::outputs::{Outputs, StopScope};
+use crate::outputs::{MAX_DEPTH, Outputs, StopScope};
 use crate::plan::{Kind, NodePlan, PlanInner, SlotIx};
 
 /// What the event of a finished node says besides its value.
@@ -56,6 +56,12 @@ impl Owner {
         }
         self.forget_inner(key, &path);
         match ended.result {
+            Ok(outputs) if outputs.is_too_deep() => {
+                let message = format!("what it gave is nested deeper than {MAX_DEPTH} levels");
+                let failure =
+                    Failure { attempt: ended.attempt, ..Failure::new(NodeErrorKind::Failed, message) };
+                self.failed(plan, key, span, &failure);
+            }
             Ok(outputs) => self.finished(plan, key, span, &outputs, &Note::attempt(ended.attempt, path)),
             Err(failure) => self.failed(plan, key, span, &failure),
         }

@@ -239,6 +239,16 @@ fn every_limit_of_time_holds() {
 }
 
 #[test]
+fn values_are_as_deep_as_readers_follow_and_no_deeper() {
+    let nested = |levels: usize| (0..levels).fold(Value::Null, |inner, _| json!([inner]));
+    for (levels, status) in [(128, RunStatus::Ok), (129, RunStatus::Error)] {
+        let workflow = flow(&[("a", "emit", json!({"v": nested(levels)}))], &[], &[("r", "a.out")]);
+        let seen = run_with(&workflow, json!({}), RunOptions::new());
+        assert_eq!(seen.outcome.status, status, "{levels}");
+    }
+}
+
+#[test]
 fn a_panic_is_an_error_of_its_node() {
     let panicking = flow(&[("p", "panic", json!({})), ("s", "wait", json!({"ms": 5000}))], &[], &[]);
     let seen = run_with(&panicking, json!({}), RunOptions::new());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{CallId, Draft, EventBody, Keeper, Place, Record, ToolStatus};
+use agent_types::{AskKind, CallId, Draft, EventBody, Keeper, Place, Record, ToolStatus};
 use serde_json::{Value, json};
 use workflow_engine::{NodeContext, NodeError, Outputs, Plan, Question, RunOptions};
 use workflow_model::NoWorkflows;
@@ -43,7 +43,12 @@ pub(crate) async fn calls(ctx: &NodeContext) -> Result<Outputs, NodeError> {
         tell(EventBody::AgentToolChosen { tool: tool.clone(), reason: None }, None);
         if asks && number == 1 {
             let arguments = json!({"n": number}).as_object().cloned().unwrap_or_default();
-            ctx.ask_all([Question::new("may it?").about(tool.clone(), Arc::new(arguments))]).await?;
+            ctx.ask_all([Question::new("may it?").about(
+                AskKind::Approval,
+                tool.clone(),
+                Arc::new(arguments),
+            )])
+            .await?;
         }
         tell(EventBody::AgentToolStarted { tool }, None);
         if let Some(durable) = sink.keeper().map(Keeper::durable) {

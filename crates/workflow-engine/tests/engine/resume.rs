@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agent_types::{EventBody, Keeper, ResumeLog, RunStatus, Timestamp, TraceEvent, VirtualClock};
+use agent_types::{AskKind, EventBody, Keeper, ResumeLog, RunStatus, Timestamp, TraceEvent, VirtualClock};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use workflow_engine::{Cache, OnFail, OnWaiting, Plan, RunOptions, RunOutcome};
@@ -453,6 +453,17 @@ fn an_effect_of_unknown_end_is_asked_about_and_never_repeated_alone() {
                 && kept.event.place.path.as_deref() == Some("e")
         });
         assert_eq!(count.count(), starts, "{answer}");
+        // The process dies with the second start: the answer was for the first one.
+        let last = events.iter().rposition(|kept| {
+            matches!(kept.event.body, EventBody::NodeStarted { .. })
+                && kept.event.place.path.as_deref() == Some("e")
+        });
+        let (left, resume) = left.cut(last.unwrap() + 1, false);
+        let outcome = run(&plan, &left, Some(resume), options());
+        if starts == 2 {
+            assert_eq!(outcome.status, RunStatus::Waiting);
+            assert_eq!((&*outcome.asks[0].ask, outcome.asks[0].kind), ("e~2", AskKind::Outcome));
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use agent_runtime::{ApprovalMode, approval_digest};
-use agent_types::RunId;
+use agent_types::{AskKind, RunId};
 use run_store::AskRecord;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -98,11 +98,15 @@ pub(super) fn answer(context: &Context, arguments: &RunsAnswerArguments) -> Resu
     // What reads as JSON is JSON; anything else is a text.
     let value =
         serde_json::from_str(&arguments.value).unwrap_or_else(|_| Value::from(arguments.value.as_str()));
+    let version = version(arguments.as_it_was);
+    if !arguments.no_resume {
+        project.check_going_on(&run, version)?;
+    }
     store.answer(&run, &ask, &value).map_err(|error| Failure::of_store(&error))?;
     if arguments.no_resume {
         return Ok(Exit::Ok);
     }
-    go_on_with(context, &project, &run, version(arguments.as_it_was))
+    go_on_with(context, &project, &run, version)
 }
 
 pub(super) fn approve(context: &Context, arguments: &RunsApproveArguments) -> Result<Exit, Failure> {
@@ -113,6 +117,7 @@ pub(super) fn approve(context: &Context, arguments: &RunsApproveArguments) -> Re
     let asks = store.asks(&run).map_err(|error| Failure::of_store(&error))?;
     let ask = question(&run, &asks, arguments.ask.as_deref())?;
     let summary = asks.iter().map(|own| &own.summary).find(|summary| *summary.ask == *ask);
+    let summary = summary.filter(|summary| summary.kind == AskKind::Approval);
     let call = summary.and_then(|summary| summary.tool.as_ref().zip(summary.arguments.as_deref()));
     let Some((tool, own)) = call else {
         return Err(Failure::new(Exit::Usage, "no_approval", format!("`{ask}` is a question, not a call"))
@@ -126,30 +131,20 @@ pub(super) fn approve(context: &Context, arguments: &RunsApproveArguments) -> Re
         let changed: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
             Failure::usage(format!("`--arguments`: {error}")).with_help("write a JSON object")
         })?;
-        refuse_unfit(&project, &run, tool.as_str(), &changed)?;
+        if let Some(faults) = project.check_changed(&run, tool.as_str(), &changed)? {
+            return Err(Failure::new(Exit::Invalid, "invalid_argument", faults)
+                .with_help(format!("the call waits as before; see `weft tool show {tool}`")));
+        }
         word["arguments"] = Value::Object(changed);
+    }
+    if !arguments.no_resume {
+        project.check_going_on(&run, Version::Current)?;
     }
     store.answer(&run, &ask, &word).map_err(|error| Failure::of_store(&error))?;
     if arguments.no_resume {
         return Ok(Exit::Ok);
     }
     go_on_with(context, &project, &run, Version::Current)
-}
-
-/// Changed arguments that do not fit are told to whoever wrote them, and the call waits as before.
-fn refuse_unfit(
-    project: &Project,
-    run: &RunId,
-    tool: &str,
-    arguments: &Map<String, Value>,
-) -> Result<(), Failure> {
-    let record = store(project)?.known(run).map_err(|error| Failure::of_store(&error))?;
-    let Some(agent) = record.new.agent else { return Ok(()) };
-    match project.agent(&agent)?.check_arguments(tool, arguments) {
-        Some(faults) => Err(Failure::new(Exit::Invalid, "invalid_argument", faults)
-            .with_help(format!("the call waits as before; see `weft tool show {tool}`"))),
-        None => Ok(()),
-    }
 }
 
 /// The question that is answered: the one that is named, or the only one.
@@ -199,20 +194,30 @@ pub(super) fn cancel(context: &Context, run: &str) -> Result<Exit, Failure> {
         note!("{run} is at work elsewhere and is asked to end");
         return Ok(Exit::Ok);
     }
+    if end_by_going_on(context, &project, run).is_err() {
+        // What it needs to go on is not there any more.
+        project.end_cancelled(run)?;
+        output::line(&format!("{run}: cancelled"))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Takes a run up only to end it, so that all that has begun in it has its end.
+fn end_by_going_on(context: &Context, project: &Project, run: &RunId) -> Result<(), Failure> {
     let cancel = CancellationToken::new();
     cancel.cancel();
     if project.is_agent_run(run)? {
         let start = project.resume_agent(run)?;
         if start.plan.in_session {
-            session::go_on(context, &project, start, cancel)?;
-            return Ok(Exit::Ok);
+            session::go_on(context, project, start, cancel)?;
+            return Ok(());
         }
         let agent = project.agent(&start.plan.agent)?.with_cancel(cancel);
-        block_on(agent::drive(context.output, &project, &agent, start))??;
+        block_on(agent::drive(context.output, project, &agent, start))??;
         output::line(&format!("{run}: cancelled"))?;
-        return Ok(Exit::Ok);
+        return Ok(());
     }
     let resume = project.resume_workflow(run, Version::AsItWas)?;
-    go_on(context, &project, resume, cancel)?;
-    Ok(Exit::Ok)
+    go_on(context, project, resume, cancel)?;
+    Ok(())
 }

@@ -17,6 +17,14 @@ pub(super) fn remove(context: &Context, arguments: &RunsRmArguments) -> Result<E
     let of_store = |error| Failure::of_store(&error);
     let named = arguments.runs.iter().map(|run| chosen(store, run));
     let mut gone: Vec<RunId> = named.collect::<Result<_, _>>()?;
+    for run in &gone {
+        let phase = store.known(run).map_err(of_store)?.state.phase;
+        if !phase.has_ended() {
+            let message = format!("the run `{run}` has not ended: {}", phase.as_str());
+            return Err(Failure::new(Exit::Usage, "run_not_ended", message)
+                .with_help(format!("weft runs cancel {run}")));
+        }
+    }
     if arguments.older_than.is_some() || arguments.keep.is_some() {
         let before = arguments.older_than.map(|days| {
             let kept = i64::from(days) * DAY_MS;
