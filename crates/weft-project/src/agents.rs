@@ -44,7 +44,14 @@ impl ProjectAgents {
     }
 
     fn add(&mut self, path: PathBuf) -> Result<(), ProjectError> {
-        let profile = match AgentProfile::from_json(&read_file(&path)?) {
+        let text = match read_file(&path) {
+            Err(ProjectError::NotText(error)) => {
+                self.broken.push(error);
+                return Ok(());
+            }
+            text => text?,
+        };
+        let profile = match AgentProfile::from_json(&text) {
             Ok(profile) => profile,
             Err(error) => {
                 self.broken.push(file_error(path, error));

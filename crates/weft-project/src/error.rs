@@ -48,6 +48,9 @@ pub enum ProjectError {
         /// What the operating system said.
         message: String,
     },
+    /// A file that is no text.
+    #[error("{}", .0.message)]
+    NotText(FileError),
     /// The system does not tell of changes in a folder.
     #[error("changes in {} are not seen: {message}", .path.display())]
     Unwatchable {
@@ -236,6 +239,7 @@ impl ProjectError {
             Self::NoProject { .. } => "no_project",
             Self::MissingFile { .. } => "missing_file",
             Self::Unreadable { .. } => "unreadable_file",
+            Self::NotText(_) => "bad_text",
             Self::Unwatchable { .. } => "unwatchable_folder",
             Self::Settings(_) => "bad_settings",
             Self::Json(_) => "bad_json",
@@ -269,9 +273,11 @@ impl ProjectError {
     #[must_use]
     pub fn place(&self) -> Option<(&Path, Option<usize>, Option<usize>)> {
         match self {
-            Self::Settings(at) | Self::Json(at) | Self::Workflow(at) | Self::Profile(at) => {
-                Some((&at.path, at.line, at.column))
-            }
+            Self::Settings(at)
+            | Self::NotText(at)
+            | Self::Json(at)
+            | Self::Workflow(at)
+            | Self::Profile(at) => Some((&at.path, at.line, at.column)),
             Self::Tool { at, .. } => Some((&at.path, at.line, at.column)),
             Self::Flows { path, source } => match **source {
                 FlowsError::Json { line, column, .. } => Some((path, Some(line), Some(column))),
@@ -343,6 +349,7 @@ impl ProjectError {
             Self::MissingFile { .. } => Some("check the path".into()),
             Self::Unreadable { .. } | Self::NotWritten { .. } => Some("check the permissions".into()),
             Self::Unwatchable { .. } => Some("start again to see changes of files".into()),
+            Self::NotText(_) => Some("save it as UTF-8".into()),
             Self::Json(_) => Some("mend the JSON at that place".into()),
             Self::Workflow(_) => Some(
                 "docs/guide/workflows.md shows a file, docs/schema/workflow.schema.json names every key"

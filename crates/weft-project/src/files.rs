@@ -16,15 +16,33 @@ const MAX_DEPTH: usize = 32;
 /// It is not there, cannot be read, or is no UTF-8.
 pub fn read_file(path: &Path) -> Result<String, ProjectError> {
     match std::fs::read(path) {
-        Ok(bytes) => String::from_utf8(bytes).map_err(|_| ProjectError::Unreadable {
-            path: path.to_owned(),
-            message: "it is no UTF-8 text".into(),
-        }),
+        Ok(bytes) => text_of(path, bytes),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Err(ProjectError::MissingFile { path: path.to_owned() })
         }
-        Err(error) => Err(ProjectError::Unreadable { path: path.to_owned(), message: error.to_string() }),
+        Err(error) => Err(unreadable(path, &error)),
     }
+}
+
+/// The text that a file's bytes are.
+///
+/// # Errors
+/// They are no UTF-8; the place of the first byte that is none is told.
+pub(crate) fn text_of(path: &Path, bytes: Vec<u8>) -> Result<String, ProjectError> {
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let before = String::from_utf8_lossy(&error.as_bytes()[..at]);
+        ProjectError::NotText(FileError {
+            path: path.to_owned(),
+            line: Some(before.matches('\n').count() + 1),
+            column: Some(before.rsplit('\n').next().unwrap_or_default().chars().count() + 1),
+            message: format!("it is not UTF-8 (byte {})", at + 1),
+        })
+    })
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> ProjectError {
+    ProjectError::Unreadable { path: path.to_owned(), message: error.to_string() }
 }
 
 /// The JSON value of a file.

@@ -37,6 +37,11 @@ impl ProjectFlows {
         let file = match read_file(&path) {
             Ok(text) => Some(FlowsFile::from_json(&text)),
             Err(ProjectError::MissingFile { .. }) => None,
+            Err(ProjectError::NotText(at)) => Some(Err(FlowsError::Json {
+                line: at.line.unwrap_or(1),
+                column: at.column.unwrap_or(1),
+                message: at.message,
+            })),
             Err(error) => return Err(error),
         };
         Ok(Self { path, file, checked: OnceLock::new() })

@@ -168,7 +168,11 @@ impl Settings {
     /// # Errors
     /// It is not there, is no TOML, or holds an unknown key (with the near one).
     pub fn read(path: &Path) -> Result<Self, ProjectError> {
-        Self::parse(path, &read_file(path)?)
+        let text = read_file(path).map_err(|error| match error {
+            ProjectError::NotText(at) => ProjectError::Settings(at),
+            other => other,
+        })?;
+        Self::parse(path, &text)
     }
 
     fn parse(path: &Path, text: &str) -> Result<Self, ProjectError> {

@@ -56,7 +56,14 @@ impl ProjectTools {
     }
 
     fn add(&mut self, path: PathBuf, caller: &HttpCaller) -> Result<(), ProjectError> {
-        let (name, tool) = match HttpToolFile::from_json(&read_file(&path)?) {
+        let text = match read_file(&path) {
+            Err(ProjectError::NotText(error)) => {
+                self.broken.push(BrokenTool { name: None, code: "bad_text", error });
+                return Ok(());
+            }
+            text => text?,
+        };
+        let (name, tool) = match HttpToolFile::from_json(&text) {
             Ok(file) => (Some(file.name.clone()), http_tool(&file, caller)),
             Err(error) => (None, Err(error)),
         };

@@ -46,7 +46,14 @@ impl ProjectWorkflows {
         for relative in files_below(root, &folder, SUFFIX) {
             let Some(id) = id_of(&relative, SUFFIX) else { continue };
             let path = folder.join(&relative);
-            let loaded = Workflow::from_json(&read_file(&path)?).map(Arc::new);
+            let loaded = match read_file(&path) {
+                Err(ProjectError::NotText(at)) => Err(LoadError::Syntax {
+                    line: at.line.unwrap_or(1),
+                    column: at.column.unwrap_or(1),
+                    message: at.message,
+                }),
+                text => Workflow::from_json(&text?).map(Arc::new),
+            };
             files.insert(id.clone(), WorkflowFile { id, path, loaded });
         }
         Ok(Self { files, beside: None })

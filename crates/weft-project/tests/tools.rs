@@ -94,3 +94,31 @@ fn project_with(tools: &serde_json::Value) -> Result<(), String> {
     let project = project(folder.path(), tools, &[answer()]);
     project.agent("a").map(|_| ()).map_err(|error| format!("{error} {error:?}"))
 }
+
+#[test]
+fn a_file_that_is_no_text_breaks_only_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    project(root, &json!([]), &[answer()]);
+    fs::create_dir_all(root.join("tools")).unwrap();
+    for name in ["tools/x.tool.json", "workflows/x.json", "agents/x.json", "flows.json"] {
+        fs::write(root.join(name), b"{\n \"a\": \"\xff\"}").unwrap();
+    }
+    let project = Project::open(root, &ProjectOptions::default()).unwrap();
+    project.agent_file("a").unwrap();
+    project.workflows().get("ours").unwrap();
+    let broken = &project.broken_tools()[0];
+    assert_eq!((broken.code, broken.error.line, broken.error.column), ("bad_text", Some(2), Some(8)));
+    let errors = [
+        project.workflows().get("x").unwrap_err(),
+        project.agent_file("x").unwrap_err(),
+        project.flows_file().unwrap_err(),
+    ];
+    for (error, code) in errors.iter().zip(["bad_workflow", "bad_profile", "bad_json"]) {
+        assert_eq!(error.code(), code);
+        assert!(error.to_string().ends_with("it is not UTF-8 (byte 10)"), "{error}");
+        assert_eq!(error.place().unwrap().1, Some(2), "{error:?}");
+    }
+    fs::write(root.join("weft.toml"), b"\xff\xfe").unwrap();
+    assert_eq!(Project::open(root, &ProjectOptions::default()).unwrap_err().code(), "bad_settings");
+}
