@@ -7,7 +7,7 @@ use llm_provider::Attachment;
 use protocol_action::{RawArgument, RawValue, Span};
 use serde_json::{Map, Value};
 use tool_schema::{CompiledSchema, Typed};
-use weft_project::{read_file, read_json};
+use weft_project::{read_file, read_json, text_of};
 
 use crate::arguments::{ContextArguments, InputArguments};
 use crate::failure::{Exit, Failure};
@@ -112,13 +112,15 @@ pub(crate) fn stdin_bytes() -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
+/// The text of a file that a command names.
+pub(crate) fn text_file(path: &Path) -> Result<String, Failure> {
+    let bytes = std::fs::read(path).map_err(|error| Failure::of_reading(path, &error))?;
+    Ok(text_of(path, bytes)?)
+}
+
 /// A file with a JSON value; `-` reads stdin.
 pub(crate) fn json_file(path: &std::path::Path) -> Result<Value, Failure> {
-    let text = if path == std::path::Path::new("-") {
-        stdin()?
-    } else {
-        std::fs::read_to_string(path).map_err(|error| Failure::of_reading(path, &error))?
-    };
+    let text = if path == std::path::Path::new("-") { stdin()? } else { text_file(path)? };
     serde_json::from_str(&text).map_err(|error| {
         let (line, column) = (Some(error.line()), Some(error.column()));
         Failure::new(crate::failure::Exit::Invalid, "bad_json", error.to_string()).at(path, line, column)

@@ -277,8 +277,8 @@ impl ProjectError {
             | Self::NotText(at)
             | Self::Json(at)
             | Self::Workflow(at)
-            | Self::Profile(at) => Some((&at.path, at.line, at.column)),
-            Self::Tool { at, .. } => Some((&at.path, at.line, at.column)),
+            | Self::Profile(at)
+            | Self::Tool { at, .. } => Some((&at.path, at.line, at.column)),
             Self::Flows { path, source } => match **source {
                 FlowsError::Json { line, column, .. } => Some((path, Some(line), Some(column))),
                 _ => Some((path, None, None)),

@@ -24,12 +24,12 @@ pub fn read_file(path: &Path) -> Result<String, ProjectError> {
     }
 }
 
-/// The text that a file's bytes are.
+/// The text that a file's bytes are, without the byte order mark that some editors begin it with.
 ///
 /// # Errors
 /// They are no UTF-8; the place of the first byte that is none is told.
-pub(crate) fn text_of(path: &Path, bytes: Vec<u8>) -> Result<String, ProjectError> {
-    String::from_utf8(bytes).map_err(|error| {
+pub fn text_of(path: &Path, bytes: Vec<u8>) -> Result<String, ProjectError> {
+    let mut text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let before = String::from_utf8_lossy(&error.as_bytes()[..at]);
         ProjectError::NotText(FileError {
@@ -38,7 +38,11 @@ pub(crate) fn text_of(path: &Path, bytes: Vec<u8>) -> Result<String, ProjectErro
             column: Some(before.rsplit('\n').next().unwrap_or_default().chars().count() + 1),
             message: format!("it is not UTF-8 (byte {})", at + 1),
         })
-    })
+    })?;
+    if text.starts_with('\u{feff}') {
+        text.drain(..'\u{feff}'.len_utf8());
+    }
+    Ok(text)
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> ProjectError {

@@ -122,3 +122,32 @@ fn a_file_that_is_no_text_breaks_only_itself() {
     fs::write(root.join("weft.toml"), b"\xff\xfe").unwrap();
     assert_eq!(Project::open(root, &ProjectOptions::default()).unwrap_err().code(), "bad_settings");
 }
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    project(root, &json!([]), &[answer()]);
+    let tool = r#"{"name": "x", "description": "d", "endpoint": {"url": "https://example.com"}}"#;
+    fs::create_dir_all(root.join("tools")).unwrap();
+    fs::write(root.join("tools/x.tool.json"), tool).unwrap();
+    fs::write(root.join("flows.json"), "{}").unwrap();
+    let files = [
+        "weft.toml",
+        "script.jsonl",
+        "flows.json",
+        "agents/a.json",
+        "workflows/ours.json",
+        "tools/x.tool.json",
+    ];
+    for file in files {
+        let text = fs::read_to_string(root.join(file)).unwrap();
+        fs::write(root.join(file), format!("\u{feff}{text}")).unwrap();
+    }
+    let project = Project::open(root, &ProjectOptions::default()).unwrap();
+    project.agent_file("a").unwrap();
+    project.workflows().get("ours").unwrap();
+    project.flows_file().unwrap().unwrap();
+    assert!(project.broken_tools().is_empty(), "{:?}", project.broken_tools());
+    assert_eq!(project.tool_files().count(), 1);
+}

@@ -8,7 +8,7 @@ use tool_registry::canonical_id;
 use super::Context;
 use crate::arguments::{AgentToolArguments, Output};
 use crate::failure::{Exit, Failure, shown};
-use crate::output;
+use crate::{inputs, output};
 
 const TOOLS: &str = "tool_ids_inventory";
 const SKILLS: &str = "skill_workflow_ids_inventory";
@@ -77,7 +77,7 @@ fn named(entry: &Value, is_skill: bool) -> Option<String> {
 }
 
 fn read(path: &Path) -> Result<Value, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::of_reading(path, &error))?;
+    let text = inputs::text_file(path)?;
     serde_json::from_str(&text).map_err(|error| {
         Failure::new(Exit::Invalid, "bad_profile", error.to_string()).at(path, Some(error.line()), None)
     })

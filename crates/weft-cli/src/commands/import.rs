@@ -16,19 +16,17 @@ use workflow_model::import::{
 use super::Context;
 use crate::arguments::{ImportArguments, ImportKind, Output};
 use crate::failure::{Exit, Failure, shown};
-use crate::output;
+use crate::{inputs, output};
 
 /// Ending of tool files, here and at `ComfyTavern`.
 const TOOL: &str = ".tool.json";
 
 pub(super) fn run(context: &Context, arguments: &ImportArguments) -> Result<Exit, Failure> {
     let file = &arguments.file;
-    let text = fs::read_to_string(file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::InvalidData => {
-            Failure::new(Exit::Invalid, "bad_text", "the file is no UTF-8 text").at(file, None, None)
-        }
-        _ => Failure::new(Exit::Usage, "missing_file", error.to_string()).at(file, None, None),
-    })?;
+    if file.is_dir() {
+        return Err(Failure::usage(format!("{} is a folder, and a file is imported", file.display())));
+    }
+    let text = inputs::text_file(file)?;
     match arguments.kind {
         ImportKind::Openapi => {
             let options = OpenApiOptions::default();

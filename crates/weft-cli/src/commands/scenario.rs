@@ -11,7 +11,7 @@ use super::Context;
 use super::runs::chosen;
 use crate::arguments::{Output, TestArguments};
 use crate::failure::{Exit, Failure, shown};
-use crate::output;
+use crate::{inputs, output};
 
 /// Where scenarios of a project are.
 const FOLDER: &str = "tests";
@@ -36,7 +36,7 @@ pub(super) fn run(context: &Context, arguments: &TestArguments) -> Result<Exit, 
     let wanted = |id: &str| arguments.only.as_deref().is_none_or(|only| id.contains(only));
     let mut whole = TestReport::default();
     for file in &files {
-        let text = std::fs::read_to_string(file).map_err(|error| Failure::of_reading(file, &error))?;
+        let text = inputs::text_file(file)?;
         // A case may be about a tool that panics: that it does is told by its event.
         let told = std::panic::take_hook();
         std::panic::set_hook(Box::new(|_| {}));

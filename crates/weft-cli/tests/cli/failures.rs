@@ -71,6 +71,13 @@ fn broken_files_are_told_with_line_and_column() {
     write(folder, "agents/bad/agent_profile.json", "{\n  \"id\": 5\n}");
     check(folder, &["agent", "show", "bad"], 7, &["error[bad_profile]", "agent_profile.json:2:9"]);
     check(folder, &["agent", "list"], 7, &["error[bad_profile]"]);
+    std::fs::write(folder.join("agents/bad/agent_profile.json"), b"{\n \"id\": \"\xff\"}").unwrap();
+    check(
+        folder,
+        &["agent", "show", "bad"],
+        7,
+        &["error[bad_profile]: it is not UTF-8 (byte 11)", "agent_profile.json:2:9"],
+    );
     write(folder, "weft.toml", "scirpt = \"x\"\n");
     check(folder, &["agent", "list"], 3, &["error[bad_settings]", "did you mean `script`?", "weft.toml:1:1"]);
 }
