@@ -7,7 +7,7 @@ use agent_runtime::{AgentProfile, ProfileError};
 use agent_types::nearest;
 
 use crate::error::{FileError, ProjectError};
-use crate::files::{files_below, read_file};
+use crate::files::{PassedOver, files_below, read_file};
 
 /// Folder of the agents.
 const FOLDER: &str = "agents";
@@ -26,6 +26,7 @@ pub struct AgentFile {
 pub(crate) struct ProjectAgents {
     agents: BTreeMap<String, AgentFile>,
     broken: Vec<FileError>,
+    passed: Vec<PassedOver>,
 }
 
 impl ProjectAgents {
@@ -33,7 +34,9 @@ impl ProjectAgents {
     pub(crate) fn read(root: &Path) -> Result<Self, ProjectError> {
         let folder = root.join(FOLDER);
         let mut found = Self::default();
-        for relative in files_below(root, &folder, ".json") {
+        let below = files_below(root, &folder, ".json")?;
+        found.passed = below.passed;
+        for relative in below.files {
             let in_folder = relative.file_name().is_some_and(|name| name == "agent_profile.json");
             let depth = relative.components().count();
             if (depth == 1 && !in_folder) || (depth == 2 && in_folder) {
@@ -71,6 +74,10 @@ impl ProjectAgents {
 
     pub(crate) fn broken(&self) -> &[FileError] {
         &self.broken
+    }
+
+    pub(crate) fn passed(&self) -> &[PassedOver] {
+        &self.passed
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &AgentFile> {

@@ -69,30 +69,72 @@ pub(crate) fn json_error(path: &Path, error: &serde_json::Error) -> FileError {
     }
 }
 
-/// The files of a folder whose names end so, with their paths relative to it; in order of name. A folder that is not there is empty.
+/// A file or a link of a project that is passed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PassedOver {
+    /// Stable code.
+    pub code: &'static str,
+    /// Which one, and why.
+    pub at: FileError,
+    /// A way out, for a person.
+    pub help: &'static str,
+}
+
+impl PassedOver {
+    pub(crate) fn new(code: &'static str, path: &Path, message: String, help: &'static str) -> Self {
+        let at = FileError { path: path.to_owned(), line: None, column: None, message };
+        Self { code, at, help }
+    }
+}
+
+/// What is in a folder.
+#[derive(Debug, Default)]
+pub(crate) struct Below {
+    /// Files, by their paths relative to it; in order of name.
+    pub(crate) files: Vec<PathBuf>,
+    /// Links that leave the project.
+    pub(crate) passed: Vec<PassedOver>,
+}
+
+/// The files of a folder whose names end so. A folder that is not there is empty.
 ///
 /// Links are followed only where they stay inside `root`.
-pub(crate) fn files_below(root: &Path, folder: &Path, suffix: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let Ok(root) = root.canonicalize() else { return found };
+///
+/// # Errors
+/// A folder that cannot be read.
+pub(crate) fn files_below(root: &Path, folder: &Path, suffix: &str) -> Result<Below, ProjectError> {
+    let mut found = Below::default();
+    let root = root.canonicalize().map_err(|error| unreadable(root, &error))?;
     let mut open = vec![(folder.to_owned(), 0)];
     while let Some((directory, depth)) = open.pop() {
-        let Ok(entries) = std::fs::read_dir(&directory) else { continue };
-        for entry in entries.filter_map(Result::ok) {
-            let path = entry.path();
-            let inside = path.canonicalize().is_ok_and(|real| real.starts_with(&root));
-            if !inside {
-                continue;
-            }
-            if path.is_dir() && depth < MAX_DEPTH {
+        let entries = match std::fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(unreadable(&directory, &error)),
+        };
+        for entry in entries {
+            let path = entry.map_err(|error| unreadable(&directory, &error))?.path();
+            let is_meant = path.to_string_lossy().ends_with(suffix);
+            let real = path.canonicalize();
+            if !real.as_ref().is_ok_and(|real| real.starts_with(&root)) {
+                if real.is_ok() && (is_meant || path.is_dir()) {
+                    found.passed.push(PassedOver::new(
+                        "link_outside",
+                        &path,
+                        "it is a link that leaves the project".into(),
+                        "copy what it leads to into the project",
+                    ));
+                }
+            } else if path.is_dir() && depth < MAX_DEPTH {
                 open.push((path, depth + 1));
-            } else if path.is_file() && path.to_string_lossy().ends_with(suffix) {
-                found.extend(path.strip_prefix(folder).map(Path::to_owned));
+            } else if path.is_file() && is_meant {
+                found.files.extend(path.strip_prefix(folder).map(Path::to_owned));
             }
         }
     }
-    found.sort();
-    found
+    found.files.sort();
+    Ok(found)
 }
 
 /// A relative path as an id: parts joined by `/`, without the suffix.

@@ -59,7 +59,7 @@ fn read(root: &Path, pattern: &str) -> Vec<Passage> {
     let plain = parts.iter().take_while(|part| !part.contains('*')).count().min(parts.len() - 1);
     let folder = parts[..plain].iter().fold(root.to_owned(), |folder, part| folder.join(part));
     let mut passages = Vec::new();
-    for relative in files_below(root, &folder, "") {
+    for relative in files_below(root, &folder, "").unwrap_or_default().files {
         let names: Option<Vec<&str>> = relative.iter().map(|part| part.to_str()).collect();
         let Some(names) = names.filter(|names| fits(&parts[plain..], names)) else { continue };
         let path = folder.join(&relative);

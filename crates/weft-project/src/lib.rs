@@ -34,7 +34,7 @@ mod workflows;
 pub use agents::AgentFile;
 pub use edit::ProfileChange;
 pub use error::{FileError, ProjectError};
-pub use files::{read_file, read_json, text_of};
+pub use files::{PassedOver, read_file, read_json, text_of};
 pub use knowledge::KnowledgeSettings;
 pub use mcp_server::ProjectMcp;
 pub use models::ProjectModels;

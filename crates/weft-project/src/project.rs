@@ -22,7 +22,7 @@ use crate::agents::{AgentFile, ProjectAgents};
 use crate::blobs::StoreBlobs;
 use crate::deliberation::WorkflowDeliberator;
 use crate::error::{FileError, ProjectError};
-use crate::files::read_file;
+use crate::files::{PassedOver, read_file};
 use crate::flows::ProjectFlows;
 use crate::knowledge;
 use crate::models::ProjectModels;
@@ -115,6 +115,9 @@ impl Project {
         project.tools = Arc::new(ProjectTools::read(root, &project.caller)?);
         project.flows = Arc::new(ProjectFlows::read(root)?);
         project.keeps_runs = true;
+        for passed in project.passed_over() {
+            log::warn!("{} is passed over: {}", passed.at.path.display(), passed.at.message);
+        }
         Ok(project)
     }
 
@@ -290,6 +293,12 @@ impl Project {
     /// The agents in order of id.
     pub fn agents(&self) -> impl Iterator<Item = &AgentFile> {
         self.agents.all()
+    }
+
+    /// What lies in the folders of workflows, agents and tools, and is passed over.
+    pub fn passed_over(&self) -> impl Iterator<Item = &PassedOver> {
+        let workflows = self.workflows.passed().iter();
+        workflows.chain(self.agents.passed()).chain(self.tools.passed())
     }
 
     /// Agent files that hold no profile.

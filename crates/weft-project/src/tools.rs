@@ -7,7 +7,7 @@ use http_caller::HttpCaller;
 use tool_registry::{HttpToolError, HttpToolFile, Tool, http_tool};
 
 use crate::error::{FileError, ProjectError};
-use crate::files::{files_below, read_file};
+use crate::files::{PassedOver, files_below, read_file};
 
 /// Folder of the tools.
 const FOLDER: &str = "tools";
@@ -40,6 +40,7 @@ pub struct BrokenTool {
 pub(crate) struct ProjectTools {
     tools: BTreeMap<String, ToolFile>,
     broken: Vec<BrokenTool>,
+    passed: Vec<PassedOver>,
 }
 
 impl ProjectTools {
@@ -47,7 +48,9 @@ impl ProjectTools {
     pub(crate) fn read(root: &Path, caller: &HttpCaller) -> Result<Self, ProjectError> {
         let folder = root.join(FOLDER);
         let mut found = Self::default();
-        for relative in files_below(root, &folder, SUFFIX) {
+        let below = files_below(root, &folder, SUFFIX)?;
+        found.passed = below.passed;
+        for relative in below.files {
             if relative.components().count() == 1 {
                 found.add(folder.join(relative), caller)?;
             }
@@ -97,6 +100,10 @@ impl ProjectTools {
 
     pub(crate) fn broken(&self) -> &[BrokenTool] {
         &self.broken
+    }
+
+    pub(crate) fn passed(&self) -> &[PassedOver] {
+        &self.passed
     }
 
     /// The tool of an id; none where no file has it.

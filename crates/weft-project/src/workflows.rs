@@ -8,7 +8,7 @@ use agent_types::nearest;
 use workflow_model::{LoadError, Workflow, WorkflowSource};
 
 use crate::error::ProjectError;
-use crate::files::{files_below, id_of, is_safe_id, read_file};
+use crate::files::{PassedOver, files_below, id_of, is_safe_id, read_file};
 
 /// Folder of the workflows.
 const FOLDER: &str = "workflows";
@@ -33,6 +33,7 @@ pub struct ProjectWorkflows {
     files: BTreeMap<String, WorkflowFile>,
     /// Where further ones are looked for when they are named, without a project.
     beside: Option<PathBuf>,
+    passed: Vec<PassedOver>,
 }
 
 impl ProjectWorkflows {
@@ -43,7 +44,8 @@ impl ProjectWorkflows {
     pub(crate) fn read(root: &Path) -> Result<Self, ProjectError> {
         let folder = root.join(FOLDER);
         let mut files = BTreeMap::new();
-        for relative in files_below(root, &folder, SUFFIX) {
+        let below = files_below(root, &folder, SUFFIX)?;
+        for relative in below.files {
             let Some(id) = id_of(&relative, SUFFIX) else { continue };
             let path = folder.join(&relative);
             let loaded = match read_file(&path) {
@@ -56,12 +58,16 @@ impl ProjectWorkflows {
             };
             files.insert(id.clone(), WorkflowFile { id, path, loaded });
         }
-        Ok(Self { files, beside: None })
+        Ok(Self { files, beside: None, passed: below.passed })
     }
 
     /// Those of a folder that is no project; a file is read when another names it.
     pub(crate) fn beside(folder: &Path) -> Self {
-        Self { files: BTreeMap::new(), beside: Some(folder.to_owned()) }
+        Self { beside: Some(folder.to_owned()), ..Self::default() }
+    }
+
+    pub(crate) fn passed(&self) -> &[PassedOver] {
+        &self.passed
     }
 
     /// All files in order of id.

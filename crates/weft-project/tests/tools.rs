@@ -47,6 +47,11 @@ fn s32_a_link_that_leaves_the_project_is_no_workflow() {
     let project = project(&root, &json!(["workflow:theirs"]), &[answer()]);
     let ids: Vec<&str> = project.workflows().files().map(|file| file.id.as_str()).collect();
     assert_eq!(ids, ["ours"]);
+    let mut passed: Vec<_> =
+        project.passed_over().map(|passed| (passed.code, passed.at.path.clone())).collect();
+    passed.sort();
+    let links = ["workflows/folder", "workflows/theirs.json"];
+    assert_eq!(passed, links.map(|link| ("link_outside", root.join(link))));
     assert_eq!(project.agent("a").unwrap_err().code(), "unknown_tool");
 }
 
@@ -150,4 +155,18 @@ fn a_byte_order_mark_is_no_part_of_a_file() {
     project.flows_file().unwrap().unwrap();
     assert!(project.broken_tools().is_empty(), "{:?}", project.broken_tools());
     assert_eq!(project.tool_files().count(), 1);
+}
+
+#[test]
+fn a_folder_that_cannot_be_read_is_not_an_empty_one() {
+    for name in ["workflows", "agents", "tools"] {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::write(root.join("weft.toml"), "").unwrap();
+        Project::open(root, &ProjectOptions::default()).unwrap();
+        fs::write(root.join(name), "no folder").unwrap();
+        let error = Project::open(root, &ProjectOptions::default()).unwrap_err();
+        assert_eq!(error.code(), "unreadable_file");
+        assert!(error.to_string().contains(name), "{error}");
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use llm_provider::{ModelConfig, ModelError, ModelSource};
 use serde_json::json;
 use url::Url;
-use weft_project::{Project, ProjectError};
+use weft_project::{PassedOver, Project, ProjectError};
 use workflow_engine::Plan;
 
 use super::super::Context;
@@ -28,6 +28,7 @@ pub(super) fn all(context: &Context) -> Vec<Finding> {
         vec![Finding::well("project", shown(project.root()).join("weft.toml").display().to_string())];
     findings.extend(models(&project));
     findings.extend(mcp_servers(&project));
+    findings.extend(passed_over(&project));
     findings.extend(workflows(&project));
     findings.extend(tools(&project));
     findings.extend(agents(&project));
@@ -126,6 +127,16 @@ fn mcp_servers(project: &Project) -> Vec<Finding> {
         }
     };
     clients.names().map(look).collect()
+}
+
+/// What lies there and does not count.
+fn passed_over(project: &Project) -> Vec<Finding> {
+    let finding = |passed: &PassedOver| {
+        let failure = Failure::new(Exit::Invalid, passed.code, passed.at.message.clone());
+        let failure = failure.at(&passed.at.path, passed.at.line, passed.at.column);
+        Finding::warning("passed over", failure.with_help(passed.help))
+    };
+    project.passed_over().map(finding).collect()
 }
 
 fn workflows(project: &Project) -> Vec<Finding> {
