@@ -13,6 +13,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("candle-core", &["llm-local"]),
     ("candle-nn", &["llm-local"]),
     ("clap", &["weft-cli"]),
+    ("encoding_rs", &["http-caller"]),
     ("genai", &["llm-provider"]),
     ("llguidance", &["llm-local"]),
     ("notify", &["weft-project"]),

@@ -1,7 +1,9 @@
 //! Reading a body: decompressed, and no more of it than allowed.
 
+use std::borrow::Cow;
 use std::io::Write;
 
+use encoding_rs::{Encoding, UTF_8};
 use flate2::write::MultiGzDecoder;
 use reqwest::Response;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE};
@@ -18,6 +20,47 @@ pub(crate) struct Body {
     pub(crate) is_cut: bool,
     /// As the server names it, in small letters and without parameters.
     pub(crate) media: String,
+    /// The encoding of its text, where the server names one that is known.
+    pub(crate) charset: Option<&'static Encoding>,
+}
+
+impl Body {
+    /// Its text; none where it is none.
+    pub(crate) fn text(&self) -> Option<Cow<'_, str>> {
+        let (encoding, rest) = self.encoded();
+        encoding.decode_without_bom_handling_and_without_replacement(rest)
+    }
+
+    /// Its text, with marks in place of what is none.
+    pub(crate) fn text_lossy(&self) -> Cow<'_, str> {
+        let (encoding, rest) = self.encoded();
+        encoding.decode_without_bom_handling(rest).0
+    }
+
+    /// How its text is encoded, and the bytes of it: a byte order mark says more than the server, and JSON is UTF-8 wherever it can be.
+    fn encoded(&self) -> (&'static Encoding, &[u8]) {
+        let media = self.media.as_str();
+        let is_json = media.ends_with("json");
+        let is_text = is_json
+            || media.starts_with("text/")
+            || media.ends_with("xml")
+            || media.ends_with("javascript")
+            || media.is_empty();
+        if !is_text || (is_json && std::str::from_utf8(&self.bytes).is_ok()) {
+            return (UTF_8, &self.bytes);
+        }
+        match Encoding::for_bom(&self.bytes) {
+            Some((encoding, length)) => (encoding, &self.bytes[length..]),
+            None => (self.charset.unwrap_or(UTF_8), &self.bytes),
+        }
+    }
+}
+
+/// The encoding that a `Content-Type` in small letters names.
+fn charset_of(content_type: &str) -> Option<&'static Encoding> {
+    let mut parameters = content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let (_, label) = parameters.find(|(name, _)| name.trim() == "charset")?;
+    Encoding::for_label_no_replacement(label.trim().trim_matches('"').as_bytes())
 }
 
 /// Reads at most `limit` bytes.
@@ -29,7 +72,9 @@ pub(crate) async fn read(mut response: Response, limit: u64) -> Result<Body, Htt
         let value = response.headers().get(name).map(reqwest::header::HeaderValue::as_bytes);
         String::from_utf8_lossy(value.unwrap_or_default()).trim().to_ascii_lowercase()
     };
-    let media = header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
+    let content_type = header(CONTENT_TYPE);
+    let media = content_type.split(';').next().unwrap_or_default().trim().to_owned();
+    let charset = charset_of(&content_type);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut sink = match header(CONTENT_ENCODING).as_str() {
         "" | "identity" => Sink::Plain(Vec::new()),
@@ -48,13 +93,13 @@ pub(crate) async fn read(mut response: Response, limit: u64) -> Result<Body, Htt
             if sink.len() > limit {
                 let mut bytes = sink.into_bytes();
                 bytes.truncate(limit);
-                return Ok(Body { bytes, is_cut: true, media });
+                return Ok(Body { bytes, is_cut: true, media, charset });
             }
         }
     }
     let bytes = sink.finish()?;
     let is_cut = bytes.len() > limit;
-    Ok(Body { bytes, is_cut, media })
+    Ok(Body { bytes, is_cut, media, charset })
 }
 
 enum Sink {

@@ -281,7 +281,7 @@ impl HttpCaller {
         if status >= 400 {
             // More than is told, so that a secret at the end of what is told is whole when it is looked for.
             let body = answer::read(response, MAX_ERROR_BYTES).await?;
-            let text = String::from_utf8_lossy(&body.bytes);
+            let text = body.text_lossy();
             let text = self.0.mask.text(text.trim());
             let body = (!text.is_empty()).then(|| shortened(&text));
             return Err(HttpError::Status {
@@ -295,7 +295,7 @@ impl HttpCaller {
             return Err(HttpError::TooLarge { limit });
         }
         let mask = &self.0.mask;
-        let (body, warnings) = endpoint.response.shape(status, mask.value(value_of(body)));
+        let (body, warnings) = endpoint.response.shape(status, mask.value(value_of(&body)));
         let Value::Object(headers) = mask.value(headers_of(&headers).into()) else {
             return Err(HttpError::BadAnswer { message: "its headers are none".into() });
         };

@@ -139,20 +139,17 @@ fn is_single(path: &str) -> bool {
 }
 
 /// A body as a value: JSON where it is JSON, text where it is text, else what it is and its bytes.
-pub(crate) fn value_of(body: Body) -> Value {
+pub(crate) fn value_of(body: &Body) -> Value {
     let claims_json = body.media.is_empty() || body.media.ends_with("json");
-    let text = match String::from_utf8(body.bytes) {
-        Ok(text) => text,
-        Err(error) => {
-            let bytes = error.into_bytes();
-            return json!({"content_type": body.media, "bytes": bytes.len(), "base64": STANDARD.encode(bytes)});
-        }
+    let Some(text) = body.text() else {
+        let bytes = &body.bytes;
+        return json!({"content_type": body.media, "bytes": bytes.len(), "base64": STANDARD.encode(bytes)});
     };
     if text.is_empty() {
         return Value::Null;
     }
     let parsed = if claims_json { serde_json::from_str(&text).ok() } else { None };
-    parsed.unwrap_or(Value::String(text))
+    parsed.unwrap_or_else(|| text.into())
 }
 
 /// Headers as an object; several of one name are joined by commas.

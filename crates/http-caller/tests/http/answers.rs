@@ -167,6 +167,42 @@ async fn a_status_from_400_is_an_error_with_a_part_of_the_body() {
 }
 
 #[tokio::test]
+async fn a_text_is_read_in_the_charset_that_the_server_names() {
+    for (content_type, body, expected) in [
+        ("text/html; charset=gbk", &b"\xc4\xe3\xba\xc3"[..], json!("你好")),
+        ("text/plain;Charset=\"ISO-8859-1\"", b"caf\xe9", json!("café")),
+        ("text/plain; charset=shift_jis; x=y", b"\x93\xfa", json!("日")),
+        ("application/xml; charset=utf-16", b"\xfe\xff\0<\0a", json!("<a")),
+        ("application/json; charset=iso-8859-1", "\"é\"".as_bytes(), json!("é")),
+        ("application/json; charset=gbk", b"{\"a\": \"\xc4\xe3\"}", json!({"a": "你"})),
+        ("text/plain; charset=klingon", "é".as_bytes(), json!("é")),
+        (
+            "text/plain; charset=klingon",
+            b"\xe9",
+            json!({"content_type": "text/plain", "bytes": 1, "base64": "6Q=="}),
+        ),
+        (
+            "text/plain; charset=gbk",
+            b"\xff",
+            json!({"content_type": "text/plain", "bytes": 1, "base64": "/w=="}),
+        ),
+        (
+            "image/png; charset=iso-8859-1",
+            b"\xe9",
+            json!({"content_type": "image/png", "bytes": 1, "base64": "6Q=="}),
+        ),
+    ] {
+        let head = format!("content-type: {content_type}\r\ncontent-length: {}\r\n\r\n", body.len());
+        let server = Server::start(Box::new(move |_, _, stream| {
+            let answer = [b"HTTP/1.1 200 OK\r\n", head.as_bytes(), body].concat();
+            stream.write_all(&answer).unwrap();
+        }));
+        let answer = call(&caller(&server), &get(&server.url("/")), &json!({})).await.unwrap();
+        assert_eq!(answer.body, expected, "{content_type}");
+    }
+}
+
+#[tokio::test]
 async fn a_body_that_is_no_text_is_told_by_its_bytes() {
     let server = Server::start(Box::new(|_, _, stream| {
         stream
