@@ -7,7 +7,7 @@ use http_caller::{CallValues, ConfigError, Endpoint, HttpCaller, HttpError, Scop
 use serde_json::{Map, Value, json};
 use tool_schema::{ToolDefinition, ToolSetError};
 
-use agent_types::{Annotations, EventBody, InvalidToolId};
+use agent_types::{Annotations, EventBody, InvalidToolId, nearest};
 
 pub use file::HttpToolFile;
 
@@ -49,6 +49,14 @@ pub enum HttpToolError {
     /// The parameters are something else than a schema of an object.
     #[error("`parameters` must be the JSON Schema of an object")]
     Parameters,
+    /// A parameter is required that is not declared, and so can never be given.
+    #[error("`parameters` require `{name}`, which `properties` do not declare{}", .near.as_deref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    Undeclared {
+        /// The parameter.
+        name: String,
+        /// The declared one that was probably meant.
+        near: Option<String>,
+    },
     /// The endpoint cannot be used.
     #[error(transparent)]
     Endpoint(#[from] ConfigError),
@@ -63,7 +71,7 @@ impl HttpToolError {
             Self::Id(error) => error.code(),
             Self::Reserved { .. } => "reserved_namespace",
             Self::Schema(error) => error.code(),
-            Self::Parameters => "bad_schema",
+            Self::Parameters | Self::Undeclared { .. } => "bad_schema",
             Self::Endpoint(error) => {
                 error.problems.first().map_or("bad_tool_file", |problem| problem.code.as_str())
             }
@@ -86,6 +94,7 @@ pub fn http_tool(file: &HttpToolFile, caller: &HttpCaller) -> Result<Tool, HttpT
     }
     let endpoint = Endpoint::new(&file.call_config(), &Scope::of(&declared, &file.context))?;
     let (parameters, defaults) = offered(declared, &file.context);
+    declares_what_it_requires(&parameters)?;
     let mut definition = ToolDefinition::new(id, file.description.as_str(), parameters);
     definition.defaults.clone_from(&defaults);
     definition.annotations = Annotations {
@@ -119,6 +128,26 @@ fn offered(mut declared: Value, context: &[String]) -> (Value, Map<String, Value
         object.entry("type").or_insert_with(|| "object".into());
     }
     (declared, defaults)
+}
+
+/// What is required and not declared could never be given, unless the schema lets in more than it declares.
+fn declares_what_it_requires(parameters: &Value) -> Result<(), HttpToolError> {
+    let says_more = ["$ref", "allOf", "anyOf", "oneOf", "patternProperties"];
+    let lets_in = ["additionalProperties", "unevaluatedProperties"];
+    let is_open = says_more.iter().any(|key| parameters.get(key).is_some())
+        || lets_in.iter().any(|key| parameters.get(key).is_some_and(|value| *value != false));
+    let Some(properties) = parameters.get("properties").and_then(Value::as_object).filter(|_| !is_open)
+    else {
+        return Ok(());
+    };
+    let required = parameters.get("required").and_then(Value::as_array).into_iter().flatten();
+    match required.filter_map(Value::as_str).find(|name| !properties.contains_key(*name)) {
+        Some(name) => {
+            let near = nearest(name, properties.keys().map(String::as_str)).map(str::to_owned);
+            Err(HttpToolError::Undeclared { name: name.to_owned(), near })
+        }
+        None => Ok(()),
+    }
 }
 
 struct HttpHandler {

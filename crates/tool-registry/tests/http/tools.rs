@@ -155,6 +155,10 @@ fn what_is_wrong_with_a_file_is_told_with_a_way_out() {
             "bad_schema: `parameters` must be the JSON Schema of an object",
         ),
         (
+            |file| file["parameters"]["required"] = json!(["city", "citty"]),
+            "bad_schema: `parameters` require `citty`, which `properties` do not declare; did you mean `city`?",
+        ),
+        (
             |file| file["auth"] = json!({"type": "barer", "token": "{$secret.T}"}),
             "bad_tool_file: unknown variant `barer`, expected one of `bearer`, `basic`, `header`, `query`; did you mean `bearer`?",
         ),
