@@ -1,6 +1,8 @@
 //! `weft grammar`: what a model may be held to.
 
-use tool_schema::{Breadth, CallChoice, GrammarFormat, GrammarOptions, OfferedTool, ToolSet, grammar_with};
+use tool_schema::{
+    Breadth, CallChoice, GrammarFormat, GrammarOptions, OfferedTool, RefusedTool, ToolSet, grammar_with,
+};
 
 use super::{Context, tools};
 use crate::arguments::{GrammarArguments, GrammarFormatArgument, Output};
@@ -29,12 +31,15 @@ pub(super) fn run(context: &Context, arguments: &GrammarArguments) -> Result<Exi
         call: if arguments.required { CallChoice::Required } else { CallChoice::Auto },
     };
     let grammar = grammar_with(&set, format, options);
+    if arguments.required && grammar.tools == 0 {
+        return Err(no_call(&grammar.refused));
+    }
     if context.output != Output::Text {
         output::json(&grammar)?;
         return Ok(Exit::Ok);
     }
     for tool in &grammar.refused {
-        note!("note: no call of {} can be written: {}: {}", tool.tool, tool.path, tool.why);
+        note!("note: no call of {}", unwritable(tool));
     }
     for loose in &grammar.loose {
         note!(
@@ -46,6 +51,24 @@ pub(super) fn run(context: &Context, arguments: &GrammarArguments) -> Result<Exi
     }
     output::line(grammar.text.trim_end())?;
     Ok(Exit::Ok)
+}
+
+/// A call is demanded, and none can be written.
+fn no_call(refused: &[RefusedTool]) -> Failure {
+    let why = refused.iter().map(unwritable).collect::<Vec<_>>().join("; ");
+    let (message, help) = if refused.is_empty() {
+        ("a call is required, and there are no tools".to_owned(), "name tools, or leave `--required` out")
+    } else {
+        (
+            format!("a call is required, and none can be written: {why}"),
+            "mend the schemas of these tools, or leave `--required` out",
+        )
+    };
+    Failure::new(Exit::Invalid, "bad_tools", message).with_help(help)
+}
+
+fn unwritable(tool: &RefusedTool) -> String {
+    format!("{} can be written: {}: {}", tool.tool, shown(&tool.path), tool.why)
 }
 
 fn shown(path: &str) -> &str {

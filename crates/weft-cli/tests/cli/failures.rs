@@ -268,3 +268,23 @@ fn nobody_needs_to_read_what_is_told() {
     assert_eq!(shell("weft workflow show nope 2>/dev/full"), Some(2));
     assert_eq!(shell("weft agent run desk hi --output jsonl 2>/dev/full | head -1 >/dev/null"), Some(0));
 }
+
+#[test]
+fn a_grammar_of_calls_needs_a_call() {
+    let folder = desk();
+    let folder = folder.path();
+    write(folder, "none.json", "[]");
+    let never = json!([{"name": "p", "description": "d", "parameters": {"type": "object",
+        "properties": {"a": {"enum": []}}, "required": ["b"], "additionalProperties": false}}]);
+    write(folder, "never.json", &never.to_string());
+    for (file, said) in [("none.json", "there are no tools"), ("never.json", "none can be written: p")] {
+        check(
+            folder,
+            &["grammar", "--format", "lark", "--required", "--tools", file],
+            7,
+            &["error[bad_tools]", said, "help:"],
+        );
+        let ran = weft(folder, &["grammar", "--format", "lark", "--tools", file]).ok();
+        assert!(!ran.stderr.contains(": :"), "{}", ran.stderr);
+    }
+}
