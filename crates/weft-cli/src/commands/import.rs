@@ -140,7 +140,17 @@ fn tools(
         &told,
         || json!({"tools": tools, "files": files, "notes": imported.notes, "refused": imported.refused}),
     )?;
-    Ok(if imported.tools.is_empty() { Exit::Invalid } else { Exit::Ok })
+    if !imported.tools.is_empty() {
+        return Ok(Exit::Ok);
+    }
+    let (message, help) = if imported.refused.is_empty() {
+        ("the file describes no operation", "an OpenAPI description lists them under `paths`")
+    } else {
+        ("no operation of the file can be a tool", "what stands against each of them is told above")
+    };
+    let failure = Failure::new(Exit::Invalid, "no_operations", message).at(file, None, None).with_help(help);
+    failure.print(context.output);
+    Ok(Exit::Invalid)
 }
 
 /// Writes `flows.json`, and the agent that a configuration describes.

@@ -1,11 +1,13 @@
 //! `weft test`: scenarios of agents.
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use agent_types::nearest;
 use serde_json::{Value, json};
 use weft_project::{Project, ProjectOptions};
-use weft_scenarios::{AgentCases, FailedCase, TestReport, recorded};
+use weft_scenarios::{AgentCases, FailedCase, recorded};
 
 use super::Context;
 use super::runs::chosen;
@@ -33,20 +35,50 @@ pub(super) fn run(context: &Context, arguments: &TestArguments) -> Result<Exit, 
         _ => arguments.files.clone(),
     };
     let cases = project.as_ref().map_or_else(AgentCases::new, AgentCases::of);
-    let wanted = |id: &str| arguments.only.as_deref().is_none_or(|only| id.contains(only));
-    let mut whole = TestReport::default();
+    let mut ids = Vec::new();
+    let mut whole = Whole { has_many_files: files.len() > 1, ..Whole::default() };
     for file in &files {
         let text = inputs::text_file(file)?;
         // A case may be about a tool that panics: that it does is told by its event.
         let told = std::panic::take_hook();
         std::panic::set_hook(Box::new(|_| {}));
+        let seen = RefCell::new(Vec::new());
+        let wanted = |id: &str| {
+            seen.borrow_mut().push(id.to_owned());
+            arguments.only.as_deref().is_none_or(|only| id.contains(only))
+        };
         let report = cases.run(&text, wanted);
         std::panic::set_hook(told);
+        if seen.borrow().is_empty() && !arguments.files.is_empty() {
+            return Err(Failure::usage("there is no scenario in the file").at(file, None, None));
+        }
+        ids.extend(seen.into_inner());
         whole.passed += report.passed;
-        whole.failed.extend(report.failed);
+        whole.failed.extend(report.failed.into_iter().map(|failed| (shown(file), failed)));
+    }
+    if whole.passed + whole.failed.len() == 0 {
+        return Err(none_ran(arguments.only.as_deref(), &ids));
     }
     tell(context.output, &whole)?;
     Ok(if whole.failed.is_empty() { Exit::Ok } else { Exit::Failed })
+}
+
+/// What came of the cases of all files.
+#[derive(Default)]
+struct Whole {
+    has_many_files: bool,
+    passed: usize,
+    failed: Vec<(PathBuf, FailedCase)>,
+}
+
+/// Nothing was tested, which is no success.
+fn none_ran(only: Option<&str>, ids: &[String]) -> Failure {
+    let Some(only) = only else { return Failure::usage("there is no scenario in these files") };
+    let failure = Failure::usage(format!("no scenario has an id with `{only}` in it"));
+    match nearest(only, ids.iter().map(String::as_str)) {
+        Some(near) => failure.with_help(format!("did you mean `{near}`?")),
+        None => failure,
+    }
 }
 
 fn files_of(project: &Project) -> Result<Vec<PathBuf>, Failure> {
@@ -65,7 +97,7 @@ fn files_of(project: &Project) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-fn tell(form: Output, report: &TestReport) -> Result<(), Failure> {
+fn tell(form: Output, report: &Whole) -> Result<(), Failure> {
     match form {
         Output::Json => {
             let failed: Vec<Value> = report.failed.iter().map(failed_value).collect();
@@ -76,9 +108,11 @@ fn tell(form: Output, report: &TestReport) -> Result<(), Failure> {
             output::json(&json!({"passed": report.passed, "failed": report.failed.len()}))
         }
         Output::Text => {
-            for failed in &report.failed {
+            for (file, failed) in &report.failed {
+                let file =
+                    if report.has_many_files { format!("{}: ", file.display()) } else { String::new() };
                 for difference in &failed.differences {
-                    output::line(&format!("{}: {}", failed.id, difference.at))?;
+                    output::line(&format!("{file}{}: {}", failed.id, difference.at))?;
                     output::line(&format!("  wanted {}", difference.wanted))?;
                     output::line(&format!("  got    {}", difference.got))?;
                 }
@@ -89,10 +123,11 @@ fn tell(form: Output, report: &TestReport) -> Result<(), Failure> {
 }
 
 /// A failed case: what was wanted and what came first, and what else differs.
-fn failed_value(failed: &FailedCase) -> Value {
+fn failed_value((file, failed): &(PathBuf, FailedCase)) -> Value {
     let mut differences = failed.differences.iter();
     let first = differences.next();
     let mut value = json!({
+        "file": file,
         "id": failed.id,
         "at": first.map(|first| first.at.as_str()),
         "wanted": first.map(|first| first.wanted.as_str()),

@@ -288,3 +288,54 @@ fn a_grammar_of_calls_needs_a_call() {
         assert!(!ran.stderr.contains(": :"), "{}", ran.stderr);
     }
 }
+
+#[test]
+fn a_state_that_no_run_can_be_in_is_told() {
+    let folder = desk();
+    let said = ["error[usage]: no run is in the state `runing`", "did you mean `running`?", "cancelled"];
+    check(folder.path(), &["runs", "list", "--status", "runing"], 2, &said);
+    weft(folder.path(), &["runs", "list", "--status", "interrupted"]).ok();
+}
+
+#[test]
+fn an_import_of_nothing_says_why() {
+    let folder = desk();
+    let folder = folder.path();
+    write(folder, "empty.json", r#"{"openapi": "3.1.0"}"#);
+    let upload = json!({"openapi": "3.0.0", "servers": [{"url": "https://api.test"}], "paths": {
+        "/up": {"post": {"requestBody": {"content": {"multipart/form-data": {}}}}}}});
+    write(folder, "upload.json", &upload.to_string());
+    for (file, said) in
+        [("empty.json", "describes no operation"), ("upload.json", "no operation of the file can be a tool")]
+    {
+        check(folder, &["import", "openapi", file], 7, &["error[no_operations]", said, file, "help:"]);
+        let ran = weft(folder, &["import", "openapi", file, "--output", "json"]);
+        assert_eq!(ran.json()["tools"], json!([]));
+        let error: Value = serde_json::from_str(&ran.stderr).unwrap();
+        assert_eq!(error["error"]["code"], "no_operations");
+    }
+    check(folder, &["import", "openapi", "."], 2, &["error[usage]: . is a folder"]);
+}
+
+#[test]
+fn scenarios_that_are_not_there_are_told() {
+    let folder = desk();
+    let folder = folder.path();
+    let case = |id: &str, text: &str| {
+        json!({"id": id, "script": [{"text": "x"}], "turns": [{"user": "hi", "expect": {"text": text}}]})
+            .to_string()
+    };
+    write(folder, "one.jsonl", &case("greets", "x"));
+    write(folder, "two.jsonl", &case("parts", "y"));
+    write(folder, "none.jsonl", "\n");
+    let ran = weft(folder, &["test", "one.jsonl", "two.jsonl"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stdout.starts_with("two.jsonl: parts: "), "{}", ran.stdout);
+    check(folder, &["test", "one.jsonl", "--only", "greest"], 2, &["error[usage]", "did you mean `greets`?"]);
+    check(
+        folder,
+        &["test", "one.jsonl", "none.jsonl"],
+        2,
+        &["there is no scenario in the file", "none.jsonl"],
+    );
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent_types::{EventBody, Kept, RunId, Timestamp};
+use agent_types::{EventBody, Kept, RunId, Timestamp, nearest};
 use run_store::{RunFilter, RunPhase, RunRecord, Store};
 use serde_json::{Map, Value, json};
 
@@ -13,12 +13,17 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::timeline::Timeline;
 
+/// The states that a run is told in.
+const STATES: [&str; 6] = ["running", "waiting", "interrupted", "ok", "error", "cancelled"];
 /// Events that are read at once.
 const PAGE: usize = 1000;
 /// How often a run of another process is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) fn list(context: &Context, arguments: &RunsListArguments) -> Result<Exit, Failure> {
+    if let Some(status) = &arguments.status {
+        known_status(status)?;
+    }
     let project = context.project(None)?;
     let store = store(&project)?;
     let filter = RunFilter {
@@ -50,6 +55,16 @@ pub(super) fn list(context: &Context, arguments: &RunsListArguments) -> Result<E
         }
     }
     Ok(Exit::Ok)
+}
+
+/// Whether a run can be in that state.
+fn known_status(status: &str) -> Result<(), Failure> {
+    if STATES.contains(&status) {
+        return Ok(());
+    }
+    let failure = Failure::usage(format!("no run is in the state `{status}`"));
+    let near = nearest(status, STATES).map(|near| format!("did you mean `{near}`? "));
+    Err(failure.with_help(format!("{}states are {}", near.unwrap_or_default(), STATES.join(", "))))
 }
 
 fn summary(store: &Store, record: &RunRecord) -> Map<String, Value> {
