@@ -11,6 +11,9 @@ use tool_registry::RegistryError;
 use workflow_engine::PlanError;
 use workflow_model::LoadError;
 
+/// What an id of a workflow may hold.
+pub(crate) const ID_RULE: &str = "parts of letters, digits, `_`, `-` and `.`, joined by `/`";
+
 /// Where in which file something is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileError {
@@ -113,6 +116,9 @@ pub enum ProjectError {
         /// The text.
         id: String,
     },
+    /// A workflow file whose name can be no id.
+    #[error("{}", .0.message)]
+    WorkflowName(FileError),
     /// Something that is no workflow as a skill.
     #[error("`{id}` is no workflow, and only workflows are skills")]
     NoSkill {
@@ -247,7 +253,7 @@ impl ProjectError {
             Self::Profile(_) => "bad_profile",
             Self::UnknownAgent { .. } => "unknown_agent",
             Self::UnknownWorkflow { .. } => "unknown_workflow",
-            Self::BadWorkflowId { .. } => "bad_workflow_id",
+            Self::BadWorkflowId { .. } | Self::WorkflowName(_) => "bad_workflow_id",
             Self::NoSkill { .. } => "no_skill",
             Self::NotWritten { .. } => "not_written",
             Self::DuplicateAgent { .. } => "duplicate_agent",
@@ -278,6 +284,7 @@ impl ProjectError {
             | Self::Json(at)
             | Self::Workflow(at)
             | Self::Profile(at)
+            | Self::WorkflowName(at)
             | Self::Tool { at, .. } => Some((&at.path, at.line, at.column)),
             Self::Flows { path, source } => match **source {
                 FlowsError::Json { line, column, .. } => Some((path, Some(line), Some(column))),
@@ -327,9 +334,7 @@ impl ProjectError {
             Self::UnknownTool { near, .. } => {
                 did_you_mean(near).or_else(|| Some("take it out of tool_ids_inventory".into()))
             }
-            Self::BadWorkflowId { .. } => {
-                Some("parts of letters, digits, `_`, `-` and `.`, joined by `/`".into())
-            }
+            Self::BadWorkflowId { .. } | Self::WorkflowName(_) => Some(ID_RULE.into()),
             Self::NotItsTool { near, .. } => did_you_mean(near),
             Self::UnknownToolId { near, .. } => {
                 did_you_mean(near).or_else(|| Some("see `weft tool list`".into()))

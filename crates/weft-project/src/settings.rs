@@ -95,73 +95,6 @@ impl StoreSettings {
     }
 }
 
-/// Keys that may stand in the file, for suggestions.
-const KEYS: [&str; 63] = [
-    "kb",
-    "description",
-    "network",
-    "allow",
-    "models",
-    "store",
-    "path",
-    "sync",
-    "log_mib",
-    "keep_runs",
-    "keep_days",
-    "script",
-    "provider",
-    "model",
-    "base_url",
-    "api_key_env",
-    "temperature",
-    "top_p",
-    "max_tokens",
-    "native",
-    "constrain",
-    "grammar",
-    "threads",
-    "price_in",
-    "price_out",
-    "context_window",
-    "token_timeout_ms",
-    "default",
-    "api_key_file",
-    "seed",
-    "extra",
-    "images",
-    "documents",
-    "reasoning",
-    "max_parallel",
-    "retries",
-    "max_retry_wait_ms",
-    "first_token_timeout_ms",
-    "timeout_ms",
-    "server",
-    "mcp",
-    "command",
-    "args",
-    "env",
-    "env_from",
-    "cwd",
-    "url",
-    "headers",
-    "token_env",
-    "tools",
-    "start_timeout_ms",
-    "protocol_version",
-    "elicitation",
-    "host",
-    "port",
-    "hosts",
-    "origins",
-    "max_body_kib",
-    "max_connections",
-    "max_runs",
-    "max_queue",
-    "max_subscriptions",
-    "grace_ms",
-];
-
 impl Settings {
     /// Reads the file.
     ///
@@ -188,11 +121,12 @@ impl Settings {
     }
 }
 
-/// Adds the near key to the reader's message about an unknown one.
+/// Adds the near key of the same table, all of which the reader names, to its message about an unknown one.
 fn with_suggestion(message: &str) -> String {
     let first = message.lines().next().unwrap_or(message);
-    let unknown = first.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
-    match unknown.and_then(|key| nearest(key, KEYS)) {
+    let mut names = first.split('`').skip(1).step_by(2);
+    let unknown = names.next().filter(|_| first.starts_with("unknown field `"));
+    match unknown.and_then(|key| nearest(key, names)) {
         Some(near) => format!("{first}; did you mean `{near}`?"),
         None => first.to_owned(),
     }
@@ -234,5 +168,14 @@ mod tests {
         assert!(error.to_string().contains("unknown field `modle`"), "{error}");
         assert!(error.to_string().ends_with("did you mean `model`?"), "{error}");
         assert_eq!(error.place().unwrap().1, Some(3));
+        for (text, near) in [
+            ("[model.default]\nprovider = \"openai\"\n", "models"),
+            ("[server]\nprot = 1\n", "port"),
+            ("[store]\nkeep_run = 1\n", "keep_runs"),
+            ("[kb.a]\npaht = \"x\"\n", "path"),
+        ] {
+            let said = parse(text).unwrap_err().to_string();
+            assert!(said.ends_with(&format!("did you mean `{near}`?")), "{said}");
+        }
     }
 }

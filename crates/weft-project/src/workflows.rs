@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use agent_types::nearest;
+use agent_types::{ToolId, nearest};
 use workflow_model::{LoadError, Workflow, WorkflowSource};
 
-use crate::error::ProjectError;
+use crate::error::{ID_RULE, ProjectError};
 use crate::files::{PassedOver, files_below, id_of, is_safe_id, read_file};
 
 /// Folder of the workflows.
@@ -44,10 +44,15 @@ impl ProjectWorkflows {
     pub(crate) fn read(root: &Path) -> Result<Self, ProjectError> {
         let folder = root.join(FOLDER);
         let mut files = BTreeMap::new();
-        let below = files_below(root, &folder, SUFFIX)?;
+        let mut below = files_below(root, &folder, SUFFIX)?;
         for relative in below.files {
-            let Some(id) = id_of(&relative, SUFFIX) else { continue };
             let path = folder.join(&relative);
+            let Some(id) = id_of(&relative, SUFFIX).filter(|id| can_be_id(id)) else {
+                let name = relative.to_string_lossy();
+                let message = format!("`{}` can be no id of a workflow", name.trim_end_matches(SUFFIX));
+                below.passed.push(PassedOver::new("bad_workflow_id", &path, message, ID_RULE));
+                continue;
+            };
             let loaded = match read_file(&path) {
                 Err(ProjectError::NotText(at)) => Err(LoadError::Syntax {
                     line: at.line.unwrap_or(1),
@@ -80,16 +85,33 @@ impl ProjectWorkflows {
     /// # Errors
     /// There is none, or its file holds none.
     pub fn get(&self, id: &str) -> Result<(&WorkflowFile, Arc<Workflow>), ProjectError> {
-        let file =
-            self.files.get(id).filter(|_| is_safe_id(id)).ok_or_else(|| ProjectError::UnknownWorkflow {
-                id: id.to_owned(),
-                near: nearest(id, self.files.keys().map(String::as_str)).map(str::to_owned),
-            })?;
+        let file = self.files.get(id).ok_or_else(|| self.unknown(id))?;
         match &file.loaded {
             Ok(workflow) => Ok((file, Arc::clone(workflow))),
             Err(error) => Err(ProjectError::workflow(&file.path, error)),
         }
     }
+}
+
+impl ProjectWorkflows {
+    /// There is none of that id, or a file of that name that is passed over.
+    fn unknown(&self, id: &str) -> ProjectError {
+        let name = format!("{id}{SUFFIX}");
+        let is_named =
+            |passed: &&PassedOver| passed.code == "bad_workflow_id" && passed.at.path.ends_with(&name);
+        match self.passed.iter().find(is_named) {
+            Some(passed) if !name.starts_with('/') => ProjectError::WorkflowName(passed.at.clone()),
+            _ => ProjectError::UnknownWorkflow {
+                id: id.to_owned(),
+                near: nearest(id, self.files.keys().map(String::as_str)).map(str::to_owned),
+            },
+        }
+    }
+}
+
+/// Whether a workflow of that id can be a tool.
+fn can_be_id(id: &str) -> bool {
+    is_safe_id(id) && format!("workflow:{id}").parse::<ToolId>().is_ok()
 }
 
 impl WorkflowSource for ProjectWorkflows {

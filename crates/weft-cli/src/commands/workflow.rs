@@ -142,6 +142,13 @@ fn is_ok(problems: &[Problem]) -> bool {
 }
 
 fn report(context: &Context, chosen: &Chosen, as_tool: bool) -> Result<Exit, Failure> {
+    let real = |path: &Path| path.canonicalize().ok();
+    let passed = chosen.project.passed_over().find(|passed| real(&passed.at.path) == real(&chosen.path));
+    if let Some(passed) = passed {
+        note!("warning[{}]: {}, so that no tool is made of it", passed.code, passed.at.message);
+        note!("  --> {}", shown(&passed.at.path).display());
+        note!("help: {}", passed.help);
+    }
     let problems = problems(chosen, as_tool);
     let ok = is_ok(&problems);
     if context.output == Output::Text {

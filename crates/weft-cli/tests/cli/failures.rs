@@ -339,3 +339,23 @@ fn scenarios_that_are_not_there_are_told() {
         &["there is no scenario in the file", "none.jsonl"],
     );
 }
+
+#[test]
+fn a_workflow_whose_name_is_no_id_takes_nothing_with_it() {
+    let folder = desk();
+    let folder = folder.path();
+    let names: &[&str] = if cfg!(windows) { &["my flow"] } else { &["a:b", "my flow", ""] };
+    for name in names {
+        let text = r#"{"description": "d", "nodes": [], "edges": []}"#;
+        write(folder, &format!("workflows/{name}.json"), text);
+        let ran = weft(folder, &["tool", "list"]).ok();
+        assert!(ran.stdout.contains("workflow:summarize_text"), "{ran:?}");
+        let named = format!("`{name}` can be no id of a workflow");
+        let said = ["error[bad_workflow_id]", named.as_str(), ".json", "help: parts of letters"];
+        check(folder, &["workflow", "show", name], 7, &said);
+        let path = format!("workflows/{name}.json");
+        check(folder, &["workflow", "check", &path], 0, &["warning[bad_workflow_id]", &named, "help: parts"]);
+        let doctor = weft(folder, &["doctor"]).stdout;
+        assert!(doctor.contains(&named) && doctor.contains(&path), "{doctor}");
+    }
+}
