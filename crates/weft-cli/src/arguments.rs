@@ -142,7 +142,7 @@ pub(crate) enum ImportKind {
     Comfyui,
     /// A modular-agent workflow, in JSON or TOML.
     Modular,
-    /// An OpenAPI 3 description in JSON: its operations become tools.
+    /// An OpenAPI 3 description in JSON or YAML: its operations become tools.
     Openapi,
     /// HTTP tool configurations `{name, description, parameters, endpoint}`, or a whole configuration with flows and an agent.
     Bu,

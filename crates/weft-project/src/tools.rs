@@ -35,6 +35,16 @@ pub struct BrokenTool {
     pub error: FileError,
 }
 
+impl BrokenTool {
+    /// Whether it is meant for the tool of that id: the name in the file says so, or that of the file where it holds none.
+    fn is_named(&self, id: &str) -> bool {
+        match &self.name {
+            Some(name) => name == id,
+            None => self.error.path.file_name().is_some_and(|file| file == format!("{id}{SUFFIX}").as_str()),
+        }
+    }
+}
+
 /// HTTP tools by id. A file that is broken is known by its path and reported when it is needed.
 #[derive(Debug, Default)]
 pub(crate) struct ProjectTools {
@@ -110,7 +120,7 @@ impl ProjectTools {
     pub(crate) fn get(&self, id: &str) -> Option<Result<&ToolFile, ProjectError>> {
         let found = self.tools.get(id).map(Ok);
         found.or_else(|| {
-            let broken = self.broken.iter().find(|broken| broken.name.as_deref() == Some(id))?;
+            let broken = self.broken.iter().find(|broken| broken.is_named(id))?;
             Some(Err(ProjectError::Tool { code: broken.code, at: broken.error.clone() }))
         })
     }

@@ -1,12 +1,15 @@
 //! `weft agent`: list, show, check, run.
 
-use agent_runtime::{Agent, AgentState, ApprovalMode, PendingCall, RunOutcome};
-use agent_types::{AskKind, ExitReason};
+use std::path::Path;
+
+use agent_runtime::{Agent, AgentProfile, AgentState, ApprovalMode, Exchange, PendingCall, RunOutcome};
+use agent_types::{AskKind, ExitReason, Observation, ObservationCode, nearest};
 use futures::future::{Either, select};
 use llm_provider::ModelSource;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tool_registry::TaskBoard;
+use tool_schema::CompiledSchema;
 use weft_project::{AgentPlan, AgentStart, PlannedEvent, Project, ProjectWatch};
 
 use super::{Context, agent_tools, block_on, chat};
@@ -116,9 +119,7 @@ fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Fail
     if let Some(event) = &plan.event
         && !agent.listens_to(&event.name, &event.payload)
     {
-        let message = format!("the agent `{}` does not listen to `{}`", arguments.id, event.name);
-        return Err(Failure::new(Exit::Usage, "not_subscribed", message)
-            .with_help("name it in `subscribed_event_types` of its profile"));
+        return Err(not_heard(agent.profile(), &event.name));
     }
     if let Some(thread) = &arguments.thread
         && let Some(run) = project.waiting_run(&arguments.id, thread)?
@@ -134,6 +135,29 @@ fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Fail
     let (agent, _watch) = with_live_tools(agent, &project)?;
     let start = project.begin_agent(plan, arguments.thread.as_deref())?;
     run_agent(context, &project, &agent, start)
+}
+
+/// An event that does not set the agent to work: one that it does not listen to, or one that its condition keeps out.
+fn not_heard(profile: &AgentProfile, event: &str) -> Failure {
+    let listed = profile.extra.get("subscribed_event_types").and_then(Value::as_array).into_iter().flatten();
+    let names: Vec<&str> =
+        listed.filter_map(|entry| entry.as_str().or_else(|| entry.get("type")?.as_str())).collect();
+    let (message, help) = if names.contains(&event) {
+        (
+            format!("the agent `{}` listens to `{event}`, and its condition does not hold", profile.id),
+            "see `filter_condition` in `subscribed_event_types` of its profile, and the payload".to_owned(),
+        )
+    } else {
+        let near = nearest(event, names.iter().copied());
+        (
+            format!("the agent `{}` does not listen to `{event}`", profile.id),
+            near.map_or_else(
+                || "name it in `subscribed_event_types` of its profile".to_owned(),
+                |near| format!("did you mean `{near}`?"),
+            ),
+        )
+    };
+    Failure::new(Exit::Usage, "not_subscribed", message).with_help(help)
 }
 
 /// The agent with tools that follow their files, for as long as the watch lives.
@@ -191,8 +215,20 @@ fn plan_of(arguments: &AgentRunArguments) -> Result<AgentPlan, Failure> {
     }
     plan.attachments =
         arguments.attach.iter().map(|file| inputs::attachment(file)).collect::<Result<_, _>>()?;
-    plan.schema = arguments.schema.as_deref().map(inputs::json_file).transpose()?;
+    plan.schema = arguments.schema.as_deref().map(schema_file).transpose()?;
     Ok(plan)
+}
+
+/// The schema that an answer must fit.
+fn schema_file(file: &Path) -> Result<Value, Failure> {
+    let schema = inputs::json_file(file)?;
+    match CompiledSchema::new(&schema) {
+        Ok(_) => Ok(schema),
+        Err(error) => {
+            let message = format!("the schema of --schema cannot be used: {error}");
+            Err(Failure::new(Exit::Invalid, error.code(), message).at(file, None, None))
+        }
+    }
 }
 
 /// Says so where replies come from the project's script because no model is set.
@@ -344,10 +380,51 @@ pub(super) fn failure_of(outcome: &RunOutcome, exit: Exit) -> Failure {
         ExitReason::LlmFailed => {
             failure.with_help("is the model's server up, and the key right? see OPENAI_BASE_URL, OPENAI_MODEL, OPENAI_API_KEY and [models] in weft.toml")
         }
+        ExitReason::BudgetExceeded => {
+            failure.with_help("raise that limit in budgets of the agent's profile, or of the agent that called it")
+        }
+        ExitReason::LoopDetected => failure.with_help(
+            "the same call gave the same result again and again: say more in the tool's answer or description",
+        ),
         ExitReason::MaxTurns => failure.with_help("raise budgets.turns in the agent's profile"),
         ExitReason::SelfCorrectionFailed => {
-            failure.with_help("the model does not keep to the protocol; see `weft prompt`, or try another model")
+            let message = corrections(outcome).unwrap_or_else(|| failure.message.clone());
+            let failure = Failure { message, ..failure };
+            failure.with_help(
+                "see `weft prompt`, make the schema simpler or try another model; budgets.corrections in the agent's profile allows more replies",
+            )
         }
         _ => failure,
     }
+}
+
+/// What the last replies were about that could not be used, and how many they were.
+fn corrections(outcome: &RunOutcome) -> Option<String> {
+    let turns = outcome.history.iter().rev().map_while(|exchange| match exchange {
+        Exchange::Turn(turn) => turn.observations().find(|seen| is_fault(seen.code)),
+        _ => None,
+    });
+    let faults: Vec<&Observation> = turns.collect();
+    let last = faults.first()?;
+    let about = if last.tool.is_empty() { String::new() } else { format!(" for `{}`", last.tool) };
+    let count = match faults.len() {
+        1 => "a reply".to_owned(),
+        count => format!("{count} replies in a row"),
+    };
+    Some(format!("{count} could not be used, the last{about}: {}", last.text))
+}
+
+/// Whether it is about a reply, and not about what a tool did.
+fn is_fault(code: ObservationCode) -> bool {
+    use ObservationCode as Code;
+    matches!(
+        code,
+        Code::UnknownTool
+            | Code::UnknownParameter
+            | Code::MissingParameter
+            | Code::DuplicateParameter
+            | Code::InvalidArgument
+            | Code::Malformed
+            | Code::OutputSchema
+    )
 }

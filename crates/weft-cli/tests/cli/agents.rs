@@ -98,7 +98,10 @@ fn an_event_sets_to_work_whoever_listens() {
     assert_eq!(run("big.json").ok().stdout, "Noted.\n");
     let ignored = run("small.json");
     assert_eq!(ignored.code, 2);
-    assert!(ignored.stderr.contains("error[not_subscribed]"), "{}", ignored.stderr);
+    let said = "error[not_subscribed]: the agent `clerk` listens to `order`, and its condition does not hold";
+    assert!(ignored.stderr.contains(said), "{}", ignored.stderr);
+    let near = weft(folder.path(), &["agent", "run", "clerk", "--event", "oder", "--script", "clerk.jsonl"]);
+    assert!(near.stderr.contains("did you mean `order`?"), "{}", near.stderr);
 }
 
 #[test]
@@ -151,5 +154,39 @@ fn a_misspelt_scenario_is_not_a_passed_one() {
         let failed = weft(folder.path(), &["test"]);
         assert_eq!(failed.code, 1, "{wrong}");
         assert!(failed.stdout.contains("unknown"), "{}", failed.stdout);
+    }
+}
+
+#[test]
+fn an_end_that_is_no_answer_says_what_to_do() {
+    let folder = desk();
+    let call = |inner: &str| json!({"text": format!("<ACTION>{inner}</ACTION>")});
+    let wrong = call("<get_wether><city>Oslo</city></get_wether>");
+    clerk(folder.path(), &[wrong.clone(), wrong.clone(), wrong]);
+    let run = ["agent", "run", "clerk", "Go.", "--script", "clerk.jsonl"];
+    let ended = weft(folder.path(), &run);
+    assert_eq!(ended.code, 1, "{ended:?}");
+    for said in [
+        "error[self_correction_failed]: 3 replies in a row could not be used, the last for `get_wether`",
+        "budgets.corrections",
+    ] {
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    }
+    let again = call("<system:get_current_time></system:get_current_time>");
+    clerk(folder.path(), &vec![again; 6]);
+    let ended = weft(folder.path(), &run);
+    assert_eq!(ended.code, 6, "{ended:?}");
+    assert!(ended.stderr.contains("help: "), "{}", ended.stderr);
+}
+
+#[test]
+fn a_schema_that_is_none_is_told_by_its_file() {
+    let folder = desk();
+    let run = ["agent", "run", "desk", "Hi", "--schema", "s.json"];
+    for (text, code) in [("{\"type\": \"objekt\"}", "bad_schema"), ("{", "bad_json")] {
+        write(folder.path(), "s.json", text);
+        let ran = weft(folder.path(), &run);
+        assert_eq!(ran.code, 7, "{ran:?}");
+        assert!(ran.stderr.contains(code) && ran.stderr.contains("--> s.json"), "{}", ran.stderr);
     }
 }

@@ -356,3 +356,15 @@ paths:
     let bomb = weft(folder.path(), &["import", "openapi", "bomb.yaml"]);
     assert!(bomb.stderr.contains("error[bad_yaml]"), "{}", bomb.stderr);
 }
+
+#[test]
+fn a_broken_file_is_told_to_whoever_asks_for_its_tool() {
+    let folder = desk();
+    write(folder.path(), "tools/lamp.tool.json", "{\n");
+    for command in ["show", "check"] {
+        let ran = weft(folder.path(), &["tool", command, "lamp"]);
+        assert_eq!(ran.code, 7, "{ran:?}");
+        let said = "error[bad_tool_file]";
+        assert!(ran.stderr.contains(said) && ran.stderr.contains("lamp.tool.json:2"), "{}", ran.stderr);
+    }
+}

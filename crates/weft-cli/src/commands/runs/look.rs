@@ -141,6 +141,11 @@ pub(super) fn show(context: &Context, run: &str, log_only: bool) -> Result<Exit,
             }
             for ask in open.iter().filter(|_| waits) {
                 output::line(&format!("asks {}: {}", ask.ask, ask.prompt.as_deref().unwrap_or_default()))?;
+                if let Some(tool) = &ask.tool {
+                    let arguments =
+                        ask.arguments.as_deref().map_or_else(|| Ok(String::new()), output::text_of)?;
+                    output::line(&format!("  {tool} {arguments}"))?;
+                }
             }
             each_event(store, run, 0, |kept| if wanted(kept) { output::line(&line(kept)) } else { Ok(()) })?;
         }
