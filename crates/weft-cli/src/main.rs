@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Output};
 use crate::failure::{Exit, Failure};
 
 fn main() -> ExitCode {
@@ -34,6 +34,10 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let output = arguments.output;
+    // A program reads stderr as JSON.
+    if output == Output::Text {
+        log_lines::to_stderr();
+    }
     let exit = commands::run(arguments).unwrap_or_else(|failure| {
         failure.print(output);
         failure.exit

@@ -1,16 +1,18 @@
 //! Knowledge bases: text files of the project, searched in memory.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use agent_types::ToolId;
 use async_trait::async_trait;
 use run_store::{MemoryIndex, Passage, TextIndex};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use tool_registry::{KnowledgeSource, Tool, ToolError, knowledge_tool};
 
 use crate::error::ProjectError;
-use crate::files::{files_below, is_safe_id, read_file};
+use crate::files::{Below, PassedOver, files_below, is_safe_id, read_file};
 
 /// Longest passage, in characters; a longer paragraph is cut at a line or a blank.
 const MAX_PASSAGE: usize = 1200;
@@ -29,12 +31,48 @@ pub struct KnowledgeSettings {
     pub description: Option<String>,
 }
 
-/// The tool `kb:<name>` over the files of an entry, as they are now.
-pub(crate) fn tool_of(root: &Path, name: &str, settings: &KnowledgeSettings) -> Result<Tool, ProjectError> {
-    let passages = read(root, &settings.path);
+/// The tool `kb:<name>` over the files of an entry, as they are now, and what of them is passed over.
+pub(crate) fn tool_of(
+    root: &Path,
+    name: &str,
+    settings: &KnowledgeSettings,
+) -> Result<(Tool, Vec<PassedOver>), ProjectError> {
+    let Found { passages, passed } = read(root, &settings.path);
     let known = settings.description.clone();
     let description = known.unwrap_or_else(|| format!("Searches the documents {}.", settings.path));
-    Ok(knowledge_tool(name, &description, Arc::new(Knowledge(MemoryIndex::new(passages))))?)
+    let tool = knowledge_tool(name, &description, Arc::new(Knowledge(MemoryIndex::new(passages))))?;
+    Ok((tool, passed))
+}
+
+/// Knowledge bases by name: each is the name of a tool.
+pub(crate) fn named<'de, D: Deserializer<'de>>(
+    entries: D,
+) -> Result<BTreeMap<String, KnowledgeSettings>, D::Error> {
+    let entries = BTreeMap::<BaseName, KnowledgeSettings>::deserialize(entries)?;
+    Ok(entries.into_iter().map(|(name, settings)| (name.0, settings)).collect())
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+struct BaseName(String);
+
+impl TryFrom<String> for BaseName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        match format!("kb:{name}").parse::<ToolId>() {
+            Ok(_) => Ok(Self(name)),
+            Err(error) => Err(format!("`{name}` can be no name of a knowledge base: {error}")),
+        }
+    }
+}
+
+/// What the files of a pattern hold.
+#[derive(Default)]
+pub(crate) struct Found {
+    passages: Vec<Passage>,
+    /// What is named and cannot be searched.
+    pub(crate) passed: Vec<PassedOver>,
 }
 
 #[derive(Debug)]
@@ -50,25 +88,59 @@ impl KnowledgeSource for Knowledge {
     }
 }
 
-/// The passages of all files that a pattern names. What is no text is passed over, and so is what lies outside of the project.
-fn read(root: &Path, pattern: &str) -> Vec<Passage> {
+/// The passages of all files that a pattern names, and those files and links that none can be had of.
+pub(crate) fn read(root: &Path, pattern: &str) -> Found {
+    let mut found = Found::default();
+    let settings = root.join("weft.toml");
     if !is_safe_id(pattern) {
-        return Vec::new();
+        let message = format!("the pattern `{pattern}` leaves the project, or is no path with `/`");
+        let help = "write a path relative to the project, such as `docs/**`";
+        found.passed.push(PassedOver::new("bad_pattern", &settings, message, help));
+        return found;
     }
     let parts: Vec<&str> = pattern.split('/').collect();
     let plain = parts.iter().take_while(|part| !part.contains('*')).count().min(parts.len() - 1);
     let folder = parts[..plain].iter().fold(root.to_owned(), |folder, part| folder.join(part));
-    let mut passages = Vec::new();
-    for relative in files_below(root, &folder, "").unwrap_or_default().files {
+    let is_named = |relative: &Path| {
         let names: Option<Vec<&str>> = relative.iter().map(|part| part.to_str()).collect();
-        let Some(names) = names.filter(|names| fits(&parts[plain..], names)) else { continue };
-        let path = folder.join(&relative);
-        let is_small = path.metadata().is_ok_and(|meta| meta.len() <= MAX_FILE);
-        let Some(text) = is_small.then(|| read_file(&path).ok()).flatten() else { continue };
-        let source = [&parts[..plain], &names].concat().join("/");
-        add_passages(&source, &text, &mut passages);
+        names.is_some_and(|names| fits(&parts[plain..], &names))
+    };
+    let below = files_below(root, &folder, "").unwrap_or_else(|error| {
+        let help = "check the permissions";
+        found.passed.push(PassedOver::new("unreadable_file", &folder, error.to_string(), help));
+        Below::default()
+    });
+    let links = below.passed.into_iter();
+    found.passed.extend(links.filter(|link| link.at.path.strip_prefix(&folder).is_ok_and(is_named)));
+    for relative in below.files.iter().filter(|relative| is_named(relative)) {
+        let path = folder.join(relative);
+        match text_of_file(&path) {
+            Ok(text) => {
+                let names = relative.iter().filter_map(|part| part.to_str());
+                let source = parts[..plain].iter().copied().chain(names).collect::<Vec<_>>().join("/");
+                add_passages(&source, &text, &mut found.passages);
+            }
+            Err(passed) => found.passed.push(passed),
+        }
     }
-    passages
+    if found.passages.is_empty() && found.passed.is_empty() {
+        let message = format!("the pattern `{pattern}` names no file with text");
+        let help = "`*` stands for anything but a slash, `**` for folders too";
+        found.passed.push(PassedOver::new("no_documents", &settings, message, help));
+    }
+    found
+}
+
+/// The text of a file that is searched.
+fn text_of_file(path: &Path) -> Result<String, PassedOver> {
+    if path.metadata().is_ok_and(|meta| meta.len() > MAX_FILE) {
+        let message = format!("it is larger than {} MiB", MAX_FILE >> 20);
+        return Err(PassedOver::new("large_document", path, message, "part it into smaller files"));
+    }
+    read_file(path).map_err(|error| {
+        let help = "name only files of text in UTF-8";
+        PassedOver::new(error.code(), path, error.to_string(), help)
+    })
 }
 
 /// Whether names of folders and a file fit a pattern.

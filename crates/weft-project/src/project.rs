@@ -1,7 +1,8 @@
 //! A project, opened.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use agent_runtime::Agent;
 use agent_runtime::nodes::MemoryThreads;
@@ -86,6 +87,8 @@ pub struct Project {
     /// Servers of others, once one is asked for.
     mcp: Arc<OnceLock<Arc<McpClients>>>,
     keeps_runs: bool,
+    /// Knowledge bases of which was logged what is passed over.
+    told: Arc<Mutex<BTreeSet<String>>>,
     /// How it was opened.
     options: ProjectOptions,
 }
@@ -176,6 +179,7 @@ impl Project {
             store: Arc::default(),
             mcp: Arc::default(),
             keeps_runs: false,
+            told: Arc::default(),
             options: options.clone(),
         })
     }
@@ -299,6 +303,17 @@ impl Project {
     pub fn passed_over(&self) -> impl Iterator<Item = &PassedOver> {
         let workflows = self.workflows.passed().iter();
         workflows.chain(self.agents.passed()).chain(self.tools.passed())
+    }
+
+    /// What the knowledge bases name and cannot be searched, with the name of the base.
+    #[must_use]
+    pub fn passed_over_by_knowledge(&self) -> Vec<(&str, PassedOver)> {
+        let bases = self.settings.kb.iter();
+        let passed = bases.flat_map(|(name, settings)| {
+            let passed = knowledge::read(&self.root, &settings.path).passed.into_iter();
+            passed.map(|passed| (name.as_str(), passed))
+        });
+        passed.collect()
     }
 
     /// Agent files that hold no profile.
@@ -450,7 +465,12 @@ impl Project {
         if let Some((name, settings)) =
             id.strip_prefix("kb:").and_then(|name| self.settings.kb.get_key_value(name))
         {
-            return knowledge::tool_of(&self.root, name, settings);
+            let (tool, passed) = knowledge::tool_of(&self.root, name, settings)?;
+            let is_new = self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+            for passed in passed.iter().filter(|_| is_new) {
+                log::warn!("[kb.{name}]: {}: {}", passed.at.path.display(), passed.at.message);
+            }
+            return Ok(tool);
         }
         if let Some(found) = self.mcp_tool(id) {
             return found;

@@ -22,7 +22,7 @@ pub struct Settings {
     /// Models by the name that agents and nodes use; `default` is the one that counts when none is named.
     pub models: BTreeMap<String, ModelConfig>,
     /// Knowledge bases by name; each is the tool `kb:<name>`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "crate::knowledge::named")]
     pub kb: BTreeMap<String, KnowledgeSettings>,
     /// Servers of the Model Context Protocol by name; their tools are `mcp:<name>/<tool>`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -160,6 +160,13 @@ mod tests {
         assert_eq!(error.place().unwrap().1, Some(2));
         let error = parse("[network]\nalow = []\n").unwrap_err();
         assert!(error.to_string().ends_with("did you mean `allow`?"), "{error}");
+    }
+
+    #[test]
+    fn a_name_of_a_base_is_one_of_a_tool() {
+        let error = parse("[kb.a]\npath = \"x\"\n[kb.\"a b\"]\npath = \"x\"\n").unwrap_err();
+        assert!(error.to_string().starts_with("`a b` can be no name of a knowledge base"), "{error}");
+        assert_eq!(error.place().unwrap().1, Some(3));
     }
 
     #[test]

@@ -359,3 +359,28 @@ fn a_workflow_whose_name_is_no_id_takes_nothing_with_it() {
         assert!(doctor.contains(&named) && doctor.contains(&path), "{doctor}");
     }
 }
+
+#[test]
+fn what_a_knowledge_base_cannot_search_is_told() {
+    let folder = desk();
+    let folder = folder.path();
+    let settings = std::fs::read_to_string(folder.join("weft.toml")).unwrap();
+    let bases =
+        "[kb.Out]\npath = \"../x/**\"\n[kb.Gone]\npath = \"gone/*.md\"\n[kb.Mixed]\npath = \"mixed/**\"\n";
+    write(folder, "weft.toml", &format!("{settings}\n{bases}"));
+    write(folder, "mixed/good.md", "Good.");
+    std::fs::write(folder.join("mixed/gbk.md"), b"\xc4\xe3").unwrap();
+    std::fs::File::create(folder.join("mixed/large.md")).unwrap().set_len(17 << 20).unwrap();
+    let told = weft(folder, &["doctor"]).stdout;
+    for said in [
+        "kb Out: the pattern `../x/**` leaves the project",
+        "kb Gone: the pattern `gone/*.md` names no file with text [no_documents]",
+        "kb Mixed: it is not UTF-8 (byte 1) [bad_text]",
+        "kb Mixed: it is larger than 16 MiB [large_document]",
+    ] {
+        assert!(told.contains(said), "{said} in {told}");
+    }
+    let call = weft(folder, &["tool", "call", "kb:Mixed", "-i", "query=good"]).ok();
+    assert!(call.stdout.contains("Good."), "{call:?}");
+    assert_eq!(call.stderr.matches("it is not UTF-8").count(), 1, "{}", call.stderr);
+}

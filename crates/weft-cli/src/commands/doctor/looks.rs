@@ -131,12 +131,14 @@ fn mcp_servers(project: &Project) -> Vec<Finding> {
 
 /// What lies there and does not count.
 fn passed_over(project: &Project) -> Vec<Finding> {
-    let finding = |passed: &PassedOver| {
+    let finding = |what: String, passed: &PassedOver| {
         let failure = Failure::new(Exit::Invalid, passed.code, passed.at.message.clone());
         let failure = failure.at(&passed.at.path, passed.at.line, passed.at.column);
-        Finding::warning("passed over", failure.with_help(passed.help))
+        Finding::warning(what, failure.with_help(passed.help))
     };
-    project.passed_over().map(finding).collect()
+    let files = project.passed_over().map(|passed| finding("passed over".into(), passed));
+    let bases = project.passed_over_by_knowledge();
+    files.chain(bases.iter().map(|(name, passed)| finding(format!("kb {name}"), passed))).collect()
 }
 
 fn workflows(project: &Project) -> Vec<Finding> {
