@@ -120,6 +120,8 @@ fn a_call_in_a_node_waits_for_a_person() {
     assert!(ran.stderr.contains("help: weft runs approve "), "{}", ran.stderr);
     let shown = weft(folder.path(), &["runs", "show", "last", "--output", "json"]).ok().json();
     assert_eq!(shown["status"], "waiting");
+    let text = weft(folder.path(), &["runs", "show", "last"]).ok().stdout;
+    assert!(text.contains("\n  book {\"room\":\"blue\"}\n"), "{text}");
     let denied = weft(folder.path(), &["runs", "approve", "last", "--deny", "it is taken"]).ok();
     assert_eq!(denied.stdout, "Observation: Error - Tool book was not run: denied: it is taken\n");
     // Where nobody may be asked it is denied, where all is allowed it runs.
