@@ -253,6 +253,50 @@ async fn a_server_that_comes_back_is_reached_again() {
     unreachable!("it was never reached again");
 }
 
+/// A server over stdio that answers one call with its process id and ends.
+#[cfg(unix)]
+const ONE_CALL: &str = r#"
+while read -r line; do
+  id=${line##*\"id\":}; id=${id%%[,\}]*}
+  case $line in
+    *'"initialize"'*) r='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
+    *'"tools/list"'*) r='{"tools":[{"name":"pid","description":"Says who it is.","inputSchema":{"type":"object"}}]}' ;;
+    *'"tools/call"'*) r='{"content":[{"type":"text","text":"'$$'"}]}' ;;
+    *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$r"
+  case $line in *'"tools/call"'*) exit ;; esac
+done
+"#;
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_ended_is_started_again() {
+    let settings = McpSettings {
+        command: Some("sh".to_owned()),
+        args: vec!["-c".to_owned(), ONE_CALL.to_owned()],
+        start_timeout_ms: 5000,
+        ..McpSettings::default()
+    };
+    let pins: Arc<dyn PinStore> = Arc::new(MemoryPins::default());
+    let servers = BTreeMap::from([("once".to_owned(), settings)]);
+    let clients = McpClients::new(&servers, Path::new("."), &clock(), &pins);
+    let pid = tool(&clients, "mcp:once/pid").await.unwrap();
+    let mut told = Vec::new();
+    // A call may come before it is seen that the program has ended, and fails then.
+    for _ in 0..50 {
+        if let CallEnd::Ok(said) = call(&pid, json!({})).await {
+            told.push(said.text());
+        }
+        if told.len() == 2 {
+            assert_ne!(told[0], told[1]);
+            return;
+        }
+        clock().sleep(Duration::from_millis(50)).await;
+    }
+    unreachable!("it was never started again: {told:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_that_do_not_start_are_left_alone_for_a_while() {
     let settings = |command: &str| McpSettings {

@@ -121,7 +121,8 @@ impl Connection {
     pub(super) async fn ready(&self) -> Result<Reached, McpError> {
         let mut state = self.state.lock().await;
         if let State::Up { running, since, failures } = &*state {
-            if !running.is_closed() {
+            // A server that ended closes the way to it; the service itself is closed only by us.
+            if !running.is_closed() && !running.peer().is_transport_closed() {
                 return Ok(Reached::of(running));
             }
             let now = self.clock.elapsed();
