@@ -5,6 +5,7 @@ mod desk;
 mod events;
 mod sessions;
 mod tasks;
+mod threads;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +27,7 @@ pub(crate) use begin::{AgentRequest, begin_agent, begin_workflow};
 pub(crate) use desk::{Answer, answer, cancel, fork, heed_others, resume};
 pub(crate) use events::RunEvents;
 pub(crate) use sessions::{Sessions, fire_timers};
+pub(crate) use threads::ThreadHold;
 
 /// Events that a reader of one run may be behind before it must read the store.
 const BEHIND: usize = 512;
@@ -71,8 +73,8 @@ pub(crate) struct Begun {
 pub(crate) struct Prepared {
     pub(crate) desk: RunDesk,
     pub(crate) cancel: CancellationToken,
-    /// The conversation that it belongs to: agent and thread.
-    pub(crate) thread: Option<(String, String)>,
+    /// The conversation that it belongs to, kept for it until it is over.
+    pub(crate) hold: Option<ThreadHold>,
     /// Nothing happens before it is polled.
     pub(crate) work: BoxFuture<'static, Ended>,
     /// What is kept of it besides its events.
@@ -95,6 +97,7 @@ struct Live {
 #[derive(Debug)]
 pub(crate) struct Runs {
     live: Mutex<HashMap<RunId, Live>>,
+    threads: threads::Threads,
     /// What runs wait for that has no more to do themselves.
     tasks: tasks::Waiting,
     room: Arc<Semaphore>,
@@ -117,6 +120,7 @@ impl Runs {
         let max_queue = max_queue.min(Semaphore::MAX_PERMITS);
         Self {
             live: Mutex::default(),
+            threads: threads::Threads::default(),
             tasks: tasks::Waiting::default(),
             room: Arc::new(Semaphore::new(max_runs)),
             queue: Arc::new(Semaphore::new(max_queue)),
@@ -145,10 +149,10 @@ impl Runs {
     }
 
     /// The run that is at work in a thread.
-    fn in_thread(&self, agent: &str, thread: &str) -> Option<(RunId, CancellationToken)> {
+    fn in_thread(&self, agent: &str, thread: &str) -> Option<RunId> {
         let is_it =
             |live: &Live| live.thread.as_ref().is_some_and(|(of, name)| of == agent && name == thread);
-        self.live().iter().find(|(_, live)| is_it(live)).map(|(run, live)| (run.clone(), live.over.clone()))
+        self.live().iter().find(|(_, live)| is_it(live)).map(|(run, _)| run.clone())
     }
 }
 
@@ -209,11 +213,12 @@ impl Admission {
 
 /// Sets a run to work beside the requests.
 pub(crate) fn launch(app: &Arc<App>, admission: Admission, prepared: Prepared) -> Begun {
-    let Prepared { desk, cancel, thread, work, after, board } = prepared;
+    let Prepared { desk, cancel, hold, work, after, board } = prepared;
     let run = desk.sink().run().clone();
     let (tell, done) = oneshot::channel();
     let events = RunEvents::new(app, run.clone(), desk.watch(BEHIND));
     let over = CancellationToken::new();
+    let thread = hold.as_ref().map(|hold| hold.name.clone());
     let live = Live { desk: desk.clone(), cancel: cancel.clone(), thread, over: over.clone() };
     app.runs.live().insert(run.clone(), live);
     let begun = Begun { run: run.clone(), cancel: cancel.clone(), events, done };
@@ -243,6 +248,7 @@ pub(crate) fn launch(app: &Arc<App>, admission: Admission, prepared: Prepared) -
         app.runs.live().remove(&run);
         // Whoever waits for the end may take the run up, so the right to work on it goes first.
         drop(desk);
+        drop(hold);
         over.cancel();
         if let Some(ended) = ended {
             // Nobody may be there who waits.

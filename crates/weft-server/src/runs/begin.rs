@@ -14,7 +14,8 @@ use weft_project::{AgentPlan, AgentStart, Project, ProjectError, RunDesk};
 use workflow_engine::{OnWaiting, Plan, RunOptions};
 use workflow_model::Workflow;
 
-use super::{AgentEnd, Begun, Ended, Prepared, admit, launch, nearly_over};
+use super::threads::take_thread;
+use super::{AgentEnd, Begun, Ended, Prepared, ThreadHold, admit, launch};
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -29,13 +30,15 @@ pub(crate) struct AgentRequest {
 /// Begins a run of an agent.
 pub(crate) async fn begin_agent(app: &Arc<App>, request: AgentRequest) -> Result<Begun, Problem> {
     let admission = admit(app)?;
-    if let Some(thread) = &request.thread {
-        check_thread(thread)?;
-        wait_for_thread(app, &request.plan.agent, thread).await?;
-    }
+    let hold = match &request.thread {
+        Some(thread) => {
+            check_thread(thread)?;
+            Some(take_thread(app, &request.plan.agent, thread).await?)
+        }
+        None => None,
+    };
     let owner = Arc::clone(app);
-    let prepare =
-        move |project: &Arc<Project>| prepare_agent(&owner, project, request, CancellationToken::new());
+    let prepare = move |project: &Arc<Project>| prepare_agent(&owner, project, request, hold);
     let prepared = app.with_project(prepare).await?;
     Ok(launch(app, admission, prepared))
 }
@@ -44,9 +47,10 @@ fn prepare_agent(
     app: &App,
     project: &Arc<Project>,
     request: AgentRequest,
-    cancel: CancellationToken,
+    mut hold: Option<ThreadHold>,
 ) -> Result<Prepared, Problem> {
     let AgentRequest { mut plan, mut thread, approval } = request;
+    let cancel = CancellationToken::new();
     let project = project.for_one_run()?;
     if let Some(thread) = &thread
         && let Some(run) = project.waiting_run(&plan.agent, thread)?
@@ -62,12 +66,14 @@ fn prepare_agent(
             let session = RunId::generate().to_string();
             project.extend_thread(&plan.agent, &session, &plan.history)?;
             plan.history.clear();
+            // Nobody else knows its name yet.
+            hold = app.runs.threads.take(&plan.agent, &session).ok();
             thread = Some(session);
         }
         let orchestrator = app.sessions.of(&project, approval)?;
         let start = project.begin_agent(plan, thread.as_deref())?;
         project.skip_conversation(&start);
-        return Ok(session_work(orchestrator, start, Arc::default(), cancel));
+        return Ok(session_work(orchestrator, start, hold, Arc::default(), cancel));
     }
     let agent =
         plan.prepared(with_live_tools(app, &project, project.agent(&plan.agent)?)?).with_approval(approval);
@@ -81,7 +87,7 @@ fn prepare_agent(
     }
     let start = project.begin_agent(plan, thread.as_deref())?;
     project.skip_conversation(&start);
-    agent_work(project, agent, start, cancel)
+    agent_work(project, agent, start, hold, cancel)
 }
 
 /// The agent with tools that follow their files and servers while it runs. A script has models of its own, and stays as it is.
@@ -103,6 +109,7 @@ pub(super) fn agent_work(
     project: Arc<Project>,
     agent: Agent,
     start: AgentStart,
+    hold: Option<ThreadHold>,
     cancel: CancellationToken,
 ) -> Result<Prepared, Problem> {
     let AgentStart { desk, log, state, plan, thread } = start;
@@ -113,7 +120,6 @@ pub(super) fn agent_work(
         .start_in(state, plan.input(), desk.sink(), log)
         .map_err(ProjectError::from)?;
     let agent = plan.agent;
-    let named = thread.clone().map(|thread| (agent.clone(), thread));
     let work = async move {
         let (mut outcome, _) = run.outcome().await;
         // A run that waits belongs to its conversation when it has ended.
@@ -127,7 +133,7 @@ pub(super) fn agent_work(
             keep(&project, &agent, &thread, &end.added);
         }
     };
-    Ok(Prepared { desk, cancel, thread: named, work: Box::pin(work), after: Box::new(after), board })
+    Ok(Prepared { desk, cancel, hold, work: Box::pin(work), after: Box::new(after), board })
 }
 
 fn end_of(outcome: RunOutcome, added: Vec<Exchange>) -> AgentEnd {
@@ -139,13 +145,13 @@ fn end_of(outcome: RunOutcome, added: Vec<Exchange>) -> AgentEnd {
 pub(super) fn session_work(
     orchestrator: Orchestrator,
     start: AgentStart,
+    hold: Option<ThreadHold>,
     board: Arc<TaskBoard>,
     cancel: CancellationToken,
 ) -> Prepared {
     let desk = start.desk_of_session().with_cancel(cancel.clone());
     let AgentStart { desk: kept, plan, thread, .. } = start;
     let session = thread.unwrap_or_default();
-    let named = Some((plan.agent, session.clone()));
     let (desk, board) = (desk.with_tasks(Arc::clone(&board)), Some(board));
     let work = async move {
         let message = UserMessage::new(plan.message).with_values(plan.values);
@@ -155,7 +161,7 @@ pub(super) fn session_work(
         };
         of_session(handled)
     };
-    Prepared { desk: kept, cancel, thread: named, work: Box::pin(work), after: Box::new(|_| ()), board }
+    Prepared { desk: kept, cancel, hold, work: Box::pin(work), after: Box::new(|_| ()), board }
 }
 
 pub(super) fn of_session(handled: Result<Handled, OrchestratorError>) -> Ended {
@@ -185,18 +191,6 @@ fn check_thread(thread: &str) -> Result<(), Problem> {
     }
     Err(Problem::bad_request("bad_thread", "this is no name of a conversation")
         .with_help("up to 128 letters, digits, `_`, `-`, `.`, `:` and `@`"))
-}
-
-/// One message of a conversation at a time.
-async fn wait_for_thread(app: &App, agent: &str, thread: &str) -> Result<(), Problem> {
-    while let Some((run, over)) = app.runs.in_thread(agent, thread) {
-        if !nearly_over(app, &over).await {
-            return Err(Problem::conflict("thread_busy", "a run of this conversation is at work")
-                .with("run", run.as_str())
-                .with_help("wait for its end, or cancel it"));
-        }
-    }
-    Ok(())
 }
 
 /// Begins a run of a workflow.
@@ -269,6 +263,6 @@ impl WorkflowWork {
             workflow_engine::run(&plan, inputs, options).outcome().await;
             Ended::Workflow
         };
-        Prepared { desk, cancel, thread: None, work: Box::pin(work), after: Box::new(|_| ()), board: None }
+        Prepared { desk, cancel, hold: None, work: Box::pin(work), after: Box::new(|_| ()), board: None }
     }
 }

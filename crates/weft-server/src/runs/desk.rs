@@ -7,12 +7,14 @@ use std::time::Duration;
 use agent_runtime::{ApprovalMode, approval_digest};
 use agent_types::{AskKind, AskSummary, RunId};
 use http::StatusCode;
+use run_store::StoreError;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use weft_project::{Project, Version, WorkflowResume, wish_to_end};
 
 use super::begin::{WorkflowWork, agent_work, session_work, with_live_tools};
-use super::{Begun, Prepared, admit, launch, nearly_over};
+use super::threads::take_thread;
+use super::{Begun, Prepared, ThreadHold, admit, launch, nearly_over};
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -42,6 +44,7 @@ async fn go_on(
     cancel: CancellationToken,
 ) -> Result<Begun, Problem> {
     let admission = admit(app)?;
+    let hold = take_thread_of(app, &run, &cancel).await?;
     let owner = Arc::clone(app);
     let prepared = app
         .with_project(move |project| {
@@ -52,17 +55,36 @@ async fn go_on(
                 project.skip_conversation(&start);
                 if start.plan.in_session {
                     let orchestrator = owner.sessions.of(&project, ApprovalMode::Ask)?;
-                    return Ok(session_work(orchestrator, start, owner.runs.tasks.of(&run), cancel));
+                    return Ok(session_work(orchestrator, start, hold, owner.runs.tasks.of(&run), cancel));
                 }
                 let agent = with_live_tools(&owner, &project, project.agent(&start.plan.agent)?)?;
                 let agent = start.plan.prepared(agent).with(owner.runs.tasks.of(&run));
-                return agent_work(project, agent, start, cancel);
+                return agent_work(project, agent, start, hold, cancel);
             }
             let resume = project.resume_workflow(&run, version)?;
             Ok(workflow_work(&project, resume, cancel))
         })
         .await?;
     Ok(launch(app, admission, prepared))
+}
+
+/// Takes the conversation of a run that is to go on. A run that only ends does so whoever is in it.
+async fn take_thread_of(
+    app: &App,
+    run: &RunId,
+    cancel: &CancellationToken,
+) -> Result<Option<ThreadHold>, Problem> {
+    let (store, of) = (app.store.clone(), run.clone());
+    let new = app.blocking(move || Ok(store.known(&of)?.new)).await?;
+    let (Some(agent), Some(thread)) = (new.agent, new.thread) else { return Ok(None) };
+    if cancel.is_cancelled() {
+        return Ok(app.runs.threads.take(&agent, &thread).ok());
+    }
+    // Its own work is no other run's.
+    if app.runs.over(run).is_some() {
+        return Err(StoreError::RunBusy { run: run.to_string() }.into());
+    }
+    take_thread(app, &agent, &thread).await.map(Some)
 }
 
 fn workflow_work(project: &Project, resume: WorkflowResume, cancel: CancellationToken) -> Prepared {
@@ -95,7 +117,7 @@ pub(crate) async fn fork(
             let start = project.fork_agent(&of, at)?;
             project.skip_replies(&start);
             let agent = start.plan.prepared(project.agent(&start.plan.agent)?);
-            agent_work(project, agent, start, CancellationToken::new())
+            agent_work(project, agent, start, None, CancellationToken::new())
         })
         .await?;
     Ok(launch(app, admission, prepared))

@@ -79,12 +79,14 @@ async fn next_timer(app: &Arc<App>) -> Result<(), Problem> {
         session = orchestrator.next_due() => session.map_err(failed)?,
         _ = changes.changed() => return Ok(()),
     };
+    let agent = orchestrator.agent().profile().id.clone();
+    // First the conversation, then room: a message that has the one may wait for the other.
+    let hold = Some(app.runs.threads.wait(&agent, &session).await);
     let admission = admit(app)?;
     let entered = orchestrator.enter(&session).await.map_err(failed)?;
     if !entered.is_due() {
         return Ok(());
     }
-    let agent = orchestrator.agent().profile().id.clone();
     let start = app
         .blocking(move || {
             let plan = AgentPlan { agent, in_session: true, ..AgentPlan::default() };
@@ -101,9 +103,8 @@ async fn next_timer(app: &Arc<App>) -> Result<(), Problem> {
             Err(error) => of_session(Err(error)),
         }
     };
-    let thread = start.thread.clone().map(|thread| (start.plan.agent.clone(), thread));
     let after = Box::new(|_: &super::Ended| ());
-    let prepared = Prepared { desk: start.desk, cancel, thread, work: Box::pin(work), after, board };
+    let prepared = Prepared { desk: start.desk, cancel, hold, work: Box::pin(work), after, board };
     launch(app, admission, prepared);
     Ok(())
 }

@@ -282,6 +282,43 @@ async fn a_conversation_goes_on_one_message_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn messages_that_come_at_once_come_one_after_the_other() {
+    let script = (1..=4).map(|n| format!("{{\"text\": \"{n}\", \"sleep_ms\": 50}}\n")).collect::<String>();
+    let server = serve(&[PLAIN, ("script.jsonl", &script)]);
+    let message = json!({"agent": "plain", "message": "hi", "thread": "t"});
+    let begun = futures::future::join_all((0..4).map(|_| server.begin(&message))).await;
+    let mut texts = Vec::new();
+    for run in &begun {
+        texts.push(server.until(run, "ok").await["text"].clone());
+    }
+    texts.sort_by_key(ToString::to_string);
+    // A script goes on behind the replies that the conversation has had.
+    assert_eq!(texts, ["1", "2", "3", "4"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_a_conversation_does_not_go_on_beside_another() {
+    let script = "{\"text\": \"Slow.\", \"sleep_ms\": 60000}\n";
+    let mut first = serve(&[PLAIN, ("script.jsonl", script)]);
+    let message = json!({"agent": "plain", "message": "hi", "thread": "t"});
+    let left = first.begin(&message).await;
+    first.handle.abandon();
+    first.ended().await;
+    let server = serve_with(first.folder, |_| ());
+    let at_work = server.begin(&message).await;
+    let resume = format!("/api/runs/{left}/resume");
+    let busy = server.post(&resume, &json!({})).await.expect(409);
+    assert_eq!((busy.code().as_str(), &busy.json()["run"]), ("thread_busy", &json!(at_work)));
+    let own = server.post(&format!("/api/runs/{at_work}/resume"), &json!({})).await.expect(409);
+    assert_eq!(own.code(), "run_busy");
+    // It may end at any time.
+    server.post(&format!("/api/runs/{left}/cancel"), &json!({})).await.expect(202);
+    server.until(&left, "cancelled").await;
+    server.post(&format!("/api/runs/{at_work}/cancel"), &json!({})).await.expect(202);
+    server.until(&at_work, "cancelled").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn events_wake_agents_that_listen() {
     let listener = r#"{"id": "ear", "name": "Ear", "subscribed_event_types": ["door.opened"]}"#;
     let server = serve(&[("agents/ear.json", listener)]);
