@@ -38,9 +38,15 @@ pub(crate) async fn begin_agent(app: &Arc<App>, request: AgentRequest) -> Result
         None => None,
     };
     let owner = Arc::clone(app);
-    let prepare = move |project: &Arc<Project>| prepare_agent(&owner, project, request, hold);
+    let prepare = move |project: &Arc<Project>| kept(&owner, prepare_agent(&owner, project, request, hold)?);
     let prepared = app.with_project(prepare).await?;
     Ok(launch(app, admission, prepared))
+}
+
+/// What has begun, once its record is safe: whoever is told of a run finds it again after a crash.
+pub(super) fn kept(app: &App, prepared: Prepared) -> Result<Prepared, Problem> {
+    app.store.flush()?;
+    Ok(prepared)
 }
 
 fn prepare_agent(
@@ -201,6 +207,7 @@ pub(crate) async fn begin_workflow(
     values: Map<String, Value>,
 ) -> Result<Begun, Problem> {
     let admission = admit(app)?;
+    let owner = Arc::clone(app);
     let prepared = app
         .with_project(move |project| {
             let project = project.for_one_run()?;
@@ -217,7 +224,7 @@ pub(crate) async fn begin_workflow(
                 resume: None,
                 cancel: CancellationToken::new(),
             };
-            Ok(work.prepared(&project))
+            kept(&owner, work.prepared(&project))
         })
         .await?;
     Ok(launch(app, admission, prepared))

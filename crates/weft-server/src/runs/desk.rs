@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use weft_project::{Project, Version, WorkflowResume, wish_to_end};
 
-use super::begin::{WorkflowWork, agent_work, session_work, with_live_tools};
+use super::begin::{WorkflowWork, agent_work, kept, session_work, with_live_tools};
 use super::threads::take_thread;
 use super::{Begun, Prepared, ThreadHold, admit, launch, nearly_over};
 use crate::app::App;
@@ -101,12 +101,13 @@ pub(crate) async fn fork(
     version: Version,
 ) -> Result<Begun, Problem> {
     let admission = admit(app)?;
+    let owner = Arc::clone(app);
     let prepared = app
         .with_project(move |project| {
             let project = project.for_one_run()?;
             if !project.is_agent_run(&of)? {
                 let resume = project.fork_workflow(&of, at, &changes, version)?;
-                return Ok(workflow_work(&project, resume, CancellationToken::new()));
+                return kept(&owner, workflow_work(&project, resume, CancellationToken::new()));
             }
             if !changes.is_empty() {
                 return Err(Problem::bad_request(
@@ -117,7 +118,7 @@ pub(crate) async fn fork(
             let start = project.fork_agent(&of, at)?;
             project.skip_replies(&start);
             let agent = start.plan.prepared(project.agent(&start.plan.agent)?);
-            agent_work(project, agent, start, None, CancellationToken::new())
+            kept(&owner, agent_work(project, agent, start, None, CancellationToken::new())?)
         })
         .await?;
     Ok(launch(app, admission, prepared))

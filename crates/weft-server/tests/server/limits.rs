@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use agent_types::RunId;
+use run_store::{Backend as _, Sqlite, Sync};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -148,6 +150,23 @@ async fn a_server_that_ends_takes_no_new_runs() {
     assert_eq!((answer.status, answer.code()), (503, "shutting_down".to_owned()));
     server.ended().await;
     assert!(raw(server.address, b"").await.is_err(), "nothing listens any more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_is_in_the_file() {
+    let server = serve(&[COUNT, PLAIN]);
+    let file = Sqlite::open(&server.folder.path().join(".weft/weft.db"), Sync::Normal).unwrap();
+    let count = json!({"workflow": "count", "inputs": {"n": 3}});
+    for body in [count, json!({"agent": "plain", "message": "hi"})].iter().cycle().take(20) {
+        // As after a crash: what the server still holds is not asked.
+        let run = RunId::new(server.begin(body).await);
+        assert!(file.run(&run).unwrap().is_some(), "{run}");
+        let done = server.until(run.as_str(), "ok").await;
+        if done["workflow"] == "count" {
+            let fork = server.post(&format!("/api/runs/{run}/fork"), &json!({})).await.expect(202).json();
+            assert!(file.run(&RunId::new(fork["run"].as_str().unwrap())).unwrap().is_some(), "a fork");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
