@@ -134,9 +134,11 @@ impl Runs {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many are at work or wait for their turn.
-    pub(crate) fn count(&self) -> usize {
-        self.live().len()
+    /// Whether nothing is at work or waits for its turn, single calls included.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.live().is_empty()
+            && self.room.available_permits() == self.at_work_limit
+            && self.queue.available_permits() == self.queue_limit
     }
 
     /// A reader of a run that is at work here.

@@ -156,7 +156,10 @@ async fn close(app: &App) {
     app.tasks.close();
     let grace = std::time::Duration::from_millis(app.options.settings.grace_ms);
     let idle = async {
-        while app.runs.count() > 0 {
+        let mut looks = 0;
+        // Twice in a row: what has just ended may still have to tell its client.
+        while looks < 2 {
+            looks = if app.runs.is_idle() { looks + 1 } else { 0 };
             app.clock.sleep(std::time::Duration::from_millis(20)).await;
         }
     };

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::Listener;
 use super::content::Content;
 use super::request::Form;
 use crate::app::App;
@@ -23,7 +24,7 @@ pub(super) async fn answer(
     mut content: Content,
 ) -> Result<Response, Problem> {
     let Begun { run, cancel, mut events, done } = begun;
-    let _ended = cancel.drop_guard();
+    let _listener = Listener::new(app, cancel);
     let (mut text, mut steps) = (String::new(), Vec::new());
     while let Some(batch) = events.next().await? {
         for event in &batch {

@@ -15,6 +15,7 @@ use axum::routing::{get, post};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::body::JsonBody;
@@ -83,6 +84,26 @@ impl IntoResponse for Refused {
 impl From<Problem> for Refused {
     fn from(problem: Problem) -> Self {
         Self(problem)
+    }
+}
+
+/// Ends a run whose client goes away. What the end of the server leaves stays as it stands, and can be resumed.
+struct Listener {
+    cancel: CancellationToken,
+    closed: CancellationToken,
+}
+
+impl Listener {
+    fn new(app: &App, cancel: CancellationToken) -> Self {
+        Self { cancel, closed: app.closed.clone() }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if !self.closed.is_cancelled() {
+            self.cancel.cancel();
+        }
     }
 }
 

@@ -12,12 +12,11 @@ use bytes::Bytes;
 use http::header;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-use tokio_util::sync::DropGuard;
 
 use super::answer::{completion_id, end_of, extension, finish_reason, is_step, last_words, usage};
 use super::content::Content;
-use super::error_of;
 use super::request::Form;
+use super::{Listener, error_of};
 use crate::app::App;
 use crate::runs::{Begun, Ended, RunEvents};
 
@@ -45,8 +44,7 @@ struct Telling {
     content: Content,
     created: i64,
     ready: VecDeque<String>,
-    /// A client that goes away ends the run.
-    _ended: DropGuard,
+    _listener: Listener,
 }
 
 pub(super) fn answer(app: &Arc<App>, agent: String, begun: Begun, form: Form, content: Content) -> Response {
@@ -62,7 +60,7 @@ pub(super) fn answer(app: &Arc<App>, agent: String, begun: Begun, form: Form, co
         content,
         created,
         ready: VecDeque::new(),
-        _ended: cancel.drop_guard(),
+        _listener: Listener::new(app, cancel),
     };
     telling.delta(&json!({"role": "assistant", "content": ""}));
     let told = futures::stream::unfold(telling, |mut telling| async move {

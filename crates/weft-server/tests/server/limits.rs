@@ -7,6 +7,7 @@ use run_store::{Backend as _, Sqlite, Sync};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use weft_project::{Project, ProjectOptions};
 
 use crate::common::{COUNT, PLAIN, SLEEP, pause, project, serve, serve_with};
@@ -150,6 +151,40 @@ async fn a_server_that_ends_takes_no_new_runs() {
     assert_eq!((answer.status, answer.code()), (503, "shutting_down".to_owned()));
     server.ended().await;
     assert!(raw(server.address, b"").await.is_err(), "nothing listens any more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn single_calls_have_their_time_too() {
+    let arguments = json!({"value": "x"});
+    let rpc = |id: u64, method: &str, params: Value| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    for (path, body) in [
+        ("/api/tools/workflow:sleep/call", json!({"arguments": arguments})),
+        ("/mcp", rpc(2, "tools/call", json!({"name": "workflow__sleep", "arguments": arguments}))),
+    ] {
+        let mut server = serve(&[SLEEP]);
+        let both = ("accept", "application/json, text/event-stream");
+        let begun =
+            server.send("POST", "/mcp", &[both], &rpc(1, "initialize", hello.clone()).to_string()).await;
+        let session = begun.header("mcp-session-id").unwrap_or_default().to_owned();
+        let (host, bearer) = (server.host(), format!("Bearer {}", server.token));
+        let headers = [
+            ("host", host.as_str()),
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            both,
+            ("mcp-session-id", session.as_str()),
+        ];
+        let headers = if session.is_empty() { &headers[..4] } else { &headers[..] };
+        let (whole, address) = (request("POST", path, headers, &body.to_string()), server.address);
+        let mut calls = JoinSet::new();
+        calls.spawn(async move { parse(&raw(address, &whole).await.unwrap()) });
+        pause(150).await;
+        server.handle.close();
+        let told = calls.join_next().await.unwrap().unwrap().expect(200);
+        assert!(told.body.contains(r#""x""#), "{path}: {}", told.body);
+        server.ended().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::common::{PLAIN, Running, serve};
+use crate::common::{PLAIN, Running, project, serve, serve_with};
 use crate::http::request;
 
 const CLOCK: (&str, &str) = (
@@ -158,6 +158,34 @@ async fn a_client_that_goes_away_ends_its_run() {
     drop(stream);
     let run = server.get("/api/runs").await.json()[0]["run"].as_str().unwrap().to_owned();
     server.until(&run, "cancelled").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_ends_leaves_its_runs_to_the_next() {
+    let script = ("script.jsonl", "{\"chunks\": [\"Slowly.\"], \"hang\": true}\n");
+    // Which of the two is dropped first, the connection or the run, is chance.
+    for is_stream in [true, false].into_iter().cycle().take(20) {
+        let mut server = serve_with(project(&[PLAIN, script]), |options| options.settings.grace_ms = 50);
+        let body = chat("plain", &json!({"stream": is_stream})).to_string();
+        let (host, bearer) = (server.host(), format!("Bearer {}", server.token));
+        let headers = [
+            ("host", host.as_str()),
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+        ];
+        let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(&request("POST", "/v1/chat/completions", &headers, &body)).await.unwrap();
+        let run = loop {
+            if let Some(run) = server.get("/api/runs").await.json()[0]["run"].as_str() {
+                break run.to_owned();
+            }
+        };
+        server.until(&run, "running").await;
+        server.handle.close();
+        server.ended().await;
+        let next = serve_with(server.folder, |_| ());
+        next.until(&run, "interrupted").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
