@@ -412,7 +412,12 @@ async fn events(
     let after = seen.or(query.after_seq).unwrap_or(0);
     let accept = text(header::ACCEPT);
     if !accept.contains("application/json") || accept.contains("text/event-stream") {
-        return Ok(event_stream(&app, Subscription::new(&app, run, after).await?));
+        let subscription = Subscription::new(&app, run, after).await?;
+        // A browser would come back to a stream that only ends, and again.
+        if seen.is_some() && subscription.has_ended().await {
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        }
+        return Ok(event_stream(&app, subscription));
     }
     let store = app.store.clone();
     let path = format!("/api/runs/{run}/events");

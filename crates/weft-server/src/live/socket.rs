@@ -38,8 +38,8 @@ enum ClientFrame {
     },
 }
 
-/// Something of one of the runs that a socket follows.
-type Followed = (RunId, Told);
+/// Something of one of the runs that a socket follows; nothing when all has been told.
+type Followed = (RunId, Option<Told>);
 
 /// A socket and what it follows.
 struct Session {
@@ -70,13 +70,10 @@ impl Session {
         loop {
             tokio::select! {
                 message = self.socket.recv() => self.heed(message).await?,
-                Some((run, told)) = self.told.next() => {
-                    let is_end = matches!(&told, Told::Event(frame) if frame.is_last);
-                    self.send(Message::text(text(&run, told))).await?;
-                    if is_end {
-                        self.subscriptions.remove(&run);
-                    }
-                }
+                Some((run, told)) = self.told.next() => match told {
+                    Some(told) => self.send(Message::text(text(&run, told))).await?,
+                    None => drop(self.subscriptions.remove(&run)),
+                },
                 () = app.clock.sleep(PING) => self.send(Message::Ping(bytes::Bytes::new())).await?,
                 () = app.closed.cancelled() => {
                     return self.close(close_code::AWAY, "the server ends").await;
@@ -157,8 +154,10 @@ impl Session {
         let named = run.clone();
         let told = stream::unfold(subscription, move |mut subscription| {
             let run = named.clone();
-            async move { subscription.next().await.map(|told| ((run, told), subscription)) }
+            async move { subscription.next().await.map(|told| ((run, Some(told)), subscription)) }
         });
+        let over = run.clone();
+        let told = told.chain(stream::once(async move { (over, None) }));
         let (told, handle) = stream::abortable(told);
         self.told.push(told.boxed());
         self.subscriptions.insert(run, handle);

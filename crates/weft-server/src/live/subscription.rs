@@ -108,8 +108,11 @@ impl Subscription {
 
     /// The next event that is there, or what is missing before it.
     fn hand_over(&mut self) -> Option<Told> {
-        while self.ready.front().is_some_and(|frame| frame.seq <= self.last) {
-            self.ready.pop_front();
+        while let Some(frame) = self.ready.pop_front_if(|frame| frame.seq <= self.last) {
+            // The end of a run whose events the reader has, or says that it has.
+            if frame.is_last {
+                self.phase = Phase::Over;
+            }
         }
         let first = self.ready.front()?;
         let after_seq = self.last;
@@ -151,11 +154,18 @@ impl Subscription {
                 self.phase = Phase::NearlyLive;
             }
             Ok(_) => {
-                self.phase = Phase::Live;
+                self.phase = if self.has_ended().await { Phase::Over } else { Phase::Live };
                 return Some(Some(Told::Live { seq: self.last }));
             }
         }
         None
+    }
+
+    /// Whether the run has ended and the reader has all of it. An end that comes later comes through `frames`.
+    pub(crate) async fn has_ended(&self) -> bool {
+        let (store, run) = (self.app.store.clone(), self.run.clone());
+        let record = self.app.blocking(move || Ok(store.known(&run)?)).await;
+        record.is_ok_and(|record| record.state.phase.has_ended() && record.last_seq <= self.last)
     }
 
     async fn listen(&mut self) -> Option<()> {

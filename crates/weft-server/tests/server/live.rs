@@ -8,7 +8,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
-use crate::common::{ASK, COUNT, PLAIN, Running, SLEEP, events_of, seqs, serve};
+use crate::common::{ASK, COUNT, PLAIN, Running, SLEEP, events_of, project, seqs, serve, serve_with};
 use crate::http::{request, without_chunks};
 
 /// A socket of a client.
@@ -101,6 +101,27 @@ async fn a_socket_tells_what_was_and_then_what_happens() {
     socket.say(&json!({"type": "sub", "run": "r1"})).await;
     let error = socket.next().await.unwrap();
     assert_eq!((&error["type"], &error["code"]), (&json!("error"), &json!("unknown_run")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_all_of_an_ended_run_hears_the_end() {
+    let server = serve_with(project(&[COUNT]), |options| options.settings.max_subscriptions = 1);
+    let run = server.begin(&json!({"workflow": "count", "inputs": {"n": 3}})).await;
+    let last = *seqs(&server.events(&run).await).last().unwrap();
+    let mut socket = Socket::hello(&server).await;
+    for after in [last, last + 1, 1_000_000] {
+        let told = server.get(&format!("/api/runs/{run}/events?after_seq={after}")).await.expect(200);
+        assert!(events_of(&told.body).is_empty(), "{}", told.body);
+        let (path, last) = (format!("/api/runs/{run}/events"), after.to_string());
+        server.send("GET", &path, &[("last-event-id", &last)], "").await.expect(204);
+        socket.say(&json!({"type": "sub", "run": run, "after_seq": after})).await;
+        assert_eq!(socket.next().await.unwrap()["type"], "live");
+    }
+    // What is over takes no place among the runs that a socket follows.
+    let other = server.begin(&json!({"workflow": "count", "inputs": {"n": 3}})).await;
+    socket.say(&json!({"type": "sub", "run": other})).await;
+    let frames = socket.until("run.finished").await;
+    assert_eq!(frames[0]["type"], "event", "{frames:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
