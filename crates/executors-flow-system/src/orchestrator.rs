@@ -134,6 +134,12 @@ pub(crate) struct Shared {
     pub(crate) agent: Agent,
     pub(crate) store: Arc<dyn SessionStore>,
     pub(crate) clock: Arc<dyn Clock>,
+    sessions: Arc<Sessions>,
+}
+
+/// Who is in a session, and when the next timer of each goes off.
+#[derive(Debug, Default)]
+struct Sessions {
     locks: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
     due: DueTimes,
 }
@@ -150,13 +156,20 @@ impl Orchestrator {
     /// Puts the three together. The agent must have been given [`Flows::offered`]; without flows all messages go to it.
     #[must_use]
     pub fn new(flows: Flows, agent: Agent, store: Arc<dyn SessionStore>) -> Self {
+        Self(Arc::new(Shared { flows, agent, store, clock: Arc::new(SystemClock), sessions: Arc::default() }))
+    }
+
+    /// The same for the sessions of another one: a message of a session still meets nobody in it, and timers that one of them
+    /// sets are known to both. To be said before the first session is entered; both must keep sessions in one place.
+    #[must_use]
+    pub fn sharing(self, other: &Self) -> Self {
+        let Shared { flows, agent, store, clock, .. } = &*self.0;
         Self(Arc::new(Shared {
-            flows,
-            agent,
-            store,
-            clock: Arc::new(SystemClock),
-            locks: Mutex::default(),
-            due: DueTimes::default(),
+            flows: flows.clone(),
+            agent: agent.clone(),
+            store: Arc::clone(store),
+            clock: Arc::clone(clock),
+            sessions: Arc::clone(&other.0.sessions),
         }))
     }
 
@@ -166,14 +179,7 @@ impl Orchestrator {
         let Shared { flows, agent, store, .. } = &*self.0;
         let agent = agent.clone().with_clock(Arc::clone(&clock));
         let (flows, store) = (flows.clone(), Arc::clone(store));
-        Self(Arc::new(Shared {
-            flows,
-            agent,
-            store,
-            clock,
-            locks: Mutex::default(),
-            due: DueTimes::default(),
-        }))
+        Self(Arc::new(Shared { flows, agent, store, clock, sessions: Arc::default() }))
     }
 
     /// The flows.
@@ -260,7 +266,8 @@ impl Orchestrator {
     }
 
     async fn wait_for_timer(&self, is_meant: impl Fn(&str) -> bool) -> Result<String, OrchestratorError> {
-        let Shared { due, clock, store, .. } = &*self.0;
+        let Shared { sessions, clock, store, .. } = &*self.0;
+        let due = &sessions.due;
         due.known
             .get_or_try_init(|| async {
                 let waiting = store.waiting().await?;
@@ -307,7 +314,7 @@ impl DueTimes {
 
 impl Shared {
     fn lock(&self, session: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut locks = self.sessions.locks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lock) = locks.get(session).and_then(Weak::upgrade) {
             return lock;
         }
@@ -323,7 +330,7 @@ impl Shared {
     /// Keeps what a session is at, and when its next timer goes off.
     pub(crate) async fn save(&self, session: &str, kept: &Session) -> Result<(), SessionError> {
         self.store.save(session, &kept.state).await?;
-        let mut times = self.due.lock();
+        let mut times = self.sessions.due.lock();
         let before = times.get(session).copied();
         let next = kept.state.next_due();
         match next {
@@ -332,7 +339,7 @@ impl Shared {
         };
         drop(times);
         if before != next {
-            self.due.changed.notify_waiters();
+            self.sessions.due.changed.notify_waiters();
         }
         Ok(())
     }

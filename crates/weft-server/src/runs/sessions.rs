@@ -16,25 +16,35 @@ use crate::problem::Problem;
 /// How long a project whose sessions cannot be read is left alone.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// The orchestrator of the project's sessions, made once a project.
+/// The last orchestrator of the project's sessions. Those of one agent share who is in a session, and its timers.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions(Mutex<Option<(Arc<Project>, Orchestrator)>>);
+pub(crate) struct Sessions(Mutex<Option<Made>>);
+
+#[derive(Debug)]
+struct Made {
+    of: Arc<Project>,
+    approval: ApprovalMode,
+    orchestrator: Orchestrator,
+}
 
 impl Sessions {
-    /// The one of this project.
+    /// The one of this project, which may be there for one run only.
     pub(crate) fn of(&self, project: &Arc<Project>, approval: ApprovalMode) -> Result<Orchestrator, Problem> {
-        if approval != ApprovalMode::Ask {
-            return Ok(project.orchestrator(approval)?);
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = &*last
+            && made.approval == approval
+            && Arc::ptr_eq(&made.of, project)
+        {
+            return Ok(made.orchestrator.clone());
         }
-        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*made {
-            Some((of, orchestrator)) if Arc::ptr_eq(of, project) => Ok(orchestrator.clone()),
-            Some(_) | None => {
-                let orchestrator = project.orchestrator(approval)?;
-                *made = Some((Arc::clone(project), orchestrator.clone()));
-                Ok(orchestrator)
-            }
+        let mut orchestrator = project.orchestrator(approval)?;
+        if let Some(made) = &*last
+            && made.orchestrator.agent().profile().id == orchestrator.agent().profile().id
+        {
+            orchestrator = orchestrator.sharing(&made.orchestrator);
         }
+        *last = Some(Made { of: Arc::clone(project), approval, orchestrator: orchestrator.clone() });
+        Ok(orchestrator)
     }
 }
 
@@ -72,8 +82,14 @@ async fn next_timer(app: &Arc<App>) -> Result<(), Problem> {
         let _ = changes.changed().await;
         return Ok(());
     }
-    let (owner, of) = (Arc::clone(app), Arc::clone(&project));
-    let orchestrator = app.blocking(move || owner.sessions.of(&of, ApprovalMode::Ask)).await?;
+    let owner = Arc::clone(app);
+    let (project, orchestrator) = app
+        .blocking(move || {
+            let project = project.for_one_run()?;
+            let orchestrator = owner.sessions.of(&project, ApprovalMode::Ask)?;
+            Ok((project, orchestrator))
+        })
+        .await?;
     let failed = |error: executors_flow_system::OrchestratorError| Problem::internal(&error.to_string());
     let session = tokio::select! {
         session = orchestrator.next_due() => session.map_err(failed)?,
@@ -90,7 +106,9 @@ async fn next_timer(app: &Arc<App>) -> Result<(), Problem> {
     let start = app
         .blocking(move || {
             let plan = AgentPlan { agent, in_session: true, ..AgentPlan::default() };
-            Ok(project.begin_agent(plan, Some(&session))?)
+            let start = project.begin_agent(plan, Some(&session))?;
+            project.skip_conversation(&start);
+            Ok(start)
         })
         .await?;
     let cancel = CancellationToken::new();

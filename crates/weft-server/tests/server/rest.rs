@@ -360,6 +360,25 @@ async fn flows_answer_before_the_agent() {
     assert_eq!(server.until(run["run"].as_str().unwrap(), "ok").await["text"], "Hello.");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn timers_of_a_scripted_project_go_off() {
+    let flows = r#"{"timers": [{"timer_id": "idle", "delay_ms": 100, "action": {"reply": "Still there?"}}]}"#;
+    let server = serve(&[PLAIN, ("flows.json", flows)]);
+    let path = "/api/chat/plain/threads/t/messages";
+    let run = server.post(path, &json!({"text": "hi"})).await.expect(202).json();
+    server.until(run["run"].as_str().unwrap(), "ok").await;
+    for _ in 0..200 {
+        let runs = server.get("/api/runs?thread=t").await.expect(200).json();
+        if runs.as_array().unwrap().len() == 2 {
+            let fired = server.until(runs[0]["run"].as_str().unwrap(), "ok").await;
+            assert_eq!(fired["text"], "Still there?");
+            return;
+        }
+        pause(20).await;
+    }
+    panic!("the timer never went off");
+}
+
 #[tokio::test]
 async fn a_tool_tells_what_a_model_reads_and_who_uses_it() {
     let server = serve(&[
