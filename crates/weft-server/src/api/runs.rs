@@ -135,6 +135,34 @@ enum Approve {
     None,
 }
 
+impl From<Approve> for ApprovalMode {
+    fn from(approve: Approve) -> Self {
+        match approve {
+            Approve::Ask => Self::Ask,
+            Approve::All => Self::All,
+            Approve::None => Self::None,
+        }
+    }
+}
+
+impl NewRunBody {
+    /// Names of what belongs to the other kind of run.
+    fn foreign(&self) -> Vec<&'static str> {
+        let of_agents = [
+            ("message", self.message.is_some()),
+            ("thread", self.thread.is_some()),
+            ("output_schema", self.output_schema.is_some()),
+        ];
+        let of_workflows = [("inputs", !self.inputs.is_empty())];
+        let foreign = match (&self.agent, &self.workflow) {
+            (Some(_), None) => &of_workflows[..],
+            (None, Some(_)) => &of_agents[..],
+            (Some(_), Some(_)) | (None, None) => &[],
+        };
+        foreign.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect()
+    }
+}
+
 /// From where a run is forked.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -313,6 +341,14 @@ async fn begin(
     State(app): State<Arc<App>>,
     JsonBody(body): JsonBody<NewRunBody>,
 ) -> Result<(StatusCode, Json<Accepted>), Problem> {
+    let foreign = body.foreign();
+    if !foreign.is_empty() {
+        let kind = if body.agent.is_some() { "an agent" } else { "a workflow" };
+        let names: Vec<String> = foreign.iter().map(|name| format!("`{name}`")).collect();
+        let detail = format!("a run of {kind} takes no {}", names.join(" and no "));
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_value", detail));
+    }
+    let approval = ApprovalMode::from(body.approve);
     let begun = match (body.agent, body.workflow) {
         (Some(agent), None) => {
             let message = body.message.ok_or_else(|| {
@@ -325,14 +361,9 @@ async fn begin(
                 schema: body.output_schema,
                 ..AgentPlan::default()
             };
-            let approval = match body.approve {
-                Approve::Ask => ApprovalMode::Ask,
-                Approve::All => ApprovalMode::All,
-                Approve::None => ApprovalMode::None,
-            };
             begin_agent(&app, AgentRequest { plan, thread: body.thread, approval }).await?
         }
-        (None, Some(workflow)) => begin_workflow(&app, workflow, body.inputs, body.context).await?,
+        (None, Some(workflow)) => begin_workflow(&app, workflow, body.inputs, body.context, approval).await?,
         (Some(_), Some(_)) | (None, None) => {
             let detail = "name either an `agent` or a `workflow`";
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_value", detail));

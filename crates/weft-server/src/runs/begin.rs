@@ -205,6 +205,7 @@ pub(crate) async fn begin_workflow(
     id: String,
     inputs: Map<String, Value>,
     values: Map<String, Value>,
+    approval: ApprovalMode,
 ) -> Result<Begun, Problem> {
     let admission = admit(app)?;
     let owner = Arc::clone(app);
@@ -220,6 +221,7 @@ pub(crate) async fn begin_workflow(
                 plan,
                 inputs,
                 values,
+                approval,
                 desk,
                 resume: None,
                 cancel: CancellationToken::new(),
@@ -248,6 +250,7 @@ pub(super) struct WorkflowWork {
     pub(super) plan: Plan,
     pub(super) inputs: Map<String, Value>,
     pub(super) values: Map<String, Value>,
+    pub(super) approval: ApprovalMode,
     pub(super) desk: RunDesk,
     pub(super) resume: Option<ResumeLog>,
     pub(super) cancel: CancellationToken,
@@ -255,9 +258,9 @@ pub(super) struct WorkflowWork {
 
 impl WorkflowWork {
     pub(super) fn prepared(self, project: &Project) -> Prepared {
-        let Self { id, plan, inputs, values, desk, resume, cancel } = self;
+        let Self { id, plan, inputs, values, approval, desk, resume, cancel } = self;
         // A store that cannot be used is told by the desk.
-        let services = project.workflow_services(values, ApprovalMode::default());
+        let services = project.workflow_services(values, approval);
         let mut options = RunOptions::new()
             .with_services(services.unwrap_or_else(|_| project.services()))
             .with_clock(Arc::clone(project.clock()))

@@ -89,7 +89,8 @@ async fn take_thread_of(
 
 fn workflow_work(project: &Project, resume: WorkflowResume, cancel: CancellationToken) -> Prepared {
     let WorkflowResume { desk, log, id, plan, inputs, values } = resume;
-    WorkflowWork { id, plan, inputs, values, desk, resume: Some(log), cancel }.prepared(project)
+    let approval = ApprovalMode::default();
+    WorkflowWork { id, plan, inputs, values, approval, desk, resume: Some(log), cancel }.prepared(project)
 }
 
 /// Begins a run with what another one did up to its event `at`, with other values for some of its nodes.

@@ -220,6 +220,47 @@ async fn a_call_is_approved_or_denied() {
     assert!(told, "{events:#?}");
 }
 
+/// A workflow whose node calls a tool that a person must approve.
+const BOOKING: (&str, &str) = (
+    "workflows/booking.json",
+    r#"{"description": "Books a room.",
+    "interfaceInputs": {"query": {"dataFlowType": "STRING", "description": "what is wanted"}},
+    "interfaceOutputs": {"observation": {"dataFlowType": "STRING"}},
+    "availableTools": {"initial": ["book"]},
+    "nodes": [{"id": "in", "type": "core:GroupInput"}, {"id": "out", "type": "core:GroupOutput"},
+        {"id": "decide", "type": "agent:LlmDecisionWithTools"}, {"id": "run", "type": "agent:ExecuteTool"}],
+    "edges": [{"source": "in", "sourceHandle": "query", "target": "decide", "targetHandle": "query"},
+        {"source": "decide", "sourceHandle": "tool_call_requests", "target": "run", "targetHandle": "tool_call_requests"},
+        {"source": "run", "sourceHandle": "observation", "target": "out", "targetHandle": "observation"}]}"#,
+);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_a_workflow_is_approved_as_it_is_told() {
+    let tool = r#"{"name": "book", "description": "Books a room.",
+        "parameters": {"type": "object", "properties": {"room": {"type": "string"}}, "required": ["room"]},
+        "endpoint": {"url": "http://127.0.0.1:9/bookings", "method": "POST", "body": {"room": "{room}"}}}"#;
+    let script = r#"{"text": "<ACTION><book><room>blue</room></book></ACTION>"}"#;
+    let server = serve(&[BOOKING, ("tools/book.tool.json", tool), ("script.jsonl", script)]);
+    for (approve, status, said) in [
+        ("ask", "waiting", ""),
+        ("none", "ok", "denied: approvals are turned off for this run"),
+        ("all", "ok", "Error - Tool book failed"),
+    ] {
+        let body = json!({"workflow": "booking", "inputs": {"query": "blue"}, "approve": approve});
+        let done = server.until(&server.begin(&body).await, status).await;
+        assert!(done["outputs"].to_string().contains(said) || said.is_empty(), "{approve}: {done}");
+    }
+    for (body, fields) in [
+        (json!({"workflow": "booking", "message": "hi", "thread": "t"}), "`message` and no `thread`"),
+        (json!({"workflow": "booking", "output_schema": {}}), "`output_schema`"),
+        (json!({"agent": "a", "message": "hi", "inputs": {"n": 1}}), "`inputs`"),
+    ] {
+        let refused = server.post("/api/runs", &body).await.expect(422);
+        assert_eq!(refused.code(), "bad_value");
+        assert!(refused.json()["detail"].as_str().unwrap().contains(fields), "{}", refused.body);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_is_answered_by_name_or_by_run() {
     let server = serve(&[ASK]);
