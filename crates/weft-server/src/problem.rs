@@ -6,6 +6,7 @@ use std::ops::Deref;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
+use mcp_bridge::McpError;
 use run_store::StoreError;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -149,6 +150,9 @@ impl From<ProjectError> for Problem {
             | ProjectError::UnknownWorkflow { .. }
             | ProjectError::NotItsTool { .. }
             | ProjectError::MissingFile { .. } => StatusCode::NOT_FOUND,
+            ProjectError::Mcp(McpError::UnknownServer { .. } | McpError::UnknownTool { .. }) => {
+                StatusCode::NOT_FOUND
+            }
             ProjectError::BadWorkflowId { .. } => StatusCode::BAD_REQUEST,
             ProjectError::PlanChanged { .. } | ProjectError::NotResumable { .. } => StatusCode::CONFLICT,
             ProjectError::Model(_) | ProjectError::Mcp(_) | ProjectError::NoProject { .. } => {

@@ -254,7 +254,7 @@ async fn list(State(app): State<Arc<App>>, Query(query): Query<ListQuery>) -> Re
         workflow: query.workflow.clone(),
         thread: query.thread.clone(),
         // The cursor's own millisecond is read again: several runs may have begun in it.
-        before: cursor.as_ref().map(|(at, _)| Timestamp::from_millis(at + 1)),
+        before: cursor.as_ref().map(|(at, _)| Timestamp::from_millis(at.saturating_add(1))),
         limit: None,
     };
     let store = app.store.clone();

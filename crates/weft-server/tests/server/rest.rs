@@ -123,7 +123,10 @@ async fn tools_are_checked_and_called() {
     assert!(called["run"].is_string());
     let called = server.post(&path("/call"), &json!({"arguments": {}})).await.expect(200).json();
     assert_eq!(called["error"]["code"], "missing_parameter");
-    assert_eq!(server.post("/api/tools/nothing/call", &json!({})).await.expect(404).code(), "unknown_tool");
+    for (tool, code) in [("nothing", "unknown_tool"), ("mcp:none/x", "unknown_mcp_server")] {
+        let path = format!("/api/tools/{}/call", tool.replace('/', "%2f"));
+        assert_eq!(server.post(&path, &json!({})).await.expect(404).code(), code);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -188,6 +191,10 @@ async fn runs_are_listed_page_by_page() {
     assert_eq!(server.get("/api/runs?status=error").await.json(), json!([]));
     assert_eq!(server.get("/api/runs?status=odd").await.expect(400).code(), "bad_status");
     assert_eq!(server.get("/api/runs?cursor=odd").await.expect(400).code(), "bad_cursor");
+    for (at, count) in [(i64::MAX, 5), (i64::MIN, 0)] {
+        let page = server.get(&format!("/api/runs?cursor={at}.x")).await.expect(200).json();
+        assert_eq!(page.as_array().unwrap().len(), count, "{at}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
