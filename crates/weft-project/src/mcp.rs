@@ -25,7 +25,12 @@ impl PinStore for StoredPins {
     }
 
     fn set_pin(&self, tool: &str, pin: &str) {
-        self.0.put(&key(tool), Some(&pin.into()));
+        let pin = serde_json::Value::from(pin);
+        // It counts from now on, also for a process that begins right after.
+        let kept = self.0.update(&key(tool), move |_| Ok::<_, std::convert::Infallible>(pin));
+        if let Err(error) = kept {
+            log::error!("what the server says of {tool} could not be kept: {error}");
+        }
     }
 }
 
@@ -87,5 +92,27 @@ impl Project {
     /// The store, which keeps what servers said, cannot be used.
     pub fn following(&self, tools: Arc<dyn ToolSource>) -> Result<Arc<dyn ToolSource>, ProjectError> {
         if self.settings().mcp.is_empty() { Ok(tools) } else { Ok(self.mcp()?.follow(tools)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use run_store::{Backend as _, Sqlite, StoreOptions, Sync};
+
+    use super::*;
+
+    #[test]
+    fn what_is_trusted_is_in_the_file_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("weft.db");
+        let backend = Arc::new(Sqlite::open(&path, Sync::Normal).unwrap());
+        let pins = StoredPins(Store::new(backend, StoreOptions::default()).unwrap());
+        // As another process sees it, when this one ends right after.
+        let file = Sqlite::open(&path, Sync::Normal).unwrap();
+        for n in 0..20 {
+            let (tool, pin) = (format!("mcp:s/{n}"), format!("p{n}"));
+            pins.set_pin(&tool, &pin);
+            assert_eq!(file.value(&key(&tool)).unwrap(), Some(pin.into()));
+        }
     }
 }
