@@ -22,6 +22,7 @@ mod mcp_server;
 mod models;
 mod nodes;
 mod project;
+mod secrets;
 mod server_settings;
 mod settings;
 mod state;

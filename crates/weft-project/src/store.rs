@@ -227,12 +227,12 @@ impl Project {
         Store::new(Arc::new(Sqlite::open(&path, sync)?), options)
     }
 
-    /// Keys of models, and values of the environment that are such keys.
+    /// Keys of models, values of the environment that are such keys, and what tools and servers are given.
     fn secrets(&self) -> Vec<String> {
         let usual = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
         let usual = usual.iter().filter_map(|name| std::env::var(name).ok());
         let named = self.settings().models.values().filter_map(ModelConfig::secret);
-        usual.chain(named).collect::<BTreeSet<String>>().into_iter().collect()
+        usual.chain(named).chain(self.named_secrets()).collect::<BTreeSet<String>>().into_iter().collect()
     }
 
     /// Begins a run: kept where the project keeps runs.

@@ -170,3 +170,43 @@ fn a_folder_that_cannot_be_read_is_not_an_empty_one() {
         assert!(error.to_string().contains(name), "{error}");
     }
 }
+
+#[test]
+fn s50_what_tools_and_servers_are_given_is_masked() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let settings = r#"
+script = "script.jsonl"
+[mcp.one]
+url = "http://127.0.0.1:9"
+token_env = "CARGO_PKG_NAME"
+headers = {"X-Key" = "in-a-header", "X-Mode" = "fast"}
+[mcp.two]
+command = "none"
+env_from = ["CARGO_MANIFEST_PATH"]
+env = {"TOKEN" = "in-the-environment"}
+"#;
+    let endpoint = json!({"url": "https://host.example/", "method": "GET",
+        "headers": {"Authorization": "Bearer {$secret.CARGO_MANIFEST_DIR}"}});
+    let tool =
+        json!({"name": "h", "description": "Asks.", "parameters": {"type": "object"}, "endpoint": endpoint});
+    fs::create_dir_all(root.join("tools")).unwrap();
+    fs::write(root.join("weft.toml"), settings).unwrap();
+    fs::write(root.join("script.jsonl"), "").unwrap();
+    fs::write(root.join("tools/h.tool.json"), tool.to_string()).unwrap();
+    let project = Project::open(root, &ProjectOptions::default()).unwrap();
+    let store = project.store().unwrap().unwrap();
+    let variable = |name: &str| std::env::var(name).unwrap();
+    for (said, is_kept) in [
+        (variable("CARGO_PKG_NAME"), false),
+        (variable("CARGO_MANIFEST_PATH"), false),
+        (variable("CARGO_MANIFEST_DIR"), false),
+        ("in-a-header".to_owned(), false),
+        ("in-the-environment".to_owned(), false),
+        ("fast".to_owned(), true),
+    ] {
+        store.put("said", Some(&json!(format!("it is {said}"))));
+        let kept = store.value("said").unwrap().unwrap();
+        assert_eq!(kept.as_str().unwrap().contains(&said), is_kept, "{said}: {kept}");
+    }
+}

@@ -239,7 +239,7 @@ impl Connection {
             .spawn()
             .map_err(|error| self.not_started(&format!("`{program}`: {error}")))?;
         if let Some(stderr) = stderr {
-            self.tasks.spawn(tell_stderr(Arc::clone(&self.name), stderr));
+            self.tasks.spawn(tell_stderr(Arc::clone(&self.name), stderr, self.settings.secrets()));
         }
         Ok(transport)
     }
@@ -277,19 +277,46 @@ fn pause(failures: u32) -> Duration {
     }
 }
 
-async fn tell_stderr(server: Arc<str>, stderr: ChildStderr) {
+async fn tell_stderr(server: Arc<str>, stderr: ChildStderr, secrets: Vec<String>) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     // Whoever stops reading stops the program, so what is no text is read too, and a line without an end comes in pieces.
     while (&mut reader).take(MAX_PIECE).read_until(b'\n', &mut line).await.is_ok_and(|count| count > 0) {
-        log::info!(target: "mcp", "{server}: {}", harmless(String::from_utf8_lossy(&line).trim_end(), MAX_LINE));
+        log::info!(target: "mcp", "{server}: {}", shown(&line, &secrets));
         line.clear();
     }
+}
+
+/// A line of stderr as it may be shown.
+fn shown(line: &[u8], secrets: &[String]) -> String {
+    let text = String::from_utf8_lossy(line).into_owned();
+    let text = secrets.iter().fold(text, |text, secret| text.replace(secret, "***"));
+    harmless(text.trim_end(), MAX_LINE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn s50_what_a_server_was_given_is_not_in_the_log() {
+        let pairs = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+        };
+        let settings = McpSettings {
+            env: pairs(&[("TOKEN", "long-enough"), ("MODE", "fast")]),
+            headers: pairs(&[("X-Key", "long-enough-2")]),
+            env_from: vec!["CARGO_PKG_NAME".to_owned()],
+            ..McpSettings::default()
+        };
+        for (line, told) in [
+            ("key long-enough-2, long-enough\n", "key ***, ***"),
+            ("fast and mcp-bridge", "fast and ***"),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(shown(line.as_bytes(), &settings.secrets()), told);
+        }
+    }
 
     #[test]
     fn pauses_grow_up_to_a_limit() {

@@ -58,6 +58,23 @@ pub enum ElicitationPolicy {
     Defaults,
 }
 
+/// Shorter values may be ordinary words, which must not be masked: of named variables, and of what is written out.
+const SHORTEST: (usize, usize) = (6, 8);
+
+impl McpSettings {
+    /// What the server is given and nobody else may see, longest first.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<String> {
+        let named = self.token_env.iter().chain(&self.env_from).filter_map(|name| std::env::var(name).ok());
+        let written = self.headers.values().chain(self.env.values()).cloned();
+        let written = written.filter(|value| value.len() >= SHORTEST.1);
+        let mut secrets: Vec<String> =
+            named.filter(|value| value.len() >= SHORTEST.0).chain(written).collect();
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets
+    }
+}
+
 impl Default for McpSettings {
     fn default() -> Self {
         Self {
