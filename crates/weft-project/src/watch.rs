@@ -190,8 +190,13 @@ impl Shared {
 
     fn reload(&self) {
         let reloaded = self.project().reloaded().map(Arc::new);
-        if let Ok(project) = &reloaded {
-            *self.project.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(project);
+        match &reloaded {
+            Ok(project) => {
+                *self.project.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(project);
+            }
+            Err(error) => {
+                log::warn!("the project stays as it was: {}", told(error, self.project().root()));
+            }
         }
         let live: Vec<_> = self.live.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for tools in live.iter().filter_map(Weak::upgrade) {

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use agent_runtime::AgentState;
 use agent_types::{EventBody, Watched};
@@ -210,4 +210,33 @@ async fn a_run_is_told_of_a_tool_that_comes_and_may_call_it() {
         }));
     }
     assert_eq!(told, [(Some(2), vec!["workflow:new".parse().unwrap()])]);
+}
+
+/// What was logged.
+struct Lines(Mutex<Vec<String>>);
+
+impl log::Log for Lines {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        self.0.lock().unwrap().push(record.args().to_string());
+    }
+
+    fn flush(&self) {}
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_told_without_any_agent() {
+    static LINES: Lines = Lines(Mutex::new(Vec::new()));
+    log::set_logger(&LINES).unwrap();
+    log::set_max_level(log::LevelFilter::Warn);
+    let files = Files::new(&json!([]));
+    let watch = files.open().watch().unwrap();
+    fs::write(files.root().join("workflows/bin.json"), b"\xff\xfe{}").unwrap();
+    watch.reload_now();
+    let lines = LINES.0.lock().unwrap();
+    let is_it = |line: &String| line.starts_with("the project stays as it was") && line.contains("bin.json");
+    assert!(lines.iter().any(is_it), "{lines:?}");
 }
