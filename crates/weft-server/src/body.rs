@@ -1,11 +1,13 @@
-//! Bodies of requests: JSON, of a limited length, within a limited time.
+//! What requests say. Bodies: JSON, of a limited length, within a limited time. Addresses: refused as all else is.
 
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{FromRequest, Request};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use bytes::Bytes;
 use futures::future::{Either, select};
+use http::request::Parts;
 use http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
 
@@ -50,6 +52,34 @@ impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for OptionalBody<T> {
                 "the body must be sent as application/json",
             )),
         }
+    }
+}
+
+/// What the path of a request names.
+pub(crate) struct Path<T>(pub(crate) T);
+
+/// What stands behind the question mark of a request.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let found = axum::extract::Path::from_request_parts(parts, state).await;
+        found.map(|axum::extract::Path(names)| Self(names)).map_err(|refused: PathRejection| {
+            Problem::new(refused.status(), "bad_value", refused.body_text())
+        })
+    }
+}
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let found = axum::extract::Query::from_request_parts(parts, state).await;
+        found.map(|axum::extract::Query(query)| Self(query)).map_err(|refused: QueryRejection| {
+            Problem::new(refused.status(), "bad_value", refused.body_text())
+        })
     }
 }
 

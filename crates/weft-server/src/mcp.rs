@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::any;
 use mcp_bridge::{CallDesk, CallPlace, Hold, McpHttp};
@@ -14,6 +14,7 @@ use tool_registry::{Tool, ToolError};
 use weft_project::ProjectMcp;
 
 use crate::app::App;
+use crate::body::Path;
 use crate::problem::Problem;
 use crate::runs::{Admission, admit};
 

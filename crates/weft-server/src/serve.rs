@@ -10,7 +10,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures::future::{Either, select};
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -197,8 +197,10 @@ fn router(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-async fn wrong_method() -> Problem {
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this address takes other methods")
+async fn wrong_method(address: Uri) -> Response {
+    let detail = "this address takes other methods";
+    let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail);
+    if openai::is_below(address.path()) { openai::refusal(&problem) } else { problem.into_response() }
 }
 
 async fn socket(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::{HeaderMap, StatusCode, header};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use super::tools::{ToolSummary, summary};
 use super::workflows::{check_match, tag_of};
 use super::{Operation, delete, get, post, put};
 use crate::app::App;
-use crate::body::JsonBody;
+use crate::body::{JsonBody, Path};
 use crate::problem::Problem;
 use crate::runs::{AgentRequest, begin_agent};
 

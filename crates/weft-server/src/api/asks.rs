@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent_types::{AskSummary, RunId};
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use http::StatusCode;
 use run_store::{RunFilter, RunPhase, Store};
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ use weft_project::Version;
 use super::runs::{Accepted, accepted};
 use super::{Operation, get, post};
 use crate::app::App;
-use crate::body::JsonBody;
+use crate::body::{JsonBody, Path, Query};
 use crate::problem::Problem;
 use crate::runs::{Answer, answer};
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header;
 
 use super::{Operation, get};
 use crate::app::App;
+use crate::body::Path;
 use crate::problem::Problem;
 
 pub(super) fn operations() -> Vec<Operation> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use agent_runtime::{Exchange, Turn};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::StatusCode;
 use protocol_action::{NoVocabulary, parse};
 use run_store::{RunFilter, Store};
@@ -17,7 +17,7 @@ use weft_project::AgentPlan;
 use super::runs::{Accepted, accepted, told};
 use super::{Operation, get, post};
 use crate::app::App;
-use crate::body::JsonBody;
+use crate::body::{JsonBody, Path};
 use crate::problem::Problem;
 use crate::runs::{AgentRequest, Begun, begin_agent};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use agent_runtime::ApprovalMode;
 use agent_types::{AskSummary, EventBody, Kept, RunId, Timestamp};
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode, header};
 use run_store::{RunFilter, RunPhase, RunRecord, Store};
@@ -18,7 +18,7 @@ use weft_project::{AgentPlan, Version};
 
 use super::{Operation, get, post};
 use crate::app::App;
-use crate::body::{JsonBody, OptionalBody};
+use crate::body::{JsonBody, OptionalBody, Path, Query};
 use crate::live::{Subscription, event_stream, read_page};
 use crate::problem::Problem;
 use crate::runs::{self, AgentRequest, begin_agent, begin_workflow};

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use agent_types::{Budget, BudgetLimits, CallId, EventSink, Place, Recorder, RunId};
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use protocol_action::Lang;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tool_registry::{CallEnd, Tool, ToolContext};
 use tool_schema::{Catalogue, Coercion, ToolDefinition, ToolSet, Typed, estimate_tokens};
-use weft_project::Project;
+use weft_project::{AgentFile, Project};
 
 use super::{Operation, get, post};
 use crate::app::App;
-use crate::body::JsonBody;
+use crate::body::{JsonBody, Path, Query};
 use crate::problem::Problem;
 use crate::runs::admit;
 
@@ -267,7 +267,7 @@ async fn call(
     JsonBody(body): JsonBody<ArgumentsBody>,
 ) -> Result<Json<Called>, Problem> {
     let admission = admit(&app)?;
-    let (_, tool) = tool_of(&app, id).await?;
+    let (project, tool) = tool_of(&app, id).await?;
     let typed = typed(&tool, body.arguments);
     if let Some(first) = typed.problems.first() {
         let messages: Vec<&str> = typed.problems.iter().map(|problem| problem.message.as_str()).collect();
@@ -284,9 +284,16 @@ async fn call(
     let budget = Budget::new(BudgetLimits::default());
     let cx = ToolContext::new(call, tool.id().clone(), Arc::clone(&app.clock), budget, sink, place)
         .with_cancel(app.closed.child_token())
+        .with_services(project.tool_services(only_agent(&project))?)
         .with_values(Arc::new(body.context));
     let end = tool.invoke(typed.arguments, cx).await.end;
     Ok(Json(called(&run, &end)))
+}
+
+/// The agent whose state is meant where none is named: the only one there is.
+fn only_agent(project: &Project) -> Option<&AgentFile> {
+    let mut agents = project.agents();
+    agents.next().filter(|_| agents.next().is_none())
 }
 
 fn called(run: &RunId, end: &CallEnd) -> Called {

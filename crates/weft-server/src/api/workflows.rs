@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode, header};
 use schemars::JsonSchema;
@@ -17,7 +17,7 @@ use workflow_model::{LoadError, Problem as Fault, Severity, Workflow, check_as_t
 
 use super::{Operation, get, post, put};
 use crate::app::App;
-use crate::body::{JsonBody, OptionalBody};
+use crate::body::{JsonBody, OptionalBody, Path, Query};
 use crate::layout::{Placed, place};
 use crate::problem::Problem;
 

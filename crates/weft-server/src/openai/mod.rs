@@ -9,16 +9,16 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
-use crate::body::JsonBody;
+use crate::body::{JsonBody, Path};
 use crate::problem::Problem;
 use crate::runs::begin_agent;
 
@@ -112,7 +112,9 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .route("/v1/models", get(models))
         .route("/v1/models/{model}", get(model))
         .route("/v1/chat/completions", post(complete))
-        .route("/v1/{*rest}", get(nothing).post(nothing))
+        .route("/v1", any(nothing))
+        .route("/v1/", any(nothing))
+        .route("/v1/{*rest}", any(nothing))
 }
 
 async fn nothing() -> Refused {
@@ -153,7 +155,11 @@ async fn models(State(app): State<Arc<App>>) -> Json<Value> {
     Json(json!({"object": "list", "data": all_models(&app)}))
 }
 
-async fn model(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Model>, Refused> {
+async fn model(
+    State(app): State<Arc<App>>,
+    path: Result<Path<String>, Problem>,
+) -> Result<Json<Model>, Refused> {
+    let Path(id) = path?;
     let found = all_models(&app).into_iter().find(|model| model.id == id);
     let none = || Problem::not_found("unknown_agent", format!("there is no agent `{id}`"));
     Ok(Json(found.ok_or_else(none)?))

@@ -49,6 +49,17 @@ async fn agents_are_models() {
     assert_eq!(server.get("/v1/models/other").await.expect(404).json()["error"]["code"], "model_not_found");
     let nothing = server.post("/v1/embeddings", &json!({})).await.expect(404).json();
     assert_eq!(nothing["error"]["type"], "not_found_error");
+    for (method, path, status, code) in [
+        ("PUT", "/v1/models", 405, "method_not_allowed"),
+        ("GET", "/v1/chat/completions", 405, "method_not_allowed"),
+        ("DELETE", "/v1/files/x", 404, "not_found"),
+        ("GET", "/v1", 404, "not_found"),
+        ("GET", "/v1/", 404, "not_found"),
+        ("GET", "/v1/models/%ff", 400, "bad_value"),
+    ] {
+        let refused = server.send(method, path, &[], "").await.expect(status);
+        assert_eq!(refused.json()["error"]["code"], code, "{method} {path}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

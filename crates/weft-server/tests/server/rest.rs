@@ -38,6 +38,17 @@ async fn lists_have_ids() {
     assert_eq!(described["openapi"], "3.1.0");
     assert_eq!(server.get("/api/agents/plan").await.expect(404).code(), "unknown_agent");
     assert_eq!(server.get("/api/nothing").await.expect(404).code(), "not_found");
+    for path in
+        ["/api/runs?limit=abc", "/api/runs/%ff", "/api/asks?run=%ff&x=%", "/api/runs/r/events?after_seq=-1"]
+    {
+        let answer = server.get(path).await;
+        assert!(
+            answer.status < 500 && (answer.status == 200 || !answer.code().is_empty()),
+            "{path}: {answer:?}"
+        );
+    }
+    assert_eq!(server.get("/api/runs?limit=abc").await.expect(400).code(), "bad_value");
+    assert_eq!(server.get("/api/runs/%ff").await.expect(400).code(), "bad_value");
     assert_eq!(server.post("/api/meta", &json!({})).await.expect(405).code(), "method_not_allowed");
 }
 
@@ -123,6 +134,14 @@ async fn tools_are_checked_and_called() {
     assert!(called["run"].is_string());
     let called = server.post(&path("/call"), &json!({"arguments": {}})).await.expect(200).json();
     assert_eq!(called["error"]["code"], "missing_parameter");
+    for (tool, arguments, said) in
+        [("update_world", json!({"changes": {"k": "v"}}), ""), ("read_world", json!({"key": "k"}), "v")]
+    {
+        let path = format!("/api/tools/system:{tool}/call");
+        let called = server.post(&path, &json!({"arguments": arguments})).await.expect(200).json();
+        assert_eq!(called["ok"], true, "{tool}: {called}");
+        assert!(called["result"].to_string().contains(said), "{tool}: {called}");
+    }
     for (tool, code) in [("nothing", "unknown_tool"), ("mcp:none/x", "unknown_mcp_server")] {
         let path = format!("/api/tools/{}/call", tool.replace('/', "%2f"));
         assert_eq!(server.post(&path, &json!({})).await.expect(404).code(), code);
