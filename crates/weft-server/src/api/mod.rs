@@ -7,6 +7,7 @@ mod chat;
 mod meta;
 mod nodes;
 mod runs;
+mod standing;
 mod tools;
 mod workflows;
 

@@ -9,13 +9,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode, header};
-use run_store::{RunFilter, RunPhase, RunRecord, Store};
+use run_store::{RunFilter, RunPhase, RunRecord};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use weft_project::{AgentPlan, Version};
 
+use super::standing::standing;
 use super::{Operation, get, post};
 use crate::app::App;
 use crate::body::{JsonBody, OptionalBody, Path, Query};
@@ -267,7 +268,10 @@ async fn list(State(app): State<Arc<App>>, Query(query): Query<ListQuery>) -> Re
                     (record.started.as_millis(), record.new.run.as_str()) >= (*at, run.as_str())
                 })
             });
-            let summaries = behind.map(|record| (record, summary(&store, record)));
+            let summaries = behind.map(|record| {
+                let (now, status) = standing(&store, record);
+                (record, summary(&now, status))
+            });
             let mut wanted =
                 summaries.filter(|(_, run)| status.as_deref().is_none_or(|word| word == run.status));
             let (mut runs, mut last) = (Vec::new(), None);
@@ -301,18 +305,10 @@ fn read_cursor(text: &str) -> Result<(i64, String), Problem> {
     parts.ok_or_else(|| Problem::bad_request("bad_cursor", "this is no cursor of a page"))
 }
 
-/// How a run stands: one that nobody works on and that has no end was interrupted.
-fn word(store: &Store, record: &RunRecord) -> &'static str {
-    match record.state.phase {
-        RunPhase::Running if !store.is_at_work(&record.new.run) => "interrupted",
-        phase => phase.as_str(),
-    }
-}
-
-fn summary(store: &Store, record: &RunRecord) -> RunSummary {
+fn summary(record: &RunRecord, status: &'static str) -> RunSummary {
     RunSummary {
         run: record.new.run.to_string(),
-        status: word(store, record),
+        status,
         exit: record.state.exit.map(agent_types::ExitReason::as_str),
         kind: record.state.kind.clone(),
         started: record.started.to_string(),
@@ -381,10 +377,11 @@ async fn show(State(app): State<Arc<App>>, Path(run): Path<String>) -> Result<Js
     let detail = app
         .blocking(move || {
             let run = RunId::new(run);
-            let record = store.known(&run)?;
+            let known = store.known(&run)?;
+            let (record, status) = standing(&store, &known);
             let asks = store.asks(&run)?.into_iter().filter(|ask| ask.answer.is_none());
             let mut detail = RunDetail {
-                summary: summary(&store, &record),
+                summary: summary(&record, status),
                 text: None,
                 outputs: None,
                 partial: None,
