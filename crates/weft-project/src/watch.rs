@@ -118,8 +118,11 @@ impl ProjectWatch {
     }
 
     /// Reads the files now, whatever has been told of changes.
-    pub fn reload_now(&self) {
-        self.shared.reload();
+    ///
+    /// # Errors
+    /// A file cannot be read: the project stays as it was.
+    pub fn reload_now(&self) -> Result<(), ProjectError> {
+        self.shared.reload()
     }
 
     /// How often the files have been read again.
@@ -175,7 +178,8 @@ fn work(shared: &Shared, inbox: &Receiver<()>, mut watcher: RecommendedWatcher) 
             return;
         }
         watch_folders(&mut watcher, shared.project().root());
-        shared.reload();
+        // What keeps the files from being read is logged; the next change may mend it.
+        let _ = shared.reload();
     }
 }
 
@@ -188,7 +192,7 @@ impl Shared {
         Arc::clone(&self.project.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn reload(&self) {
+    fn reload(&self) -> Result<(), ProjectError> {
         let reloaded = self.project().reloaded().map(Arc::new);
         match &reloaded {
             Ok(project) => {
@@ -209,6 +213,7 @@ impl Shared {
         }
         *self.reloads.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.reloaded.notify_all();
+        reloaded.map(drop)
     }
 }
 

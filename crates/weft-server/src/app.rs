@@ -124,15 +124,16 @@ impl App {
     }
 
     /// Reads the project's files anew. Where they cannot be read, the project stays as it was.
-    pub(crate) fn reload(&self) {
+    pub(crate) fn reload(&self) -> Result<(), Problem> {
         match &self.files {
-            Files::Watched(watch) => watch.reload_now(),
-            Files::Alone(project) => match self.project().reloaded() {
-                Ok(now) => *project.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(now),
-                Err(error) => log::warn!("the project stays as it was: {error}"),
-            },
+            Files::Watched(watch) => watch.reload_now()?,
+            Files::Alone(project) => {
+                let now = Arc::new(self.project().reloaded()?);
+                *project.write().unwrap_or_else(PoisonError::into_inner) = now;
+            }
         }
         self.changes.send_modify(|changes| *changes += 1);
+        Ok(())
     }
 
     /// Changes with the project's files.

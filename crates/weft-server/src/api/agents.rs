@@ -176,14 +176,14 @@ async fn change(
     let owner = Arc::clone(app);
     app.blocking(move || {
         // What the file is now counts, not what it was when it was last looked at.
-        owner.reload();
+        owner.reload()?;
         let project = owner.project();
         let text = weft_project::read_file(&project.agent_file(&agent)?.path)?;
         if headers.contains_key(header::IF_MATCH) {
             check_match(&headers, Some(&tag_of(&text)))?;
         }
         change(&project, &agent)?.write()?;
-        owner.reload();
+        owner.reload()?;
         detail(&owner.project(), &agent)
     })
     .await

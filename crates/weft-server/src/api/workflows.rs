@@ -196,7 +196,7 @@ async fn save(
         let current = if path.is_file() { Some(tag_of(&weft_project::read_file(&path)?)) } else { None };
         check_match(&headers, current.as_deref())?;
         project.save_workflow(&id, &workflow)?;
-        owner.reload();
+        owner.reload()?;
         detail(&owner.project(), &id)
     })
     .await

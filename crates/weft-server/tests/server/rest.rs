@@ -91,6 +91,20 @@ async fn files_are_seen_when_they_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_save_beside_a_file_that_cannot_be_read_says_so() {
+    let server = serve(&[COUNT]);
+    let bad = server.folder.path().join("workflows/bin.json");
+    std::fs::write(&bad, b"\xff\xfe{}").unwrap();
+    let save = async || server.send("PUT", "/api/workflows/later", &[("if-none-match", "*")], COUNT.1).await;
+    let told = save().await.expect(422);
+    assert_eq!(told.code(), "unreadable_file");
+    assert!(told.json()["detail"].as_str().unwrap().contains("bin.json"), "{}", told.body);
+    std::fs::remove_file(bad).unwrap();
+    std::fs::remove_file(server.folder.path().join("workflows/later.json")).unwrap();
+    save().await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn workflows_are_checked_placed_and_shown_as_tools() {
     let server = serve(&[COUNT]);
     let schema = server.get("/api/workflows/count/schema").await.expect(200).json();
@@ -350,7 +364,7 @@ async fn a_conversation_goes_on_one_message_at_a_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_that_come_at_once_come_one_after_the_other() {
-    let script = (1..=4).map(|n| format!("{{\"text\": \"{n}\", \"sleep_ms\": 50}}\n")).collect::<String>();
+    let script = ["1", "2", "3", "4"].map(|n| format!("{{\"text\": \"{n}\", \"sleep_ms\": 50}}\n")).concat();
     let server = serve(&[PLAIN, ("script.jsonl", &script)]);
     let message = json!({"agent": "plain", "message": "hi", "thread": "t"});
     let begun = futures::future::join_all((0..4).map(|_| server.begin(&message))).await;
