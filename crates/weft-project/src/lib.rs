@@ -28,6 +28,7 @@ mod settings;
 mod state;
 mod store;
 mod task_runs;
+mod threads;
 mod tools;
 mod watch;
 mod workflows;

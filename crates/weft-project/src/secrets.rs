@@ -26,7 +26,8 @@ impl Project {
 fn names_below(root: &Path) -> BTreeSet<String> {
     let files = FOLDERS.into_iter().flat_map(|(folder, suffix)| {
         let folder = root.join(folder);
-        files_below(root, &folder, suffix).into_iter().map(move |file| folder.join(file))
+        let below = files_below(root, &folder, suffix).unwrap_or_default();
+        below.files.into_iter().map(move |file| folder.join(file))
     });
     let texts = files.chain([root.join("flows.json")]).filter_map(|path| read_file(&path).ok());
     texts.flat_map(|text| names_in(&text).map(str::to_owned).collect::<Vec<_>>()).collect()

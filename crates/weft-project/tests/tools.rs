@@ -183,7 +183,7 @@ token_env = "CARGO_PKG_NAME"
 headers = {"X-Key" = "in-a-header", "X-Mode" = "fast"}
 [mcp.two]
 command = "none"
-env_from = ["CARGO_MANIFEST_PATH"]
+env_from = ["CARGO_PKG_LICENSE"]
 env = {"TOKEN" = "in-the-environment"}
 "#;
     let endpoint = json!({"url": "https://host.example/", "method": "GET",
@@ -199,7 +199,7 @@ env = {"TOKEN" = "in-the-environment"}
     let variable = |name: &str| std::env::var(name).unwrap();
     for (said, is_kept) in [
         (variable("CARGO_PKG_NAME"), false),
-        (variable("CARGO_MANIFEST_PATH"), false),
+        (variable("CARGO_PKG_LICENSE"), false),
         (variable("CARGO_MANIFEST_DIR"), false),
         ("in-a-header".to_owned(), false),
         ("in-the-environment".to_owned(), false),

@@ -260,6 +260,17 @@ pub(crate) fn launch(app: &Arc<App>, admission: Admission, prepared: Prepared) -
     begun
 }
 
+/// Waits a little where a run of a thread has told its end, until what it said stands in the thread.
+pub(crate) async fn settled(app: &Arc<App>, agent: &str, thread: &str) -> Result<(), Problem> {
+    let Some(run) = app.runs.in_thread(agent, thread) else { return Ok(()) };
+    let Some(over) = app.runs.over(&run) else { return Ok(()) };
+    let store = app.store.clone();
+    if app.blocking(move || Ok(store.known(&run)?.state.phase.has_ended())).await? {
+        nearly_over(app, &over).await;
+    }
+    Ok(())
+}
+
 /// Waits a little for a run that is about to be over. Gives whether it is.
 async fn nearly_over(app: &App, over: &CancellationToken) -> bool {
     let over = std::pin::pin!(over.cancelled());

@@ -217,7 +217,10 @@ async fn a_body_that_is_no_text_is_told_by_its_bytes() {
 
 #[tokio::test]
 async fn nobody_there_is_said_without_the_path() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Held without listening, so that nobody else gets the port meanwhile.
+    let held = tokio::net::TcpSocket::new_v4().unwrap();
+    held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let closed = held.local_addr().unwrap();
     let caller = HttpCaller::builder(open(&["127.0.0.1"])).build();
     let error =
         call(&caller, &get(&format!("http://{closed}/private/path?q=1")), &json!({})).await.unwrap_err();

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use agent_types::SystemClock;
 use futures::StreamExt;
 use llm_provider::{LlmError, LlmEvent, LlmProvider, ModelConfig, ProviderKind, complete};
-use tokio::net::TcpListener;
 
 use super::stub::{Answer, Stub};
 use super::{ask, connect, entry, next, request, says, stops, virtual_clock};
@@ -103,9 +102,10 @@ async fn what_is_no_stream_is_said_to_be_none() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unreachable() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    // Held without listening, so that nobody else gets the port meanwhile.
+    let held = tokio::net::TcpSocket::new_v4().unwrap();
+    held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = format!("http://{}", held.local_addr().unwrap());
     let config = ModelConfig {
         base_url: Some(address),
         retries: Some(0),

@@ -19,7 +19,7 @@ use super::{Operation, get, post};
 use crate::app::App;
 use crate::body::{JsonBody, Path};
 use crate::problem::Problem;
-use crate::runs::{AgentRequest, Begun, begin_agent};
+use crate::runs::{AgentRequest, Begun, begin_agent, settled};
 
 /// A conversation, in short.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -115,6 +115,7 @@ async fn messages(
     State(app): State<Arc<App>>,
     Path((agent, thread)): Path<(String, String)>,
 ) -> Result<Json<Vec<ChatMessage>>, Problem> {
+    settled(&app, &agent, &thread).await?;
     let state = app
         .with_project(move |project| {
             project.agent_file(&agent)?;

@@ -93,12 +93,12 @@ async fn files_are_seen_when_they_change() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_save_beside_a_file_that_cannot_be_read_says_so() {
     let server = serve(&[COUNT]);
-    let bad = server.folder.path().join("workflows/bin.json");
-    std::fs::write(&bad, b"\xff\xfe{}").unwrap();
+    let bad = server.folder.path().join("tools");
+    std::fs::write(&bad, "no folder").unwrap();
     let save = async || server.send("PUT", "/api/workflows/later", &[("if-none-match", "*")], COUNT.1).await;
     let told = save().await.expect(422);
     assert_eq!(told.code(), "unreadable_file");
-    assert!(told.json()["detail"].as_str().unwrap().contains("bin.json"), "{}", told.body);
+    assert!(told.json()["detail"].as_str().unwrap().contains("tools"), "{}", told.body);
     std::fs::remove_file(bad).unwrap();
     std::fs::remove_file(server.folder.path().join("workflows/later.json")).unwrap();
     save().await.expect(200);

@@ -542,6 +542,8 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** @description What an open question is about, and so what answers it. */
+        AskKind: "approval" | "question" | "outcome" | "result";
         /** @description One open question of a run. */
         AskSummary: {
             /** @description The arguments of that call. */
@@ -550,6 +552,11 @@ export interface components {
             } | null;
             /** @description Id that an answer names. */
             ask: string;
+            /**
+             * @description What it is about.
+             * @default question
+             */
+            kind: components["schemas"]["AskKind"];
             /** @description The node that asks. */
             path?: string | null;
             /** @description What is asked. */
@@ -746,6 +753,11 @@ export interface components {
             ask: string;
             /** @description A name that no other question has: run and question, joined by `.`. */
             id: string;
+            /**
+             * @description What it is about.
+             * @default question
+             */
+            kind: components["schemas"]["AskKind"];
             /** @description The node that asks. */
             path?: string | null;
             /** @description What is asked. */
@@ -1447,6 +1459,7 @@ export type AnswerBody = components['schemas']['AnswerBody'];
 export type ApprovalState = components['schemas']['ApprovalState'];
 export type Approve = components['schemas']['Approve'];
 export type ArgumentsBody = components['schemas']['ArgumentsBody'];
+export type AskKind = components['schemas']['AskKind'];
 export type AskSummary = components['schemas']['AskSummary'];
 export type At = components['schemas']['At'];
 export type Called = components['schemas']['Called'];

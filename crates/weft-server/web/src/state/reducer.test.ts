@@ -87,6 +87,22 @@ test("a call is told from its first letter to its observation", () => {
   assert.match(call(31).observation ?? "", /executed successfully/);
 });
 
+test("a question is asked as what it is about", () => {
+  const asks = [
+    { ask: "c1/q", kind: "question", tool: "workflow:x", arguments: {}, prompt: "Really?" },
+    { ask: "c2~1", kind: "outcome", tool: "pay", arguments: {} },
+    { ask: "c3", kind: "approval", tool: "pay", arguments: { to: "x" } },
+  ];
+  const event = { v: 1, run: "r1", seq: 1, ts: "2026-01-01T00:00:00.000Z", span: 0, type: "run.waiting", data: { asks } };
+  const view = viewOf("r1", [event as unknown as TraceEvent]);
+  const asked = view.entries.flatMap((entry) => (entry.kind === "ask" ? [[entry.ask, entry.tool ?? "", entry.unknownEffect]] : []));
+  assert.deepEqual(asked, [
+    ["c1/q", "", false],
+    ["c2~1", "", true],
+    ["c3", "pay", false],
+  ]);
+});
+
 test("loops are seen with their passes", () => {
   const view = viewOf("r1", eventsOf("boss"));
   const graph = view.graphs["c3.1"];

@@ -143,7 +143,8 @@ type Waiting = Extract<TraceEvent, { type: "run.waiting" }>;
 
 function openAsk(draft: Draft, event: Waiting, ask: Waiting["data"]["asks"][number]): void {
   // A call that waits for a word is shown where the call is.
-  const call = draft.call(ask.ask);
+  const approves = ask.kind === undefined ? ask.tool !== undefined : ask.kind === "approval";
+  const call = approves ? draft.call(ask.ask) : undefined;
   if (call) {
     call.state = "asked";
     if (ask.arguments) call.arguments = ask.arguments;
@@ -160,10 +161,10 @@ function openAsk(draft: Draft, event: Waiting, ask: Waiting["data"]["asks"][numb
     kind: "ask",
     ask: ask.ask,
     open: true,
-    unknownEffect: false,
+    unknownEffect: ask.kind === "outcome",
     ...(ask.prompt ? { prompt: ask.prompt } : {}),
     ...(ask.path ? { path: ask.path } : {}),
-    ...(ask.tool ? { tool: ask.tool } : {}),
+    ...(ask.tool && approves ? { tool: ask.tool } : {}),
     ...(ask.arguments ? { arguments: ask.arguments } : {}),
   });
 }
