@@ -93,10 +93,8 @@ pub(crate) fn hold(planned: Vec<PlannedCall>, log: &RunLog) -> (Vec<PlannedCall>
     for mut call in planned {
         // What was at work had been allowed before it began, if only for that life of the run.
         if matches!(call.verdict, Verdict::Run | Verdict::Ask) && was_at_work(&call, log) {
-            call.verdict = match is_repeatable(&call) {
-                true => Verdict::Run,
-                false => Verdict::Reconcile(unused_ask(&call, log)),
-            };
+            call.verdict =
+                if is_repeatable(&call) { Verdict::Run } else { Verdict::Reconcile(unused_ask(&call, log)) };
         }
         let waits = match &call.verdict {
             Verdict::Ask => true,

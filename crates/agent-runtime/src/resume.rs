@@ -163,10 +163,10 @@ impl RunLog {
                 (EventBody::AgentObservation { .. }, None) if own => {
                     woken.add(*turn, value_of(kept.record.as_ref(), WOKEN));
                 }
-                (EventBody::AgentToolApproval { state: ApprovalState::Asked, .. }, Some(call)) if own => {
-                    if !calls.contains_key(call) {
-                        asked.insert(call.clone());
-                    }
+                (EventBody::AgentToolApproval { state: ApprovalState::Asked, .. }, Some(call))
+                    if own && !calls.contains_key(call) =>
+                {
+                    asked.insert(call.clone());
                 }
                 (EventBody::AgentToolApproval { .. }, Some(_)) if own => {
                     // What is asked about the call from now on is another question.

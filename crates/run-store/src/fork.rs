@@ -56,9 +56,10 @@ impl Store {
             return Err(StoreError::NotKept { run: of.to_string(), seq: upto });
         }
         // A later snapshot has the values that were.
-        let first = match changes.is_empty() {
-            true => None,
-            false => self.ends(of, Some(upto), changes)?.by_path.into_values().min(),
+        let first = if changes.is_empty() {
+            None
+        } else {
+            self.ends(of, Some(upto), changes)?.by_path.into_values().min()
         };
         let mut log = self.log_where(&record, first.map_or(upto, |seq| seq - 1), fits, upto)?;
         let run = new.run.clone();

@@ -236,8 +236,11 @@ fn about(ask: &AskSummary) -> Option<Box<Record>> {
     Some(Box::new(Record::of(values)))
 }
 
-/// The same, read: what it is about, the tool and its arguments.
-pub(super) fn call_of(record: Option<&Record>) -> Option<(AskKind, ToolId, Arc<Map<String, Value>>)> {
+/// What is asked about a call: what it is about, the tool and its arguments.
+pub(super) type AskedCall = (AskKind, ToolId, Arc<Map<String, Value>>);
+
+/// The same, read.
+pub(super) fn call_of(record: Option<&Record>) -> Option<AskedCall> {
     let value = |name: &str| {
         let found = record?.values.iter().find(|(own, _)| **own == *name);
         found.map(|(_, value)| &**value)

@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use agent_types::{
     AskKind, AskSummary, EventBody, Kept, LoopEnd, NodeErrorKind, OtherOutputs, Place, Record, ResumeLog,
-    ToolId,
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::attempt::Failure;
 use super::ending::Ending;
@@ -18,7 +17,7 @@ use super::frame::{Key, NodeState};
 use super::gather::gather;
 use super::inner::is_inner;
 use super::limits::Claim;
-use super::listen::call_of;
+use super::listen::{AskedCall, call_of};
 use super::owner::{OpenAsk, Owner, Timer};
 use super::restart::AtWork;
 use super::saved::SavedWork;
@@ -29,7 +28,7 @@ use crate::outputs::{Outputs, StopScope};
 use crate::plan::{Kind, PlanInner};
 
 /// A question that the log tells of: its id, what it asks, and the call that it is about.
-type Asked<'e> = (&'e Arc<str>, Option<&'e str>, Option<(AskKind, ToolId, Arc<Map<String, Value>>)>);
+type Asked<'e> = (&'e Arc<str>, Option<&'e str>, Option<AskedCall>);
 
 /// The cause of nodes that were at work when the process ended.
 const INTERRUPTED: &str = "interrupted";

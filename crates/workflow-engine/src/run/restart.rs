@@ -96,18 +96,11 @@ impl Owner {
         self.restart(key, Restart { attempt, interrupted, span: Some(span), called: true });
     }
 
-    /// The id of the question what became of a node: its path, unless that question was put before. An answer counts
-    /// for the attempt that it was given for, and for no other.
-    fn unused_ask(&self, path: &Arc<str>, node: AtWork) -> Arc<str> {
-        let is_used = node.asked || node.interrupted > 0;
-        if is_used { format!("{path}~{}", node.attempt).into() } else { Arc::clone(path) }
-    }
-
     /// Whether an effect has happened is for somebody to say.
     fn ask_about(&mut self, plan: &PlanInner, key: Key, node: AtWork) {
         let place = self.place(plan, key, node.span, Some(node.attempt));
         let Some(path) = place.path.clone() else { return };
-        let ask = self.unused_ask(&path, node);
+        let ask = unused_ask(&path, node);
         let prompt = format!("`{path}` was at work when the process ended: `retry`, `skip` or `done`?");
         let summary = AskSummary {
             ask: Arc::clone(&ask),
@@ -159,4 +152,11 @@ impl Owner {
         }
         true
     }
+}
+
+/// The id of the question what became of a node: its path, unless that question was put before. An answer counts
+/// for the attempt that it was given for, and for no other.
+fn unused_ask(path: &Arc<str>, node: AtWork) -> Arc<str> {
+    let is_used = node.asked || node.interrupted > 0;
+    if is_used { format!("{path}~{}", node.attempt).into() } else { Arc::clone(path) }
 }
