@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agent_types::{Draft, EventBody, EventSink, Keeper, Place, RunId, SystemClock};
+use agent_types::{UnsequencedEvent, EventBody, EventSink, EventPersister, EventLocation, RunId, SystemClock};
 use anyhow::{Result, ensure};
 use run_store::{Backend, NewRun, Sqlite, Store, StoreOptions, StoredRun, Sync};
 use serde_json::{Map, Value, json};
@@ -42,10 +42,10 @@ fn begin_run(kept: &Kept, id: &str) -> Result<Arc<StoredRun>> {
     Ok(kept.store.begin(NewRun::new(RunId::new(id)), Arc::new(SystemClock))?)
 }
 
-fn draft(at: usize) -> Draft {
-    let place = Place { path: Some("L[3]/node".into()), iteration: Some(3), span: 7, ..Place::default() };
+fn draft(at: usize) -> UnsequencedEvent {
+    let place = EventLocation { path: Some("L[3]/node".into()), iteration: Some(3), span: 7, ..EventLocation::default() };
     let value = Arc::new(json!({"text": "x".repeat(300), "at": at}));
-    Draft::new(place, EventBody::node_finished(Some(value)))
+    UnsequencedEvent::new(place, EventBody::node_finished(Some(value)))
 }
 
 /// CPU and wall time of the best of some runs, for one unit.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{Recorder, RunId, RunStatus, SystemClock, Watched, Watcher};
+use agent_types::{Recorder, RunId, RunStatus, SystemClock, Watched, EventSubscription};
 use anyhow::Result;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
@@ -187,7 +187,7 @@ pub(crate) async fn run_watched(plan: Plan) -> u64 {
     events
 }
 
-async fn count(mut watcher: Watcher) -> u64 {
+async fn count(mut watcher: EventSubscription) -> u64 {
     let mut events = 0;
     while let Some(watched) = watcher.next().await {
         events += match watched {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use agent_types::{Budget, Clock, EventSink, Feed, Recorder, ResumeLog, RunId, SystemClock, ToolId, Watcher};
+use agent_types::{
+    Budget, Clock, EventBroadcast, EventSink, EventSubscription, Recorder, ResumeLog, RunId, SystemClock,
+    ToolId,
+};
 use llm_provider::LlmProvider;
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
@@ -17,7 +20,7 @@ use crate::deliberate::{Deliberator, ModelDeliberator};
 use crate::driver::{Driver, parameters};
 use crate::guardrail::Guardrail;
 use crate::input::AgentInput;
-use crate::offer::Offer;
+use crate::offer::ToolOffer;
 use crate::outcome::RunOutcome;
 use crate::plan::compiled;
 use crate::profile::ApprovalChoice;
@@ -278,7 +281,7 @@ impl Agent {
     }
 
     /// The tools of now, if they can be offered.
-    fn offer(&self) -> Result<Offer, AgentError> {
+    fn offer(&self) -> Result<ToolOffer, AgentError> {
         if let Some(refused) = &self.refused {
             return Err(refused.clone());
         }
@@ -290,7 +293,7 @@ impl Agent {
             }
         }
         let set = tools.tool_set()?;
-        Ok(Offer::new(tools, set))
+        Ok(ToolOffer::new(tools, set))
     }
 
     /// Sets what is done where a person would have to be asked.
@@ -488,11 +491,11 @@ impl AgentRun {
     /// A reader of its events, from the first one if called before the run goes on. Holds `capacity` events.
     /// Where the events go to a sink of somebody else there is nothing to read here: the sink has readers of its own.
     #[must_use]
-    pub fn watch(&self, capacity: usize) -> Watcher {
+    pub fn watch(&self, capacity: usize) -> EventSubscription {
         if let Some(recorder) = &self.recorder {
             return recorder.watch(capacity);
         }
-        let nothing = Feed::new();
+        let nothing = EventBroadcast::new();
         nothing.close();
         nothing.watch(capacity)
     }

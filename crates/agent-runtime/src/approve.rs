@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use agent_types::{ApprovalState, AskKind, CallId, EventBody, Place};
+use agent_types::{ApprovalState, AskKind, CallId, EventBody, EventLocation};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tool_registry::Tool;
 
-use crate::plan::{PlannedCall, Verdict};
+use crate::plan::{CallDisposition, PlannedCall};
 use crate::resume::{Decision, PastCall, RunLog, decision};
 use crate::trace::Trace;
 
@@ -41,17 +41,17 @@ pub(crate) fn decide_approvals<'a>(
     trace: &Trace,
     answer: impl Fn(&CallId) -> Option<&'a Value>,
 ) {
-    for planned in planned.iter_mut().filter(|planned| planned.verdict == Verdict::Ask) {
+    for planned in planned.iter_mut().filter(|planned| planned.verdict == CallDisposition::Ask) {
         let digest = approval_digest(planned.call.tool.as_str(), &planned.call.arguments);
         if let Some(reason) = refused.get(&digest) {
             // Nobody is asked twice about the same.
-            planned.verdict = Verdict::Refuse(format!("denied: {reason}"));
+            planned.verdict = CallDisposition::Refuse(format!("denied: {reason}"));
             continue;
         }
         let Some(decision) = answer(&planned.call.id).and_then(|answer| decision(answer, &digest)) else {
             continue;
         };
-        let place = Place { call: Some(planned.call.id.clone()), ..trace.place() };
+        let place = EventLocation { call: Some(planned.call.id.clone()), ..trace.place() };
         let tool = planned.call.tool.clone();
         let tell = |state, reason| {
             trace.emit_at(place.clone(), EventBody::AgentToolApproval { tool: tool.clone(), state, reason });
@@ -59,21 +59,21 @@ pub(crate) fn decide_approvals<'a>(
         match decision {
             Decision::Approve => {
                 tell(ApprovalState::Approved, None);
-                planned.verdict = Verdict::Run;
+                planned.verdict = CallDisposition::Run;
             }
             Decision::Edit(arguments) => match typed(&planned.tool, arguments) {
                 Ok(arguments) => {
                     tell(ApprovalState::Edited, None);
                     planned.call.arguments = arguments;
                     planned.edited = true;
-                    planned.verdict = Verdict::Run;
+                    planned.verdict = CallDisposition::Run;
                 }
                 // It still waits, for something that can be used.
                 Err(faults) => planned.why = Some(format!("these arguments do not fit: {faults}")),
             },
             Decision::Deny(reason) => {
                 tell(ApprovalState::Denied, Some(reason.clone()));
-                planned.verdict = Verdict::Refuse(format!("denied: {reason}"));
+                planned.verdict = CallDisposition::Refuse(format!("denied: {reason}"));
                 refused.insert(digest, reason);
             }
         }
@@ -92,15 +92,20 @@ pub(crate) fn hold(planned: Vec<PlannedCall>, log: &RunLog) -> (Vec<PlannedCall>
     let (mut run, mut waiting) = (Vec::new(), Vec::new());
     for mut call in planned {
         // What was at work had been allowed before it began, if only for that life of the run.
-        if matches!(call.verdict, Verdict::Run | Verdict::Ask) && was_at_work(&call, log) {
-            call.verdict =
-                if is_repeatable(&call) { Verdict::Run } else { Verdict::Reconcile(unused_ask(&call, log)) };
+        if matches!(call.verdict, CallDisposition::Run | CallDisposition::Ask) && was_at_work(&call, log) {
+            call.verdict = if is_repeatable(&call) {
+                CallDisposition::Run
+            } else {
+                CallDisposition::Reconcile(unused_ask(&call, log))
+            };
         }
         let waits = match &call.verdict {
-            Verdict::Ask => true,
-            Verdict::Reconcile(ask) => !log.answer(ask).is_some_and(|answer| AskKind::Outcome.takes(answer)),
-            Verdict::Run => !waiting.is_empty() && !call.tool.definition().annotations.read_only,
-            Verdict::Refuse(_) => false,
+            CallDisposition::Ask => true,
+            CallDisposition::Reconcile(ask) => {
+                !log.answer(ask).is_some_and(|answer| AskKind::Outcome.takes(answer))
+            }
+            CallDisposition::Run => !waiting.is_empty() && !call.tool.definition().annotations.read_only,
+            CallDisposition::Refuse(_) => false,
         };
         if waits { waiting.push(call) } else { run.push(call) }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{CallId, Clock, EventBody, Place, Usage};
+use agent_types::{CallId, Clock, EventBody, EventLocation, Usage};
 use futures::future::{Either, select};
 use futures::{FutureExt, Stream, StreamExt};
 use llm_provider::{LlmError, LlmEvent, LlmRequest, StandardResponse, retry_message};
@@ -47,7 +47,7 @@ pub(crate) enum NoAnswer {
 
 /// What a question needs besides whoever answers it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room<'r> {
+pub(crate) struct AskContext<'r> {
     pub(crate) clock: &'r dyn Clock,
     pub(crate) cancel: &'r CancellationToken,
     /// Whoever answers ends by itself when the run is cancelled.
@@ -84,7 +84,7 @@ pub(crate) fn started(model: &str, request: &LlmRequest, digest: String) -> Even
 
 /// Asks, and tells what comes as it comes. `reply` begins the answer; nothing of it happens before the beginning is told.
 pub(crate) async fn ask<S: Replies>(
-    room: Room<'_>,
+    room: AskContext<'_>,
     started: EventBody,
     reply: impl Future<Output = Result<S, DeliberationFault>>,
     question: &Question<'_>,
@@ -92,7 +92,7 @@ pub(crate) async fn ask<S: Replies>(
 ) -> Result<Answer, NoAnswer> {
     trace.emit(started);
     trace.emit(EventBody::AgentThinking {});
-    let mut listener = Listener::new(question, trace, room.tells_pieces);
+    let mut listener = ReplyDecoder::new(question, trace, room.tells_pieces);
     let reading = read(room, reply, &mut listener);
     let response = match select(std::pin::pin!(reading), std::pin::pin!(room.cancel.cancelled())).await {
         Either::Left((response, _)) => response.map_err(NoAnswer::Fault),
@@ -134,9 +134,9 @@ pub(crate) fn finished(Answer { response, parsed }: &Answer) -> EventBody {
 
 /// Reads the stream to its end. Pieces that come close together are told together.
 async fn read<S: Replies>(
-    room: Room<'_>,
+    room: AskContext<'_>,
     reply: impl Future<Output = Result<S, DeliberationFault>>,
-    listener: &mut Listener<'_>,
+    listener: &mut ReplyDecoder<'_>,
 ) -> Result<StandardResponse, DeliberationFault> {
     let mut stream = reply.await?;
     let mut merging = None;
@@ -178,15 +178,15 @@ async fn read<S: Replies>(
 }
 
 /// Reads the reply piece by piece and tells its deltas.
-struct Listener<'t> {
+struct ReplyDecoder<'t> {
     decoder: Decoder,
-    teller: Teller<'t>,
+    teller: DeltaEmitter<'t>,
     path: String,
     call: usize,
 }
 
 /// Tells deltas, those of one kind and place together.
-struct Teller<'t> {
+struct DeltaEmitter<'t> {
     question: Question<'t>,
     trace: &'t Trace,
     tells: bool,
@@ -202,7 +202,7 @@ enum Delta {
     Call { index: usize, path: String, text: String },
 }
 
-impl Teller<'_> {
+impl DeltaEmitter<'_> {
     fn tell(&mut self, piece: Delta) {
         if !self.tells {
             return;
@@ -237,18 +237,19 @@ impl Teller<'_> {
             }
             Some(Delta::Reasoning(text)) => self.trace.emit(EventBody::AgentReasoningDelta { text }),
             Some(Delta::Call { index, path, text }) => {
-                let place = Place { call: Some(call_id(&self.question, index)), ..self.trace.place() };
+                let place =
+                    EventLocation { call: Some(call_id(&self.question, index)), ..self.trace.place() };
                 self.trace.emit_at(place, EventBody::AgentCallDelta { path, text });
             }
         }
     }
 }
 
-impl<'t> Listener<'t> {
+impl<'t> ReplyDecoder<'t> {
     fn new(question: &Question<'t>, trace: &'t Trace, tells: bool) -> Self {
         let vocabulary: Arc<ToolSet> = Arc::clone(question.tools);
         let decoder = Decoder::new(vocabulary, Options::default());
-        let teller = Teller { question: *question, trace, tells, offset: 0, waiting: None };
+        let teller = DeltaEmitter { question: *question, trace, tells, offset: 0, waiting: None };
         Self { decoder, teller, path: String::new(), call: 0 }
     }
 

@@ -3,17 +3,17 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use agent_types::{EventBody, Place, ToolStatus};
+use agent_types::{EventBody, EventLocation, ToolStatus};
 use tool_registry::{Services, Snapshot, ToolContext};
 
 use crate::approve::{decide_approvals, hold};
 use crate::decide::Reply;
-use crate::dispatch::{self, Finished, Tree, Waits};
+use crate::dispatch::{self, Finished, PendingInner, Tree};
 use crate::driver::Driver;
 use crate::end::End;
 use crate::loop_guard::Repetition;
 use crate::observe;
-use crate::plan::{PlannedCall, Verdict, beyond, plan};
+use crate::plan::{CallDisposition, PlannedCall, beyond, plan};
 use crate::state::{AgentState, OpenTask};
 use crate::subagent::LastMessage;
 use crate::tasks::TaskChange;
@@ -26,7 +26,7 @@ struct Results {
     ended: Option<serde_json::Value>,
     stop: Option<End>,
     /// Calls inside which something waits.
-    waits: Vec<(usize, Waits)>,
+    waits: Vec<(usize, PendingInner)>,
 }
 
 impl Driver {
@@ -47,7 +47,7 @@ impl Driver {
         let held: HashSet<usize> = waiting.iter().map(|call| call.call.index).collect();
         let services = self.call_services(state, offered);
         let block = self.cancel.child_token();
-        let context = |call: &PlannedCall, place: Place| {
+        let context = |call: &PlannedCall, place: EventLocation| {
             ToolContext::new(
                 call.call.id.clone(),
                 call.call.tool.clone(),
@@ -96,11 +96,11 @@ impl Driver {
     async fn guard_calls(&self, planned: &mut [PlannedCall]) {
         for call in planned {
             for guard in &self.guardrails {
-                if matches!(call.verdict, Verdict::Refuse(_)) {
+                if matches!(call.verdict, CallDisposition::Refuse(_)) {
                     break;
                 }
                 if let Err(blocked) = guard.call(&call.call.tool, &call.call.arguments).await {
-                    call.verdict = Verdict::Refuse(format!("denied: {}", blocked.reason));
+                    call.verdict = CallDisposition::Refuse(format!("denied: {}", blocked.reason));
                 }
             }
         }
@@ -158,7 +158,7 @@ fn settle(state: &mut AgentState, trace: &Trace, finished: Vec<Finished>) -> Res
 }
 
 pub(crate) fn tell_observation(observation: &agent_types::Observation, trace: &Trace) {
-    let place = Place { call: observation.call.clone().or(trace.place().call), ..trace.place() };
+    let place = EventLocation { call: observation.call.clone().or(trace.place().call), ..trace.place() };
     trace.emit_at(
         place,
         EventBody::AgentObservation {

@@ -1,6 +1,6 @@
 //! Puts the older part of a long conversation into a short form.
 
-use agent_types::{EventBody, Record};
+use agent_types::{EventBody, ReplayData};
 use llm_provider::{LlmProvider, LlmRequest, Message, complete};
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl Driver {
             (text, by.to_owned())
         };
         trace.emit_kept(EventBody::AgentCompacted { by }, || {
-            Record::of(vec![(Arc::from(SUMMARY), Arc::new(text.as_str().into()))])
+            ReplayData::of(vec![(Arc::from(SUMMARY), Arc::new(text.as_str().into()))])
         });
         state.history.push(Exchange::Summary { text, upto });
         state.window.0 = None;

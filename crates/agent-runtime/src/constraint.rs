@@ -5,16 +5,18 @@ use std::sync::Arc;
 use llm_provider::{Constraint, GrammarForm, ModelInfo};
 use serde_json::Value;
 use tool_registry::{Snapshot, Visibility};
-use tool_schema::{Breadth, GrammarFormat, GrammarOptions, OfferedTool, RefusedTool, ToolSet, grammar_with};
+use tool_schema::{
+    GrammarFormat, GrammarOptions, GrammarScope, OfferedTool, RefusedTool, ToolSet, grammar_with,
+};
 
 /// The grammar of one offer, and the tools that it cannot hold.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Held {
+pub(crate) struct GrammarConstraint {
     pub(crate) constraint: Option<Constraint>,
     pub(crate) refused: Vec<RefusedTool>,
 }
 
-impl Held {
+impl GrammarConstraint {
     /// Text or calls of these tools, in the form that the model asks for; nothing where it asks for none.
     pub(crate) fn new(model: &ModelInfo, tools: &Snapshot) -> Self {
         let Some(form) = model.grammar.filter(|_| !tools.is_empty()) else { return Self::default() };
@@ -24,7 +26,7 @@ impl Held {
             GrammarForm::StructuralTag => GrammarFormat::StructuralTag,
             GrammarForm::Lark => GrammarFormat::Lark,
         };
-        let breadth = if model.small { Breadth::Narrow } else { Breadth::Wide };
+        let breadth = if model.small { GrammarScope::Narrow } else { GrammarScope::Wide };
         let grammar = grammar_with(&set, format, GrammarOptions { breadth, ..GrammarOptions::default() });
         let text = Arc::from(grammar.text);
         Self { constraint: Some(Constraint { form, text }), refused: grammar.refused }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use tool_schema::{CallFault, ToolSet, TypedCall};
 
 use crate::ask::{Question, call_id};
-use crate::echo::Suspects;
 use crate::history::{CallRecord, Turn};
+use crate::injection_guard::UntrustedTexts;
 use crate::observe;
 
 /// A reply, read and typed.
@@ -60,7 +60,7 @@ pub(crate) fn decide(
     response: &StandardResponse,
     parsed: &Parsed,
     question: &Question<'_>,
-    suspects: &Suspects,
+    suspects: &UntrustedTexts,
 ) -> Reply {
     let tools: &ToolSet = question.tools;
     let decision = tools.interpret(parsed);

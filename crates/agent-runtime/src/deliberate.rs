@@ -4,7 +4,9 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
-use agent_types::{AskSummary, Budget, BudgetKey, BudgetLimits, Clock, EventSink, ResumeLog, Spent, ToolId};
+use agent_types::{
+    AskSummary, Budget, BudgetExceeded, BudgetKey, BudgetLimits, Clock, EventSink, ResumeLog, ToolId,
+};
 use async_trait::async_trait;
 use futures::{Stream, StreamExt};
 use llm_provider::{LlmError, LlmEvent, LlmProvider, LlmRequest, StandardResponse};
@@ -16,7 +18,7 @@ use crate::agent::ApprovalMode;
 use crate::driver::Driver;
 use crate::history::Exchange;
 use crate::messages::{rendered, tool_value};
-use crate::offer::Offer;
+use crate::offer::ToolOffer;
 use crate::profile::AgentProfile;
 use crate::prompt::Protocol;
 use crate::prompt::exchange_messages;
@@ -113,7 +115,7 @@ pub(crate) fn replayed(response: StandardResponse) -> ReplyStream {
 pub struct Deliberation<'t> {
     pub(crate) driver: &'t Driver,
     pub(crate) state: &'t AgentState,
-    pub(crate) offer: &'t Offer,
+    pub(crate) offer: &'t ToolOffer,
     pub(crate) trace: &'t Trace,
     pub(crate) request: LlmRequest,
     pub(crate) account: &'t Account,
@@ -296,8 +298,8 @@ impl Deliberation<'_> {
 }
 
 /// Words for a budget that leaves no room.
-impl From<Spent> for DeliberationFault {
-    fn from(spent: Spent) -> Self {
+impl From<BudgetExceeded> for DeliberationFault {
+    fn from(spent: BudgetExceeded) -> Self {
         Self::Failed { kind: spent.key.as_str().to_owned(), message: spent.to_string() }
     }
 }

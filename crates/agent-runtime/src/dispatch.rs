@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{
-    AskSummary, Budget, BudgetKey, EventBody, ExitReason, Observation, Place, Spent, ToolStatus,
+    AskSummary, Budget, BudgetExceeded, BudgetKey, EventBody, EventLocation, ExitReason, Observation,
+    ToolStatus,
 };
 use llm_provider::Attachment;
 use serde_json::Value;
@@ -14,7 +15,7 @@ use tool_registry::{BlobSource, CallEnd, CallOutcome, Part, ToolContext, ToolErr
 
 use crate::end::End;
 use crate::observe;
-use crate::plan::{PlannedCall, Verdict};
+use crate::plan::{CallDisposition, PlannedCall};
 use crate::resume::{PastCall, record_of};
 use crate::subagent::SHARED;
 use crate::tasks::TaskChange;
@@ -41,20 +42,20 @@ pub(crate) struct Finished {
     /// Images of its result.
     pub(crate) attachments: Vec<Attachment>,
     /// It is not over: something inside it waits.
-    pub(crate) waits: Option<Waits>,
+    pub(crate) waits: Option<PendingInner>,
     /// Why the run ends with it.
     pub(crate) end: Option<End>,
 }
 
 /// What a call waits for that is not over.
-pub(crate) struct Waits {
+pub(crate) struct PendingInner {
     /// How the run stands that waits for it.
     pub(crate) exit: ExitReason,
     /// Questions inside it.
     pub(crate) asks: Vec<AskSummary>,
 }
 
-impl Waits {
+impl PendingInner {
     fn of(error: &mut ToolError) -> Option<Self> {
         let asks = std::mem::take(&mut error.asks);
         let exit = [ExitReason::AwaitingResult, ExitReason::NeedsReconciliation]
@@ -86,7 +87,7 @@ pub(crate) async fn run(
     tree: Tree<'_>,
     reason: &str,
     block: &CancellationToken,
-    context: impl Fn(&PlannedCall, Place) -> ToolContext,
+    context: impl Fn(&PlannedCall, EventLocation) -> ToolContext,
 ) -> Vec<Finished> {
     let mut finished = Vec::with_capacity(planned.len());
     let mut running = JoinSet::new();
@@ -139,7 +140,7 @@ fn known(call: &PlannedCall, trace: &Trace, tree: Tree<'_>) -> Option<Finished> 
         let (value, attachments) = (past.value.clone(), past.attachments.clone());
         return Some(Finished { value, task: past.task.clone(), attachments, ..finished });
     }
-    let Verdict::Reconcile(ask) = &call.verdict else { return None };
+    let CallDisposition::Reconcile(ask) = &call.verdict else { return None };
     let answer = trace.log().answer(ask)?;
     let tool = call.call.tool.as_str();
     let outcome = answer.get("outcome").and_then(Value::as_str).or(answer.as_str());
@@ -187,8 +188,8 @@ fn start(call: &PlannedCall, trace: &Trace, budget: &Budget, reason: &str) -> Re
     let reason = (!reason.is_empty()).then(|| reason.to_owned());
     trace.emit(EventBody::AgentToolChosen { tool: tool.clone(), reason });
     let refusal = match &call.verdict {
-        Verdict::Refuse(reason) => Some((reason.clone(), None)),
-        Verdict::Run | Verdict::Ask | Verdict::Reconcile(_) => {
+        CallDisposition::Refuse(reason) => Some((reason.clone(), None)),
+        CallDisposition::Run | CallDisposition::Ask | CallDisposition::Reconcile(_) => {
             budget.take(BudgetKey::ToolCalls).err().map(|spent| (spent.to_string(), Some(spent)))
         }
     };
@@ -220,7 +221,7 @@ async fn one(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
     let budget = cx.budget.clone();
     let (CallOutcome { mut end, took }, spent) = attempts(&call, cx).await;
     if let CallEnd::Failed(error) = &mut end
-        && let Some(waits) = Waits::of(error)
+        && let Some(waits) = PendingInner::of(error)
     {
         let (observation, status) = observe::of_end(&call.call.id, tool, &end);
         return Finished { waits: Some(waits), ..Finished::new(call.call.index, observation, status) };
@@ -287,7 +288,7 @@ fn image(part: &Part) -> Option<Attachment> {
 
 /// The call, again where its tool's settings say so; each attempt counts. Where the budget ends the attempts, it
 /// is told with the last failure.
-async fn attempts(call: &PlannedCall, cx: ToolContext) -> (CallOutcome, Option<Spent>) {
+async fn attempts(call: &PlannedCall, cx: ToolContext) -> (CallOutcome, Option<BudgetExceeded>) {
     let retry = call.tool.settings().retry;
     let (mut left, mut wait) = retry.map_or((0, Duration::ZERO), |retry| (retry.max, retry.backoff));
     let mut took = Duration::ZERO;

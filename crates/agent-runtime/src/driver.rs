@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{
-    Budget, BudgetKey, CallId, CallSummary, Clock, EventBody, EventSink, ExitReason, Place, RunStatus, Spent,
-    Usage,
+    Budget, BudgetExceeded, BudgetKey, CallId, CallSummary, Clock, EventBody, EventLocation, EventSink,
+    ExitReason, RunStatus, Usage,
 };
 use futures::future::{Either, select};
 use llm_provider::{Constraint, LlmProvider, LlmRequest, ModelParameters};
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tool_registry::{Services, ToolSource, UsageMeter};
 
 use crate::agent::ApprovalMode;
-use crate::ask::{Answer, NoAnswer, Question, Room, ask, finished, started};
+use crate::ask::{Answer, AskContext, NoAnswer, Question, ask, finished, started};
 use crate::calls::tell_observation;
 use crate::decide::{Reply, decide};
 use crate::deliberate::{Account, Deliberation, DeliberationFault, Deliberator, replayed};
@@ -22,7 +22,7 @@ use crate::end::End;
 use crate::guardrail::Guardrail;
 use crate::input::AgentInput;
 use crate::observe;
-use crate::offer::Offer;
+use crate::offer::ToolOffer;
 use crate::outcome::{RunOutcome, exit_status};
 use crate::profile::{AgentProfile, OnLimit};
 use crate::prompt::{self, Protocol};
@@ -42,7 +42,7 @@ pub(crate) struct Driver {
     pub(crate) stands_in: bool,
     pub(crate) source: Arc<dyn ToolSource>,
     /// The tools of the beginning.
-    pub(crate) offer: Offer,
+    pub(crate) offer: ToolOffer,
     pub(crate) protocol: Protocol,
     pub(crate) parameters: ModelParameters,
     pub(crate) answers: Option<AnswerSchema>,
@@ -152,14 +152,20 @@ impl Driver {
     }
 
     /// Takes a turn out of the budget, or says what is used up.
-    fn spent(&self) -> Option<Spent> {
+    fn spent(&self) -> Option<BudgetExceeded> {
         let before = [BudgetKey::Tokens, BudgetKey::CostMicros];
         let used_up = before.into_iter().find_map(|key| self.budget.spent(key));
         used_up.or_else(|| self.budget.take(BudgetKey::Turns).err())
     }
 
     /// One pass: ask, read, run. `None` when another pass follows.
-    async fn turn(&self, state: &mut AgentState, offer: &Offer, trace: &Trace, last: bool) -> Option<End> {
+    async fn turn(
+        &self,
+        state: &mut AgentState,
+        offer: &ToolOffer,
+        trace: &Trace,
+        last: bool,
+    ) -> Option<End> {
         if let Some(before) = state.last_turn().filter(|_| last) {
             before.notes.push(observe::note("this is the last turn"));
         }
@@ -197,7 +203,7 @@ impl Driver {
         &self,
         state: &mut AgentState,
         request: LlmRequest,
-        offer: &Offer,
+        offer: &ToolOffer,
         question: &Question<'_>,
         trace: &Trace,
     ) -> Result<Answer, NoAnswer> {
@@ -215,7 +221,7 @@ impl Driver {
             self.deliberator.deliberate(turn).await
         };
         let winds_down = self.deliberator.winds_down();
-        let room = Room { clock: &*self.clock, cancel: &self.cancel, winds_down, tells_pieces: true };
+        let room = AskContext { clock: &*self.clock, cancel: &self.cancel, winds_down, tells_pieces: true };
         let answer = ask(room, beginning, reply, question, trace).await?;
         let cost = known_cost.unwrap_or_else(|| account.counted(BudgetKey::CostMicros));
         if known_cost.is_some() {
@@ -292,7 +298,7 @@ impl Driver {
     }
 
     /// The next request; an older part that has become too long is put into a short form first.
-    async fn request(&self, state: &mut AgentState, offer: &Offer, trace: &Trace) -> LlmRequest {
+    async fn request(&self, state: &mut AgentState, offer: &ToolOffer, trace: &Trace) -> LlmRequest {
         let offered = &offer.tools;
         let frame = self.frame();
         let view = View { profile: &self.profile, protocol: self.protocol, frame: &frame };
@@ -320,7 +326,7 @@ impl Driver {
     }
 
     /// What the reply is held to, where the model asks for a grammar. Tools that the grammar cannot hold are told of once.
-    fn constraint(&self, offer: &Offer, trace: &Trace) -> Option<Constraint> {
+    fn constraint(&self, offer: &ToolOffer, trace: &Trace) -> Option<Constraint> {
         let (held, is_first) = offer.held(self.model.info());
         for tool in held.refused.iter().filter(|_| is_first) {
             trace.emit(EventBody::AgentWarning {
@@ -360,7 +366,7 @@ impl Driver {
             });
         }
         for call in &reply.ready {
-            let place = Place { call: Some(call.id.clone()), ..trace.place() };
+            let place = EventLocation { call: Some(call.id.clone()), ..trace.place() };
             trace.emit_at(
                 place,
                 EventBody::AgentCallReady {
@@ -427,7 +433,7 @@ fn log_turn(state: &AgentState, trace: &Trace, before: Usage, took: Duration) {
     let (read, written) = (state.usage.input - before.input, state.usage.output - before.output);
     let message = format!("{calls}; {read} tokens read, {written} written; {} ms", took.as_millis());
     let path = Some(Arc::from(format!("turn[{}]", state.turn)));
-    let place = Place { path, ..trace.place() };
+    let place = EventLocation { path, ..trace.place() };
     trace.emit_at(place, EventBody::LogLine { level: "debug".to_owned(), message });
 }
 

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use crate::deliberate::DeliberationFault;
-use crate::dispatch::Waits;
+use crate::dispatch::PendingInner;
 use crate::outcome::PendingCall;
-use crate::plan::{PlannedCall, Verdict};
+use crate::plan::{CallDisposition, PlannedCall};
 use crate::resume::asks_of_turn;
 use crate::state::{AgentState, OpenTask};
 use crate::trace::Trace;
 use agent_types::{
-    ApprovalState, AskKind, AskSummary, BudgetKey, EventBody, ExitReason, Place, Spent, ToolId,
+    ApprovalState, AskKind, AskSummary, BudgetExceeded, BudgetKey, EventBody, EventLocation, ExitReason,
+    ToolId,
 };
 
 /// Why a run ended.
@@ -36,7 +37,7 @@ impl End {
         self.exit == ExitReason::BudgetExceeded && self.kind.as_deref() == Some(BudgetKey::ToolCalls.as_str())
     }
 
-    pub(crate) fn spent(spent: Spent) -> Self {
+    pub(crate) fn spent(spent: BudgetExceeded) -> Self {
         let exit =
             if spent.key == BudgetKey::Turns { ExitReason::MaxTurns } else { ExitReason::BudgetExceeded };
         let (kind, error) = (Some(spent.key.as_str().into()), Some(spent.to_string()));
@@ -111,13 +112,13 @@ impl End {
         trace: &Trace,
         state: &mut AgentState,
         held: &[PlannedCall],
-        inside: Vec<(usize, Waits)>,
+        inside: Vec<(usize, PendingInner)>,
     ) -> Self {
         let mut pending = Vec::new();
         let mut exits: Vec<ExitReason> = inside.iter().map(|(_, waits)| waits.exit).collect();
-        for call in held.iter().filter(|call| call.verdict != Verdict::Run) {
+        for call in held.iter().filter(|call| call.verdict != CallDisposition::Run) {
             exits.push(match call.verdict {
-                Verdict::Reconcile(_) => ExitReason::NeedsReconciliation,
+                CallDisposition::Reconcile(_) => ExitReason::NeedsReconciliation,
                 _ => ExitReason::AwaitingApproval,
             });
             pending.push((call.call.index, ask_about(trace, call)));
@@ -136,9 +137,9 @@ impl End {
 /// Tells that a person is asked about a call.
 fn ask_about(trace: &Trace, planned: &PlannedCall) -> PendingCall {
     let PlannedCall { call, verdict, why, .. } = planned;
-    let place = Place { call: Some(call.id.clone()), ..trace.place() };
+    let place = EventLocation { call: Some(call.id.clone()), ..trace.place() };
     let (ask, kind, reason) = match verdict {
-        Verdict::Reconcile(ask) => {
+        CallDisposition::Reconcile(ask) => {
             let reason = "it was at work when the process ended: `retry`, `skip` or `done`?";
             (ask.clone(), AskKind::Outcome, Some(reason.to_owned()))
         }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use agent_types::{CallId, EventBody, Place, RunStatus, Timestamp, ToolStatus, TraceEvent};
+use agent_types::{CallId, EventBody, EventLocation, RunStatus, Timestamp, ToolStatus, TraceEvent};
 use opentelemetry::trace::{Span, SpanContext, SpanKind, Status, TraceContextExt, Tracer};
 use opentelemetry::{Context, KeyValue};
 
@@ -108,7 +108,7 @@ where
         }
     }
 
-    fn start_tool(&mut self, place: &Place, tool: &str, at: SystemTime) {
+    fn start_tool(&mut self, place: &EventLocation, tool: &str, at: SystemTime) {
         let Some(call) = place.call.clone() else { return };
         let mut attributes = vec![
             KeyValue::new("gen_ai.operation.name", "execute_tool"),

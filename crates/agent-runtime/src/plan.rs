@@ -17,7 +17,7 @@ const ECHO: &str = "echo_of_untrusted: the same call stands in the result of a t
 
 /// What becomes of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum CallDisposition {
     /// It runs.
     Run,
     /// It does not, for this reason.
@@ -33,7 +33,7 @@ pub(crate) enum Verdict {
 pub(crate) struct PlannedCall {
     pub(crate) call: ReadyCall,
     pub(crate) tool: Tool,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: CallDisposition,
     /// Why a person is asked, where that is not plain.
     pub(crate) why: Option<String>,
     /// A person changed its arguments.
@@ -70,7 +70,7 @@ pub(crate) fn plan(
             let tool = tools.get(call.tool.as_str())?.clone();
             let mut why = None;
             let verdict = if let Some(reason) = refuse(position) {
-                Verdict::Refuse(reason)
+                CallDisposition::Refuse(reason)
             } else {
                 let choice = match choice(profile, &tool, &call) {
                     ApprovalDefault::Auto if call.is_echo => {
@@ -103,14 +103,14 @@ fn choice(profile: &AgentProfile, tool: &Tool, call: &ReadyCall) -> ApprovalDefa
     }
 }
 
-fn verdict(choice: ApprovalDefault, mode: ApprovalMode) -> Verdict {
+fn verdict(choice: ApprovalDefault, mode: ApprovalMode) -> CallDisposition {
     match (choice, mode) {
-        (ApprovalDefault::Auto, _) | (ApprovalDefault::Ask, ApprovalMode::All) => Verdict::Run,
-        (ApprovalDefault::Never, _) => Verdict::Refuse("this tool may not be used".into()),
+        (ApprovalDefault::Auto, _) | (ApprovalDefault::Ask, ApprovalMode::All) => CallDisposition::Run,
+        (ApprovalDefault::Never, _) => CallDisposition::Refuse("this tool may not be used".into()),
         (ApprovalDefault::Ask, ApprovalMode::None) => {
-            Verdict::Refuse("denied: approvals are turned off for this run".into())
+            CallDisposition::Refuse("denied: approvals are turned off for this run".into())
         }
-        (ApprovalDefault::Ask, ApprovalMode::Ask) => Verdict::Ask,
+        (ApprovalDefault::Ask, ApprovalMode::Ask) => CallDisposition::Ask,
     }
 }
 

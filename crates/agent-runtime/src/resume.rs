@@ -9,8 +9,8 @@ use std::mem::{Discriminant, discriminant};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_types::{
-    ApprovalState, CallId, Draft, EventBody, EventSink, Keeper, Kept, Observation, Place, Record, ResumeLog,
-    RunId, ToolId, ToolStatus, Usage,
+    ApprovalState, CallId, EventBody, EventLocation, EventPersister, EventSink, Observation, ReplayData,
+    ResumeLog, RunId, StoredEvent, ToolId, ToolStatus, UnsequencedEvent, Usage,
 };
 use llm_provider::{Attachment, StandardResponse};
 use serde::Deserialize;
@@ -68,9 +68,9 @@ pub(crate) struct RunLog {
     /// What people said, by call.
     answers: HashMap<String, Value>,
     /// What is needed to go on inside a call.
-    events: Vec<Kept>,
+    events: Vec<StoredEvent>,
     /// Calls that wait for answers inside them.
-    waiting: HashMap<CallId, Place>,
+    waiting: HashMap<CallId, EventLocation>,
     was_waiting: bool,
     /// It is the log of an agent inside a call, so many levels down.
     depth: u32,
@@ -81,9 +81,9 @@ struct Past {
     told: HashMap<About, usize>,
     spans: VecDeque<u64>,
     /// Told again, and not in the log.
-    missing: Vec<Draft>,
+    missing: Vec<UnsequencedEvent>,
     /// Calls that were at work.
-    open: HashMap<CallId, (Place, ToolId)>,
+    open: HashMap<CallId, (EventLocation, ToolId)>,
 }
 
 /// Any event that says that a run waits.
@@ -94,7 +94,7 @@ const fn waits() -> EventBody {
 /// What an event is about: call, turn, type, and how an approval stands.
 type About = (Option<CallId>, Option<u32>, Discriminant<EventBody>, Option<&'static str>);
 
-fn about(place: &Place, body: &EventBody) -> About {
+fn about(place: &EventLocation, body: &EventBody) -> About {
     let state = match body {
         EventBody::AgentToolApproval { state, .. } => Some(state.as_str()),
         _ => None,
@@ -130,7 +130,7 @@ impl RunLog {
         let mut asked = HashSet::new();
         let own_depth = (level > 0).then_some(level);
         for kept in &log.events {
-            let Place { call, path, span, turn, depth, .. } = &kept.event.place;
+            let EventLocation { call, path, span, turn, depth, .. } = &kept.event.place;
             // What happened inside calls belongs to them.
             let own = path.is_none() && *depth == own_depth;
             if own {
@@ -239,12 +239,12 @@ impl RunLog {
                 blob: None,
                 ms: 0,
             };
-            Draft::new(place, body)
+            UnsequencedEvent::new(place, body)
         };
         let resumed = EventBody::RunResumed { cause: Some(cause.to_owned()) };
-        let mut drafts: Vec<Draft> = open.into_iter().map(ended).collect();
+        let mut drafts: Vec<UnsequencedEvent> = open.into_iter().map(ended).collect();
         if self.depth == 0 {
-            drafts.push(Draft::new(Place::default(), resumed));
+            drafts.push(UnsequencedEvent::new(EventLocation::default(), resumed));
         }
         drafts.extend(past.missing);
         self.sink.record(&mut drafts);
@@ -281,7 +281,7 @@ impl RunLog {
     }
 
     /// Where a call started that waits for answers inside it.
-    pub(crate) fn waits(&self, call: &CallId) -> Option<&Place> {
+    pub(crate) fn waits(&self, call: &CallId) -> Option<&EventLocation> {
         self.waiting.get(call)
     }
 
@@ -299,13 +299,13 @@ impl RunLog {
     /// begin with that it made.
     pub(crate) fn inside_turn(&self, turn: u32, prefix: &str) -> Option<ResumeLog> {
         let inner = self.events.iter().filter(|kept| {
-            let Place { call, path, turn: own, .. } = &kept.event.place;
+            let EventLocation { call, path, turn: own, .. } = &kept.event.place;
             match call {
                 None => path.is_some() && *own == Some(turn),
                 Some(call) => call.as_str().starts_with(prefix),
             }
         });
-        let events: Vec<Kept> = inner.cloned().collect();
+        let events: Vec<StoredEvent> = inner.cloned().collect();
         let answers = answers_below(&self.answers, &asks_of_turn(turn));
         (!events.is_empty()).then(|| ResumeLog { snapshot: None, events, answers })
     }
@@ -323,20 +323,20 @@ fn answers_below(answers: &HashMap<String, Value>, prefix: &str) -> HashMap<Stri
 
 /// What happened inside a call, as the log of a run of its own.
 pub(crate) fn inside(
-    events: &[Kept],
+    events: &[StoredEvent],
     answers: &HashMap<String, Value>,
     call: &CallId,
     level: u32,
 ) -> Option<ResumeLog> {
     let deeper = format!("{call}.");
     let inner = events.iter().filter(|kept| {
-        let Place { call: own, parent_call, path, depth, .. } = &kept.event.place;
+        let EventLocation { call: own, parent_call, path, depth, .. } = &kept.event.place;
         // A result of no call of its own says around which call it is.
         let own = own.as_ref().or(parent_call.as_ref());
         let at_it = own == Some(call) && (path.is_some() || depth.unwrap_or_default() > level);
         at_it || own.is_some_and(|own| own.as_str().starts_with(&deeper))
     });
-    let events: Vec<Kept> = inner
+    let events: Vec<StoredEvent> = inner
         .cloned()
         .map(|mut kept| {
             for own in [&mut kept.event.place.call, &mut kept.event.place.parent_call] {
@@ -350,7 +350,7 @@ pub(crate) fn inside(
 }
 
 impl EventSink for RunLog {
-    fn record(&self, drafts: &mut Vec<Draft>) {
+    fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
         let mut past = self.past();
         let Some(past) = past.as_mut() else { return self.sink.record(drafts) };
         for draft in drafts.drain(..) {
@@ -370,14 +370,14 @@ impl EventSink for RunLog {
         self.sink.run()
     }
 
-    fn keeper(&self) -> Option<&dyn Keeper> {
+    fn keeper(&self) -> Option<&dyn EventPersister> {
         self.sink.keeper()
     }
 }
 
 /// What is kept with a reply.
-pub(crate) fn record_of_cost(cost: u64) -> Record {
-    Record::of(vec![(Arc::from(COST), Arc::new(cost.into()))])
+pub(crate) fn record_of_cost(cost: u64) -> ReplayData {
+    ReplayData::of(vec![(Arc::from(COST), Arc::new(cost.into()))])
 }
 
 /// What is kept with the end of a call.
@@ -386,7 +386,7 @@ pub(crate) fn record_of(
     value: Option<&Value>,
     task: Option<&TaskChange>,
     attachments: &[Attachment],
-) -> Record {
+) -> ReplayData {
     let observation = serde_json::to_value(observation).unwrap_or_default();
     let mut values = vec![(Arc::from(OBSERVATION), Arc::new(observation))];
     values.extend(value.map(|value| (Arc::from(VALUE), Arc::new(value.clone()))));
@@ -396,10 +396,10 @@ pub(crate) fn record_of(
         let attachments = serde_json::to_value(attachments).unwrap_or_default();
         values.push((Arc::from(ATTACHMENTS), Arc::new(attachments)));
     }
-    Record::of(values)
+    ReplayData::of(values)
 }
 
-fn done_of(record: Option<&Record>, status: ToolStatus, usage: Usage) -> Option<PastEnd> {
+fn done_of(record: Option<&ReplayData>, status: ToolStatus, usage: Usage) -> Option<PastEnd> {
     let observation = Observation::deserialize(value_of(record, OBSERVATION)?).ok()?;
     let task = value_of(record, TASK).and_then(|value| TaskChange::deserialize(value).ok());
     let attachments = value_of(record, ATTACHMENTS).and_then(|value| Vec::deserialize(value).ok());
@@ -407,7 +407,7 @@ fn done_of(record: Option<&Record>, status: ToolStatus, usage: Usage) -> Option<
     Some(PastEnd { observation, status, value, task, attachments, usage })
 }
 
-fn value_of<'r>(record: Option<&'r Record>, name: &str) -> Option<&'r Value> {
+fn value_of<'r>(record: Option<&'r ReplayData>, name: &str) -> Option<&'r Value> {
     record?.values.iter().find(|(own, _)| **own == *name).map(|(_, value)| &**value)
 }
 
@@ -432,8 +432,8 @@ impl Woken {
 }
 
 /// What models read and wrote for what ended inside a call: a reply of an agent, or a node of a workflow.
-fn usage_of(kept: &Kept) -> Option<Usage> {
-    let Place { path, call, depth, .. } = &kept.event.place;
+fn usage_of(kept: &StoredEvent) -> Option<Usage> {
+    let EventLocation { path, call, depth, .. } = &kept.event.place;
     if path.is_none() {
         return match &kept.event.body {
             EventBody::AgentLlmFinished { usage, .. } => Some(*usage),

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::decide::Reply;
-use crate::echo::Suspects;
 use crate::history::{Exchange, Turn};
+use crate::injection_guard::UntrustedTexts;
 use crate::input::AgentInput;
 use crate::loop_guard::{LoopGuard, Repetition};
 use crate::observe;
@@ -34,7 +34,7 @@ pub struct AgentState {
     pub(crate) denied: BTreeMap<String, String>,
     /// Foreign texts that look like calls.
     #[serde(default)]
-    pub(crate) suspects: Suspects,
+    pub(crate) suspects: UntrustedTexts,
     /// Tasks that calls of this conversation began and nobody has told the end of.
     #[serde(default)]
     pub(crate) tasks: Vec<OpenTask>,
@@ -87,7 +87,7 @@ impl AgentState {
     pub fn of_history(mut history: Vec<Exchange>) -> Self {
         let mut calls = 0;
         let mut orphans = 0;
-        let mut suspects = Suspects::default();
+        let mut suspects = UntrustedTexts::default();
         for exchange in &mut history {
             let Exchange::Turn(turn) = exchange else { continue };
             calls += turn.calls.len() as u64;

@@ -1,6 +1,6 @@
 //! Work that a call began and that goes on behind it.
 
-use agent_types::{EventBody, Observation, ObservationCode, Record};
+use agent_types::{EventBody, Observation, ObservationCode, ReplayData};
 use futures::future::select;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -77,7 +77,7 @@ impl Driver {
             let tool = Some(end.observation.tool.clone()).filter(|tool| !tool.is_empty());
             trace.emit_kept(EventBody::AgentObservation { tool, text: end.observation.line() }, || {
                 let value = serde_json::to_value(end).unwrap_or_default();
-                Record::of(vec![(Arc::from(WOKEN), Arc::new(value))])
+                ReplayData::of(vec![(Arc::from(WOKEN), Arc::new(value))])
             });
         }
         state.tasks.retain(|open| ends.iter().all(|end| end.task != open.task));

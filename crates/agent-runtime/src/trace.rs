@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{Draft, EventBody, EventSink, Keeper, Place, Record, RunId};
+use agent_types::{EventBody, EventLocation, EventPersister, EventSink, ReplayData, RunId, UnsequencedEvent};
 
 use crate::resume::RunLog;
 
@@ -10,31 +10,31 @@ use crate::resume::RunLog;
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
     log: Arc<RunLog>,
-    place: Place,
+    place: EventLocation,
 }
 
 impl Trace {
     /// The root of a run; `depth` are the agents and workflows above it.
     pub(crate) fn root(log: Arc<RunLog>, depth: u32) -> Self {
-        Self { log, place: Place { depth: (depth > 0).then_some(depth), ..Place::default() } }
+        Self { log, place: EventLocation { depth: (depth > 0).then_some(depth), ..EventLocation::default() } }
     }
 
     pub(crate) fn emit(&self, body: EventBody) {
         self.emit_at(self.place.clone(), body);
     }
 
-    pub(crate) fn emit_at(&self, place: Place, body: EventBody) {
-        self.log.record(&mut vec![Draft::new(place, body)]);
+    pub(crate) fn emit_at(&self, place: EventLocation, body: EventBody) {
+        self.log.record(&mut vec![UnsequencedEvent::new(place, body)]);
     }
 
     /// Tells an event, with what a resumed run must know besides where somebody keeps it.
-    pub(crate) fn emit_kept(&self, body: EventBody, record: impl FnOnce() -> Record) {
+    pub(crate) fn emit_kept(&self, body: EventBody, record: impl FnOnce() -> ReplayData) {
         let record = self.log.keeper().map(|_| Box::new(record()));
-        self.log.record(&mut vec![Draft { place: self.place.clone(), body, record }]);
+        self.log.record(&mut vec![UnsequencedEvent { place: self.place.clone(), body, record }]);
     }
 
     /// The same at another place.
-    pub(crate) fn at(&self, place: Place) -> Self {
+    pub(crate) fn at(&self, place: EventLocation) -> Self {
         Self { log: Arc::clone(&self.log), place }
     }
 
@@ -43,7 +43,7 @@ impl Trace {
         &self.log
     }
 
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> EventLocation {
         self.place.clone()
     }
 
@@ -52,7 +52,7 @@ impl Trace {
     }
 
     /// A new span inside this one.
-    pub(crate) fn span(&self, change: impl FnOnce(&mut Place)) -> Self {
+    pub(crate) fn span(&self, change: impl FnOnce(&mut EventLocation)) -> Self {
         let mut place = self.place.clone();
         place.parent = Some(place.span);
         place.span = self.log.new_span();
@@ -70,12 +70,12 @@ pub(crate) fn inner(trace: &Trace) -> Arc<dyn EventSink> {
 #[derive(Debug)]
 struct TurnSink {
     log: Arc<RunLog>,
-    place: Place,
+    place: EventLocation,
 }
 
 impl EventSink for TurnSink {
-    fn record(&self, drafts: &mut Vec<Draft>) {
-        for Draft { place, .. } in drafts.iter_mut() {
+    fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
+        for UnsequencedEvent { place, .. } in drafts.iter_mut() {
             place.turn = place.turn.or(self.place.turn);
             place.depth = place.depth.or(self.place.depth);
             // What begins at the root of an inner run begins at the turn.
@@ -92,7 +92,7 @@ impl EventSink for TurnSink {
         self.log.run()
     }
 
-    fn keeper(&self) -> Option<&dyn Keeper> {
+    fn keeper(&self) -> Option<&dyn EventPersister> {
         self.log.keeper()
     }
 }

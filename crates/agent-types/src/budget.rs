@@ -92,7 +92,7 @@ fn micros(dollars: f64) -> u64 {
 /// A limit that is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("limit of {limit} {} reached", key.as_str())]
-pub struct Spent {
+pub struct BudgetExceeded {
     /// What ran out.
     pub key: BudgetKey,
     /// How much there was.
@@ -159,12 +159,12 @@ impl Budget {
     /// Takes one unit here and in all above, or none anywhere.
     ///
     /// # Errors
-    /// [`Spent`] names the first limit, from here upward, that leaves no room.
-    pub fn take(&self, key: BudgetKey) -> Result<(), Spent> {
+    /// [`BudgetExceeded`] names the first limit, from here upward, that leaves no room.
+    pub fn take(&self, key: BudgetKey) -> Result<(), BudgetExceeded> {
         if let Some(limit) = self.0.limits.of(key) {
             let take = |used| (used < limit).then_some(used + 1);
             if self.counter(key).fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
-                return Err(Spent { key, limit, used: limit });
+                return Err(BudgetExceeded { key, limit, used: limit });
             }
         } else {
             self.counter(key).fetch_add(1, Ordering::Relaxed);
@@ -189,13 +189,13 @@ impl Budget {
 
     /// The first limit that is reached, here or above.
     #[must_use]
-    pub fn spent(&self, key: BudgetKey) -> Option<Spent> {
+    pub fn spent(&self, key: BudgetKey) -> Option<BudgetExceeded> {
         let mut node = Some(self);
         while let Some(budget) = node {
             if let Some(limit) = budget.0.limits.of(key)
                 && budget.used(key) >= limit
             {
-                return Some(Spent { key, limit, used: budget.used(key) });
+                return Some(BudgetExceeded { key, limit, used: budget.used(key) });
             }
             node = budget.0.parent.as_ref();
         }
@@ -223,14 +223,14 @@ mod tests {
         assert_eq!(child.take(BudgetKey::ToolCalls), Ok(()));
         assert_eq!(
             child.take(BudgetKey::ToolCalls),
-            Err(Spent { key: BudgetKey::ToolCalls, limit: 2, used: 2 })
+            Err(BudgetExceeded { key: BudgetKey::ToolCalls, limit: 2, used: 2 })
         );
         assert_eq!(root.used(BudgetKey::ToolCalls), 2);
         let other = root.child(BudgetLimits::default()).unwrap();
         assert_eq!(other.take(BudgetKey::ToolCalls), Ok(()));
         assert_eq!(
             other.take(BudgetKey::ToolCalls),
-            Err(Spent { key: BudgetKey::ToolCalls, limit: 3, used: 3 })
+            Err(BudgetExceeded { key: BudgetKey::ToolCalls, limit: 3, used: 3 })
         );
         assert_eq!(other.used(BudgetKey::ToolCalls), 1, "a refused unit is given back");
     }
@@ -252,7 +252,7 @@ mod tests {
         budget.add(BudgetKey::CostMicros, 1);
         assert_eq!(
             budget.spent(BudgetKey::CostMicros),
-            Some(Spent { key: BudgetKey::CostMicros, limit: 10_000, used: 10_000 })
+            Some(BudgetExceeded { key: BudgetKey::CostMicros, limit: 10_000, used: 10_000 })
         );
     }
 }

@@ -30,7 +30,7 @@ pub struct TraceEvent {
     pub ts: Timestamp,
     /// Where in the run.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: EventLocation,
     /// What happened.
     #[serde(flatten)]
     pub body: EventBody,
@@ -39,14 +39,14 @@ pub struct TraceEvent {
 impl TraceEvent {
     /// Puts a fact into its envelope.
     #[must_use]
-    pub fn new(run: RunId, seq: u64, ts: Timestamp, place: Place, body: EventBody) -> Self {
+    pub fn new(run: RunId, seq: u64, ts: Timestamp, place: EventLocation, body: EventBody) -> Self {
         Self { v: ENVELOPE_VERSION, run, seq, ts, place, body }
     }
 }
 
 /// Where in a run something happened. Absent parts do not apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Place {
+pub struct EventLocation {
     /// Node or zone, from the root of its workflow: `loop[3]/inner[0]/a`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Arc<str>>,
@@ -398,7 +398,8 @@ mod tests {
 
     #[test]
     fn an_event_is_one_flat_object() {
-        let place = Place { path: Some("a".into()), attempt: Some(1), span: 3, ..Place::default() };
+        let place =
+            EventLocation { path: Some("a".into()), attempt: Some(1), span: 3, ..EventLocation::default() };
         let body = EventBody::node_finished(Some(Arc::new(1.into())));
         let event = TraceEvent::new(RunId::new("r"), 7, Timestamp::from_millis(0), place, body);
         let text = serde_json::to_string(&event).unwrap();

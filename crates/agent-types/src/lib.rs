@@ -20,8 +20,8 @@ mod budget;
 mod call;
 mod clock;
 mod event;
+mod event_broadcast;
 mod event_words;
-mod feed;
 mod id;
 mod near;
 mod observation;
@@ -30,16 +30,19 @@ mod system_clock;
 mod timestamp;
 mod virtual_clock;
 
-pub use budget::{Budget, BudgetKey, BudgetLimits, Spent};
+pub use budget::{Budget, BudgetExceeded, BudgetKey, BudgetLimits};
 pub use call::{Annotations, ApprovalDefault, ToolCall, ToolSpec, Usage};
 pub use clock::{Clock, Sleep};
-pub use event::{AskSummary, CallSummary, EventBody, OtherOutputs, Place, TraceEvent};
+pub use event::{AskSummary, CallSummary, EventBody, EventLocation, OtherOutputs, TraceEvent};
+pub use event_broadcast::{Batch, EventBroadcast, EventSubscription, Watched};
 pub use event_words::{ApprovalState, AskKind, ExitReason, LoopEnd, NodeErrorKind, RunStatus, ToolStatus};
-pub use feed::{Batch, Feed, Watched, Watcher};
 pub use id::{CallId, InvalidToolId, RunId, ToolId};
 pub use near::{fold, nearest, ranked};
 pub use observation::{Fault, OBSERVATION_PREFIX, Observation, ObservationCode};
-pub use recorder::{Draft, Durable, EventSink, KeepError, Keeper, Kept, Record, Recorder, ResumeLog};
+pub use recorder::{
+    Durable, EventPersister, EventSink, KeepError, Recorder, ReplayData, ResumeLog, StoredEvent,
+    UnsequencedEvent,
+};
 pub use system_clock::SystemClock;
 pub use timestamp::Timestamp;
 pub use virtual_clock::{ClockHold, VirtualClock};

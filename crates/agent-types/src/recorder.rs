@@ -10,30 +10,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Batch, Clock, EventBody, Feed, Place, RunId, TraceEvent, Usage, Watcher};
+use crate::{
+    Batch, Clock, EventBody, EventBroadcast, EventLocation, EventSubscription, RunId, TraceEvent, Usage,
+};
 
 /// A fact that has no number yet.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Draft {
+pub struct UnsequencedEvent {
     /// Where it happened.
-    pub place: Place,
+    pub place: EventLocation,
     /// What happened.
     pub body: EventBody,
     /// What a resumed run must know besides.
-    pub record: Option<Box<Record>>,
+    pub record: Option<Box<ReplayData>>,
 }
 
-impl Draft {
+impl UnsequencedEvent {
     /// A fact that says all there is to know.
     #[must_use]
-    pub fn new(place: Place, body: EventBody) -> Self {
+    pub fn new(place: EventLocation, body: EventBody) -> Self {
         Self { place, body, record: None }
     }
 }
 
 /// What a resumed run must know beyond what an event tells. It is kept with the event and shown to nobody.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct ReplayData {
     /// Values by name, such as the results of a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<(Arc<str>, Arc<Value>)>,
@@ -45,7 +47,7 @@ pub struct Record {
     pub usage: Option<Usage>,
 }
 
-impl Record {
+impl ReplayData {
     /// Values by name, and nothing else.
     #[must_use]
     pub fn of(values: Vec<(Arc<str>, Arc<Value>)>) -> Self {
@@ -55,20 +57,20 @@ impl Record {
 
 /// An event as it was kept.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kept {
+pub struct StoredEvent {
     /// What was told.
     pub event: TraceEvent,
     /// What was kept with it.
-    pub record: Option<Record>,
+    pub record: Option<ReplayData>,
 }
 
 /// All that a run needs to go on where it stopped.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ResumeLog {
-    /// The state after some event, as the run gave it to its [`Keeper`], with the number of that event.
+    /// The state after some event, as the run gave it to its [`EventPersister`], with the number of that event.
     pub snapshot: Option<(u64, String)>,
     /// What was kept behind it, large values in place.
-    pub events: Vec<Kept>,
+    pub events: Vec<StoredEvent>,
     /// Answers by question.
     pub answers: HashMap<String, Value>,
 }
@@ -78,7 +80,7 @@ pub struct ResumeLog {
 /// A wrapper may add to the place of what passes through it, as a tool call does for the events of its workflow.
 pub trait EventSink: Send + Sync + fmt::Debug {
     /// Numbers the drafts in order and leaves the vector empty.
-    fn record(&self, drafts: &mut Vec<Draft>);
+    fn record(&self, drafts: &mut Vec<UnsequencedEvent>);
 
     /// A span number that nobody else in this run has.
     fn new_span(&self) -> u64;
@@ -87,7 +89,7 @@ pub trait EventSink: Send + Sync + fmt::Debug {
     fn run(&self) -> &RunId;
 
     /// Whoever keeps the events so that the run can be resumed; `None` where they are only shown.
-    fn keeper(&self) -> Option<&dyn Keeper> {
+    fn keeper(&self) -> Option<&dyn EventPersister> {
         None
     }
 }
@@ -106,7 +108,7 @@ pub struct KeepError {
 }
 
 /// Keeps the events of a run beyond the life of the process.
-pub trait Keeper: Send + Sync {
+pub trait EventPersister: Send + Sync {
     /// Waits for the commit that covers all that was recorded so far.
     ///
     /// # Cancel safety
@@ -136,19 +138,25 @@ pub struct Recorder {
     clock: Arc<dyn Clock>,
     spans: AtomicU64,
     seq: Mutex<u64>,
-    feed: Feed,
+    feed: EventBroadcast,
 }
 
 impl Recorder {
     /// A writer for `run` whose events carry the time of `clock`.
     #[must_use]
     pub fn new(run: RunId, clock: Arc<dyn Clock>) -> Arc<Self> {
-        Arc::new(Self { run, clock, spans: AtomicU64::new(1), seq: Mutex::new(0), feed: Feed::new() })
+        Arc::new(Self {
+            run,
+            clock,
+            spans: AtomicU64::new(1),
+            seq: Mutex::new(0),
+            feed: EventBroadcast::new(),
+        })
     }
 
     /// A reader of all that is recorded from now on, which holds `capacity` events at most; more push out the oldest.
     #[must_use]
-    pub fn watch(&self, capacity: usize) -> Watcher {
+    pub fn watch(&self, capacity: usize) -> EventSubscription {
         self.feed.watch(capacity)
     }
 
@@ -164,13 +172,13 @@ impl Recorder {
     }
 
     /// Records one fact.
-    pub fn emit(&self, place: Place, body: EventBody) {
-        self.record(&mut vec![Draft::new(place, body)]);
+    pub fn emit(&self, place: EventLocation, body: EventBody) {
+        self.record(&mut vec![UnsequencedEvent::new(place, body)]);
     }
 }
 
 impl EventSink for Recorder {
-    fn record(&self, drafts: &mut Vec<Draft>) {
+    fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
         if drafts.is_empty() {
             return;
         }
@@ -210,7 +218,7 @@ mod tests {
         Recorder::new(RunId::new("r"), Arc::new(VirtualClock::new(Timestamp::default())))
     }
 
-    fn seqs(watcher: &mut Watcher) -> (Vec<u64>, u64) {
+    fn seqs(watcher: &mut EventSubscription) -> (Vec<u64>, u64) {
         let (mut seen, mut missed) = (Vec::new(), 0);
         while let Some(watched) = watcher.try_next() {
             match watched {
@@ -225,9 +233,9 @@ mod tests {
     fn numbers_have_no_holes_and_every_watcher_sees_them() {
         let recorder = recorder();
         let mut first = recorder.watch(10);
-        recorder.emit(Place::default(), EventBody::RunQueued {});
+        recorder.emit(EventLocation::default(), EventBody::RunQueued {});
         let mut second = recorder.watch(10);
-        recorder.emit(Place::default(), EventBody::AgentThinking {});
+        recorder.emit(EventLocation::default(), EventBody::AgentThinking {});
         assert_eq!(seqs(&mut first), (vec![1, 2], 0));
         assert_eq!(seqs(&mut second), (vec![2], 0));
     }
@@ -237,7 +245,7 @@ mod tests {
         let recorder = recorder();
         let mut slow = recorder.watch(3);
         for _ in 0..10 {
-            recorder.emit(Place::default(), EventBody::AgentThinking {});
+            recorder.emit(EventLocation::default(), EventBody::AgentThinking {});
         }
         assert_eq!(seqs(&mut slow), (vec![8, 9, 10], 7));
     }
@@ -246,7 +254,7 @@ mod tests {
     fn a_closed_recorder_ends_its_watchers() {
         let recorder = recorder();
         let mut watcher = recorder.watch(3);
-        recorder.emit(Place::default(), EventBody::RunQueued {});
+        recorder.emit(EventLocation::default(), EventBody::RunQueued {});
         recorder.close();
         let mut cx = Context::from_waker(Waker::noop());
         let mut poll = || pin!(watcher.next()).poll(&mut cx);

@@ -10,7 +10,6 @@ struct Readme;
 
 mod builder;
 mod config;
-mod desk;
 mod executor;
 mod flows;
 pub mod import;
@@ -27,6 +26,7 @@ mod store;
 mod text;
 mod timer;
 mod turn;
+mod turn_context;
 mod words;
 
 pub use builder::FlowsBuilder;
@@ -34,10 +34,10 @@ pub use config::{
     ActionConfig, ExecutionMode, FlowConfig, FlowsError, FlowsFile, KnowledgeConfig, KnowledgeMode,
     MatchKind, OnError, Problem, Severity, SkillConfig, TargetConfig, TimerAction, TimerConfig, When,
 };
-pub use desk::{Desk, Resume};
 pub use flows::{FlowCounts, Flows, Triggered};
 pub use lookup::{Handlers, NoTool, ToolLookup};
 pub use matcher::Why;
 pub use orchestrator::{Entered, Handled, Orchestrator, OrchestratorError, UserMessage};
 pub use session::{Phase, SessionState};
 pub use store::{MemorySessions, Session, SessionError, SessionStore, StoredSessions};
+pub use turn_context::{Resume, TurnContext};

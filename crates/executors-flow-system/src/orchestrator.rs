@@ -11,11 +11,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, OnceCell, OwnedMutexGuard};
 
-use crate::desk::Desk;
 use crate::flows::Flows;
 use crate::session::Phase;
 use crate::store::{Session, SessionError, SessionStore};
 use crate::turn::Turn;
+use crate::turn_context::TurnContext;
 
 /// Sessions that are remembered before those that nobody is in are forgotten.
 const FEW: usize = 64;
@@ -210,8 +210,8 @@ impl Orchestrator {
     }
 
     /// A desk that keeps no events.
-    fn quiet_desk(&self) -> Desk {
-        Desk::new(Recorder::new(RunId::generate(), Arc::clone(&self.0.clock)))
+    fn quiet_desk(&self) -> TurnContext {
+        TurnContext::new(Recorder::new(RunId::generate(), Arc::clone(&self.0.clock)))
     }
 
     /// Waits for a session's turn, and reads it. While the result lives, nobody else is in the session.
@@ -375,7 +375,11 @@ impl Entered {
     ///
     /// # Cancel safety
     /// As [`Orchestrator::handle`].
-    pub async fn handle(mut self, message: UserMessage, desk: Desk) -> Result<Handled, OrchestratorError> {
+    pub async fn handle(
+        mut self,
+        message: UserMessage,
+        desk: TurnContext,
+    ) -> Result<Handled, OrchestratorError> {
         Turn::new(&self.shared, &self.session, &mut self.kept, message, desk).handle().await
     }
 
@@ -389,7 +393,7 @@ impl Entered {
     ///
     /// # Errors
     /// The session cannot be kept.
-    pub async fn fire(mut self, desk: Desk) -> Result<Option<Handled>, OrchestratorError> {
+    pub async fn fire(mut self, desk: TurnContext) -> Result<Option<Handled>, OrchestratorError> {
         let now = self.shared.clock.now();
         let shared = Arc::clone(&self.shared);
         let timer = self.kept.state.take_due(&shared.flows.0.timers, now);

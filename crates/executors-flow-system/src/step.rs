@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use agent_types::{Budget, BudgetLimits, CallId, Clock, Draft, EventBody, EventSink, Place, nearest};
+use agent_types::{
+    Budget, BudgetLimits, CallId, Clock, EventBody, EventLocation, EventSink, UnsequencedEvent, nearest,
+};
 use http_caller::{CallConfig, CallValues, Endpoint, EndpointConfig, HttpCaller, Scope};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -41,7 +43,7 @@ pub(crate) struct StepContext {
 
 impl StepContext {
     pub(crate) fn emit(&self, body: EventBody) {
-        self.sink.record(&mut vec![Draft::new(Place::default(), body)]);
+        self.sink.record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
     }
 }
 
@@ -176,7 +178,7 @@ async fn call(
         return Err(faults.join("; "));
     }
     let call = CallId::new(name);
-    let place = Place { call: Some(call.clone()), ..Place::default() };
+    let place = EventLocation { call: Some(call.clone()), ..EventLocation::default() };
     let budget = Budget::new(BudgetLimits::default());
     let context =
         ToolContext::new(call, tool.id().clone(), Arc::clone(&cx.clock), budget, Arc::clone(&cx.sink), place)

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use agent_runtime::{AgentState, Exchange, exit_status};
 use agent_types::{
-    Budget, BudgetLimits, CallId, EventBody, EventSink, ExitReason, Kept, Place, Recorder, ResumeLog,
-    RunStatus, Usage,
+    Budget, BudgetLimits, CallId, EventBody, EventLocation, EventSink, ExitReason, Recorder, ResumeLog,
+    RunStatus, StoredEvent, Usage,
 };
 use futures::future::{Either, select};
 use serde_json::{Map, Value};
 use tool_registry::ToolContext;
 
 use crate::config::When;
-use crate::desk::{Desk, Doorway, is_own};
 use crate::executor::Decision;
 use crate::flows::Trigger;
 use crate::knowledge::{Lookup, Prefetched, Underway};
@@ -22,6 +21,7 @@ use crate::session::{Answered, Phase};
 use crate::step::StepContext;
 use crate::store::Session;
 use crate::timer::{Timer, TimerStep};
+use crate::turn_context::{FlowEventSink, TurnContext, is_own};
 use crate::words::Sentence;
 
 /// A message that is being handled.
@@ -30,8 +30,8 @@ pub(crate) struct Turn<'t> {
     session: &'t str,
     pub(crate) kept: &'t mut Session,
     pub(crate) message: UserMessage,
-    pub(crate) desk: Desk,
-    pub(crate) doorway: Arc<Doorway>,
+    pub(crate) desk: TurnContext,
+    pub(crate) doorway: Arc<FlowEventSink>,
     /// What effects are remembered under: the message's id, else the run's.
     key: String,
     /// Whether the actions before the turn have been.
@@ -44,9 +44,9 @@ impl<'t> Turn<'t> {
         session: &'t str,
         kept: &'t mut Session,
         message: UserMessage,
-        desk: Desk,
+        desk: TurnContext,
     ) -> Self {
-        let doorway = Doorway::new(&desk);
+        let doorway = FlowEventSink::new(&desk);
         let key = message.id.clone().unwrap_or_else(|| desk.sink.run().to_string());
         Self { shared, session, kept, message, desk, doorway, key, acted: false }
     }
@@ -338,10 +338,16 @@ impl<'t> Turn<'t> {
         let unheard = Recorder::new(self.desk.sink.run().clone(), Arc::clone(&self.shared.clock));
         let (call, tool) = (CallId::new("prefetch"), lookup.tool_id());
         let budget = Budget::new(BudgetLimits::default());
-        let cx =
-            ToolContext::new(call, tool, Arc::clone(&self.shared.clock), budget, unheard, Place::default())
-                .with_cancel(self.desk.cancel.clone())
-                .with_values(Arc::new(self.context()));
+        let cx = ToolContext::new(
+            call,
+            tool,
+            Arc::clone(&self.shared.clock),
+            budget,
+            unheard,
+            EventLocation::default(),
+        )
+        .with_cancel(self.desk.cancel.clone())
+        .with_values(Arc::new(self.context()));
         lookup.begin(&self.message.text, cx)
     }
 
@@ -405,8 +411,9 @@ fn kind_of(handled: &Handled, timer: Option<&Timer>) -> &'static str {
 
 /// The log without what flows and system actions told.
 fn agents_part(log: &ResumeLog) -> ResumeLog {
-    let is_agents =
-        |kept: &&Kept| matches!(kept.event.body, EventBody::AgentMessage { .. }) || !is_own(&kept.event.body);
+    let is_agents = |kept: &&StoredEvent| {
+        matches!(kept.event.body, EventBody::AgentMessage { .. }) || !is_own(&kept.event.body)
+    };
     let events = log.events.iter().filter(is_agents).cloned().collect();
     ResumeLog { events, ..log.clone() }
 }

@@ -13,7 +13,7 @@ struct Readme;
 mod error;
 mod forward;
 mod gguf;
-mod hold;
+mod grammar_guard;
 mod known;
 mod prompt;
 mod provider;

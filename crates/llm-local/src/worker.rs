@@ -9,11 +9,11 @@ use tokio::sync::mpsc;
 use crate::LocalError;
 use crate::forward::Transformer;
 use crate::gguf::Gguf;
-use crate::hold::Grammars;
+use crate::grammar_guard::Grammars;
 use crate::known::Weights;
 use crate::prompt;
 use crate::vocabulary::Vocabulary;
-use crate::write::{Figures, Listener, Stopped, Writing};
+use crate::write::{Figures, Stopped, TokenSink, Writing};
 
 /// One request.
 pub(crate) struct Job {
@@ -23,7 +23,7 @@ pub(crate) struct Job {
     pub(crate) answer: mpsc::Sender<Result<LlmEvent, LlmError>>,
 }
 
-impl Listener for mpsc::Sender<Result<LlmEvent, LlmError>> {
+impl TokenSink for mpsc::Sender<Result<LlmEvent, LlmError>> {
     fn tell(&mut self, event: LlmEvent) -> bool {
         self.blocking_send(Ok(event)).is_ok()
     }

@@ -6,7 +6,7 @@ use agent_types::Usage;
 use llm_provider::{Finish, LlmError, LlmEvent, ModelParameters, StandardResponse};
 
 use crate::forward::Transformer;
-use crate::hold::Hold;
+use crate::grammar_guard::GrammarGuard;
 use crate::sample::Sampler;
 use crate::vocabulary::Vocabulary;
 
@@ -38,7 +38,7 @@ pub struct Figures {
 }
 
 /// Whoever waits for the answer; `false` once nobody does.
-pub(crate) trait Listener {
+pub(crate) trait TokenSink {
     fn tell(&mut self, event: LlmEvent) -> bool;
     fn is_there(&self) -> bool;
 }
@@ -59,13 +59,13 @@ impl Stopped {
 pub(crate) struct Writing<'w, L> {
     pub(crate) model: &'w mut Transformer,
     pub(crate) vocabulary: &'w Vocabulary,
-    pub(crate) hold: Option<Hold>,
+    pub(crate) hold: Option<GrammarGuard>,
     pub(crate) parameters: &'w ModelParameters,
     pub(crate) listener: &'w mut L,
     pub(crate) figures: Figures,
 }
 
-impl<L: Listener> Writing<'_, L> {
+impl<L: TokenSink> Writing<'_, L> {
     /// Reads the prompt and writes the answer to its end.
     pub(crate) fn run(mut self, prompt: &[u32]) -> Result<(StandardResponse, Figures), Stopped> {
         if prompt.len() >= self.model.context() {
@@ -89,14 +89,14 @@ impl<L: Listener> Writing<'_, L> {
         let began = Instant::now();
         let mut next: Vec<u32> = Vec::new();
         let finish = loop {
-            let forced = self.hold.as_mut().map(Hold::forced).unwrap_or_default();
+            let forced = self.hold.as_mut().map(GrammarGuard::forced).unwrap_or_default();
             self.figures.forced += forced.len();
             let mut stopped = false;
             for token in &forced {
                 stopped = stopped || self.say(*token, &mut outlet)?;
             }
             next.extend(forced);
-            if stopped || self.hold.as_ref().is_some_and(Hold::is_over) {
+            if stopped || self.hold.as_ref().is_some_and(GrammarGuard::is_over) {
                 break Finish::Stop;
             }
             if self.is_used_up(&next, &outlet) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use agent_types::{Budget, BudgetLimits, CallId, Clock, Place, Recorder, RunId, SystemClock};
+use agent_types::{Budget, BudgetLimits, CallId, Clock, EventLocation, Recorder, RunId, SystemClock};
 use mcp_bridge::{ElicitationPolicy, McpClients, McpSettings, MemoryPins, PinStore};
 use serde_json::{Map, Value, json};
 use tool_registry::{CallEnd, Tool, ToolContext};
@@ -39,7 +39,8 @@ async fn call(tool: &Tool, clock: &Arc<dyn Clock>) -> CallEnd {
     let sink = Recorder::new(RunId::generate(), Arc::clone(clock));
     let budget = Budget::new(BudgetLimits::default());
     let id = CallId::new("c1");
-    let cx = ToolContext::new(id, tool.id().clone(), Arc::clone(clock), budget, sink, Place::default());
+    let cx =
+        ToolContext::new(id, tool.id().clone(), Arc::clone(clock), budget, sink, EventLocation::default());
     tool.invoke(arguments(tool), cx).await.end
 }
 

@@ -16,6 +16,7 @@ mod serve;
 
 pub use client::{ElicitationPolicy, McpClients, McpError, McpSettings, MemoryPins, PinStore};
 pub use serve::{
-    CallDesk, CallPlace, Elicited, Hold, McpHttp, McpPeer, McpServer, MemoryDesk, PromptArgument, PromptInfo,
-    PromptMessage, PromptSource, ResourceInfo, ResourceSource, ResourceTemplate, Speaker,
+    CallContextProvider, CallPermit, CallScope, Elicited, McpHttp, McpPeer, McpServer, MemoryDesk,
+    PromptArgument, PromptInfo, PromptMessage, PromptSource, ResourceInfo, ResourceSource, ResourceTemplate,
+    Speaker,
 };

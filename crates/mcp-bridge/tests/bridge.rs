@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{
-    ApprovalDefault, Budget, BudgetLimits, CallId, Clock, EventBody, Place, Recorder, RunId, SystemClock,
-    Watched,
+    ApprovalDefault, Budget, BudgetLimits, CallId, Clock, EventBody, EventLocation, Recorder, RunId,
+    SystemClock, Watched,
 };
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;
@@ -113,7 +113,14 @@ fn context(tool: &Tool) -> (ToolContext, Arc<Recorder>) {
     let budget = Budget::new(BudgetLimits::default());
     let sink = Arc::clone(&recorder) as Arc<dyn agent_types::EventSink>;
     (
-        ToolContext::new(CallId::new("c1"), tool.id().clone(), clock(), budget, sink, Place::default()),
+        ToolContext::new(
+            CallId::new("c1"),
+            tool.id().clone(),
+            clock(),
+            budget,
+            sink,
+            EventLocation::default(),
+        ),
         recorder,
     )
 }

@@ -1,6 +1,6 @@
 //! Events on their way into the store: large values out, secrets masked, one line each.
 
-use agent_types::{AskKind, Batch, EventBody, Record, RunId, Timestamp, TraceEvent};
+use agent_types::{AskKind, Batch, EventBody, ReplayData, RunId, Timestamp, TraceEvent};
 use serde_json::Value;
 
 use crate::blob::{Blobs, replace, take_out};
@@ -9,7 +9,7 @@ use crate::lines::{Writing, read_event};
 use crate::{AskRecord, Events, Redactor, RunPhase, RunState, StoreError};
 
 /// Events of one run with the records that belong to them.
-pub(crate) type Numbered = Vec<(TraceEvent, Option<Box<Record>>)>;
+pub(crate) type Numbered = Vec<(TraceEvent, Option<Box<ReplayData>>)>;
 
 /// What is written of a group of events, and what watchers see of it.
 pub(crate) struct Encoded {

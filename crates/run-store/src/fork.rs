@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agent_types::{Clock, EventBody, Kept, ResumeLog, RunId, nearest};
+use agent_types::{Clock, EventBody, ResumeLog, RunId, StoredEvent, nearest};
 use serde_json::Value;
 
 use crate::{NewRun, Store, StoreError, StoredRun};
@@ -81,7 +81,7 @@ impl Store {
     ) -> Result<Ends<'c>, StoreError> {
         let mut ends = Ends { by_path: HashMap::new(), last: 0 };
         'run: for group in self.groups(of) {
-            for Kept { event, .. } in group? {
+            for StoredEvent { event, .. } in group? {
                 if upto.is_some_and(|upto| event.seq > upto) {
                     break 'run;
                 }
@@ -121,7 +121,7 @@ fn ended<'p>(body: &EventBody, path: Option<&'p str>) -> Option<&'p str> {
 }
 
 /// Puts another value in the place of what a node gave.
-fn change(kept: &mut Kept, changes: &HashMap<String, Value>) {
+fn change(kept: &mut StoredEvent, changes: &HashMap<String, Value>) {
     let Some(value) = kept.event.place.path.as_deref().and_then(|path| changes.get(path)) else { return };
     if let EventBody::NodeFinished { value: given, outputs, .. }
     | EventBody::NodeCached { value: given, outputs, .. } = &mut kept.event.body

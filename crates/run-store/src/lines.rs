@@ -3,7 +3,7 @@
 //! What all events of a group share stands in the head once: the run, the first number, the first time. A line has the
 //! rest, in the words of the wire; one that begins with `+` is the record of the event before it.
 
-use agent_types::{EventBody, Kept, Place, Record, RunId, Timestamp, TraceEvent};
+use agent_types::{EventBody, EventLocation, ReplayData, RunId, StoredEvent, Timestamp, TraceEvent};
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
@@ -28,7 +28,7 @@ struct Line {
     #[serde(default)]
     t: i64,
     #[serde(flatten)]
-    place: Place,
+    place: EventLocation,
     #[serde(flatten)]
     body: EventBody,
 }
@@ -56,7 +56,8 @@ impl Writing {
         if later != 0 {
             self.member("t", &later)?;
         }
-        let Place { path, iteration, attempt, turn, call, parent_call, depth, span, parent } = &event.place;
+        let EventLocation { path, iteration, attempt, turn, call, parent_call, depth, span, parent } =
+            &event.place;
         if let Some(path) = path {
             self.member("path", path)?;
         }
@@ -147,21 +148,21 @@ fn parts(lines: &[u8]) -> Result<(Head, impl Iterator<Item = &[u8]>), StoreError
 ///
 /// # Errors
 /// A line is no event: the store is damaged.
-pub fn read_lines(lines: &[u8]) -> Result<Vec<Kept>, StoreError> {
+pub fn read_lines(lines: &[u8]) -> Result<Vec<StoredEvent>, StoreError> {
     let (head, lines) = parts(lines)?;
-    let mut kept: Vec<Kept> = Vec::new();
+    let mut kept: Vec<StoredEvent> = Vec::new();
     let mut seq = head.first;
     for line in lines {
         match (line.strip_prefix(&[RECORD_MARK]), kept.last_mut()) {
             (Some(record), Some(last)) => {
-                let record: Record = read(record).map_err(corrupt)?;
+                let record: ReplayData = read(record).map_err(corrupt)?;
                 last.record = Some(record);
             }
             (Some(_), None) => {
                 return Err(StoreError::Corrupt { message: "a record without an event".to_owned() });
             }
             (None, _) => {
-                kept.push(Kept { event: read_event(line, &head.run, seq, head.ts)?, record: None });
+                kept.push(StoredEvent { event: read_event(line, &head.run, seq, head.ts)?, record: None });
                 seq += 1;
             }
         }

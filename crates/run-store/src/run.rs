@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use agent_types::{
-    Clock, Draft, Durable, EventSink, Feed, KeepError, Keeper, ResumeLog, RunId, TraceEvent, Watcher,
+    Clock, Durable, EventBroadcast, EventPersister, EventSink, EventSubscription, KeepError, ResumeLog,
+    RunId, TraceEvent, UnsequencedEvent,
 };
 use serde_json::Value;
 
@@ -21,13 +22,13 @@ const BEHIND: usize = 4 * 1024;
 #[derive(Debug)]
 pub(crate) struct RunCore {
     pub(crate) run: RunId,
-    pub(crate) feed: Feed,
+    pub(crate) feed: EventBroadcast,
     fault: OnceLock<StoreError>,
 }
 
 impl RunCore {
     pub(crate) fn new(run: RunId) -> Self {
-        Self { run, feed: Feed::new(), fault: OnceLock::new() }
+        Self { run, feed: EventBroadcast::new(), fault: OnceLock::new() }
     }
 
     pub(crate) fn fault(&self) -> Option<StoreError> {
@@ -80,7 +81,7 @@ impl StoredRun {
 
     /// A reader of all that is committed from now on, which holds `capacity` events at most; more push out the oldest.
     #[must_use]
-    pub fn watch(&self, capacity: usize) -> Watcher {
+    pub fn watch(&self, capacity: usize) -> EventSubscription {
         self.core.feed.watch(capacity)
     }
 
@@ -119,7 +120,7 @@ impl StoredRun {
 }
 
 impl EventSink for StoredRun {
-    fn record(&self, drafts: &mut Vec<Draft>) {
+    fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
         if drafts.is_empty() {
             return;
         }
@@ -154,12 +155,12 @@ impl EventSink for StoredRun {
         &self.core.run
     }
 
-    fn keeper(&self) -> Option<&dyn Keeper> {
+    fn keeper(&self) -> Option<&dyn EventPersister> {
         Some(self)
     }
 }
 
-impl Keeper for StoredRun {
+impl EventPersister for StoredRun {
     fn durable(&self) -> Durable {
         // Whoever is too fast for the writer waits all the same.
         if !self.store.backend.is_lasting() && !self.is_behind() {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use agent_types::{Clock, Kept, ResumeLog, RunId};
+use agent_types::{Clock, ResumeLog, RunId, StoredEvent};
 use serde_json::Value;
 
 use crate::blob::{put_back, restore};
@@ -186,7 +186,7 @@ impl Store {
     ///
     /// # Errors
     /// The store cannot be read, or is damaged.
-    pub fn events(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Kept>, StoreError> {
+    pub fn events(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
         let mut events = Vec::new();
         let mut at = after;
         while events.len() < limit {
@@ -201,7 +201,7 @@ impl Store {
                     break;
                 }
             }
-            at = events.last().map_or(u64::MAX, |kept: &Kept| kept.event.seq);
+            at = events.last().map_or(u64::MAX, |kept: &StoredEvent| kept.event.seq);
         }
         Ok(events)
     }
@@ -211,7 +211,7 @@ impl Store {
     ///
     /// # Errors
     /// The store cannot be read, or is damaged.
-    pub fn next_group(&self, run: &RunId, after: u64) -> Result<Vec<Kept>, StoreError> {
+    pub fn next_group(&self, run: &RunId, after: u64) -> Result<Vec<StoredEvent>, StoreError> {
         let group = self.0.backend.lines(run, after, 1)?;
         let mut kept = group.first().map_or_else(|| Ok(Vec::new()), |lines| read_lines(lines))?;
         kept.retain(|kept| kept.event.seq > after);
@@ -219,7 +219,7 @@ impl Store {
     }
 
     /// All events of a run as [`next_group`](Self::next_group) gives them, nothing behind the first error.
-    pub fn groups(&self, run: &RunId) -> impl Iterator<Item = Result<Vec<Kept>, StoreError>> {
+    pub fn groups(&self, run: &RunId) -> impl Iterator<Item = Result<Vec<StoredEvent>, StoreError>> {
         let mut after = Some(0);
         std::iter::from_fn(move || {
             let group = self.next_group(run, after?);
@@ -345,7 +345,7 @@ impl Store {
     ///
     /// # Errors
     /// One is missing: the store is damaged.
-    pub fn put_values_back(&self, events: &mut [Kept]) -> Result<(), StoreError> {
+    pub fn put_values_back(&self, events: &mut [StoredEvent]) -> Result<(), StoreError> {
         let mut blob_error = None;
         let mut find = |sha: &str| {
             let found = self.0.backend.blob(sha);

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agent_types::{
-    AskKind, AskSummary, Draft, EventBody, EventSink, Keeper, Place, Record, RunId, RunStatus, SystemClock,
-    Timestamp, VirtualClock, Watched,
+    AskKind, AskSummary, EventBody, EventLocation, EventPersister, EventSink, ReplayData, RunId, RunStatus,
+    SystemClock, Timestamp, UnsequencedEvent, VirtualClock, Watched,
 };
 use futures::FutureExt;
 use run_store::{
@@ -41,13 +41,13 @@ fn begin(store: &Store, id: &str) -> Arc<StoredRun> {
 }
 
 fn emit(run: &StoredRun, body: EventBody) {
-    run.record(&mut vec![Draft::new(Place::default(), body)]);
+    run.record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
 }
 
-fn finished(path: &str, value: Value, record: Option<Record>) -> Draft {
-    let place = Place { path: Some(path.into()), span: 3, ..Place::default() };
+fn finished(path: &str, value: Value, record: Option<ReplayData>) -> UnsequencedEvent {
+    let place = EventLocation { path: Some(path.into()), span: 3, ..EventLocation::default() };
     let body = EventBody::node_finished(Some(Arc::new(value)));
-    Draft { place, body, record: record.map(Box::new) }
+    UnsequencedEvent { place, body, record: record.map(Box::new) }
 }
 
 fn ended(status: RunStatus) -> EventBody {
@@ -59,7 +59,7 @@ fn what_was_recorded_is_read_back_with_large_values_in_place() {
     for (store, _folder) in stores(&StoreOptions::default()) {
         let run = begin(&store, "r");
         let large: Value = "x".repeat(5000).into();
-        let record = Record {
+        let record = ReplayData {
             values: vec![("b".into(), Arc::new(large.clone()))],
             how: Some("stop".into()),
             usage: None,

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use agent_types::{Budget, CallId, Clock, Draft, EventBody, EventSink, Keeper, Place, ResumeLog, ToolId};
+use agent_types::{
+    Budget, CallId, Clock, EventBody, EventLocation, EventPersister, EventSink, ResumeLog, ToolId,
+    UnsequencedEvent,
+};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use workflow_engine::Services;
@@ -47,7 +50,7 @@ pub struct ToolContext {
     /// What the call did before the run was interrupted.
     pub resume: Option<Arc<ResumeLog>>,
     sink: Arc<dyn EventSink>,
-    place: Place,
+    place: EventLocation,
     /// Bytes of pieces given so far, shared by all copies.
     given: Arc<AtomicUsize>,
     /// Where pieces are kept that somebody reads later.
@@ -63,7 +66,7 @@ impl ToolContext {
         clock: Arc<dyn Clock>,
         budget: Budget,
         sink: Arc<dyn EventSink>,
-        place: Place,
+        place: EventLocation,
     ) -> Self {
         let cancel = CancellationToken::new();
         Self {
@@ -138,13 +141,13 @@ impl ToolContext {
 
     /// Records an event at the place of this call.
     pub fn emit(&self, body: EventBody) {
-        self.sink.record(&mut vec![Draft::new(self.place.clone(), body)]);
+        self.sink.record(&mut vec![UnsequencedEvent::new(self.place.clone(), body)]);
     }
 
     /// The same with its events in a run of their own.
     pub(crate) fn in_own_run(mut self, sink: Arc<dyn EventSink>) -> Self {
         self.sink = sink;
-        self.place = Place::default();
+        self.place = EventLocation::default();
         self.resume = None;
         self
     }
@@ -166,11 +169,11 @@ impl ToolContext {
 #[derive(Debug)]
 struct InnerSink {
     outer: Arc<dyn EventSink>,
-    place: Place,
+    place: EventLocation,
 }
 
 impl EventSink for InnerSink {
-    fn record(&self, drafts: &mut Vec<Draft>) {
+    fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
         for draft in drafts.iter_mut() {
             let inner = std::mem::take(&mut draft.place);
             // A result that belongs to no call is none of this call either: it has its own.
@@ -181,7 +184,7 @@ impl EventSink for InnerSink {
             } else {
                 (self.place.call.clone(), self.place.parent_call.clone())
             };
-            draft.place = Place {
+            draft.place = EventLocation {
                 turn: inner.turn.or(self.place.turn),
                 call,
                 parent_call,
@@ -202,7 +205,7 @@ impl EventSink for InnerSink {
         self.outer.run()
     }
 
-    fn keeper(&self) -> Option<&dyn Keeper> {
+    fn keeper(&self) -> Option<&dyn EventPersister> {
         self.outer.keeper()
     }
 }

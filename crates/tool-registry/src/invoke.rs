@@ -121,7 +121,9 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use agent_types::{Budget, BudgetLimits, CallId, Place, Recorder, RunId, Timestamp, VirtualClock};
+    use agent_types::{
+        Budget, BudgetLimits, CallId, EventLocation, Recorder, RunId, Timestamp, VirtualClock,
+    };
     use schemars::JsonSchema;
     use serde::Deserialize;
 
@@ -153,7 +155,14 @@ mod tests {
         let clock: Arc<dyn agent_types::Clock> = Arc::new(clock.clone());
         let sink = Recorder::new(RunId::new("r"), Arc::clone(&clock));
         let budget = Budget::new(BudgetLimits::default());
-        ToolContext::new(CallId::new("c"), "t".parse().unwrap(), clock, budget, sink, Place::default())
+        ToolContext::new(
+            CallId::new("c"),
+            "t".parse().unwrap(),
+            clock,
+            budget,
+            sink,
+            EventLocation::default(),
+        )
     }
 
     async fn run(mode: &str) -> CallEnd {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use agent_types::{BudgetLimits, Draft, EventBody, EventSink, InvalidToolId, RunId, RunStatus, ToolId};
+use agent_types::{
+    BudgetLimits, EventBody, EventSink, InvalidToolId, RunId, RunStatus, ToolId, UnsequencedEvent,
+};
 use async_trait::async_trait;
 use http_caller::ContextValues;
 use serde_json::{Map, Value};
@@ -110,7 +112,7 @@ struct LiveSink {
 }
 
 impl EventSink for LiveSink {
-    fn record(&self, drafts: &mut Vec<Draft>) {
+    fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
         let mut pieces = Vec::new();
         for draft in drafts.iter() {
             if let (EventBody::NodeChunk { slot, text }, Some(path)) = (&draft.body, &draft.place.path)

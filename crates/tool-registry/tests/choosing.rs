@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use agent_types::{
-    ApprovalDefault, Budget, BudgetLimits, CallId, EventBody, Place, Recorder, RunId, SystemClock, Watched,
+    ApprovalDefault, Budget, BudgetLimits, CallId, EventBody, EventLocation, Recorder, RunId, SystemClock,
+    Watched,
 };
 use async_trait::async_trait;
 use proptest::prelude::*;
@@ -45,8 +46,9 @@ async fn call(tool: &Tool, arguments: Value, services: Services) -> (CallEnd, Ve
     let sink = Recorder::new(RunId::new("r"), clock.clone());
     let mut watcher = sink.watch(1000);
     let budget = Budget::new(BudgetLimits::default());
-    let cx = ToolContext::new(CallId::new("c"), tool.id().clone(), clock, budget, sink, Place::default())
-        .with_services(services);
+    let cx =
+        ToolContext::new(CallId::new("c"), tool.id().clone(), clock, budget, sink, EventLocation::default())
+            .with_services(services);
     let end = tool.invoke(arguments.as_object().unwrap().clone(), cx).await.end;
     let mut chunks = Vec::new();
     while let Some(Watched::Events(events)) = watcher.try_next() {

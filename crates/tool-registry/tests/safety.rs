@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use agent_types::{
-    Budget, BudgetLimits, CallId, Clock, Place, Recorder, RunId, SystemClock, Timestamp, VirtualClock,
+    Budget, BudgetLimits, CallId, Clock, EventLocation, Recorder, RunId, SystemClock, Timestamp, VirtualClock,
 };
 use async_trait::async_trait;
 use futures::Stream;
@@ -41,7 +41,7 @@ fn named(id: &str, kind: ToolKind) -> Tool {
 fn context(clock: Arc<dyn Clock>, tool: &Tool) -> ToolContext {
     let sink = Recorder::new(RunId::new("r"), Arc::clone(&clock));
     let budget = Budget::new(BudgetLimits::default());
-    ToolContext::new(CallId::new("c"), tool.id().clone(), clock, budget, sink, Place::default())
+    ToolContext::new(CallId::new("c"), tool.id().clone(), clock, budget, sink, EventLocation::default())
 }
 
 /// Moves time whenever everybody waits for it.

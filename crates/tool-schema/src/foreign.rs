@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 128;
 
 /// Something in a schema that was not JSON Schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Oddity {
+pub struct SchemaNote {
     /// JSON pointer to it.
     pub path: String,
     /// What it was and what it became.
@@ -23,7 +23,7 @@ pub struct Mapped {
     /// The schema.
     pub schema: Value,
     /// Everything that was changed.
-    pub oddities: Vec<Oddity>,
+    pub oddities: Vec<SchemaNote>,
 }
 
 /// Reads a schema in the words of other systems: `dict`, `float`, `tuple`, `any`, `HashMap`, types in capitals, `enum` on a list, `optional` and `required: true` at a parameter.
@@ -37,12 +37,12 @@ pub fn map_schema(schema: &Value) -> Mapped {
 }
 
 struct Mapper {
-    oddities: Vec<Oddity>,
+    oddities: Vec<SchemaNote>,
 }
 
 impl Mapper {
     fn note(&mut self, path: &str, what: impl Into<String>) {
-        self.oddities.push(Oddity { path: path.to_owned(), what: what.into() });
+        self.oddities.push(SchemaNote { path: path.to_owned(), what: what.into() });
     }
 
     fn schema(&mut self, schema: &Value, path: &str, depth: usize) -> Value {

@@ -48,9 +48,9 @@ mod workflow;
 pub use catalogue::{Catalogue, CatalogueSize, estimate_tokens};
 pub use compiled::{Coercion, CompiledSchema, SchemaError, Typed};
 pub use definition::ToolDefinition;
-pub use foreign::{Mapped, Oddity, map_schema};
+pub use foreign::{Mapped, SchemaNote, map_schema};
 pub use grammar::{
-    Breadth, CallChoice, Grammar, GrammarFormat, GrammarOptions, LooseKeyword, RefusedTool, grammar,
+    CallChoice, Grammar, GrammarFormat, GrammarOptions, GrammarScope, LooseKeyword, RefusedTool, grammar,
     grammar_with,
 };
 pub use interpret::{CallFault, Decision, TypedCall};

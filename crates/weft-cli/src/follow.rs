@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent_types::{RunId, Watched, Watcher};
+use agent_types::{EventSubscription, RunId, Watched};
 use tokio_util::sync::CancellationToken;
 use weft_project::Project;
 
@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(300);
 /// Tells events until the run has ended. A reader of stdout that goes away ends the run.
 pub(crate) async fn tell(
     form: Output,
-    mut watcher: Watcher,
+    mut watcher: EventSubscription,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
     let mut timeline = Timeline::new();
@@ -40,14 +40,14 @@ pub(crate) async fn tell(
 }
 
 /// Name under which the wish to end a run is left for the process that works on it.
-pub(crate) fn wish_to_end(run: &RunId) -> String {
+pub(crate) fn cancel_key(run: &RunId) -> String {
     format!("cancel:{run}")
 }
 
 /// Cancels when another process wishes so; never resolves.
-pub(crate) async fn heed_others(project: &Project, run: &RunId, cancel: &CancellationToken) {
+pub(crate) async fn poll_cancel_requests(project: &Project, run: &RunId, cancel: &CancellationToken) {
     let Ok(Some(store)) = project.store() else { return std::future::pending().await };
-    let key = wish_to_end(run);
+    let key = cancel_key(run);
     loop {
         project.clock().sleep(LOOK).await;
         if matches!(store.value(&key), Ok(Some(_))) {

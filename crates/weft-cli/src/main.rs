@@ -11,7 +11,7 @@ macro_rules! note {
 mod arguments;
 mod codes;
 mod commands;
-mod desk;
+mod demo_project;
 mod failure;
 mod follow;
 mod inputs;

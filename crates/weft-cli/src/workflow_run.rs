@@ -6,7 +6,7 @@ use agent_runtime::ApprovalMode;
 use agent_types::{ResumeLog, RunStatus};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
-use weft_project::{Project, RunDesk};
+use weft_project::{Project, RunSink};
 use workflow_engine::{OnWaiting, Plan, RunOptions, RunOutcome};
 
 use crate::arguments::Output;
@@ -36,7 +36,7 @@ pub(crate) struct Start<'a> {
     pub(crate) values: Map<String, Value>,
     /// What is done where a person would have to be asked.
     pub(crate) approval: ApprovalMode,
-    pub(crate) desk: RunDesk,
+    pub(crate) desk: RunSink,
     pub(crate) resume: Option<ResumeLog>,
     /// Ends the run when it is cancelled.
     pub(crate) cancel: CancellationToken,
@@ -58,7 +58,7 @@ pub(crate) async fn drive(form: Output, start: Start<'_>) -> Result<RunOutcome, 
     let telling = follow::tell(form, desk.watch(follow::BEHIND), &cancel);
     let running = async {
         let outcome = interrupt::run(workflow_engine::run(plan, inputs, options).outcome(), &cancel);
-        let heeding = follow::heed_others(project, &run, &cancel);
+        let heeding = follow::poll_cancel_requests(project, &run, &cancel);
         let outcome = match futures::future::select(Box::pin(outcome), Box::pin(heeding)).await {
             futures::future::Either::Left((outcome, _)) => outcome,
             futures::future::Either::Right(((), outcome)) => outcome.await,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use agent_runtime::nodes::InTurn;
 use agent_runtime::{Deliberation, DeliberationFault, Deliberator, ReplyStream};
-use agent_types::{Draft, EventBody, EventSink, Keeper, RunId, RunStatus, ToolId};
+use agent_types::{EventBody, EventPersister, EventSink, RunId, RunStatus, ToolId, UnsequencedEvent};
 use async_trait::async_trait;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::future::{Either, select};
@@ -163,7 +163,7 @@ struct LiveSink {
 }
 
 impl EventSink for LiveSink {
-    fn record(&self, drafts: &mut Vec<Draft>) {
+    fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
         for draft in drafts.iter() {
             if let (EventBody::NodeChunk { slot, text }, Some(path)) = (&draft.body, &draft.place.path)
                 && draft.place.call.is_none()
@@ -184,7 +184,7 @@ impl EventSink for LiveSink {
         self.inner.run()
     }
 
-    fn keeper(&self) -> Option<&dyn Keeper> {
+    fn keeper(&self) -> Option<&dyn EventPersister> {
         self.inner.keeper()
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use agent_runtime::{Agent, AgentProfile, ApprovalMode};
 use agent_types::ToolId;
 use executors_flow_system::{
-    Desk, Flows, FlowsBuilder, FlowsError, FlowsFile, MemorySessions, NoTool, Orchestrator, Resume,
-    SessionStore, StoredSessions, ToolLookup,
+    Flows, FlowsBuilder, FlowsError, FlowsFile, MemorySessions, NoTool, Orchestrator, Resume, SessionStore,
+    StoredSessions, ToolLookup, TurnContext,
 };
 use llm_provider::{LlmProvider, ScriptedModel};
 use tool_registry::{Snapshot, Tool};
@@ -186,8 +186,8 @@ impl Project {
 impl AgentStart {
     /// Where an orchestrator tells what comes of the message.
     #[must_use]
-    pub fn desk_of_session(&self) -> Desk {
+    pub fn desk_of_session(&self) -> TurnContext {
         let resume = self.log.clone().map(|log| Resume { log, before: self.plan.before });
-        Desk::new(self.desk.sink()).resuming(resume)
+        TurnContext::new(self.desk.sink()).resuming(resume)
     }
 }

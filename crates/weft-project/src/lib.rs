@@ -44,7 +44,7 @@ pub use project::{Project, ProjectOptions};
 pub use server_settings::ServerSettings;
 pub use settings::{NetworkSettings, Settings, StoreSettings, SyncSetting};
 pub use store::{
-    AgentPlan, AgentStart, PlannedEvent, RunDesk, Version, WorkflowPlan, WorkflowResume, wish_to_end,
+    AgentPlan, AgentStart, PlannedEvent, RunSink, Version, WorkflowPlan, WorkflowResume, cancel_key,
 };
 pub use tools::{BrokenTool, ToolFile};
 pub use watch::{LiveTools, ProjectWatch};

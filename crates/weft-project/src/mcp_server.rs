@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use agent_types::{Budget, BudgetLimits, RunId};
 use async_trait::async_trait;
 use mcp_bridge::{
-    CallDesk, CallPlace, McpServer, MemoryDesk, PromptArgument, PromptInfo, PromptMessage, PromptSource,
-    ResourceInfo, ResourceSource, ResourceTemplate, Speaker,
+    CallContextProvider, CallScope, McpServer, MemoryDesk, PromptArgument, PromptInfo, PromptMessage,
+    PromptSource, ResourceInfo, ResourceSource, ResourceTemplate, Speaker,
 };
 use run_store::RunFilter;
 use serde_json::{Map, Value, json};
@@ -59,9 +59,9 @@ impl ProjectMcp {
 
     /// A server with these tools, the prompts of agents, workflow files and runs. Calls happen at `desk`; absent, they are kept nowhere.
     #[must_use]
-    pub fn server(self, desk: Option<Arc<dyn CallDesk>>) -> McpServer {
+    pub fn server(self, desk: Option<Arc<dyn CallContextProvider>>) -> McpServer {
         let project = Arc::new(self);
-        let desk = desk.unwrap_or_else(|| Arc::clone(&project) as Arc<dyn CallDesk>);
+        let desk = desk.unwrap_or_else(|| Arc::clone(&project) as Arc<dyn CallContextProvider>);
         McpServer::new(Arc::clone(&project) as Arc<dyn ToolSource>, desk)
             .with_prompts(Arc::clone(&project) as Arc<dyn PromptSource>)
             .with_resources(project)
@@ -109,11 +109,11 @@ impl ToolSource for ProjectMcp {
     }
 }
 
-impl CallDesk for ProjectMcp {
-    fn place(&self, tool: &Tool) -> Result<CallPlace, ToolError> {
+impl CallContextProvider for ProjectMcp {
+    fn place(&self, tool: &Tool) -> Result<CallScope, ToolError> {
         let services = self.services().map_err(|error| ToolError::failed(error.to_string()))?;
         let place = MemoryDesk::new(Arc::clone((self.now)().clock()), services).place(tool)?;
-        Ok(CallPlace { budget: Budget::new(BudgetLimits::default()), ..place })
+        Ok(CallScope { budget: Budget::new(BudgetLimits::default()), ..place })
     }
 }
 

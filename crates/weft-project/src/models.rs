@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agent_types::{Clock, EventBody, Kept, nearest};
+use agent_types::{Clock, EventBody, StoredEvent, nearest};
 use llm_provider::{
     CallPolicy, GuardedModel, LlmProvider, ModelConfig, ModelError, ModelSource, ProviderKind, ScriptedModel,
 };
@@ -110,11 +110,11 @@ impl ModelSource for ProjectModels {
 
 /// Replies of models that a log tells of. Errors have no end of their own in a script: the attempts behind them are
 /// passed over with the next reply. What a workflow deliberated is told of too, and is none.
-pub(crate) fn replies(events: &[Kept]) -> usize {
+pub(crate) fn replies(events: &[StoredEvent]) -> usize {
     let mut deliberated: HashSet<u64> = HashSet::new();
     let mut asking: HashSet<u64> = HashSet::new();
     let mut count = 0;
-    for Kept { event, .. } in events {
+    for StoredEvent { event, .. } in events {
         let span = event.place.span;
         match &event.body {
             EventBody::AgentLlmStarted { model, .. } if model.starts_with("workflow:") => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_runtime::nodes::{MemoryThreads, Surroundings, ThreadError, Threads};
+use agent_runtime::nodes::{LlmNodeConfig, MemoryThreads, ThreadError, Threads};
 use agent_runtime::{ApprovalMode, Exchange};
 use async_trait::async_trait;
 use http_caller::ContextValues;
@@ -17,10 +17,10 @@ use crate::project::Project;
 
 /// The tools of a project, for nodes.
 #[derive(Debug)]
-pub(crate) struct Shelf(pub(crate) Project);
+pub(crate) struct ProjectToolInvoker(pub(crate) Project);
 
 #[async_trait]
-impl ToolInvoker for Shelf {
+impl ToolInvoker for ProjectToolInvoker {
     fn tool(&self, id: &str) -> Result<Tool, ToolLookupError> {
         self.0.tool(id).map_err(|error| match error {
             ProjectError::UnknownToolId { id, near } => ToolLookupError::Unknown(Unresolved {
@@ -102,7 +102,7 @@ impl Project {
         let memory = Arc::clone(self.memory_threads());
         self.base_services()
             .clone()
-            .with::<dyn ToolInvoker>(Arc::new(Shelf(self.clone())))
+            .with::<dyn ToolInvoker>(Arc::new(ProjectToolInvoker(self.clone())))
             .with::<dyn Threads>(Arc::new(ProjectThreads { project: self.clone(), memory }))
     }
 
@@ -148,8 +148,8 @@ impl Project {
         approval: ApprovalMode,
     ) -> Result<Services, ProjectError> {
         let values = Arc::new(values);
-        let services = self.stored_services(Surroundings::in_memory().services)?;
-        let surroundings = Surroundings { services, values: Arc::clone(&values), approval };
+        let services = self.stored_services(LlmNodeConfig::in_memory().services)?;
+        let surroundings = LlmNodeConfig { services, values: Arc::clone(&values), approval };
         Ok(self.services().with(Arc::new(ContextValues(values))).with(Arc::new(surroundings)))
     }
 }

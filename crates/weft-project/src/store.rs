@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use agent_runtime::{Agent, AgentInput, AgentState, Exchange};
 use agent_types::{
-    Clock, Draft, EventBody, EventSink, ExitReason, Place, Recorder, ResumeLog, RunId, RunStatus, Timestamp,
-    Watcher,
+    Clock, EventBody, EventLocation, EventSink, EventSubscription, ExitReason, Recorder, ResumeLog, RunId,
+    RunStatus, Timestamp, UnsequencedEvent,
 };
 use llm_provider::{Attachment, ModelConfig};
 use run_store::{NewRun, RunFilter, RunRecord, Sqlite, Store, StoreError, StoreOptions, StoredRun};
@@ -25,14 +25,14 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// Where the events of a run go.
 #[derive(Debug, Clone)]
-pub enum RunDesk {
+pub enum RunSink {
     /// They are shown and gone.
     Shown(Arc<Recorder>),
     /// They are kept, so that the run can be taken up again.
     Kept(Arc<StoredRun>),
 }
 
-impl RunDesk {
+impl RunSink {
     /// A desk that keeps nothing.
     #[must_use]
     pub fn shown(run: RunId, clock: Arc<dyn Clock>) -> Self {
@@ -50,7 +50,7 @@ impl RunDesk {
 
     /// A reader of its events that holds `capacity` of them.
     #[must_use]
-    pub fn watch(&self, capacity: usize) -> Watcher {
+    pub fn watch(&self, capacity: usize) -> EventSubscription {
         match self {
             Self::Shown(recorder) => recorder.watch(capacity),
             Self::Kept(run) => run.watch(capacity),
@@ -165,7 +165,7 @@ impl AgentPlan {
 
 /// Name under which the wish to end a run is left for the process that works on it.
 #[must_use]
-pub fn wish_to_end(run: &RunId) -> String {
+pub fn cancel_key(run: &RunId) -> String {
     format!("cancel:{run}")
 }
 
@@ -173,7 +173,7 @@ pub fn wish_to_end(run: &RunId) -> String {
 #[derive(Debug)]
 pub struct AgentStart {
     /// Where its events go.
-    pub desk: RunDesk,
+    pub desk: RunSink,
     /// What it has done.
     pub log: Option<ResumeLog>,
     /// The conversation before it.
@@ -188,7 +188,7 @@ pub struct AgentStart {
 #[derive(Debug)]
 pub struct WorkflowResume {
     /// Where its events go.
-    pub desk: RunDesk,
+    pub desk: RunSink,
     /// What it has done.
     pub log: ResumeLog,
     /// Id of the workflow.
@@ -239,13 +239,13 @@ impl Project {
     ///
     /// # Errors
     /// The store cannot be used.
-    pub fn begin(&self, new: NewRun) -> Result<RunDesk, ProjectError> {
+    pub fn begin(&self, new: NewRun) -> Result<RunSink, ProjectError> {
         match self.store()? {
             Some(store) => {
                 self.let_old_runs_go(store)?;
-                Ok(RunDesk::Kept(store.begin(new, Arc::clone(self.clock()))?))
+                Ok(RunSink::Kept(store.begin(new, Arc::clone(self.clock()))?))
             }
-            None => Ok(RunDesk::shown(new.run, Arc::clone(self.clock()))),
+            None => Ok(RunSink::shown(new.run, Arc::clone(self.clock()))),
         }
     }
 
@@ -259,7 +259,7 @@ impl Project {
         workflow: &Workflow,
         inputs: &Map<String, Value>,
         values: &Map<String, Value>,
-    ) -> Result<RunDesk, ProjectError> {
+    ) -> Result<RunSink, ProjectError> {
         let plan = WorkflowPlan {
             id: id.to_owned(),
             workflow: workflow.to_value(),
@@ -280,7 +280,7 @@ impl Project {
         let workflow = self.version(&id, workflow, store, (run, u64::MAX), version)?;
         let plan = self.plan(&id, &workflow)?;
         let (stored, log) = store.resume_where(run, |state| plan.fits(state), Arc::clone(self.clock()))?;
-        Ok(WorkflowResume { desk: RunDesk::Kept(stored), log, id, plan, inputs, values })
+        Ok(WorkflowResume { desk: RunSink::Kept(stored), log, id, plan, inputs, values })
     }
 
     /// Begins a run with what another one did up to its event `upto`; what the nodes in `changes` gave is replaced.
@@ -304,7 +304,7 @@ impl Project {
         let plan = self.plan(&id, &workflow)?;
         let clock = Arc::clone(self.clock());
         let (stored, log) = store.fork(of, new, upto, changes, |state| plan.fits(state), clock)?;
-        Ok(WorkflowResume { desk: RunDesk::Kept(stored), log, id, plan, inputs, values })
+        Ok(WorkflowResume { desk: RunSink::Kept(stored), log, id, plan, inputs, values })
     }
 
     /// Finds what keeps a run from going on, before anything is said about it: an agent, tool or workflow that is gone.
@@ -348,7 +348,7 @@ impl Project {
         let exit = store.known(run)?.new.agent.map(|_| ExitReason::Cancelled);
         let status = RunStatus::Cancelled;
         let body = EventBody::RunFinished { status, exit, kind: None, partial: None, message: None };
-        stored.record(&mut vec![Draft::new(Place::default(), body)]);
+        stored.record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
         Ok(store.flush()?)
     }
 
@@ -382,7 +382,7 @@ impl Project {
         let mut history = self.history_before(&plan, record.new.thread.as_deref())?;
         history.truncate(plan.before);
         let state = AgentState::of_history(history);
-        Ok(AgentStart { desk: RunDesk::Kept(stored), log: Some(log), state, plan, thread: record.new.thread })
+        Ok(AgentStart { desk: RunSink::Kept(stored), log: Some(log), state, plan, thread: record.new.thread })
     }
 
     /// Lets scripts go on behind the replies that the conversation before a run has had.
@@ -423,7 +423,7 @@ impl Project {
         let new = NewRun { run: RunId::generate(), thread: None, ..record.new };
         let upto = store.place_to_fork(of, upto, &HashMap::new())?;
         let (stored, log) = store.fork(of, new, upto, &HashMap::new(), |_| true, Arc::clone(self.clock()))?;
-        let desk = RunDesk::Kept(stored);
+        let desk = RunSink::Kept(stored);
         let state = AgentState::of_history(plan.history.clone());
         Ok(AgentStart { desk, log: Some(log), state, plan, thread: None })
     }

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::any;
-use mcp_bridge::{CallDesk, CallPlace, Hold, McpHttp};
+use mcp_bridge::{CallContextProvider, CallPermit, CallScope, McpHttp};
 use tokio::sync::OwnedSemaphorePermit;
 use tool_registry::{Tool, ToolError};
 use weft_project::ProjectMcp;
@@ -31,7 +31,7 @@ impl McpServers {
             let last = app.project();
             let now = move || weak.upgrade().map_or_else(|| Arc::clone(&last), |app| app.project());
             let project = ProjectMcp::new(now, agent);
-            let desk = Arc::new(Desk { app: Arc::downgrade(app), project: project.clone() });
+            let desk = Arc::new(ServerCallContexts { app: Arc::downgrade(app), project: project.clone() });
             let server = project.server(Some(desk)).with_changes(app.changes());
             McpHttp::behind_a_guard(server, app.closed.clone())
         };
@@ -41,19 +41,19 @@ impl McpServers {
 
 /// Gives calls their place among the runs.
 #[derive(Debug)]
-struct Desk {
+struct ServerCallContexts {
     app: Weak<App>,
     project: ProjectMcp,
 }
 
 /// The room of a call.
 #[derive(Debug)]
-struct Room(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
+struct Permit(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
 
-impl Hold for Room {}
+impl CallPermit for Permit {}
 
-impl CallDesk for Desk {
-    fn place(&self, tool: &Tool) -> Result<CallPlace, ToolError> {
+impl CallContextProvider for ServerCallContexts {
+    fn place(&self, tool: &Tool) -> Result<CallScope, ToolError> {
         let app = self.app.upgrade().ok_or_else(|| ToolError::failed("the server ends"))?;
         // A client that waits for an answer is not put into a queue.
         let room = match admit(&app) {
@@ -64,7 +64,7 @@ impl CallDesk for Desk {
             Err(problem) => return Err(ToolError::failed(problem.detail.clone())),
         };
         let place = self.project.place(tool)?;
-        Ok(CallPlace { hold: Some(Box::new(Room(room))), ..place })
+        Ok(CallScope { hold: Some(Box::new(Permit(room))), ..place })
     }
 }
 

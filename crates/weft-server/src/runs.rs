@@ -1,8 +1,8 @@
 //! Runs that this process works on: how many at once, who waits, how they begin, go on and end.
 
 mod begin;
-mod desk;
 mod events;
+mod run_task;
 mod sessions;
 mod tasks;
 mod threads;
@@ -12,20 +12,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use agent_runtime::{Exchange, PendingCall};
-use agent_types::{EventBody, ExitReason, Place, RunId, Usage, Watcher};
+use agent_types::{EventBody, EventLocation, EventSubscription, ExitReason, RunId, Usage};
 use futures::future::{BoxFuture, Either, select};
 use http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tool_registry::TaskBoard;
-use weft_project::RunDesk;
+use weft_project::RunSink;
 
 use crate::app::App;
 use crate::problem::Problem;
 
 pub(crate) use begin::{AgentRequest, begin_agent, begin_workflow};
-pub(crate) use desk::{Answer, answer, cancel, fork, heed_others, resume};
 pub(crate) use events::RunEvents;
+pub(crate) use run_task::{Answer, answer, cancel, fork, poll_cancel_requests, resume};
 pub(crate) use sessions::{Sessions, fire_timers};
 pub(crate) use threads::ThreadHold;
 
@@ -71,7 +71,7 @@ pub(crate) struct Begun {
 
 /// A run that is ready to go.
 pub(crate) struct Prepared {
-    pub(crate) desk: RunDesk,
+    pub(crate) desk: RunSink,
     pub(crate) cancel: CancellationToken,
     /// The conversation that it belongs to, kept for it until it is over.
     pub(crate) hold: Option<ThreadHold>,
@@ -86,7 +86,7 @@ pub(crate) struct Prepared {
 /// A run at work in this process.
 #[derive(Debug, Clone)]
 struct Live {
-    desk: RunDesk,
+    desk: RunSink,
     cancel: CancellationToken,
     thread: Option<(String, String)>,
     /// Cancelled when nobody works on it any more.
@@ -142,7 +142,7 @@ impl Runs {
     }
 
     /// A reader of a run that is at work here.
-    pub(crate) fn watch(&self, run: &RunId) -> Option<Watcher> {
+    pub(crate) fn watch(&self, run: &RunId) -> Option<EventSubscription> {
         self.live().get(run).map(|live| live.desk.watch(BEHIND))
     }
 
@@ -194,13 +194,14 @@ impl Admission {
     async fn room(
         self,
         app: &App,
-        desk: &RunDesk,
+        desk: &RunSink,
         cancel: &CancellationToken,
     ) -> Option<OwnedSemaphorePermit> {
         match self {
             Self::Now(permit) => Some(permit),
             Self::Queued(_place) => {
-                let queued = agent_types::Draft::new(Place::default(), EventBody::RunQueued {});
+                let queued =
+                    agent_types::UnsequencedEvent::new(EventLocation::default(), EventBody::RunQueued {});
                 desk.sink().record(&mut vec![queued]);
                 let room = Arc::clone(&app.runs.room);
                 let waiting = std::pin::pin!(room.acquire_owned());

@@ -28,7 +28,7 @@ use crate::app::App;
 use crate::clock_timer::ClockTimer;
 use crate::options::{ServeError, ServerOptions};
 use crate::problem::Problem;
-use crate::runs::{fire_timers, heed_others};
+use crate::runs::{fire_timers, poll_cancel_requests};
 use crate::token::{Token, TokenChoice};
 use crate::{api, live, mcp, openai, page};
 
@@ -121,7 +121,7 @@ impl Server {
     pub async fn run(self) {
         let Self { listener, app, .. } = self;
         app.tasks.spawn(Arc::clone(&app).tell_changes());
-        app.tasks.spawn(heed_others(Arc::clone(&app)));
+        app.tasks.spawn(poll_cancel_requests(Arc::clone(&app)));
         app.tasks.spawn(fire_timers(Arc::clone(&app)));
         let router = router(&app);
         let connections = Arc::new(Semaphore::new(app.options.settings.max_connections.max(1)));

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use agent_types::{
-    Budget, Clock, Draft, Durable, EventBody, EventSink, KeepError, Keeper, Kept, Place, RunId, Sleep, Usage,
+    Budget, Clock, Durable, EventBody, EventLocation, EventPersister, EventSink, KeepError, RunId, Sleep,
+    StoredEvent, UnsequencedEvent, Usage,
 };
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -54,7 +55,7 @@ pub struct NodeContext {
     /// A token of its own, where cancelling is not dropping.
     pub(crate) cancel: Option<CancellationToken>,
     /// What it told of work inside it before the process ended.
-    pub(crate) past: Option<Arc<[Kept]>>,
+    pub(crate) past: Option<Arc<[StoredEvent]>>,
     /// It asked before the process ended, and goes on.
     pub(crate) asked: bool,
 }
@@ -185,21 +186,21 @@ impl NodeContext {
 
     /// The place of events of this attempt.
     #[must_use]
-    pub fn place(&self) -> Place {
-        Place {
+    pub fn place(&self) -> EventLocation {
+        EventLocation {
             path: Some(Arc::clone(&self.path)),
             iteration: self.iteration,
             attempt: Some(self.attempt),
             span: self.span,
             parent: Some(self.parent_span),
-            ..Place::default()
+            ..EventLocation::default()
         }
     }
 
     /// Puts an event into the order of the run. Never waits.
     pub fn emit(&self, body: EventBody) {
         self.heartbeat();
-        self.shared.inbox.post(Message::Event(Draft::new(self.place(), body)));
+        self.shared.inbox.post(Message::Event(UnsequencedEvent::new(self.place(), body)));
     }
 
     /// Says how far the work is.
@@ -321,7 +322,7 @@ impl NodeContext {
     /// What this start of the node told through its [`sink`](Self::sink) before the process ended, in order.
     /// A node that looks at it need not do again what is done, and says so by being idempotent.
     #[must_use]
-    pub fn past(&self) -> &[Kept] {
+    pub fn past(&self) -> &[StoredEvent] {
         self.past.as_deref().unwrap_or_default()
     }
 }
@@ -334,7 +335,7 @@ struct InboxSink {
 }
 
 impl EventSink for InboxSink {
-    fn record(&self, drafts: &mut Vec<Draft>) {
+    fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
         for draft in drafts.drain(..) {
             self.shared.inbox.post(Message::Inner(self.key, draft));
         }
@@ -348,13 +349,13 @@ impl EventSink for InboxSink {
         self.shared.sink.run()
     }
 
-    fn keeper(&self) -> Option<&dyn Keeper> {
-        self.shared.sink.keeper().map(|_| self as &dyn Keeper)
+    fn keeper(&self) -> Option<&dyn EventPersister> {
+        self.shared.sink.keeper().map(|_| self as &dyn EventPersister)
     }
 }
 
 /// Keeps through the run that owns the node.
-impl Keeper for InboxSink {
+impl EventPersister for InboxSink {
     fn durable(&self) -> Durable {
         let shared = Arc::clone(&self.shared);
         let (written, done) = tokio::sync::oneshot::channel();
@@ -362,7 +363,7 @@ impl Keeper for InboxSink {
         Box::pin(async move {
             // Without an answer the run has ended, and writes its last events by itself.
             let _ = done.await;
-            let durable = shared.sink.keeper().map(Keeper::durable);
+            let durable = shared.sink.keeper().map(EventPersister::durable);
             match durable {
                 Some(durable) => durable.await,
                 None => Ok(()),
@@ -371,11 +372,11 @@ impl Keeper for InboxSink {
     }
 
     fn is_behind(&self) -> bool {
-        self.shared.sink.keeper().is_some_and(Keeper::is_behind)
+        self.shared.sink.keeper().is_some_and(EventPersister::is_behind)
     }
 
     fn fault(&self) -> Option<KeepError> {
-        self.shared.sink.keeper().and_then(Keeper::fault)
+        self.shared.sink.keeper().and_then(EventPersister::fault)
     }
 
     fn snapshot(&self, _state: String) {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
 use workflow_model::{DataFlowType, NodeDefinition};
 
-use super::around::Around;
+use super::agent_env::AgentEnv;
 use super::define::{list, made, read, setting};
 use crate::messages::tool_value;
 
@@ -45,7 +45,7 @@ impl Node for AvailableTools {
 
     async fn run(&self, ctx: NodeContext, _inputs: Inputs) -> Result<Outputs, NodeError> {
         let Listed(listed) = made(&ctx)?;
-        let tools = Around::of(&ctx).tools(listed.as_deref())?;
+        let tools = AgentEnv::of(&ctx).tools(listed.as_deref())?;
         Ok(Outputs::value(tools.tools().map(tool_value).collect::<Vec<Value>>()))
     }
 }

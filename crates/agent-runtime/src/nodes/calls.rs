@@ -9,7 +9,7 @@ use tool_registry::{Snapshot, Tool, canonical_id};
 use tool_schema::CallFault;
 use workflow_engine::NodeError;
 
-use super::around::Around;
+use super::agent_env::AgentEnv;
 use super::define::as_text;
 use crate::decide::ReadyCall;
 use crate::dispatch::Finished;
@@ -44,7 +44,7 @@ pub(super) struct Checked {
 
 impl Requested {
     /// Reads calls: a list or a single one, `{tool, arguments}` each, arguments as an object or as JSON text.
-    pub(super) fn read(value: &Value, around: &Around<'_>) -> Result<Self, NodeError> {
+    pub(super) fn read(value: &Value, around: &AgentEnv<'_>) -> Result<Self, NodeError> {
         let parsed = value.as_str().and_then(|text| serde_json::from_str(text).ok());
         let value = parsed.as_ref().unwrap_or(value);
         let items: Vec<&Value> = match value {

@@ -11,12 +11,12 @@ use tool_registry::Snapshot;
 use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
 use workflow_model::{DataFlowType, NodeDefinition};
 
-use super::around::Around;
+use super::agent_env::AgentEnv;
 use super::chat::{self, Said};
 use super::define::{list, made, read, setting, text};
 use super::format::{self, Form};
 use super::parse::{self, ToRead};
-use super::request::{self, Replied, Wish, given};
+use super::request::{self, LlmRequestConfig, Replied, given};
 use crate::prompt::framed;
 use protocol_action::neutralize;
 
@@ -27,7 +27,7 @@ pub(super) struct LlmDecisionWithTools(NodeDefinition);
 struct Decision {
     tools: Option<Vec<String>>,
     form: Form,
-    wish: Wish,
+    wish: LlmRequestConfig,
 }
 
 impl LlmDecisionWithTools {
@@ -63,13 +63,13 @@ impl Node for LlmDecisionWithTools {
         let mut faults = Vec::new();
         let tools = read(config, "tools", &mut faults);
         let form = Form::read(config, &mut faults);
-        let decision = Decision { tools, form, wish: Wish::read(config, &mut faults) };
+        let decision = Decision { tools, form, wish: LlmRequestConfig::read(config, &mut faults) };
         if faults.is_empty() { Ok(Prepared::new(decision)) } else { Err(faults) }
     }
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
         let Decision { tools, form, wish } = made(&ctx)?;
-        let around = Around::of(&ctx);
+        let around = AgentEnv::of(&ctx);
         let offered = match tools {
             Some(ids) => around.tools(Some(ids))?,
             None => given(&around, &inputs)?,

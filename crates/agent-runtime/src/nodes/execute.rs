@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agent_types::{ApprovalState, AskKind, AskSummary, EventBody, Observation, Place, ToolStatus};
+use agent_types::{ApprovalState, AskKind, AskSummary, EventBody, EventLocation, Observation, ToolStatus};
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
@@ -12,7 +12,7 @@ use tool_registry::{ToolContext, UsageMeter};
 use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Question};
 use workflow_model::NodeDefinition;
 
-use super::around::Around;
+use super::agent_env::AgentEnv;
 use super::calls::{Checked, Requested};
 use super::define::{any, list, text};
 use super::sink::NodeSink;
@@ -20,7 +20,7 @@ use crate::approve::{decide_approvals, hold};
 use crate::calls::tell_observation;
 use crate::dispatch::{self, Finished, Tree};
 use crate::end::End;
-use crate::plan::{PlannedCall, Verdict, plan};
+use crate::plan::{CallDisposition, PlannedCall, plan};
 use crate::resume::RunLog;
 use crate::trace::Trace;
 
@@ -57,7 +57,7 @@ impl Node for ExecuteTool {
     }
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
-        let around = Around::of(&ctx);
+        let around = AgentEnv::of(&ctx);
         let requested = Requested::read(inputs.required("tool_call_requests")?, &around)?;
         let (pieces, mut reader) = unbounded();
         let sink = NodeSink::new(&ctx, &around, Some(pieces));
@@ -92,7 +92,7 @@ async fn hand_on(ctx: &NodeContext, pieces: &mut UnboundedReceiver<String>) {
 /// The calls of one start of the node.
 struct Work<'n> {
     ctx: &'n NodeContext,
-    around: &'n Around<'n>,
+    around: &'n AgentEnv<'n>,
     sink: Arc<NodeSink>,
     meter: Arc<UsageMeter>,
     requested: Requested,
@@ -103,7 +103,7 @@ enum Round {
     /// Nothing.
     Done(Done),
     /// People must answer these.
-    Waits(Vec<(String, Question)>),
+    PendingInner(Vec<(String, Question)>),
 }
 
 impl Work<'_> {
@@ -115,7 +115,7 @@ impl Work<'_> {
             let log = self.sink.log(waited, answers.clone());
             match self.round(&log).await? {
                 Round::Done(done) => return Ok(done),
-                Round::Waits(asked) => {
+                Round::PendingInner(asked) => {
                     let (ids, questions): (Vec<String>, Vec<Question>) = asked.into_iter().unzip();
                     let values = self.ctx.ask_all(questions).await?;
                     answers.extend(ids.into_iter().zip(values));
@@ -138,7 +138,7 @@ impl Work<'_> {
         let budget = self.around.budget();
         let tree = Tree { budget: &budget, meter: &self.meter };
         let block = self.ctx.cancel_token().child_token();
-        let context = |call: &PlannedCall, place: Place| {
+        let context = |call: &PlannedCall, place: EventLocation| {
             let surroundings = &self.around.surroundings;
             let mut services = surroundings.services.clone().with(Arc::new(surroundings.approval));
             if services.get::<UsageMeter>().is_none() {
@@ -156,7 +156,7 @@ impl Work<'_> {
         let asks = self.asks(&trace, &waiting, &mut finished);
         if !asks.is_empty() {
             log.go_on_with_news();
-            return Ok(Round::Waits(asks));
+            return Ok(Round::PendingInner(asks));
         }
         finished.extend(refused);
         finished.sort_by_key(|finished| finished.index);
@@ -173,8 +173,8 @@ impl Work<'_> {
         let mut asks = Vec::new();
         for PlannedCall { call, verdict, why, .. } in waiting {
             let (ask, kind, prompt) = match verdict {
-                Verdict::Run => continue,
-                Verdict::Reconcile(ask) => {
+                CallDisposition::Run => continue,
+                CallDisposition::Reconcile(ask) => {
                     let tool = &call.tool;
                     let prompt =
                         format!("`{tool}` was at work when the process ended: `retry`, `skip` or `done`?");
@@ -186,7 +186,7 @@ impl Work<'_> {
                 }
             };
             if !self.sink.has_asked_about(&call.id) {
-                let place = Place { call: Some(call.id.clone()), ..trace.place() };
+                let place = EventLocation { call: Some(call.id.clone()), ..trace.place() };
                 let (tool, state) = (call.tool.clone(), ApprovalState::Asked);
                 trace.emit_at(place, EventBody::AgentToolApproval { tool, state, reason: why.clone() });
             }

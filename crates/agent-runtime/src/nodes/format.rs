@@ -13,7 +13,7 @@ use tool_registry::Snapshot;
 use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
 use workflow_model::{DataFlowType, NodeDefinition};
 
-use super::around::Around;
+use super::agent_env::AgentEnv;
 use super::chat::{self, Said};
 use super::define::{any, as_text, list, made, read, setting};
 use super::request::ids_of;
@@ -80,7 +80,7 @@ impl Form {
     pub(super) fn messages(
         &self,
         ctx: &NodeContext,
-        around: &Around<'_>,
+        around: &AgentEnv<'_>,
         inputs: &Inputs,
         tools: &Snapshot,
     ) -> Result<Vec<Said>, NodeError> {
@@ -234,7 +234,7 @@ impl Node for FormatPrompt {
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
         let form: &Form = made(&ctx)?;
-        let around = Around::of(&ctx);
+        let around = AgentEnv::of(&ctx);
         let tools = match inputs.get("tools") {
             Some(tools) => around.tools(Some(&ids_of(tools)))?,
             None => Snapshot::default(),

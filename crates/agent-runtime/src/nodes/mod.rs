@@ -5,7 +5,7 @@
 //! the agent's inventory where the workflow [deliberates](crate::Deliberator) for one, else `availableTools` of the
 //! workflow; a workflow that says nothing may use what its nodes name.
 
-mod around;
+mod agent_env;
 mod available;
 mod calls;
 mod chat;
@@ -21,7 +21,7 @@ mod summarize;
 
 use workflow_engine::NodeCatalog;
 
-pub use around::{InTurn, Surroundings};
+pub use agent_env::{InTurn, LlmNodeConfig};
 pub use history::{MemoryThreads, ThreadError, Threads};
 
 /// Adds the `agent:` nodes to a catalogue.

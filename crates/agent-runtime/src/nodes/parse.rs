@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs};
 use workflow_model::NodeDefinition;
 
-use super::around::Around;
+use super::agent_env::AgentEnv;
 use super::define::{any, as_text, list, text};
 use super::request::ids_of;
 use super::sink::NodeSink;
@@ -20,7 +20,7 @@ use crate::ask::{Question, read_whole};
 use crate::calls::tell_observation;
 use crate::decide::{Reply, decide};
 use crate::driver::Driver;
-use crate::echo::Suspects;
+use crate::injection_guard::UntrustedTexts;
 use crate::plan::{CALLS_PER_DECISION, limit_of};
 use crate::trace::Trace;
 use tool_schema::ToolSet;
@@ -69,7 +69,7 @@ pub(super) struct ToRead<'r> {
     pub(super) max_calls: usize,
     /// Places of calls that stand in foreign texts.
     pub(super) echoes: HashSet<usize>,
-    pub(super) suspects: &'r Suspects,
+    pub(super) suspects: &'r UntrustedTexts,
     /// What ids of the calls begin with.
     pub(super) prefix: &'r str,
 }
@@ -77,7 +77,7 @@ pub(super) struct ToRead<'r> {
 /// Tells what a reply holds, and gives it.
 pub(super) fn read(
     ctx: &NodeContext,
-    around: &Around<'_>,
+    around: &AgentEnv<'_>,
     set: &Arc<ToolSet>,
     reply: &ToRead<'_>,
 ) -> Decided {
@@ -178,7 +178,7 @@ impl Node for ParseLlmDecision {
     }
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
-        let around = Around::of(&ctx);
+        let around = AgentEnv::of(&ctx);
         let value = inputs.required("response")?;
         let tools = match value.get("tools") {
             Some(offered) => around.tools(Some(&ids_of(offered)))?,
@@ -195,7 +195,7 @@ impl Node for ParseLlmDecision {
             parsed: &parsed,
             max_calls: value.get("maxToolCalls").and_then(number).unwrap_or(CALLS_PER_DECISION),
             echoes: echoes.iter().filter_map(number).collect(),
-            suspects: &Suspects::default(),
+            suspects: &UntrustedTexts::default(),
             prefix: value.get("callPrefix").and_then(Value::as_str).unwrap_or(&prefix),
         };
         Ok(read(&ctx, &around, &set, &reply).outputs())

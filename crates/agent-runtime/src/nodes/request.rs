@@ -16,14 +16,14 @@ use tool_schema::{Catalogue, ToolSet};
 use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
 use workflow_model::{DataFlowType, NodeDefinition};
 
-use super::around::Around;
+use super::agent_env::AgentEnv;
 use super::chat::{self, Said};
 use super::define::{any, list, made, object, read, setting, text};
 use super::sink::NodeSink;
-use crate::ask::{Answer, NoAnswer, Question, Room, ask, finished, started};
-use crate::constraint::Held;
+use crate::ask::{Answer, AskContext, NoAnswer, Question, ask, finished, started};
+use crate::constraint::GrammarConstraint;
 use crate::deliberate::{DeliberationFault, ReplyStream, replayed};
-use crate::echo::Suspects;
+use crate::injection_guard::UntrustedTexts;
 use crate::plan::CALLS_PER_DECISION;
 use crate::profile::{AgentProfile, Language};
 use crate::prompt::{Protocol, direct, lang, system_text};
@@ -37,7 +37,7 @@ pub(super) struct LlmApiRequest(NodeDefinition);
 
 /// The settings.
 #[derive(Debug, Default)]
-pub(super) struct Wish {
+pub(super) struct LlmRequestConfig {
     profile: Option<String>,
     prompt: Option<String>,
     parameters: ModelParameters,
@@ -65,7 +65,7 @@ pub(super) fn with_settings(definition: NodeDefinition) -> NodeDefinition {
         )
 }
 
-impl Wish {
+impl LlmRequestConfig {
     pub(super) fn read(config: &Map<String, Value>, faults: &mut Vec<SettingFault>) -> Self {
         Self {
             profile: read(config, "profileId", faults),
@@ -77,7 +77,7 @@ impl Wish {
     }
 
     /// The tools of the request: those that are given and those that it offers more.
-    pub(super) fn tools(&self, around: &Around<'_>, given: Snapshot) -> Result<Offering, NodeError> {
+    pub(super) fn tools(&self, around: &AgentEnv<'_>, given: Snapshot) -> Result<Offering, NodeError> {
         let Some(more) = &self.more else { return Ok(Offering { given, more: Snapshot::default() }) };
         let more = around.dynamic(more)?;
         let is_new = |tool: &&Tool| given.get(tool.id().as_str()).is_none();
@@ -86,7 +86,7 @@ impl Wish {
     }
 
     /// Whether the model is offered tools in its own form.
-    pub(super) fn is_native(&self, ctx: &NodeContext, around: &Around<'_>) -> Result<bool, NodeError> {
+    pub(super) fn is_native(&self, ctx: &NodeContext, around: &AgentEnv<'_>) -> Result<bool, NodeError> {
         // Whoever deliberates for an agent gives a text, and calls are read from it.
         Ok(self.model(ctx)?.info().native_tools && !around.in_turn)
     }
@@ -180,7 +180,7 @@ pub(super) struct Replied {
     /// What was offered.
     pub(super) tools: Snapshot,
     /// Foreign texts among the messages that look like calls.
-    pub(super) suspects: Suspects,
+    pub(super) suspects: UntrustedTexts,
     /// What ids of its calls begin with.
     pub(super) prefix: String,
 }
@@ -210,8 +210,8 @@ impl Replied {
 /// Asks the model. The reply goes to the stream output of that name while it comes.
 pub(super) async fn request(
     ctx: &NodeContext,
-    around: &Around<'_>,
-    wish: &Wish,
+    around: &AgentEnv<'_>,
+    wish: &LlmRequestConfig,
     mut messages: Vec<Said>,
     offering: &Offering,
 ) -> Result<Replied, NodeError> {
@@ -224,12 +224,16 @@ pub(super) async fn request(
             Some(_) | None => messages.insert(0, Said::system(prompt.to_owned())),
         }
     }
-    let mut suspects = Suspects::default();
+    let mut suspects = UntrustedTexts::default();
     messages.iter().filter_map(Said::foreign).for_each(|text| suspects.note(text));
     let tools = offering.all()?;
     let set = tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?;
     let sent: Vec<Message> = messages.into_iter().map(|said| said.message).collect();
-    let held = if specs.is_empty() { Held::new(model.info(), &tools) } else { Held::default() };
+    let held = if specs.is_empty() {
+        GrammarConstraint::new(model.info(), &tools)
+    } else {
+        GrammarConstraint::default()
+    };
     let request = LlmRequest::new(sent)
         .with_tools(specs)
         .with_parameters(wish.parameters.clone())
@@ -241,7 +245,7 @@ pub(super) async fn request(
 /// The answer of the log, or a new one.
 pub(super) async fn answer(
     ctx: &NodeContext,
-    around: &Around<'_>,
+    around: &AgentEnv<'_>,
     model: &dyn LlmProvider,
     request: LlmRequest,
     set: &Arc<ToolSet>,
@@ -272,7 +276,7 @@ pub(super) async fn answer(
     let prefix = around.call_prefix();
     let question = Question { tools: set, first_call: 1, prefix: &prefix };
     let (clock, cancel) = (&**ctx.clock(), ctx.cancel_token());
-    let room = Room { clock, cancel, winds_down: false, tells_pieces: !around.in_turn };
+    let room = AskContext { clock, cancel, winds_down: false, tells_pieces: !around.in_turn };
     let answer = ask(room, beginning, reply, &question, &trace).await.map_err(failed)?;
     trace.emit_kept(finished(&answer), || crate::resume::record_of_cost(0));
     log.go_on_with_news();
@@ -310,7 +314,7 @@ fn count(ctx: &NodeContext, model: &dyn LlmProvider, usage: Usage, is_known: boo
 }
 
 /// The failure of a node whose limits leave no room.
-pub(super) fn over(spent: &agent_types::Spent) -> NodeError {
+pub(super) fn over(spent: &agent_types::BudgetExceeded) -> NodeError {
     NodeError::fatal(spent.to_string())
         .with_kind(agent_types::NodeErrorKind::BudgetExceeded)
         .with_code(spent.key.as_str())
@@ -336,7 +340,7 @@ pub(super) fn ids_of(tools: &Value) -> Vec<String> {
 }
 
 /// The tools that a node is given by an edge; else all that may be used, where somebody says which.
-pub(super) fn given(around: &Around<'_>, inputs: &Inputs) -> Result<Snapshot, NodeError> {
+pub(super) fn given(around: &AgentEnv<'_>, inputs: &Inputs) -> Result<Snapshot, NodeError> {
     match inputs.get("tools") {
         Some(tools) => around.tools(Some(&ids_of(tools))),
         None if around.has_tools() => around.tools(None),
@@ -375,13 +379,13 @@ impl Node for LlmApiRequest {
 
     fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
         let mut faults = Vec::new();
-        let wish = Wish::read(config, &mut faults);
+        let wish = LlmRequestConfig::read(config, &mut faults);
         if faults.is_empty() { Ok(Prepared::new(wish)) } else { Err(faults) }
     }
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
-        let wish: &Wish = made(&ctx)?;
-        let around = Around::of(&ctx);
+        let wish: &LlmRequestConfig = made(&ctx)?;
+        let around = AgentEnv::of(&ctx);
         let offering = wish.tools(&around, given(&around, &inputs)?)?;
         let messages = chat::read(inputs.required("messages")?)?;
         let replied = request(&ctx, &around, wish, messages, &offering).await?;

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_types::{
-    ApprovalState, CallId, Draft, Durable, EventBody, EventSink, KeepError, Keeper, Kept, Place, ResumeLog,
-    RunId, Timestamp, TraceEvent,
+    ApprovalState, CallId, Durable, EventBody, EventLocation, EventPersister, EventSink, KeepError,
+    ResumeLog, RunId, StoredEvent, Timestamp, TraceEvent, UnsequencedEvent,
 };
 use futures::channel::mpsc::UnboundedSender;
 use serde_json::Value;
 use workflow_engine::NodeContext;
 
-use super::around::Around;
+use super::agent_env::AgentEnv;
 use crate::resume::RunLog;
 use crate::trace::Trace;
 
@@ -19,11 +19,11 @@ use crate::trace::Trace;
 #[derive(Debug)]
 pub(super) struct NodeSink {
     inner: Arc<dyn EventSink>,
-    node: Place,
+    node: EventLocation,
     /// Levels of calls above the node, as the log of a run counts them.
     level: u32,
     /// What was told so far, in this life of the run and before.
-    told: Mutex<Vec<Kept>>,
+    told: Mutex<Vec<StoredEvent>>,
     /// Where pieces of results go.
     pieces: Option<UnboundedSender<String>>,
 }
@@ -31,7 +31,7 @@ pub(super) struct NodeSink {
 impl NodeSink {
     pub(super) fn new(
         ctx: &NodeContext,
-        around: &Around<'_>,
+        around: &AgentEnv<'_>,
         pieces: Option<UnboundedSender<String>>,
     ) -> Arc<Self> {
         let (node, level) = (ctx.place(), around.level());
@@ -49,7 +49,7 @@ impl NodeSink {
         if waited {
             // What is open has waited for somebody, and goes on.
             let body = EventBody::RunWaiting { exit: None, asks: Vec::new() };
-            events.push(self.kept(Place::default(), body));
+            events.push(self.kept(EventLocation::default(), body));
         }
         RunLog::resumed(sink, ResumeLog { snapshot: None, events, answers }, self.level)
     }
@@ -68,13 +68,13 @@ impl NodeSink {
         Trace::root(log, self.level)
     }
 
-    fn kept(&self, place: Place, body: EventBody) -> Kept {
+    fn kept(&self, place: EventLocation, body: EventBody) -> StoredEvent {
         let event = TraceEvent::new(self.inner.run().clone(), 0, Timestamp::default(), place, body);
-        Kept { event, record: None }
+        StoredEvent { event, record: None }
     }
 
     /// Remembers what work must know that goes on; pieces of texts are nothing to it.
-    fn remember(&self, draft: &Draft) {
+    fn remember(&self, draft: &UnsequencedEvent) {
         let is_piece = matches!(
             draft.body,
             EventBody::AgentTextDelta { .. }
@@ -84,14 +84,14 @@ impl NodeSink {
         );
         if !is_piece {
             let record = draft.record.as_deref().cloned();
-            let kept = Kept { record, ..self.kept(draft.place.clone(), draft.body.clone()) };
+            let kept = StoredEvent { record, ..self.kept(draft.place.clone(), draft.body.clone()) };
             self.told.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
         }
     }
 }
 
 impl EventSink for NodeSink {
-    fn record(&self, drafts: &mut Vec<Draft>) {
+    fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
         // A node goes on with its run, which says so.
         drafts.retain(|draft| !matches!(draft.body, EventBody::RunResumed { .. }));
         for draft in drafts.iter_mut() {
@@ -125,13 +125,13 @@ impl EventSink for NodeSink {
         self.inner.run()
     }
 
-    fn keeper(&self) -> Option<&dyn Keeper> {
+    fn keeper(&self) -> Option<&dyn EventPersister> {
         // Where nobody else does, it keeps what the node itself must know when it goes on.
         Some(self)
     }
 }
 
-impl Keeper for NodeSink {
+impl EventPersister for NodeSink {
     fn durable(&self) -> Durable {
         match self.inner.keeper() {
             Some(keeper) => keeper.durable(),
@@ -140,11 +140,11 @@ impl Keeper for NodeSink {
     }
 
     fn is_behind(&self) -> bool {
-        self.inner.keeper().is_some_and(Keeper::is_behind)
+        self.inner.keeper().is_some_and(EventPersister::is_behind)
     }
 
     fn fault(&self) -> Option<KeepError> {
-        self.inner.keeper().and_then(Keeper::fault)
+        self.inner.keeper().and_then(EventPersister::fault)
     }
 
     fn snapshot(&self, _state: String) {
@@ -163,7 +163,7 @@ fn own_depth(level: u32) -> Option<u32> {
 }
 
 /// An event of the node as an agent's run would have told it.
-fn as_of_a_run(kept: &Kept, node: &Place, level: u32) -> Kept {
+fn as_of_a_run(kept: &StoredEvent, node: &EventLocation, level: u32) -> StoredEvent {
     let mut kept = kept.clone();
     let place = &mut kept.event.place;
     let is_at_node = place.path == node.path;

@@ -10,7 +10,7 @@ use tool_schema::ToolSet;
 use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
 use workflow_model::{DataFlowType, NodeDefinition};
 
-use super::around::Around;
+use super::agent_env::AgentEnv;
 use super::define::{any, as_text, made, read, setting, text};
 use super::request;
 use crate::prompt::framed;
@@ -61,7 +61,7 @@ impl Node for Summarize {
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
         let Short { profile, max_words } = made(&ctx)?;
-        let around = Around::of(&ctx);
+        let around = AgentEnv::of(&ctx);
         let text = as_text(inputs.required("text")?);
         let model = ctx.required_service::<dyn ModelSource>()?.model(profile.as_deref());
         let model = model.map_err(|error| NodeError::fatal(error.to_string()).with_code("no_model"))?;

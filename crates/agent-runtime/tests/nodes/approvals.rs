@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_runtime::nodes::Surroundings;
+use agent_runtime::nodes::LlmNodeConfig;
 use agent_runtime::{ApprovalMode, approval_digest};
 use agent_types::{EventSink, RunId, RunStatus, SystemClock};
 use run_store::{NewRun, Store};
@@ -175,7 +175,7 @@ fn several_calls_are_asked_about_at_once() {
 fn whoever_starts_the_run_may_decide_for_all() {
     for (approval, ran) in [(ApprovalMode::All, 4), (ApprovalMode::None, 3)] {
         let mut world = World::new(&[]);
-        let surroundings = Surroundings { approval, ..Surroundings::in_memory() };
+        let surroundings = LlmNodeConfig { approval, ..LlmNodeConfig::in_memory() };
         world.services = world.services.with(Arc::new(surroundings));
         let seen = world.run(&workflow(), json!({})).ok();
         assert_eq!(world.calls().len(), ran, "{:?}", seen.output("observation"));

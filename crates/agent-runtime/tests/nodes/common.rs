@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agent_runtime::nodes::{MemoryThreads, Surroundings, Threads};
+use agent_runtime::nodes::{LlmNodeConfig, MemoryThreads, Threads};
 use agent_types::{
     Annotations, Budget, BudgetLimits, EventBody, RunStatus, Timestamp, TraceEvent, VirtualClock, Watched,
 };
@@ -127,7 +127,7 @@ impl World {
             .with::<dyn ModelSource>(Arc::new(source))
             .with::<dyn ToolInvoker>(Arc::new(tools(&puppet)))
             .with::<dyn Threads>(Arc::new(MemoryThreads::default()))
-            .with(Arc::new(Surroundings::in_memory()));
+            .with(Arc::new(LlmNodeConfig::in_memory()));
         Self { puppet, model, services, budget: None, id: Some("flow".to_owned()) }
     }
 

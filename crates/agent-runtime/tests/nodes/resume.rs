@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use agent_runtime::ApprovalMode;
-use agent_runtime::nodes::Surroundings;
+use agent_runtime::nodes::LlmNodeConfig;
 use agent_types::{EventBody, EventSink, ResumeLog, RunId, RunStatus, SystemClock};
 use run_store::{NewRun, Store, StoredRun};
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ fn go(world: &World, run: &Arc<StoredRun>, log: Option<ResumeLog>) -> RunOutcome
 
 fn world(skip: usize) -> World {
     let mut world = World::new(&script()[skip..]);
-    let surroundings = Surroundings { approval: ApprovalMode::All, ..Surroundings::in_memory() };
+    let surroundings = LlmNodeConfig { approval: ApprovalMode::All, ..LlmNodeConfig::in_memory() };
     world.services = world.services.with(Arc::new(surroundings));
     world
 }

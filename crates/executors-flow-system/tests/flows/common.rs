@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use agent_runtime::{Agent, AgentProfile, ApprovalMode, Exchange, Language};
-use agent_types::{Clock, EventBody, Recorder, RunId, SystemClock, TraceEvent, Watched, Watcher};
+use agent_types::{Clock, EventBody, EventSubscription, Recorder, RunId, SystemClock, TraceEvent, Watched};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri};
 use executors_flow_system::{
-    Desk, FlowsBuilder, FlowsFile, Handled, Handlers, MemorySessions, Orchestrator, SessionStore, ToolLookup,
-    UserMessage,
+    FlowsBuilder, FlowsFile, Handled, Handlers, MemorySessions, Orchestrator, SessionStore, ToolLookup,
+    TurnContext, UserMessage,
 };
 use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{LlmProvider, ScriptedModel};
@@ -223,10 +223,10 @@ impl Told {
 }
 
 impl World {
-    pub(crate) fn desk(&self) -> (Desk, Watcher) {
+    pub(crate) fn desk(&self) -> (TurnContext, EventSubscription) {
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.clock));
         let watcher = recorder.watch(10_000);
-        (Desk::new(recorder), watcher)
+        (TurnContext::new(recorder), watcher)
     }
 
     pub(crate) async fn say(&self, session: &str, message: impl Into<UserMessage>) -> Told {
@@ -256,7 +256,7 @@ impl World {
     }
 }
 
-pub(crate) fn events(mut watcher: Watcher) -> Vec<TraceEvent> {
+pub(crate) fn events(mut watcher: EventSubscription) -> Vec<TraceEvent> {
     let mut events = Vec::new();
     while let Some(watched) = watcher.try_next() {
         let Watched::Events(batch) = watched else { panic!("events are missing") };

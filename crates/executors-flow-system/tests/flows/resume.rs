@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use agent_runtime::Exchange;
-use agent_types::{Draft, EventSink, ExitReason, Kept, ResumeLog, RunId, Timestamp, TraceEvent};
+use agent_types::{
+    EventSink, ExitReason, ResumeLog, RunId, StoredEvent, Timestamp, TraceEvent, UnsequencedEvent,
+};
 use async_trait::async_trait;
 use executors_flow_system::{
-    Desk, MemorySessions, Resume, Session, SessionError, SessionState, SessionStore, UserMessage,
+    MemorySessions, Resume, Session, SessionError, SessionState, SessionStore, TurnContext, UserMessage,
 };
 use serde_json::{Value, json};
 
@@ -18,14 +20,14 @@ use crate::common::{Setup, Stub, World};
 #[derive(Debug)]
 struct Log {
     run: RunId,
-    kept: Mutex<Vec<Kept>>,
+    kept: Mutex<Vec<StoredEvent>>,
     limit: usize,
     spans: AtomicU64,
     dead: AtomicBool,
 }
 
 impl Log {
-    fn new(kept: Vec<Kept>, limit: usize) -> Arc<Self> {
+    fn new(kept: Vec<StoredEvent>, limit: usize) -> Arc<Self> {
         let dead = AtomicBool::new(false);
         Arc::new(Self { run: RunId::new("r"), kept: Mutex::new(kept), limit, spans: AtomicU64::new(1), dead })
     }
@@ -34,13 +36,13 @@ impl Log {
         self.dead.load(Ordering::SeqCst)
     }
 
-    fn kept(&self) -> Vec<Kept> {
+    fn kept(&self) -> Vec<StoredEvent> {
         self.kept.lock().unwrap().clone()
     }
 }
 
 impl EventSink for Log {
-    fn record(&self, drafts: &mut Vec<Draft>) {
+    fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
         let mut kept = self.kept.lock().unwrap();
         for draft in drafts.drain(..) {
             if kept.len() >= self.limit {
@@ -49,7 +51,7 @@ impl EventSink for Log {
             }
             let seq = kept.len() as u64 + 1;
             let event = TraceEvent::new(self.run.clone(), seq, Timestamp::default(), draft.place, draft.body);
-            kept.push(Kept { event, record: draft.record.map(|record| *record) });
+            kept.push(StoredEvent { event, record: draft.record.map(|record| *record) });
         }
     }
 
@@ -114,7 +116,7 @@ fn world(stub: &Stub, store: Arc<dyn SessionStore>) -> World {
     setup.build()
 }
 
-fn names(kept: &[Kept]) -> Vec<String> {
+fn names(kept: &[StoredEvent]) -> Vec<String> {
     kept.iter().map(|kept| kept.event.body.name()).collect()
 }
 
@@ -126,7 +128,7 @@ async fn cut(message: &str, limit: usize) -> Option<(ExitReason, String)> {
     let first = world(&stub, Arc::new(Mortal { sessions: Arc::clone(&sessions), log: Arc::clone(&log) }));
     {
         let entered = first.orchestrator.enter("s").await.unwrap();
-        let handling = entered.handle(UserMessage::new(message), Desk::new(Arc::clone(&log) as _));
+        let handling = entered.handle(UserMessage::new(message), TurnContext::new(Arc::clone(&log) as _));
         let death = async {
             while !log.is_dead() {
                 tokio::task::yield_now().await;
@@ -147,7 +149,7 @@ async fn cut(message: &str, limit: usize) -> Option<(ExitReason, String)> {
     let log = Log::new(past.clone(), usize::MAX);
     let again = world(&stub, sessions);
     let resume = Resume { log: ResumeLog { events: past.clone(), ..ResumeLog::default() }, before: 0 };
-    let desk = Desk::new(Arc::clone(&log) as _).resuming(Some(resume));
+    let desk = TurnContext::new(Arc::clone(&log) as _).resuming(Some(resume));
     let handled =
         again.orchestrator.enter("s").await.unwrap().handle(UserMessage::new(message), desk).await.unwrap();
 

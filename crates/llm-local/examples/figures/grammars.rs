@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::ApproximateTokEnv;
 use llguidance::{Matcher, ParserFactory};
-use tool_schema::{Breadth, GrammarFormat, GrammarOptions, OfferedTool, ToolSet, grammar_with};
+use tool_schema::{GrammarFormat, GrammarOptions, GrammarScope, OfferedTool, ToolSet, grammar_with};
 
 use crate::cases::Tool;
 
@@ -40,7 +40,7 @@ pub(crate) fn print(all: &[Tool]) {
             .take(count)
             .map(|tool| OfferedTool::new(tool.name.as_str(), "", tool.parameters.clone()).unwrap());
         let set = ToolSet::of_tools(offered).unwrap();
-        for (bounds, breadth) in [("wide", Breadth::Wide), ("narrow", Breadth::Narrow)] {
+        for (bounds, breadth) in [("wide", GrammarScope::Wide), ("narrow", GrammarScope::Narrow)] {
             let options = GrammarOptions { breadth, ..GrammarOptions::default() };
             let (lark, writing) = middle(|| grammar_with(&set, GrammarFormat::Lark, options));
             let compile =

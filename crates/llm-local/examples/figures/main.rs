@@ -30,7 +30,8 @@ use llm_provider::{
 use serde_json::{Map, Value, json};
 use tool_registry::{Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
 use tool_schema::{
-    Breadth, CallChoice, GrammarFormat, GrammarOptions, OfferedTool, ToolDefinition, ToolSet, grammar_with,
+    CallChoice, GrammarFormat, GrammarOptions, GrammarScope, OfferedTool, ToolDefinition, ToolSet,
+    grammar_with,
 };
 
 use cases::{Group, Question};
@@ -189,7 +190,7 @@ async fn run(how: How, groups: &[Group], folder: &Path, log: Option<&PathBuf>) -
     for group in groups {
         let (tools, set) = tools_of(group);
         if how == How::MustCall {
-            let options = GrammarOptions { breadth: Breadth::Narrow, call: CallChoice::Required };
+            let options = GrammarOptions { breadth: GrammarScope::Narrow, call: CallChoice::Required };
             let grammar = grammar_with(&set, GrammarFormat::Lark, options);
             *model.must_call.lock().unwrap() = Some(grammar.text.into());
         }

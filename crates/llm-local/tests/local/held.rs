@@ -6,7 +6,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use protocol_action::parse;
 use serde_json::{Map, Value, json};
-use tool_schema::{Breadth, CallChoice, GrammarFormat, GrammarOptions, OfferedTool, ToolSet, grammar_with};
+use tool_schema::{
+    CallChoice, GrammarFormat, GrammarOptions, GrammarScope, OfferedTool, ToolSet, grammar_with,
+};
 
 use super::{question, tiny_model};
 
@@ -60,7 +62,7 @@ proptest! {
         let names = ["find", "kb:Query", "math.add"];
         let tools = schemas.iter().zip(names).map(|(schema, name)| OfferedTool::new(name, "", schema.clone()).unwrap());
         let tools = ToolSet::of_tools(tools).unwrap();
-        let options = GrammarOptions { breadth: Breadth::Narrow, call: CallChoice::Required };
+        let options = GrammarOptions { breadth: GrammarScope::Narrow, call: CallChoice::Required };
         let made = grammar_with(&tools, GrammarFormat::Lark, options);
         prop_assert!(made.refused.is_empty(), "{:?}", made.refused);
         let (model, _folder) = tiny_model(seed, LocalOptions::default());
@@ -87,7 +89,7 @@ proptest! {
     fn a_held_model_that_may_talk_writes_text_or_a_call(seed in any::<u64>(), word in select(vec!["Hi", "Why?"])) {
         let tools = [OfferedTool::new("find", "", json!({"type": "object", "properties": {"q": {"type": "integer"}}})).unwrap()];
         let tools = ToolSet::of_tools(tools).unwrap();
-        let options = GrammarOptions { breadth: Breadth::Narrow, call: CallChoice::Auto };
+        let options = GrammarOptions { breadth: GrammarScope::Narrow, call: CallChoice::Auto };
         let made = grammar_with(&tools, GrammarFormat::Lark, options);
         let (model, _folder) = tiny_model(seed, LocalOptions::default());
         let chance = ModelParameters {

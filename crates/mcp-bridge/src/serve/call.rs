@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{CallId, EventBody, Place, TraceEvent, Watched, Watcher};
+use agent_types::{CallId, EventBody, EventLocation, EventSubscription, TraceEvent, Watched};
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ContentBlock, ProgressNotificationParam, ProgressToken,
@@ -48,7 +48,7 @@ pub(super) async fn call(
     };
     let call = CallId::new(context.id.to_string());
     let peer = McpPeer::new(context.peer.clone(), context.client_capabilities());
-    let at = Place { call: Some(call.clone()), ..Place::default() };
+    let at = EventLocation { call: Some(call.clone()), ..EventLocation::default() };
     let cx = ToolContext::new(call, tool.id().clone(), place.clock, place.budget, place.sink, at)
         .with_cancel(context.ct.child_token())
         .with_values(place.values)
@@ -110,7 +110,11 @@ struct Telling {
 }
 
 /// Runs the call, and tells its events as they come.
-async fn told_meanwhile<T>(mut telling: Telling, mut watcher: Watcher, call: impl Future<Output = T>) -> T {
+async fn told_meanwhile<T>(
+    mut telling: Telling,
+    mut watcher: EventSubscription,
+    call: impl Future<Output = T>,
+) -> T {
     let mut call = std::pin::pin!(call);
     let outcome = loop {
         tokio::select! {

@@ -1,7 +1,7 @@
 //! A registry as a server.
 
 mod call;
-mod desk;
+mod call_context;
 mod handler;
 mod http;
 mod log_lines;
@@ -19,7 +19,7 @@ use tool_registry::ToolSource;
 
 use log_lines::Level;
 
-pub use desk::{CallDesk, CallPlace, Hold, MemoryDesk};
+pub use call_context::{CallContextProvider, CallPermit, CallScope, MemoryDesk};
 pub use http::McpHttp;
 pub use peer::{Elicited, McpPeer};
 pub use sources::{
@@ -38,7 +38,7 @@ pub struct McpServer {
 #[derive(Debug)]
 struct Shared {
     tools: Arc<dyn ToolSource>,
-    desk: Arc<dyn CallDesk>,
+    desk: Arc<dyn CallContextProvider>,
     prompts: Option<Arc<dyn PromptSource>>,
     resources: Option<Arc<dyn ResourceSource>>,
     /// Changes when lists may have changed.
@@ -78,7 +78,7 @@ impl Clone for McpServer {
 impl McpServer {
     /// A server of these tools, whose calls happen at this desk.
     #[must_use]
-    pub fn new(tools: Arc<dyn ToolSource>, desk: Arc<dyn CallDesk>) -> Self {
+    pub fn new(tools: Arc<dyn ToolSource>, desk: Arc<dyn CallContextProvider>) -> Self {
         let shared =
             Shared { tools, desk, prompts: None, resources: None, changes: None, instructions: None };
         Self { shared: Arc::new(shared), session: Arc::default() }

@@ -35,7 +35,9 @@ fn current_time(timezone: Option<&str>, cx: &ToolContext) -> Result<String, Tool
 mod tests {
     use std::sync::Arc;
 
-    use agent_types::{Budget, BudgetLimits, CallId, Place, Recorder, RunId, Timestamp, VirtualClock};
+    use agent_types::{
+        Budget, BudgetLimits, CallId, EventLocation, Recorder, RunId, Timestamp, VirtualClock,
+    };
 
     use super::*;
 
@@ -45,7 +47,7 @@ mod tests {
         let sink = Recorder::new(RunId::new("r"), clock.clone());
         let budget = Budget::new(BudgetLimits::default());
         let tool = "system:get_current_time".parse().unwrap();
-        let cx = ToolContext::new(CallId::new("c"), tool, clock, budget, sink, Place::default());
+        let cx = ToolContext::new(CallId::new("c"), tool, clock, budget, sink, EventLocation::default());
         let check = |zone, expected: &str| assert_eq!(current_time(zone, &cx).unwrap(), expected);
         check(None, "2026-03-01T22:05:00+00:00 (Sunday, UTC)");
         check(Some("Asia/Shanghai"), "2026-03-02T06:05:00+08:00 (Monday, Asia/Shanghai)");

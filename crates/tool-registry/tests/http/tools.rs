@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use agent_types::{
-    ApprovalDefault, Budget, BudgetLimits, CallId, Clock, Place, Recorder, RunId, SystemClock,
+    ApprovalDefault, Budget, BudgetLimits, CallId, Clock, EventLocation, Recorder, RunId, SystemClock,
 };
 use http_caller::{HttpCaller, NetworkPolicy};
 use serde_json::{Value, json};
@@ -47,7 +47,8 @@ async fn call(tool: &Tool, arguments: Value, values: Value) -> CallEnd {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let sink = Recorder::new(RunId::new("r"), Arc::clone(&clock));
     let budget = Budget::new(BudgetLimits::default());
-    let cx = ToolContext::new(CallId::new("c"), tool.id().clone(), clock, budget, sink, Place::default());
+    let cx =
+        ToolContext::new(CallId::new("c"), tool.id().clone(), clock, budget, sink, EventLocation::default());
     let cx = cx.with_values(Arc::new(values.as_object().unwrap().clone()));
     tool.invoke(arguments.as_object().unwrap().clone(), cx).await.end
 }

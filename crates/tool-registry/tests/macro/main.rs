@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{Budget, BudgetLimits, CallId, Place, Recorder, RunId, SystemClock};
+use agent_types::{Budget, BudgetLimits, CallId, EventLocation, Recorder, RunId, SystemClock};
 use futures::Stream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,8 +89,9 @@ async fn call(tool: &Tool, arguments: Value, services: Services) -> CallEnd {
     let clock = Arc::new(SystemClock);
     let sink = Recorder::new(RunId::new("r"), clock.clone());
     let budget = Budget::new(BudgetLimits::default());
-    let cx = ToolContext::new(CallId::new("c1"), tool.id().clone(), clock, budget, sink, Place::default())
-        .with_services(services);
+    let cx =
+        ToolContext::new(CallId::new("c1"), tool.id().clone(), clock, budget, sink, EventLocation::default())
+            .with_services(services);
     tool.invoke(arguments.as_object().unwrap().clone(), cx).await.end
 }
 

@@ -6,7 +6,7 @@ use protocol_action::RawValue;
 use protocol_action::encode::element_text;
 use serde_json::Value;
 
-use super::Breadth;
+use super::GrammarScope;
 use super::pattern::{Decimal, Pattern};
 use crate::encode::{Writer, wire_parameter};
 use crate::node::{Bound, Limits, Node, NodeId, Nodes, Types};
@@ -106,10 +106,10 @@ struct Usual {
 }
 
 impl Usual {
-    const fn of(breadth: Breadth) -> Self {
+    const fn of(breadth: GrammarScope) -> Self {
         match breadth {
-            Breadth::Wide => Self { text: 65_536, shortest: 0, items: 256, depth: 12 },
-            Breadth::Narrow => Self { text: 120, shortest: 1, items: 8, depth: 5 },
+            GrammarScope::Wide => Self { text: 65_536, shortest: 0, items: 256, depth: 12 },
+            GrammarScope::Narrow => Self { text: 120, shortest: 1, items: 8, depth: 5 },
         }
     }
 }
@@ -117,7 +117,7 @@ impl Usual {
 /// Makes the forms of one tool.
 pub(super) struct Forms<'s> {
     nodes: &'s Nodes,
-    breadth: Breadth,
+    breadth: GrammarScope,
     usual: Usual,
     table: Vec<Form>,
     made: HashMap<(NodeId, usize), Result<FormId, Refusal>>,
@@ -125,7 +125,7 @@ pub(super) struct Forms<'s> {
 }
 
 impl<'s> Forms<'s> {
-    pub(super) fn new(nodes: &'s Nodes, breadth: Breadth) -> Self {
+    pub(super) fn new(nodes: &'s Nodes, breadth: GrammarScope) -> Self {
         let usual = Usual::of(breadth);
         Self { nodes, breadth, usual, table: Vec::new(), made: HashMap::new(), loose: Vec::new() }
     }
@@ -205,8 +205,8 @@ impl<'s> Forms<'s> {
     /// Where nothing is declared every text is legal; a small model is kept from texts that look like JSON and are none.
     fn anything(&mut self) -> Form {
         match self.breadth {
-            Breadth::Wide => self.text(&Limits::default(), Start::Anything),
-            Breadth::Narrow => {
+            GrammarScope::Wide => self.text(&Limits::default(), Start::Anything),
+            GrammarScope::Narrow => {
                 let text = self.text(&Limits::default(), Start::Letter);
                 let text = self.add(text);
                 let json = self.add(Form::Json(Json::Any));
@@ -228,8 +228,8 @@ impl<'s> Forms<'s> {
             return Err(first_refusal.unwrap_or_else(|| refusal(path, "it has no alternatives".into())));
         }
         match self.breadth {
-            Breadth::Narrow => forms.truncate(1),
-            Breadth::Wide => {
+            GrammarScope::Narrow => forms.truncate(1),
+            GrammarScope::Wide => {
                 let structure = Types::ARRAY.with(Types::OBJECT);
                 if node.branches.iter().any(|&id| self.nodes.get(id).types.has(structure)) {
                     forms.push(self.add(Form::Json(Json::Any)));
@@ -242,7 +242,7 @@ impl<'s> Forms<'s> {
     fn typed(&mut self, node: &Node, path: &str, depth: usize) -> Result<Form, Refusal> {
         let types = node.types;
         let structure = types.has(Types::ARRAY.with(Types::OBJECT));
-        let narrow = self.breadth == Breadth::Narrow;
+        let narrow = self.breadth == GrammarScope::Narrow;
         let mut forms = Vec::new();
         let mut why = None;
         let mut take = |form: Result<Form, Refusal>| match form {
@@ -289,8 +289,8 @@ impl<'s> Forms<'s> {
     fn text(&self, limits: &Limits, start: Start) -> Form {
         let min = limits.min_length.unwrap_or(0).max(self.usual.shortest);
         let max = match self.breadth {
-            Breadth::Wide => limits.max_length.unwrap_or(self.usual.text),
-            Breadth::Narrow => limits.max_length.unwrap_or(u64::MAX).min(self.usual.text),
+            GrammarScope::Wide => limits.max_length.unwrap_or(self.usual.text),
+            GrammarScope::Narrow => limits.max_length.unwrap_or(u64::MAX).min(self.usual.text),
         };
         let exact = limits.max_length.is_some();
         Form::Text(Text { min: min.min(limits.max_length.unwrap_or(min)), max: max.max(min), exact, start })
@@ -310,7 +310,7 @@ impl<'s> Forms<'s> {
     }
 
     fn number(&self, node: &Node, path: &str) -> Result<Form, Refusal> {
-        let narrow = self.breadth == Breadth::Narrow;
+        let narrow = self.breadth == GrammarScope::Narrow;
         let decimal = |bound: &Option<Bound>| {
             bound.as_ref().and_then(|bound| Decimal::parse(&bound.value.to_string(), bound.exclusive))
         };
@@ -377,7 +377,7 @@ impl<'s> Forms<'s> {
     fn list(&mut self, node: &Node, path: &str, depth: usize) -> Result<Form, Refusal> {
         let min = node.limits.min_items.unwrap_or(0);
         let max = node.limits.max_items.unwrap_or(self.usual.items.max(min));
-        let max = if self.breadth == Breadth::Narrow { max.min(self.usual.items.max(min)) } else { max };
+        let max = if self.breadth == GrammarScope::Narrow { max.min(self.usual.items.max(min)) } else { max };
         if min > max {
             return Err(refusal(path, format!("a list of at least {min} and at most {max} items is none")));
         }
@@ -388,7 +388,7 @@ impl<'s> Forms<'s> {
             return Ok(Form::Json(Json::Array));
         }
         let unique = node.limits.others.contains(&"uniqueItems");
-        let max = if unique && self.breadth == Breadth::Narrow { min.max(1) } else { max };
+        let max = if unique && self.breadth == GrammarScope::Narrow { min.max(1) } else { max };
         let place = format!("{path}/item");
         let deeper = |forms: &mut Self, id| {
             if depth > forms.usual.depth {

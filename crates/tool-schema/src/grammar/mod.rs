@@ -31,7 +31,7 @@ pub enum GrammarFormat {
 
 /// How much of what the schemas allow a grammar lets through.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Breadth {
+pub enum GrammarScope {
     /// Whatever [`ToolSet::encode`] writes, up to large bounds: 65,536 characters a text, 256 items a list, 16 calls a block.
     #[default]
     Wide,
@@ -54,7 +54,7 @@ pub enum CallChoice {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct GrammarOptions {
     /// How much it lets through.
-    pub breadth: Breadth,
+    pub breadth: GrammarScope,
     /// Whether text is let through.
     pub call: CallChoice,
 }

@@ -1,20 +1,20 @@
 //! Characters of texts, in the words of regular expressions and of GBNF.
 
-use super::Breadth;
+use super::GrammarScope;
 
 /// What may stand in a text, without the brackets of a class and without `<` and `&`.
-pub(super) fn excluded(breadth: Breadth) -> &'static str {
+pub(super) fn excluded(breadth: GrammarScope) -> &'static str {
     match breadth {
-        Breadth::Wide => r"\x00-\x08\x0B\x0C\x0E-\x1F",
-        Breadth::Narrow => r"\x00-\x1F\x7F",
+        GrammarScope::Wide => r"\x00-\x08\x0B\x0C\x0E-\x1F",
+        GrammarScope::Narrow => r"\x00-\x1F\x7F",
     }
 }
 
 /// What may not begin a text besides: a line break there is layout, and a small model begins with blanks for ever.
-pub(super) fn excluded_first(breadth: Breadth) -> &'static str {
+pub(super) fn excluded_first(breadth: GrammarScope) -> &'static str {
     match breadth {
-        Breadth::Wide => r"\n\r",
-        Breadth::Narrow => " ",
+        GrammarScope::Wide => r"\n\r",
+        GrammarScope::Narrow => " ",
     }
 }
 

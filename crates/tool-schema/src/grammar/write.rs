@@ -8,7 +8,7 @@ use super::form::{Form, FormId, Json, List, Start, Text, Tool};
 use super::free::{self, OPENER};
 use super::pattern::Pattern;
 use super::text::{ENTITIES, NONCHARACTERS, excluded, excluded_first, literal};
-use super::{Breadth, CallChoice, GrammarOptions};
+use super::{CallChoice, GrammarOptions, GrammarScope};
 
 /// How a grammar is spelt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,9 +102,9 @@ impl Writer {
             return "FREE".into();
         }
         let before = match self.options.breadth {
-            Breadth::Wide => format!("/(?s:.*)/ & ~/{opened}/"),
+            GrammarScope::Wide => format!("/(?s:.*)/ & ~/{opened}/"),
             // No fences, no JSON, no elements: whatever would hide the block from the reader.
-            Breadth::Narrow => r"/([^<`~\{\[\x00-\x08\x0B\x0C\x0E-\x1F]{1,400}\n)?/".into(),
+            GrammarScope::Narrow => r"/([^<`~\{\[\x00-\x08\x0B\x0C\x0E-\x1F]{1,400}\n)?/".into(),
         };
         self.rules.insert("BEFORE".into(), before);
         self.rules.insert("lead[lazy]".into(), format!("BEFORE {}", literal(OPENER)));
@@ -120,8 +120,8 @@ impl Writer {
         }
         let any = format!("({})", names.join(" | "));
         match self.options.breadth {
-            Breadth::Wide => self.times(&any, 1, 16),
-            Breadth::Narrow => any,
+            GrammarScope::Wide => self.times(&any, 1, 16),
+            GrammarScope::Narrow => any,
         }
     }
 
@@ -271,8 +271,8 @@ impl Writer {
         }
         let section = self.lark_section(text);
         let sections = match breadth {
-            Breadth::Wide => self.times(&section, 1, 8),
-            Breadth::Narrow => section,
+            GrammarScope::Wide => self.times(&section, 1, 8),
+            GrammarScope::Narrow => section,
         };
         self.share("x", &format!("{plain} | {sections}"))
     }
@@ -282,9 +282,9 @@ impl Writer {
         let breadth = self.options.breadth;
         let (least, most) = (text.min.max(1) - 1, text.max.max(1) - 1);
         // A line break at each end may be layout.
-        let layout = if breadth == Breadth::Wide { 2 } else { 0 };
+        let layout = if breadth == GrammarScope::Wide { 2 } else { 0 };
         let control = format!(r"\x00-\x08\x0B\x0C\x0E-\x1F{NONCHARACTERS}");
-        let blanks = if breadth == Breadth::Narrow { r"\n\r\t " } else { "" };
+        let blanks = if breadth == GrammarScope::Narrow { r"\n\r\t " } else { "" };
         if text.exact && most <= MAX_COUNTED {
             let body = format!(
                 r"/[^{blanks}{control}][^{control}]{{{least},{}}}/ & ~/(?s:.*)\]\]>(?s:.*)/",
@@ -296,9 +296,9 @@ impl Writer {
         // Counting characters and looking for the end at once costs a state for each number; pieces cost nothing.
         let piece = |first: &str| format!(r"([^\]{first}{control}]|\][^\]{control}]|\]\]+[^\]>{control}])");
         let body = match breadth {
-            Breadth::Narrow => format!(r"{}{}{{{least},199}}\]*", piece(blanks), piece("")),
-            Breadth::Wide if text.min == 0 => format!(r"{}{{0,{}}}\]*", piece(""), text.max + layout),
-            Breadth::Wide => {
+            GrammarScope::Narrow => format!(r"{}{}{{{least},199}}\]*", piece(blanks), piece("")),
+            GrammarScope::Wide if text.min == 0 => format!(r"{}{{0,{}}}\]*", piece(""), text.max + layout),
+            GrammarScope::Wide => {
                 format!(r"({}{{{},{}}}\]*|\]+)", piece(""), text.min, text.max + layout)
             }
         };
@@ -336,19 +336,19 @@ impl Writer {
         );
         let section = self.share("c", &format!("\"<![CDATA[\" {body} \"]]>\""));
         let sections = match breadth {
-            Breadth::Wide => format!("{section}+"),
-            Breadth::Narrow => section,
+            GrammarScope::Wide => format!("{section}+"),
+            GrammarScope::Narrow => section,
         };
         self.share("x", &format!("{plain} | {sections}"))
     }
 
     fn json(&mut self, kind: Json) -> String {
         let depth = match self.options.breadth {
-            Breadth::Wide => 6,
-            Breadth::Narrow => 2,
+            GrammarScope::Wide => 6,
+            GrammarScope::Narrow => 2,
         };
         let plain = self.json_value(kind, depth, Place::Text);
-        if self.options.breadth == Breadth::Narrow {
+        if self.options.breadth == GrammarScope::Narrow {
             return plain;
         }
         let section = self.json_value(kind, depth, Place::Section);
@@ -357,8 +357,8 @@ impl Writer {
 
     fn json_value(&mut self, kind: Json, depth: u32, place: Place) -> String {
         let most = match self.options.breadth {
-            Breadth::Wide => 255,
-            Breadth::Narrow => 3,
+            GrammarScope::Wide => 255,
+            GrammarScope::Narrow => 3,
         };
         match kind {
             Json::Array => {
@@ -369,16 +369,16 @@ impl Writer {
             Json::Object => {
                 let (key, value) = (self.json_string(place), self.json_value(Json::Any, depth - 1, place));
                 let more = match self.options.breadth {
-                    Breadth::Wide => self.times(&format!("(\",\" {key} \":\" {value})"), 0, most),
+                    GrammarScope::Wide => self.times(&format!("(\",\" {key} \":\" {value})"), 0, most),
                     // Two members could have one name.
-                    Breadth::Narrow => String::new(),
+                    GrammarScope::Narrow => String::new(),
                 };
                 self.share("jo", &format!("\"{{\" ({key} \":\" {value} {more})? \"}}\""))
             }
             Json::Any => {
                 let number = match self.options.breadth {
-                    Breadth::Wide => Pattern::numbers(),
-                    Breadth::Narrow => Pattern::short_numbers(),
+                    GrammarScope::Wide => Pattern::numbers(),
+                    GrammarScope::Narrow => Pattern::short_numbers(),
                 };
                 let mut options = vec![self.json_string(place), self.number(&number)];
                 options.extend(["true", "false", "null"].map(literal));
@@ -393,8 +393,8 @@ impl Writer {
 
     fn json_string(&mut self, place: Place) -> String {
         let longest = match self.options.breadth {
-            Breadth::Wide => 65_536,
-            Breadth::Narrow => 60,
+            GrammarScope::Wide => 65_536,
+            GrammarScope::Narrow => 60,
         };
         if self.is_lark() {
             let escape = r#"\\["\\bfnrt]|\\u00([01][0-9a-f]|3e)"#;

@@ -1,7 +1,7 @@
 //! What grammars look like.
 
 use serde_json::json;
-use tool_schema::{Breadth, CallChoice, GrammarFormat, GrammarOptions, ToolSet, grammar, grammar_with};
+use tool_schema::{CallChoice, GrammarFormat, GrammarOptions, GrammarScope, ToolSet, grammar, grammar_with};
 
 fn two_tools() -> ToolSet {
     super::tools(&[
@@ -28,7 +28,7 @@ fn lark() {
 
 #[test]
 fn lark_for_a_small_model_that_must_call() {
-    let options = GrammarOptions { breadth: Breadth::Narrow, call: CallChoice::Required };
+    let options = GrammarOptions { breadth: GrammarScope::Narrow, call: CallChoice::Required };
     insta::assert_snapshot!(grammar_with(&two_tools(), GrammarFormat::Lark, options).text);
 }
 

@@ -313,7 +313,7 @@ pub(super) async fn drive(
     let telling = follow::tell(form, desk.watch(follow::BEHIND), &cancel);
     let running = async {
         let outcome = interrupt::run(run.outcome(), &cancel);
-        let heeding = follow::heed_others(project, &id, &cancel);
+        let heeding = follow::poll_cancel_requests(project, &id, &cancel);
         let outcome = match select(Box::pin(outcome), Box::pin(heeding)).await {
             Either::Left((outcome, _)) => outcome,
             Either::Right(((), outcome)) => outcome.await,

@@ -5,7 +5,7 @@ use weft_project::{AgentPlan, Project, ProjectOptions};
 
 use super::{Context, agent};
 use crate::arguments::{DemoArguments, Output};
-use crate::desk;
+use crate::demo_project;
 use crate::failure::{Exit, Failure};
 
 /// The word for a model in the process.
@@ -16,7 +16,7 @@ const SMALL: &str = "smollm2";
 
 pub(super) fn run(context: &Context, arguments: &DemoArguments) -> Result<Exit, Failure> {
     let folder = Folder::new()?;
-    desk::write(&folder.0)?;
+    demo_project::write(&folder.0)?;
     let mut options = ProjectOptions::default();
     if let Some(model) = &arguments.model {
         options.environment = Some(if model == LOCAL {
@@ -37,10 +37,13 @@ pub(super) fn run(context: &Context, arguments: &DemoArguments) -> Result<Exit, 
                 note!("No model is set, so a script plays the model's part; everything else is real.");
             }
         }
-        note!("\nquestion:\n  {}\n", desk::question().trim().replace('\n', "\n  "));
+        note!("\nquestion:\n  {}\n", demo_project::question().trim().replace('\n', "\n  "));
     }
-    let plan =
-        AgentPlan { agent: "desk".to_owned(), message: desk::question().to_owned(), ..AgentPlan::default() };
+    let plan = AgentPlan {
+        agent: "desk".to_owned(),
+        message: demo_project::question().to_owned(),
+        ..AgentPlan::default()
+    };
     let start = project.begin_agent(plan, None)?;
     let exit = agent::run_agent(context, &project, &desk, start)?;
     if context.output == Output::Text {

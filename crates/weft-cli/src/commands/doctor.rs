@@ -1,6 +1,6 @@
 //! `weft doctor`: whether everything that the project needs is there.
 
-mod looks;
+mod checks;
 
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ fn line(finding: &Finding, message: &str) -> Result<(), Failure> {
 }
 
 pub(super) fn run(context: &Context) -> Result<Exit, Failure> {
-    let findings = looks::all(context);
+    let findings = checks::all(context);
     let is_wrong = |finding: &&Finding| matches!(finding.seen, Seen::Wrong(_));
     let wrong = findings.iter().filter(is_wrong).count();
     match context.output {

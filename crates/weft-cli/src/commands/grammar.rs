@@ -1,7 +1,7 @@
 //! `weft grammar`: what a model may be held to.
 
 use tool_schema::{
-    Breadth, CallChoice, GrammarFormat, GrammarOptions, OfferedTool, RefusedTool, ToolSet, grammar_with,
+    CallChoice, GrammarFormat, GrammarOptions, GrammarScope, OfferedTool, RefusedTool, ToolSet, grammar_with,
 };
 
 use super::{Context, tools};
@@ -27,7 +27,7 @@ pub(super) fn run(context: &Context, arguments: &GrammarArguments) -> Result<Exi
         GrammarFormatArgument::StructuralTag => GrammarFormat::StructuralTag,
     };
     let options = GrammarOptions {
-        breadth: if arguments.narrow { Breadth::Narrow } else { Breadth::Wide },
+        breadth: if arguments.narrow { GrammarScope::Narrow } else { GrammarScope::Wide },
         call: if arguments.required { CallChoice::Required } else { CallChoice::Auto },
     };
     let grammar = grammar_with(&set, format, options);

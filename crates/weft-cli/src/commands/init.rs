@@ -6,20 +6,20 @@ use serde_json::json;
 
 use super::Context;
 use crate::arguments::Output;
-use crate::desk;
+use crate::demo_project;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
 pub(super) fn run(context: &Context, directory: &Path) -> Result<Exit, Failure> {
     let directory =
         context.directory.as_ref().map_or_else(|| directory.to_owned(), |base| base.join(directory));
-    desk::write(&directory)?;
+    demo_project::write(&directory)?;
     if context.output != Output::Text {
-        let files: Vec<&str> = desk::FILES.iter().map(|(path, _)| *path).collect();
+        let files: Vec<&str> = demo_project::FILES.iter().map(|(path, _)| *path).collect();
         output::json(&json!({"directory": directory, "files": files}))?;
         return Ok(Exit::Ok);
     }
-    for (path, _) in desk::FILES {
+    for (path, _) in demo_project::FILES {
         output::line(&directory.join(path).display().to_string())?;
     }
     let here = directory == Path::new(".");

@@ -85,16 +85,16 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 
 /// The first wish to end lets runs finish, the second ends at once. Never resolves.
 async fn heed_signals(handle: ServerHandle) {
-    wish_to_end().await;
+    cancel_key().await;
     note!("the server ends when its runs have; again to leave them, they can be resumed");
     handle.close();
-    wish_to_end().await;
+    cancel_key().await;
     handle.abandon();
     std::future::pending::<()>().await;
 }
 
 #[cfg(unix)]
-async fn wish_to_end() {
+async fn cancel_key() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else { return std::future::pending().await };
     tokio::select! {
@@ -104,7 +104,7 @@ async fn wish_to_end() {
 }
 
 #[cfg(not(unix))]
-async fn wish_to_end() {
+async fn cancel_key() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending().await
     }

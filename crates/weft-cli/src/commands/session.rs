@@ -352,7 +352,7 @@ async fn drive(
             }
         };
         let handled = interrupt::run(handling, &cancel);
-        let heeding = follow::heed_others(project, &run, &cancel);
+        let heeding = follow::poll_cancel_requests(project, &run, &cancel);
         let handled = match select(Box::pin(handled), Box::pin(heeding)).await {
             Either::Left((handled, _)) => handled,
             Either::Right(((), handled)) => handled.await,

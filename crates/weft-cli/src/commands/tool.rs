@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent_types::{
-    Budget, BudgetLimits, CallId, EventBody, EventSink, Place, Recorder, RunId, ToolStatus, Watched,
+    Budget, BudgetLimits, CallId, EventBody, EventLocation, EventSink, Recorder, RunId, ToolStatus, Watched,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -263,7 +263,7 @@ async fn drive(
     let mut watcher = recorder.watch(BEHIND);
     let cancel = CancellationToken::new();
     let id = CallId::new("c1");
-    let place = Place { call: Some(id.clone()), ..Place::default() };
+    let place = EventLocation { call: Some(id.clone()), ..EventLocation::default() };
     let sink = Arc::clone(&recorder) as Arc<dyn EventSink>;
     let budget = Budget::new(BudgetLimits::default());
     let cx = ToolContext::new(id, tool.id().clone(), clock, budget, sink, place)

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use agent_runtime::{Agent, Exchange};
 use agent_types::{Clock, EventSink, ResumeLog};
 use executors_flow_system::{
-    Desk, Flows, FlowsBuilder, FlowsFile, Handled, NoTool, Orchestrator, Phase, Resume, SessionStore,
-    StoredSessions, ToolLookup, UserMessage,
+    Flows, FlowsBuilder, FlowsFile, Handled, NoTool, Orchestrator, Phase, Resume, SessionStore,
+    StoredSessions, ToolLookup, TurnContext, UserMessage,
 };
 use run_store::Store;
 use serde_json::Value;
@@ -65,7 +65,7 @@ impl Front {
         cancel: CancellationToken,
     ) -> Result<Handled, Fault> {
         let resume = log.map(|(log, before)| Resume { log, before });
-        let desk = Desk::new(sink).resuming(resume).with_cancel(cancel);
+        let desk = TurnContext::new(sink).resuming(resume).with_cancel(cancel);
         let entered = self.orchestrator.enter(SESSION).await.map_err(|error| error.to_string())?;
         entered.handle(UserMessage::new(text), desk).await.map_err(|error| error.to_string())
     }
@@ -73,7 +73,7 @@ impl Front {
     /// Lets the timers go off that are due.
     pub(crate) async fn fire(&self, sink: Arc<dyn EventSink>) -> Result<Option<Handled>, Fault> {
         let entered = self.orchestrator.enter(SESSION).await.map_err(|error| error.to_string())?;
-        entered.fire(Desk::new(sink)).await.map_err(|error| error.to_string())
+        entered.fire(TurnContext::new(sink)).await.map_err(|error| error.to_string())
     }
 
     /// Whether a timer is due.

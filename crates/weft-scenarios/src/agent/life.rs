@@ -4,7 +4,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use agent_types::{Clock, Draft, Durable, EventSink, KeepError, Keeper, RunId, TraceEvent};
+use agent_types::{
+    Clock, Durable, EventPersister, EventSink, KeepError, RunId, TraceEvent, UnsequencedEvent,
+};
 use run_store::StoredRun;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -149,7 +151,7 @@ impl Life {
 }
 
 impl EventSink for Life {
-    fn record(&self, drafts: &mut Vec<Draft>) {
+    fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
         for draft in drafts.drain(..) {
             let mut state = self.lock();
             let Some(stored) = state.stored.clone() else { return };
@@ -183,16 +185,16 @@ impl EventSink for Life {
         &self.run
     }
 
-    fn keeper(&self) -> Option<&dyn Keeper> {
+    fn keeper(&self) -> Option<&dyn EventPersister> {
         Some(self)
     }
 }
 
-impl Keeper for Life {
+impl EventPersister for Life {
     fn durable(&self) -> Durable {
         match self.stored() {
             Some(stored) => {
-                stored.keeper().map_or_else(|| Box::pin(async { Ok(()) }) as Durable, Keeper::durable)
+                stored.keeper().map_or_else(|| Box::pin(async { Ok(()) }) as Durable, EventPersister::durable)
             }
             // What was told before the end is safe, and nothing is told behind it.
             None => Box::pin(async { Ok(()) }),
@@ -200,11 +202,11 @@ impl Keeper for Life {
     }
 
     fn is_behind(&self) -> bool {
-        self.stored().is_some_and(|stored| stored.keeper().is_some_and(Keeper::is_behind))
+        self.stored().is_some_and(|stored| stored.keeper().is_some_and(EventPersister::is_behind))
     }
 
     fn fault(&self) -> Option<KeepError> {
-        self.stored().and_then(|stored| stored.keeper().and_then(Keeper::fault))
+        self.stored().and_then(|stored| stored.keeper().and_then(EventPersister::fault))
     }
 
     fn snapshot(&self, state: String) {

@@ -1,6 +1,6 @@
 //! A scenario from a run that was: the replies of the model, what its tools answered, and what came of it.
 
-use agent_types::{ApprovalState, EventBody, Kept, Observation, ToolStatus};
+use agent_types::{ApprovalState, EventBody, Observation, StoredEvent, ToolStatus};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ const OBSERVATION: &str = "observation";
 ///
 /// # Errors
 /// Why the run cannot be told as a scenario, in a sentence.
-pub fn recorded(id: &str, agent: &str, events: &[Kept]) -> Result<Value, String> {
+pub fn recorded(id: &str, agent: &str, events: &[StoredEvent]) -> Result<Value, String> {
     let mut told = Told::default();
     for kept in
         events.iter().filter(|kept| kept.event.place.path.is_none() && kept.event.place.depth.is_none())
@@ -53,7 +53,7 @@ struct Told {
 }
 
 impl Told {
-    fn take(&mut self, kept: &Kept) -> Result<(), String> {
+    fn take(&mut self, kept: &StoredEvent) -> Result<(), String> {
         let call = kept.event.place.call.as_ref().map(agent_types::CallId::as_str).unwrap_or_default();
         match &kept.event.body {
             EventBody::RunStarted { message, .. } => self.message.clone_from(message),

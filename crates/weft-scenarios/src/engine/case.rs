@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{
-    Clock, EventBody, RunId, RunStatus, SystemClock, Timestamp, VirtualClock, Watched, Watcher,
+    Clock, EventBody, EventSubscription, RunId, RunStatus, SystemClock, Timestamp, VirtualClock, Watched,
 };
 use serde_json::{Map, Value};
 use workflow_engine::{Before, Cache, OnFail, OnWaiting, Plan, RunOptions, run};
@@ -264,8 +264,8 @@ impl Case {
                 }
             }
         }
-        let lagged =
-            slow.is_some_and(|mut slow: Watcher| matches!(slow.try_next(), Some(Watched::Lagged(_))));
+        let lagged = slow
+            .is_some_and(|mut slow: EventSubscription| matches!(slow.try_next(), Some(Watched::Lagged(_))));
         Ok(Finished::Run { outcome: Box::new(outcome), elapsed, lagged })
     }
 

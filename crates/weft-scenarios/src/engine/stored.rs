@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use agent_types::{Clock, EventSink, Kept, Recorder, ResumeLog, RunId, Watcher};
+use agent_types::{Clock, EventSink, EventSubscription, Recorder, ResumeLog, RunId, StoredEvent};
 use run_store::{Backend, NewRun, Sqlite, Store, StoreOptions, StoredRun, Sync};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
@@ -40,21 +40,21 @@ struct Opened {
 /// Where the events of a run go.
 pub(crate) enum Desk {
     Shown(Arc<Recorder>),
-    Kept(Arc<StoredRun>),
+    StoredEvent(Arc<StoredRun>),
 }
 
 impl Desk {
     pub(crate) fn sink(&self) -> Arc<dyn EventSink> {
         match self {
             Self::Shown(recorder) => recorder.clone(),
-            Self::Kept(run) => run.clone(),
+            Self::StoredEvent(run) => run.clone(),
         }
     }
 
-    pub(crate) fn watch(&self, capacity: usize) -> Watcher {
+    pub(crate) fn watch(&self, capacity: usize) -> EventSubscription {
         match self {
             Self::Shown(recorder) => recorder.watch(capacity),
-            Self::Kept(run) => run.watch(capacity),
+            Self::StoredEvent(run) => run.watch(capacity),
         }
     }
 }
@@ -123,14 +123,14 @@ impl Stores {
             return Ok(Begun { desk: Desk::Shown(recorder), resume: None });
         };
         let run = self.get(store)?.begin(NewRun::new(run.clone()), Arc::clone(clock));
-        Ok(Begun { desk: Desk::Kept(run.map_err(|error| error.to_string())?), resume: None })
+        Ok(Begun { desk: Desk::StoredEvent(run.map_err(|error| error.to_string())?), resume: None })
     }
 
     /// The run goes on where it stopped.
     pub(crate) fn resume(&self, past: &Past, clock: &Arc<dyn Clock>) -> Result<Begun, Fault> {
         let resumed = self.store_of(past)?.resume(&past.run, Arc::clone(clock));
         let (run, log) = resumed.map_err(|error| error.to_string())?;
-        Ok(Begun { desk: Desk::Kept(run), resume: Some(log) })
+        Ok(Begun { desk: Desk::StoredEvent(run), resume: Some(log) })
     }
 
     /// A run that begins with what another one did up to an event.
@@ -145,17 +145,17 @@ impl Stores {
         let after = Pattern::read(at.get("after").ok_or("`at` needs `after`")?)?;
         let store = self.store_of(past)?;
         let matches =
-            |kept: &&Kept| serde_json::to_value(&kept.event).is_ok_and(|event| after.matches(&event));
+            |kept: &&StoredEvent| serde_json::to_value(&kept.event).is_ok_and(|event| after.matches(&event));
         let events = store.events(&past.run, 0, usize::MAX).map_err(|error| error.to_string())?;
         let cut = events.iter().find(matches).ok_or("the run has no such event")?.event.seq;
         let forked =
             store.fork(&past.run, NewRun::new(run.clone()), cut, changes, |_| true, Arc::clone(clock));
         let (run, log) = forked.map_err(|error| error.to_string())?;
-        Ok(Begun { desk: Desk::Kept(run), resume: Some(log) })
+        Ok(Begun { desk: Desk::StoredEvent(run), resume: Some(log) })
     }
 
     /// All that the log of a run tells.
-    pub(crate) fn read(&self, past: &Past) -> Result<Vec<Kept>, Fault> {
+    pub(crate) fn read(&self, past: &Past) -> Result<Vec<StoredEvent>, Fault> {
         let store = self.store_of(past)?;
         Ok(store.log(&past.run, u64::MAX).map_err(|error| error.to_string())?.events)
     }

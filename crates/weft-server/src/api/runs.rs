@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use agent_runtime::ApprovalMode;
-use agent_types::{AskSummary, EventBody, Kept, RunId, Timestamp};
+use agent_types::{AskSummary, EventBody, RunId, StoredEvent, Timestamp};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -402,7 +402,7 @@ async fn show(State(app): State<Arc<App>>, Path(run): Path<String>) -> Result<Js
 
 impl RunDetail {
     /// Takes from an event what came of the run.
-    fn learn(&mut self, kept: &Kept) {
+    fn learn(&mut self, kept: &StoredEvent) {
         if kept.event.place.call.is_some() {
             return;
         }

@@ -20,7 +20,7 @@ pub(super) fn standing<'r>(store: &Store, record: &'r RunRecord) -> (Cow<'r, Run
 mod tests {
     use std::sync::Arc;
 
-    use agent_types::{Draft, EventBody, EventSink, Place, RunId, RunStatus, SystemClock};
+    use agent_types::{EventBody, EventLocation, EventSink, RunId, RunStatus, SystemClock, UnsequencedEvent};
     use run_store::NewRun;
 
     use super::*;
@@ -41,7 +41,7 @@ mod tests {
             partial: None,
             message: None,
         };
-        ended.record(&mut vec![Draft::new(Place::default(), body)]);
+        ended.record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
         drop((ended, left));
         assert_eq!((word(&of_ended), word(&of_left)), ("ok", "interrupted"));
         assert_eq!(standing(&store, &of_ended).0.last_seq, 1);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{Budget, BudgetLimits, CallId, EventSink, Place, Recorder, RunId};
+use agent_types::{Budget, BudgetLimits, CallId, EventLocation, EventSink, Recorder, RunId};
 use axum::Json;
 use axum::extract::State;
 use protocol_action::Lang;
@@ -280,7 +280,7 @@ async fn call(
     // What happens inside is told to nobody: a call that should be kept is a run.
     let sink: Arc<dyn EventSink> = Recorder::new(run.clone(), Arc::clone(&app.clock));
     let call = CallId::new("c1");
-    let place = Place { call: Some(call.clone()), ..Place::default() };
+    let place = EventLocation { call: Some(call.clone()), ..EventLocation::default() };
     let budget = Budget::new(BudgetLimits::default());
     let cx = ToolContext::new(call, tool.id().clone(), Arc::clone(&app.clock), budget, sink, place)
         .with_cancel(app.closed.child_token())

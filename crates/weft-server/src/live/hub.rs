@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use agent_types::{EventBody, RunId, TraceEvent, Watched, Watcher};
+use agent_types::{EventBody, EventSubscription, RunId, TraceEvent, Watched};
 use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -162,7 +162,7 @@ impl Feeder {
     }
 
     /// Hands on what a run in this process tells, until it stops or something is missing. Gives whether it has ended.
-    async fn hand_on(&mut self, mut watcher: Watcher) -> bool {
+    async fn hand_on(&mut self, mut watcher: EventSubscription) -> bool {
         while let Some(watched) = watcher.next().await {
             // What was lost on the way is in the store.
             let Watched::Events(batch) = watched else { return false };

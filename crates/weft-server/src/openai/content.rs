@@ -108,12 +108,12 @@ impl Content {
 
 #[cfg(test)]
 mod tests {
-    use agent_types::{Place, RunId, Timestamp};
+    use agent_types::{EventLocation, RunId, Timestamp};
 
     use super::*;
 
     fn event(body: EventBody) -> TraceEvent {
-        TraceEvent::new(RunId::new("r"), 1, Timestamp::from_millis(0), Place::default(), body)
+        TraceEvent::new(RunId::new("r"), 1, Timestamp::from_millis(0), EventLocation::default(), body)
     }
 
     fn delta(text: &str) -> TraceEvent {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tool_registry::TaskBoard;
 use tool_schema::{CompiledSchema, parameters_of};
-use weft_project::{AgentPlan, AgentStart, Project, ProjectError, RunDesk};
+use weft_project::{AgentPlan, AgentStart, Project, ProjectError, RunSink};
 use workflow_engine::{OnWaiting, Plan, RunOptions};
 use workflow_model::Workflow;
 
@@ -251,7 +251,7 @@ pub(super) struct WorkflowWork {
     pub(super) inputs: Map<String, Value>,
     pub(super) values: Map<String, Value>,
     pub(super) approval: ApprovalMode,
-    pub(super) desk: RunDesk,
+    pub(super) desk: RunSink,
     pub(super) resume: Option<ResumeLog>,
     pub(super) cancel: CancellationToken,
 }

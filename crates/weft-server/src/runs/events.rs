@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{RunId, TraceEvent, Watched, Watcher};
+use agent_types::{EventSubscription, RunId, TraceEvent, Watched};
 
 use crate::app::App;
 use crate::problem::Problem;
@@ -12,7 +12,7 @@ use crate::problem::Problem;
 pub(crate) struct RunEvents {
     app: Arc<App>,
     run: RunId,
-    watcher: Watcher,
+    watcher: EventSubscription,
     last: u64,
     /// Something is missing that the store has.
     is_behind: bool,
@@ -20,7 +20,7 @@ pub(crate) struct RunEvents {
 }
 
 impl RunEvents {
-    pub(crate) fn new(app: &Arc<App>, run: RunId, watcher: Watcher) -> Self {
+    pub(crate) fn new(app: &Arc<App>, run: RunId, watcher: EventSubscription) -> Self {
         Self { app: Arc::clone(app), run, watcher, last: 0, is_behind: false, is_over: false }
     }
 

@@ -84,18 +84,18 @@ pub(super) fn plain(node: Arc<dyn Node>, ctx: NodeContext, inputs: Inputs) -> Wo
 
 /// The room that a blocking node takes. It is free when the node and all its threads are done with it.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Permit {
     shared: Arc<super::RunShared>,
     claim: Claim,
 }
 
-impl Room {
+impl Permit {
     pub(super) fn new(shared: &Arc<super::RunShared>, claim: Claim) -> Arc<Self> {
         Arc::new(Self { shared: Arc::clone(shared), claim })
     }
 }
 
-impl Drop for Room {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.shared.inbox.post(Message::Freed(self.claim));
     }
@@ -107,7 +107,7 @@ pub(super) fn watched(
     node: Arc<dyn Node>,
     ctx: NodeContext,
     inputs: Inputs,
-    room: Option<Arc<Room>>,
+    room: Option<Arc<Permit>>,
     interrupted: u32,
 ) -> Work {
     Box::pin(async move {
@@ -168,7 +168,7 @@ async fn idle(clock: &dyn Clock, activity: &Activity, limit: Option<Duration>) -
 struct Attempts<'a> {
     node: Arc<dyn Node>,
     policy: &'a Policy,
-    room: Option<Arc<Room>>,
+    room: Option<Arc<Permit>>,
     attempt: &'a AtomicU32,
     /// Attempts that ended with a process: they are no failures.
     interrupted: u32,

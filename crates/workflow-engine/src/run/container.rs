@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{EventBody, LoopEnd, NodeErrorKind, Place};
+use agent_types::{EventBody, EventLocation, LoopEnd, NodeErrorKind};
 use tokio::task::AbortHandle;
 
 use super::attempt::{Failure, jittered};
 use super::frame::Key;
 use super::limits::Claim;
-use super::owner::{Owner, Report, Timer};
+use super::scheduler::{Report, Scheduler, Timer};
 use super::start::policy;
 use crate::context::millis;
 use crate::error::RunError;
@@ -31,7 +31,7 @@ impl Drop for Container {
     }
 }
 
-impl Owner {
+impl Scheduler {
     /// Enters a zone or a group that has its room.
     pub(super) fn enter_container(
         &mut self,
@@ -151,7 +151,8 @@ impl Owner {
         let policy = self.container_policy(plan, key);
         let more = policy.and_then(|policy| policy.retry.as_ref()).map_or(0, |retry| retry.max);
         if self.replay.is_some() && policy.is_some() && !last && attempt <= more {
-            let place = Place { attempt: Some(attempt), ..self.place(plan, key, span, Some(attempt)) };
+            let place =
+                EventLocation { attempt: Some(attempt), ..self.place(plan, key, span, Some(attempt)) };
             self.emit(place, EventBody::NodeRetrying { kind, message: error.message, delay_ms: 0 });
             // The wait is over, or is not waited for again.
             return self.timer_fired(plan, key, Timer::Again);
@@ -159,7 +160,8 @@ impl Owner {
         if let Some(policy) = policy.filter(|_| !last && attempt <= more) {
             let path = self.path(plan, key);
             let delay = jittered(policy.backoff(attempt), self.shared.sink.run().as_str(), &path, attempt);
-            let place = Place { attempt: Some(attempt), ..self.place(plan, key, span, Some(attempt)) };
+            let place =
+                EventLocation { attempt: Some(attempt), ..self.place(plan, key, span, Some(attempt)) };
             let delay_ms = millis(delay);
             self.emit(place, EventBody::NodeRetrying { kind, message: error.message, delay_ms });
             let timer = self.timer(key, Timer::Again, delay);

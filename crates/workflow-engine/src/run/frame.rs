@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::saved::SavedSlot;
+use super::checkpoint::SavedSlot;
 use crate::plan::{LocalIx, NONE, ScopePlan, SlotIx};
 use crate::stream::Stream;
 

@@ -5,7 +5,9 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use agent_types::{EventBody, EventSink, Keeper, Place, Recorder, RunId, RunStatus, Usage, nearest};
+use agent_types::{
+    EventBody, EventLocation, EventPersister, EventSink, Recorder, RunId, RunStatus, Usage, nearest,
+};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
@@ -15,7 +17,7 @@ use super::limits::Limits;
 use super::message::{Inbox, Message};
 use super::options::RunOptions;
 use super::outcome::RunOutcome;
-use super::owner::Owner;
+use super::scheduler::Scheduler;
 use super::shared::RunShared;
 use crate::convert::convert;
 use crate::error::RunError;
@@ -154,7 +156,7 @@ impl RunRemote {
             known = answer => known.unwrap_or(false),
             () = self.shared.over.cancelled() => false,
         };
-        if known && let Some(durable) = self.shared.sink.keeper().map(Keeper::durable) {
+        if known && let Some(durable) = self.shared.sink.keeper().map(EventPersister::durable) {
             // If it cannot be kept the run ends with that error.
             let _ = durable.await;
         }
@@ -233,7 +235,7 @@ async fn start(shared: Arc<RunShared>, inputs: Map<String, Value>, mut options: 
 }
 
 fn emit(sink: &dyn EventSink, body: EventBody) {
-    sink.record(&mut vec![agent_types::Draft::new(Place::default(), body)]);
+    sink.record(&mut vec![agent_types::UnsequencedEvent::new(EventLocation::default(), body)]);
 }
 
 /// The value of each declared argument, all faults together.
@@ -270,10 +272,10 @@ fn arguments(plan: &PlanInner, mut inputs: Map<String, Value>) -> Result<Vec<Arc
     }
 }
 
-pub(super) fn owner(shared: &Arc<RunShared>, arguments: Vec<Arc<Value>>, options: RunOptions) -> Owner {
+pub(super) fn owner(shared: &Arc<RunShared>, arguments: Vec<Arc<Value>>, options: RunOptions) -> Scheduler {
     let groups = shared.plan.groups.iter().map(|name| options.groups.get(&**name).copied());
     let limits = Limits::new(options.max_parallel, groups);
-    Owner {
+    Scheduler {
         shared: Arc::clone(shared),
         frames: Vec::new(),
         free: Vec::new(),

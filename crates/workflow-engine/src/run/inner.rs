@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
-use agent_types::{CallId, Draft, EventBody, Kept, LoopEnd, Place, ToolStatus, Usage};
+use agent_types::{
+    CallId, EventBody, EventLocation, LoopEnd, StoredEvent, ToolStatus, UnsequencedEvent, Usage,
+};
 
 use super::frame::{Key, NodeState};
-use super::owner::Owner;
+use super::scheduler::Scheduler;
 use crate::plan::PlanInner;
 
 /// What a node at work has told of work inside it.
@@ -23,7 +25,7 @@ pub(super) struct Inner {
 #[derive(Debug)]
 struct Open {
     kind: Started,
-    place: Place,
+    place: EventLocation,
     end: EventBody,
 }
 
@@ -91,7 +93,7 @@ fn end(body: &EventBody) -> Option<Started> {
 
 impl Inner {
     /// Takes note of a fact; false if it comes from something that was given up.
-    fn note(&mut self, draft: &Draft) -> bool {
+    fn note(&mut self, draft: &UnsequencedEvent) -> bool {
         if self.given_up.contains(&draft.place.span) {
             return false;
         }
@@ -111,7 +113,7 @@ impl Inner {
         true
     }
 
-    fn count_pass(&mut self, pass: &Place) {
+    fn count_pass(&mut self, pass: &EventLocation) {
         let zones = self.open.iter_mut().filter(|open| Some(open.place.span) == pass.parent);
         for zone in zones {
             if let EventBody::LoopExited { passes, .. } = &mut zone.end {
@@ -122,7 +124,7 @@ impl Inner {
 }
 
 /// Whether an event tells of work inside a node, which is nothing to the run itself.
-pub(super) fn is_inner(kept: &Kept) -> bool {
+pub(super) fn is_inner(kept: &StoredEvent) -> bool {
     let body = &kept.event.body;
     kept.event.place.call.is_some()
         || matches!(
@@ -136,9 +138,9 @@ pub(super) fn is_inner(kept: &Kept) -> bool {
         )
 }
 
-impl Owner {
+impl Scheduler {
     /// Tells a fact of work inside a node, unless the node has ended.
-    pub(super) fn tell_inner(&mut self, key: Key, draft: Draft) {
+    pub(super) fn tell_inner(&mut self, key: Key, draft: UnsequencedEvent) {
         if !self.is_running(key) {
             return;
         }
@@ -178,7 +180,7 @@ impl Owner {
     }
 
     /// What a node that goes on has told before.
-    pub(super) fn past_of(&mut self, key: Key) -> Option<Arc<[Kept]>> {
+    pub(super) fn past_of(&mut self, key: Key) -> Option<Arc<[StoredEvent]>> {
         if self.pasts.is_empty() {
             return None;
         }
@@ -186,7 +188,7 @@ impl Owner {
     }
 
     /// Keeps what a node told of work inside it, for when the node goes on.
-    pub(super) fn redo_inner(&mut self, plan: &PlanInner, kept: &Kept) {
+    pub(super) fn redo_inner(&mut self, plan: &PlanInner, kept: &StoredEvent) {
         let Some(key) = self.teller(plan, kept) else { return };
         if self.frame(key).is_some_and(|frame| frame.state[key.node as usize] == NodeState::Running)
             && let Some(replay) = &mut self.replay
@@ -196,7 +198,7 @@ impl Owner {
     }
 
     /// The node that tells of something: the one that made the call in which it happened, else the one of its path.
-    fn teller(&mut self, plan: &PlanInner, kept: &Kept) -> Option<Key> {
+    fn teller(&mut self, plan: &PlanInner, kept: &StoredEvent) -> Option<Key> {
         let place = &kept.event.place;
         let makes_call = matches!(
             kept.event.body,

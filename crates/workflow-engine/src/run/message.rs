@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Wake;
 use std::time::Duration;
 
-use agent_types::{AskKind, Draft, NodeErrorKind, Place, ToolId, Usage};
+use agent_types::{AskKind, EventLocation, NodeErrorKind, ToolId, UnsequencedEvent, Usage};
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, oneshot};
 
@@ -21,7 +21,7 @@ pub(crate) struct OpenStream {
     pub(crate) stream: Arc<Stream>,
     pub(crate) name: Arc<str>,
     pub(crate) key: Key,
-    pub(crate) place: Place,
+    pub(crate) place: EventLocation,
 }
 
 /// What is asked of a person.
@@ -64,9 +64,9 @@ impl From<String> for Question {
 /// A message to the run.
 #[derive(Debug)]
 pub(crate) enum Message {
-    Event(Draft),
+    Event(UnsequencedEvent),
     /// A fact of work inside a node.
-    Inner(Key, Draft),
+    Inner(Key, UnsequencedEvent),
     /// Everything posted before is to be written.
     Flush(oneshot::Sender<()>),
     Usage(Key, Usage),
@@ -77,7 +77,7 @@ pub(crate) enum Message {
     /// An attempt failed; the next one begins when the run has taken note.
     Retrying {
         key: Key,
-        place: Place,
+        place: EventLocation,
         kind: NodeErrorKind,
         message: String,
         delay: Duration,
@@ -91,7 +91,7 @@ pub(crate) enum Message {
     /// Questions put at once, each with the way back for its answer.
     Ask {
         key: Key,
-        place: Place,
+        place: EventLocation,
         questions: Vec<(Question, oneshot::Sender<Value>)>,
     },
     Answer {

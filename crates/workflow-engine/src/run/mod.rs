@@ -1,33 +1,33 @@
 //! Running a plan.
 
 mod attempt;
+mod checkpoint;
 mod container;
-mod ending;
+mod finalize;
 mod frame;
-mod gather;
 mod handle;
 mod inner;
+mod inputs;
+mod lifecycle;
 mod limits;
-mod listen;
+mod mailbox;
 mod message;
 mod options;
 mod outcome;
-mod owner;
+mod propagate;
 mod replay;
+mod replay_index;
 mod restart;
-mod saved;
-mod settle;
+mod scheduler;
 mod shared;
 mod start;
-mod told;
-mod verdict;
 mod zone;
 
+pub(crate) use checkpoint::layout_of;
 pub(crate) use frame::Key;
 pub use handle::{RunHandle, RunRemote, run};
 pub use message::Question;
 pub(crate) use message::{Message, OpenStream};
 pub use options::{Before, BeforeHook, OnFail, OnWaiting, RunOptions};
 pub use outcome::RunOutcome;
-pub(crate) use saved::layout_of;
 pub(crate) use shared::RunShared;

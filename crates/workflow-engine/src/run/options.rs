@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{Budget, Clock, EventSink, Recorder, ResumeLog, RunId, SystemClock, Watcher};
+use agent_types::{Budget, Clock, EventSink, EventSubscription, Recorder, ResumeLog, RunId, SystemClock};
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::Cache;
@@ -156,7 +156,7 @@ impl RunOptions {
 
     /// The same options with a recorder of their own, and a reader that holds `capacity` events at most.
     #[must_use]
-    pub fn watched(self, capacity: usize) -> (Self, Watcher) {
+    pub fn watched(self, capacity: usize) -> (Self, EventSubscription) {
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.clock));
         let watcher = recorder.watch(capacity);
         (self.with_sink(recorder), watcher)

@@ -7,22 +7,23 @@
 use std::sync::Arc;
 
 use agent_types::{
-    AskKind, AskSummary, EventBody, Kept, LoopEnd, NodeErrorKind, OtherOutputs, Place, Record, ResumeLog,
+    AskKind, AskSummary, EventBody, EventLocation, LoopEnd, NodeErrorKind, OtherOutputs, ReplayData,
+    ResumeLog, StoredEvent,
 };
 use serde_json::Value;
 
 use super::attempt::Failure;
-use super::ending::Ending;
+use super::checkpoint::SavedWork;
 use super::frame::{Key, NodeState};
-use super::gather::gather;
 use super::inner::is_inner;
+use super::inputs::gather;
+use super::lifecycle::Ending;
 use super::limits::Claim;
-use super::listen::{AskedCall, call_of};
-use super::owner::{OpenAsk, Owner, Timer};
+use super::mailbox::{AskedCall, call_of};
+use super::replay_index::ReplayIndex;
 use super::restart::AtWork;
-use super::saved::SavedWork;
+use super::scheduler::{OpenAsk, Scheduler, Timer};
 use super::start::policy;
-use super::told::Replay;
 use crate::error::RunError;
 use crate::outputs::{Outputs, StopScope};
 use crate::plan::{Kind, PlanInner};
@@ -33,11 +34,11 @@ type Asked<'e> = (&'e Arc<str>, Option<&'e str>, Option<AskedCall>);
 /// The cause of nodes that were at work when the process ended.
 const INTERRUPTED: &str = "interrupted";
 
-impl Owner {
+impl Scheduler {
     /// Brings the run to where its log ends, tells that it goes on, and queues what was at work.
     pub(super) fn take_up(&mut self, plan: &PlanInner, log: ResumeLog) -> Result<(), Box<RunError>> {
         self.answers = log.answers;
-        self.replay = Some(Box::new(Replay::new(&log.events)));
+        self.replay = Some(Box::new(ReplayIndex::new(&log.events)));
         match &log.snapshot {
             Some((_, state)) => self.restore(plan, state)?,
             None => self.begin(plan),
@@ -65,7 +66,7 @@ impl Owner {
         }
         if !self.options.nested {
             let cause = if self.was_waiting { "waiting" } else { INTERRUPTED };
-            self.emit(Place::default(), EventBody::RunResumed { cause: Some(cause.to_owned()) });
+            self.emit(EventLocation::default(), EventBody::RunResumed { cause: Some(cause.to_owned()) });
         }
         self.was_waiting = false;
         self.drafts.append(&mut replay.missing);
@@ -105,7 +106,7 @@ impl Owner {
     }
 
     /// Tells a fact of the end of the run, unless the log has it.
-    pub(super) fn tell_once(&mut self, place: Place, body: EventBody) {
+    pub(super) fn tell_once(&mut self, place: EventLocation, body: EventBody) {
         let told = self.told.as_mut().is_some_and(|told| told.take(&place, &body));
         if !told {
             self.emit(place, body);
@@ -149,7 +150,7 @@ impl Owner {
     }
 
     /// Does again what an event tells, where it came from outside and is not known yet.
-    fn redo(&mut self, plan: &PlanInner, kept: &Kept) {
+    fn redo(&mut self, plan: &PlanInner, kept: &StoredEvent) {
         match &kept.event.body {
             EventBody::RunWaiting { .. } => self.was_waiting = true,
             EventBody::RunResumed { .. } => self.was_waiting = false,
@@ -176,7 +177,7 @@ impl Owner {
         }
     }
 
-    fn redo_node(&mut self, plan: &PlanInner, key: Key, kept: &Kept) {
+    fn redo_node(&mut self, plan: &PlanInner, key: Key, kept: &StoredEvent) {
         let (place, record) = (&kept.event.place, kept.record.as_ref());
         let taken = |owner: &mut Self| {
             if let Some(replay) = &mut owner.replay {
@@ -242,13 +243,13 @@ impl Owner {
         }
     }
 
-    fn count_again(&mut self, record: Option<&Record>) {
+    fn count_again(&mut self, record: Option<&ReplayData>) {
         if let Some(usage) = record.and_then(|record| record.usage) {
             self.count(usage);
         }
     }
 
-    fn redo_start(&mut self, plan: &PlanInner, key: Key, place: &Place, called: bool) {
+    fn redo_start(&mut self, plan: &PlanInner, key: Key, place: &EventLocation, called: bool) {
         let Some(frame) = self.frame_mut(key) else { return };
         frame.state[key.node as usize] = NodeState::Running;
         let scope = frame.scope as usize;
@@ -285,7 +286,7 @@ impl Owner {
         }
     }
 
-    fn redo_cancel(&mut self, plan: &PlanInner, key: Key, place: &Place, cause: &Arc<str>) {
+    fn redo_cancel(&mut self, plan: &PlanInner, key: Key, place: &EventLocation, cause: &Arc<str>) {
         let body = EventBody::NodeCancelled { cause: Arc::clone(cause) };
         if **cause == *INTERRUPTED {
             if let Some(replay) = &mut self.replay {
@@ -335,7 +336,7 @@ impl Owner {
         self.timer_fired(plan, key, if again { Timer::Attempt(attempt) } else { Timer::Total });
     }
 
-    fn redo_ask(&mut self, key: Key, place: &Place, asked: Asked<'_>, unknown: bool) {
+    fn redo_ask(&mut self, key: Key, place: &EventLocation, asked: Asked<'_>, unknown: bool) {
         let (ask, prompt, call) = asked;
         *self.asked.entry(key).or_default() += 1;
         if !unknown && self.asks.iter().any(|own| own.summary.ask == *ask) {
@@ -379,7 +380,7 @@ impl Owner {
         }
     }
 
-    fn redo_container(&mut self, plan: &PlanInner, key: Key, kept: &Kept) {
+    fn redo_container(&mut self, plan: &PlanInner, key: Key, kept: &StoredEvent) {
         let place = &kept.event.place;
         match &kept.event.body {
             EventBody::NodeStarted { node_type: None } => self.redo_node(plan, key, kept),
@@ -424,7 +425,11 @@ fn needs_node(body: &EventBody) -> bool {
 }
 
 /// What a node gave, by its event and what was kept with it.
-fn outputs_of(value: Option<&Arc<Value>>, others: Option<&OtherOutputs>, record: Option<&Record>) -> Outputs {
+fn outputs_of(
+    value: Option<&Arc<Value>>,
+    others: Option<&OtherOutputs>,
+    record: Option<&ReplayData>,
+) -> Outputs {
     let mut outputs = value.map_or_else(Outputs::none, |value| Outputs::shared(Arc::clone(value)));
     for (name, value) in others.iter().flat_map(|others| others.iter()) {
         outputs = outputs.with_shared(name.to_string(), Arc::clone(value));
@@ -438,10 +443,10 @@ fn outputs_of(value: Option<&Arc<Value>>, others: Option<&OtherOutputs>, record:
 }
 
 /// What must be kept of outputs beside the values that the event shows.
-pub(super) fn record_of(outputs: &Outputs) -> Option<Box<Record>> {
+pub(super) fn record_of(outputs: &Outputs) -> Option<Box<ReplayData>> {
     let how = match outputs.stop? {
         StopScope::Run => "stop_run",
         StopScope::Loop => "stop_loop",
     };
-    Some(Box::new(Record { how: Some(Arc::from(how)), ..Record::default() }))
+    Some(Box::new(ReplayData { how: Some(Arc::from(how)), ..ReplayData::default() }))
 }

@@ -6,8 +6,8 @@ use agent_types::{AskKind, AskSummary, EventBody};
 use serde_json::Value;
 
 use super::frame::{Key, NodeState};
-use super::owner::{OpenAsk, Owner};
-use super::settle::Note;
+use super::propagate::Note;
+use super::scheduler::{OpenAsk, Scheduler};
 use super::start::policy;
 use crate::outputs::Outputs;
 use crate::plan::{Kind, PlanInner};
@@ -39,7 +39,7 @@ pub(super) struct AtWork {
     pub(super) asked: bool,
 }
 
-impl Owner {
+impl Scheduler {
     pub(super) fn has_asked(&self, key: Key) -> bool {
         self.asks.iter().any(|ask| ask.key == key)
     }

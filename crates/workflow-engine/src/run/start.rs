@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use agent_types::{BudgetKey, EventBody, Keeper, NodeErrorKind, Place};
+use agent_types::{BudgetKey, EventBody, EventLocation, EventPersister, NodeErrorKind};
 use serde_json::{Map, Value};
 use workflow_model::Cache as CacheRule;
 use workflow_model::graph::NameIx;
 use workflow_model::structural::{LOOP_ZONE, NODE_GROUP};
 
-use super::attempt::{Ended, Failure, Room, Work, plain, watched};
+use super::attempt::{Ended, Failure, Permit, Work, plain, watched};
 use super::frame::{Key, NodeState, Slot, StreamSlot};
-use super::gather::gather;
+use super::inputs::gather;
 use super::limits::{Claim, Parked};
 use super::message::OpenStream;
 use super::options::Before;
-use super::owner::{Active, Owner, Report};
-use super::settle::Note;
+use super::propagate::Note;
+use super::scheduler::{Active, Report, Scheduler};
 use crate::cache::{Look, key_of};
 use crate::context::NodeContext;
 use crate::inputs::{Given, Inputs};
@@ -24,7 +24,7 @@ use crate::outputs::Outputs;
 use crate::plan::{Kind, NONE, NodePlan, PlanInner, Policy};
 use crate::stream::Stream;
 
-impl Owner {
+impl Scheduler {
     /// What is decided before a node takes room: hook, switch, condition.
     pub(super) fn consider(&mut self, plan: &PlanInner, key: Key) {
         if let Some(before) = &self.options.before {
@@ -166,13 +166,13 @@ impl Owner {
         let path = self.path(plan, key);
         let restart = if self.restarts.is_empty() { None } else { self.restarts.remove(&key) };
         let attempt = restart.map_or(1, |restart| restart.attempt);
-        let mut place = Place {
+        let mut place = EventLocation {
             path: Some(Arc::clone(&path)),
             iteration,
             attempt: Some(attempt),
             span: 0,
             parent: Some(parent_span),
-            ..Place::default()
+            ..EventLocation::default()
         };
         let node_type = match node.kind {
             Kind::Run(node_type) => Arc::clone(&plan.types[node_type as usize].name),
@@ -207,7 +207,7 @@ impl Owner {
                 };
                 let interrupted = restart.map_or(0, |restart| restart.interrupted);
                 let inputs = self.inputs(scope, node, given);
-                let room = node_type.blocking.then(|| Room::new(&self.shared, claim));
+                let room = node_type.blocking.then(|| Permit::new(&self.shared, claim));
                 let blocking = room.is_some();
                 let work = if blocking || policy(plan, node).is_some_and(Policy::watches_attempts) {
                     watched(Arc::clone(&node_type.node), ctx, inputs, room, interrupted)
@@ -262,7 +262,7 @@ impl Owner {
     /// No effect begins before all that led to it is safe.
     fn after_commit(&mut self, work: Work, attempt: u32) -> Work {
         self.flush();
-        let Some(durable) = self.shared.sink.keeper().map(Keeper::durable) else { return work };
+        let Some(durable) = self.shared.sink.keeper().map(EventPersister::durable) else { return work };
         Box::pin(async move {
             match durable.await {
                 Ok(()) => work.await,
@@ -281,7 +281,7 @@ impl Owner {
         plan: &PlanInner,
         key: Key,
         names: &[Arc<str>],
-        place: &Place,
+        place: &EventLocation,
     ) -> Option<Arc<[OpenStream]>> {
         if names.is_empty() {
             return None;
@@ -338,13 +338,13 @@ impl Owner {
             return told;
         }
         let (path, span) = (self.path(plan, key), self.shared.sink.new_span());
-        let place = Place {
+        let place = EventLocation {
             path: Some(path),
             iteration,
             attempt: Some(1),
             span,
             parent: Some(parent),
-            ..Place::default()
+            ..EventLocation::default()
         };
         self.emit(place, EventBody::NodeStarted { node_type: None });
         Some(span)

@@ -5,18 +5,18 @@ mod state;
 use std::sync::Arc;
 use std::task::Waker;
 
-use agent_types::{EventBody, LoopEnd, NodeErrorKind, Place};
+use agent_types::{EventBody, EventLocation, LoopEnd, NodeErrorKind};
 use serde_json::Value;
 use workflow_model::{OnItemError, OnMax, OnPassError, TestAt, ZoneMode};
 
 use state::{Digits, Pass, changed_keys, chunk_of, first_state, items, outputs_map, pass_place, state_map};
 pub(super) use state::{SavedZone, ZoneRun};
 
-use super::ending::Opening;
 use super::frame::{Key, Slot, Standing, StreamSlot};
-use super::gather::origin_value;
+use super::inputs::origin_value;
+use super::lifecycle::Opening;
 use super::message::Room;
-use super::owner::Owner;
+use super::scheduler::Scheduler;
 use crate::convert::convert;
 use crate::error::RunError;
 use crate::expression::{cel_map, to_cel};
@@ -31,12 +31,12 @@ enum Step {
     Fail(Box<RunError>),
 }
 
-impl Owner {
+impl Scheduler {
     /// Takes the first values and begins.
     pub(super) fn enter_zone(&mut self, plan: &PlanInner, key: Key, zone_ix: u32, given: Vec<Given>) {
         let zone = &plan.zones[zone_ix as usize];
         let span = self.span_of(key);
-        let place = Place { attempt: None, ..self.place(plan, key, span, None) };
+        let place = EventLocation { attempt: None, ..self.place(plan, key, span, None) };
         self.emit(place, EventBody::LoopEntered { mode: Arc::from(zone.spec.mode.as_str()) });
         let begun = first_state(zone, &given).and_then(|state| Ok((state, items(zone, &given)?)));
         let (state, items) = match begun {
@@ -375,7 +375,7 @@ impl Owner {
 
     fn exited(&mut self, plan: &PlanInner, key: Key, passes: u64, why: LoopEnd) {
         let span = self.span_of(key);
-        let place = Place { attempt: None, ..self.place(plan, key, span, None) };
+        let place = EventLocation { attempt: None, ..self.place(plan, key, span, None) };
         self.emit(place, EventBody::LoopExited { passes, why });
     }
 

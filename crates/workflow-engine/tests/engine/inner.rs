@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{AskKind, CallId, Draft, EventBody, Keeper, Place, Record, ToolStatus};
+use agent_types::{
+    AskKind, CallId, EventBody, EventLocation, EventPersister, ReplayData, ToolStatus, UnsequencedEvent,
+};
 use serde_json::{Value, json};
 use workflow_engine::{NodeContext, NodeError, Outputs, Plan, Question, RunOptions};
 use workflow_model::NoWorkflows;
@@ -36,10 +38,15 @@ pub(crate) async fn calls(ctx: &NodeContext) -> Result<Outputs, NodeError> {
             results.push((*record.values[0].1).clone());
             continue;
         }
-        let place =
-            Place { call: Some(call), span: sink.new_span(), parent: Some(ctx.place().span), ..ctx.place() };
+        let place = EventLocation {
+            call: Some(call),
+            span: sink.new_span(),
+            parent: Some(ctx.place().span),
+            ..ctx.place()
+        };
         let tool: agent_types::ToolId = "t".parse().unwrap();
-        let tell = |body, record| sink.record(&mut vec![Draft { place: place.clone(), body, record }]);
+        let tell =
+            |body, record| sink.record(&mut vec![UnsequencedEvent { place: place.clone(), body, record }]);
         tell(EventBody::AgentToolChosen { tool: tool.clone(), reason: None }, None);
         if asks && number == 1 {
             let arguments = json!({"n": number}).as_object().cloned().unwrap_or_default();
@@ -51,12 +58,12 @@ pub(crate) async fn calls(ctx: &NodeContext) -> Result<Outputs, NodeError> {
             .await?;
         }
         tell(EventBody::AgentToolStarted { tool }, None);
-        if let Some(durable) = sink.keeper().map(Keeper::durable) {
+        if let Some(durable) = sink.keeper().map(EventPersister::durable) {
             durable.await.unwrap();
         }
         ctx.sleep(Duration::from_millis(2)).await;
         let value = json!(number);
-        let record = Record::of(vec![("value".into(), Arc::new(value.clone()))]);
+        let record = ReplayData::of(vec![("value".into(), Arc::new(value.clone()))]);
         tell(finished(2), Some(Box::new(record)));
         results.push(value);
     }
@@ -129,7 +136,8 @@ fn a_question_about_a_call_lasts_with_its_arguments() {
     let (left, _) = log.cut(length, false);
     let outcome = run(&plan, &left, Some(resume), options());
     assert_eq!(Value::Object(outcome.outputs), json!({"c": [0, 1, 2]}));
-    let started = |kept: &&agent_types::Kept| matches!(kept.event.body, EventBody::AgentToolStarted { .. });
+    let started =
+        |kept: &&agent_types::StoredEvent| matches!(kept.event.body, EventBody::AgentToolStarted { .. });
     assert_eq!(left.state().events.iter().filter(started).count(), 3, "none of them twice");
 }
 

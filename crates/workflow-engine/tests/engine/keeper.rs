@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use agent_types::{
-    Draft, Durable, EventSink, KeepError, Keeper, Kept, ResumeLog, RunId, Timestamp, TraceEvent,
+    Durable, EventPersister, EventSink, KeepError, ResumeLog, RunId, StoredEvent, Timestamp, TraceEvent,
+    UnsequencedEvent,
 };
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ pub(crate) struct Log {
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct State {
-    pub(crate) events: Vec<Kept>,
+    pub(crate) events: Vec<StoredEvent>,
     snapshots: Vec<(u64, String)>,
     answers: HashMap<String, Value>,
     spans: u64,
@@ -51,14 +52,14 @@ impl Log {
 }
 
 impl EventSink for Log {
-    fn record(&self, drafts: &mut Vec<Draft>) {
+    fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
         let mut state = self.state();
         for draft in drafts.drain(..) {
             let seq = state.events.len() as u64 + 1;
             let event = TraceEvent::new(RUN.clone(), seq, Timestamp::default(), draft.place, draft.body);
             // As a store would have it.
             let event = serde_json::from_str(&serde_json::to_string(&event).unwrap()).unwrap();
-            state.events.push(Kept { event, record: draft.record.map(|record| *record) });
+            state.events.push(StoredEvent { event, record: draft.record.map(|record| *record) });
         }
     }
 
@@ -72,12 +73,12 @@ impl EventSink for Log {
         &RUN
     }
 
-    fn keeper(&self) -> Option<&dyn Keeper> {
+    fn keeper(&self) -> Option<&dyn EventPersister> {
         Some(self)
     }
 }
 
-impl Keeper for Log {
+impl EventPersister for Log {
     fn durable(&self) -> Durable {
         Box::pin(async { Ok(()) })
     }

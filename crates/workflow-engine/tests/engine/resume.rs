@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agent_types::{AskKind, EventBody, Keeper, ResumeLog, RunStatus, Timestamp, TraceEvent, VirtualClock};
+use agent_types::{
+    AskKind, EventBody, EventPersister, ResumeLog, RunStatus, Timestamp, TraceEvent, VirtualClock,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use workflow_engine::{Cache, OnFail, OnWaiting, Plan, RunOptions, RunOutcome};

@@ -1,8 +1,8 @@
 //! `weft runs`: list, show, watch, replay, resume, fork, answer, cancel, export, rm.
 
-mod go;
-mod look;
 mod remove;
+mod resume;
+mod show;
 
 use agent_types::RunId;
 use run_store::{RunFilter, RunPhase, RunRecord, Store};
@@ -14,16 +14,16 @@ use crate::failure::{Exit, Failure};
 
 pub(super) fn run(context: &Context, command: RunsCommand) -> Result<Exit, Failure> {
     match command {
-        RunsCommand::List(filter) => look::list(context, &filter),
-        RunsCommand::Show { run, log } => look::show(context, &run, log),
-        RunsCommand::Watch { run, after } => look::watch(context, &run, after),
-        RunsCommand::Replay { run } => look::replay(context, &run),
-        RunsCommand::Export { run } => look::export(context, &run),
-        RunsCommand::Resume(arguments) => go::resume(context, &arguments),
-        RunsCommand::Fork(arguments) => go::fork(context, &arguments),
-        RunsCommand::Answer(arguments) => go::answer(context, &arguments),
-        RunsCommand::Approve(arguments) => go::approve(context, &arguments),
-        RunsCommand::Cancel { run } => go::cancel(context, &run),
+        RunsCommand::List(filter) => show::list(context, &filter),
+        RunsCommand::Show { run, log } => show::show(context, &run, log),
+        RunsCommand::Watch { run, after } => show::watch(context, &run, after),
+        RunsCommand::Replay { run } => show::replay(context, &run),
+        RunsCommand::Export { run } => show::export(context, &run),
+        RunsCommand::Resume(arguments) => resume::resume(context, &arguments),
+        RunsCommand::Fork(arguments) => resume::fork(context, &arguments),
+        RunsCommand::Answer(arguments) => resume::answer(context, &arguments),
+        RunsCommand::Approve(arguments) => resume::approve(context, &arguments),
+        RunsCommand::Cancel { run } => resume::cancel(context, &run),
         RunsCommand::Rm(arguments) => remove::remove(context, &arguments),
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use agent_types::{LoopEnd, Place};
+use agent_types::{EventLocation, LoopEnd};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use workflow_model::ZoneMode;
 
-use super::super::saved::SavedGiven;
+use super::super::checkpoint::SavedGiven;
 
 use crate::convert::convert;
 use crate::expression::{cel_map, to_cel};
@@ -166,8 +166,14 @@ impl ZoneRun {
     }
 }
 
-pub(super) fn pass_place(path: Arc<str>, pass: u64, span: u64, parent: u64) -> Place {
-    Place { path: Some(path), iteration: Some(pass), span, parent: Some(parent), ..Place::default() }
+pub(super) fn pass_place(path: Arc<str>, pass: u64, span: u64, parent: u64) -> EventLocation {
+    EventLocation {
+        path: Some(path),
+        iteration: Some(pass),
+        span,
+        parent: Some(parent),
+        ..EventLocation::default()
+    }
 }
 
 /// The carried values of the first pass.

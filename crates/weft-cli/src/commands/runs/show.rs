@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent_types::{EventBody, Kept, RunId, Timestamp, nearest};
+use agent_types::{EventBody, RunId, StoredEvent, Timestamp, nearest};
 use run_store::{RunFilter, RunPhase, RunRecord, Store};
 use serde_json::{Map, Value, json};
 
@@ -92,7 +92,7 @@ fn each_event(
     store: &Store,
     run: &RunId,
     after: u64,
-    mut tell: impl FnMut(&Kept) -> Result<(), Failure>,
+    mut tell: impl FnMut(&StoredEvent) -> Result<(), Failure>,
 ) -> Result<u64, Failure> {
     let mut last = after;
     loop {
@@ -112,7 +112,7 @@ pub(super) fn show(context: &Context, run: &str, log_only: bool) -> Result<Exit,
     let asks = store.asks(run).map_err(of_store)?;
     let open: Vec<_> = asks.iter().filter(|ask| ask.answer.is_none()).map(|ask| &ask.summary).collect();
     let waits = record.state.phase == RunPhase::Waiting || word(store, &record) == "interrupted";
-    let wanted = |kept: &Kept| !log_only || matches!(kept.event.body, EventBody::LogLine { .. });
+    let wanted = |kept: &StoredEvent| !log_only || matches!(kept.event.body, EventBody::LogLine { .. });
     match context.output {
         Output::Json => {
             let mut events = Vec::new();
@@ -154,7 +154,7 @@ pub(super) fn show(context: &Context, run: &str, log_only: bool) -> Result<Exit,
 }
 
 /// One event on one line.
-fn line(kept: &Kept) -> String {
+fn line(kept: &StoredEvent) -> String {
     let event = serde_json::to_value(&kept.event).unwrap_or_default();
     let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
     let data = event.get("data").map(Value::to_string).filter(|data| data != "{}").unwrap_or_default();
@@ -249,7 +249,7 @@ pub(super) fn export(context: &Context, run: &str) -> Result<Exit, Failure> {
     let run = &chosen(store, run)?;
     let of_store = |error| Failure::of_store(&error);
     let record = store.known(run).map_err(of_store)?;
-    let mut events: Vec<Kept> = Vec::new();
+    let mut events: Vec<StoredEvent> = Vec::new();
     each_event(store, run, 0, |kept| {
         events.push(kept.clone());
         Ok(())

@@ -18,7 +18,7 @@ use crate::services::in_memory;
 
 /// What calls of nodes have around them where no agent is; among the services of a workflow's run.
 #[derive(Debug, Clone, Default)]
-pub struct Surroundings {
+pub struct LlmNodeConfig {
     /// What tools need, by its type.
     pub services: Services,
     /// Values that tools may use and no model sees or sets.
@@ -27,7 +27,7 @@ pub struct Surroundings {
     pub approval: ApprovalMode,
 }
 
-impl Surroundings {
+impl LlmNodeConfig {
     /// With what the system tools work on in memory, for as long as it lives.
     #[must_use]
     pub fn in_memory() -> Self {
@@ -42,7 +42,7 @@ impl Surroundings {
 pub struct InTurn {
     profile: Arc<AgentProfile>,
     tools: Snapshot,
-    surroundings: Surroundings,
+    surroundings: LlmNodeConfig,
     prefix: String,
 }
 
@@ -53,7 +53,7 @@ impl InTurn {
         Self {
             profile: Arc::clone(turn.profile()),
             tools: turn.offered().clone(),
-            surroundings: Surroundings {
+            surroundings: LlmNodeConfig {
                 services: turn.services(),
                 values: Arc::clone(turn.values()),
                 approval: turn.approval(),
@@ -64,9 +64,9 @@ impl InTurn {
 }
 
 /// What a node finds around it.
-pub(super) struct Around<'c> {
+pub(super) struct AgentEnv<'c> {
     ctx: &'c NodeContext,
-    pub(super) surroundings: Surroundings,
+    pub(super) surroundings: LlmNodeConfig,
     /// The agent in whose run the workflow runs.
     pub(super) agent: Option<Arc<AgentProfile>>,
     /// The workflow deliberates for it.
@@ -79,7 +79,7 @@ pub(super) struct Around<'c> {
     prefix: String,
 }
 
-impl<'c> Around<'c> {
+impl<'c> AgentEnv<'c> {
     pub(super) fn of(ctx: &'c NodeContext) -> Self {
         let file = ctx.available_tools();
         let listed = |tools: &Snapshot| Selection::new(tools.tools().map(Tool::id));
@@ -94,9 +94,9 @@ impl<'c> Around<'c> {
         }
         let own = file.map(Selection::of_workflow);
         let Some(call) = ctx.service::<EnclosingCall>() else {
-            let surroundings = match ctx.service::<Surroundings>() {
+            let surroundings = match ctx.service::<LlmNodeConfig>() {
                 Some(surroundings) => (*surroundings).clone(),
-                None => Surroundings::in_memory(),
+                None => LlmNodeConfig::in_memory(),
             };
             let prefix = String::new();
             let selection = own;
@@ -117,7 +117,7 @@ impl<'c> Around<'c> {
         let selection = own.or_else(|| inventory.as_ref().map(listed));
         let (agent, approval) = (services.get::<AgentProfile>(), services.get::<ApprovalMode>());
         let approval = approval.map_or_else(ApprovalMode::default, |mode| *mode);
-        let surroundings = Surroundings { services, values: Arc::clone(&cx.values), approval };
+        let surroundings = LlmNodeConfig { services, values: Arc::clone(&cx.values), approval };
         let prefix = format!("{}.", cx.call);
         Self { ctx, surroundings, agent, in_turn: false, inventory, selection, prefix }
     }

@@ -35,9 +35,9 @@ impl Grammars {
     }
 
     /// The beginning of an answer that is held to this grammar, and how long compiling took, where it was not kept.
-    pub(crate) fn begin(&mut self, lark: &Arc<str>) -> Result<(Hold, Duration), String> {
+    pub(crate) fn begin(&mut self, lark: &Arc<str>) -> Result<(GrammarGuard, Duration), String> {
         if let Some((_, matcher)) = self.kept.iter().find(|(known, _)| known == lark) {
-            return Ok((Hold::new(matcher.deep_clone()), Duration::ZERO));
+            return Ok((GrammarGuard::new(matcher.deep_clone()), Duration::ZERO));
         }
         let began = Instant::now();
         let matcher = Matcher::new(self.factory.create_parser(TopLevelGrammar::from_lark(lark.to_string())));
@@ -48,14 +48,14 @@ impl Grammars {
         if self.kept.len() == KEPT {
             self.kept.pop_front();
         }
-        let hold = Hold::new(matcher.deep_clone());
+        let hold = GrammarGuard::new(matcher.deep_clone());
         self.kept.push_back((Arc::clone(lark), matcher));
         Ok((hold, took))
     }
 }
 
 /// Where an answer stands in its grammar.
-pub(crate) struct Hold {
+pub(crate) struct GrammarGuard {
     matcher: Matcher,
     /// Masks made.
     pub(crate) masks: u32,
@@ -63,7 +63,7 @@ pub(crate) struct Hold {
     pub(crate) spent: Duration,
 }
 
-impl Hold {
+impl GrammarGuard {
     fn new(matcher: Matcher) -> Self {
         Self { matcher, masks: 0, spent: Duration::ZERO }
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::frame::{Frame, Key, SavedFrame, Slot, StreamSlot};
 use super::limits::Claim;
-use super::owner::{OpenAsk, Owner};
+use super::scheduler::{OpenAsk, Scheduler};
 use super::zone::SavedZone;
 use crate::error::RunError;
 use crate::inputs::Given;
@@ -172,7 +172,7 @@ impl SavedSlot {
     }
 }
 
-impl Owner {
+impl Scheduler {
     /// A pass has ended: enough may have happened since the last snapshot.
     pub(super) fn consider_snapshot(&mut self) {
         let (events, bytes) = self.since_snapshot;
@@ -313,7 +313,7 @@ impl Owner {
         let inside = |key: &Key| self.zones.contains_key(key) || self.calls.contains_key(key);
         let waiting: Vec<Key> = self.containers.keys().filter(|key| !inside(key)).copied().collect();
         for key in waiting {
-            self.timer_fired(plan, key, super::owner::Timer::Again);
+            self.timer_fired(plan, key, super::scheduler::Timer::Again);
         }
     }
 }

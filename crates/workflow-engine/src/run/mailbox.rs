@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{AskKind, AskSummary, BudgetKey, EventBody, Place, Record, ToolId, Usage};
+use agent_types::{AskKind, AskSummary, BudgetKey, EventBody, EventLocation, ReplayData, ToolId, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::frame::Key;
 use super::message::{Message, OpenStream, Question};
 use super::options::OnWaiting;
-use super::owner::{OpenAsk, Owner};
+use super::scheduler::{OpenAsk, Scheduler};
 use crate::plan::PlanInner;
 use crate::stream::StreamItem;
 
@@ -20,7 +20,7 @@ const TOOL: &str = "tool";
 const KIND: &str = "kind";
 const ARGUMENTS: &str = "arguments";
 
-impl Owner {
+impl Scheduler {
     pub(super) fn read_messages(&mut self, plan: &PlanInner) {
         for message in self.shared.inbox.take() {
             self.read_message(plan, message);
@@ -77,7 +77,11 @@ impl Owner {
     }
 
     /// What is kept with the end of a node, with what was counted for it.
-    pub(super) fn with_usage(&mut self, key: Key, record: Option<Box<Record>>) -> Option<Box<Record>> {
+    pub(super) fn with_usage(
+        &mut self,
+        key: Key,
+        record: Option<Box<ReplayData>>,
+    ) -> Option<Box<ReplayData>> {
         if self.used.is_empty() {
             return record;
         }
@@ -96,7 +100,7 @@ impl Owner {
         open.stream.see(&mut seen);
         for (attempt, item) in seen {
             let StreamItem::Chunk(text) = item else { continue };
-            let place = Place { attempt: Some(attempt), ..open.place.clone() };
+            let place = EventLocation { attempt: Some(attempt), ..open.place.clone() };
             self.emit(place, EventBody::NodeChunk { slot: Arc::clone(&open.name), text });
         }
     }
@@ -104,7 +108,7 @@ impl Owner {
     fn retrying(
         &mut self,
         key: Key,
-        place: Place,
+        place: EventLocation,
         kind: agent_types::NodeErrorKind,
         message: String,
         delay: Duration,
@@ -126,7 +130,7 @@ impl Owner {
         }
     }
 
-    fn ask(&mut self, key: Key, place: &Place, questions: Vec<(Question, oneshot::Sender<Value>)>) {
+    fn ask(&mut self, key: Key, place: &EventLocation, questions: Vec<(Question, oneshot::Sender<Value>)>) {
         let Some(path) = place.path.clone().filter(|_| self.is_running(key)) else { return };
         let several = questions.len() > 1;
         let mut open = false;
@@ -180,7 +184,7 @@ impl Owner {
             keeper.answered(ask, &value);
         }
         if std::mem::take(&mut self.was_waiting) && !self.options.nested {
-            self.emit(Place::default(), EventBody::RunResumed { cause: Some("answer".to_owned()) });
+            self.emit(EventLocation::default(), EventBody::RunResumed { cause: Some("answer".to_owned()) });
         }
         if self.asks[at].unknown_effect {
             return self.decide_effect(plan, at, &value);
@@ -224,7 +228,7 @@ impl Owner {
 }
 
 /// What must be kept of a question beside what its event shows.
-fn about(ask: &AskSummary) -> Option<Box<Record>> {
+fn about(ask: &AskSummary) -> Option<Box<ReplayData>> {
     let tool = ask.tool.as_ref()?;
     let text = |text: &str| Arc::new(Value::from(text));
     let mut values = vec![(Arc::from(TOOL), text(tool.as_str())), (Arc::from(KIND), text(ask.kind.as_str()))];
@@ -233,14 +237,14 @@ fn about(ask: &AskSummary) -> Option<Box<Record>> {
             .as_deref()
             .map(|arguments| (Arc::from(ARGUMENTS), Arc::new(Value::Object(arguments.clone())))),
     );
-    Some(Box::new(Record::of(values)))
+    Some(Box::new(ReplayData::of(values)))
 }
 
 /// What is asked about a call: what it is about, the tool and its arguments.
 pub(super) type AskedCall = (AskKind, ToolId, Arc<Map<String, Value>>);
 
 /// The same, read.
-pub(super) fn call_of(record: Option<&Record>) -> Option<AskedCall> {
+pub(super) fn call_of(record: Option<&ReplayData>) -> Option<AskedCall> {
     let value = |name: &str| {
         let found = record?.values.iter().find(|(own, _)| **own == *name);
         found.map(|(_, value)| &**value)

@@ -4,23 +4,26 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use agent_types::{AskSummary, Draft, Durable, EventBody, Keeper, Kept, NodeErrorKind, Place, Record, Usage};
+use agent_types::{
+    AskSummary, Durable, EventBody, EventLocation, EventPersister, NodeErrorKind, ReplayData, StoredEvent,
+    UnsequencedEvent, Usage,
+};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::attempt::{Ended, Failure};
 use super::container::Container;
-use super::ending::Ending;
 use super::frame::{Frame, Key, NodeState, Standing};
 use super::inner::Inner;
+use super::lifecycle::Ending;
 use super::limits::{Claim, Limits};
 use super::message::OpenStream;
 use super::options::{OnWaiting, RunOptions};
 use super::outcome::RunOutcome;
+use super::replay_index::ReplayIndex;
 use super::restart::Restart;
 use super::shared::RunShared;
-use super::told::Replay;
 use super::zone::ZoneRun;
 use crate::cache::{Cache, Lead};
 use crate::error::RunError;
@@ -89,7 +92,7 @@ pub(super) struct Puller {
     pub(super) reply: oneshot::Sender<Option<Arc<Value>>>,
 }
 
-pub(super) struct Owner {
+pub(super) struct Scheduler {
     pub(super) shared: Arc<RunShared>,
     pub(super) options: RunOptions,
     pub(super) frames: Vec<Option<Box<Frame>>>,
@@ -113,7 +116,7 @@ pub(super) struct Owner {
     pub(super) asks: Vec<OpenAsk>,
     pub(super) limits: Limits,
     pub(super) causes: Vec<Arc<str>>,
-    pub(super) drafts: Vec<Draft>,
+    pub(super) drafts: Vec<UnsequencedEvent>,
     pub(super) arguments: Vec<Arc<Value>>,
     pub(super) ending: Option<Ending>,
     pub(super) first_error: Option<RunError>,
@@ -123,9 +126,9 @@ pub(super) struct Owner {
     /// Somebody keeps the events, so that the run can be taken up again.
     pub(super) keeps: bool,
     /// What is known while a log is done again.
-    pub(super) replay: Option<Box<Replay>>,
+    pub(super) replay: Option<Box<ReplayIndex>>,
     /// What the log of a run has that was about to end.
-    pub(super) told: Option<Box<Replay>>,
+    pub(super) told: Option<Box<ReplayIndex>>,
     /// Nodes that go on where they were.
     pub(super) restarts: NumberMap<Key, Restart>,
     /// Answers that came while nobody waited for them.
@@ -137,7 +140,7 @@ pub(super) struct Owner {
     /// What nodes at work have told of work inside them.
     pub(super) inner: NumberMap<Key, Inner>,
     /// What nodes that go on have told of work inside them before the process ended.
-    pub(super) pasts: NumberMap<Key, Vec<Kept>>,
+    pub(super) pasts: NumberMap<Key, Vec<StoredEvent>>,
     /// Events since the last snapshot, and how large that was.
     pub(super) since_snapshot: (usize, usize),
     pub(super) snapshot_due: bool,
@@ -153,7 +156,7 @@ enum Woken {
     Task(Option<Result<Report, tokio::task::JoinError>>),
 }
 
-impl Owner {
+impl Scheduler {
     pub(super) async fn drive(mut self) -> RunOutcome {
         let shared = Arc::clone(&self.shared);
         let plan = &*shared.plan;
@@ -295,17 +298,22 @@ impl Owner {
     fn note_waiting(&mut self) {
         if !std::mem::replace(&mut self.was_waiting, true) && !self.options.nested {
             let asks = self.asks.iter().map(|ask| ask.summary.clone()).collect();
-            self.emit(Place::default(), EventBody::RunWaiting { exit: None, asks });
+            self.emit(EventLocation::default(), EventBody::RunWaiting { exit: None, asks });
         }
     }
 
-    pub(super) fn emit(&mut self, place: Place, body: EventBody) {
+    pub(super) fn emit(&mut self, place: EventLocation, body: EventBody) {
         self.emit_with(place, body, None);
     }
 
     /// Tells a fact, with what a resumed run must know besides.
-    pub(super) fn emit_with(&mut self, place: Place, body: EventBody, record: Option<Box<Record>>) {
-        let draft = Draft { place, body, record };
+    pub(super) fn emit_with(
+        &mut self,
+        place: EventLocation,
+        body: EventBody,
+        record: Option<Box<ReplayData>>,
+    ) {
+        let draft = UnsequencedEvent { place, body, record };
         if let Some(replay) = &mut self.replay {
             return replay.emit(draft);
         }
@@ -323,7 +331,7 @@ impl Owner {
         self.shared.sink.record(&mut self.drafts);
         if self.keeps
             && self.ending.is_none()
-            && let Some(fault) = self.shared.sink.keeper().and_then(Keeper::fault)
+            && let Some(fault) = self.shared.sink.keeper().and_then(EventPersister::fault)
         {
             self.ending = Some(Ending::Failed(RunError::new(fault.code, fault.message)));
         }
@@ -331,11 +339,11 @@ impl Owner {
 
     /// Events are made faster than they can be written: others get their turn meanwhile.
     fn keeper_is_behind(&self) -> Option<Durable> {
-        self.shared.sink.keeper().filter(|keeper| keeper.is_behind()).map(Keeper::durable)
+        self.shared.sink.keeper().filter(|keeper| keeper.is_behind()).map(EventPersister::durable)
     }
 
     /// A span for what is about to start: the one that the log has for it, or a new one.
-    pub(super) fn span_for(&self, place: &Place, body: &EventBody) -> u64 {
+    pub(super) fn span_for(&self, place: &EventLocation, body: &EventBody) -> u64 {
         let log = self.replay.as_ref().or(self.told.as_ref());
         let told = log.and_then(|log| log.span(place, body));
         told.unwrap_or_else(|| self.shared.sink.new_span())

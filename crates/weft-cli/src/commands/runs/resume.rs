@@ -189,7 +189,7 @@ pub(super) fn cancel(context: &Context, run: &str) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     if store.is_at_work(run) {
-        store.put(&follow::wish_to_end(run), Some(&true.into()));
+        store.put(&follow::cancel_key(run), Some(&true.into()));
         store.flush().map_err(|error| Failure::of_store(&error))?;
         note!("{run} is at work elsewhere and is asked to end");
         return Ok(Exit::Ok);

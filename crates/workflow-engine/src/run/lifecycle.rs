@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use agent_types::{EventBody, LoopEnd, Place};
+use agent_types::{EventBody, EventLocation, LoopEnd};
 use serde_json::Value;
 
 use super::frame::{Key, NodeState, Slot, Standing};
-use super::gather::origin_value;
+use super::inputs::origin_value;
 use super::options::OnFail;
-use super::owner::Owner;
-use super::settle::Note;
+use super::propagate::Note;
+use super::scheduler::Scheduler;
 use crate::error::RunError;
 use crate::inputs::Given;
 use crate::outputs::Outputs;
@@ -48,7 +48,7 @@ impl Opening<'_> {
     }
 }
 
-impl Owner {
+impl Scheduler {
     /// The first events and the root frame.
     pub(super) fn begin(&mut self, plan: &PlanInner) {
         let root = &plan.scopes[0];
@@ -64,12 +64,12 @@ impl Owner {
         let at = self.add_frame(plan, standing, needed.as_deref().unwrap_or(&root.needed));
         for path in &plan.input_nodes {
             let span = self.shared.sink.new_span();
-            let place = Place {
+            let place = EventLocation {
                 path: Some(Arc::clone(path)),
                 attempt: Some(1),
                 span,
                 parent: Some(0),
-                ..Place::default()
+                ..EventLocation::default()
             };
             self.emit(
                 place.clone(),
@@ -264,7 +264,8 @@ impl Owner {
         self.leave_container(key);
         self.forget_inner(key, cause);
         let place = self.place(plan, key, span, None);
-        let place = if state == NodeState::Running { place } else { Place { attempt: None, ..place } };
+        let place =
+            if state == NodeState::Running { place } else { EventLocation { attempt: None, ..place } };
         self.emit(place, EventBody::NodeCancelled { cause: Arc::clone(cause) });
         if let Some(frame) = self.frame_mut(key) {
             frame.settle(key.node);

@@ -10,7 +10,7 @@ use http::StatusCode;
 use run_store::StoreError;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
-use weft_project::{Project, Version, WorkflowResume, wish_to_end};
+use weft_project::{Project, Version, WorkflowResume, cancel_key};
 
 use super::begin::{WorkflowWork, agent_work, kept, session_work, with_live_tools};
 use super::threads::take_thread;
@@ -204,7 +204,7 @@ pub(crate) async fn cancel(app: &Arc<App>, run: RunId) -> Result<bool, Problem> 
             let has_ended = store.known(&of)?.state.phase.has_ended();
             let is_elsewhere = !has_ended && store.is_at_work(&of);
             if is_elsewhere {
-                store.put(&wish_to_end(&of), Some(&true.into()));
+                store.put(&cancel_key(&of), Some(&true.into()));
                 store.flush()?;
             }
             Ok((has_ended, is_elsewhere))
@@ -224,7 +224,7 @@ pub(crate) async fn cancel(app: &Arc<App>, run: RunId) -> Result<bool, Problem> 
 }
 
 /// Ends runs that another process, such as `weft runs cancel`, wants to end.
-pub(crate) async fn heed_others(app: Arc<App>) {
+pub(crate) async fn poll_cancel_requests(app: Arc<App>) {
     loop {
         tokio::select! {
             () = app.closed.cancelled() => return,
@@ -238,7 +238,7 @@ pub(crate) async fn heed_others(app: Arc<App>) {
         let store = app.store.clone();
         let looked = app.blocking(move || {
             for (run, cancel) in runs {
-                let key = wish_to_end(&run);
+                let key = cancel_key(&run);
                 if store.value(&key)?.is_some() {
                     store.put(&key, None);
                     cancel.cancel();

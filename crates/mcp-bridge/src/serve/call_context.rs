@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use agent_types::{Budget, BudgetLimits, Clock, EventSink, Recorder, RunId, Watcher};
+use agent_types::{Budget, BudgetLimits, Clock, EventSink, EventSubscription, Recorder, RunId};
 use serde_json::{Map, Value};
 use tool_registry::{Services, Tool, ToolError};
 
@@ -12,11 +12,11 @@ const BEHIND: usize = 1024;
 
 /// Where one call happens.
 #[derive(Debug)]
-pub struct CallPlace {
+pub struct CallScope {
     /// Where its events go.
     pub sink: Arc<dyn EventSink>,
     /// The same events, for the client.
-    pub watcher: Watcher,
+    pub watcher: EventSubscription,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
     /// Limits.
@@ -26,19 +26,19 @@ pub struct CallPlace {
     /// Values that tools may use and nobody sees.
     pub values: Arc<Map<String, Value>>,
     /// Dropped when the call is over.
-    pub hold: Option<Box<dyn Hold>>,
+    pub hold: Option<Box<dyn CallPermit>>,
 }
 
 /// Something that is held while a call goes on, such as its room among others.
-pub trait Hold: Send + fmt::Debug {}
+pub trait CallPermit: Send + fmt::Debug {}
 
 /// Gives calls their place.
-pub trait CallDesk: Send + Sync + fmt::Debug {
+pub trait CallContextProvider: Send + Sync + fmt::Debug {
     /// A place for a call of this tool.
     ///
     /// # Errors
     /// There is no room, or no new work is taken.
-    fn place(&self, tool: &Tool) -> Result<CallPlace, ToolError>;
+    fn place(&self, tool: &Tool) -> Result<CallScope, ToolError>;
 }
 
 /// A desk that keeps nothing.
@@ -56,10 +56,10 @@ impl MemoryDesk {
     }
 }
 
-impl CallDesk for MemoryDesk {
-    fn place(&self, _tool: &Tool) -> Result<CallPlace, ToolError> {
+impl CallContextProvider for MemoryDesk {
+    fn place(&self, _tool: &Tool) -> Result<CallScope, ToolError> {
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.clock));
-        Ok(CallPlace {
+        Ok(CallScope {
             watcher: recorder.watch(BEHIND),
             sink: recorder,
             clock: Arc::clone(&self.clock),

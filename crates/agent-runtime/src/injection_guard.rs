@@ -14,9 +14,9 @@ const MAX_BYTES: usize = 64 * 1024;
 
 /// Foreign texts that look like calls, without blanks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Suspects(Vec<String>);
+pub(crate) struct UntrustedTexts(Vec<String>);
 
-impl Suspects {
+impl UntrustedTexts {
     /// Remembers a foreign text if it holds anything that a reader could take for a block.
     pub(crate) fn note(&mut self, text: &str) {
         if neutralize(text) == text {
@@ -60,7 +60,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, call: &str, held: bool) {
-        let mut suspects = Suspects::default();
+        let mut suspects = UntrustedTexts::default();
         suspects.note(text);
         assert_eq!(suspects.hold(call), held, "{call:?} in {text:?}");
     }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
-use agent_types::{CallId, Draft, EventBody, Kept, Place};
+use agent_types::{CallId, EventBody, EventLocation, StoredEvent, UnsequencedEvent};
 
 use super::frame::Key;
 use super::restart::AtWork;
@@ -14,30 +14,30 @@ type About = (Arc<str>, Option<u64>, Discriminant<EventBody>);
 
 /// What is known while a log is done again.
 #[derive(Debug, Default)]
-pub(super) struct Replay {
+pub(super) struct ReplayIndex {
     /// Events of the log that work done again may stand for: number and span.
     told: HashMap<About, VecDeque<(u64, u64)>>,
     /// What the log lacks.
-    pub(super) missing: Vec<Draft>,
+    pub(super) missing: Vec<UnsequencedEvent>,
     /// Frames by what stands before the paths of their nodes.
     pub(super) frames: HashMap<Arc<str>, u32>,
     pub(super) nodes: HashMap<u32, HashMap<Arc<str>, u32>>,
     pub(super) at_work: HashMap<Key, AtWork>,
     /// What nodes at work told of work inside them.
-    pub(super) inner: HashMap<Key, Vec<Kept>>,
+    pub(super) inner: HashMap<Key, Vec<StoredEvent>>,
     /// The nodes that made calls.
     pub(super) callers: HashMap<CallId, Key>,
 }
 
-fn about(place: &Place, body: &EventBody) -> About {
+fn about(place: &EventLocation, body: &EventBody) -> About {
     (place.path.clone().unwrap_or_default(), place.iteration, discriminant(body))
 }
 
-impl Replay {
-    pub(super) fn new(events: &[Kept]) -> Self {
+impl ReplayIndex {
+    pub(super) fn new(events: &[StoredEvent]) -> Self {
         let mut replay = Self::default();
         // What happened inside calls is done again by the nodes that made them.
-        for Kept { event, .. } in events.iter().filter(|kept| kept.event.place.call.is_none()) {
+        for StoredEvent { event, .. } in events.iter().filter(|kept| kept.event.place.call.is_none()) {
             let about = about(&event.place, &event.body);
             replay.told.entry(about).or_default().push_back((event.seq, event.place.span));
         }
@@ -45,29 +45,29 @@ impl Replay {
     }
 
     /// Takes an event as told; false if the log does not have it, or has it no more.
-    pub(super) fn take(&mut self, place: &Place, body: &EventBody) -> bool {
+    pub(super) fn take(&mut self, place: &EventLocation, body: &EventBody) -> bool {
         self.told.get_mut(&about(place, body)).and_then(VecDeque::pop_front).is_some()
     }
 
     /// An event of work done again: dropped if the log has it.
-    pub(super) fn emit(&mut self, draft: Draft) {
+    pub(super) fn emit(&mut self, draft: UnsequencedEvent) {
         if !self.take(&draft.place, &draft.body) {
             self.missing.push(draft);
         }
     }
 
     /// The span that the log has for what is about to start.
-    pub(super) fn span(&self, place: &Place, body: &EventBody) -> Option<u64> {
+    pub(super) fn span(&self, place: &EventLocation, body: &EventBody) -> Option<u64> {
         self.next(place, body).map(|(_, span)| span)
     }
 
     /// The next event of the log of that kind: number and span.
-    pub(super) fn next(&self, place: &Place, body: &EventBody) -> Option<(u64, u64)> {
+    pub(super) fn next(&self, place: &EventLocation, body: &EventBody) -> Option<(u64, u64)> {
         self.told.get(&about(place, body))?.front().copied()
     }
 
     /// Whether nothing done again has stood for an event so far.
-    pub(super) fn is_open(&self, kept: &Kept) -> bool {
+    pub(super) fn is_open(&self, kept: &StoredEvent) -> bool {
         let event = &kept.event;
         let told = self.told.get(&about(&event.place, &event.body));
         told.is_some_and(|told| told.iter().any(|(seq, _)| *seq == event.seq))

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use agent_types::{EventBody, Keeper, LoopEnd, NodeErrorKind, Place, Record, RunStatus};
+use agent_types::{EventBody, EventLocation, EventPersister, LoopEnd, NodeErrorKind, ReplayData, RunStatus};
 use serde_json::{Map, Value};
 
-use super::ending::Ending;
 use super::frame::Key;
+use super::lifecycle::Ending;
 use super::outcome::RunOutcome;
-use super::owner::Owner;
+use super::scheduler::Scheduler;
 use crate::context::millis;
 use crate::error::RunError;
 use crate::plan::PlanInner;
 
-impl Owner {
+impl Scheduler {
     /// The last events, after everything has really stopped.
     pub(super) async fn end(mut self, plan: &PlanInner) -> RunOutcome {
         self.tasks.shutdown().await;
@@ -40,12 +40,12 @@ impl Owner {
             let values = outputs.iter().filter(|_| self.keeps);
             let values =
                 values.map(|(name, value)| (name.as_str().into(), Arc::new(value.clone()))).collect();
-            let record = self.keeps.then(|| Box::new(Record::of(values)));
-            self.emit_with(Place::default(), body, record);
+            let record = self.keeps.then(|| Box::new(ReplayData::of(values)));
+            self.emit_with(EventLocation::default(), body, record);
         }
         self.flush();
         // What the outcome says is safe.
-        if let Some(durable) = self.shared.sink.keeper().map(Keeper::durable)
+        if let Some(durable) = self.shared.sink.keeper().map(EventPersister::durable)
             && let Err(fault) = durable.await
         {
             status = RunStatus::Error;
@@ -111,11 +111,12 @@ impl Owner {
             self.frames.first().and_then(Option::as_deref).is_some_and(|frame| frame.remaining == 0);
         let any = !self.outputs(plan).is_empty() || plan.scopes[0].results.is_empty();
         for path in &plan.output_nodes {
-            let place = Place { path: Some(Arc::clone(path)), parent: Some(0), ..Place::default() };
+            let place =
+                EventLocation { path: Some(Arc::clone(path)), parent: Some(0), ..EventLocation::default() };
             if complete && any {
                 let started = EventBody::NodeStarted { node_type: Some(Arc::from("core:GroupOutput")) };
                 let span = self.span_for(&place, &started);
-                let place = Place { attempt: Some(1), span, ..place };
+                let place = EventLocation { attempt: Some(1), span, ..place };
                 self.tell_once(place.clone(), started);
                 let finished = EventBody::node_finished(None);
                 self.tell_once(place, finished);
@@ -128,7 +129,7 @@ impl Owner {
                 EventBody::NodeCancelled { cause: Arc::clone(cause) }
             };
             let span = self.shared.sink.new_span();
-            self.tell_once(Place { span, ..place }, body);
+            self.tell_once(EventLocation { span, ..place }, body);
         }
     }
 

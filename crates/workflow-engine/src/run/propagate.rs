@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use agent_types::{EventBody, NodeErrorKind, Place, Record};
+use agent_types::{EventBody, EventLocation, NodeErrorKind, ReplayData};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use workflow_model::OnError;
 use workflow_model::structural::ERROR_SLOT;
 
 use super::attempt::{Ended, Failure};
-use super::ending::Ending;
 use super::frame::{Arrival, InEdge, Key, NodeState, Slot, StreamSlot, Turn};
+use super::lifecycle::Ending;
 use super::message::OpenStream;
-use super::owner::{Owner, Puller};
 use super::replay::record_of;
+use super::scheduler::{Puller, Scheduler};
 use super::start::policy;
 use crate::error::RunError;
 use crate::outputs::{MAX_DEPTH, Outputs, StopScope};
@@ -38,7 +38,7 @@ impl Note {
     }
 }
 
-impl Owner {
+impl Scheduler {
     /// A node's code has come to an end.
     pub(super) fn ended(
         &mut self,
@@ -139,7 +139,7 @@ impl Owner {
         let Some(frame) = self.frame(key) else { return };
         let node = &plan.scopes[frame.scope as usize].nodes[key.node as usize];
         let main = main_output(plan, node);
-        let place = Place { attempt: None, ..self.place(plan, key, 0, None) };
+        let place = EventLocation { attempt: None, ..self.place(plan, key, 0, None) };
         let body =
             EventBody::NodeCached { value: outputs.main(main).cloned(), outputs: outputs.others(main), from };
         let record = self.keeps.then(|| record_of(outputs)).flatten();
@@ -285,7 +285,7 @@ impl Owner {
             return;
         }
         let done = frame.remaining == 0;
-        let place = Place { attempt: None, ..self.place(plan, key, 0, None) };
+        let place = EventLocation { attempt: None, ..self.place(plan, key, 0, None) };
         let number = self.cause(Arc::clone(&cause));
         self.emit(place, EventBody::NodeSkipped { cause });
         self.drop_outputs(plan, key, number);
@@ -380,7 +380,7 @@ impl Owner {
             detached: failure.detached.then_some(true),
         };
         let how = failure.code.as_deref().filter(|_| self.keeps).map(Arc::from);
-        let record = how.map(|how| Box::new(Record { how: Some(how), ..Record::default() }));
+        let record = how.map(|how| Box::new(ReplayData { how: Some(how), ..ReplayData::default() }));
         let record = self.with_usage(key, record);
         self.emit_with(place, body, record);
         self.escalate(plan, key, error);
@@ -413,19 +413,19 @@ impl Owner {
         }
     }
 
-    pub(super) fn place(&self, plan: &PlanInner, key: Key, span: u64, attempt: Option<u32>) -> Place {
+    pub(super) fn place(&self, plan: &PlanInner, key: Key, span: u64, attempt: Option<u32>) -> EventLocation {
         self.place_of(key, self.path(plan, key), span, attempt)
     }
 
-    fn place_of(&self, key: Key, path: Arc<str>, span: u64, attempt: Option<u32>) -> Place {
+    fn place_of(&self, key: Key, path: Arc<str>, span: u64, attempt: Option<u32>) -> EventLocation {
         let frame = self.frames[key.frame as usize].as_deref();
-        Place {
+        EventLocation {
             path: Some(path),
             iteration: frame.and_then(|frame| frame.iteration),
             attempt: Some(attempt.unwrap_or(1)),
             span,
             parent: frame.map(|frame| frame.span),
-            ..Place::default()
+            ..EventLocation::default()
         }
     }
 
@@ -461,7 +461,7 @@ impl Owner {
         let from = crate::plan::slots(input.from.origins()).next();
         let Some(from) = from.filter(|from| matches!(frame.slots[*from as usize], Slot::Unknown)) else {
             let origin =
-                input.from.origins().iter().find_map(|origin| super::gather::origin_value(frame, origin));
+                input.from.origins().iter().find_map(|origin| super::inputs::origin_value(frame, origin));
             let _ = reply.send(origin.or_else(|| input.fallback.clone()));
             return;
         };

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agent_types::{Draft, EventBody, EventSink, Keeper, Place, ResumeLog, RunId};
+use agent_types::{EventBody, EventLocation, EventPersister, EventSink, ResumeLog, RunId, UnsequencedEvent};
 use tokio_util::sync::CancellationToken;
 use tool_registry::TaskBoard;
 
@@ -18,7 +18,7 @@ pub struct Resume {
 /// Where the events of one message go.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Desk {
+pub struct TurnContext {
     /// Numbers and keeps them.
     pub sink: Arc<dyn EventSink>,
     /// What the run has done, where it goes on.
@@ -29,7 +29,7 @@ pub struct Desk {
     pub tasks: Arc<TaskBoard>,
 }
 
-impl Desk {
+impl TurnContext {
     /// A desk for a run that begins.
     #[must_use]
     pub fn new(sink: Arc<dyn EventSink>) -> Self {
@@ -60,18 +60,18 @@ impl Desk {
 
 /// The sink of a run in which an agent is only a part: the run has begun before it, and ends after it.
 #[derive(Debug)]
-pub(crate) struct Doorway {
+pub(crate) struct FlowEventSink {
     sink: Arc<dyn EventSink>,
     /// What the run has told already, when it goes on; each is told once.
     past: Mutex<Vec<EventBody>>,
     /// Whether the start of the run is still to be told.
     is_new: bool,
     /// The end of the agent's run, until the whole run has ended.
-    end: Mutex<Option<Draft>>,
+    end: Mutex<Option<UnsequencedEvent>>,
 }
 
-impl Doorway {
-    pub(crate) fn new(desk: &Desk) -> Arc<Self> {
+impl FlowEventSink {
+    pub(crate) fn new(desk: &TurnContext) -> Arc<Self> {
         let events = desk.resume.iter().flat_map(|resume| &resume.log.events);
         let own = events.filter(|kept| kept.event.place.path.is_none() && is_own(&kept.event.body));
         let past: Vec<EventBody> = own.map(|kept| kept.event.body.clone()).collect();
@@ -86,13 +86,13 @@ impl Doorway {
             (false, false) => EventBody::RunResumed { cause: Some("interrupted".into()) },
             (false, true) => return,
         };
-        self.sink.record(&mut vec![Draft::new(Place::default(), body)]);
+        self.sink.record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
     }
 
     /// Tells something that is not in the log yet.
     pub(crate) fn tell(&self, body: EventBody) {
         if self.forget(|told| *told == body).is_none() {
-            self.sink.record(&mut vec![Draft::new(Place::default(), body)]);
+            self.sink.record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
         }
     }
 
@@ -125,8 +125,8 @@ pub(crate) fn is_own(body: &EventBody) -> bool {
     )
 }
 
-impl EventSink for Doorway {
-    fn record(&self, drafts: &mut Vec<Draft>) {
+impl EventSink for FlowEventSink {
+    fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rest = Vec::with_capacity(drafts.len());
         for draft in drafts.drain(..) {
@@ -148,7 +148,7 @@ impl EventSink for Doorway {
         self.sink.run()
     }
 
-    fn keeper(&self) -> Option<&dyn Keeper> {
+    fn keeper(&self) -> Option<&dyn EventPersister> {
         self.sink.keeper()
     }
 }

@@ -30,7 +30,7 @@ impl Deref for Batch {
 
 /// Hands batches to any number of watchers and waits for none of them.
 #[derive(Debug, Default)]
-pub struct Feed {
+pub struct EventBroadcast {
     state: Mutex<State>,
 }
 
@@ -51,7 +51,7 @@ struct Queue {
     waker: Option<Waker>,
 }
 
-impl Feed {
+impl EventBroadcast {
     /// A feed that nobody watches yet.
     #[must_use]
     pub fn new() -> Self {
@@ -60,7 +60,7 @@ impl Feed {
 
     /// A reader of all that is pushed from now on, which holds `capacity` events at most; more push out the oldest.
     #[must_use]
-    pub fn watch(&self, capacity: usize) -> Watcher {
+    pub fn watch(&self, capacity: usize) -> EventSubscription {
         let mut state = lock(&self.state);
         let queue = Arc::new(Mutex::new(Queue {
             batches: VecDeque::new(),
@@ -72,7 +72,7 @@ impl Feed {
             waker: None,
         }));
         state.watchers.push(Arc::clone(&queue));
-        Watcher { queue, current: None }
+        EventSubscription { queue, current: None }
     }
 
     /// Says that nothing follows; watchers end after what they hold.
@@ -140,12 +140,12 @@ pub enum Watched {
 
 /// Reads a run's events as they come.
 #[derive(Debug)]
-pub struct Watcher {
+pub struct EventSubscription {
     queue: Arc<Mutex<Queue>>,
     current: Option<(Batch, usize)>,
 }
 
-impl Watcher {
+impl EventSubscription {
     /// What comes next; `None` after the last event of a closed recorder.
     ///
     /// # Cancel safety
@@ -201,7 +201,7 @@ impl Queue {
     }
 }
 
-impl Drop for Watcher {
+impl Drop for EventSubscription {
     fn drop(&mut self) {
         let mut queue = lock(&self.queue);
         queue.dropped = true;
