@@ -13,6 +13,7 @@ mod outside;
 mod sets;
 mod tidy;
 mod web;
+mod words;
 mod workspace;
 
 use std::process::ExitCode;
@@ -24,7 +25,8 @@ cargo xtask TASK
 
   check                     everything the build server runs after the tests, in order
   layers                    crates use lower layers only; heavy libraries have owners
-  tidy                      every crate has its README, docs and lints; nothing stale lies about
+  tidy [--accept]           every crate has its README, docs and lints; no retired words are added; `--accept` writes
+                            how many of them are left
   codegen [--check]         write generated files, or say which are stale
   web [--check | --test | --screenshots]
                             build the page, compare it with what is committed, test it in a browser, take its pictures
@@ -63,6 +65,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ("check", []) => check::run(),
         ("layers", []) => layers::run(),
         ("tidy", []) => tidy::run(),
+        ("tidy", [option]) if option == "--accept" => tidy::accept(),
         ("codegen", []) => codegen::run(codegen::Mode::Write),
         ("codegen", [option]) if option == "--check" => codegen::run(codegen::Mode::Check),
         ("web", options) => web::run(options),

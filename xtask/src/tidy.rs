@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::workspace;
+use crate::{words, workspace};
 
 /// Longest file, in lines; a table of cases may be longer.
 const MAX_LINES: usize = 550;
@@ -19,7 +19,13 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("#![allow(", "write #![expect(…, reason = \"…\")]"),
 ];
 
-/// Checks all rules and tells every fault at once.
+/// Writes the counts of retired words that are allowed from now on.
+pub(crate) fn accept() -> Result<()> {
+    println!("tidy: {} retired words are left", words::accept()?);
+    Ok(())
+}
+
+/// Checks all rules and reports every fault at once.
 pub(crate) fn run() -> Result<()> {
     let faults = faults()?;
     if faults.is_empty() {
@@ -39,6 +45,7 @@ fn faults() -> Result<Vec<String>> {
     for path in rust_files(&workspace::root())? {
         faults.extend(file_faults(&path)?);
     }
+    faults.extend(words::faults()?);
     Ok(faults)
 }
 
