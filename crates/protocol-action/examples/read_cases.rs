@@ -32,13 +32,13 @@ fn main() -> ExitCode {
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         match serde_json::from_str(line) {
             Ok(case) => differ |= !read(&case),
-            Err(error) => eprintln!("a line is no JSON: {error}"),
+            Err(error) => eprintln!("a line is not JSON: {error}"),
         }
     }
     ExitCode::from(u8::from(differ))
 }
 
-/// Reads one case and prints it; tells whether all chunkings agree.
+/// Reads one case and prints it. Returns `true` when all chunkings agree.
 fn read(case: &Value) -> bool {
     let vocabulary = vocabulary(&case["tools"]);
     let input = expand(case["input"].as_str().unwrap_or(""), &case["expand"]);

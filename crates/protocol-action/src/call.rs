@@ -22,7 +22,7 @@ impl Span {
     }
 
     /// The text it covers, or nothing if it does not fit `text`.
-    pub fn of(self, text: &str) -> &str {
+    pub fn slice(self, text: &str) -> &str {
         text.get(self.start..self.end).unwrap_or("")
     }
 }
@@ -52,19 +52,19 @@ pub enum Dialect {
 pub struct RawCall {
     /// The tag or name as written.
     pub tool: String,
-    /// Its place; empty for a native call.
+    /// Byte range of the call in the reply; empty for a native call.
     pub span: Span,
-    /// How it was written.
+    /// Dialect in which the call was written.
     pub dialect: Dialect,
     /// In the order written, repeats included.
     pub arguments: Vec<RawArgument>,
-    /// What was mended inside it; each code once.
+    /// Repairs made inside the call; each code once.
     pub repairs: Vec<Code>,
-    /// Arguments, and members inside them, that JSON text gave twice with different values: JSON pointers from the
-    /// arguments on. The last value stands in the arguments, and nobody can tell which one was meant.
+    /// Arguments, and members inside them, that JSON text gave twice with different values, as JSON pointers
+    /// relative to the arguments. The last value stands in the arguments; the intended one is unknown.
     pub conflicts: Vec<String>,
-    /// Text that stands between its tags outside of any parameter, as written. Only an element that
-    /// is no known tool can have some; elsewhere it is an error.
+    /// Text between the tags outside of any parameter, as written. Only an element that is not a known tool can
+    /// have some; elsewhere it is an error.
     pub text: String,
 }
 
@@ -74,13 +74,13 @@ pub struct RawCall {
 pub struct RawArgument {
     /// The tag, attribute or JSON key as written.
     pub name: String,
-    /// Its place, tags included; empty for what came from JSON.
+    /// Byte range with its tags; empty for values that came from JSON.
     pub span: Span,
-    /// What stands between its tags.
+    /// Value between the tags.
     pub value: RawValue,
 }
 
-/// A value as written. There is no fourth way, so consumers may match all of them.
+/// Value as written. The variants are exhaustive, so consumers may match all of them.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RawValue {
     /// Text after layout was removed and entities and CDATA were decoded. For a declared string this
@@ -122,7 +122,7 @@ impl RawCall {
 }
 
 impl RawArgument {
-    /// A named value at a place.
+    /// Creates a named value at a span.
     pub fn new(name: impl Into<String>, span: Span, value: RawValue) -> Self {
         Self { name: name.into(), span, value }
     }

@@ -66,7 +66,7 @@ impl std::fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    /// Starts at the beginning of a reply. `options.finish` is not used: [`Decoder::finish`] tells it.
+    /// Starts at the beginning of a reply. `options.finish` is not used: [`Decoder::finish`] receives the reason.
     pub fn new(vocabulary: Arc<dyn Vocabulary>, options: Options) -> Self {
         let mut machine = Machine::new(options.limits);
         machine.out.live = true;
@@ -98,7 +98,7 @@ impl Decoder {
         self.events()
     }
 
-    /// Ends the input: the last events. Later pieces are ignored.
+    /// Ends the input and returns the final events. Later pieces are ignored.
     pub fn close(&mut self, finish: FinishReason) -> Events<'_> {
         self.machine.out.clear_taken();
         if !self.closed {
@@ -168,10 +168,10 @@ impl Decoder {
         }
     }
 
-    /// One note for the first place: more of them tell nothing new.
+    /// Adds one note, at the first span: more of them would add no information.
     fn note_bad_bytes(&mut self) {
         let Some(&first) = self.bad.first() else { return };
-        let message = format!("bytes that are no UTF-8 were replaced in {} places", self.bad.len());
+        let message = format!("bytes that are not UTF-8 were replaced in {} places", self.bad.len());
         self.machine.out.diagnose(&self.text, Diagnostic::new(Code::BadUtf8, message), first);
     }
 }

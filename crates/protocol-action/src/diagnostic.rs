@@ -1,16 +1,16 @@
-//! What the reader has to say about a reply besides its calls.
+//! Findings of the reader about a reply, besides its calls.
 
 use serde::Serialize;
 
 use crate::Span;
 
-/// How much a diagnostic matters.
+/// Severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Worth knowing; the calls stand.
     Note,
-    /// The text was mended without guessing; the calls stand.
+    /// The text was repaired without guessing; the calls stand.
     Repair,
     /// The block is refused as a whole.
     Error,
@@ -34,7 +34,7 @@ macro_rules! codes {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// How much it matters; a code has one severity.
+            /// Returns the severity of a code; a code has exactly one.
             pub const fn severity(self) -> Severity {
                 match self { $(Self::$name => Severity::$severity,)* }
             }
@@ -67,7 +67,7 @@ codes! {
     ActionInReasoning => ("action_in_reasoning", Error),
     /// The tool's tag was another spelling of its name. *schema*
     ToolName => ("tool_name", Repair),
-    /// A close tag was missing and its place is certain.
+    /// A close tag was missing and its position is certain.
     MissingClose => ("missing_close", Repair),
     /// A close tag was damaged, doubled or closed nothing.
     MangledClose => ("mangled_close", Repair),
@@ -87,7 +87,7 @@ codes! {
     NativeIgnored => ("native_ignored", Note),
     /// An opener read as text although a tag follows it.
     OpenerIgnored => ("opener_ignored", Note),
-    /// Bytes that are no UTF-8 became U+FFFD.
+    /// Bytes that are not UTF-8 became U+FFFD.
     BadUtf8 => ("bad_utf8", Note),
 }
 
@@ -97,23 +97,23 @@ impl std::fmt::Display for Code {
     }
 }
 
-/// One finding, with its place in the reply.
+/// Finding with its position in the reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Diagnostic {
-    /// What was found.
+    /// Code of the finding.
     pub code: Code,
-    /// How much it matters: [`Code::severity`].
+    /// Severity of the code, as in [`Code::severity`].
     pub severity: Severity,
-    /// Where, in bytes of the reply after invalid UTF-8 was replaced. Empty at 0 for native calls.
+    /// Byte range in the reply after invalid UTF-8 was replaced. Empty at 0 for native calls.
     pub span: Span,
-    /// Line of the start, from 1; 0 where there is no place in the text (native calls).
+    /// Line of the start, from 1; 0 for a finding without a position in the text (native calls).
     pub line: usize,
-    /// Column of the start in characters, from 1; 0 where there is no place.
+    /// Column of the start in characters, from 1; 0 for a finding without a position.
     pub column: usize,
     /// A lower-case fragment without a full stop.
     pub message: String,
-    /// What to do about it, a sentence; empty when there is nothing to say.
+    /// Suggested fix, one sentence; empty when there is none.
     pub hint: String,
     /// The tool whose call it concerns, as written.
     pub tool: Option<String>,
@@ -122,7 +122,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// A finding without a place; `with_*` methods add to it.
+    /// Creates a finding without a position; `with_*` methods add to it.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,

@@ -1,4 +1,4 @@
-//! What a [`crate::Decoder`] says while the text arrives.
+//! Events that a [`crate::Decoder`] emits while the text arrives.
 
 use crate::{Diagnostic, RawCall};
 

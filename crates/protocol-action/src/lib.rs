@@ -2,8 +2,8 @@
 //!
 //! A model writes text and at most one `<ACTION>` block. [`parse`] reads a whole reply, [`Decoder`] one
 //! that arrives in pieces; both give the same [`Parsed`]: text, reasoning, calls, diagnostics. Parsing
-//! never fails. Calls are untyped trees ([`RawCall`]); a [`Vocabulary`] tells the reader which tools and
-//! parameters exist and which values are plain text, so that markup inside a string is data.
+//! never fails. Calls are untyped trees ([`RawCall`]); a [`Vocabulary`] gives the reader the tools and
+//! parameters that exist and the values that are plain text, so that markup inside a string is data.
 //!
 //! ```
 //! use protocol_action::{parse, Code, StaticVocabulary};
@@ -17,7 +17,7 @@
 //! assert!(cut.has(Code::Truncated) && cut.runnable().is_empty());
 //! ```
 //!
-//! Not here: types, validation and near names (`tool-schema`), running tools, files, the network. There
+//! Outside of this crate: types, validation and suggestions (`tool-schema`), running tools, files, the network. There
 //! is no recursion on the depth of the input, and reading is linear in its length, also in pieces.
 
 mod call;

@@ -1,8 +1,8 @@
-//! Foreign text that can hold no block.
+//! Escaping of untrusted text so that it cannot hold a block.
 
 use std::borrow::Cow;
 
-/// What begins something that the reader acts on, after the `<`.
+/// Names that, after a `<`, begin something the reader acts on.
 const NAMES: [&str; 12] = [
     "action",
     "/action",
@@ -17,7 +17,7 @@ const NAMES: [&str; 12] = [
     "<<tool_call>>>",
     "<<end_tool_call>>>",
 ];
-/// What an entity that is decoded begins with, after the `&`.
+/// Entities that are decoded, without the `&` before them.
 const ENTITIES: [&str; 6] = ["lt;", "gt;", "amp;", "quot;", "apos;", "#"];
 
 /// Foreign text (a page, a file, a tool's result) as it may stand in a conversation: a model that
@@ -62,8 +62,8 @@ pub fn neutralize(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether the text begins with one of these, or ends before it can be told: what comes after it is
-/// not ours to know. Blanks after the `/` of a close tag do not count.
+/// Returns `true` when the text begins with one of the names, or ends before that is decided: the text
+/// after it is unknown. Blanks after the `/` of a close tag do not count.
 fn begins_any(text: &[u8], names: &[&str]) -> bool {
     let blanks = match text {
         [b'/', rest @ ..] => rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count(),

@@ -50,11 +50,11 @@ impl Limits {
     }
 }
 
-/// Why the model stopped, as far as the reader cares.
+/// Reason for which the model stopped, as far as the reader needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum FinishReason {
-    /// It was done, or nobody said why.
+    /// The reply is complete, or no reason was given.
     #[default]
     Stop,
     /// It ran into a length limit: what is not closed was cut.
@@ -66,7 +66,7 @@ pub enum FinishReason {
 }
 
 impl FinishReason {
-    /// Whether the text was cut rather than ended.
+    /// Returns `true` when the text was cut rather than ended.
     pub const fn is_cut(self) -> bool {
         match self {
             Self::Length | Self::ContentFilter => true,
@@ -90,7 +90,7 @@ pub struct NativeCall {
 pub struct Options {
     /// Bounds of a block.
     pub limits: Limits,
-    /// Why the model stopped. A [`crate::Decoder`] learns it at the end instead.
+    /// Reason for which the model stopped. A [`crate::Decoder`] receives it at the end instead.
     pub finish: FinishReason,
     /// Native calls that came with the text.
     pub native: Vec<NativeCall>,

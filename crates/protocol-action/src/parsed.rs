@@ -1,16 +1,16 @@
-//! What a whole reply was read as.
+//! Result of reading a whole reply.
 
 use crate::{Code, Diagnostic, RawCall, Severity, Span};
 
 /// A reply, read. Parsing never fails: there are calls, diagnostics, or plain text.
 ///
 /// **Which calls may run:** all of `calls` when [`Parsed::has_errors`] is false, none otherwise. A
-/// block is atomic: with an error the calls that were closed are kept only so that messages can name
+/// block is atomic: with an error the complete calls are stored only so that messages can name
 /// them. Use [`Parsed::runnable`] to get that right.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Parsed {
-    /// Text before the block, reasoning taken out; all text when there is no block.
+    /// Text before the block, without reasoning; all text when there is no block.
     pub text_before: String,
     /// Text after the block, reasoning and further blocks taken out.
     pub text_after: String,
@@ -20,22 +20,22 @@ pub struct Parsed {
     pub reasoning: Option<String>,
     /// The closed calls of the first block, or the native ones.
     pub calls: Vec<RawCall>,
-    /// Findings in the order of their places, those about native calls last.
+    /// Findings in the order of their positions, those about native calls last.
     pub diagnostics: Vec<Diagnostic>,
-    /// What each byte was read as: touching, ordered, covering the whole reply.
+    /// Classification of each byte: touching, ordered segments that cover the whole reply.
     pub segments: Vec<Segment>,
 }
 
 /// A stretch of the reply and what it was read as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// What it is.
+    /// Kind of the segment.
     pub kind: SegmentKind,
-    /// Where it is.
+    /// Byte range of the segment.
     pub span: Span,
 }
 
-/// What a stretch of the reply was read as.
+/// Kind of a stretch of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SegmentKind {
@@ -43,7 +43,7 @@ pub enum SegmentKind {
     Text,
     /// Reasoning, its tags included.
     Reasoning,
-    /// The block: its calls, and the diagnostics of what is no call.
+    /// The block: its calls, and the diagnostics of everything else in it.
     Block,
     /// A later block, covered by a `second_block`.
     SecondBlock,
@@ -52,7 +52,7 @@ pub enum SegmentKind {
 }
 
 impl Parsed {
-    /// Whether the block is refused.
+    /// Returns `true` when the block is refused.
     pub fn has_errors(&self) -> bool {
         self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
@@ -67,7 +67,7 @@ impl Parsed {
         if self.has_errors() { &[] } else { &self.calls }
     }
 
-    /// Whether a code was found.
+    /// Returns `true` when a code was found.
     pub fn has(&self, code: Code) -> bool {
         self.diagnostics.iter().any(|diagnostic| diagnostic.code == code)
     }

@@ -1,4 +1,4 @@
-//! What a model is told about the form of calls.
+//! Prompt text that explains the form of calls to a model.
 
 /// The language of the instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

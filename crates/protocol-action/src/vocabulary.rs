@@ -1,4 +1,4 @@
-//! What the reader must know of the offered tools: which exist, which parameters they declare, and
+//! Knowledge of the offered tools that the reader needs: which exist, which parameters they declare, and
 //! which values are plain text.
 
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShapeId(pub u32);
 
-/// How the value of a parameter, field or item is written.
+/// Written form of the value of a parameter, field or item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// A declared string, also one that may be something else besides (`["string", "null"]`,
@@ -50,7 +50,7 @@ pub trait Vocabulary: Send + Sync {
     fn shape(&self, id: ShapeId) -> Shape;
 
     /// The declared field of an object, by its exact name (or wire name). `None` for an undeclared
-    /// name and for shapes that are no object.
+    /// name and for shapes that are not objects.
     fn field(&self, object: ShapeId, name: &str) -> Option<ShapeId>;
 }
 
@@ -192,7 +192,7 @@ impl Fields {
         self.field(name, Declared::List(Box::new(item)))
     }
 
-    /// An object with fields of its own.
+    /// Declares an object with the given fields.
     pub fn object(self, name: &str, describe: impl FnOnce(Fields) -> Fields) -> Self {
         self.field(name, Declared::Object(describe(Fields::default())))
     }

@@ -160,7 +160,7 @@ fn read(item: &Value, prefix: &str, number: usize) -> Result<Item, NodeError> {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(arguments)) => arguments.clone(),
         Some(Value::String(text)) => serde_json::from_str(text)
-            .map_err(|error| bad(format!("the arguments of `{tool}` are no JSON object: {error}")))?,
+            .map_err(|error| bad(format!("the arguments of `{tool}` are not a JSON object: {error}")))?,
         Some(other) => return Err(bad(format!("the arguments of `{tool}` are no object: {other}"))),
     };
     let notes = item.get("notes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default().iter();

@@ -25,7 +25,7 @@ use crate::{NoVocabulary, RawCall, Vocabulary};
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct EncodeCall<'a> {
-    /// The tool's tag or name. A name that is no tag is written as `<tool name="…">`.
+    /// Tag or name of the tool. A name that is not a valid tag is written as `<tool name="…">`.
     pub tool: &'a str,
     /// Its arguments.
     pub arguments: &'a Map<String, Value>,
@@ -48,8 +48,8 @@ pub fn encode(calls: &[EncodeCall<'_>]) -> String {
 }
 
 /// Writes calls so that reading them with the same vocabulary, and taking what it declares as text
-/// for strings, gives the same values: whatever is declared goes into elements, anything else that
-/// plain text could not tell apart (a string `7` where no type is declared) is JSON text.
+/// for strings, gives the same values. Declared values go into elements; anything that plain text would make
+/// ambiguous (a string `7` where no type is declared) is JSON text.
 pub fn encode_with(calls: &[EncodeCall<'_>], vocabulary: &dyn Vocabulary) -> String {
     let trees: Vec<RawCall> = calls.iter().map(|call| tree::tree(call, vocabulary)).collect();
     encode_trees(&trees, vocabulary)

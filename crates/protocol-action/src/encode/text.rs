@@ -25,7 +25,7 @@ pub(super) fn call(out: &mut String, call: &RawCall, vocabulary: &dyn Vocabulary
     let _ = writeln!(out, "  </{close}>");
 }
 
-/// What stands in the open and in the close tag of a call.
+/// Contents of the open and the close tag of a call.
 pub(super) fn tags<'a>(tool: &'a str, vocabulary: &dyn Vocabulary) -> (String, &'a str) {
     if let Some(tag) = tool_tag(tool, vocabulary) {
         return (tag.to_owned(), tag);
@@ -44,7 +44,7 @@ fn json_body(arguments: &[RawArgument]) -> Option<String> {
     Some(Value::Object(members).to_string())
 }
 
-/// Writes an element on lines of its own. Trees are at most as deep as they were built or read, which
+/// Writes an element on separate lines. Trees are at most as deep as they were built or read, which
 /// is bounded.
 fn element(
     out: &mut String,
@@ -122,14 +122,14 @@ fn attribute(text: &str) -> String {
     out
 }
 
-/// Whether a name can be a tag as it is.
+/// Returns `true` for a name that is a valid tag as it stands.
 pub(super) fn is_tag(name: &str) -> bool {
     let mut characters = name.chars();
     let first = characters.next().is_some_and(|first| first.is_alphabetic() || first == '_');
     first && name.len() <= 200 && characters.all(|other| other.is_alphanumeric() || "_-.".contains(other))
 }
 
-/// The tool's own tag, unless its name is none or stands for something else.
+/// Tag of the tool, unless its name is not a valid tag or has another meaning.
 fn tool_tag<'a>(tool: &'a str, vocabulary: &dyn Vocabulary) -> Option<&'a str> {
     let taken = tool.eq_ignore_ascii_case("action") || WRAPPERS.contains(&tool) || tool == "tool_use";
     (is_tag(tool) && (!taken || vocabulary.tool(tool).is_some())).then_some(tool)
@@ -138,12 +138,12 @@ fn tool_tag<'a>(tool: &'a str, vocabulary: &dyn Vocabulary) -> Option<&'a str> {
 const WRAPPERS: [&str; 3] = ["tool", "invoke", "tool_call"];
 const GENERIC: [&str; 4] = ["param", "parameter", "arg", "argument"];
 
-/// The element for tools whose name is no tag: one that is no tool itself.
+/// Element for tools whose name is not a valid tag: one that is not a tool itself.
 fn wrapper(vocabulary: &dyn Vocabulary) -> &'static str {
     WRAPPERS.into_iter().find(|tag| vocabulary.tool(tag).is_none()).unwrap_or(WRAPPERS[0])
 }
 
-/// The element for fields whose name is no tag: one that is no field itself.
+/// Element for fields whose name is not a valid tag: one that is not a field itself.
 pub(super) fn generic_tag(object: Option<ShapeId>, vocabulary: &dyn Vocabulary) -> Option<&'static str> {
     let Some(object) = object else { return Some(GENERIC[0]) };
     GENERIC.into_iter().find(|tag| vocabulary.field(object, tag).is_none())

@@ -1,4 +1,4 @@
-//! JSON values to trees: which form tells each value apart from every other.
+//! JSON values to trees, in a form that keeps each value distinct from every other.
 
 use serde_json::{Map, Value};
 
@@ -66,7 +66,7 @@ fn typed(value: &Value, shape: Option<ShapeId>, vocabulary: &dyn Vocabulary, dep
     }
 }
 
-/// Whether every key can be written as a tag or as a `<param name="…">`.
+/// Returns `true` when every key can be written as a tag or as a `<param name="…">`.
 fn writable(map: &Map<String, Value>, object: ShapeId, vocabulary: &dyn Vocabulary) -> bool {
     let generic = generic_tag(Some(object), vocabulary).is_some();
     map.keys().all(|key| key.len() <= LONGEST_KEY && (generic || is_tag(key)))

@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 
 use crate::Limits;
 
-/// Why text is no JSON.
+/// Kind of a JSON syntax error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
@@ -32,11 +32,11 @@ pub enum FaultKind {
     TooDeep,
 }
 
-/// A place where text stops being JSON.
+/// Position from which text is not valid JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JsonFault {
-    /// What kind of fault.
+    /// Kind of the fault.
     pub kind: FaultKind,
     /// The byte it was found at.
     pub offset: usize,
@@ -52,15 +52,15 @@ impl std::fmt::Display for JsonFault {
 
 impl std::error::Error for JsonFault {}
 
-/// Reads one JSON value with blanks around it; tells whether a repair was needed. Nesting is bounded
+/// Reads one JSON value with blanks around it, and reports a needed repair. Nesting is bounded
 /// by the default [`Limits::depth`].
 ///
 /// Integers are exact within `i64` and `u64`; beyond, an integer that a double holds exactly becomes
 /// that double, and any other is a fault, because rounding would change it. Numbers with a fraction
-/// or exponent are doubles. Of equal keys the last one counts.
+/// or exponent are doubles. The last of several equal keys counts.
 ///
 /// # Errors
-/// A [`JsonFault`] that tells text that stops early from text that is wrong.
+/// A [`JsonFault`] that distinguishes truncated text from invalid text.
 pub fn parse_lenient(text: &str) -> Result<(Value, bool), JsonFault> {
     parse_lenient_within(text, Limits::default().depth)
 }
@@ -79,13 +79,13 @@ pub fn parse_lenient_within(text: &str, depth: usize) -> Result<(Value, bool), J
 pub struct Reading {
     /// The value.
     pub value: Value,
-    /// Whether a repair was needed.
+    /// Flag of a needed repair.
     pub repaired: bool,
     /// Members that were given twice with different values, as JSON pointers; the first ones of many.
     pub conflicts: Vec<String>,
 }
 
-/// Conflicts that are told of one text.
+/// Maximum number of conflicts reported for one text.
 const MAX_CONFLICTS: usize = 16;
 
 /// The same, with the keys that stand twice in one object.
@@ -241,7 +241,7 @@ impl Reader<'_> {
         Ok(None)
     }
 
-    /// Of equal keys the last one counts; where it says something else, that is noted.
+    /// Inserts a member. The last of several equal keys counts; a different earlier value is noted as a conflict.
     fn insert(&mut self, members: &mut Map<String, Value>, key: String, value: Value) {
         let is_conflict = members.get(&key).is_some_and(|before| *before != value);
         if is_conflict && self.conflicts.len() < MAX_CONFLICTS {

@@ -6,14 +6,14 @@ use super::element::{Frame, Role};
 use super::lex::{Damaged, Lex, Scanned, TagScan, damaged_close, is_cut, lex};
 use super::lines::fence_marker;
 use super::source::{Found, Source};
-use super::{Flow, Machine, State, TagOf};
+use super::{Flow, Machine, State, TagKind};
 
 /// More letters of a declaration are not shown.
 const LONGEST_DECLARATION: usize = 20;
 pub(super) const JSON_OPEN: &str = "<<<TOOL_CALL>>>";
 const JSON_CLOSE: &str = "<<<END_TOOL_CALL>>>";
 
-/// What is known of the block that is being read.
+/// State of the block that is being read.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one fact about the block")]
 pub(super) struct Block {
@@ -38,13 +38,13 @@ pub(super) struct Block {
     pub(super) repairs: Vec<Code>,
     /// The outermost element without a declared shape, and the elements counted before it.
     pub(super) any_root: Option<(usize, usize)>,
-    /// The call that was closed last.
+    /// The most recently closed call.
     pub(super) last: Option<LastCall>,
     /// A call was not plain enough for the short way: the rest of the block is read the long way.
     pub(super) long_way: bool,
     /// A close tag of the block that was seen ahead.
     pub(super) close_at: Option<usize>,
-    /// The parameter whose value lacked its close tag last, for messages.
+    /// The parameter whose value most recently lacked its close tag, for messages.
     pub(super) unclosed_name: Option<String>,
 }
 
@@ -57,14 +57,14 @@ pub(super) struct CallBuild {
     pub(super) number: usize,
     /// `<tool_use>` whose name comes in a child.
     pub(super) unnamed: bool,
-    /// Whether children `<param name="…">` are parameters of that name.
+    /// Flag that reads children `<param name="…">` as parameters of that name.
     pub(super) arguments: Vec<RawArgument>,
     pub(super) repairs: Vec<Code>,
     pub(super) conflicts: Vec<String>,
     pub(super) last_parameter: Option<LastParameter>,
 }
 
-/// The call that was closed last: its name, and the name in its close tag.
+/// The most recently closed call: its name, and the name in its close tag.
 #[derive(Debug)]
 pub(super) struct LastCall {
     pub(super) tool: String,
@@ -111,10 +111,10 @@ impl Machine {
         match &mut self.state {
             State::Prose => Flow::Go,
             State::Between => self.between(src, vocabulary),
-            State::Tag { scan, name_len, of } => {
+            State::Tag { scan, name_len, kind } => {
                 let scanned = scan.scan(src, *name_len);
-                let (start, of) = (scan.start, *of);
-                self.tag(src, vocabulary, scanned, start, of)
+                let (start, kind) = (scan.start, *kind);
+                self.tag(src, vocabulary, scanned, start, kind)
             }
             State::Unnamed { name, start } => {
                 let (name, start) = (name.clone(), *start);
@@ -216,23 +216,23 @@ impl Machine {
             Lex::CutClose { name } => self.cut_close(src, name),
             Lex::Close { name, after } => self.between_close(src, name, after),
             Lex::Open { name, after } => {
-                let of = if name.eq_ignore_ascii_case("action") && vocabulary.tool(name).is_none() {
+                let kind = if name.eq_ignore_ascii_case("action") && vocabulary.tool(name).is_none() {
                     if self.block.calls > 0 {
                         return self.meet_stray();
                     }
-                    TagOf::Opener
+                    TagKind::Opener
                 } else if self.take_well_formed(src, vocabulary) {
                     return Flow::Go;
                 } else {
-                    TagOf::Call
+                    TagKind::Call
                 };
-                self.state = State::Tag { scan: TagScan::new(at, after), name_len: name.len(), of };
+                self.state = State::Tag { scan: TagScan::new(at, after), name_len: name.len(), kind };
                 Flow::Go
             }
         }
     }
 
-    /// Goes on after what was found; without an end it reaches to the end of the input.
+    /// Continues after a match; an unterminated one reaches to the end of the input.
     pub(super) fn skip(&mut self, src: Source<'_>, found: Found, len: usize) -> Flow {
         match found {
             Found::At(end) => self.go(end + len),
@@ -305,7 +305,7 @@ impl Machine {
         vocabulary: &dyn Vocabulary,
         scanned: Scanned,
         start: usize,
-        of: TagOf,
+        kind: TagKind,
     ) -> Flow {
         let tag = match scanned {
             Scanned::Tag(tag) => tag,
@@ -322,14 +322,14 @@ impl Machine {
                 return Flow::Go;
             }
         };
-        match of {
-            TagOf::Opener => {
+        match kind {
+            TagKind::Opener => {
                 self.block.doubled = true;
                 self.at = tag.after;
                 self.state = State::Between;
             }
-            TagOf::Call => self.begin_call(src, vocabulary, &tag, start),
-            TagOf::Parameter => self.begin_parameter(src, vocabulary, &tag, start),
+            TagKind::Call => self.begin_call(src, vocabulary, &tag, start),
+            TagKind::Parameter => self.begin_parameter(src, vocabulary, &tag, start),
         }
         Flow::Go
     }

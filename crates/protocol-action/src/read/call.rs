@@ -202,7 +202,7 @@ fn generic(name: &str) -> Option<Dialect> {
     known.into_iter().find(|(tag, _)| name.eq_ignore_ascii_case(tag)).map(|(_, dialect)| dialect)
 }
 
-/// Whether an element is a call of another dialect also without a block around it.
+/// Returns `true` for an element that is a call of another dialect also without a block around it.
 pub(super) fn is_bare_call(name: &str) -> bool {
     matches!(generic(name), Some(Dialect::ToolCall | Dialect::ToolUse))
 }

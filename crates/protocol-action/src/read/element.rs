@@ -15,9 +15,9 @@ use super::lines::fence_marker;
 use super::output::Item;
 use super::reasoning::is_think;
 use super::source::{Found, Source};
-use super::{Flow, Machine, State, TagOf, text};
+use super::{Flow, Machine, State, TagKind, text};
 
-/// What may stand inside an element.
+/// Content that is allowed inside an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FrameKind {
     /// Nothing is declared here.
@@ -30,7 +30,7 @@ pub(super) enum FrameKind {
     Scalar,
 }
 
-/// What becomes of an element when it closes.
+/// Use of an element when it closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Call,
@@ -45,9 +45,9 @@ pub(super) enum Role {
 /// An open element.
 #[derive(Debug)]
 pub(super) struct Frame {
-    /// Where its name for the close tag is written.
+    /// Byte range of its name for the close tag.
     pub(super) close: Range<usize>,
-    /// Where its name is written: the tag, or an attribute.
+    /// Byte range of its name: the tag, or an attribute.
     pub(super) name: Range<usize>,
     pub(super) start: usize,
     pub(super) inner: usize,
@@ -84,12 +84,12 @@ impl Frame {
         }
     }
 
-    /// Whether the vocabulary knows this name here.
+    /// Returns `true` when the vocabulary knows this name here.
     pub(super) fn is_declared(&self) -> bool {
         self.declared
     }
 
-    /// Whether no text stands in it so far.
+    /// Returns `true` while no text stands in it.
     fn is_untouched(&self) -> bool {
         !self.mixed
     }
@@ -135,7 +135,7 @@ impl Machine {
             Lex::Close { name, after } => self.child_close(src, name, after),
             Lex::Open { name, after } => {
                 let scan = TagScan::new(at, after);
-                self.state = State::Tag { scan, name_len: name.len(), of: TagOf::Parameter };
+                self.state = State::Tag { scan, name_len: name.len(), kind: TagKind::Parameter };
                 Flow::Go
             }
         }
@@ -188,7 +188,7 @@ impl Machine {
 
     fn loose_text(&mut self, src: Source<'_>) -> Flow {
         let byte = src.byte(self.at);
-        // Only the beginning of the text tells: what stands within it is part of it.
+        // Only the beginning of the text decides: content within it is part of it.
         if self.block.frames.len() == 1 && self.block.frames[0].is_untouched() {
             if byte == Some(b'{') && self.takes_json_body() {
                 return self.begin_json(super::json_call::Purpose::Body);
@@ -296,7 +296,7 @@ impl Machine {
         self.finish_value(src, value, after);
     }
 
-    /// Puts a complete value where it belongs; reading goes on at `after`.
+    /// Stores a complete value in its parent; reading continues at `after`.
     pub(super) fn finish_value(&mut self, src: Source<'_>, value: RawValue, after: usize) {
         let Some(frame) = self.block.frames.pop() else { return };
         self.at = after;
@@ -323,7 +323,7 @@ impl Machine {
     }
 
     fn param_ends(&mut self, frame: &Frame) {
-        // Below the root of an undeclared tree there are no events of their own.
+        // Below the root of an undeclared tree there are no separate events.
         if self.block.any_root.is_none() {
             self.block.path.truncate(frame.path_len);
             self.out.push(Item::ParamEnd);

@@ -1,4 +1,4 @@
-//! What can only be said at the end of the input.
+//! Checks that need the end of the input.
 
 use crate::{Code, Diagnostic, NativeCall, Options, Parsed, SegmentKind, Span, Vocabulary};
 
@@ -55,8 +55,8 @@ impl Machine {
         self.out.diagnose(src.text, diagnostic, Span::new(start, start));
     }
 
-    /// The closers of the last parameter, its tool and the block again after the block: the value held
-    /// all three, and was cut short.
+    /// Reports a cut value: the close tags of the last parameter, its tool and the block stand once more after
+    /// the block, because the value held all three.
     fn check_closers(&mut self, src: Source<'_>) {
         if self.blocks == 0 || self.out.has_errors() {
             return;
@@ -69,7 +69,7 @@ impl Machine {
         if !self.closed.bare {
             wanted.push("action");
         }
-        let Some(at) = closers_again(src, self.block_end, &wanted, self.closed.bare) else { return };
+        let Some(at) = repeated_closers(src, self.block_end, &wanted, self.closed.bare) else { return };
         let parameter = parameter.name;
         let message =
             format!("the value of `{parameter}` in `{tool}` holds the close tags of the block and was cut");
@@ -109,7 +109,7 @@ impl Machine {
         }
     }
 
-    /// The result; the machine is spent.
+    /// Returns the result and consumes the machine.
     pub(crate) fn into_parsed(self, text: &str) -> Parsed {
         let Output { calls, mut diagnostics, segments, reasoning, .. } = self.out;
         diagnostics.sort_by_key(|one| if one.line == 0 { usize::MAX } else { one.span.start });
@@ -119,9 +119,9 @@ impl Machine {
         for segment in segments.iter().filter(|one| one.kind == SegmentKind::Text) {
             let after = block.is_some_and(|block| segment.span.start >= block.end);
             let side = if after { &mut text_after } else { &mut text_before };
-            side.push_str(segment.span.of(text));
+            side.push_str(segment.span.slice(text));
         }
-        let thoughts: Vec<&str> = reasoning.iter().map(|span| span.of(text)).collect();
+        let thoughts: Vec<&str> = reasoning.iter().map(|span| span.slice(text)).collect();
         Parsed {
             text: format!("{text_before}{text_after}"),
             text_before,
@@ -134,7 +134,7 @@ impl Machine {
     }
 }
 
-/// Where the opener at `at` ends, if there is one.
+/// Finds the end of the opener at `at`, if there is one.
 fn opener(src: Source<'_>, at: usize) -> Option<usize> {
     let Lex::Open { name, after } = lex(src, at) else { return None };
     if !name.eq_ignore_ascii_case("action") && !is_bare_call(name) {
@@ -146,8 +146,8 @@ fn opener(src: Source<'_>, at: usize) -> Option<usize> {
     }
 }
 
-/// Where these close tags stand in a row, with only blanks between them, before another opener.
-fn closers_again(src: Source<'_>, from: usize, wanted: &[&str], bare: bool) -> Option<usize> {
+/// Finds these close tags in a row, with only blanks between them, before another opener.
+fn repeated_closers(src: Source<'_>, from: usize, wanted: &[&str], bare: bool) -> Option<usize> {
     let mut at = from;
     let mut met = 0;
     let mut start = from;

@@ -1,4 +1,4 @@
-//! What may stand after a value: the roles of tags, and looking beyond a close tag.
+//! Tags that may follow a value: their roles, and lookahead beyond a close tag.
 
 use crate::{Span, Vocabulary};
 
@@ -24,7 +24,7 @@ pub(super) enum Tag {
     OwnClose {
         after: usize,
     },
-    /// An open tag of its own name where no such parameter may follow.
+    /// An open tag with the parameter's name where no such parameter may follow.
     OwnOpen {
         after: usize,
     },
@@ -46,7 +46,7 @@ pub(super) enum Tag {
     },
 }
 
-/// What follows a close tag.
+/// Classification of the input after a close tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follow {
     Fits,

@@ -9,7 +9,7 @@ use super::block::LastCall;
 use super::source::Source;
 use super::{Flow, Machine, State};
 
-/// What the JSON text is.
+/// Purpose of the JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// `{"name": …, "arguments": …}`, or an array of such.
@@ -195,7 +195,7 @@ pub(super) fn arguments(text: &str, depth: usize) -> Result<Arguments, JsonFault
         _other => Err(JsonFault {
             kind: FaultKind::Broken,
             offset: 0,
-            message: "the arguments are no JSON object".into(),
+            message: "the arguments are not a JSON object".into(),
         }),
     }
 }
@@ -204,16 +204,16 @@ fn named(members: Map<String, Json>) -> impl Iterator<Item = RawArgument> {
     members.into_iter().map(|(name, value)| RawArgument::new(name, Span::default(), RawValue::Json(value)))
 }
 
-/// The conflicts below a place, as pointers from there.
-fn below(conflicts: &[String], place: &str) -> Vec<String> {
-    let inside = conflicts.iter().filter_map(|pointer| pointer.strip_prefix(place));
+/// Returns the conflicts below a pointer, as pointers relative to it.
+fn below(conflicts: &[String], base: &str) -> Vec<String> {
+    let inside = conflicts.iter().filter_map(|pointer| pointer.strip_prefix(base));
     inside.filter(|rest| rest.starts_with('/')).map(str::to_owned).collect()
 }
 
 const NAMES: [&str; 4] = ["name", "tool", "tool_name", "function"];
 const ARGUMENTS: [&str; 5] = ["arguments", "parameters", "params", "args", "input"];
 
-/// Which call is meant cannot be told when what makes one stands there twice.
+/// Refuses a call whose name or arguments are given twice with different values: the intended one is unknown.
 fn refuse_twice(conflicts: &[String]) -> Result<(), String> {
     let is_twice = |key: &&&str| conflicts.iter().any(|pointer| pointer.strip_prefix('/') == Some(**key));
     match NAMES.iter().chain(&ARGUMENTS).find(is_twice) {

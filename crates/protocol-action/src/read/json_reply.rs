@@ -19,11 +19,11 @@ enum Expect {
     CommaOrEnd,
 }
 
-/// What a byte was.
+/// Classification of a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Inside,
-    /// The reply is no JSON from here on.
+    /// The reply is not JSON from here on.
     Broken,
     /// The JSON value ends with this byte.
     Done,

@@ -1,16 +1,16 @@
-//! Tags, leniently: names that are no XML names, blanks in close tags, attributes of any kind.
+//! Lenient tags: names that are not XML names, blanks in close tags, attributes of any kind.
 
 use std::ops::Range;
 
 use super::source::{Source, is_blank};
 
-/// Longer names are no tags: it bounds how often a tag that arrives in pieces is looked at.
+/// Maximum length of a tag name: it bounds how often a tag that arrives in pieces is scanned.
 pub(crate) const LONGEST_NAME: usize = 512;
 
-/// What stands at a `<`.
+/// Token at a `<`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lex<'a> {
-    /// Cannot be told yet.
+    /// Undecided without more text.
     More,
     /// No markup.
     Data,
@@ -44,7 +44,7 @@ pub(crate) fn lex(src: Source<'_>, at: usize) -> Lex<'_> {
     }
 }
 
-/// Whether the end of input cuts the tag at `at`: with more text it could have become one.
+/// Returns `true` when the end of input cuts the tag at `at`: with more text it could have become one.
 pub(crate) fn is_cut(src: Source<'_>, at: usize) -> bool {
     src.ended() && lex(Source { end: None, ..src }, at) == Lex::More
 }
@@ -126,7 +126,7 @@ fn cut(src: Source<'_>, start: usize, end: usize) -> Lex<'_> {
     if src.ended() { Lex::CutClose { name: &src.text[start..end] } } else { Lex::More }
 }
 
-/// What a damaged close tag of a name looks like: without its `>`, or with an escaped slash.
+/// Damaged form of a close tag: without its `>`, or with an escaped slash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Damaged {
     More,
@@ -178,7 +178,7 @@ pub(crate) struct OpenTag {
     pub(crate) self_closed: bool,
 }
 
-/// How a search for the end of an open tag went.
+/// Result of a search for the end of an open tag.
 pub(crate) enum Scanned {
     Tag(OpenTag),
     More,

@@ -1,4 +1,4 @@
-//! What hides openers by lines: fences, inline code, quotations, and replies in JSON.
+//! Line structures that hide openers: fences, inline code, quotations, and replies in JSON.
 
 use crate::SegmentKind;
 
@@ -169,7 +169,7 @@ impl Machine {
         Flow::Go
     }
 
-    /// Whether only blanks stand between `at` and the end of the line.
+    /// Returns `true` when only blanks stand between `at` and the end of the line.
     pub(super) fn ends_line(&mut self, src: Source<'_>, at: usize) -> Option<bool> {
         let from = self.probe.resume(at);
         let blanks =
@@ -207,7 +207,7 @@ fn count_run(probe: &mut Probe, work: &mut usize, src: Source<'_>, at: usize, ma
     (end < src.len() || src.ended()).then_some(end - at)
 }
 
-/// Where a fence marker ends: three marks or more and a word.
+/// Finds the end of a fence marker: three marks or more and a word.
 pub(super) fn fence_marker(src: Source<'_>, at: usize) -> Found {
     let Some(mark) = src.byte(at).filter(|&byte| byte == b'`' || byte == b'~') else { return Found::Never };
     let rest = &src.bytes()[at..src.len().min(at + LONGEST_MARKER)];

@@ -11,10 +11,10 @@
 //!   `recovery`;
 //! - `element`: the trees of elements in a call, with `parameter` for how one begins;
 //! - `value`: where a raw value ends (rules 3 and 5), with `follow` for what may stand after it and
-//!   `value_end` for what is mended there;
+//! `value_end` for repairs there;
 //! - `text`: entities, CDATA and layout of a value (rules 4 and 5);
-//! - `well_formed`: the short way for plain calls of a whole text;
-//! - `finish`: what can only be said at the end.
+//! - `well_formed`: the fast path for plain calls of a whole text;
+//! - `finish`: checks that need the end of the input.
 
 mod block;
 mod call;
@@ -54,7 +54,7 @@ use source::{Finder, Probe};
 pub(crate) use finish::read_whole;
 pub(crate) use source::Source;
 
-/// Whether a step got anywhere.
+/// Result of a step: progress, or a need for more text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
     Go,
@@ -62,7 +62,7 @@ pub(crate) enum Flow {
     Wait,
 }
 
-/// What the cursor stands in.
+/// Context of the cursor.
 #[derive(Debug)]
 enum State {
     Prose,
@@ -72,7 +72,7 @@ enum State {
     Tag {
         scan: TagScan,
         name_len: usize,
-        of: TagOf,
+        kind: TagKind,
     },
     /// After a `<tool_call>` or `<tool_use>` without a name.
     Unnamed {
@@ -101,9 +101,9 @@ enum State {
     },
 }
 
-/// What an open tag in a block begins.
+/// Structure that an open tag in a block begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TagOf {
+enum TagKind {
     Opener,
     Call,
     Parameter,
@@ -129,12 +129,12 @@ pub(crate) struct Machine {
     run_probe: Probe,
     /// The same for a run that may close the one that stands there.
     closing_probe: Probe,
-    /// How far the cursors went, back and forth: what tests hold against the length of the text.
+    /// Distance that the cursors moved, back and forth; tests compare it with the length of the text.
     work: usize,
     /// Reads reasoning as text, to see what it holds.
     ignore_reasoning: bool,
-    /// Values that were found to have no fitting close tag: for each place, from where to where. What
-    /// may follow a value depends on nothing else, so this holds for later blocks too.
+    /// Values that were found to have no fitting close tag: for each position, the range of the search. Nothing
+    /// else determines what may follow a value, so this holds for later blocks too.
     no_fit: HashMap<String, (usize, usize)>,
     comments: Finder,
     instructions: Finder,

@@ -56,7 +56,7 @@ fn native_call(one: &NativeCall, depth: usize) -> Result<RawCall, Box<Diagnostic
         Err(fault) => {
             let (code, what) = match fault.kind {
                 FaultKind::Truncated => (Code::Truncated, "were cut off"),
-                FaultKind::Broken => (Code::InvalidArgument, "are no JSON object"),
+                FaultKind::Broken => (Code::InvalidArgument, "are not a JSON object"),
                 FaultKind::TooDeep => (Code::LimitExceeded, "exceed the depth limit"),
             };
             let message = format!("the native arguments of `{}` {what}: {fault}", one.name);
@@ -65,7 +65,7 @@ fn native_call(one: &NativeCall, depth: usize) -> Result<RawCall, Box<Diagnostic
     }
 }
 
-/// Whether two calls say the same, as far as untyped values can tell: texts are compared with JSON
+/// Compares two calls by meaning, as far as untyped values allow: texts are compared with JSON
 /// values by their text.
 fn same_call(text: &RawCall, native: &RawCall) -> bool {
     text.tool == native.tool

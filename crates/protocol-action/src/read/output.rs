@@ -1,4 +1,4 @@
-//! What reading has brought so far: events for the caller, and the parts of the final result.
+//! Results of reading so far: events for the caller, and the parts of the final result.
 
 use crate::event::Event;
 use crate::{Code, Diagnostic, RawCall, Segment, SegmentKind, Severity, Span};
@@ -35,9 +35,9 @@ pub(crate) struct Mark {
 /// Collects what reading brings.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
-    /// Whether anybody takes the events.
+    /// Flag that events are collected for the caller.
     pub(crate) live: bool,
-    /// Whether this is a block that does not count.
+    /// Flag that this block does not count.
     pub(crate) mute: bool,
     pub(crate) calls: Vec<RawCall>,
     pub(crate) diagnostics: Vec<Diagnostic>,
@@ -73,7 +73,7 @@ impl Output {
         }
     }
 
-    /// Stores text that is no part of the input.
+    /// Stores text that is not part of the input.
     pub(crate) fn note(&mut self, text: &str) -> Span {
         let start = self.scratch.len();
         if self.live && !self.mute {
@@ -85,13 +85,13 @@ impl Output {
     /// The stored event with its texts.
     pub(crate) fn event<'a>(&'a self, input: &'a str, index: usize) -> Option<Event<'a>> {
         Some(match *self.queue.get(index)? {
-            Item::Text(span) => Event::Text { text: span.of(input) },
-            Item::Reasoning(span) => Event::Reasoning { text: span.of(input) },
+            Item::Text(span) => Event::Text { text: span.slice(input) },
+            Item::Reasoning(span) => Event::Reasoning { text: span.slice(input) },
             Item::Retracted => Event::Retracted,
             Item::BlockStart => Event::BlockStart,
-            Item::CallStart { call, name } => Event::CallStart { call, tool: name.of(&self.scratch) },
-            Item::ParamStart { call, path } => Event::ParamStart { call, path: path.of(&self.scratch) },
-            Item::ParamDelta(span) => Event::ParamDelta { text: span.of(&self.scratch) },
+            Item::CallStart { call, name } => Event::CallStart { call, tool: name.slice(&self.scratch) },
+            Item::ParamStart { call, path } => Event::ParamStart { call, path: path.slice(&self.scratch) },
+            Item::ParamDelta(span) => Event::ParamDelta { text: span.slice(&self.scratch) },
             Item::ParamEnd => Event::ParamEnd,
             Item::CallEnd(call) => Event::CallEnd { call: self.calls.get(call)? },
             Item::BlockEnd => Event::BlockEnd,
@@ -124,7 +124,7 @@ impl Output {
         self.add(diagnostic);
     }
 
-    /// Notes a block that is not run; after some of them more tell nothing new.
+    /// Notes a block that is not run; after the first few, further notes add no information.
     pub(crate) fn second_block(&mut self, input: &str, span: Span) {
         self.second_blocks += 1;
         if self.second_blocks <= MOST_NOTES {
@@ -133,7 +133,7 @@ impl Output {
         }
     }
 
-    /// A finding without a place.
+    /// Adds a finding without a position.
     pub(crate) fn add(&mut self, diagnostic: Diagnostic) {
         self.diagnostics.push(diagnostic);
         self.push(Item::Diagnostic(self.diagnostics.len() - 1));
@@ -190,7 +190,7 @@ impl Output {
     }
 }
 
-/// Counts lines and columns forward from the last place asked for.
+/// Counts lines and columns forward from the last position asked for.
 #[derive(Debug, Default)]
 struct Lines {
     at: usize,

@@ -53,7 +53,7 @@ impl Machine {
         }
     }
 
-    /// A list may be written as a repeated tag: where the first child of its element is no `item` but
+    /// Reads a list written as a repeated tag: where the first child of its element is not an `item` but
     /// a field of one, the element is an item itself.
     fn read_list_as_item(&mut self, src: Source<'_>, vocabulary: &dyn Vocabulary, tag: &OpenTag) {
         let Some(list) = self.block.frames.last_mut() else { return };
@@ -117,7 +117,7 @@ impl Machine {
         Some(frame)
     }
 
-    /// At the start of a value that is no declared string: child elements or text.
+    /// Decides at the start of a value that is not a declared string: child elements or text.
     pub(super) fn peek(&mut self, src: Source<'_>, _vocabulary: &dyn Vocabulary) -> Flow {
         let at = self.blanks_from(src, self.at);
         let Some(frame) = self.block.frames.last() else { return Flow::Go };
@@ -189,7 +189,7 @@ pub(super) fn child(
     }
 }
 
-/// The place of the name in `<param name="…">`.
+/// Byte range of the name in `<param name="…">`.
 fn name_attribute(src: Source<'_>, tag: &OpenTag) -> Option<Range<usize>> {
     if !is_parameter_tag(&src.text[tag.name.clone()]) {
         return None;

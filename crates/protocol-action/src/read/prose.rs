@@ -38,7 +38,7 @@ pub(crate) struct Prose {
     pub(super) elements: HashMap<String, usize>,
     pub(super) probation: Option<Probation>,
     pub(super) think_closes: ThinkCloses,
-    /// Where reasoning that never closed begins.
+    /// Start of reasoning that never closed.
     pub(super) unclosed_think: Option<usize>,
 }
 
@@ -234,7 +234,7 @@ impl Machine {
         }
     }
 
-    /// Whether a tag or a JSON object is next after blanks, comments, instructions and fence markers.
+    /// Returns `true` when a tag or a JSON object is next after blanks, comments, instructions and fence markers.
     pub(super) fn leads_to_call(&mut self, src: Source<'_>, from: usize) -> Option<bool> {
         let mut at = self.probe.resume(from);
         self.work += 1;
@@ -290,7 +290,7 @@ impl Machine {
         Flow::Go
     }
 
-    /// Text goes on after a block.
+    /// Continues with text after a block.
     pub(super) fn resume_prose(&mut self, at: usize) {
         self.at = at;
         self.state = State::Prose;

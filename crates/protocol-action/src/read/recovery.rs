@@ -1,4 +1,4 @@
-//! What stands in or after a block and belongs to no call: words, damage, and the end of bare calls.
+//! Input in or after a block that belongs to no call: words, damage, and the end of bare calls.
 
 use crate::{Code, FinishReason};
 
@@ -11,7 +11,7 @@ use super::reasoning::is_think;
 use super::source::{Found, Source};
 use super::{Flow, Machine, State};
 
-/// Where a reply was cut, if it was.
+/// Position at which a reply was cut, if it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Here,
@@ -22,7 +22,7 @@ enum Closer {
     Comes,
     /// Another block begins first.
     Opener,
-    /// Not before this place.
+    /// Not before this position.
     NotBefore(usize),
 }
 
@@ -53,7 +53,7 @@ impl Machine {
         }
     }
 
-    /// Whether the block's close tag comes before another opener.
+    /// Checks for the block's close tag before another opener.
     fn find_block_close(&mut self, src: Source<'_>, mut probe: usize) -> Closer {
         if self.block.close_at.is_some_and(|at| at >= self.at) {
             return Closer::Comes;

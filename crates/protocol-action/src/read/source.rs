@@ -6,7 +6,7 @@ use crate::FinishReason;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) text: &'a str,
-    /// Why the model stopped; `None` while more may come.
+    /// Reason for which the model stopped; `None` while more may come.
     pub(crate) end: Option<FinishReason>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Source<'a> {
         Self { text: &self.text[..cut], end: None }
     }
 
-    /// Whether the text at `at` begins with `prefix`; `None` while it may become so.
+    /// Returns `true` when the text at `at` begins with `prefix`; `None` while more text may complete it.
     pub(crate) fn begins(self, at: usize, prefix: &[u8]) -> Option<bool> {
         let rest = &self.bytes()[at.min(self.len())..];
         let common = rest.len().min(prefix.len());
@@ -52,7 +52,7 @@ impl<'a> Source<'a> {
         if self.ended() { Some(false) } else { None }
     }
 
-    /// The first byte after blanks; the length of the text when there is none.
+    /// Position of the first byte after blanks; the length of the text when there is none.
     pub(crate) fn skip_blanks(self, at: usize) -> usize {
         let rest = &self.bytes()[at.min(self.len())..];
         at + rest.iter().position(|&byte| !is_blank(byte)).unwrap_or(rest.len())
@@ -64,14 +64,14 @@ pub(crate) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// Where a search stands.
+/// State of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     /// It begins here.
     At(usize),
-    /// Not yet; the bytes before this one hold none.
+    /// Not found yet; the bytes before this one hold no match.
     NotBefore(usize),
-    /// There is none up to the end of the input.
+    /// No match up to the end of the input.
     Never,
 }
 
@@ -89,7 +89,7 @@ impl Finder {
         Self { needle: needle.as_bytes(), scanned: 0, hits: Vec::new() }
     }
 
-    /// The first place at or after `from`.
+    /// Finds the first match at or after `from`.
     pub(crate) fn next(&mut self, src: Source<'_>, from: usize) -> Found {
         loop {
             let index = self.hits.partition_point(|&hit| hit < from);
@@ -111,7 +111,7 @@ impl Finder {
     }
 }
 
-/// A search beyond the cursor, so that it goes on where it stood when more text arrives.
+/// Search beyond the cursor that continues at its last position when more text arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Probe {
     start: usize,
@@ -119,7 +119,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Where the search from `start` stands.
+    /// Position at which the search from `start` continues.
     pub(crate) fn resume(&self, start: usize) -> usize {
         if self.start == start { self.at.max(start) } else { start }
     }

@@ -11,7 +11,7 @@ fn tools() -> StaticVocabulary {
         .build()
 }
 
-/// How far the cursors went for a text, in pieces of this size.
+/// Distance that the cursors moved for a text, in pieces of this size.
 fn work(text: &str, piece: usize) -> usize {
     let tools = tools();
     let mut machine = Machine::new(Limits::default());

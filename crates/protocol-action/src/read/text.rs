@@ -195,7 +195,7 @@ fn without_last_line(text: &str, after_first_break: bool) -> &str {
     }
 }
 
-/// Whether the text may go on after what is given.
+/// Possible continuation of the text after the given part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
     MayCome,
@@ -231,7 +231,7 @@ pub(crate) fn whole(text: &str, start: usize, end: usize) -> String {
     builder.out
 }
 
-/// Decodes into `out`; tells how much was taken. What may still become an entity stays.
+/// Decodes into `out` and returns the length taken. Text that may still become an entity stays.
 fn decode(text: &str, out: &mut String, rest: Rest) -> usize {
     let mut at = 0;
     while let Some(found) = memchr::memchr(b'&', &text.as_bytes()[at..]) {
@@ -255,7 +255,7 @@ fn decode(text: &str, out: &mut String, rest: Rest) -> usize {
 
 enum Entity {
     Is(char, usize),
-    /// The text ends before it can be told.
+    /// The text ends before it is decided.
     Partial,
     Not,
 }

@@ -1,4 +1,4 @@
-//! Where a raw value ends (reading rules 3 and 5), decided while it arrives.
+//! End of a raw value (reading rules 3 and 5), decided while it arrives.
 //!
 //! A value is walked from `<` to `<`. At each one its *role* is asked: an open or close tag that can
 //! follow a parameter here is a **boundary**; the value's own close tag is a **candidate**; anything
@@ -36,20 +36,20 @@ pub(super) struct Value {
     pub(super) start: usize,
     /// The walk stands here.
     pub(super) at: usize,
-    /// One past the last byte before `at` that is not blank.
+    /// Position after the last byte before `at` that is not blank.
     pub(super) solid: usize,
     pub(super) builder: Builder,
-    /// Whether its pieces are events.
+    /// Flag that its pieces are emitted as events.
     pub(super) live: bool,
     pub(super) part: Part,
     pub(super) scene: Scene,
     /// The state before the section that is being read.
     pub(super) before_section: Scene,
     /// The first fitting close tag inside a section that may have no end.
-    pub(super) in_section: Option<Place>,
+    pub(super) in_section: Option<EndCandidate>,
     pub(super) ahead: Option<Ahead>,
     pub(super) memo: HashMap<usize, Follow>,
-    /// Whether an earlier value showed that no close tag fits here; asked once.
+    /// Cached result of an earlier value that no close tag fits here.
     pub(super) known_not_to_fit: Option<bool>,
 }
 
@@ -64,31 +64,31 @@ pub(super) enum Part {
     },
 }
 
-/// What the walk remembers of the text so far.
+/// State of the walk over the text so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Scene {
-    pub(super) first: Option<Place>,
-    /// Open tags of its own name that were not closed.
+    pub(super) first: Option<EndCandidate>,
+    /// Open tags with the value's name that were not closed.
     pub(super) own_open: usize,
     pub(super) tool_closed: Option<usize>,
     pub(super) foreign: Option<Foreign>,
-    /// Where markup that is data begins.
+    /// Start of markup that is data.
     pub(super) markup: Option<usize>,
 }
 
-/// A place where the value may end.
+/// Candidate position for the end of the value.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct EndCandidate {
     pub(super) end: usize,
     /// Up to here the text is certain in any case.
     pub(super) hold: usize,
-    /// Where reading goes on.
+    /// Position at which reading continues.
     pub(super) resume: usize,
-    pub(super) kind: PlaceKind,
+    pub(super) kind: EndKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PlaceKind {
+pub(super) enum EndKind {
     /// At its close tag.
     Closed,
     /// At its close tag, written more than once.
@@ -296,7 +296,7 @@ impl Machine {
         self.known_not_to_fit(src, value)
     }
 
-    /// A `<` that is no markup, unless it begins a damaged close tag of the value.
+    /// Reads a `<` that is not markup, unless it begins a damaged close tag of the value.
     fn data_in_text(&mut self, src: Source<'_>, value: &mut Value) -> Walk {
         let at = value.at;
         let own = self.block.frames.last().map(|frame| damaged_close(src, at, frame.close_in(src)));
@@ -322,7 +322,7 @@ impl Machine {
         value.walk_tag(value.at + SECTION.len());
     }
 
-    /// What can follow a parameter stands at `at`: the close tag may be missing before it.
+    /// Notes a tag at `at` that can follow a parameter: the close tag may be missing before it.
     fn boundary(value: &mut Value, at: usize) {
         if value.scene.first.is_some() {
             return;
@@ -330,8 +330,8 @@ impl Machine {
         let foreign = value.scene.foreign.filter(|foreign| foreign.after == value.solid);
         let end = value.solid.max(value.start);
         let hold = foreign.map_or(end, |foreign| foreign.solid_before);
-        let kind = PlaceKind::Missing { foreign };
-        value.scene.first = Some(Place { end, hold, resume: at, kind });
+        let kind = EndKind::Missing { foreign };
+        value.scene.first = Some(EndCandidate { end, hold, resume: at, kind });
     }
 
     fn after_candidate(&mut self, src: Source<'_>, value: &mut Value, ahead: &Ahead, follow: Follow) -> Walk {
@@ -340,13 +340,17 @@ impl Machine {
         let own_open = value.scene.own_open;
         let chosen = closes[own_open.min(closes.len() - 1)];
         let twice = own_open + 1 < closes.len();
-        let kind = if twice { PlaceKind::ClosedTwice } else { PlaceKind::Closed };
-        let place = Place { end: chosen.start, hold: value.solid, resume: last, kind };
+        let kind = if twice { EndKind::ClosedTwice } else { EndKind::Closed };
+        let place = EndCandidate { end: chosen.start, hold: value.solid, resume: last, kind };
         if value.part == Part::Section {
             if matches!(follow, Follow::Fits) {
                 let first = closes[0];
-                value.in_section =
-                    Some(Place { end: first.start, resume: first.end, kind: PlaceKind::Closed, ..place });
+                value.in_section = Some(EndCandidate {
+                    end: first.start,
+                    resume: first.end,
+                    kind: EndKind::Closed,
+                    ..place
+                });
             }
             // A comment between them may hold the section's end.
             value.walk_tag(if ahead.met_comment { closes[0].end } else { last });
@@ -371,6 +375,6 @@ impl Machine {
 pub(super) enum Walk {
     On,
     Wait,
-    Ends(Place),
+    Ends(EndCandidate),
     InputEnds,
 }

@@ -1,4 +1,4 @@
-//! The end of a raw value: which place it is, and what is mended there.
+//! End of a raw value: its selection, and the repairs made there.
 
 use crate::{Code, RawValue, Span};
 
@@ -7,11 +7,11 @@ use super::lex::{Lex, lex};
 use super::output::Item;
 use super::source::Source;
 use super::text::Builder;
-use super::value::{Foreign, Part, Place, PlaceKind, Value, Walk};
+use super::value::{EndCandidate, EndKind, Foreign, Part, Value, Walk};
 use super::{Flow, Machine};
 
 impl Machine {
-    /// Ends the value at the first place if it is known that no close tag fits.
+    /// Ends the value at the first candidate if it is known that no close tag fits.
     pub(super) fn known_not_to_fit(&self, src: Source<'_>, value: &mut Value) -> Walk {
         let Some(first) = value.scene.first else { return Walk::On };
         let known = *value.known_not_to_fit.get_or_insert_with(|| {
@@ -35,7 +35,7 @@ impl Machine {
         }
     }
 
-    /// Names the place of a value: what may follow it depends on nothing else.
+    /// Key of a value's position in the tree: nothing else determines what may follow it.
     pub(super) fn place_key(&self, src: Source<'_>) -> String {
         let mut key = if self.block.bare { "bare".to_owned() } else { String::new() };
         for frame in &self.block.frames {
@@ -78,7 +78,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn end_value(&mut self, src: Source<'_>, value: &mut Value, place: Place) {
+    pub(super) fn end_value(&mut self, src: Source<'_>, value: &mut Value, place: EndCandidate) {
         if let Part::After { end, .. } = value.part
             && place.end >= end
         {
@@ -87,9 +87,9 @@ impl Machine {
         let mut end = place.end;
         let mut repair = None;
         match place.kind {
-            PlaceKind::Closed => {}
-            PlaceKind::ClosedTwice => repair = Some(Code::MangledClose),
-            PlaceKind::Missing { foreign } => {
+            EndKind::Closed => {}
+            EndKind::ClosedTwice => repair = Some(Code::MangledClose),
+            EndKind::Missing { foreign } => {
                 repair = Some(Code::MissingClose);
                 self.block.value_unclosed = true;
                 self.block.unclosed_name = self.block.parameter(src);
@@ -115,7 +115,7 @@ impl Machine {
         self.finish_value(src, RawValue::Text(text), place.resume);
     }
 
-    /// Lets the builder take text and tells what came out.
+    /// Lets the builder take text, and emits the text that became final.
     pub(super) fn take(&mut self, value: &mut Value, take: impl FnOnce(&mut Builder)) {
         let before = value.builder.out.len();
         take(&mut value.builder);
@@ -126,7 +126,7 @@ impl Machine {
     }
 }
 
-/// Whether a close tag closes no open tag between `start` and itself.
+/// Returns `true` for a close tag without an open tag between `start` and itself.
 fn closes_nothing(src: Source<'_>, start: usize, foreign: Foreign) -> bool {
     let tag = &src.text[foreign.start..foreign.after];
     let name = tag.trim_start_matches("</").trim_end_matches('>').trim();

@@ -37,7 +37,7 @@ struct Open {
     text: bool,
 }
 
-/// What a step of the walk closed, if anything.
+/// Structure that a step of the walk closed, if any.
 enum Closed {
     Element,
     Call(WellFormed),
@@ -61,7 +61,7 @@ impl Machine {
         let base = self.at;
         let mut walk = Walk { vocabulary, text: src.text, base, stack: Vec::new(), elements: 0 };
         let depth = self.limits.depth;
-        let room = self.limits.elements - self.block.elements.min(self.limits.elements);
+        let budget = self.limits.elements - self.block.elements.min(self.limits.elements);
         loop {
             let before = position(&reader, base);
             let event = reader.read_event().ok()?;
@@ -73,7 +73,7 @@ impl Machine {
                     walk.closes(after, after)?
                 }
                 Event::End(tag) if tag.len() + 3 == after - before => walk.closes(before, after)?,
-                Event::Text(text) => walk.words(&text).then_some(Closed::Element)?,
+                Event::Text(text) => walk.text(&text).then_some(Closed::Element)?,
                 Event::CData(_) => walk.section().then_some(Closed::Element)?,
                 // Entities come one by one: the long way decodes them faster.
                 Event::GeneralRef(_)
@@ -84,7 +84,7 @@ impl Machine {
                 | Event::DocType(_)
                 | Event::Eof => return None,
             };
-            if walk.stack.len() > depth || walk.elements > room {
+            if walk.stack.len() > depth || walk.elements > budget {
                 return None;
             }
             match done {
@@ -100,7 +100,7 @@ fn position(reader: &Reader<&[u8]>, base: usize) -> usize {
 }
 
 impl Walk<'_> {
-    /// An open tag whose text between the brackets is `tag`; tells whether it is a plain one.
+    /// Opens an element for the tag with the text `tag`. Returns `true` for a plain tag.
     fn opens(&mut self, tag: &str, start: usize) -> bool {
         let plain = tag.bytes().all(|byte| starts_name(byte) || b"-.".contains(&byte));
         if !plain || tag.is_empty() || tag.len() > LONGEST_NAME || tag.eq_ignore_ascii_case("action") {
@@ -130,8 +130,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Text in the innermost element; tells whether it may stand there.
-    fn words(&mut self, text: &str) -> bool {
+    /// Adds text to the innermost element. Returns `true` when text is allowed there.
+    fn text(&mut self, text: &str) -> bool {
         let blank = text.bytes().all(is_blank);
         let at_tool = self.stack.len() == 1;
         let Some(open) = self.stack.last_mut() else { return false };
@@ -154,9 +154,9 @@ impl Walk<'_> {
         let Some(parent) = self.stack.last_mut() else {
             let mut call = RawCall::new(name, Dialect::Action, Span::new(self.base, after));
             call.arguments = open.children;
-            let last_parameter = call.arguments.last().map(|one| {
-                let tags = vec![one.name.clone()];
-                LastParameter { name: one.name.clone(), tags }
+            let last_parameter = call.arguments.last().map(|argument| {
+                let tags = vec![argument.name.clone()];
+                LastParameter { name: argument.name.clone(), tags }
             });
             return Some(Closed::Call(WellFormed { call, elements: self.elements, last_parameter }));
         };

@@ -1,4 +1,4 @@
-//! Whole replies, each in a folder of its own: what they are read as stands beside them. A bug report
+//! Whole replies, each in a separate folder beside its expected reading. A bug report
 //! becomes a folder.
 
 use crate::common::tools;

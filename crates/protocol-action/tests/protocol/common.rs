@@ -1,4 +1,4 @@
-//! What the tests share: a vocabulary, and a short form of results.
+//! Shared test helpers: a vocabulary, and a one-line notation of results.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What is written is read back the same.
+//! Round trips: encoded calls are read back the same.
 
 use proptest::prelude::*;
 use protocol_action::json::parse_lenient;
@@ -8,7 +8,7 @@ use protocol_action::{
 };
 use serde_json::{Map, Value, json};
 
-/// One tool with a field of every shape, and names that are no tags.
+/// One tool with a field of every shape, and names that are not valid tags.
 fn vocabulary() -> StaticVocabulary {
     let nested = Fields::default().text("text").scalar("n").any("any").list("rows", Declared::Text);
     StaticVocabulary::builder()

@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_is_told_from_a_fault(value in value()) {
+    fn a_cut_is_distinct_from_a_fault(value in value()) {
         let text = json!([value]).to_string();
         for end in (1..text.len()).filter(|&end| text.is_char_boundary(end)) {
             prop_assert_eq!(parse_lenient(&text[..end]).expect_err("cut").kind, FaultKind::Truncated);

@@ -122,7 +122,7 @@ fn finish() -> impl Strategy<Value = FinishReason> {
     prop::sample::select(&[FinishReason::Stop, FinishReason::Length][..])
 }
 
-/// What the events of a reply say.
+/// Reply rebuilt from its events.
 #[derive(Default, Debug, PartialEq)]
 struct Seen {
     text: String,
@@ -236,10 +236,10 @@ proptest! {
         let (seen, parsed) = watch(text.as_bytes(), &sizes, finish);
         let vocabulary = tools();
         for (call, joined) in parsed.calls.iter().zip(&seen.values) {
-            if call.arguments.iter().any(|one| matches!(one.value, RawValue::Json(_))) || !call.span.of(&text).contains("</") {
+            if call.arguments.iter().any(|one| matches!(one.value, RawValue::Json(_))) || !call.span.slice(&text).contains("</") {
                 continue;
             }
-            let attributes = call.arguments.iter().take_while(|one| !one.span.of(&text).starts_with('<')).count();
+            let attributes = call.arguments.iter().take_while(|one| !one.span.slice(&text).starts_with('<')).count();
             let mut expected = Vec::new();
             values(&vocabulary, &call.arguments[attributes..], vocabulary.tool(&call.tool), &mut expected);
             prop_assert_eq!(joined, &expected, "{:?}", call);
@@ -258,7 +258,7 @@ proptest! {
         }
         prop_assert_eq!(end, text.len());
         let of = |kind: SegmentKind| parsed.segments.iter().filter(move |one| one.kind == kind);
-        let texts: String = of(SegmentKind::Text).map(|one| one.span.of(&text)).collect();
+        let texts: String = of(SegmentKind::Text).map(|one| one.span.slice(&text)).collect();
         prop_assert_eq!(&texts, &parsed.text);
         for call in &parsed.calls {
             prop_assert!(of(SegmentKind::Block).any(|one| one.span.start <= call.span.start && call.span.end <= one.span.end));
@@ -277,7 +277,7 @@ proptest! {
         for end in (0..=text.len()).filter(|&end| text.is_char_boundary(end)) {
             let prefix = &text[..end];
             for call in parse(prefix, &tools()).runnable() {
-                let written = call.span.of(prefix);
+                let written = call.span.slice(prefix);
                 prop_assert!(written.ends_with('>') || written.ends_with('}') || written.ends_with(']') || written.contains("</"), "{written:?}");
             }
         }

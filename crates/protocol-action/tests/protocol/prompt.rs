@@ -1,4 +1,4 @@
-//! What models are told, and foreign text beside it.
+//! Prompt text for models, and untrusted text beside it.
 
 use protocol_action::{Lang, NoVocabulary, neutralize, parse, prompt_rules};
 

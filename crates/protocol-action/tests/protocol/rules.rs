@@ -1,9 +1,9 @@
-//! The reading rules as tables: what is read of each text, in the short form of `common::short`.
+//! Reading rules as tables: what is read of each text, in the notation of `common::short`.
 
 use crate::common::{in_pieces, short, tools};
 use protocol_action::{FinishReason, Options, parse_with};
 
-/// Reads the text whole and in pieces, and compares the short form of the result.
+/// Reads the text whole and in pieces, and compares the notation of the result.
 #[track_caller]
 fn check(text: &str, expected: &str) {
     check_with(text, FinishReason::Stop, expected);

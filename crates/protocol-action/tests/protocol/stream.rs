@@ -1,4 +1,4 @@
-//! What a decoder says while text arrives.
+//! Events of a decoder while text arrives.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
