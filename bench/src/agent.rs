@@ -16,7 +16,7 @@ use rig_core::test_utils::{MockCompletionModel, MockTurn};
 use run_store::{NewRun, Store};
 use serde_json::{Map, Value, json};
 use tool_registry::{Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
-use tool_schema::ToolDefinition;
+use agent_types::ToolDefinition;
 
 use crate::measure::{Work, count, cpu, medians};
 use crate::table::{Aim, Figure, against, begin, row};
@@ -82,7 +82,7 @@ fn agent(turns: usize, add: Add) -> Result<Agent> {
     let profile: AgentProfile =
         serde_json::from_value(json!({"id": "a", "budgets": {"turns": 20_000, "tool_calls": 20_000}}))?;
     let definition = ToolDefinition::new("add".parse()?, "Adds two integers.", schema());
-    let tool = Tool::new(definition, ToolKind::Native, add)?;
+    let tool = Tool::new(definition, ToolKind::NATIVE, add);
     Ok(Agent::of(profile, Arc::new(Instant::new(turns)), Snapshot::of([tool])?))
 }
 

@@ -7,9 +7,10 @@ use async_trait::async_trait;
 use protocol_action::Lang;
 use serde_json::{Map, Value, json};
 use tool_registry::{
-    Selection, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput, ToolRegistry,
+    Selection, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput, Registry,
 };
-use tool_schema::{Catalogue, ToolDefinition};
+use tool_schema::Catalogue;
+use agent_types::ToolDefinition;
 
 use crate::measure::{Work, count, medians};
 use crate::table::{Aim, Figure, begin, row};
@@ -38,7 +39,7 @@ pub(crate) fn run(file: Option<&str>) -> Result<()> {
     begin(&format!("A registry of {} tools", definitions.len()));
     let tools = definitions
         .iter()
-        .map(|definition| Ok(Tool::new(definition.clone(), ToolKind::Http, Nothing)?))
+        .map(|definition| Ok(Tool::new(definition.clone(), ToolKind::NATIVE, Nothing).checked()?))
         .collect::<Result<Vec<_>>>()?;
     let registry = registered(&tools)?;
     let snapshot = registry.snapshot();
@@ -54,7 +55,7 @@ pub(crate) fn run(file: Option<&str>) -> Result<()> {
         Work::repeated(|| {
             definitions
                 .iter()
-                .filter(|definition| Tool::new((*definition).clone(), ToolKind::Http, Nothing).is_ok())
+                .filter(|definition| Tool::new((*definition).clone(), ToolKind::NATIVE, Nothing).checked().is_ok())
                 .count()
         }),
         Work::repeated(|| registered(&tools).map(|registry| registry.snapshot().tools().count()).ok()),
@@ -84,8 +85,8 @@ pub(crate) fn run(file: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-fn registered(tools: &[Tool]) -> Result<ToolRegistry> {
-    let registry = ToolRegistry::new();
+fn registered(tools: &[Tool]) -> Result<Registry> {
+    let registry = Registry::new();
     for tool in tools {
         registry.register(tool.clone())?;
     }

@@ -82,7 +82,7 @@ pub(crate) fn decide_approvals<'a>(
 
 /// Arguments that a person wrote, typed as the model's are, or what is wrong with them.
 pub(crate) fn typed(tool: &Tool, arguments: Map<String, Value>) -> Result<Map<String, Value>, String> {
-    let typed = tool.schema().type_json(Value::Object(arguments));
+    let typed = tool.schema().map_err(|error| error.to_string())?.type_json(Value::Object(arguments));
     let messages: Vec<String> = typed.problems.into_iter().map(|problem| problem.message).collect();
     if messages.is_empty() { Ok(typed.arguments) } else { Err(messages.join("; ")) }
 }

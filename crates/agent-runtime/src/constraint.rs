@@ -35,7 +35,7 @@ impl GrammarConstraint {
 
 /// The tool; one that is only named may be called without what it requires, which tells the model what it takes.
 fn offered(tool: &tool_registry::Tool) -> Option<OfferedTool> {
-    let offered = tool.offered();
+    let offered = tool.offered().ok()?;
     match tool.settings().visibility {
         Visibility::Direct => return Some(offered.clone()),
         Visibility::Hidden => return None,

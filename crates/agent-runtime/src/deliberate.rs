@@ -12,7 +12,8 @@ use futures::{Stream, StreamExt};
 use llm_provider::{LlmError, LlmEvent, LlmProvider, LlmRequest, StandardResponse};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use tool_registry::{PrivateState, Services, Snapshot};
+use tool_registry::{Services, Snapshot};
+use tool_system::PrivateState;
 
 use crate::agent::ApprovalMode;
 use crate::driver::Driver;

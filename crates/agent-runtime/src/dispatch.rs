@@ -11,7 +11,8 @@ use llm_provider::Attachment;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tool_registry::{BlobSource, CallEnd, CallOutcome, Part, ToolContext, ToolError, ToolOutput, UsageMeter};
+use tool_registry::{CallEnd, CallOutcome, Part, ToolContext, ToolError, ToolOutput, UsageMeter};
+use tool_system::BlobSource;
 
 use crate::end::End;
 use crate::observe;

@@ -311,7 +311,9 @@ impl Driver {
         let messages = state.window.of(&view, offered, &state.history).messages();
         let tools = match self.protocol {
             Protocol::Text => Vec::new(),
-            Protocol::Native => prompt::direct(offered).map(|tool| tool.definition().spec()).collect(),
+            Protocol::Native => {
+                prompt::direct(offered).map(|tool| tool_schema::tool_spec(tool.definition())).collect()
+            }
         };
         let mut request =
             LlmRequest::new(messages).with_tools(tools).with_parameters(self.parameters.clone());

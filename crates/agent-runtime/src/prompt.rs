@@ -33,10 +33,11 @@ pub(crate) fn system_text(profile: &AgentProfile, tools: &Snapshot, protocol: Pr
         let skills = profile.skill_ids();
         let mut catalogue = Catalogue::new(lang);
         for tool in direct(tools) {
+            // An agent with an invalid schema does not begin.
+            let Ok(offered) = tool.offered() else { continue };
             let id = tool.id();
             let is_skill = id.namespace() == Some("skill") || skills.iter().any(|skill| skill == id.as_str());
-            catalogue =
-                if is_skill { catalogue.skill(tool.offered()) } else { catalogue.tool(tool.offered()) };
+            catalogue = if is_skill { catalogue.skill(offered) } else { catalogue.tool(offered) };
         }
         parts.push(catalogue.render());
     }

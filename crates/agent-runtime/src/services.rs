@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tool_registry::{
-    BlobSource, MemoryBlobs, MemoryState, PrivateState, Services, StateSource, TaskBoard, World,
-};
+use tool_registry::{Services, TaskBoard};
+use tool_system::{BlobSource, MemoryBlobs, MemoryState, PrivateState, StateSource, World};
 
 use crate::agent::AgentError;
 use crate::profile::AgentProfile;

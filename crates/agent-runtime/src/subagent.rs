@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use agent_types::ToolDefinition;
 use agent_types::{Budget, BudgetKey, EventSink, ExitReason};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tool_registry::{
     Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolKind, ToolOutput, UsageMeter,
 };
-use tool_schema::{ToolDefinition, ToolSetError};
+use tool_schema::ToolSetError;
 
 use crate::agent::Agent;
 use crate::outcome::RunOutcome;
@@ -54,7 +55,7 @@ impl SubAgent {
     /// # Errors
     /// The definition cannot be offered.
     pub fn into_tool(self, definition: ToolDefinition) -> Result<Tool, ToolSetError> {
-        Tool::new(definition, ToolKind::Native, self)
+        Tool::new(definition, ToolKind::NATIVE, self).checked()
     }
 
     fn message(&self, arguments: Map<String, Value>, cx: &ToolContext) -> String {

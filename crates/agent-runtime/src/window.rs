@@ -159,8 +159,8 @@ fn told(profile: &AgentProfile, before: &Snapshot, now: &Snapshot) -> Option<Str
     };
     let mut catalogue = Catalogue::new(lang(language));
     let mut names = 0;
-    for tool in direct(now).filter(is_new) {
-        catalogue = catalogue.tool(tool.offered());
+    for offered in direct(now).filter(is_new).filter_map(|tool| tool.offered().ok()) {
+        catalogue = catalogue.tool(offered);
         names += 1;
     }
     let mut parts = Vec::new();

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_runtime::{Agent, AgentProfile, AgentState, ApprovalMode, Exchange, RunOutcome};
+use agent_types::ToolDefinition;
 use agent_types::{Annotations, Clock, EventBody, ExitReason, Timestamp, TraceEvent, VirtualClock, Watched};
 use llm_provider::ScriptedModel;
 use serde_json::{Value, json};
 use tool_registry::{
     Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput, ToolSettings,
 };
-use tool_schema::ToolDefinition;
 
 /// Answers with what its arguments name, so that a script decides what happens.
 struct Puppet;
@@ -43,8 +43,7 @@ fn tool(id: &str, annotations: Annotations) -> Tool {
         "properties": {"say": {"type": "string"}, "do": {"type": "string"}, "n": {"type": "integer"}}});
     let definition =
         ToolDefinition::new(id.parse().unwrap(), "Says it.", schema).with_annotations(annotations);
-    Tool::new(definition, ToolKind::Native, Puppet)
-        .unwrap()
+    Tool::new(definition, ToolKind::NATIVE, Puppet)
         .with_settings(ToolSettings::default().with_timeout(Duration::from_secs(5)))
 }
 

@@ -5,6 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use agent_runtime::{Agent, AgentProfile, AgentState};
+use agent_types::ToolDefinition;
 use agent_types::{EventBody, Watched};
 use async_trait::async_trait;
 use llm_provider::{
@@ -14,7 +15,6 @@ use serde_json::{Map, Value, json};
 use tool_registry::{
     Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput, ToolSettings, Visibility,
 };
-use tool_schema::ToolDefinition;
 
 /// A model that keeps what it is held to.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl ToolHandler for Says {
 fn tool(id: &str, parameters: Value, visibility: Visibility) -> Tool {
     let definition = ToolDefinition::new(id.parse().unwrap(), "Does it.", parameters);
     let settings = ToolSettings::default().with_visibility(visibility);
-    Tool::new(definition, ToolKind::Native, Says).unwrap().with_settings(settings)
+    Tool::new(definition, ToolKind::NATIVE, Says).with_settings(settings)
 }
 
 fn tools() -> Snapshot {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use agent_runtime::prelude::*;
 use agent_runtime::{Blocked, Guardrail, SubAgent};
+use agent_types::ToolDefinition;
 use agent_types::ToolId;
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tool_schema::ToolDefinition;
 
 fn model(replies: &[&str]) -> ScriptedModel {
     let lines: Vec<String> = replies.iter().map(|text| json!({"text": text}).to_string()).collect();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use agent_runtime::{Agent, AgentProfile, AgentState, RunOutcome, approval_digest};
+use agent_types::ToolDefinition;
 use agent_types::{
     Annotations, AskKind, EventBody, EventSink, ExitReason, ResumeLog, RunId, SystemClock, VirtualClock,
 };
@@ -13,7 +14,6 @@ use llm_provider::ScriptedModel;
 use run_store::{NewRun, Store, StoredRun};
 use serde_json::{Map, Value, json};
 use tool_registry::{Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
-use tool_schema::ToolDefinition;
 
 #[derive(Default)]
 struct World {
@@ -52,8 +52,7 @@ fn agent(world: &Arc<World>, approval: &Value, skip: usize) -> Agent {
         let schema = json!({"type": "object", "additionalProperties": false,
             "properties": {parameter: {"type": "string"}}, "required": [parameter]});
         let definition = ToolDefinition::new(id.parse().unwrap(), "does it", schema);
-        Tool::new(definition, ToolKind::Native, Counted { world: Arc::clone(world), pays: id == "pay" })
-            .unwrap()
+        Tool::new(definition, ToolKind::NATIVE, Counted { world: Arc::clone(world), pays: id == "pay" })
             .with_annotations(annotations)
     };
     let look = tool("look", "at", Annotations { read_only: true, ..Annotations::default() });

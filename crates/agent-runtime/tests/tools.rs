@@ -7,7 +7,8 @@ use agent_runtime::prelude::*;
 use agent_runtime::{AgentError, AgentState};
 use agent_types::{EventBody, TraceEvent, Watched};
 use serde_json::{Value, json};
-use tool_registry::{Snapshot, ToolRegistry, ToolSettings, Visibility, system_tools};
+use tool_registry::{Registry, Snapshot, ToolSettings, Visibility};
+use tool_system::system_tools;
 
 fn model(replies: &[Value]) -> ScriptedModel {
     let lines: Vec<String> = replies.iter().map(Value::to_string).collect();
@@ -104,11 +105,11 @@ async fn s35_a_tool_that_is_not_listed_is_unknown() {
 async fn a_turn_sees_the_tools_of_its_beginning() {
     /// Adds a tool to the registry that the agent takes its tools from.
     #[tool]
-    fn learn(registry: Dep<ToolRegistry>) -> &'static str {
+    fn learn(registry: Dep<Registry>) -> &'static str {
         registry.register(tools![write_page].into_iter().next().unwrap()).unwrap();
         "learned"
     }
-    let registry = Arc::new(ToolRegistry::new());
+    let registry = Arc::new(Registry::new());
     let [learn] = tools![learn];
     registry.register(learn).unwrap();
     let both = block("<learn/><write_page><text>a</text></write_page>");
@@ -118,7 +119,7 @@ async fn a_turn_sees_the_tools_of_its_beginning() {
         block("<write_page><text>abc</text></write_page>"),
         json!({"text": "Done."}),
     ];
-    let source: Arc<ToolRegistry> = Arc::clone(&registry);
+    let source: Arc<Registry> = Arc::clone(&registry);
     let agent = Agent::new(model(&replies)).with_source(source).with(registry);
     let (_, observations, events) = play(&agent).await;
     assert!(observations[1].contains("Unknown tool 'write_page'"), "{observations:#?}");

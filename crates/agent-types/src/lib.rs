@@ -26,8 +26,10 @@ mod id;
 mod near;
 mod observation;
 mod recorder;
+mod services;
 mod system_clock;
 mod timestamp;
+mod tool_definition;
 mod virtual_clock;
 
 pub use budget::{Budget, BudgetExceeded, BudgetKey, BudgetLimits};
@@ -43,6 +45,8 @@ pub use recorder::{
     Durable, EventPersister, EventSink, KeepError, Recorder, ReplayData, ResumeLog, StoredEvent,
     UnsequencedEvent,
 };
+pub use services::{ContextValues, Services};
 pub use system_clock::SystemClock;
 pub use timestamp::Timestamp;
+pub use tool_definition::ToolDefinition;
 pub use virtual_clock::{ClockHold, VirtualClock};

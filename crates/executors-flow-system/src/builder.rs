@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use agent_types::nearest;
 use http_caller::{HttpCaller, NetworkPolicy, ReplyTemplate};
-use tool_registry::{HttpToolError, Services, Snapshot, Tool, http_tool};
+use tool_http::{HttpToolError, http_tool};
+use tool_registry::{Services, Snapshot, Tool};
 
 use crate::config::{
     ActionConfig, FlowConfig, FlowsError, FlowsFile, Problem, Problems, TargetConfig, TimerAction, When,

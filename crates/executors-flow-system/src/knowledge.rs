@@ -7,9 +7,8 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use http_caller::{EndpointConfig, HttpCaller};
 use serde_json::{Map, Value, json};
-use tool_registry::{
-    CallEnd, HttpToolFile, Tool, ToolContext, ToolError, ToolHandler, ToolOutput, http_tool,
-};
+use tool_http::{HttpToolFile, http_tool};
+use tool_registry::{CallEnd, Tool, ToolContext, ToolError, ToolHandler, ToolOutput};
 
 use crate::config::{KnowledgeConfig, KnowledgeMode, Problems};
 use crate::lookup::{ToolLookup, output_of};
@@ -106,8 +105,8 @@ impl Knowledge {
         };
         let definition = tool.definition().clone();
         let settings = tool.settings().clone();
-        let offered = Tool::new(definition, tool.kind(), Waiting(tool.clone()))
-            .map(|tool| tool.with_settings(settings));
+        let offered =
+            Tool::new(definition, tool.kind(), Waiting(tool.clone())).with_settings(settings).checked();
         let offered = offered.map_err(|error| problems.error(place, error.code(), error.to_string())).ok()?;
         Some(Self { tool: offered, prefetch: Some(Lookup { tool, parameter }) })
     }
@@ -138,7 +137,7 @@ fn of_base(
         }
     };
     match &config.description {
-        Some(description) => tool.with_description(description.as_str()).ok(),
+        Some(description) => Some(tool.with_description(description.as_str())),
         None => Some(tool),
     }
 }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use agent_runtime::{Agent, AgentProfile, Language, SubAgent};
+use agent_types::ToolDefinition;
 use http_caller::HttpCaller;
 use llm_provider::LlmProvider;
 use serde_json::{Value, json};
-use tool_registry::{HttpToolFile, Snapshot, Tool, ToolSettings, http_tool};
-use tool_schema::{ToolDefinition, ToolSetError};
+use tool_http::{HttpToolFile, http_tool};
+use tool_registry::{Snapshot, Tool, ToolSettings};
+use tool_schema::ToolSetError;
 
 use crate::config::{ExecutionMode, Problems, SkillConfig};
 use crate::knowledge::texts_of;
@@ -115,7 +117,7 @@ fn description(config: &SkillConfig, place: &str, problems: &mut Problems) -> St
 
 /// The tools of a sub-agent. One that is not there is told, and the skill does without it.
 fn tools_of(config: &SkillConfig, lookup: &dyn ToolLookup, place: &str, problems: &mut Problems) -> Snapshot {
-    let system = tool_registry::system_tools().unwrap_or_default();
+    let system = tool_system::system_tools().unwrap_or_default();
     let mut tools: Vec<Tool> = system.into_iter().filter(|tool| tool.id().as_str() == DONE).collect();
     for (index, name) in config.tools.iter().enumerate() {
         let path = format!("{place}/tools/{index}");
@@ -158,7 +160,7 @@ fn function(
     let mut definition = titled(tool.definition().clone(), config);
     definition.id = id;
     let (kind, settings) = (tool.kind(), tool.settings().clone());
-    let skill = Tool::new(definition, kind, Delegate(tool)).map(|skill| skill.with_settings(settings));
+    let skill = Tool::new(definition, kind, Delegate(tool)).with_settings(settings).checked();
     skill.map_err(|error| problems.error(place, error.code(), error.to_string())).ok()
 }
 

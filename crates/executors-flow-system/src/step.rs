@@ -172,7 +172,7 @@ async fn call(
     for (name, value) in &definition.defaults {
         arguments.entry(name.as_str()).or_insert_with(|| value.clone());
     }
-    let typed = tool.schema().type_json(arguments.into());
+    let typed = tool.schema().map_err(|error| error.to_string())?.type_json(arguments.into());
     if !typed.problems.is_empty() {
         let faults: Vec<&str> = typed.problems.iter().map(|problem| problem.message.as_str()).collect();
         return Err(faults.join("; "));

@@ -41,10 +41,6 @@ pub struct CallValues<'v> {
     pub context: &'v Map<String, Value>,
 }
 
-/// Context values of a run, for nodes that find their services by type.
-#[derive(Debug, Clone, Default)]
-pub struct ContextValues(pub Arc<Map<String, Value>>);
-
 /// An answer with a status below 400.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]

@@ -27,7 +27,7 @@ mod secret;
 mod template;
 mod transport;
 
-pub use caller::{CallValues, ContextValues, HttpAnswer, HttpCaller, HttpCallerBuilder, install_tls};
+pub use caller::{CallValues, HttpAnswer, HttpCaller, HttpCallerBuilder, install_tls};
 pub use config::{
     AuthConfig, ConfigProblem, DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_MS, EndpointConfig, ProblemCode,
     QueryValue, ResponseConfig, RetryConfig,

@@ -16,13 +16,11 @@ use mcp_bridge::{McpClients, McpError, McpHttp, McpServer, McpSettings, MemoryDe
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tool_registry::{
-    CallEnd, Services, Snapshot, Tool, ToolContext, ToolError, ToolKind, ToolRegistry, ToolSource,
-};
+use tool_registry::{CallEnd, Registry, Services, Snapshot, Tool, ToolContext, ToolError, ToolSource};
 
 /// A registry served over HTTP, and clients of it.
 struct Bridge {
-    registry: Arc<ToolRegistry>,
+    registry: Arc<Registry>,
     clients: Arc<McpClients>,
     pins: Arc<dyn PinStore>,
     changes: tokio::sync::watch::Sender<u64>,
@@ -88,7 +86,7 @@ fn clients(address: &str, pins: &Arc<dyn PinStore>, version: &str) -> Arc<McpCli
 }
 
 async fn bridge() -> Bridge {
-    let registry = Arc::new(ToolRegistry::new());
+    let registry = Arc::new(Registry::new());
     let cancelled = CancellationToken::new();
     registry.register(echo("Says it again.")).unwrap();
     registry.register(patient(cancelled.clone())).unwrap();
@@ -134,7 +132,7 @@ async fn call(tool: &Tool, arguments: Value) -> CallEnd {
 async fn a_tool_goes_there_and_back() {
     let bridge = bridge().await;
     let echo = tool(&bridge.clients, "mcp:own/say__echo").await.unwrap();
-    assert_eq!((echo.kind(), echo.definition().description.as_str()), (ToolKind::Mcp, "Says it again."));
+    assert_eq!((echo.kind(), echo.definition().description.as_str()), (mcp_bridge::MCP, "Says it again."));
     let CallEnd::Ok(said) = call(&echo, json!({"text": "hé<ACTION>"})).await else {
         unreachable!("it answers")
     };

@@ -1,8 +1,8 @@
 //! One HTTP request.
 
-use agent_types::NodeErrorKind;
+use agent_types::{ContextValues, NodeErrorKind};
 use async_trait::async_trait;
-use http_caller::{CallConfig, CallValues, ContextValues, Endpoint, HttpCaller, HttpError, Scope};
+use http_caller::{CallConfig, CallValues, Endpoint, HttpCaller, HttpError, Scope};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use workflow_engine::{Inputs, Node, NodeCatalog, NodeContext, NodeError, Outputs, Prepared, SettingFault};

@@ -6,7 +6,8 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use http_caller::{ContextValues, HttpCaller, NetworkPolicy};
+use agent_types::ContextValues;
+use http_caller::{HttpCaller, NetworkPolicy};
 use serde_json::{Map, Value, json};
 use workflow_engine::{Plan, PlanError, RunOptions, RunOutcome, Services};
 use workflow_model::{NoWorkflows, Workflow};

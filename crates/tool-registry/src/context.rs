@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agent_types::{
-    Budget, CallId, Clock, EventBody, EventLocation, EventPersister, EventSink, ResumeLog, ToolId,
+    Budget, CallId, Clock, EventBody, EventLocation, EventPersister, EventSink, ResumeLog, Services, ToolId,
     UnsequencedEvent,
 };
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use workflow_engine::Services;
 
 use crate::dependency::Dep;
 use crate::output::{ToolError, ToolErrorKind};

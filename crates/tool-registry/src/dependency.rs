@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use workflow_engine::Services;
+use agent_types::Services;
 
 /// Something that a tool needs, from the context of its call. The model does not see it, and a test gives another one.
 ///

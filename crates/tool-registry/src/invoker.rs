@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::context::ToolContext;
 use crate::invoke::{CallEnd, CallOutcome};
 use crate::output::{ToolError, ToolErrorKind};
-use crate::registry::{Snapshot, ToolRegistry, Unresolved};
+use crate::registry::{Registry, Snapshot, Unresolved};
 use crate::tool::Tool;
 
 /// Why a tool cannot be had.
@@ -91,7 +91,7 @@ impl ToolInvoker for Snapshot {
     }
 }
 
-impl ToolInvoker for ToolRegistry {
+impl ToolInvoker for Registry {
     fn tool(&self, id: &str) -> Result<Tool, ToolLookupError> {
         self.snapshot().tool(id)
     }

@@ -6,10 +6,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use agent_types::{EventBody, InvalidToolId, ToolId, nearest, ranked};
 use indexmap::IndexMap;
 use indexmap::map::Entry;
-use tool_schema::{ToolSet, ToolSetError};
 
 use crate::function::IntoTool;
-use crate::tool::{Tool, ToolKind};
+use crate::tool::Tool;
 
 /// Why a tool cannot be registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,22 +17,11 @@ pub enum RegistryError {
     /// The id is none.
     #[error(transparent)]
     Id(#[from] InvalidToolId),
-    /// The schema cannot be used.
-    #[error(transparent)]
-    Schema(#[from] ToolSetError),
     /// There is a tool of that id.
     #[error("there is a tool `{id}` already")]
     Duplicate {
         /// The id.
         id: ToolId,
-    },
-    /// The id belongs to tools of another kind.
-    #[error("`{id}` stands in a namespace that is kept for {owner}; give the tool another name")]
-    Reserved {
-        /// The id.
-        id: ToolId,
-        /// Whom the namespace is kept for.
-        owner: &'static str,
     },
 }
 
@@ -43,9 +31,7 @@ impl RegistryError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Id(error) => error.code(),
-            Self::Schema(error) => error.code(),
             Self::Duplicate { .. } => "duplicate_tool",
-            Self::Reserved { .. } => "reserved_namespace",
         }
     }
 }
@@ -66,19 +52,6 @@ impl Unresolved {
     pub const fn code(&self) -> &'static str {
         "unknown_tool"
     }
-}
-
-/// Whom a namespace is kept for, where `kind` is somebody else.
-fn reserved_for(namespace: Option<&str>, kind: ToolKind) -> Option<&'static str> {
-    let (owner, own): (_, &[ToolKind]) = match namespace? {
-        "system" => ("the program", &[ToolKind::Native]),
-        "kb" => ("knowledge bases", &[ToolKind::Native]),
-        "workflow" => ("workflows", &[ToolKind::Workflow]),
-        "node" => ("nodes", &[ToolKind::Node]),
-        "mcp" => ("servers of the Model Context Protocol", &[ToolKind::Mcp]),
-        _ => return None,
-    };
-    (!own.contains(&kind)).then_some(owner)
 }
 
 /// What became of the tools between two snapshots. Ids are in order.
@@ -125,7 +98,7 @@ impl ToolSource for Snapshot {
     }
 }
 
-impl ToolSource for ToolRegistry {
+impl ToolSource for Registry {
     fn snapshot(&self) -> Snapshot {
         Self::snapshot(self)
     }
@@ -133,11 +106,11 @@ impl ToolSource for ToolRegistry {
 
 /// All tools of a process. Registering is rare, reading takes a snapshot.
 #[derive(Debug, Default)]
-pub struct ToolRegistry {
+pub struct Registry {
     tools: RwLock<Arc<IndexMap<ToolId, Tool>>>,
 }
 
-impl ToolRegistry {
+impl Registry {
     /// An empty registry.
     #[must_use]
     pub fn new() -> Self {
@@ -147,7 +120,7 @@ impl ToolRegistry {
     /// Adds a tool.
     ///
     /// # Errors
-    /// There is one of that id, or its namespace is kept for another kind.
+    /// There is one of that id.
     pub fn register(&self, tool: impl IntoTool) -> Result<(), RegistryError> {
         let tool = tool.into_tool()?;
         let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
@@ -188,10 +161,6 @@ fn insert(tools: &mut IndexMap<ToolId, Tool>, tool: Tool) -> Result<(), Registry
     match tools.entry(tool.id().clone()) {
         Entry::Occupied(there) => Err(RegistryError::Duplicate { id: there.key().clone() }),
         Entry::Vacant(free) => {
-            let id = tool.id();
-            if let Some(owner) = reserved_for(id.namespace(), tool.kind()) {
-                return Err(RegistryError::Reserved { id: id.clone(), owner });
-            }
             free.insert(tool);
             Ok(())
         }
@@ -320,13 +289,5 @@ impl Snapshot {
     #[must_use]
     pub fn ranked(&self, name: &str) -> Vec<&str> {
         ranked(name, self.tools.keys().map(ToolId::as_str))
-    }
-
-    /// The same tools as the reader of replies needs them.
-    ///
-    /// # Errors
-    /// Two tools that share a name on the wire.
-    pub fn tool_set(&self) -> Result<ToolSet, ToolSetError> {
-        ToolSet::of_tools(self.tools().map(|tool| tool.offered().clone()))
     }
 }

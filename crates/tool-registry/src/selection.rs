@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use agent_types::{ApprovalDefault, ToolId};
-use workflow_model::AvailableTools;
 
 use crate::registry::{Snapshot, Unresolved};
 use crate::tool::{Answer, Tool, Visibility};
@@ -67,18 +66,6 @@ impl Selection {
     #[must_use]
     pub fn all() -> Self {
         Self::default()
-    }
-
-    /// What a workflow file allows: `available` (else `initial` and `discoverable`) without `hidden`; what is `initial` is shown at once,
-    /// what is `discoverable` only when it is looked for.
-    #[must_use]
-    pub fn of_workflow(available: &AvailableTools) -> Self {
-        let shown = available.initial.iter().chain(&available.discoverable);
-        let selection = match &available.available {
-            None => Self::new(shown),
-            Some(listed) => Self::new(listed),
-        };
-        selection.discover(&available.discoverable).hide(&available.hidden).ask(&available.require_approval)
     }
 
     /// The same, where these are shown only when they are looked for.
@@ -203,7 +190,7 @@ impl DynamicTools {
         if let Some(template) = &self.description_template {
             let described = selected.tools.tools().map(|tool| {
                 let text = described(template, tool.id(), &tool.definition().description);
-                tool.clone().with_description(text).unwrap_or_else(|_| tool.clone())
+                tool.clone().with_description(text)
             });
             selected.tools = Snapshot::of_distinct(described.collect::<Vec<_>>());
         }

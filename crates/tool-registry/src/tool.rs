@@ -4,15 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{Annotations, ApprovalDefault, ToolId};
+use agent_types::{Annotations, ApprovalDefault, Services, ToolDefinition, ToolId};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
-use tool_schema::{CompiledSchema, OfferedTool, ToolDefinition, ToolSetError};
-use workflow_engine::Services;
 
 use crate::context::ToolContext;
 use crate::dependency::Requirement;
+use crate::kind::ToolKind;
 use crate::output::{ToolError, ToolOutput};
 
 /// Longest time of a call unless the tool says otherwise.
@@ -41,22 +40,6 @@ pub trait ToolHandler: Send + Sync {
     fn has_inner_run(&self) -> bool {
         false
     }
-}
-
-/// Where a tool comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ToolKind {
-    /// Rust code of this process.
-    Native,
-    /// A workflow.
-    Workflow,
-    /// A single node.
-    Node,
-    /// An HTTP endpoint.
-    Http,
-    /// A server of the Model Context Protocol.
-    Mcp,
 }
 
 /// How a tool is shown to a model.
@@ -187,7 +170,8 @@ pub struct Tool(Arc<Inner>);
 
 struct Inner {
     definition: ToolDefinition,
-    offered: OfferedTool,
+    #[cfg(feature = "schema")]
+    offered: crate::schema::Offered,
     kind: ToolKind,
     settings: ToolSettings,
     /// Room for calls, where they are limited.
@@ -207,26 +191,19 @@ impl fmt::Debug for Tool {
 }
 
 impl Tool {
-    /// A tool of a definition and what it does.
-    ///
-    /// # Errors
-    /// A schema that cannot be used.
-    pub fn new(
-        definition: ToolDefinition,
-        kind: ToolKind,
-        handler: impl ToolHandler + 'static,
-    ) -> Result<Self, ToolSetError> {
-        let offered = OfferedTool::of(definition.clone())?;
-        let handler = Arc::new(handler);
-        Ok(Self(Arc::new(Inner {
+    /// A tool of a definition and a handler.
+    #[must_use]
+    pub fn new(definition: ToolDefinition, kind: ToolKind, handler: impl ToolHandler + 'static) -> Self {
+        Self(Arc::new(Inner {
             definition,
-            offered,
+            #[cfg(feature = "schema")]
+            offered: crate::schema::Offered::default(),
             kind,
             settings: ToolSettings::default(),
             room: None,
             requirements: Vec::new(),
-            handler,
-        })))
+            handler: Arc::new(handler),
+        }))
     }
 
     /// The same, treated otherwise.
@@ -262,14 +239,15 @@ impl Tool {
     }
 
     /// The same with another description.
-    ///
-    /// # Errors
-    /// None in practice: the schema was good before.
-    pub fn with_description(self, description: impl Into<String>) -> Result<Self, ToolSetError> {
-        let mut definition = self.0.definition.clone();
-        definition.description = description.into();
-        let offered = OfferedTool::of(definition.clone())?;
-        Ok(self.changed(|inner| (inner.definition, inner.offered) = (definition, offered)))
+    #[must_use]
+    pub fn with_description(self, description: impl Into<String>) -> Self {
+        self.changed(|inner| {
+            inner.definition.description = description.into();
+            #[cfg(feature = "schema")]
+            {
+                inner.offered = crate::schema::Offered::default();
+            }
+        })
     }
 
     /// The same with what it says of its own behaviour.
@@ -281,6 +259,7 @@ impl Tool {
     fn changed(self, change: impl FnOnce(&mut Inner)) -> Self {
         let mut inner = Inner {
             definition: self.0.definition.clone(),
+            #[cfg(feature = "schema")]
             offered: self.0.offered.clone(),
             kind: self.0.kind,
             settings: self.0.settings.clone(),
@@ -304,19 +283,12 @@ impl Tool {
         &self.0.definition
     }
 
-    /// The same as the reader of replies needs it.
-    #[must_use]
-    pub fn offered(&self) -> &OfferedTool {
+    #[cfg(feature = "schema")]
+    pub(crate) fn offered_cell(&self) -> &crate::schema::Offered {
         &self.0.offered
     }
 
-    /// The schema of its arguments.
-    #[must_use]
-    pub fn schema(&self) -> &CompiledSchema {
-        &self.0.offered.schema
-    }
-
-    /// Where it comes from.
+    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> ToolKind {
         self.0.kind
@@ -328,19 +300,11 @@ impl Tool {
         &self.0.settings
     }
 
-    /// Whether a person is asked before a call: what the definition says, else what the kind of tool means.
+    /// Approval that a call needs: the definition's, else that of the kind.
     #[must_use]
     pub fn approval(&self) -> ApprovalDefault {
-        let annotations = &self.0.definition.annotations;
-        let by_kind = match self.0.kind {
-            ToolKind::Native | ToolKind::Workflow | ToolKind::Node if annotations.effect => {
-                ApprovalDefault::Ask
-            }
-            ToolKind::Native | ToolKind::Workflow | ToolKind::Node => ApprovalDefault::Auto,
-            ToolKind::Http | ToolKind::Mcp if annotations.read_only => ApprovalDefault::Auto,
-            ToolKind::Http | ToolKind::Mcp => ApprovalDefault::Ask,
-        };
-        self.0.definition.approval.unwrap_or(by_kind)
+        let definition = &self.0.definition;
+        definition.approval.unwrap_or_else(|| self.0.kind.approval(&definition.annotations))
     }
 
     /// What its calls need and is not there, by the names of types.

@@ -17,12 +17,9 @@ use async_trait::async_trait;
 use futures::Stream;
 use serde_json::{Map, Value, json};
 use tool_registry::{
-    CallEnd, Dep, RegistryError, Selection, Services, Snapshot, TaskBoard, TaskState, Tool, ToolContext,
-    ToolError, ToolHandler, ToolKind, ToolOutput, ToolRegistry, ToolSettings, WorkflowRuntime, stuck_threads,
-    system_tools, tool, tools, workflow_tool,
+    CallEnd, Dep, Selection, Services, Snapshot, TaskBoard, TaskState, Tool, ToolContext, ToolDefinition,
+    ToolError, ToolHandler, ToolKind, ToolOutput, ToolSettings, stuck_threads, tool, tools,
 };
-use tool_schema::{ToolDefinition, is_wire_name, wire_name};
-use workflow_model::{NoWorkflows, Workflow};
 
 struct Echo;
 
@@ -33,9 +30,9 @@ impl ToolHandler for Echo {
     }
 }
 
-fn named(id: &str, kind: ToolKind) -> Tool {
+fn named(id: &str) -> Tool {
     let definition = ToolDefinition::new(id.parse().unwrap(), "Echoes.", json!({"type": "object"}));
-    Tool::new(definition, kind, Echo).unwrap()
+    Tool::new(definition, ToolKind::NATIVE, Echo)
 }
 
 fn context(clock: Arc<dyn Clock>, tool: &Tool) -> ToolContext {
@@ -62,75 +59,9 @@ async fn in_virtual_time<T>(clock: &VirtualClock, work: impl Future<Output = T>)
     }
 }
 
-fn unknown(snapshot: &Snapshot, id: &str) -> bool {
-    snapshot.get(id).is_none() && id.parse::<agent_types::ToolId>().is_err()
-}
-
-#[test]
-fn s31_ids_of_workflows_never_leave_the_index() {
-    let file = json!({"description": "Does it.", "nodes": [], "edges": []});
-    let workflow = Workflow::from_value(file).unwrap();
-    let tool = |id: &str| workflow_tool(id, &workflow, &NoWorkflows, &WorkflowRuntime::default());
-    let all = Snapshot::of([tool("summarize_text").unwrap()]).unwrap();
-    let long = "x".repeat(300);
-    for id in ["../../etc/passwd", "..\\x", "/abs", "a/../b", "%2e%2e", "a\0b", &long] {
-        assert!(unknown(&all, &format!("workflow:{id}")), "{id:?}");
-        assert_eq!(tool(id).unwrap_err().code(), "invalid_tool_id", "{id:?}");
-    }
-    // A name that other systems keep for devices is a name like others: it is looked up, never opened.
-    assert!(all.get("workflow:con").is_none());
-    let near = all.unresolved("workflow:sumarize_text").near.unwrap();
-    assert_eq!(near.as_str(), "workflow:summarize_text");
-}
-
-#[test]
-fn s33_names_on_the_wire_are_legal_and_never_shared() {
-    let ids = ["workflow:a.b", "workflow:a_b", "mcp:s/read-only", "mcp:s/read_only", "workflow:摘要", "a__b"];
-    let kind = |id: &str| match id.split_once(':') {
-        Some(("workflow", _)) => ToolKind::Workflow,
-        Some(("mcp", _)) => ToolKind::Mcp,
-        _ => ToolKind::Http,
-    };
-    let all = Snapshot::of(ids.map(|id| named(id, kind(id)))).unwrap();
-    let set = all.tool_set().unwrap();
-    let mut names = std::collections::HashSet::new();
-    for id in ids {
-        let wire = wire_name(id);
-        assert!(is_wire_name(&wire), "{wire}");
-        assert_eq!(set.get(&wire).unwrap().name, id, "the way back leads to the whole id");
-        assert!(names.insert(wire));
-    }
-}
-
-#[test]
-fn s34_no_outside_tool_stands_in_front_of_ours() {
-    let registry = ToolRegistry::new();
-    for tool in system_tools().unwrap() {
-        registry.register(tool).unwrap();
-    }
-    let refused = |id: &str, kind| registry.register(named(id, kind)).unwrap_err();
-    let there = refused("system:get_current_time", ToolKind::Mcp);
-    assert_eq!(there.code(), "duplicate_tool");
-    for id in ["system:other", "workflow:x", "kb:Query", "node:core:TextMerge"] {
-        for kind in [ToolKind::Mcp, ToolKind::Http] {
-            let error = refused(id, kind);
-            assert!(matches!(error, RegistryError::Reserved { .. }), "{id}");
-            assert_eq!(error.code(), "reserved_namespace");
-        }
-    }
-    assert_eq!(refused("mcp:server/x", ToolKind::Http).code(), "reserved_namespace");
-    registry.register(named("mcp:server/x", ToolKind::Mcp)).unwrap();
-    registry.register(named("get_weather", ToolKind::Http)).unwrap();
-}
-
 #[test]
 fn s35_what_is_not_listed_is_not_there_and_not_told() {
-    let all = Snapshot::of([
-        named("read_page", ToolKind::Http),
-        named("read_pages", ToolKind::Http),
-        named("write_page", ToolKind::Http),
-    ])
-    .unwrap();
+    let all = Snapshot::of([named("read_page"), named("read_pages"), named("write_page")]).unwrap();
     let mine = Selection::new(["read_page", "write_page", "gone"]).hide(["write_page"]).from(&all);
     assert_eq!(mine.tools.tools().map(|tool| tool.id().as_str()).collect::<Vec<_>>(), ["read_page"]);
     assert_eq!(mine.unknown.len(), 1);

@@ -6,7 +6,8 @@
 //! ```
 //! use protocol_action::{Options, parse};
 //! use serde_json::json;
-//! use tool_schema::{ToolDefinition, ToolSet};
+//! use agent_types::ToolDefinition;
+//! use tool_schema::ToolSet;
 //!
 //! let tool = ToolDefinition::new("read_file".parse()?, "Reads a file.", json!({
 //!     "type": "object",
@@ -32,7 +33,6 @@ struct OwnAgent;
 mod catalogue;
 mod coerce;
 mod compiled;
-mod definition;
 mod encode;
 mod foreign;
 mod grammar;
@@ -43,11 +43,10 @@ mod render;
 mod scalar;
 mod toolset;
 mod wire;
-mod workflow;
 
+pub use agent_types::ToolDefinition;
 pub use catalogue::{Catalogue, CatalogueSize, estimate_tokens};
 pub use compiled::{Coercion, CompiledSchema, SchemaError, Typed};
-pub use definition::ToolDefinition;
 pub use foreign::{Mapped, SchemaNote, map_schema};
 pub use grammar::{
     CallChoice, Grammar, GrammarFormat, GrammarOptions, GrammarScope, LooseKeyword, RefusedTool, grammar,
@@ -55,7 +54,6 @@ pub use grammar::{
 };
 pub use interpret::{CallFault, Decision, TypedCall};
 pub use problem::{Problem, ProblemCode};
-pub use render::{SchemaDialect, inline_references, render};
+pub use render::{SchemaDialect, inline_references, render, tool_spec};
 pub use toolset::{OfferedTool, ToolSet, ToolSetError};
 pub use wire::{is_wire_name, wire_name};
-pub use workflow::{definition_of, parameters_of};

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
+use agent_types::{ToolDefinition, ToolSpec};
 use serde_json::{Map, Value, json};
 
-use crate::definition::ToolDefinition;
 use crate::node::resolve;
 use crate::wire::{is_wire_name, wire_name};
 
@@ -156,8 +156,18 @@ impl<'s> Inliner<'s> {
     }
 }
 
+/// A tool as a provider of models takes it: wire names, references inlined.
+#[must_use]
+pub fn tool_spec(definition: &ToolDefinition) -> ToolSpec {
+    ToolSpec {
+        name: wire_name(definition.id.as_str()),
+        description: definition.description.clone(),
+        parameters: wire_parameters(&definition.parameters),
+    }
+}
+
 /// The schema of arguments as it goes over the wire: no references, parameters under wire names.
-pub(crate) fn wire_parameters(schema: &Value) -> Value {
+fn wire_parameters(schema: &Value) -> Value {
     let mut schema = rename(inline_references(schema));
     if let Some(object) = schema.as_object_mut() {
         object.remove("$schema");

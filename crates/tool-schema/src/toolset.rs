@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use agent_types::{ToolId, fold};
+use agent_types::{ToolDefinition, ToolId, fold};
 use protocol_action::{Shape, ShapeId, Vocabulary};
 use serde_json::{Map, Value};
 
 use crate::compiled::{CompiledSchema, SchemaError};
-use crate::definition::ToolDefinition;
 use crate::node::{Node, NodeId, Nodes, Types};
 use crate::wire::{is_wire_name, wire_name};
 

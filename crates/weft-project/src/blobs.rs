@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use run_store::Store;
-use tool_registry::{BlobPart, BlobSource, ToolError};
+use tool_registry::ToolError;
+use tool_system::{BlobPart, BlobSource};
 
 /// Blobs in the store; those that a run's events name go with the run.
 #[derive(Debug)]

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use agent_runtime::nodes::InTurn;
 use agent_runtime::{Deliberation, DeliberationFault, Deliberator, ReplyStream};
+use agent_types::ContextValues;
 use agent_types::{EventBody, EventPersister, EventSink, RunId, RunStatus, ToolId, UnsequencedEvent};
 use async_trait::async_trait;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::future::{Either, select};
 use futures::{FutureExt, StreamExt};
-use http_caller::ContextValues;
 use llm_provider::{Finish, LlmEvent, StandardResponse};
 use serde_json::{Map, Value};
 use workflow_engine::{OnWaiting, Plan, RunOptions, RunOutcome, Services};

@@ -131,7 +131,7 @@ impl Project {
         let model = llm_provider::ModelSource::model(&**self.models(), entry);
         let unset = || Arc::new(ScriptedModel::new(Vec::new())) as Arc<dyn LlmProvider>;
         let model = model.unwrap_or_else(|_| unset());
-        Ok(flows.offered(&model, profile.language).map_err(tool_registry::RegistryError::from)?)
+        Ok(flows.offered(&model, profile.language).map_err(agent_runtime::AgentError::from)?)
     }
 
     /// A tool of `flows.json`, where there is one of that id.

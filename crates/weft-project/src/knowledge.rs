@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use run_store::{MemoryIndex, Passage, TextIndex};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
-use tool_registry::{KnowledgeSource, Tool, ToolError, knowledge_tool};
+use tool_registry::{Tool, ToolError};
+use tool_system::{KnowledgeSource, knowledge_tool};
 
 use crate::error::ProjectError;
 use crate::files::{Below, PassedOver, files_below, is_safe_id, read_file};
@@ -80,10 +81,10 @@ struct Knowledge(MemoryIndex);
 
 #[async_trait]
 impl KnowledgeSource for Knowledge {
-    async fn search(&self, query: &str, limit: usize) -> Result<Vec<tool_registry::Passage>, ToolError> {
+    async fn search(&self, query: &str, limit: usize) -> Result<Vec<tool_system::Passage>, ToolError> {
         let hits = self.0.search(query, limit).into_iter();
         let passages =
-            hits.map(|hit| tool_registry::Passage { source: hit.passage.source, text: hit.passage.text });
+            hits.map(|hit| tool_system::Passage { source: hit.passage.source, text: hit.passage.text });
         Ok(passages.collect())
     }
 }

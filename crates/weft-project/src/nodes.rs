@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use agent_runtime::nodes::{LlmNodeConfig, MemoryThreads, ThreadError, Threads};
 use agent_runtime::{ApprovalMode, Exchange};
+use agent_types::ContextValues;
 use async_trait::async_trait;
-use http_caller::ContextValues;
 use run_store::Store;
 use serde_json::{Map, Value};
 use tool_registry::{Tool, ToolInvoker, ToolLookupError, Unresolved};

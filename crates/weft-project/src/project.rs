@@ -12,10 +12,9 @@ use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{LlmProvider, ModelConfig, ModelSource, ScriptedModel};
 use mcp_bridge::McpClients;
 use run_store::{Store, StoreError};
-use tool_registry::{
-    BlobSource, EventPublisher, Snapshot, TaskRuns, Tool, WorkflowRuntime, node_tool, system_tools,
-    workflow_tool,
-};
+use tool_registry::{Snapshot, TaskRuns, Tool};
+use tool_system::{BlobSource, EventPublisher, system_tools};
+use tool_workflow::{WorkflowRuntime, node_tool, workflow_tool};
 use workflow_engine::{NodeCatalog, Services};
 use workflow_model::Workflow;
 

@@ -6,8 +6,9 @@ use agent_runtime::AgentProfile;
 use async_trait::async_trait;
 use run_store::{Store, StoreError};
 use serde_json::{Map, Value, json};
-use tool_registry::{EventPublisher, PrivateState, StateSource, ToolError, World, merged_state};
+use tool_registry::ToolError;
 use tool_schema::CompiledSchema;
+use tool_system::{EventPublisher, PrivateState, StateSource, World, merged_state};
 
 use crate::error::ProjectError;
 use crate::project::Project;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use http_caller::HttpCaller;
-use tool_registry::{HttpToolError, HttpToolFile, Tool, http_tool};
+use tool_http::{HttpToolError, HttpToolFile, http_tool};
+use tool_registry::Tool;
 
 use crate::error::{FileError, ProjectError};
 use crate::files::{PassedOver, files_below, read_file};

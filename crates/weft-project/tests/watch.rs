@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use agent_runtime::AgentState;
+use agent_types::ToolDefinition;
 use agent_types::{EventBody, Watched};
 use serde_json::{Map, Value, json};
 use tool_registry::{Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput, ToolSource};
-use tool_schema::ToolDefinition;
 use weft_project::{LiveTools, Project, ProjectOptions, ProjectWatch};
 
 fn http_tool(name: &str, description: &str) -> String {
@@ -196,7 +196,7 @@ async fn a_run_is_told_of_a_tool_that_comes_and_may_call_it() {
     let writes = Writes { files, watch, tools: Arc::clone(&tools) };
     let mut definition = ToolDefinition::new("write".parse().unwrap(), "Writes.", json!({"type": "object"}));
     definition.annotations.read_only = true;
-    let write = Tool::new(definition, ToolKind::Native, writes).unwrap();
+    let write = Tool::new(definition, ToolKind::NATIVE, writes);
     let agent = project.agent("a").unwrap().with_source(Arc::new(AndOne(tools, write)));
     let run = agent.start(AgentState::default(), "Go.").unwrap();
     let mut events = run.watch(1_000);

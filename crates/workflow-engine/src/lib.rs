@@ -23,9 +23,9 @@ mod node;
 mod outputs;
 mod plan;
 mod run;
-mod services;
 mod stream;
 
+pub use agent_types::Services;
 pub use cache::Cache;
 pub use context::NodeContext;
 pub use error::{NodeError, PlanError, RunError, SettingFault};
@@ -37,5 +37,4 @@ pub use plan::Plan;
 pub use run::{
     Before, BeforeHook, OnFail, OnWaiting, Question, RunHandle, RunOptions, RunOutcome, RunRemote, run,
 };
-pub use services::Services;
 pub use stream::{StreamItem, StreamReader};

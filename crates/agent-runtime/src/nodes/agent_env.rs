@@ -9,6 +9,7 @@ use tool_registry::{
     DynamicTools, EnclosingCall, Selection, Services, Snapshot, Tool, ToolInvoker, canonical_id,
 };
 use workflow_engine::{NodeContext, NodeError};
+use workflow_model::AvailableTools;
 
 use super::define::warn;
 use crate::agent::ApprovalMode;
@@ -35,6 +36,16 @@ impl LlmNodeConfig {
         let services = in_memory(&AgentProfile::default()).unwrap_or_default();
         Self { services, ..Self::default() }
     }
+}
+
+/// Selection that a workflow file declares: `available` (else `initial` and `discoverable`) without `hidden`.
+pub(super) fn selection_of(available: &AvailableTools) -> Selection {
+    let shown = available.initial.iter().chain(&available.discoverable);
+    let selection = match &available.available {
+        None => Selection::new(shown),
+        Some(listed) => Selection::new(listed),
+    };
+    selection.discover(&available.discoverable).hide(&available.hidden).ask(&available.require_approval)
 }
 
 /// The turn of an agent that a workflow deliberates about; among the services of that workflow's run.
@@ -92,7 +103,7 @@ impl<'c> AgentEnv<'c> {
             let (agent, inventory, selection) = (Some(profile), Some(tools), Some(selection));
             return Self { ctx, surroundings, agent, in_turn: true, inventory, selection, prefix };
         }
-        let own = file.map(Selection::of_workflow);
+        let own = file.map(selection_of);
         let Some(call) = ctx.service::<EnclosingCall>() else {
             let surroundings = match ctx.service::<LlmNodeConfig>() {
                 Some(surroundings) => (*surroundings).clone(),
@@ -197,5 +208,39 @@ impl<'c> AgentEnv<'c> {
     pub(super) fn frame(&self) -> String {
         let run = self.ctx.run_id().as_str();
         run[run.len().saturating_sub(8)..].to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_types::ApprovalDefault;
+    use schemars::JsonSchema;
+    use serde::Deserialize;
+    use serde_json::json;
+    use tool_registry::Visibility;
+    use workflow_model::Workflow;
+
+    use super::*;
+
+    #[derive(Deserialize, JsonSchema)]
+    struct Nothing {}
+
+    #[test]
+    fn a_workflow_says_which_tools_it_may_use() {
+        let tool = |id| Tool::func(id, "Echoes.", |_: Nothing, _| async { 1 }).unwrap();
+        let all = Snapshot::of(["a", "b", "c", "d"].map(tool)).unwrap();
+        let chosen = |available: Value| {
+            let file = json!({"nodes": [], "edges": [], "availableTools": available});
+            let available = Workflow::from_value(file).unwrap().available_tools.unwrap();
+            selection_of(&available).from(&all).tools
+        };
+        let ids = |tools: &Snapshot| tools.tools().map(|tool| tool.id().to_string()).collect::<Vec<_>>();
+        assert_eq!(ids(&chosen(json!({"initial": ["b", "a"]}))), ["b", "a"]);
+        let tools =
+            chosen(json!({"initial": ["a"], "available": ["a", "b", "c", "x"], "discoverable": ["b"],
+            "hidden": ["c"], "requireApproval": ["a"]}));
+        assert_eq!(ids(&tools), ["a", "b"]);
+        assert_eq!(tools.get("b").unwrap().settings().visibility, Visibility::Discoverable);
+        assert_eq!(tools.get("a").unwrap().approval(), ApprovalDefault::Ask);
     }
 }

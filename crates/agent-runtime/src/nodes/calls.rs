@@ -119,7 +119,8 @@ impl Requested {
             let set = self.others.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?;
             return Ok(Err(observe::of_fault(&item.id, &set.unknown_tool(&item.tool, span))));
         };
-        let typed = tool.schema().type_json(Value::Object(item.arguments.clone()));
+        let schema = tool.schema().map_err(|error| NodeError::fatal(error.to_string()))?;
+        let typed = schema.type_json(Value::Object(item.arguments.clone()));
         if !typed.problems.is_empty() {
             let fault = CallFault::Arguments { tool: item.tool.clone(), problems: typed.problems, span };
             return Ok(Err(observe::of_fault(&item.id, &fault)));

@@ -12,7 +12,7 @@ use llm_provider::{
 use protocol_action::Parsed;
 use serde_json::{Map, Value};
 use tool_registry::{DynamicTools, Snapshot, Tool};
-use tool_schema::{Catalogue, ToolSet};
+use tool_schema::{Catalogue, ToolSet, tool_spec};
 use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
 use workflow_model::{DataFlowType, NodeDefinition};
 
@@ -145,14 +145,15 @@ impl Offering {
         let taught = taught.filter(|_| !self.given.is_empty());
         if native && taught.is_none() {
             insert(messages, &lesson(&all, own, Protocol::Native));
-            return Ok(direct(&all).map(|tool| tool.definition().spec()).collect());
+            return Ok(direct(&all).map(|tool| tool_spec(tool.definition())).collect());
         }
         let text = match taught {
             None => lesson(&all, own, Protocol::Text),
             Some(_) if self.more.is_empty() => String::new(),
             Some(language) => {
                 let catalogue = Catalogue::new(lang(language));
-                direct(&self.more).fold(catalogue, |catalogue, tool| catalogue.tool(tool.offered())).render()
+                let offered = direct(&self.more).filter_map(|tool| tool.offered().ok());
+                offered.fold(catalogue, Catalogue::tool).render()
             }
         };
         if !text.is_empty() && !is_told(&text) {

@@ -7,7 +7,8 @@ use agent_runtime::{ApprovalMode, approval_digest};
 use agent_types::{EventSink, RunId, RunStatus, SystemClock};
 use run_store::{NewRun, Store};
 use serde_json::{Map, Value, json};
-use tool_registry::{Snapshot, Tool, ToolInvoker, WorkflowRuntime, workflow_tool};
+use tool_registry::{Snapshot, Tool, ToolInvoker};
+use tool_workflow::{WorkflowRuntime, workflow_tool};
 use workflow_engine::RunOutcome;
 use workflow_model::{NoWorkflows, Workflow};
 

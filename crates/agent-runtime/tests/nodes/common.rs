@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agent_runtime::nodes::{LlmNodeConfig, MemoryThreads, Threads};
+use agent_types::ToolDefinition;
 use agent_types::{
     Annotations, Budget, BudgetLimits, EventBody, RunStatus, Timestamp, TraceEvent, VirtualClock, Watched,
 };
@@ -16,7 +17,6 @@ use tool_registry::{
     Services, Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolInvoker, ToolKind, ToolOutput,
     ToolSettings,
 };
-use tool_schema::ToolDefinition;
 use workflow_engine::{NodeCatalog, OnWaiting, Plan, RunOptions, RunOutcome};
 use workflow_model::{NoWorkflows, Workflow};
 
@@ -64,8 +64,7 @@ fn tool(puppet: &Arc<Puppet>, id: &str, annotations: Annotations) -> Tool {
     let schema = json!({"type": "object", "additionalProperties": false, "required": ["say"],
         "properties": {"say": {"type": "string"}, "do": {"type": "string"}, "n": {"type": "integer"}}});
     let definition = ToolDefinition::new(id.parse().unwrap(), format!("Does {id}."), schema);
-    Tool::new(definition.with_annotations(annotations), ToolKind::Native, PuppetTool(Arc::clone(puppet)))
-        .unwrap()
+    Tool::new(definition.with_annotations(annotations), ToolKind::NATIVE, PuppetTool(Arc::clone(puppet)))
         .with_settings(ToolSettings::default().with_timeout(Duration::from_secs(5)))
 }
 

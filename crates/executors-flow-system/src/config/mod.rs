@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tool_registry::HttpToolFile;
+use tool_http::HttpToolFile;
 
 pub use problem::{FlowsError, Problem, Severity};
 pub(crate) use problem::{Problems, escaped};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use http_caller::EndpointConfig;
 use serde_json::{Map, Value, json};
-use tool_registry::HttpToolFile;
-use tool_registry::import::from_bu;
+use tool_http::HttpToolFile;
+use tool_http::import::from_bu;
 
 use crate::config::Problems;
 

@@ -20,6 +20,7 @@ use std::time::Instant;
 
 use agent_runtime::{Agent, AgentProfile, AgentState, Exchange};
 use agent_types::Annotations;
+use agent_types::ToolDefinition;
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use llm_local::{Figures, LocalModel, LocalOptions, weights};
@@ -30,8 +31,7 @@ use llm_provider::{
 use serde_json::{Map, Value, json};
 use tool_registry::{Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
 use tool_schema::{
-    CallChoice, GrammarFormat, GrammarOptions, GrammarScope, OfferedTool, ToolDefinition, ToolSet,
-    grammar_with,
+    CallChoice, GrammarFormat, GrammarOptions, GrammarScope, OfferedTool, ToolSet, grammar_with,
 };
 
 use cases::{Group, Question};
@@ -147,7 +147,7 @@ fn tools_of(group: &Group) -> (Snapshot, Arc<ToolSet>) {
         let id = tool.name.parse().unwrap();
         let read_only = Annotations { read_only: true, ..Annotations::default() };
         let definition = ToolDefinition::new(id, tool.description.as_str(), tool.parameters.clone());
-        Tool::new(definition.with_annotations(read_only), ToolKind::Native, Ends(tool.name.clone())).unwrap()
+        Tool::new(definition.with_annotations(read_only), ToolKind::NATIVE, Ends(tool.name.clone()))
     });
     let offered = group.tools.iter().map(|tool| {
         OfferedTool::new(tool.name.as_str(), tool.description.as_str(), tool.parameters.clone()).unwrap()

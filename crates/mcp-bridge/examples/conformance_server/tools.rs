@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use agent_types::EventBody;
+use agent_types::ToolDefinition;
 use mcp_bridge::{Elicited, McpPeer};
 use serde_json::{Map, Value, json};
 use tool_registry::{Part, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
-use tool_schema::ToolDefinition;
 
 /// A red point as PNG.
 pub(crate) const PNG: &str =
@@ -165,7 +165,7 @@ pub(crate) fn all() -> Result<Vec<Tool>, Box<dyn std::error::Error>> {
     let tools = fixtures.map(|(name, parameters)| {
         let definition =
             ToolDefinition::new(name.parse()?, "A fixture of the conformance suite.", parameters);
-        Ok::<_, Box<dyn std::error::Error>>(Tool::new(definition, ToolKind::Native, Fixture(name))?)
+        Ok::<_, Box<dyn std::error::Error>>(Tool::new(definition, ToolKind::NATIVE, Fixture(name)).checked()?)
     });
     tools.into_iter().collect()
 }

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
+use agent_types::ToolDefinition;
 use agent_types::{Annotations, ApprovalDefault, InvalidToolId, ToolId};
 use protocol_action::neutralize;
 use rmcp::model::Tool as WireTool;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tool_schema::ToolDefinition;
 
 /// Longest description, in characters.
 const MAX_DESCRIPTION: usize = 1024;

@@ -29,6 +29,9 @@ pub use error::McpError;
 pub use listed::{MemoryPins, PinStore};
 pub use settings::{ElicitationPolicy, McpSettings};
 
+/// Kind of tools of MCP servers.
+pub const MCP: ToolKind = ToolKind::foreign("mcp");
+
 /// Namespace of their tools.
 const NAMESPACE: &str = "mcp:";
 
@@ -174,7 +177,7 @@ impl McpClients {
             runtime: Arc::clone(&self.runtime),
             name: tool.name.clone(),
         };
-        let made = Tool::new(tool.definition.clone(), ToolKind::Mcp, handler);
+        let made = Tool::new(tool.definition.clone(), MCP, handler).checked();
         let made = made.inspect_err(|error| {
             log::warn!(target: "mcp", "{}: {} is passed over: {error}", connection.name, tool.definition.id);
         });

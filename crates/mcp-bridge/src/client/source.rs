@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tool_registry::{Snapshot, ToolKind, ToolSource};
+use tool_registry::{Snapshot, ToolSource};
 
-use super::{McpClients, parts};
+use super::{MCP, McpClients, parts};
 
 /// Tools of which some may change while an agent runs.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl McpClients {
     }
 
     fn seen(&self, base: Snapshot) -> Seen {
-        let theirs = base.tools().filter(|tool| tool.kind() == ToolKind::Mcp);
+        let theirs = base.tools().filter(|tool| tool.kind() == MCP);
         let servers: BTreeSet<String> = theirs.map(|tool| parts(tool.id().as_str()).0.to_owned()).collect();
         // Before the tools are looked at: a list that comes meanwhile is looked at again.
         let version = self.version(&servers);
@@ -46,10 +46,9 @@ impl McpClients {
 
     /// The same tools, those of servers as they were listed last.
     fn as_listed(&self, base: &Snapshot) -> Snapshot {
-        let now = base.tools().filter_map(|tool| match tool.kind() {
-            ToolKind::Mcp => self.listed(tool),
-            _ => Some(tool.clone()),
-        });
+        let now = base
+            .tools()
+            .filter_map(|tool| if tool.kind() == MCP { self.listed(tool) } else { Some(tool.clone()) });
         // The ids are those of the base, which differ.
         let now = Snapshot::of(now).unwrap_or_else(|_| base.clone());
         now.with_warnings(base.warnings().to_vec())

@@ -34,7 +34,11 @@ pub(super) async fn call(
         ));
     };
     let arguments = with_own_names(tool, request.arguments.unwrap_or_default());
-    let mut typed = tool.schema().type_json(Value::Object(arguments));
+    let schema = match tool.schema() {
+        Ok(schema) => schema,
+        Err(error) => return Ok(failed(&error.to_string())),
+    };
+    let mut typed = schema.type_json(Value::Object(arguments));
     if !typed.problems.is_empty() {
         let messages: Vec<String> = typed.problems.into_iter().map(|problem| problem.message).collect();
         return Ok(failed(&format!("Invalid parameters for {}: {}", request.name, messages.join("; "))));

@@ -3,24 +3,25 @@
 use std::future::Future;
 use std::marker::PhantomData;
 
+use agent_types::ToolDefinition;
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use tool_schema::ToolDefinition;
 
 use super::IntoToolResult;
 use super::result::{finish, try_finish};
 use crate::context::ToolContext;
+use crate::kind::ToolKind;
 use crate::output::{ToolError, ToolErrorKind, ToolOutput};
 use crate::registry::RegistryError;
-use crate::tool::{Tool, ToolHandler, ToolKind};
+use crate::tool::{Tool, ToolHandler};
 
 impl Tool {
     /// A native tool of an async function; the schema is that of its argument type.
     ///
     /// # Errors
-    /// An id that is none, or a type whose schema cannot be used.
+    /// The id is invalid.
     pub fn func<A, F, Fut, O>(id: &str, description: &str, function: F) -> Result<Self, RegistryError>
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
@@ -30,13 +31,13 @@ impl Tool {
     {
         let definition = ToolDefinition::of_type::<A>(id.parse()?, description);
         let handler = Func { function, arguments: PhantomData };
-        Ok(Self::new(definition, ToolKind::Native, handler)?)
+        Ok(Self::new(definition, ToolKind::NATIVE, handler))
     }
 
     /// The same for a function that may fail.
     ///
     /// # Errors
-    /// An id that is none, or a type whose schema cannot be used.
+    /// The id is invalid.
     pub fn try_func<A, F, Fut, O>(id: &str, description: &str, function: F) -> Result<Self, RegistryError>
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
@@ -46,7 +47,7 @@ impl Tool {
     {
         let definition = ToolDefinition::of_type::<A>(id.parse()?, description);
         let handler = TryFunc { function, arguments: PhantomData };
-        Ok(Self::new(definition, ToolKind::Native, handler)?)
+        Ok(Self::new(definition, ToolKind::NATIVE, handler))
     }
 }
 

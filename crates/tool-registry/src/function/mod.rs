@@ -17,9 +17,10 @@ use serde_json::{Map, Value};
 pub use stream::collect;
 
 use crate::context::ToolContext;
+use crate::kind::ToolKind;
 use crate::output::{ToolError, ToolOutput};
 use crate::registry::RegistryError;
-use crate::tool::{Tool, ToolHandler, ToolKind};
+use crate::tool::{Tool, ToolHandler};
 
 /// A function that `#[tool]` made a tool of; the type has the function's name.
 ///
@@ -43,7 +44,7 @@ pub trait FunctionTool {
     /// Its tool.
     ///
     /// # Errors
-    /// An id that is none, or parameters whose schema cannot be used.
+    /// The id is invalid.
     fn tool() -> Result<Tool, RegistryError>;
 }
 
@@ -90,7 +91,7 @@ pub fn annotations(
 /// A tool of its parts.
 ///
 /// # Errors
-/// An id that is none, or parameters whose schema cannot be used.
+/// The id is invalid.
 #[doc(hidden)]
 pub fn tool<F, Fut>(
     id: &str,
@@ -104,7 +105,7 @@ where
 {
     let definition = parameters.definition(id.parse()?, description);
     let defaults = definition.defaults.clone();
-    Ok(Tool::new(definition, ToolKind::Native, Function { function, defaults })?)
+    Ok(Tool::new(definition, ToolKind::NATIVE, Function { function, defaults }))
 }
 
 struct Function<F> {

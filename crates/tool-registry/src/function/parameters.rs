@@ -1,12 +1,11 @@
 //! What a function takes: declared once, taken at each call.
 
-use agent_types::ToolId;
+use agent_types::{ToolDefinition, ToolId};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use tool_schema::ToolDefinition;
 
 use crate::output::{ToolError, ToolErrorKind};
 

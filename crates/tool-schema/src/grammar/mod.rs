@@ -106,7 +106,8 @@ pub struct LooseKeyword {
 ///
 /// ```
 /// use serde_json::json;
-/// use tool_schema::{GrammarFormat, ToolDefinition, ToolSet, grammar};
+/// use tool_schema::{GrammarFormat, ToolSet, grammar};
+/// use agent_types::ToolDefinition;
 ///
 /// let schema = json!({"type": "object", "properties": {"unit": {"enum": ["c", "f"]}}, "required": ["unit"]});
 /// let tools = ToolSet::new([ToolDefinition::new("get_weather".parse()?, "", schema)])?;

@@ -1,8 +1,6 @@
 //! `weft grammar`: what a model may be held to.
 
-use tool_schema::{
-    CallChoice, GrammarFormat, GrammarOptions, GrammarScope, OfferedTool, RefusedTool, ToolSet, grammar_with,
-};
+use tool_schema::{CallChoice, GrammarFormat, GrammarOptions, GrammarScope, RefusedTool, grammar_with};
 
 use super::{Context, tools};
 use crate::arguments::{GrammarArguments, GrammarFormatArgument, Output};
@@ -15,9 +13,7 @@ pub(super) fn run(context: &Context, arguments: &GrammarArguments) -> Result<Exi
         (None, Some(id)) => {
             let project = context.project(None)?;
             let snapshot = project.tools_of(project.agent_file(id)?)?;
-            let offered: Vec<OfferedTool> = snapshot.tools().map(|tool| tool.offered().clone()).collect();
-            ToolSet::of_tools(offered)
-                .map_err(|error| Failure::new(Exit::Invalid, "bad_tools", error.to_string()))?
+            tools::set_of(&snapshot)?
         }
         (None, None) => return Err(Failure::usage("name --tools FILE or --agent AGENT")),
     };

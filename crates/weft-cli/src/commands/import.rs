@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use executors_flow_system::import;
 use serde_json::{Value, json};
-use tool_registry::import::{
+use tool_http::import::{
     ImportedTools, OpenApiOptions, ToolImportError, from_bu, from_comfytavern_tool, from_openapi,
     from_openapi_value,
 };

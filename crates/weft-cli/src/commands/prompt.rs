@@ -1,7 +1,8 @@
 //! `weft prompt`: what a model is told of the tools.
 
+use agent_types::ToolDefinition;
 use protocol_action::{Lang, prompt_rules};
-use tool_schema::{Catalogue, OfferedTool, SchemaDialect, ToolDefinition, render};
+use tool_schema::{Catalogue, OfferedTool, SchemaDialect, render};
 
 use super::{Context, tools};
 use crate::arguments::{DialectArgument, LangArgument, PromptArguments};
@@ -28,9 +29,10 @@ pub(super) fn run(context: &Context, arguments: &PromptArguments) -> Result<Exit
             }
             let lang = lang_of(arguments.lang, file.profile.language);
             let skills = file.profile.skill_ids();
-            let catalogue = snapshot.tools().fold(Catalogue::new(lang), |catalogue, tool| {
-                let is_skill = skills.iter().any(|skill| skill == tool.id().as_str());
-                if is_skill { catalogue.skill(tool.offered()) } else { catalogue.tool(tool.offered()) }
+            let set = tools::set_of(&snapshot)?;
+            let catalogue = set.tools().iter().fold(Catalogue::new(lang), |catalogue, tool| {
+                let is_skill = skills.contains(&tool.name);
+                if is_skill { catalogue.skill(tool) } else { catalogue.tool(tool) }
             });
             print(arguments, &catalogue, lang)
         }

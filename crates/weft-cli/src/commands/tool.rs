@@ -8,7 +8,7 @@ use agent_types::{
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use tool_registry::{CallEnd, CallOutcome, Services, Tool, ToolContext, ToolErrorKind};
-use tool_schema::Typed;
+use tool_schema::{CompiledSchema, Typed};
 use weft_project::{BrokenTool, Project, ProjectError};
 
 use super::{Context, block_on};
@@ -116,7 +116,7 @@ fn list(context: &Context, project: &Project, scope: &ToolScope) -> Result<Exit,
     let values = tools.iter().map(|tool| {
         let definition = tool.definition();
         json!({"id": definition.id, "title": definition.title, "description": definition.description,
-            "kind": kind(tool), "approval": tool.approval()})
+            "kind": tool.kind(), "approval": tool.approval()})
     });
     match context.output {
         Output::Json => output::json(&values.collect::<Vec<_>>())?,
@@ -135,20 +135,16 @@ fn failure_of(broken: &BrokenTool) -> Failure {
     Failure::of_project(&ProjectError::Tool { code: broken.code, at: broken.error.clone() })
 }
 
-fn kind(tool: &Tool) -> String {
-    format!("{:?}", tool.kind()).to_lowercase()
-}
-
 fn show(context: &Context, tool: &Tool) -> Result<Exit, Failure> {
     let definition = tool.definition();
     if context.output != Output::Text {
         let mut value = serde_json::to_value(definition).unwrap_or_default();
-        value["kind"] = kind(tool).into();
+        value["kind"] = tool.kind().as_str().into();
         value["approval"] = serde_json::to_value(tool.approval()).unwrap_or_default();
         output::json(&value)?;
         return Ok(Exit::Ok);
     }
-    output::line(&format!("{} ({}, approval: {})", definition.id, kind(tool), approval(tool)))?;
+    output::line(&format!("{} ({}, approval: {})", definition.id, tool.kind(), approval(tool)))?;
     output::line(&definition.description)?;
     output::pretty(&definition.parameters)?;
     Ok(Exit::Ok)
@@ -159,9 +155,13 @@ fn approval(tool: &Tool) -> String {
     word.as_str().unwrap_or_default().to_owned()
 }
 
+fn schema_of(tool: &Tool) -> Result<&CompiledSchema, Failure> {
+    tool.schema().map_err(|error| Failure::new(Exit::Invalid, error.code(), error.to_string()))
+}
+
 /// The arguments by the tool's schema, with its defaults.
 fn typed(tool: &Tool, arguments: &InputArguments) -> Result<Typed, Failure> {
-    let mut typed = inputs::typed_by(arguments, tool.schema())?;
+    let mut typed = inputs::typed_by(arguments, schema_of(tool)?)?;
     for (name, value) in &tool.definition().defaults {
         typed.arguments.entry(name.as_str()).or_insert_with(|| value.clone());
     }

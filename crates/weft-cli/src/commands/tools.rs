@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tool_registry::Snapshot;
 use tool_schema::{OfferedTool, ToolSet, map_schema};
 use weft_project::read_json;
 
@@ -37,4 +38,9 @@ fn one(tool: &Value) -> Result<OfferedTool, String> {
         Some(_) => return Err("`parameters` is no schema".into()),
     };
     OfferedTool::new(name, description, parameters).map_err(|error| error.to_string())
+}
+
+/// The tools of an agent as one set.
+pub(super) fn set_of(snapshot: &Snapshot) -> Result<ToolSet, Failure> {
+    snapshot.tool_set().map_err(|error| Failure::new(Exit::Invalid, "bad_tools", error.to_string()))
 }

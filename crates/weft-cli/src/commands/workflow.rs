@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use tool_schema::{definition_of, parameters_of};
+use tool_workflow::{definition_of, parameters_of};
 use weft_project::{Project, ProjectOptions};
 use workflow_engine::Plan;
 use workflow_model::{Problem, ProblemCode, Severity, Workflow, World, analyze, check_as_tool, to_mermaid};

@@ -7,7 +7,7 @@ use executors_flow_system::FlowsFile;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
-use tool_registry::HttpToolFile;
+use tool_http::HttpToolFile;
 use weft_project::Settings;
 use workflow_model::{NodeDefinition, SlotDefinition, Workflow};
 

@@ -18,7 +18,8 @@ use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{CallPolicy, GuardedModel, LlmProvider, Reply, ScriptedModel};
 use run_store::Store;
 use serde_json::{Map, Value};
-use tool_registry::{MemoryBlobs, MemoryState, PrivateState, Snapshot, StateSource, World as SharedWorld};
+use tool_registry::Snapshot;
+use tool_system::{MemoryBlobs, MemoryState, PrivateState, StateSource, World as SharedWorld};
 use weft_project::Project;
 
 use crate::Fault;

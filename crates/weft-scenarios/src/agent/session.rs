@@ -13,7 +13,8 @@ use agent_types::{
 use executors_flow_system::Flows;
 use run_store::{NewRun, Store, StoredRun};
 use serde_json::{Map, Value, json};
-use tool_registry::{BlobSource, PrivateState, Snapshot, TaskBoard, ToolRegistry, World as SharedWorld};
+use tool_registry::{Registry, Snapshot, TaskBoard};
+use tool_system::{BlobSource, PrivateState, World as SharedWorld};
 
 use super::case::{self, Case, Deed, Turn};
 use super::front::Front;
@@ -35,7 +36,7 @@ pub(crate) struct Lasting {
 pub(crate) struct Session {
     workshop: Workshop,
     profile: AgentProfile,
-    registry: Arc<ToolRegistry>,
+    registry: Arc<Registry>,
     lasting: Lasting,
     agent: Agent,
     flows: Option<Flows>,
@@ -77,7 +78,7 @@ impl Session {
         lasting: Lasting,
         flows: Option<Flows>,
     ) -> Result<Self, Fault> {
-        let registry = Arc::new(ToolRegistry::new());
+        let registry = Arc::new(Registry::new());
         for tool in tools.tools() {
             registry.register(tool.clone()).map_err(|error| error.to_string())?;
         }
@@ -449,11 +450,11 @@ fn front_of(flows: &Flows, agent: &Agent, workshop: &Workshop, lasting: &Lasting
 fn agent_of(
     profile: &AgentProfile,
     workshop: &Workshop,
-    registry: &Arc<ToolRegistry>,
+    registry: &Arc<Registry>,
     lasting: &Lasting,
     board: &Arc<TaskBoard>,
 ) -> Agent {
-    let source: Arc<ToolRegistry> = Arc::clone(registry);
+    let source: Arc<Registry> = Arc::clone(registry);
     let mut agent = Agent::of(profile.clone(), Arc::clone(&workshop.model), Snapshot::default())
         .with_source(source)
         .with_clock(Arc::clone(&workshop.clock))

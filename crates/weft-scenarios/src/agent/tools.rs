@@ -7,15 +7,18 @@ use std::time::Duration;
 
 use agent_runtime::{Agent, SubAgent};
 use agent_types::Clock;
+use agent_types::ToolDefinition;
 use async_trait::async_trait;
 use http_caller::HttpCaller;
 use llm_provider::{LlmProvider, ModelSource, SingleModel};
 use serde_json::{Map, Value, json};
+use tool_http::{HttpToolFile, http_tool};
 use tool_registry::{
-    Answer as Answers, HttpToolFile, Services, Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind,
-    ToolOutput, ToolRetry, ToolSettings, WorkflowRuntime, http_tool, node_tool, system_tools, workflow_tool,
+    Answer as Answers, Services, Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput,
+    ToolRetry, ToolSettings,
 };
-use tool_schema::ToolDefinition;
+use tool_system::system_tools;
+use tool_workflow::{WorkflowRuntime, node_tool, workflow_tool};
 use workflow_model::{Workflow, WorkflowSource};
 
 use super::case::{Answer, Case, ToolSpec, profile_of};
@@ -85,7 +88,6 @@ impl Workshop {
         let answers = Fake { answers: spec.reply.clone(), given: AtomicUsize::new(0) };
         let handler = Noted { world: Arc::clone(&self.world), inner: answers };
         let tool = Tool::new(own.definition().clone(), own.kind(), handler);
-        let tool = tool.map_err(|error| format!("tool `{}`: {error}", spec.name))?;
         Ok(tool.with_settings(own.settings().clone()))
     }
 
@@ -101,10 +103,8 @@ impl Workshop {
         let definition = ToolDefinition::new(id, spec.description.as_str(), parameters);
         // A stub stands in the namespace of what it stands for.
         let kind = match spec.name.split_once(':') {
-            Some(("workflow", _)) => ToolKind::Workflow,
-            Some(("node", _)) => ToolKind::Node,
-            Some(("mcp", _)) => ToolKind::Mcp,
-            _ => ToolKind::Native,
+            Some(("mcp", _)) => ToolKind::foreign("mcp"),
+            _ => ToolKind::NATIVE,
         };
         let tool = match &spec.agent {
             Some(profile) => {
@@ -120,7 +120,7 @@ impl Workshop {
                 Tool::new(definition, kind, handler)
             }
         };
-        let tool = tool.map_err(|error| fault(error.to_string()))?;
+        let tool = tool.checked().map_err(|error| fault(error.to_string()))?;
         Ok(tool.with_annotations(spec.annotations.clone()).with_settings(settings_of(spec)))
     }
 

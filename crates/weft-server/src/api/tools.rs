@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use agent_types::ToolDefinition;
 use agent_types::{Budget, BudgetLimits, CallId, EventLocation, EventSink, Recorder, RunId};
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use protocol_action::Lang;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tool_registry::{CallEnd, Tool, ToolContext};
-use tool_schema::{Catalogue, Coercion, ToolDefinition, ToolSet, Typed, estimate_tokens};
+use tool_schema::{Catalogue, Coercion, OfferedTool, ToolSet, Typed, estimate_tokens};
 use weft_project::{AgentFile, Project};
 
 use super::{Operation, get, post};
@@ -154,7 +156,7 @@ pub(super) fn summary(tool: &Tool) -> ToolSummary {
         id: definition.id.to_string(),
         title: definition.title.clone(),
         description: definition.description.clone(),
-        kind: format!("{:?}", tool.kind()).to_lowercase(),
+        kind: tool.kind().to_string(),
         approval: serde_json::to_value(tool.approval()).unwrap_or_default(),
     }
 }
@@ -180,7 +182,7 @@ async fn show(
     let (project, tool) = tool_of(&app, id).await?;
     let definition = tool.definition();
     let lang = if query.lang.as_deref() == Some("zh") { Lang::Zh } else { Lang::En };
-    let told = Catalogue::new(lang).tool(tool.offered()).render();
+    let told = Catalogue::new(lang).tool(offered(&tool)?).render();
     Ok(Json(ToolDetail {
         summary: summary(&tool),
         parameters: with_defaults(definition),
@@ -231,18 +233,23 @@ fn names(value: &Value, id: &str) -> bool {
 
 /// A call as a model would write it.
 fn written(tool: &Tool, arguments: &Map<String, Value>) -> Option<String> {
-    let offered = tool.offered();
+    let offered = tool.offered().ok()?;
     let set = ToolSet::of_tools([offered.clone()]).ok()?;
     set.encode(&[(offered.name.as_str(), arguments)]).ok()
 }
 
 /// The arguments by the tool's schema, with its defaults.
-fn typed(tool: &Tool, arguments: Map<String, Value>) -> Typed {
-    let mut typed = tool.schema().type_json(Value::Object(arguments));
+fn typed(tool: &Tool, arguments: Map<String, Value>) -> Result<Typed, Problem> {
+    let mut typed = offered(tool)?.schema.type_json(Value::Object(arguments));
     for (name, value) in &tool.definition().defaults {
         typed.arguments.entry(name.as_str()).or_insert_with(|| value.clone());
     }
-    typed
+    Ok(typed)
+}
+
+fn offered(tool: &Tool) -> Result<&OfferedTool, Problem> {
+    tool.offered()
+        .map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.code(), error.to_string()))
 }
 
 async fn check(
@@ -251,7 +258,7 @@ async fn check(
     JsonBody(body): JsonBody<ArgumentsBody>,
 ) -> Result<Json<Checked>, Problem> {
     let (_, tool) = tool_of(&app, id).await?;
-    let typed = typed(&tool, body.arguments);
+    let typed = typed(&tool, body.arguments)?;
     Ok(Json(Checked {
         ok: typed.problems.is_empty(),
         problems: serde_json::to_value(&typed.problems).unwrap_or_default(),
@@ -268,7 +275,7 @@ async fn call(
 ) -> Result<Json<Called>, Problem> {
     let admission = admit(&app)?;
     let (project, tool) = tool_of(&app, id).await?;
-    let typed = typed(&tool, body.arguments);
+    let typed = typed(&tool, body.arguments)?;
     if let Some(first) = typed.problems.first() {
         let messages: Vec<&str> = typed.problems.iter().map(|problem| problem.message.as_str()).collect();
         let (code, message) = (first.code.as_str().to_owned(), messages.join("; "));

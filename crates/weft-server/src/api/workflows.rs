@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use tool_schema::definition_of;
+use tool_workflow::definition_of;
 use weft_project::Project;
 use workflow_engine::Plan;
 use workflow_model::{LoadError, Problem as Fault, Severity, Workflow, check_as_tool};

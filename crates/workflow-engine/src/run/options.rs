@@ -5,11 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{Budget, Clock, EventSink, EventSubscription, Recorder, ResumeLog, RunId, SystemClock};
+use agent_types::{
+    Budget, Clock, EventSink, EventSubscription, Recorder, ResumeLog, RunId, Services, SystemClock,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::Cache;
-use crate::services::Services;
 
 /// Events after which a snapshot is worth its price.
 const SNAPSHOT_EVENTS: usize = 4000;

@@ -3,12 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use agent_types::{Budget, Clock, EventSink};
+use agent_types::{Budget, Clock, EventSink, Services};
 use tokio_util::sync::CancellationToken;
 
 use super::message::Inbox;
 use crate::plan::PlanInner;
-use crate::services::Services;
 
 pub(crate) struct RunShared {
     pub(crate) plan: Arc<PlanInner>,

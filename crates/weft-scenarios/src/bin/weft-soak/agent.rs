@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agent_runtime::{Agent, AgentProfile, AgentState};
+use agent_types::ToolDefinition;
 use agent_types::{Annotations, EventBody, EventSink, ResumeLog, RunId, SystemClock, Watched};
 use async_trait::async_trait;
 use llm_provider::ScriptedModel;
 use run_store::{NewRun, StoreError, StoredRun};
 use serde_json::{Map, Value, json};
 use tool_registry::{Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
-use tool_schema::ToolDefinition;
 
 use crate::Fault;
 use crate::child::{EFFECTS, RUN, open, say};
@@ -87,8 +87,8 @@ fn agent(folder: &Path, replies: usize) -> Result<Agent, Fault> {
         let id = id.parse().map_err(|error: agent_types::InvalidToolId| error.to_string())?;
         let effects = annotations.effect.then(|| folder.join(EFFECTS));
         let tool =
-            Tool::new(ToolDefinition::new(id, "does it", schema), ToolKind::Native, Counted { effects });
-        Ok::<_, Fault>(tool.map_err(|error| error.to_string())?.with_annotations(annotations))
+            Tool::new(ToolDefinition::new(id, "does it", schema), ToolKind::NATIVE, Counted { effects });
+        Ok::<_, Fault>(tool.with_annotations(annotations))
     };
     let look = tool("look", "at", Annotations { read_only: true, ..Annotations::default() })?;
     let pay = tool("pay", "to", Annotations { effect: true, ..Annotations::default() })?;

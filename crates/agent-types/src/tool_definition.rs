@@ -1,0 +1,81 @@
+//! Definition of a tool: its name, its description, the schema of its arguments.
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::call::{Annotations, ApprovalDefault};
+use crate::id::ToolId;
+
+/// What a tool is called, what it does and what it takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ToolDefinition {
+    /// Canonical id.
+    pub id: ToolId,
+    /// A title for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema (2020-12) of the arguments, an object.
+    pub parameters: Value,
+    /// JSON Schema of the result, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+    /// What it says of its own behaviour.
+    #[serde(default)]
+    pub annotations: Annotations,
+    /// Whether a person is asked first; absent means the kind of tool decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalDefault>,
+    /// Values of parameters that are absent, by name: shown in the catalogue and applied before the call.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub defaults: Map<String, Value>,
+}
+
+impl ToolDefinition {
+    /// A tool with the schema of its arguments.
+    #[must_use]
+    pub fn new(id: ToolId, description: impl Into<String>, parameters: Value) -> Self {
+        Self {
+            id,
+            title: None,
+            description: description.into(),
+            parameters,
+            output: None,
+            annotations: Annotations::default(),
+            approval: None,
+            defaults: Map::new(),
+        }
+    }
+
+    /// A tool whose arguments are the Rust type `T`: doc comments become descriptions, `Option` becomes optional.
+    #[must_use]
+    pub fn of_type<T: JsonSchema>(id: ToolId, description: impl Into<String>) -> Self {
+        let mut generator = SchemaSettings::draft2020_12().with(|s| s.meta_schema = None).into_generator();
+        let mut schema = generator.root_schema_for::<T>().to_value();
+        if let Some(object) = schema.as_object_mut() {
+            object.remove("title");
+            object.remove("description");
+        }
+        if schema.get("type").is_none_or(Value::is_null) {
+            schema = json!({"type": "object", "properties": {}});
+        }
+        Self::new(id, description, schema)
+    }
+
+    /// The same with annotations.
+    #[must_use]
+    pub fn with_annotations(mut self, annotations: Annotations) -> Self {
+        self.annotations = annotations;
+        self
+    }
+
+    /// The same with a title for people.
+    #[must_use]
+    pub fn with_title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+}

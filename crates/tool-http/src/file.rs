@@ -1,0 +1,80 @@
+//! What a `*.tool.json` file says.
+
+use agent_types::nearest;
+use http_caller::{AuthConfig, CallConfig, EndpointConfig, ResponseConfig, RetryConfig};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::HttpToolError;
+
+/// A `*.tool.json` file: an HTTP endpoint that a model may call. A key that is not known is an error.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HttpToolFile {
+    /// The id of the tool, as agents list it.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema (2020-12) of the arguments, an object; absent, there are none. A `default` is applied before the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Value>,
+    /// The request.
+    pub endpoint: EndpointConfig,
+    /// Names that are context values: the model can neither see nor set them, and they win over arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub context: Vec<String>,
+    /// What becomes of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<ResponseConfig>,
+    /// How a call proves who it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<AuthConfig>,
+    /// How often a call is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryConfig>,
+}
+
+impl HttpToolFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// No JSON, or an unknown key (with the near one), with line and column.
+    pub fn from_json(text: &str) -> Result<Self, HttpToolError> {
+        serde_json::from_str(text).map_err(|error| {
+            let message = error.to_string();
+            let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(before, _)| before);
+            HttpToolError::Syntax {
+                line: error.line(),
+                column: error.column(),
+                suggest: near_key(message),
+                message: message.to_owned(),
+            }
+        })
+    }
+
+    /// The file as text.
+    ///
+    /// # Errors
+    /// None in practice: everything in it is JSON.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    pub(crate) fn call_config(&self) -> CallConfig {
+        CallConfig {
+            endpoint: self.endpoint.clone(),
+            auth: self.auth.clone(),
+            retry: self.retry,
+            response: self.response.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// The reader's message about an unknown key lists those that it knows.
+fn near_key(message: &str) -> Option<String> {
+    let rest =
+        message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"))?;
+    let (key, known) = rest.split_once('`')?;
+    nearest(key, known.split('`').skip(1).step_by(2)).map(str::to_owned)
+}

@@ -1,0 +1,17 @@
+//! HTTP endpoints as tools.
+//!
+//! A `*.tool.json` file states what the model sees and what is sent; [`http_tool`] checks all of it when the tool is made.
+//! Namespaces are not checked here: they belong to the providers of a project.
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod error;
+mod file;
+pub mod import;
+mod tool;
+
+pub use error::HttpToolError;
+pub use file::HttpToolFile;
+pub use tool::{HTTP, http_tool};

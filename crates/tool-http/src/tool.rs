@@ -1,0 +1,132 @@
+//! The tool of a file.
+
+use agent_types::{Annotations, EventBody, ToolDefinition, nearest};
+use async_trait::async_trait;
+use http_caller::{CallValues, Endpoint, HttpCaller, HttpError, Scope};
+use serde_json::{Map, Value, json};
+use tool_registry::{
+    Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolKind, ToolOutput, ToolSettings,
+};
+
+use crate::error::HttpToolError;
+use crate::file::HttpToolFile;
+
+/// Kind of HTTP tools.
+pub const HTTP: ToolKind = ToolKind::foreign("http");
+
+/// The tool of a file. `GET`, `HEAD` and `OPTIONS` are read-only, other methods are effects and ask.
+///
+/// # Errors
+/// Whatever keeps it from being called: everything is checked here, not at the call.
+pub fn http_tool(file: &HttpToolFile, caller: &HttpCaller) -> Result<Tool, HttpToolError> {
+    let id: agent_types::ToolId = file.name.parse()?;
+    let declared = file.parameters.clone().unwrap_or_else(|| json!({"type": "object", "properties": {}}));
+    if !declared.is_object() || declared.get("type").is_some_and(|kind| kind != "object") {
+        return Err(HttpToolError::Parameters);
+    }
+    let endpoint = Endpoint::new(&file.call_config(), &Scope::of(&declared, &file.context))?;
+    let (parameters, defaults) = offered(declared, &file.context);
+    declares_what_it_requires(&parameters)?;
+    let mut definition = ToolDefinition::new(id, file.description.as_str(), parameters);
+    definition.defaults.clone_from(&defaults);
+    definition.annotations = Annotations {
+        read_only: endpoint.is_read_only(),
+        effect: !endpoint.is_read_only(),
+        idempotent: endpoint.is_idempotent(),
+        open_world: true,
+    };
+    let settings = ToolSettings::default().with_timeout(endpoint.timeout());
+    let handler = HttpHandler { endpoint, caller: caller.clone(), defaults };
+    Ok(Tool::new(definition, HTTP, handler).with_settings(settings).checked()?)
+}
+
+/// What the model sees of the parameters: no context values, and no `default` keywords, whose values are applied before the call.
+fn offered(mut declared: Value, context: &[String]) -> (Value, Map<String, Value>) {
+    let mut defaults = Map::new();
+    if let Some(properties) = declared.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.retain(|name, _| !context.contains(name));
+        for (name, schema) in properties {
+            if let Some(default) = schema.as_object_mut().and_then(|schema| schema.shift_remove("default")) {
+                defaults.insert(name.clone(), default);
+            }
+        }
+    }
+    if let Some(Value::Array(required)) = declared.get_mut("required") {
+        let is_asked =
+            |name: &str| !context.iter().any(|hidden| hidden == name) && !defaults.contains_key(name);
+        required.retain(|name| name.as_str().is_none_or(is_asked));
+    }
+    if let Some(object) = declared.as_object_mut() {
+        object.entry("type").or_insert_with(|| "object".into());
+    }
+    (declared, defaults)
+}
+
+/// What is required and not declared could never be given, unless the schema lets in more than it declares.
+fn declares_what_it_requires(parameters: &Value) -> Result<(), HttpToolError> {
+    let says_more = ["$ref", "allOf", "anyOf", "oneOf", "patternProperties"];
+    let lets_in = ["additionalProperties", "unevaluatedProperties"];
+    let is_open = says_more.iter().any(|key| parameters.get(key).is_some())
+        || lets_in.iter().any(|key| parameters.get(key).is_some_and(|value| *value != false));
+    let Some(properties) = parameters.get("properties").and_then(Value::as_object).filter(|_| !is_open)
+    else {
+        return Ok(());
+    };
+    let required = parameters.get("required").and_then(Value::as_array).into_iter().flatten();
+    match required.filter_map(Value::as_str).find(|name| !properties.contains_key(*name)) {
+        Some(name) => {
+            let near = nearest(name, properties.keys().map(String::as_str)).map(str::to_owned);
+            Err(HttpToolError::Undeclared { name: name.to_owned(), near })
+        }
+        None => Ok(()),
+    }
+}
+
+struct HttpHandler {
+    endpoint: Endpoint,
+    caller: HttpCaller,
+    defaults: Map<String, Value>,
+}
+
+#[async_trait]
+impl ToolHandler for HttpHandler {
+    async fn call(
+        &self,
+        mut arguments: Map<String, Value>,
+        cx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        for (name, value) in &self.defaults {
+            arguments.entry(name.as_str()).or_insert_with(|| value.clone());
+        }
+        let values = CallValues { arguments: &arguments, context: &cx.values };
+        let answer = self.caller.call(&self.endpoint, values).await.map_err(|error| tool_error(&error))?;
+        for message in answer.warnings {
+            cx.emit(EventBody::AgentWarning { kind: "http_answer".into(), message });
+        }
+        Ok(match answer.body {
+            Value::String(text) => ToolOutput::Text(text),
+            body => ToolOutput::Json(body),
+        })
+    }
+}
+
+/// The same failure in the words of tools.
+fn tool_error(error: &HttpError) -> ToolError {
+    let kind = match error {
+        HttpError::BadArgument { .. } | HttpError::BadHeaderValue { .. } => ToolErrorKind::InvalidArguments,
+        HttpError::Timeout { .. } => ToolErrorKind::Timeout,
+        HttpError::MissingContext { .. } | HttpError::MissingSecret { .. } | HttpError::Blocked { .. } => {
+            ToolErrorKind::Refused
+        }
+        _ => ToolErrorKind::Failed,
+    };
+    let mut failed =
+        ToolError::new(kind, error.to_string()).with_code(error.code()).retryable(error.is_retryable());
+    if let HttpError::Status { retry_after, .. } = error {
+        failed.retry_after = *retry_after;
+    }
+    match error.help() {
+        Some(help) => failed.with_detail(help),
+        None => failed,
+    }
+}

@@ -1,0 +1,31 @@
+//! Built-in tools.
+//!
+//! Time, state, events, blobs and tasks under `system:`, and the tool of a knowledge base. What they work on are services of their calls,
+//! found by type: an agent that lists a tool without its services is refused before it runs.
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod blobs;
+mod events;
+mod knowledge;
+mod state;
+mod tasks;
+mod time;
+
+pub use blobs::{BlobPart, BlobSource, MemoryBlobs};
+pub use events::{EventPublisher, MemoryEvents, Published};
+pub use knowledge::{KnowledgeSource, Passage, knowledge_tool};
+pub use state::{MemoryState, PrivateState, StateSource, World, merged_state};
+
+use tool_registry::{RegistryError, Tool};
+
+/// The built-in tools. Each says what it needs, and an agent that lists one without it is refused before it runs.
+///
+/// # Errors
+/// None in practice: the ids and schemas are fixed.
+pub fn system_tools() -> Result<Vec<Tool>, RegistryError> {
+    let groups = time::tools().into_iter().chain(state::tools()).chain(events::tools());
+    groups.chain(blobs::tools()).chain(tasks::tools()).collect()
+}

@@ -1,0 +1,15 @@
+//! Workflows and single nodes as tools.
+//!
+//! [`workflow_tool`] plans a workflow once; each call is a run of the engine inside the run that calls it, with its events under the call.
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod definition;
+mod node;
+mod workflow;
+
+pub use definition::{definition_of, parameters_of};
+pub use node::{NODE, node_tool};
+pub use workflow::{WORKFLOW, WorkflowRuntime, WorkflowToolError, workflow_tool};

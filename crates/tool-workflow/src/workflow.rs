@@ -1,0 +1,214 @@
+//! Workflows as tools.
+
+use std::sync::Arc;
+
+use agent_types::{
+    BudgetLimits, ContextValues, EventBody, EventSink, InvalidToolId, RunId, RunStatus, Services,
+    ToolDefinition, ToolId, UnsequencedEvent,
+};
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+use tool_registry::{
+    EnclosingCall, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolKind, ToolOutput, UsageMeter,
+};
+use tool_schema::ToolSetError;
+use workflow_engine::{NodeCatalog, OnWaiting, Plan, PlanError, RunOptions};
+use workflow_model::structural::GROUP_OUTPUT;
+use workflow_model::{LoadError, Workflow, WorkflowSource};
+
+use crate::definition::definition_of;
+
+/// Kind of workflow tools.
+pub const WORKFLOW: ToolKind = ToolKind::own("workflow");
+
+/// What workflows need to run: types of nodes, and services for them.
+#[derive(Debug, Clone, Default)]
+pub struct WorkflowRuntime {
+    /// Types of nodes.
+    pub catalog: Arc<NodeCatalog>,
+    /// What nodes need from outside.
+    pub services: Services,
+}
+
+/// Why a workflow cannot be a tool.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkflowToolError {
+    /// Its id is none for a tool.
+    #[error(transparent)]
+    Id(#[from] InvalidToolId),
+    /// Its parameters have no usable schema.
+    #[error(transparent)]
+    Schema(#[from] ToolSetError),
+    /// It cannot run.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// It is none.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+impl WorkflowToolError {
+    /// Stable code for logs, tests and the wire.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Id(error) => error.code(),
+            Self::Schema(error) => error.code(),
+            Self::Plan(_) | Self::Load(_) => "bad_workflow",
+        }
+    }
+}
+
+/// The tool `workflow:<id>`. It is planned once; each call is a run inside the run that calls it, one level deeper in its budget.
+///
+/// A workflow is an effect if a node in it is. One output is the result itself, several are an object.
+///
+/// # Errors
+/// It has problems, or an id or schema that no tool may have.
+pub fn workflow_tool(
+    id: &str,
+    workflow: &Workflow,
+    workflows: &dyn WorkflowSource,
+    runtime: &WorkflowRuntime,
+) -> Result<Tool, WorkflowToolError> {
+    let (definition, handler) = handler(format!("workflow:{id}").parse()?, workflow, workflows, runtime)?;
+    Ok(Tool::new(definition, WORKFLOW, handler).checked()?)
+}
+
+/// What the tool of a workflow is and does.
+pub(crate) fn handler(
+    id: ToolId,
+    workflow: &Workflow,
+    workflows: &dyn WorkflowSource,
+    runtime: &WorkflowRuntime,
+) -> Result<(ToolDefinition, WorkflowHandler), WorkflowToolError> {
+    let plan = Plan::new(workflow, &runtime.catalog, workflows)?;
+    let mut definition = definition_of(id.name(), workflow)?;
+    definition.id = id;
+    definition.annotations.effect = plan.has_effect();
+    definition.annotations.read_only = !plan.has_effect();
+    let single = workflow.interface_outputs.len() == 1;
+    let live = live_slots(workflow);
+    Ok((definition, WorkflowHandler { plan, services: runtime.services.clone(), single, live }))
+}
+
+/// The slots whose pieces are those of a stream among the results.
+fn live_slots(workflow: &Workflow) -> Arc<[(String, String)]> {
+    let is_output = |id: &str| workflow.node(id).is_some_and(|node| node.node_type == GROUP_OUTPUT);
+    let is_stream = |name: &str| workflow.interface_outputs.get(name).is_some_and(|slot| slot.is_stream);
+    let edges = workflow.edges.iter().filter(|edge| is_output(&edge.target));
+    let slots = edges.filter_map(|edge| {
+        edge.target_handle.as_deref().filter(|name| is_stream(name))?;
+        Some((edge.source.clone(), edge.source_handle.clone()?))
+    });
+    slots.collect()
+}
+
+/// Hands the pieces of streams among the results on as pieces of the call.
+#[derive(Debug)]
+struct LiveSink {
+    inner: Arc<dyn EventSink>,
+    cx: ToolContext,
+    live: Arc<[(String, String)]>,
+}
+
+impl EventSink for LiveSink {
+    fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
+        let mut pieces = Vec::new();
+        for draft in drafts.iter() {
+            if let (EventBody::NodeChunk { slot, text }, Some(path)) = (&draft.body, &draft.place.path)
+                && draft.place.call.is_none()
+                && self.live.iter().any(|(node, name)| **node == **path && **name == **slot)
+            {
+                pieces.push(Arc::clone(text));
+            }
+        }
+        self.inner.record(drafts);
+        for piece in pieces {
+            self.cx.chunk(&*piece);
+        }
+    }
+
+    fn new_span(&self) -> u64 {
+        self.inner.new_span()
+    }
+
+    fn run(&self) -> &RunId {
+        self.inner.run()
+    }
+}
+
+/// Runs a workflow inside the run that calls it.
+pub(crate) struct WorkflowHandler {
+    plan: Plan,
+    services: Services,
+    /// Whether the workflow declares just one output.
+    single: bool,
+    live: Arc<[(String, String)]>,
+}
+
+#[async_trait]
+impl ToolHandler for WorkflowHandler {
+    async fn call(&self, arguments: Map<String, Value>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let Some(budget) = cx.budget.child(BudgetLimits::default()) else {
+            let levels = cx.budget.max_depth();
+            let message = format!("limit of {levels} levels reached");
+            return Err(ToolError::new(ToolErrorKind::Refused, message).with_code("limit_reached"));
+        };
+        let mut options = RunOptions::new()
+            .with_services(self.services_in(cx))
+            .with_clock(Arc::clone(&cx.clock))
+            .with_sink(self.sink(cx));
+        options.nested = true;
+        options.workflow = (cx.tool.namespace() == Some("workflow")).then(|| cx.tool.name().to_owned());
+        options.resume = cx.resume.as_deref().cloned().map(Box::new);
+        options.on_waiting = OnWaiting::End;
+        options.budget = Some(budget);
+        options.cancel = Some(cx.cancel.child_token());
+        let outcome = workflow_engine::run(&self.plan, arguments, options).outcome().await;
+        if let Some(meter) = cx.services.get::<UsageMeter>() {
+            meter.add(outcome.usage);
+        }
+        match outcome.status {
+            RunStatus::Ok => Ok(ToolOutput::Json(self.result(outcome.outputs))),
+            RunStatus::Cancelled => Err(ToolError::new(ToolErrorKind::Cancelled, "cancelled")),
+            RunStatus::Waiting => {
+                let error = ToolError::failed("it waits for a person, and nobody can be asked here");
+                Err(error.asking(outcome.asks))
+            }
+            RunStatus::Error => {
+                let message = outcome.error.map_or_else(String::new, |error| error.to_string());
+                Err(ToolError::failed(message))
+            }
+        }
+    }
+
+    fn has_inner_run(&self) -> bool {
+        true
+    }
+}
+
+impl WorkflowHandler {
+    fn services_in(&self, cx: &ToolContext) -> Services {
+        let values = Arc::new(ContextValues(Arc::clone(&cx.values)));
+        self.services.clone().with(values).with(Arc::new(EnclosingCall(cx.clone())))
+    }
+
+    fn sink(&self, cx: &ToolContext) -> Arc<dyn EventSink> {
+        let inner = cx.inner_sink();
+        if self.live.is_empty() {
+            return inner;
+        }
+        Arc::new(LiveSink { inner, cx: cx.clone(), live: Arc::clone(&self.live) })
+    }
+
+    fn result(&self, mut outputs: Map<String, Value>) -> Value {
+        let only = outputs.keys().next().cloned().filter(|_| self.single);
+        match only.and_then(|name| outputs.remove(&name)) {
+            Some(value) => value,
+            None if self.single => Value::Null,
+            None => Value::Object(outputs),
+        }
+    }
+}
