@@ -14,7 +14,7 @@ mod client;
 mod content;
 mod serve;
 
-pub use client::{ElicitationPolicy, MCP, McpClients, McpError, McpSettings, MemoryPins, PinStore};
+pub use client::{ElicitationPolicy, MCP, McpClients, McpError, McpSettings, McpTools, MemoryPins, PinStore};
 pub use serve::{
     CallContextProvider, CallPermit, CallScope, Elicited, McpHttp, McpPeer, McpServer, MemoryDesk,
     PromptArgument, PromptInfo, PromptMessage, PromptSource, ResourceInfo, ResourceSource, ResourceTemplate,

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::context::ToolContext;
 use crate::invoke::{CallEnd, CallOutcome};
 use crate::output::{ToolError, ToolErrorKind};
+use crate::provider::BrokenTool;
 use crate::registry::{Registry, Snapshot, Unresolved};
 use crate::tool::Tool;
 
@@ -19,13 +20,8 @@ pub enum ToolLookupError {
     #[error("{}{}", .0, .0.near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     Unknown(Unresolved),
     /// There is one, and it cannot be used.
-    #[error("the tool `{id}` cannot be used: {message}")]
-    Broken {
-        /// The id.
-        id: String,
-        /// What is wrong with it.
-        message: String,
-    },
+    #[error(transparent)]
+    Broken(Box<BrokenTool>),
 }
 
 impl ToolLookupError {
@@ -34,7 +30,7 @@ impl ToolLookupError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Unknown(unresolved) => unresolved.code(),
-            Self::Broken { .. } => "broken_tool",
+            Self::Broken(broken) => broken.code,
         }
     }
 }

@@ -42,6 +42,7 @@ mod invoker;
 mod kind;
 mod meter;
 mod output;
+mod provider;
 mod registry;
 #[cfg(feature = "schema")]
 mod schema;
@@ -58,6 +59,7 @@ pub use invoker::{EnclosingCall, ToolInvoker, ToolLookupError};
 pub use kind::ToolKind;
 pub use meter::UsageMeter;
 pub use output::{Part, ToolError, ToolErrorKind, ToolOutput};
+pub use provider::{BrokenTool, Changes, Fault, FilePlace, Providers, Reach, Resolution, ToolProvider};
 pub use registry::{Registry, RegistryChange, RegistryError, Snapshot, ToolSource, Unresolved};
 pub use selection::{DynamicTools, Selected, Selection, canonical_id};
 pub use tasks::{TaskBoard, TaskResult, TaskRuns, TaskState, TaskStatus};

@@ -10,6 +10,7 @@ struct Readme;
 mod blobs;
 mod events;
 mod knowledge;
+mod provider;
 mod state;
 mod tasks;
 mod time;
@@ -17,6 +18,7 @@ mod time;
 pub use blobs::{BlobPart, BlobSource, MemoryBlobs};
 pub use events::{EventPublisher, MemoryEvents, Published};
 pub use knowledge::{KnowledgeSource, Passage, knowledge_tool};
+pub use provider::SystemTools;
 pub use state::{MemoryState, PrivateState, StateSource, World, merged_state};
 
 use tool_registry::{RegistryError, Tool};

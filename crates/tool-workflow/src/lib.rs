@@ -7,9 +7,13 @@
 struct Readme;
 
 mod definition;
+mod library;
 mod node;
+mod provider;
 mod workflow;
 
 pub use definition::{definition_of, parameters_of};
+pub use library::WorkflowLibrary;
 pub use node::{NODE, node_tool};
+pub use provider::{NodeTools, WorkflowTools};
 pub use workflow::{WORKFLOW, WorkflowRuntime, WorkflowToolError, workflow_tool};

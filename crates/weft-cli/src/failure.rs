@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use run_store::StoreError;
 use serde_json::{Map, Value, json};
+use tool_registry::Fault;
 use weft_project::{FileError, ProjectError};
 
 use crate::arguments::Output;
@@ -104,16 +105,17 @@ impl Failure {
             ProjectError::NoProject { .. } | ProjectError::Settings(_) | ProjectError::Model(_) => {
                 Exit::Configuration
             }
-            ProjectError::Mcp(error) if matches!(error.code(), "mcp_start_failed" | "mcp_down") => {
-                Exit::Unreachable
-            }
-            ProjectError::Mcp(error) if error.code() == "bad_mcp_settings" => Exit::Configuration,
+            ProjectError::Tool(broken) => match broken.fault {
+                Fault::Invalid => Exit::Invalid,
+                Fault::Unknown => Exit::Usage,
+                Fault::Settings => Exit::Configuration,
+                Fault::Unreachable => Exit::Unreachable,
+            },
             ProjectError::MissingFile { .. }
             | ProjectError::Unreadable { .. }
             | ProjectError::UnknownAgent { .. }
             | ProjectError::UnknownToolId { .. }
-            | ProjectError::UnknownWorkflow { .. }
-            | ProjectError::Mcp(_) => Exit::Usage,
+            | ProjectError::UnknownWorkflow { .. } => Exit::Usage,
             ProjectError::Store(error) => return Self::of_store(error),
             _ => Exit::Invalid,
         };

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use agent_runtime::AgentError;
 use executors_flow_system::FlowsError;
 use llm_provider::{ModelError, ScriptError};
-use mcp_bridge::McpError;
 use run_store::StoreError;
-use tool_registry::RegistryError;
+use tool_registry::{BrokenTool, FilePlace, RegistryError, ToolLookupError};
 use workflow_engine::PlanError;
 use workflow_model::LoadError;
 
@@ -173,14 +172,9 @@ pub enum ProjectError {
         /// The nearest one.
         near: Option<String>,
     },
-    /// A tool file that holds no tool.
-    #[error("{}", .at.message)]
-    Tool {
-        /// Stable code of what is wrong.
-        code: &'static str,
-        /// Where.
-        at: FileError,
-    },
+    /// A tool that is known and cannot be used.
+    #[error(transparent)]
+    Tool(Box<BrokenTool>),
     /// Two tools of one id.
     #[error("two tools have the id `{id}`: {} and {}", first.display(), second.display())]
     DuplicateTool {
@@ -198,14 +192,6 @@ pub enum ProjectError {
         path: PathBuf,
         /// Everything that is wrong with it.
         source: Box<FlowsError>,
-    },
-    /// A workflow of an inventory cannot be planned.
-    #[error("workflow `{id}` cannot be used as a tool: {message}")]
-    WorkflowTool {
-        /// The workflow.
-        id: String,
-        /// Its problems.
-        message: String,
     },
     /// A workflow that cannot deliberate for an agent.
     #[error("the workflow `{workflow}` cannot deliberate: {message}")]
@@ -229,9 +215,6 @@ pub enum ProjectError {
     /// Tools that cannot be registered.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// A server of the Model Context Protocol that is of no use now.
-    #[error(transparent)]
-    Mcp(#[from] McpError),
     /// An agent that cannot run.
     #[error(transparent)]
     Agent(#[from] AgentError),
@@ -258,16 +241,14 @@ impl ProjectError {
             Self::NotWritten { .. } => "not_written",
             Self::DuplicateAgent { .. } => "duplicate_agent",
             Self::UnknownTool { .. } | Self::UnknownToolId { .. } | Self::NotItsTool { .. } => "unknown_tool",
-            Self::Tool { code, .. } => code,
+            Self::Tool(broken) => broken.code,
             Self::DuplicateTool { .. } => "duplicate_tool",
             Self::Flows { source, .. } => source.code(),
-            Self::WorkflowTool { .. } => "bad_workflow_tool",
             Self::Deliberation { .. } => "bad_deliberation",
             Self::Model(error) => error.code(),
             Self::Script { source, .. } => source.code(),
             Self::Registry(error) => error.code(),
             Self::Agent(error) => error.code(),
-            Self::Mcp(error) => error.code(),
             Self::Store(error) => error.code(),
             Self::Invalid(_) => "invalid",
             Self::PlanChanged { .. } => "plan_changed",
@@ -284,8 +265,8 @@ impl ProjectError {
             | Self::Json(at)
             | Self::Workflow(at)
             | Self::Profile(at)
-            | Self::WorkflowName(at)
-            | Self::Tool { at, .. } => Some((&at.path, at.line, at.column)),
+            | Self::WorkflowName(at) => Some((&at.path, at.line, at.column)),
+            Self::Tool(broken) => broken.place.as_ref().map(|at| (at.path.as_path(), at.line, at.column)),
             Self::Flows { path, source } => match **source {
                 FlowsError::Json { line, column, .. } => Some((path, Some(line), Some(column))),
                 _ => Some((path, None, None)),
@@ -305,7 +286,6 @@ impl ProjectError {
             | Self::DuplicateAgent { .. }
             | Self::UnknownToolId { .. }
             | Self::DuplicateTool { .. }
-            | Self::WorkflowTool { .. }
             | Self::Deliberation { .. }
             | Self::Model(_)
             | Self::Registry(_)
@@ -313,7 +293,6 @@ impl ProjectError {
             | Self::Invalid(_)
             | Self::PlanChanged { .. }
             | Self::NotResumable { .. }
-            | Self::Mcp(_)
             | Self::Agent(_) => None,
         }
     }
@@ -339,18 +318,14 @@ impl ProjectError {
             Self::UnknownToolId { near, .. } => {
                 did_you_mean(near).or_else(|| Some("see `weft tool list`".into()))
             }
-            Self::Tool { .. } => Some(
-                "docs/guide/tools.md shows a file, docs/schema/http-tool.schema.json names every key".into(),
-            ),
+            Self::Tool(broken) => broken.help.clone(),
             Self::Flows { .. } => {
                 Some("docs/guide/flows.md shows a file, docs/schema/flows.schema.json names every key".into())
             }
             Self::DuplicateAgent { .. } | Self::DuplicateTool { .. } => {
                 Some("give one of them another id".into())
             }
-            Self::WorkflowTool { id, .. } => Some(format!("see `weft workflow check {id}`")),
             Self::Model(error) => Some(error.help()),
-            Self::Mcp(error) => Some(error.help()),
             Self::MissingFile { .. } => Some("check the path".into()),
             Self::Unreadable { .. } | Self::NotWritten { .. } => Some("check the permissions".into()),
             Self::Unwatchable { .. } => Some("start again to see changes of files".into()),
@@ -388,5 +363,34 @@ impl ProjectError {
             other => other.to_string(),
         };
         Self::Workflow(FileError { path: path.to_owned(), line, column, message })
+    }
+}
+
+impl From<ToolLookupError> for ProjectError {
+    fn from(error: ToolLookupError) -> Self {
+        match error {
+            ToolLookupError::Unknown(unknown) => {
+                Self::UnknownToolId { id: unknown.name, near: unknown.near.map(|near| near.to_string()) }
+            }
+            ToolLookupError::Broken(broken) => Self::Tool(broken),
+            other => Self::Tool(Box::new(BrokenTool::new(other.code(), other.to_string()))),
+        }
+    }
+}
+
+impl From<BrokenTool> for ProjectError {
+    fn from(broken: BrokenTool) -> Self {
+        Self::Tool(Box::new(broken))
+    }
+}
+
+impl From<ProjectError> for BrokenTool {
+    fn from(error: ProjectError) -> Self {
+        let place = error.place().map(|(path, line, column)| FilePlace::new(path).at(line, column));
+        let broken = Self::new(error.code(), error.to_string()).with_place(place);
+        match error.help() {
+            Some(help) => broken.with_help(help),
+            None => broken,
+        }
     }
 }

@@ -10,11 +10,14 @@ use executors_flow_system::{
     StoredSessions, ToolLookup, TurnContext,
 };
 use llm_provider::{LlmProvider, ScriptedModel};
-use tool_registry::{Snapshot, Tool};
+use tool_registry::{
+    BrokenTool, Changes, Reach, Resolution, Services, Snapshot, Tool, ToolKind, ToolLookupError, ToolProvider,
+};
 
 use crate::error::ProjectError;
 use crate::files::read_file;
 use crate::project::Project;
+use crate::secrets;
 use crate::store::AgentStart;
 
 /// Name of the file.
@@ -57,13 +60,66 @@ struct Tools<'p>(&'p Project);
 
 impl ToolLookup for Tools<'_> {
     fn lookup(&self, id: &str) -> Result<Tool, NoTool> {
-        self.0.own_tool(id).map_err(|error| {
-            let near = match &error {
-                ProjectError::UnknownToolId { near, .. } => near.clone(),
-                _ => None,
-            };
-            NoTool::new(error.to_string(), near)
+        self.0.own_providers().resolve(id, &self.0.services()).map_err(|error| match error {
+            ToolLookupError::Unknown(unknown) => NoTool::new(
+                format!("there is no tool `{}`", unknown.name),
+                unknown.near.map(|near| near.to_string()),
+            ),
+            other => NoTool::new(other.to_string(), None),
         })
+    }
+}
+
+/// Provider of what `flows.json` offers to its agent: sub-agents, functions, knowledge.
+#[derive(Debug)]
+pub(crate) struct FlowTools(pub(crate) Project);
+
+impl FlowTools {
+    fn ids(&self) -> Vec<String> {
+        let flows = self.0.flows().ok().flatten();
+        flows.map(|flows| flows.offered_ids().map(ToolId::to_string).collect()).unwrap_or_default()
+    }
+
+    fn offered(&self) -> Result<Vec<Tool>, ProjectError> {
+        let agent = self.0.flows_agent()?;
+        let file = self.0.agent_file(agent);
+        let profile = file.map_or_else(|_| AgentProfile::new(agent), |file| file.profile.clone());
+        self.0.offered_by_flows(&profile)
+    }
+}
+
+impl ToolProvider for FlowTools {
+    fn kind(&self) -> ToolKind {
+        ToolKind::NATIVE
+    }
+
+    fn namespaces(&self) -> &[&'static str] {
+        &["skill", "agent"]
+    }
+
+    fn list(&self, _: Reach) -> Vec<Result<String, BrokenTool>> {
+        self.ids().into_iter().map(Ok).collect()
+    }
+
+    fn resolve(&self, id: &str, _: &Services) -> Resolution {
+        if !self.ids().iter().any(|own| own == id) {
+            return Resolution::NotMine;
+        }
+        match self.offered() {
+            Ok(offered) => offered
+                .into_iter()
+                .find(|tool| tool.id().as_str() == id)
+                .map_or(Resolution::NotMine, Resolution::Found),
+            Err(error) => Resolution::Broken(Box::new(error.into())),
+        }
+    }
+
+    fn changes(&self) -> Changes {
+        Changes::Files(vec![self.0.root().join(FILE)])
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        secrets::named_in_file(&self.0.root().join(FILE))
     }
 }
 
@@ -132,25 +188,6 @@ impl Project {
         let unset = || Arc::new(ScriptedModel::new(Vec::new())) as Arc<dyn LlmProvider>;
         let model = model.unwrap_or_else(|_| unset());
         Ok(flows.offered(&model, profile.language).map_err(agent_runtime::AgentError::from)?)
-    }
-
-    /// A tool of `flows.json`, where there is one of that id.
-    pub(crate) fn tool_of_flows(&self, id: &str) -> Option<Tool> {
-        let flows = self.flows().ok().flatten()?;
-        if !flows.offered_ids().any(|own| own.as_str() == id) {
-            return None;
-        }
-        let agent = self.flows_agent().ok()?;
-        let profile =
-            self.agent_file(agent).map_or_else(|_| AgentProfile::new(agent), |file| file.profile.clone());
-        let offered = self.offered_by_flows(&profile).ok()?;
-        offered.into_iter().find(|tool| tool.id().as_str() == id)
-    }
-
-    /// Ids of the tools of `flows.json`.
-    pub(crate) fn ids_of_flows(&self) -> Vec<String> {
-        let flows = self.flows().ok().flatten();
-        flows.map(|flows| flows.offered_ids().map(ToolId::to_string).collect()).unwrap_or_default()
     }
 
     /// The agent that answers where the project has none that could be meant.

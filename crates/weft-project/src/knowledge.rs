@@ -1,18 +1,19 @@
 //! Knowledge bases: text files of the project, searched in memory.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_types::ToolId;
 use async_trait::async_trait;
 use run_store::{MemoryIndex, Passage, TextIndex};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
-use tool_registry::{Tool, ToolError};
+use tool_registry::{
+    BrokenTool, Reach, RegistryError, Resolution, Services, Tool, ToolError, ToolKind, ToolProvider,
+};
 use tool_system::{KnowledgeSource, knowledge_tool};
 
-use crate::error::ProjectError;
 use crate::files::{Below, PassedOver, files_below, is_safe_id, read_file};
 
 /// Longest passage, in characters; a longer paragraph is cut at a line or a blank.
@@ -32,17 +33,51 @@ pub struct KnowledgeSettings {
     pub description: Option<String>,
 }
 
-/// The tool `kb:<name>` over the files of an entry, as they are now, and what of them is passed over.
-pub(crate) fn tool_of(
-    root: &Path,
-    name: &str,
-    settings: &KnowledgeSettings,
-) -> Result<(Tool, Vec<PassedOver>), ProjectError> {
-    let Found { passages, passed } = read(root, &settings.path);
-    let known = settings.description.clone();
-    let description = known.unwrap_or_else(|| format!("Searches the documents {}.", settings.path));
-    let tool = knowledge_tool(name, &description, Arc::new(Knowledge(MemoryIndex::new(passages))))?;
-    Ok((tool, passed))
+/// Provider of the tools `kb:<name>`, over the files of each base as they are when its tool is resolved.
+#[derive(Debug)]
+pub(crate) struct KnowledgeTools {
+    root: PathBuf,
+    bases: BTreeMap<String, KnowledgeSettings>,
+    /// Bases whose passed-over files were logged.
+    logged: Mutex<BTreeSet<String>>,
+}
+
+impl KnowledgeTools {
+    pub(crate) fn new(root: &Path, bases: &BTreeMap<String, KnowledgeSettings>) -> Self {
+        Self { root: root.to_owned(), bases: bases.clone(), logged: Mutex::default() }
+    }
+
+    fn tool(&self, name: &str, settings: &KnowledgeSettings) -> Result<Tool, RegistryError> {
+        let Found { passages, passed } = read(&self.root, &settings.path);
+        let known = settings.description.clone();
+        let description = known.unwrap_or_else(|| format!("Searches the documents {}.", settings.path));
+        let tool = knowledge_tool(name, &description, Arc::new(Knowledge(MemoryIndex::new(passages))))?;
+        if self.logged.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned()) {
+            for passed in passed {
+                log::warn!("[kb.{name}]: {}: {}", passed.at.path.display(), passed.at.message);
+            }
+        }
+        Ok(tool)
+    }
+}
+
+impl ToolProvider for KnowledgeTools {
+    fn kind(&self) -> ToolKind {
+        ToolKind::NATIVE
+    }
+
+    fn namespaces(&self) -> &[&'static str] {
+        &["kb"]
+    }
+
+    fn list(&self, _: Reach) -> Vec<Result<String, BrokenTool>> {
+        self.bases.keys().map(|name| Ok(format!("kb:{name}"))).collect()
+    }
+
+    fn resolve(&self, id: &str, _: &Services) -> Resolution {
+        let base = id.strip_prefix("kb:").and_then(|name| self.bases.get_key_value(name));
+        base.map_or(Resolution::NotMine, |(name, settings)| self.tool(name, settings).into())
+    }
 }
 
 /// Knowledge bases by name: each is the name of a tool.

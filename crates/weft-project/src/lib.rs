@@ -22,6 +22,7 @@ mod mcp_server;
 mod models;
 mod nodes;
 mod project;
+mod providers;
 mod secrets;
 mod server_settings;
 mod settings;
@@ -41,12 +42,13 @@ pub use knowledge::KnowledgeSettings;
 pub use mcp_server::ProjectMcp;
 pub use models::ProjectModels;
 pub use project::{Project, ProjectOptions};
+pub use providers::MakeProvider;
 pub use server_settings::ServerSettings;
 pub use settings::{NetworkSettings, Settings, StoreSettings, SyncSetting};
 pub use store::{
     AgentPlan, AgentStart, PlannedEvent, RunSink, Version, WorkflowPlan, WorkflowResume, cancel_key,
 };
-pub use tools::{BrokenTool, ToolFile};
+pub use tools::ToolFile;
 pub use watch::{LiveTools, ProjectWatch};
 pub use workflows::{ProjectWorkflows, WorkflowFile};
 

@@ -2,18 +2,11 @@
 
 use std::sync::Arc;
 
-use mcp_bridge::{McpClients, McpError, PinStore};
+use mcp_bridge::{McpClients, PinStore};
 use run_store::Store;
-use tool_registry::{Tool, ToolSource};
 
 use crate::error::ProjectError;
 use crate::project::Project;
-
-/// Namespace of their tools.
-const NAMESPACE: &str = "mcp:";
-
-/// End of an entry that means all tools of a server: `mcp:server/*`.
-const ALL: &str = "/*";
 
 /// What servers said of their tools, kept with the project's runs.
 #[derive(Debug)]
@@ -53,45 +46,6 @@ impl Project {
         };
         let clients = McpClients::new(&self.settings().mcp, self.root(), self.clock(), &pins);
         Ok(self.mcp_slot().get_or_init(|| clients))
-    }
-
-    /// All tools of all servers. One that cannot be reached does not hide the others.
-    ///
-    /// # Errors
-    /// The store cannot be used.
-    pub fn mcp_tools(&self) -> Result<Vec<Result<Tool, McpError>>, ProjectError> {
-        if self.settings().mcp.is_empty() {
-            return Ok(Vec::new());
-        }
-        let clients = self.mcp()?;
-        let mut all = Vec::new();
-        for server in clients.names() {
-            match clients.tools(server) {
-                Ok(tools) => all.extend(tools.into_iter().map(Ok)),
-                Err(error) => all.push(Err(error)),
-            }
-        }
-        Ok(all)
-    }
-
-    /// The tool of an id, where the id is one of a server's.
-    pub(crate) fn mcp_tool(&self, id: &str) -> Option<Result<Tool, ProjectError>> {
-        id.starts_with(NAMESPACE).then(|| Ok(self.mcp()?.tool(id)?))
-    }
-
-    /// The ids that an entry of an inventory means: itself, or all tools of a server.
-    pub(crate) fn named_by(&self, entry: String) -> Result<Vec<String>, ProjectError> {
-        let server = entry.strip_prefix(NAMESPACE).and_then(|rest| rest.strip_suffix(ALL));
-        let Some(server) = server else { return Ok(vec![entry]) };
-        Ok(self.mcp()?.tools(server)?.iter().map(|tool| tool.id().to_string()).collect())
-    }
-
-    /// Tools that also change when their servers change them.
-    ///
-    /// # Errors
-    /// The store, which keeps what servers said, cannot be used.
-    pub fn following(&self, tools: Arc<dyn ToolSource>) -> Result<Arc<dyn ToolSource>, ProjectError> {
-        if self.settings().mcp.is_empty() { Ok(tools) } else { Ok(self.mcp()?.follow(tools)) }
     }
 }
 

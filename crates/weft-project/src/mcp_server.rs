@@ -11,7 +11,7 @@ use mcp_bridge::{
 };
 use run_store::RunFilter;
 use serde_json::{Map, Value, json};
-use tool_registry::{Part, Services, Snapshot, Tool, ToolError, ToolSource};
+use tool_registry::{Part, Reach, Services, Snapshot, Tool, ToolError, ToolSource};
 
 use crate::error::ProjectError;
 use crate::project::Project;
@@ -95,7 +95,7 @@ impl ProjectMcp {
             let services = self.services()?;
             // A tool that cannot be used does not hide the others.
             let usable = |tool: &Tool| tool.missing(&services).is_empty();
-            let tools = project.tool_ids().into_iter().filter_map(|id| project.tool(&id).ok());
+            let tools = project.tools(Reach::Local).into_iter().filter_map(Result::ok);
             Snapshot::of(tools.filter(usable))?
         };
         *made = Some((project, tools.clone()));

@@ -8,7 +8,7 @@ use agent_types::ContextValues;
 use async_trait::async_trait;
 use run_store::Store;
 use serde_json::{Map, Value};
-use tool_registry::{Tool, ToolInvoker, ToolLookupError, Unresolved};
+use tool_registry::{Changes, Tool, ToolInvoker, ToolLookupError};
 use workflow_engine::{Plan, Services};
 use workflow_model::{AvailableTools, Workflow, World};
 
@@ -22,13 +22,7 @@ pub(crate) struct ProjectToolInvoker(pub(crate) Project);
 #[async_trait]
 impl ToolInvoker for ProjectToolInvoker {
     fn tool(&self, id: &str) -> Result<Tool, ToolLookupError> {
-        self.0.tool(id).map_err(|error| match error {
-            ProjectError::UnknownToolId { id, near } => ToolLookupError::Unknown(Unresolved {
-                name: id,
-                near: near.and_then(|near| near.parse().ok()),
-            }),
-            other => ToolLookupError::Broken { id: id.to_owned(), message: other.to_string() },
-        })
+        self.0.providers().resolve(id, &self.0.services())
     }
 
     fn ids(&self) -> Vec<String> {
@@ -130,9 +124,12 @@ impl Project {
         self.is_project().then(|| {
             let nodes = self.catalog().definitions().map(|node| node.node_type.as_str());
             let nodes = nodes.flat_map(|node| [node.to_owned(), format!("node:{node}")]);
-            // Tools of servers are known once they are connected.
+            // Tools that other programs announce are known once those are asked.
+            let providers = self.providers();
+            let is_announced =
+                |id: &&String| providers.owner(id).is_some_and(|owner| owner.changes() == Changes::Announced);
             let lists = workflow.available_tools.iter().flat_map(AvailableTools::lists);
-            let remote = lists.flat_map(|(_, ids)| ids).filter(|id| id.starts_with("mcp:")).cloned();
+            let remote = lists.flat_map(|(_, ids)| ids).filter(is_announced).cloned();
             self.tool_ids().into_iter().chain(nodes).chain(remote).collect()
         })
     }

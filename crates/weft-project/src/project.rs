@@ -1,20 +1,18 @@
 //! A project, opened.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use agent_runtime::Agent;
 use agent_runtime::nodes::MemoryThreads;
-use agent_types::{Clock, SystemClock, nearest};
+use agent_types::{Clock, SystemClock};
 use executors_flow_system::Handlers;
 use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{LlmProvider, ModelConfig, ModelSource, ScriptedModel};
 use mcp_bridge::McpClients;
 use run_store::{Store, StoreError};
-use tool_registry::{Snapshot, TaskRuns, Tool};
-use tool_system::{BlobSource, EventPublisher, system_tools};
-use tool_workflow::{WorkflowRuntime, node_tool, workflow_tool};
+use tool_registry::{Providers, Snapshot, TaskRuns, Tool};
+use tool_system::{BlobSource, EventPublisher, SystemTools};
 use workflow_engine::{NodeCatalog, Services};
 use workflow_model::Workflow;
 
@@ -24,12 +22,13 @@ use crate::deliberation::WorkflowDeliberator;
 use crate::error::{FileError, ProjectError};
 use crate::files::{PassedOver, read_file};
 use crate::flows::ProjectFlows;
-use crate::knowledge;
+use crate::knowledge::{self, KnowledgeTools};
 use crate::models::ProjectModels;
+use crate::providers::MakeProvider;
 use crate::settings::Settings;
 use crate::state::{self, StoredEvents};
 use crate::task_runs::StoredTasks;
-use crate::tools::{BrokenTool, ProjectTools, ToolFile};
+use crate::tools::{ProjectTools, ToolFile};
 use crate::workflows::ProjectWorkflows;
 
 mod one_run;
@@ -51,6 +50,8 @@ pub struct ProjectOptions {
     pub clock: Arc<dyn Clock>,
     /// Code that flows and system actions of `flows.json` name.
     pub handlers: Handlers,
+    /// Kinds of tools beyond those that come with weft.
+    pub providers: Vec<MakeProvider>,
 }
 
 impl Default for ProjectOptions {
@@ -60,6 +61,7 @@ impl Default for ProjectOptions {
             environment: ModelConfig::from_env(),
             clock: Arc::new(SystemClock),
             handlers: Handlers::default(),
+            providers: Vec::new(),
         }
     }
 }
@@ -68,10 +70,12 @@ impl Default for ProjectOptions {
 #[derive(Debug, Clone)]
 pub struct Project {
     root: PathBuf,
-    settings: Settings,
+    settings: Arc<Settings>,
     workflows: Arc<ProjectWorkflows>,
     agents: Arc<ProjectAgents>,
     tools: Arc<ProjectTools>,
+    /// Providers that hang on the project's folder only.
+    steady: Providers,
     flows: Arc<ProjectFlows>,
     handlers: Handlers,
     models: Arc<ProjectModels>,
@@ -86,8 +90,6 @@ pub struct Project {
     /// Servers of others, once one is asked for.
     mcp: Arc<OnceLock<Arc<McpClients>>>,
     keeps_runs: bool,
-    /// Knowledge bases of which was logged what is passed over.
-    told: Arc<Mutex<BTreeSet<String>>>,
     /// How it was opened.
     options: ProjectOptions,
 }
@@ -116,6 +118,9 @@ impl Project {
         let mut project = Self::with(root, settings, workflows, ProjectAgents::read(root)?, options)?;
         project.tools = Arc::new(ProjectTools::read(root, &project.caller)?);
         project.flows = Arc::new(ProjectFlows::read(root)?);
+        for make in &options.providers {
+            project.steady = project.steady.with_shared(make.make(root)?);
+        }
         project.keeps_runs = true;
         for passed in project.passed_over() {
             log::warn!("{} is passed over: {}", passed.at.path.display(), passed.at.message);
@@ -131,6 +136,7 @@ impl Project {
         let mut tools = ProjectTools::read(&self.root, &self.caller)?;
         tools.keep_names(&self.tools);
         Ok(Self {
+            steady: self.steady.reloaded()?,
             workflows: Arc::new(ProjectWorkflows::read(&self.root)?),
             agents: Arc::new(ProjectAgents::read(&self.root)?),
             tools: Arc::new(tools),
@@ -169,16 +175,16 @@ impl Project {
             memory_threads: Arc::default(),
             root: root.to_owned(),
             tools: Arc::default(),
+            steady: Providers::new().with(SystemTools::new()).with(KnowledgeTools::new(root, &settings.kb)),
             flows: Arc::default(),
             handlers: options.handlers.clone(),
             caller,
-            settings,
+            settings: Arc::new(settings),
             models,
             clock: Arc::clone(&options.clock),
             store: Arc::default(),
             mcp: Arc::default(),
             keeps_runs: false,
-            told: Arc::default(),
             options: options.clone(),
         })
     }
@@ -262,10 +268,6 @@ impl Project {
         &self.memory_threads
     }
 
-    fn runtime(&self) -> WorkflowRuntime {
-        WorkflowRuntime { catalog: Arc::clone(&self.catalog), services: self.services() }
-    }
-
     /// The same project without `flows.json`, for what is part of the flows themselves.
     pub(crate) fn without_flows(&self) -> Self {
         Self { flows: Arc::default(), ..self.clone() }
@@ -287,6 +289,14 @@ impl Project {
 
     pub(crate) fn mcp_slot(&self) -> &OnceLock<Arc<McpClients>> {
         &self.mcp
+    }
+
+    pub(crate) fn http_tools(&self) -> &Arc<ProjectTools> {
+        &self.tools
+    }
+
+    pub(crate) fn steady_providers(&self) -> &Providers {
+        &self.steady
     }
 
     pub(crate) fn caller(&self) -> &HttpCaller {
@@ -343,13 +353,13 @@ impl Project {
         let model = self.models.model(profile.llm.as_ref().and_then(|llm| llm.profile.as_deref()));
         let Some(workflow) = profile.core_deliberation_workflow_id.clone() else {
             let agent = Agent::of(profile, model?, tools.clone());
-            return self.equipped(agent.with_source(self.following(Arc::new(tools))?));
+            return self.equipped(agent.with_source(self.following(Arc::new(tools))));
         };
         let deliberator = WorkflowDeliberator::new(self, &workflow)?;
         // Only long conversations need a model then, and they can be shortened without one.
         let unset = || Arc::new(ScriptedModel::new(Vec::new())) as Arc<dyn LlmProvider>;
         let agent = Agent::of(profile, model.unwrap_or_else(|_| unset()), tools.clone());
-        let agent = agent.with_source(self.following(Arc::new(tools))?);
+        let agent = agent.with_source(self.following(Arc::new(tools)));
         self.equipped(agent.with_deliberator(Arc::new(deliberator)))
     }
 
@@ -405,7 +415,7 @@ impl Project {
         let mut tools: Vec<Tool> = Vec::new();
         let mut ids = Vec::new();
         for entry in file.profile.tool_ids() {
-            ids.extend(self.named_by(entry)?);
+            ids.extend(self.providers().expand(&entry)?);
         }
         for id in ids {
             if !is_added(&id) && tools.iter().all(|tool| tool.id().as_str() != id) {
@@ -431,94 +441,8 @@ impl Project {
         })
     }
 
-    /// The tool of an id: `workflow:<id>`, a built-in one, or one of a file.
-    ///
-    /// # Errors
-    /// There is none (with the near one), a workflow with problems, a file that holds no tool.
-    pub fn tool(&self, id: &str) -> Result<Tool, ProjectError> {
-        match self.own_tool(id) {
-            Err(ProjectError::UnknownToolId { .. }) => {
-                self.tool_of_flows(id).ok_or_else(|| self.unknown_tool(id, self.ids_of_flows()))
-            }
-            found => found,
-        }
-    }
-
-    /// The same without those of `flows.json`.
-    pub(crate) fn own_tool(&self, id: &str) -> Result<Tool, ProjectError> {
-        if let Some(workflow_id) = id.strip_prefix("workflow:") {
-            let (_, workflow) = match self.workflows.get(workflow_id) {
-                Err(ProjectError::UnknownWorkflow { .. }) => return Err(self.unknown_tool(id, Vec::new())),
-                found => found?,
-            };
-            return workflow_tool(workflow_id, &workflow, &*self.workflows, &self.runtime()).map_err(
-                |error| ProjectError::WorkflowTool { id: workflow_id.to_owned(), message: error.to_string() },
-            );
-        }
-        if let Some(node_type) = id.strip_prefix("node:").filter(|name| self.catalog.get(name).is_some()) {
-            return node_tool(node_type, &self.runtime()).map_err(|error| ProjectError::WorkflowTool {
-                id: id.to_owned(),
-                message: error.to_string(),
-            });
-        }
-        if let Some((name, settings)) =
-            id.strip_prefix("kb:").and_then(|name| self.settings.kb.get_key_value(name))
-        {
-            let (tool, passed) = knowledge::tool_of(&self.root, name, settings)?;
-            let is_new = self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
-            for passed in passed.iter().filter(|_| is_new) {
-                log::warn!("[kb.{name}]: {}: {}", passed.at.path.display(), passed.at.message);
-            }
-            return Ok(tool);
-        }
-        if let Some(found) = self.mcp_tool(id) {
-            return found;
-        }
-        if let Some(found) = self.tools.get(id) {
-            return found.map(|file| file.tool.clone());
-        }
-        system_tools()?
-            .into_iter()
-            .find(|tool| tool.id().as_str() == id)
-            .ok_or_else(|| self.unknown_tool(id, Vec::new()))
-    }
-
-    fn unknown_tool(&self, id: &str, more: Vec<String>) -> ProjectError {
-        let nodes = self.catalog.definitions().map(|node| format!("node:{}", node.node_type));
-        let known: Vec<String> = self.own_ids().into_iter().chain(nodes).chain(more).collect();
-        let near = nearest(id, known.iter().map(String::as_str)).map(str::to_owned);
-        ProjectError::UnknownToolId { id: id.to_owned(), near }
-    }
-
-    /// Ids of all tools: built-in ones, those of files, workflows, knowledge bases, those of `flows.json`. Nodes are tools only where they are listed.
-    #[must_use]
-    pub fn tool_ids(&self) -> Vec<String> {
-        let mut ids = self.own_ids();
-        for id in self.ids_of_flows() {
-            if !ids.contains(&id) {
-                ids.push(id);
-            }
-        }
-        ids
-    }
-
-    fn own_ids(&self) -> Vec<String> {
-        let system = system_tools().unwrap_or_default();
-        let system = system.iter().map(|tool| tool.id().to_string());
-        let files = self.tools.all().map(|file| file.tool.id().to_string());
-        let workflows = self.workflows.files().map(|workflow| format!("workflow:{}", workflow.id));
-        let bases = self.settings.kb.keys().map(|name| format!("kb:{name}"));
-        system.chain(files).chain(workflows).chain(bases).collect()
-    }
-
     /// The tools of files in order of id.
     pub fn tool_files(&self) -> impl Iterator<Item = &ToolFile> {
         self.tools.all()
-    }
-
-    /// Tool files that hold no tool.
-    #[must_use]
-    pub fn broken_tools(&self) -> &[BrokenTool] {
-        self.tools.broken()
     }
 }

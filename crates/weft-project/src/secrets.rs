@@ -1,36 +1,25 @@
-//! Values that nobody may see: what files of the project name, and what `weft.toml` gives to servers.
+//! Values that no event and no log may show: those of the secrets that files of the project name.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use mcp_bridge::McpSettings;
-
 use crate::files::{files_below, read_file};
-use crate::project::Project;
 
 /// What stands before the name of a secret in a template.
 const BEFORE: &str = "{$secret.";
 
-/// Folders with files whose requests may need secrets, with their endings.
-const FOLDERS: [(&str, &str); 2] = [("tools", ".tool.json"), ("workflows", ".json")];
-
-impl Project {
-    /// The values of the secrets that HTTP tools, flows and workflows name, and of what servers are given.
-    pub(crate) fn named_secrets(&self) -> impl Iterator<Item = String> {
-        let named = names_below(self.root()).into_iter().filter_map(|name| std::env::var(name).ok());
-        named.chain(self.settings().mcp.values().flat_map(McpSettings::secrets))
-    }
+/// Values of the secrets that files of a folder name. A file that cannot be read sends nothing.
+pub(crate) fn named_below(root: &Path, folder: &str, suffix: &str) -> Vec<String> {
+    let folder = root.join(folder);
+    let below = files_below(root, &folder, suffix).unwrap_or_default();
+    below.files.into_iter().flat_map(|file| named_in_file(&folder.join(file))).collect()
 }
 
-/// The names of secrets in the files of a project. A file that cannot be read sends nothing.
-fn names_below(root: &Path) -> BTreeSet<String> {
-    let files = FOLDERS.into_iter().flat_map(|(folder, suffix)| {
-        let folder = root.join(folder);
-        let below = files_below(root, &folder, suffix).unwrap_or_default();
-        below.files.into_iter().map(move |file| folder.join(file))
-    });
-    let texts = files.chain([root.join("flows.json")]).filter_map(|path| read_file(&path).ok());
-    texts.flat_map(|text| names_in(&text).map(str::to_owned).collect::<Vec<_>>()).collect()
+/// Values of the secrets that a file names.
+pub(crate) fn named_in_file(path: &Path) -> Vec<String> {
+    let text = read_file(path).unwrap_or_default();
+    let names: BTreeSet<&str> = names_in(&text).collect();
+    names.into_iter().filter_map(|name| std::env::var(name).ok()).collect()
 }
 
 fn names_in(text: &str) -> impl Iterator<Item = &str> {

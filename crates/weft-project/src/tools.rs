@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use http_caller::HttpCaller;
-use tool_http::{HttpToolError, HttpToolFile, http_tool};
-use tool_registry::Tool;
+use tool_http::{HTTP, HttpToolError, HttpToolFile, http_tool};
+use tool_registry::{
+    BrokenTool, Changes, FilePlace, Reach, Resolution, Services, Tool, ToolKind, ToolProvider,
+};
 
-use crate::error::{FileError, ProjectError};
+use crate::error::ProjectError;
 use crate::files::{PassedOver, files_below, read_file};
+use crate::secrets;
 
 /// Folder of the tools.
 const FOLDER: &str = "tools";
@@ -25,24 +28,12 @@ pub struct ToolFile {
     pub tool: Tool,
 }
 
-/// A file that holds no tool.
-#[derive(Debug, Clone)]
-pub struct BrokenTool {
-    /// The name that it would have, as far as it can be read.
-    pub name: Option<String>,
-    /// Stable code.
-    pub code: &'static str,
-    /// What is wrong, and where.
-    pub error: FileError,
-}
-
-impl BrokenTool {
-    /// Whether it is meant for the tool of that id: the name in the file says so, or that of the file where it holds none.
-    fn is_named(&self, id: &str) -> bool {
-        match &self.name {
-            Some(name) => name == id,
-            None => self.error.path.file_name().is_some_and(|file| file == format!("{id}{SUFFIX}").as_str()),
-        }
+/// Whether a fault is that of the tool of an id: the name in the file says so, or that of the file where it holds none.
+fn is_named(broken: &BrokenTool, id: &str) -> bool {
+    match (&broken.id, &broken.place) {
+        (Some(name), _) => name == id,
+        (None, Some(at)) => at.path.file_name().is_some_and(|file| file == format!("{id}{SUFFIX}").as_str()),
+        (None, None) => false,
     }
 }
 
@@ -52,13 +43,14 @@ pub(crate) struct ProjectTools {
     tools: BTreeMap<String, ToolFile>,
     broken: Vec<BrokenTool>,
     passed: Vec<PassedOver>,
+    root: PathBuf,
 }
 
 impl ProjectTools {
     /// Reads `tools/*.tool.json`; the name in the file is the id.
     pub(crate) fn read(root: &Path, caller: &HttpCaller) -> Result<Self, ProjectError> {
         let folder = root.join(FOLDER);
-        let mut found = Self::default();
+        let mut found = Self { root: root.to_owned(), ..Self::default() };
         let below = files_below(root, &folder, SUFFIX)?;
         found.passed = below.passed;
         for relative in below.files {
@@ -72,7 +64,7 @@ impl ProjectTools {
     fn add(&mut self, path: PathBuf, caller: &HttpCaller) -> Result<(), ProjectError> {
         let text = match read_file(&path) {
             Err(ProjectError::NotText(error)) => {
-                self.broken.push(BrokenTool { name: None, code: "bad_text", error });
+                self.broken.push(broken("bad_text", error.message, at(error.path, error.line, error.column)));
                 return Ok(());
             }
             text => text?,
@@ -84,7 +76,11 @@ impl ProjectTools {
         let tool = match tool {
             Ok(tool) => tool,
             Err(error) => {
-                self.broken.push(BrokenTool { name, code: error.code(), error: file_error(path, &error) });
+                let fault = broken(error.code(), error.to_string(), place_of(path, &error));
+                self.broken.push(match name {
+                    Some(name) => fault.with_id(name),
+                    None => fault,
+                });
                 return Ok(());
             }
         };
@@ -98,10 +94,12 @@ impl ProjectTools {
 
     /// Knows files that are broken now by the names that they had before.
     pub(crate) fn keep_names(&mut self, before: &Self) {
-        for broken in self.broken.iter_mut().filter(|broken| broken.name.is_none()) {
-            let good = before.tools.iter().find(|(_, file)| file.path == broken.error.path);
-            let bad = before.broken.iter().find(|old| old.error.path == broken.error.path);
-            broken.name = good.map(|(id, _)| id.clone()).or_else(|| bad.and_then(|old| old.name.clone()));
+        for broken in self.broken.iter_mut().filter(|broken| broken.id.is_none()) {
+            let Some(at) = &broken.place else { continue };
+            let good = before.tools.iter().find(|(_, file)| file.path == at.path);
+            let is_there = |old: &&BrokenTool| old.place.as_ref().is_some_and(|place| place.path == at.path);
+            let bad = before.broken.iter().find(is_there);
+            broken.id = good.map(|(id, _)| id.clone()).or_else(|| bad.and_then(|old| old.id.clone()));
         }
     }
 
@@ -109,28 +107,58 @@ impl ProjectTools {
         self.tools.values()
     }
 
-    pub(crate) fn broken(&self) -> &[BrokenTool] {
-        &self.broken
-    }
-
     pub(crate) fn passed(&self) -> &[PassedOver] {
         &self.passed
     }
+}
 
-    /// The tool of an id; none where no file has it.
-    pub(crate) fn get(&self, id: &str) -> Option<Result<&ToolFile, ProjectError>> {
-        let found = self.tools.get(id).map(Ok);
-        found.or_else(|| {
-            let broken = self.broken.iter().find(|broken| broken.is_named(id))?;
-            Some(Err(ProjectError::Tool { code: broken.code, at: broken.error.clone() }))
-        })
+impl ToolProvider for ProjectTools {
+    fn kind(&self) -> ToolKind {
+        HTTP
+    }
+
+    fn namespaces(&self) -> &[&'static str] {
+        &[]
+    }
+
+    fn list(&self, _: Reach) -> Vec<Result<String, BrokenTool>> {
+        let good = self.tools.keys().map(|id| Ok(id.clone()));
+        good.chain(self.broken.iter().map(|broken| Err(broken.clone()))).collect()
+    }
+
+    fn resolve(&self, id: &str, _: &Services) -> Resolution {
+        if let Some(file) = self.tools.get(id) {
+            return Resolution::Found(file.tool.clone());
+        }
+        let broken = self.broken.iter().find(|broken| is_named(broken, id));
+        broken.map_or(Resolution::NotMine, |broken| Resolution::Broken(Box::new(broken.clone())))
+    }
+
+    fn place(&self, id: &str) -> Option<FilePlace> {
+        Some(FilePlace::new(&self.tools.get(id)?.path))
+    }
+
+    fn changes(&self) -> Changes {
+        Changes::Files(vec![self.root.join(FOLDER)])
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        secrets::named_below(&self.root, FOLDER, SUFFIX)
     }
 }
 
-fn file_error(path: PathBuf, error: &HttpToolError) -> FileError {
-    let (line, column) = match error {
-        HttpToolError::Syntax { line, column, .. } => (Some(*line), Some(*column)),
-        _ => (None, None),
-    };
-    FileError { path, line, column, message: error.to_string() }
+fn at(path: PathBuf, line: Option<usize>, column: Option<usize>) -> FilePlace {
+    FilePlace::new(path).at(line, column)
+}
+
+fn broken(code: &'static str, message: String, place: FilePlace) -> BrokenTool {
+    let help = "docs/guide/tools.md shows a file, docs/schema/http-tool.schema.json names every key";
+    BrokenTool::new(code, message).with_place(place).with_help(help)
+}
+
+fn place_of(path: PathBuf, error: &HttpToolError) -> FilePlace {
+    match error {
+        HttpToolError::Syntax { line, column, .. } => at(path, Some(*line), Some(*column)),
+        _ => FilePlace::new(path),
+    }
 }

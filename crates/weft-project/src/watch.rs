@@ -17,9 +17,6 @@ use tool_registry::{Snapshot, Tool, ToolSource};
 use crate::error::ProjectError;
 use crate::project::Project;
 
-/// Folders that are looked after.
-const FOLDERS: [&str; 3] = ["workflows", "tools", "agents"];
-
 /// What is written together comes together: files are read when nothing has changed for so long.
 const QUIET: Duration = Duration::from_millis(100);
 
@@ -79,7 +76,7 @@ impl Project {
         let mut watcher = watcher.map_err(|error| unwatchable(error.to_string()))?;
         let root = watcher.watch(self.root(), RecursiveMode::NonRecursive);
         root.map_err(|error| unwatchable(error.to_string()))?;
-        watch_folders(&mut watcher, self.root());
+        watch_folders(&mut watcher, self);
         let shared = Arc::new(Shared {
             project: RwLock::new(Arc::new(self.clone())),
             live: Mutex::default(),
@@ -156,8 +153,9 @@ fn is_change(kind: EventKind) -> bool {
 }
 
 /// Looks after the folders that there are; a folder that is watched already is watched once.
-fn watch_folders(watcher: &mut RecommendedWatcher, root: &Path) {
-    for folder in FOLDERS.map(|folder| root.join(folder)).iter().filter(|folder| folder.is_dir()) {
+fn watch_folders(watcher: &mut RecommendedWatcher, project: &Project) {
+    // Files in the project's folder itself are seen with it.
+    for folder in project.watched().iter().filter(|folder| folder.is_dir()) {
         // One that goes away meanwhile is no loss.
         let _ = watcher.watch(folder, RecursiveMode::Recursive);
     }
@@ -177,7 +175,7 @@ fn work(shared: &Shared, inbox: &Receiver<()>, mut watcher: RecommendedWatcher) 
         if shared.stops() {
             return;
         }
-        watch_folders(&mut watcher, shared.project().root());
+        watch_folders(&mut watcher, &shared.project());
         // What keeps the files from being read is logged; the next change may mend it.
         let _ = shared.reload();
     }
@@ -255,7 +253,7 @@ impl Next<'_> {
     /// The ids of the inventories; where a server cannot be reached, those of its tools that there were.
     fn list(&mut self, profile: &AgentProfile) {
         for entry in profile.tool_ids() {
-            match self.project.named_by(entry.clone()) {
+            match self.project.providers().expand(&entry).map_err(ProjectError::from) {
                 Ok(ids) => self.listed.extend(ids),
                 Err(error) => {
                     self.warn(&format!("`{entry}` stays as it was"), &error);
@@ -283,14 +281,15 @@ impl Next<'_> {
     }
 
     fn of_inventories(&mut self, added: &[Tool]) -> Vec<Tool> {
+        let providers = self.project.providers();
         let mut tools: Vec<Tool> = Vec::new();
         for id in self.listed.clone() {
             if added.iter().chain(&tools).any(|tool| tool.id().as_str() == id) {
                 continue;
             }
             let old = self.current.get(&id);
-            // These hang on no file that is looked after, and a knowledge base is costly to make.
-            let kept = old.filter(|_| id.starts_with("kb:") || id.starts_with("system:"));
+            // A tool that does not change stays: a knowledge base is costly to make.
+            let kept = old.filter(|_| providers.is_constant(&id));
             match (kept.cloned().map_or_else(|| self.project.tool(&id), Ok), old) {
                 (Ok(tool), _) => tools.push(tool),
                 (Err(ProjectError::UnknownToolId { .. }), _) => {}

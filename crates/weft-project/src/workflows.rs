@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agent_types::{ToolId, nearest};
+use tool_registry::BrokenTool;
+use tool_workflow::WorkflowLibrary;
 use workflow_model::{LoadError, Workflow, WorkflowSource};
 
 use crate::error::{ID_RULE, ProjectError};
 use crate::files::{PassedOver, files_below, id_of, is_safe_id, read_file};
+use crate::secrets;
 
 /// Folder of the workflows.
 const FOLDER: &str = "workflows";
@@ -33,6 +36,8 @@ pub struct ProjectWorkflows {
     files: BTreeMap<String, WorkflowFile>,
     /// Where further ones are looked for when they are named, without a project.
     beside: Option<PathBuf>,
+    /// Folder of the project, where there is one.
+    root: Option<PathBuf>,
     passed: Vec<PassedOver>,
 }
 
@@ -63,7 +68,7 @@ impl ProjectWorkflows {
             };
             files.insert(id.clone(), WorkflowFile { id, path, loaded });
         }
-        Ok(Self { files, beside: None, passed: below.passed })
+        Ok(Self { files, beside: None, root: Some(root.to_owned()), passed: below.passed })
     }
 
     /// Those of a folder that is no project; a file is read when another names it.
@@ -126,5 +131,23 @@ impl WorkflowSource for ProjectWorkflows {
 
     fn workflow_ids(&self) -> Vec<String> {
         self.files.keys().cloned().collect()
+    }
+}
+
+impl WorkflowLibrary for ProjectWorkflows {
+    fn load(&self, id: &str) -> Option<Result<Arc<Workflow>, BrokenTool>> {
+        match self.get(id) {
+            Ok((_, workflow)) => Some(Ok(workflow)),
+            Err(ProjectError::UnknownWorkflow { .. }) => None,
+            Err(error) => Some(Err(error.into())),
+        }
+    }
+
+    fn folders(&self) -> Vec<PathBuf> {
+        self.root.iter().map(|root| root.join(FOLDER)).collect()
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        self.root.iter().flat_map(|root| secrets::named_below(root, FOLDER, SUFFIX)).collect()
     }
 }

@@ -113,7 +113,8 @@ fn a_file_that_is_no_text_breaks_only_itself() {
     project.agent_file("a").unwrap();
     project.workflows().get("ours").unwrap();
     let broken = &project.broken_tools()[0];
-    assert_eq!((broken.code, broken.error.line, broken.error.column), ("bad_text", Some(2), Some(8)));
+    let place = broken.place.as_ref().unwrap();
+    assert_eq!((broken.code, place.line, place.column), ("bad_text", Some(2), Some(8)));
     let errors = [
         project.workflows().get("x").unwrap_err(),
         project.agent_file("x").unwrap_err(),

@@ -6,11 +6,11 @@ use std::ops::Deref;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
-use mcp_bridge::McpError;
 use run_store::StoreError;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value};
+use tool_registry::Fault;
 use weft_project::ProjectError;
 
 /// Why a request was refused. Small, so that results are.
@@ -150,14 +150,14 @@ impl From<ProjectError> for Problem {
             | ProjectError::UnknownWorkflow { .. }
             | ProjectError::NotItsTool { .. }
             | ProjectError::MissingFile { .. } => StatusCode::NOT_FOUND,
-            ProjectError::Mcp(McpError::UnknownServer { .. } | McpError::UnknownTool { .. }) => {
-                StatusCode::NOT_FOUND
-            }
+            ProjectError::Tool(ref broken) => match broken.fault {
+                Fault::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+                Fault::Unknown => StatusCode::NOT_FOUND,
+                Fault::Settings | Fault::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
+            },
             ProjectError::BadWorkflowId { .. } => StatusCode::BAD_REQUEST,
             ProjectError::PlanChanged { .. } | ProjectError::NotResumable { .. } => StatusCode::CONFLICT,
-            ProjectError::Model(_) | ProjectError::Mcp(_) | ProjectError::NoProject { .. } => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            ProjectError::Model(_) | ProjectError::NoProject { .. } => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::UNPROCESSABLE_ENTITY,
         };
         let mut problem = Self::new(status, error.code(), error.to_string());

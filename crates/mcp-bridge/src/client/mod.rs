@@ -7,6 +7,7 @@ mod foreign;
 mod handler;
 mod listed;
 mod progress;
+mod provider;
 mod settings;
 mod source;
 
@@ -27,6 +28,7 @@ use listed::Listed;
 
 pub use error::McpError;
 pub use listed::{MemoryPins, PinStore};
+pub use provider::McpTools;
 pub use settings::{ElicitationPolicy, McpSettings};
 
 /// Kind of tools of MCP servers.

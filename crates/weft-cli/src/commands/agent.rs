@@ -172,7 +172,7 @@ pub(super) fn with_live_tools(
     match project.watch() {
         Ok(watch) => {
             let tools = watch.tools_of(&agent.profile().id)?;
-            Ok((agent.with_source(project.following(tools)?), Some(watch)))
+            Ok((agent.with_source(project.following(tools)), Some(watch)))
         }
         Err(error) => {
             note!("note: {error}");

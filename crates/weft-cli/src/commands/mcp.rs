@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use agent_types::Clock;
 use tokio_util::sync::CancellationToken;
-use weft_project::{Project, ProjectMcp, ProjectWatch};
+use tool_registry::BrokenTool;
+use weft_project::{Project, ProjectError, ProjectMcp, ProjectWatch};
 
 use super::Context;
 use crate::arguments::McpArguments;
@@ -19,7 +20,7 @@ pub(super) fn run(context: &Context, arguments: &McpArguments) -> Result<Exit, F
     log_lines::to_stderr();
     let project = context.project(None)?;
     if let Some(server) = &arguments.trust {
-        project.mcp()?.trust(server).map_err(weft_project::ProjectError::Mcp)?;
+        project.mcp()?.trust(server).map_err(|error| ProjectError::from(BrokenTool::from(error)))?;
         note!("what `{server}` says of its tools counts from now on");
         return Ok(Exit::Ok);
     }

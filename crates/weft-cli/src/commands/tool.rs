@@ -7,9 +7,9 @@ use agent_types::{
 };
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
-use tool_registry::{CallEnd, CallOutcome, Services, Tool, ToolContext, ToolErrorKind};
+use tool_registry::{CallEnd, CallOutcome, Reach, Services, Tool, ToolContext, ToolErrorKind};
 use tool_schema::{CompiledSchema, Typed};
-use weft_project::{BrokenTool, Project, ProjectError};
+use weft_project::Project;
 
 use super::{Context, block_on};
 use crate::arguments::{ContextArguments, InputArguments, Output, ToolCommand, ToolScope};
@@ -99,17 +99,10 @@ fn list(context: &Context, project: &Project, scope: &ToolScope) -> Result<Exit,
     if let Some(agent) = &scope.agent {
         tools.extend(project.tools_of(project.agent_file(agent)?)?.tools().cloned());
     } else {
-        project.broken_tools().iter().map(failure_of).for_each(&mut refuse);
-        for id in project.tool_ids() {
-            match project.tool(&id) {
-                Ok(tool) => tools.push(tool),
-                Err(error) => refuse(Failure::of_project(&error)),
-            }
-        }
-        for tool in project.mcp_tools()? {
+        for tool in project.tools(Reach::Remote) {
             match tool {
                 Ok(tool) => tools.push(tool),
-                Err(error) => refuse(Failure::of_project(&ProjectError::Mcp(error))),
+                Err(error) => refuse(Failure::of_project(&error)),
             }
         }
     }
@@ -129,10 +122,6 @@ fn list(context: &Context, project: &Project, scope: &ToolScope) -> Result<Exit,
         }
     }
     Ok(exit)
-}
-
-fn failure_of(broken: &BrokenTool) -> Failure {
-    Failure::of_project(&ProjectError::Tool { code: broken.code, at: broken.error.clone() })
 }
 
 fn show(context: &Context, tool: &Tool) -> Result<Exit, Failure> {
@@ -206,17 +195,19 @@ fn check_files(context: &Context, project: &Project, scope: &ToolScope) -> Resul
         }
         None => project.tool_files().map(|file| file.tool.id().to_string()).collect(),
     };
-    let broken = if scope.agent.is_none() { project.broken_tools() } else { &[] };
+    let broken = if scope.agent.is_none() { project.broken_tools() } else { Vec::new() };
     let good = ids.iter().map(|id| json!({"id": id, "ok": true}));
-    let bad =
-        broken.iter().map(|tool| json!({"id": tool.name, "file": shown(&tool.error.path), "ok": false}));
+    let bad = broken.iter().map(
+        |tool| json!({"id": tool.id, "file": tool.place.as_ref().map(|at| shown(&at.path)), "ok": false}),
+    );
     match context.output {
         Output::Json => output::json(&good.chain(bad).collect::<Vec<_>>())?,
         Output::Jsonl => good.chain(bad).try_for_each(|value| output::json(&value))?,
         Output::Text => ids.iter().try_for_each(|id| output::line(&format!("{id}: ok")))?,
     }
-    broken.iter().for_each(|tool| failure_of(tool).print(context.output));
-    Ok(if broken.is_empty() { Exit::Ok } else { Exit::Invalid })
+    let exit = if broken.is_empty() { Exit::Ok } else { Exit::Invalid };
+    broken.into_iter().for_each(|tool| Failure::of_project(&tool.into()).print(context.output));
+    Ok(exit)
 }
 
 fn call(

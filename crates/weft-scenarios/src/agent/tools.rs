@@ -14,11 +14,11 @@ use llm_provider::{LlmProvider, ModelSource, SingleModel};
 use serde_json::{Map, Value, json};
 use tool_http::{HttpToolFile, http_tool};
 use tool_registry::{
-    Answer as Answers, Services, Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput,
-    ToolRetry, ToolSettings,
+    Answer as Answers, Providers, Services, Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind,
+    ToolLookupError, ToolOutput, ToolRetry, ToolSettings,
 };
-use tool_system::system_tools;
-use tool_workflow::{WorkflowRuntime, node_tool, workflow_tool};
+use tool_system::SystemTools;
+use tool_workflow::{NodeTools, WorkflowLibrary, WorkflowTools};
 use workflow_model::{Workflow, WorkflowSource};
 
 use super::case::{Answer, Case, ToolSpec, profile_of};
@@ -31,8 +31,8 @@ pub(crate) struct Workshop {
     pub(crate) model: Arc<dyn LlmProvider>,
     pub(crate) caller: HttpCaller,
     pub(crate) clock: Arc<dyn Clock>,
-    workflows: Arc<Workflows>,
-    runtime: WorkflowRuntime,
+    providers: Providers,
+    services: Services,
 }
 
 /// The workflows of a case.
@@ -48,6 +48,8 @@ impl WorkflowSource for Workflows {
         self.0.keys().cloned().collect()
     }
 }
+
+impl WorkflowLibrary for Workflows {}
 
 impl Workshop {
     pub(crate) fn new(
@@ -65,22 +67,21 @@ impl Workshop {
         }
         let source: Arc<dyn ModelSource> = Arc::new(SingleModel::new(Arc::clone(&model)));
         let services = Services::new().with::<dyn ModelSource>(source).with(Arc::new(caller.clone()));
-        let runtime = WorkflowRuntime { catalog: Arc::new(node_library::catalog()), services };
-        Ok(Self { world, model, caller, clock, workflows: Arc::new(workflows), runtime })
+        let catalog = Arc::new(node_library::catalog());
+        let providers = Providers::new()
+            .with(SystemTools::new())
+            .with(WorkflowTools::new(Arc::new(workflows), Arc::clone(&catalog)))
+            .with(NodeTools::new(catalog));
+        Ok(Self { world, model, caller, clock, providers, services })
     }
 
     /// A tool that the case does not write out: a workflow of it, a node, or one that comes with weft.
     pub(crate) fn known(&self, id: &str) -> Result<Option<Tool>, Fault> {
-        if let Some(workflow_id) = id.strip_prefix("workflow:") {
-            let Some(workflow) = self.workflows.workflow(workflow_id) else { return Ok(None) };
-            let tool = workflow_tool(workflow_id, &workflow, &*self.workflows, &self.runtime);
-            return tool.map(Some).map_err(|error| format!("{id}: {error}"));
+        match self.providers.resolve(id, &self.services) {
+            Ok(tool) => Ok(Some(tool)),
+            Err(ToolLookupError::Unknown(_)) => Ok(None),
+            Err(error) => Err(format!("{id}: {error}")),
         }
-        if let Some(node) = id.strip_prefix("node:") {
-            return node_tool(node, &self.runtime).map(Some).map_err(|error| format!("{id}: {error}"));
-        }
-        let system = system_tools().map_err(|error| error.to_string())?;
-        Ok(system.into_iter().find(|tool| tool.id().as_str() == id))
     }
 
     /// A tool of the project whose answers the case writes out.

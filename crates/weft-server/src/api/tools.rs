@@ -11,7 +11,7 @@ use protocol_action::Lang;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tool_registry::{CallEnd, Tool, ToolContext};
+use tool_registry::{CallEnd, Reach, Tool, ToolContext};
 use tool_schema::{Catalogue, Coercion, OfferedTool, ToolSet, Typed, estimate_tokens};
 use weft_project::{AgentFile, Project};
 
@@ -141,9 +141,8 @@ async fn list(
                 return Ok(tools.tools().map(summary).collect());
             }
             // A tool that cannot be used is told when it is looked at; the others are shown all the same.
-            let tools = project.tool_ids().into_iter().filter_map(|id| project.tool(&id).ok());
-            let theirs = project.mcp_tools()?.into_iter().filter_map(Result::ok);
-            Ok(tools.chain(theirs).map(|tool| summary(&tool)).collect())
+            let tools = project.tools(Reach::Remote).into_iter().filter_map(Result::ok);
+            Ok(tools.map(|tool| summary(&tool)).collect())
         })
         .await?;
     Ok(Json(tools))

@@ -101,7 +101,7 @@ fn prepare_agent(
 pub(super) fn with_live_tools(app: &App, project: &Project, agent: Agent) -> Result<Agent, Problem> {
     let live = if project.is_scripted() { None } else { app.live_tools(&agent.profile().id) };
     match live {
-        Some(tools) => Ok(agent.with_source(project.following(tools)?)),
+        Some(tools) => Ok(agent.with_source(project.following(tools))),
         None => Ok(agent),
     }
 }

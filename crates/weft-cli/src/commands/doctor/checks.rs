@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use llm_provider::{ModelConfig, ModelError, ModelSource};
 use serde_json::json;
+use tool_registry::BrokenTool;
 use url::Url;
 use weft_project::{PassedOver, Project, ProjectError};
 use workflow_engine::Plan;
@@ -123,7 +124,7 @@ fn mcp_servers(project: &Project) -> Vec<Finding> {
         let what = format!("mcp server {server}");
         match clients.tools(server) {
             Ok(tools) => Finding::well(what, counted(tools.len(), "tool")),
-            Err(error) => Finding::wrong(what, ProjectError::Mcp(error).into()),
+            Err(error) => Finding::wrong(what, ProjectError::from(BrokenTool::from(error)).into()),
         }
     };
     clients.names().map(look).collect()
@@ -174,9 +175,9 @@ fn workflows(project: &Project) -> Vec<Finding> {
 
 fn tools(project: &Project) -> Vec<Finding> {
     let mut findings = vec![Finding::well("tool files", counted(project.tool_files().count(), "tool"))];
-    findings.extend(project.broken_tools().iter().map(|broken| {
-        let error = ProjectError::Tool { code: broken.code, at: broken.error.clone() };
-        Finding::wrong(format!("tool {}", broken.name.as_deref().unwrap_or("file")), error.into())
+    findings.extend(project.broken_tools().into_iter().map(|broken| {
+        let what = format!("tool {}", broken.id.as_deref().unwrap_or("file"));
+        Finding::wrong(what, ProjectError::from(broken).into())
     }));
     findings
 }

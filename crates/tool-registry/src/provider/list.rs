@@ -1,0 +1,176 @@
+//! The providers of a project.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agent_types::{Services, nearest};
+
+use super::{BrokenTool, Changes, Reach, Resolution, ToolProvider};
+use crate::invoker::ToolLookupError;
+use crate::registry::{ToolSource, Unresolved};
+use crate::tool::Tool;
+
+/// Providers in their order: where two have a tool of one id, the first counts. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Providers(Vec<Arc<dyn ToolProvider>>);
+
+/// The namespace of an id or an entry.
+fn namespace(id: &str) -> Option<&str> {
+    id.split_once(':').map(|(namespace, _)| namespace)
+}
+
+impl Providers {
+    /// No providers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same with one more.
+    #[must_use]
+    pub fn with(self, provider: impl ToolProvider + 'static) -> Self {
+        self.with_shared(Arc::new(provider))
+    }
+
+    /// The same with one more that others hold too.
+    #[must_use]
+    pub fn with_shared(mut self, provider: Arc<dyn ToolProvider>) -> Self {
+        self.0.push(provider);
+        self
+    }
+
+    /// The providers in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn ToolProvider>> {
+        self.0.iter()
+    }
+
+    /// The provider that a namespace is reserved for.
+    #[must_use]
+    pub fn reserved(&self, namespace: &str) -> Option<&Arc<dyn ToolProvider>> {
+        self.0.iter().find(|provider| provider.namespaces().contains(&namespace))
+    }
+
+    /// Provider that an id belongs to by its namespace.
+    #[must_use]
+    pub fn owner(&self, id: &str) -> Option<&Arc<dyn ToolProvider>> {
+        self.reserved(namespace(id)?)
+    }
+
+    /// Ids of all tools, each once, and tools that cannot be used.
+    #[must_use]
+    pub fn list(&self, reach: Reach) -> Vec<Result<String, BrokenTool>> {
+        let mut seen = HashSet::new();
+        let mut all = Vec::new();
+        for provider in &self.0 {
+            for listed in provider.list(reach) {
+                match listed {
+                    Ok(id) if seen.contains(&id) => {}
+                    Ok(id) => {
+                        seen.insert(id.clone());
+                        all.push(self.unreserved(&**provider, id));
+                    }
+                    Err(broken) => all.push(Err(broken)),
+                }
+            }
+        }
+        all
+    }
+
+    /// Ids of the tools that are known in this process.
+    #[must_use]
+    pub fn ids(&self) -> Vec<String> {
+        self.list(Reach::Local).into_iter().flatten().collect()
+    }
+
+    /// An id of a provider, if its namespace is not reserved for another one.
+    fn unreserved(&self, provider: &dyn ToolProvider, id: String) -> Result<String, BrokenTool> {
+        let Some(owner) = self.owner(&id).filter(|_| !is_own(provider, &id)) else { return Ok(id) };
+        let namespace = namespace(&id).unwrap_or_default();
+        let message = format!(
+            "`{id}` is in the namespace `{namespace}`, which is reserved for tools of kind `{}`",
+            owner.kind()
+        );
+        Err(BrokenTool::new("reserved_namespace", message)
+            .with_place(provider.place(&id))
+            .with_help("choose another name")
+            .with_id(id))
+    }
+
+    /// The tool of an id.
+    ///
+    /// # Errors
+    /// There is none (with the near one), or it cannot be used.
+    pub fn resolve(&self, id: &str, services: &Services) -> Result<Tool, ToolLookupError> {
+        let asked = match self.owner(id) {
+            Some(owner) => std::slice::from_ref(owner),
+            None => &self.0,
+        };
+        for provider in asked {
+            match provider.resolve(id, services) {
+                Resolution::Found(tool) => return Ok(tool),
+                Resolution::Broken(broken) => return Err(ToolLookupError::Broken(broken)),
+                Resolution::NotMine => {}
+            }
+        }
+        Err(ToolLookupError::Unknown(self.unresolved(id)))
+    }
+
+    /// The error for an id that no tool has.
+    #[must_use]
+    pub fn unresolved(&self, id: &str) -> Unresolved {
+        let known: Vec<String> = self.0.iter().flat_map(|provider| provider.suggestions()).collect();
+        let near = nearest(id, known.iter().map(String::as_str));
+        Unresolved { name: id.to_owned(), near: near.and_then(|near| near.parse().ok()) }
+    }
+
+    /// Ids that an entry of an inventory stands for: itself, or those of a wildcard.
+    ///
+    /// # Errors
+    /// The provider cannot say: another program cannot be reached.
+    pub fn expand(&self, entry: &str) -> Result<Vec<String>, BrokenTool> {
+        let expanded = self.owner(entry).and_then(|owner| owner.expand(entry));
+        expanded.unwrap_or_else(|| Ok(vec![entry.to_owned()]))
+    }
+
+    /// Whether a tool of that id, once resolved, stays as it is.
+    #[must_use]
+    pub fn is_constant(&self, id: &str) -> bool {
+        self.owner(id).is_some_and(|owner| owner.changes() == Changes::Never)
+    }
+
+    /// Files and folders whose changes change tools.
+    #[must_use]
+    pub fn watched(&self) -> Vec<PathBuf> {
+        let files = self.0.iter().filter_map(|provider| match provider.changes() {
+            Changes::Files(files) => Some(files),
+            Changes::Never | Changes::Announced => None,
+        });
+        files.flatten().collect()
+    }
+
+    /// The same providers as their files are now.
+    ///
+    /// # Errors
+    /// The files of one cannot be read.
+    pub fn reloaded(&self) -> Result<Self, BrokenTool> {
+        let now = self.0.iter().map(|old| old.reloaded().unwrap_or_else(|| Ok(Arc::clone(old))));
+        now.collect::<Result<Vec<_>, _>>().map(Self)
+    }
+
+    /// The same tools, as other programs announce theirs.
+    #[must_use]
+    pub fn follow(&self, tools: Arc<dyn ToolSource>) -> Arc<dyn ToolSource> {
+        self.0.iter().fold(tools, |tools, provider| provider.follow(tools))
+    }
+
+    /// Values that no event and no log may show.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<String> {
+        self.0.iter().flat_map(|provider| provider.secrets()).collect()
+    }
+}
+
+fn is_own(provider: &dyn ToolProvider, id: &str) -> bool {
+    namespace(id).is_some_and(|namespace| provider.namespaces().contains(&namespace))
+}

@@ -1,0 +1,116 @@
+//! The tools of a project: a list of providers.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use mcp_bridge::{McpClients, McpSettings, McpTools, MemoryPins, PinStore};
+use tool_registry::{BrokenTool, Providers, Reach, Tool, ToolProvider, ToolSource};
+use tool_workflow::{NodeTools, WorkflowTools};
+
+use crate::error::ProjectError;
+use crate::flows::FlowTools;
+use crate::project::Project;
+
+type Make = dyn Fn(&Path) -> Result<Arc<dyn ToolProvider>, BrokenTool> + Send + Sync;
+
+/// Makes the provider of a kind of tools for the folder of a project.
+#[derive(Clone)]
+pub struct MakeProvider(Arc<Make>);
+
+impl fmt::Debug for MakeProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MakeProvider").finish_non_exhaustive()
+    }
+}
+
+impl MakeProvider {
+    /// A function of the project's folder; a provider that cannot be made keeps the project from being opened.
+    #[must_use]
+    pub fn new<P: ToolProvider + 'static>(
+        make: impl Fn(&Path) -> Result<P, BrokenTool> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(move |root| Ok(Arc::new(make(root)?))))
+    }
+
+    pub(crate) fn make(&self, root: &Path) -> Result<Arc<dyn ToolProvider>, BrokenTool> {
+        (self.0)(root)
+    }
+}
+
+impl Project {
+    /// The providers of the project's tools. The first that has a tool of an id counts.
+    #[must_use]
+    pub fn providers(&self) -> Providers {
+        self.own_providers().with(FlowTools(self.clone()))
+    }
+
+    /// The providers without that of `flows.json`.
+    pub(crate) fn own_providers(&self) -> Providers {
+        let servers = if self.settings().mcp.is_empty() {
+            let pins: Arc<dyn PinStore> = Arc::new(MemoryPins::default());
+            Ok(McpClients::new(&self.settings().mcp, self.root(), self.clock(), &pins))
+        } else {
+            self.mcp().cloned().map_err(BrokenTool::from)
+        };
+        self.file_providers().with(McpTools::new(servers))
+    }
+
+    /// The providers that need no store.
+    fn file_providers(&self) -> Providers {
+        let (workflows, catalog) = (Arc::clone(self.workflows()), Arc::clone(self.catalog()));
+        self.steady_providers()
+            .clone()
+            .with_shared(Arc::clone(self.http_tools()) as Arc<dyn ToolProvider>)
+            .with(WorkflowTools::new(workflows, Arc::clone(&catalog)))
+            .with(NodeTools::new(catalog))
+    }
+
+    /// The tool of an id.
+    ///
+    /// # Errors
+    /// There is none (with the near one), or it cannot be used.
+    pub fn tool(&self, id: &str) -> Result<Tool, ProjectError> {
+        Ok(self.providers().resolve(id, &self.services())?)
+    }
+
+    /// Ids of all tools that are known in this process. Nodes are tools only where they are named.
+    #[must_use]
+    pub fn tool_ids(&self) -> Vec<String> {
+        self.providers().ids()
+    }
+
+    /// All tools, and the faults of those that cannot be used.
+    #[must_use]
+    pub fn tools(&self, reach: Reach) -> Vec<Result<Tool, ProjectError>> {
+        let (providers, services) = (self.providers(), self.services());
+        let listed = providers.list(reach).into_iter();
+        listed.map(|id| Ok(providers.resolve(&id?, &services)?)).collect()
+    }
+
+    /// Tools that are known in this process and cannot be used because of their files.
+    #[must_use]
+    pub fn broken_tools(&self) -> Vec<BrokenTool> {
+        self.providers().list(Reach::Local).into_iter().filter_map(Result::err).collect()
+    }
+
+    /// Tools that also change when other programs announce a change.
+    #[must_use]
+    pub fn following(&self, tools: Arc<dyn ToolSource>) -> Arc<dyn ToolSource> {
+        self.providers().follow(tools)
+    }
+
+    /// Files and folders whose changes change the project.
+    pub(crate) fn watched(&self) -> Vec<PathBuf> {
+        let mut watched = self.providers().watched();
+        watched.push(self.root().join("agents"));
+        watched
+    }
+
+    /// Values that no event and no log may show: those that tools name, and those that servers are given.
+    pub(crate) fn named_secrets(&self) -> Vec<String> {
+        let servers = self.settings().mcp.values().flat_map(McpSettings::secrets);
+        // What the store masks is known before it is opened.
+        self.file_providers().with(FlowTools(self.clone())).secrets().into_iter().chain(servers).collect()
+    }
+}
