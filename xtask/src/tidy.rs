@@ -93,7 +93,7 @@ fn file_faults(path: &Path) -> Result<Vec<String>> {
 /// Every Rust file of the workspace; a snapshot that waits for review is a fault of its own.
 fn rust_files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    let mut open = vec![root.join("crates"), root.join("xtask")];
+    let mut open = vec![root.join("crates"), root.join("examples"), root.join("xtask")];
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(&folder)? {
             let path = entry?.path();

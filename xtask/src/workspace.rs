@@ -17,10 +17,11 @@ pub(crate) fn metadata() -> Result<Metadata> {
     MetadataCommand::new().current_dir(root()).exec().context("cargo metadata")
 }
 
-/// The members without xtask, in order of layer and name.
+/// The members below `crates/`, in order of layer and name.
 pub(crate) fn crates(metadata: &Metadata) -> Result<Vec<(u64, &Package)>> {
-    let members =
-        metadata.workspace_packages().into_iter().filter(|package| package.name.as_str() != "xtask");
+    let folder = metadata.workspace_root.join("crates");
+    let packages = metadata.workspace_packages().into_iter();
+    let members = packages.filter(|package| package.manifest_path.starts_with(&folder));
     let mut crates = members.map(|package| Ok((layer(package)?, package))).collect::<Result<Vec<_>>>()?;
     crates.sort_by(|(left_layer, left), (right_layer, right)| {
         (left_layer, &left.name).cmp(&(right_layer, &right.name))

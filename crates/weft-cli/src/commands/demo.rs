@@ -1,7 +1,7 @@
 //! `weft demo`: the example project, run once.
 
 use llm_provider::{ModelConfig, ProviderKind};
-use weft_project::{AgentPlan, Project, ProjectOptions};
+use weft_project::{AgentPlan, Project};
 
 use super::{Context, agent};
 use crate::arguments::{DemoArguments, Output};
@@ -17,7 +17,7 @@ const SMALL: &str = "smollm2";
 pub(super) fn run(context: &Context, arguments: &DemoArguments) -> Result<Exit, Failure> {
     let folder = Folder::new()?;
     demo_project::write(&folder.0)?;
-    let mut options = ProjectOptions::default();
+    let mut options = context.options(None);
     if let Some(model) = &arguments.model {
         options.environment = Some(if model == LOCAL {
             ModelConfig::new(ProviderKind::Local, SMALL)

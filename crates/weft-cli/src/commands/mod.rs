@@ -29,7 +29,7 @@ mod workflow;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 
-use weft_project::{Project, ProjectOptions};
+use weft_project::{MakeProvider, Project, ProjectOptions};
 
 use crate::arguments::{Arguments, Command, Output};
 use crate::failure::{Exit, Failure};
@@ -38,9 +38,18 @@ use crate::failure::{Exit, Failure};
 pub(crate) struct Context {
     directory: Option<PathBuf>,
     output: Output,
+    providers: Vec<MakeProvider>,
 }
 
 impl Context {
+    /// How projects are opened.
+    fn options(&self, script: Option<PathBuf>) -> ProjectOptions {
+        let mut options = ProjectOptions::default();
+        options.script = script;
+        options.providers.clone_from(&self.providers);
+        options
+    }
+
     /// Where projects are looked for.
     fn directory(&self) -> &Path {
         self.directory.as_deref().unwrap_or(Path::new("."))
@@ -48,8 +57,7 @@ impl Context {
 
     /// The project of `-C`, or of the working folder.
     fn project(&self, script: Option<PathBuf>) -> Result<Project, Failure> {
-        let mut options = ProjectOptions::default();
-        options.script = script;
+        let options = self.options(script);
         let start = self.directory();
         Ok(match &self.directory {
             Some(directory) if directory.join("weft.toml").is_file() => Project::open(directory, &options)?,
@@ -59,8 +67,8 @@ impl Context {
 }
 
 /// Runs one command to its exit code.
-pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let context = Context { directory: arguments.directory, output: arguments.output };
+pub(crate) fn run(arguments: Arguments, providers: Vec<MakeProvider>) -> Result<Exit, Failure> {
+    let context = Context { directory: arguments.directory, output: arguments.output, providers };
     match arguments.command {
         Command::Init { directory } => init::run(&context, &directory),
         Command::Demo(demo) => demo::run(&context, &demo),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use agent_types::nearest;
 use serde_json::{Value, json};
-use weft_project::{Project, ProjectOptions};
+use weft_project::Project;
 use weft_scenarios::{AgentCases, FailedCase, recorded};
 
 use super::Context;
@@ -28,7 +28,7 @@ pub(super) fn run(context: &Context, arguments: &TestArguments) -> Result<Exit, 
     let project = if arguments.files.is_empty() {
         Some(context.project(None)?)
     } else {
-        Project::find(context.directory(), &ProjectOptions::default()).ok()
+        Project::find(context.directory(), &context.options(None)).ok()
     };
     let files = match &project {
         Some(project) if arguments.files.is_empty() => files_of(project)?,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tool_workflow::{definition_of, parameters_of};
-use weft_project::{Project, ProjectOptions};
+use weft_project::Project;
 use workflow_engine::Plan;
 use workflow_model::{Problem, ProblemCode, Severity, Workflow, World, analyze, check_as_tool, to_mermaid};
 
@@ -58,8 +58,7 @@ impl Chosen {
         let project = match context.project(script.clone()) {
             Ok(project) => project,
             Err(failure) if failure.code == "no_project" => {
-                let mut options = ProjectOptions::default();
-                options.script = script;
+                let options = context.options(script);
                 Project::around(path.parent().unwrap_or(Path::new(".")), &options)?
             }
             Err(failure) => return Err(failure),
