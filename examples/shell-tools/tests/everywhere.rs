@@ -68,8 +68,7 @@ fn the_command_line_lists_and_calls_it() {
         (&json!("shell"), &json!("auto"))
     );
     assert_eq!(find("shell:echo")["approval"], "ask", "a program with an effect asks");
-    let arguments = r#"{"arguments": ["$HOME; ls"]}"#;
-    let said = stdout(folder.path(), &["tool", "call", "shell:echo", "--input", arguments]);
+    let said = stdout(folder.path(), &["tool", "call", "shell:echo", "-i", r#"arguments=["$HOME; ls"]"#]);
     assert!(said.contains("$HOME; ls"), "no shell reads it: {said}");
     let ended = program(folder.path(), &["tool", "show", "shell:cuont"]).output().unwrap();
     let told = String::from_utf8(ended.stderr).unwrap();
