@@ -125,7 +125,7 @@ fn options(arguments: &[String]) -> Result<Options> {
 
 /// Starts the scenarios of the engine.
 fn engine(file: &Path) -> Result<Child> {
-    let runner = workspace::program("weft-scenarios")?;
+    let runner = workspace::program("weft-harness")?;
     let child = Command::new(&runner).arg("--engine").arg(file).stdout(Stdio::piped()).spawn();
     child.with_context(|| runner.display().to_string())
 }

@@ -27,6 +27,9 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("tokenizers", &["llm-local"]),
 ];
 
+/// The crate of helpers of tests: a dependency of tests alone.
+const HARNESS: &str = "weft-harness";
+
 /// Outside crates that `agent-types` may use.
 const BASE: &[&str] = &["schemars", "serde", "serde_json", "thiserror", "unicode-normalization"];
 
@@ -76,6 +79,9 @@ fn direct(upper: u64, package: &Package, layers: &BTreeMap<&str, u64>) -> Vec<St
             && !owners.contains(&name)
         {
             faults.push(format!("only {} may use {used}, not {name}", owners.join(" and ")));
+        }
+        if used == HARNESS {
+            faults.push(format!("{name} must not use {HARNESS} outside its tests"));
         }
         if name == "agent-types" && !BASE.contains(&used) {
             faults.push(format!("agent-types must not use {used}"));

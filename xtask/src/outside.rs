@@ -48,7 +48,7 @@ pub(crate) fn soak(options: &[String]) -> Result<()> {
 }
 
 fn soak_store(how: &str) -> Result<()> {
-    let soak = ["run", "--quiet", "--release", "-p", "weft-scenarios", "--bin", "weft-soak", "--", how];
+    let soak = ["run", "--quiet", "--release", "-p", "weft-harness", "--bin", "weft-soak", "--", how];
     workspace::run("cargo", &soak)
 }
 

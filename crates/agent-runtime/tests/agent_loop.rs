@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_runtime::{Agent, AgentProfile, AgentState, ApprovalMode, Exchange, RunOutcome};
-use agent_types::ToolDefinition;
-use agent_types::{Annotations, Clock, EventBody, ExitReason, Timestamp, TraceEvent, VirtualClock, Watched};
+use agent_types::{
+    Annotations, Clock, EventBody, ExitReason, Timestamp, ToolDefinition, TraceEvent, VirtualClock,
+};
 use llm_provider::ScriptedModel;
 use serde_json::{Value, json};
 use tool_registry::{
@@ -102,13 +103,7 @@ async fn play_with(mut profile: Value, script: &[Value], approval: ApprovalMode)
         done = run.outcome() => done,
         () = time => unreachable!("time never ends"),
     };
-    let mut events = Vec::new();
-    while let Some(watched) = watcher.try_next() {
-        match watched {
-            Watched::Events(batch) => events.extend(batch.iter().cloned()),
-            Watched::Lagged(missed) => panic!("{missed} events were lost"),
-        }
-    }
+    let events = weft_harness::events(&mut watcher);
     let seqs: Vec<u64> = events.iter().map(|event| event.seq).collect();
     assert_eq!(seqs, (1..=events.len() as u64).collect::<Vec<_>>(), "numbers have no holes");
     Run { outcome, events, state }

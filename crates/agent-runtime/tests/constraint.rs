@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use agent_runtime::{Agent, AgentProfile, AgentState};
 use agent_types::ToolDefinition;
-use agent_types::{EventBody, Watched};
+use agent_types::{EventBody};
 use async_trait::async_trait;
 use llm_provider::{
     Constraint, GrammarForm, LlmError, LlmProvider, LlmRequest, LlmStream, ModelInfo, ScriptedModel,
@@ -79,15 +79,12 @@ async fn run(model: &Arc<Held>) -> (Vec<Option<Constraint>>, Vec<String>) {
     let run = agent.start(AgentState::default(), "Find 1.").unwrap();
     let mut watcher = run.watch(1_000);
     run.outcome().await;
-    let mut warnings = Vec::new();
-    while let Some(Watched::Events(batch)) = watcher.try_next() {
-        for event in batch.iter() {
-            if let EventBody::AgentWarning { kind, message } = &event.body {
-                warnings.push(format!("{kind}: {message}"));
-            }
-        }
-    }
-    (model.seen.lock().unwrap().clone(), warnings)
+    let events = weft_harness::events(&mut watcher);
+    let warnings = events.iter().filter_map(|event| match &event.body {
+        EventBody::AgentWarning { kind, message } => Some(format!("{kind}: {message}")),
+        _ => None,
+    });
+    (model.seen.lock().unwrap().clone(), warnings.collect())
 }
 
 #[tokio::test]

@@ -26,9 +26,7 @@ async fn spans(content: bool) -> Vec<SpanData> {
     let run = agent.start(AgentState::default(), "Look.").unwrap();
     let mut watcher = run.watch(1000);
     run.outcome().await;
-    while let Some(Watched::Events(batch)) = watcher.try_next() {
-        batch.iter().for_each(|event| spans.see(event));
-    }
+    weft_harness::events(&mut watcher).iter().for_each(|event| spans.see(event));
     exporter.get_finished_spans().unwrap()
 }
 

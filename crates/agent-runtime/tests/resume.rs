@@ -14,6 +14,7 @@ use llm_provider::ScriptedModel;
 use run_store::{NewRun, Store, StoredRun};
 use serde_json::{Map, Value, json};
 use tool_registry::{Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
+use weft_harness::{Cut, Cuts, replies};
 
 #[derive(Default)]
 struct World {
@@ -72,11 +73,6 @@ async fn go(agent: &Agent, run: &Arc<StoredRun>, log: Option<ResumeLog>) -> RunO
     outcome
 }
 
-/// Replies that a log has.
-fn replies(log: &ResumeLog) -> usize {
-    log.events.iter().filter(|kept| matches!(kept.event.body, EventBody::AgentLlmFinished { .. })).count()
-}
-
 fn texts(outcome: &RunOutcome) -> Value {
     let mut history = outcome.history.clone();
     for exchange in &mut history {
@@ -98,12 +94,7 @@ fn cut_anywhere_it_comes_to_the_same_end_and_pays_once() {
     let wanted = block_on(go(&agent(&world, &auto, 0), &whole, None));
     assert_eq!((wanted.exit, wanted.text.as_str()), (ExitReason::Completed, "All is done."), "{wanted:#?}");
     drop(whole);
-    let length = store.known(&RunId::new("whole")).unwrap().last_seq;
-    for upto in 1..length {
-        let run = RunId::new(format!("cut-{upto}"));
-        let new = NewRun::new(run.clone());
-        let (stored, log) =
-            store.fork(&RunId::new("whole"), new, upto, &HashMap::new(), |_| true, clock()).unwrap();
+    for Cut { upto, id: run, run: stored, log } in Cuts::new(&store, "whole") {
         let world = Arc::new(World::default());
         let started = |tool: &str| {
             log.events.iter().any(|kept| match &kept.event.body {

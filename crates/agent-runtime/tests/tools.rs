@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use agent_runtime::prelude::*;
 use agent_runtime::{AgentError, AgentState};
-use agent_types::{EventBody, TraceEvent, Watched};
+use agent_types::{EventBody, TraceEvent};
 use serde_json::{Value, json};
 use tool_registry::{Registry, Snapshot, ToolSettings, Visibility};
 use tool_system::system_tools;
@@ -30,10 +30,7 @@ async fn play(agent: &Agent) -> (RunOutcome, Vec<String>, Vec<TraceEvent>) {
     let run = agent.start(AgentState::default(), "Go.").unwrap();
     let mut watcher = run.watch(100_000);
     let (outcome, _) = run.outcome().await;
-    let mut events = Vec::new();
-    while let Some(Watched::Events(batch)) = watcher.try_next() {
-        events.extend(batch.iter().cloned());
-    }
+    let events = weft_harness::events(&mut watcher);
     let observations = events.iter().filter_map(|event| match &event.body {
         EventBody::AgentObservation { text, .. } => Some(text.clone()),
         _ => None,

@@ -1,30 +1,18 @@
 //! The node that sends requests, over a real socket on loopback.
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 
 use agent_types::ContextValues;
 use http_caller::{HttpCaller, NetworkPolicy};
 use serde_json::{Map, Value, json};
+use weft_harness::StubServer;
 use workflow_engine::{Plan, PlanError, RunOptions, RunOutcome, Services};
 use workflow_model::{NoWorkflows, Workflow};
 
-/// Answers one request, and tells what it was sent.
-fn server(answer: &'static str) -> (String, Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut bytes = vec![0; 16 * 1024];
-        let read = stream.read(&mut bytes).unwrap();
-        sender.send(String::from_utf8_lossy(&bytes[..read]).into_owned()).unwrap();
-        stream.write_all(answer.as_bytes()).unwrap();
-    });
-    (address, receiver)
+fn server(answer: &str) -> (String, StubServer) {
+    let server = StubServer::saying(answer);
+    (server.address.to_string(), server)
 }
 
 fn plan(config: &Value) -> Result<Plan, PlanError> {
@@ -76,7 +64,7 @@ fn a_request_is_sent_and_its_answer_read() {
     assert_eq!(outcome.outputs["body"], json!({"id": 9}));
     assert_eq!(outcome.outputs["status"], json!(201));
     assert_eq!(outcome.outputs["headers"]["x-id"], "9");
-    let request = sent.recv().unwrap();
+    let request = sent.take_request();
     assert!(
         request.starts_with("POST /t1/a%2Fb HTTP/1.1\r\n") && request.ends_with("{\"n\":7}"),
         "{request}"

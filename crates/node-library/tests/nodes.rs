@@ -8,9 +8,10 @@
 
 use std::sync::Arc;
 
-use agent_types::{EventBody, SystemClock, Timestamp, VirtualClock, Watched};
+use agent_types::{EventBody, SystemClock};
 use llm_provider::{CallPolicy, GuardedModel, LlmProvider, ModelSource, ScriptedModel, SingleModel};
 use serde_json::{Map, Value, json};
+use weft_harness::{VirtualTime, events};
 use workflow_engine::{OnWaiting, Plan, RunOptions, RunOutcome, Services};
 use workflow_model::{NoWorkflows, Workflow};
 
@@ -35,21 +36,10 @@ fn single(node_type: &str, config: &Value, inputs: &Value, outputs: &[&str]) -> 
 fn run(workflow: &Workflow, options: RunOptions) -> (RunOutcome, Vec<EventBody>) {
     let plan =
         Plan::new(workflow, &node_library::catalog(), &NoWorkflows).unwrap_or_else(|error| panic!("{error}"));
-    let clock = VirtualClock::new(Timestamp::default());
-    let parked = clock.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .on_thread_park(move || {
-            parked.advance_to_next();
-        })
-        .build()
-        .unwrap();
-    let (options, mut watcher) = options.with_clock(Arc::new(clock)).watched(10_000);
-    let outcome = runtime.block_on(async { plan.run(Map::new(), options).outcome().await });
-    let mut events = Vec::new();
-    while let Some(Watched::Events(batch)) = watcher.try_next() {
-        events.extend(batch.iter().map(|event| event.body.clone()));
-    }
-    (outcome, events)
+    let time = VirtualTime::default();
+    let (options, mut watcher) = options.with_clock(time.shared_clock()).watched(10_000);
+    let outcome = time.block_on(async { plan.run(Map::new(), options).outcome().await });
+    (outcome, events(&mut watcher).into_iter().map(|event| event.body).collect())
 }
 
 #[track_caller]

@@ -1,15 +1,14 @@
 //! Workflows that deliberate in place of a model.
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use agent_runtime::{Agent, AgentState, ApprovalMode, RunOutcome};
-use agent_types::{EventBody, EventSink, ExitReason, ResumeLog, RunId, SystemClock, TraceEvent, Watched};
+use agent_types::{EventBody, EventSink, ExitReason, ResumeLog, RunId, SystemClock, TraceEvent};
 use run_store::{NewRun, Store, StoredRun};
 use serde_json::{Value, json};
+use weft_harness::{Cut, Cuts, write};
 use weft_project::{Project, ProjectOptions};
 
 fn edge(from: (&str, &str), to: (&str, &str)) -> Value {
@@ -60,17 +59,14 @@ fn echo(template: &str) -> Value {
 
 /// A project whose agent deliberates by this workflow.
 fn project(root: &Path, workflow: &Value, profile: &Value, script: &[Value]) -> Project {
-    for folder in ["agents", "workflows"] {
-        fs::create_dir_all(root.join(folder)).unwrap();
-    }
     let lines: Vec<String> = script.iter().map(ToString::to_string).collect();
-    fs::write(root.join("weft.toml"), "script = \"script.jsonl\"\n").unwrap();
-    fs::write(root.join("script.jsonl"), lines.join("\n")).unwrap();
-    fs::write(root.join("workflows/think.json"), workflow.to_string()).unwrap();
+    write(root, "weft.toml", "script = \"script.jsonl\"\n");
+    write(root, "script.jsonl", &lines.join("\n"));
+    write(root, "workflows/think.json", &workflow.to_string());
     let mut agent = json!({"id": "a", "core_deliberation_workflow_id": "think",
         "tool_ids_inventory": ["system:update_state", "system:read_state"]});
     agent.as_object_mut().unwrap().extend(profile.as_object().cloned().unwrap_or_default());
-    fs::write(root.join("agents/a.json"), agent.to_string()).unwrap();
+    write(root, "agents/a.json", &agent.to_string());
     let mut options = ProjectOptions::default();
     options.environment = None;
     Project::open(root, &options).unwrap()
@@ -86,11 +82,7 @@ fn play(agent: &Agent) -> (RunOutcome, Vec<TraceEvent>) {
         let run = agent.start(AgentState::default(), "Hi.").unwrap();
         let mut watcher = run.watch(100_000);
         let (outcome, _) = run.outcome().await;
-        let mut events = Vec::new();
-        while let Some(Watched::Events(batch)) = watcher.try_next() {
-            events.extend(batch.iter().cloned());
-        }
-        (outcome, events)
+        (outcome, weft_harness::events(&mut watcher))
     })
 }
 
@@ -229,18 +221,12 @@ fn cut_anywhere_it_comes_to_the_same_end_and_asks_once() {
             .collect();
         project(folder.path(), &thinking(), &json!({}), &plain).agent("a").unwrap()
     };
-    let clock = || Arc::new(SystemClock);
     let store = Store::memory().unwrap();
-    let whole = store.begin(NewRun::new(RunId::new("whole")), clock()).unwrap();
+    let whole = store.begin(NewRun::new(RunId::new("whole")), Arc::new(SystemClock)).unwrap();
     let wanted = go(&agent(0), &whole, None);
     assert_eq!(wanted.text, "It is noted.", "{wanted:?}");
     drop(whole);
-    let length = store.known(&RunId::new("whole")).unwrap().last_seq;
-    for upto in 1..length {
-        let run = RunId::new(format!("cut-{upto}"));
-        let (stored, log) = store
-            .fork(&RunId::new("whole"), NewRun::new(run.clone()), upto, &HashMap::new(), |_| true, clock())
-            .unwrap();
+    for Cut { upto, id: run, run: stored, log } in Cuts::new(&store, "whole") {
         let skip = asked(&log);
         let outcome = go(&agent(skip), &stored, Some(log));
         drop(stored);

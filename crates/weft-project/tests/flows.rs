@@ -8,13 +8,8 @@ use agent_runtime::ApprovalMode;
 use agent_types::ExitReason;
 use executors_flow_system::Handlers;
 use tool_registry::{tool, tools};
+use weft_harness::write;
 use weft_project::{Project, ProjectError, ProjectOptions};
-
-fn write(folder: &Path, path: &str, text: &str) {
-    let file = folder.join(path);
-    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    std::fs::write(file, text).unwrap();
-}
 
 /// Greets.
 #[tool]

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use agent_runtime::AgentState;
-use agent_types::ToolDefinition;
-use agent_types::{EventBody, Watched};
+use agent_types::{EventBody, ToolDefinition};
 use serde_json::{Map, Value, json};
 use tool_registry::{Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput, ToolSource};
 use weft_project::{LiveTools, Project, ProjectOptions, ProjectWatch};
@@ -202,14 +201,12 @@ async fn a_run_is_told_of_a_tool_that_comes_and_may_call_it() {
     let mut events = run.watch(1_000);
     let (outcome, _) = run.outcome().await;
     assert_eq!(outcome.text, "Done.", "{outcome:?}");
-    let mut told = Vec::new();
-    while let Some(Watched::Events(batch)) = events.try_next() {
-        told.extend(batch.iter().filter_map(|event| match &event.body {
-            EventBody::RegistryChanged { added, .. } => Some((event.place.turn, added.clone())),
-            _ => None,
-        }));
-    }
-    assert_eq!(told, [(Some(2), vec!["workflow:new".parse().unwrap()])]);
+    let events = weft_harness::events(&mut events);
+    let changes = events.iter().filter_map(|event| match &event.body {
+        EventBody::RegistryChanged { added, .. } => Some((event.place.turn, added.clone())),
+        _ => None,
+    });
+    assert_eq!(changes.collect::<Vec<_>>(), [(Some(2), vec!["workflow:new".parse().unwrap()])]);
 }
 
 /// What was logged.

@@ -57,10 +57,11 @@ const EVENTS: [&str; 47] = [
 
 /// A pattern for events.
 #[derive(Debug, Clone)]
-pub(crate) struct Pattern(Map<String, Value>);
+pub struct Pattern(Map<String, Value>);
 
 impl Pattern {
-    pub(crate) fn read(value: &Value) -> Result<Self, Fault> {
+    /// Reads a pattern: an object with the event's `type`.
+    pub fn read(value: &Value) -> Result<Self, Fault> {
         let map = value.as_object().ok_or_else(|| format!("expected an event pattern, found {value}"))?;
         let name = map.get("type").and_then(Value::as_str).ok_or("an event pattern needs a `type`")?;
         if !EVENTS.contains(&name) {
@@ -69,8 +70,9 @@ impl Pattern {
         Ok(Self(map.clone()))
     }
 
-    /// Whether an event has all that the pattern asks for, in its envelope or its data.
-    pub(crate) fn matches(&self, event: &Value) -> bool {
+    /// Compares an event: true when it has all that the pattern asks for, in its envelope or its data.
+    #[must_use]
+    pub fn matches(&self, event: &Value) -> bool {
         self.0.iter().all(|(key, wanted)| {
             let found = event.get(key).or_else(|| event.get("data")?.get(key));
             found.is_some_and(|found| fits(wanted, found))
@@ -84,8 +86,9 @@ impl std::fmt::Display for Pattern {
     }
 }
 
-/// Whether a value is what is wanted: equal, or as `{"prefix"}`, `{"suffix"}`, `{"contains"}` or `{"has"}` says.
-pub(crate) fn fits(wanted: &Value, found: &Value) -> bool {
+/// Compares a value with what is wanted: true when it is equal, or as `{"prefix"}`, `{"suffix"}`, `{"contains"}` or `{"has"}` says.
+#[must_use]
+pub fn fits(wanted: &Value, found: &Value) -> bool {
     match wanted {
         Value::Object(map) if map.len() == 1 => {
             let text = |key: &str| map.get(key).and_then(Value::as_str);
@@ -124,8 +127,9 @@ fn equal(wanted: &Value, found: &Value) -> bool {
     }
 }
 
-/// Whether a text holds all parts, without regard to case.
-pub(crate) fn contains_all(parts: &[Value], text: &str) -> bool {
+/// Looks for all parts in a text, without regard to case.
+#[must_use]
+pub fn contains_all(parts: &[Value], text: &str) -> bool {
     let text = text.to_lowercase();
     parts.iter().filter_map(Value::as_str).all(|part| text.contains(&part.to_lowercase()))
 }

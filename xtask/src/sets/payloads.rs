@@ -93,7 +93,7 @@ pub(crate) fn comfytavern(folder: &Path, _weft: &Path) -> Result<Outcome> {
 /// What came of each payload, by its name.
 fn run(file: &str, options: &[&str]) -> Result<BTreeMap<String, Value>> {
     let printed =
-        workspace::output(workspace::program("weft-scenarios")?, &[&["--payloads", file], options].concat())?;
+        workspace::output(workspace::program("weft-harness")?, &[&["--payloads", file], options].concat())?;
     let lines = printed.lines().map(|line| Ok(serde_json::from_str(line)?));
     lines
         .map(|told: Result<Value>| {

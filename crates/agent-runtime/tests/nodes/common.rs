@@ -4,10 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agent_runtime::nodes::{LlmNodeConfig, MemoryThreads, Threads};
-use agent_types::ToolDefinition;
-use agent_types::{
-    Annotations, Budget, BudgetLimits, EventBody, RunStatus, Timestamp, TraceEvent, VirtualClock, Watched,
-};
+use agent_types::{Annotations, Budget, BudgetLimits, EventBody, RunStatus, ToolDefinition, TraceEvent};
 use async_trait::async_trait;
 use llm_provider::{
     LlmError, LlmProvider, LlmRequest, LlmStream, Message, ModelInfo, ModelSource, ScriptedModel, SingleModel,
@@ -17,6 +14,7 @@ use tool_registry::{
     Services, Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolInvoker, ToolKind, ToolOutput,
     ToolSettings,
 };
+use weft_harness::{VirtualTime, events};
 use workflow_engine::{NodeCatalog, OnWaiting, Plan, RunOptions, RunOutcome};
 use workflow_model::{NoWorkflows, Workflow};
 
@@ -146,22 +144,11 @@ impl World {
     /// Runs a workflow to its end; time passes when nothing else happens.
     pub(crate) fn run(&self, workflow: &Workflow, inputs: Value) -> Seen {
         let plan = plan(workflow);
-        let clock = VirtualClock::new(Timestamp::default());
-        let parked = clock.clone();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .on_thread_park(move || {
-                parked.advance_to_next();
-            })
-            .build()
-            .unwrap();
-        let (options, mut watcher) = self.options().with_clock(Arc::new(clock)).watched(100_000);
+        let time = VirtualTime::default();
+        let (options, mut watcher) = self.options().with_clock(time.shared_clock()).watched(100_000);
         let inputs = inputs.as_object().cloned().unwrap_or_default();
-        let outcome = runtime.block_on(async { plan.run(inputs, options).outcome().await });
-        let mut events = Vec::new();
-        while let Some(Watched::Events(batch)) = watcher.try_next() {
-            events.extend(batch.iter().cloned());
-        }
-        Seen { outcome, events }
+        let outcome = time.block_on(async { plan.run(inputs, options).outcome().await });
+        Seen { outcome, events: events(&mut watcher) }
     }
 
     /// Tools that ran, with their arguments.

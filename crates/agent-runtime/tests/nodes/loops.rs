@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent_runtime::{Agent, AgentProfile, AgentState, ApprovalMode};
-use agent_types::{EventBody, TraceEvent, Watched};
+use agent_types::{EventBody, TraceEvent};
 use llm_provider::{LlmProvider, Message};
 use serde_json::{Value, json};
 use workflow_model::Workflow;
@@ -65,11 +65,7 @@ fn built_in(script: &[Value], native: bool) -> (World, String, Vec<TraceEvent>) 
         let run = agent.start(AgentState::default(), "Go on.").unwrap();
         let mut watcher = run.watch(100_000);
         let (outcome, _) = run.outcome().await;
-        let mut events = Vec::new();
-        while let Some(Watched::Events(batch)) = watcher.try_next() {
-            events.extend(batch.iter().cloned());
-        }
-        (outcome.text, events)
+        (outcome.text, weft_harness::events(&mut watcher))
     });
     (world, text, events)
 }

@@ -1,6 +1,5 @@
 //! A loop of nodes that is cut anywhere goes on to the same end, and does nothing twice.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use agent_runtime::ApprovalMode;
@@ -8,6 +7,7 @@ use agent_runtime::nodes::LlmNodeConfig;
 use agent_types::{EventBody, EventSink, ResumeLog, RunId, RunStatus, SystemClock};
 use run_store::{NewRun, Store, StoredRun};
 use serde_json::{Value, json};
+use weft_harness::{Cut, Cuts, replies};
 use workflow_engine::RunOutcome;
 
 use crate::common::{World, block, plan};
@@ -41,11 +41,6 @@ fn world(skip: usize) -> World {
     world
 }
 
-/// Replies that a log has.
-fn replies(log: &ResumeLog) -> usize {
-    log.events.iter().filter(|kept| matches!(kept.event.body, EventBody::AgentLlmFinished { .. })).count()
-}
-
 #[test]
 fn cut_anywhere_it_comes_to_the_same_end_and_pays_once() {
     let clock = || Arc::new(SystemClock);
@@ -58,12 +53,7 @@ fn cut_anywhere_it_comes_to_the_same_end_and_pays_once() {
         "{wanted:#?}"
     );
     drop(whole);
-    let length = store.known(&RunId::new("whole")).unwrap().last_seq;
-    for upto in 1..length {
-        let run = RunId::new(format!("cut-{upto}"));
-        let (stored, log) = store
-            .fork(&RunId::new("whole"), NewRun::new(run.clone()), upto, &HashMap::new(), |_| true, clock())
-            .unwrap();
+    for Cut { upto, id: run, run: stored, log } in Cuts::new(&store, "whole") {
         let began = |tool: &str| {
             log.events.iter().any(|kept| matches!(&kept.event.body, EventBody::AgentToolStarted { tool: own } if own.as_str() == tool))
         };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use agent_runtime::{Agent, AgentProfile, ApprovalMode, Exchange, Language};
-use agent_types::{Clock, EventBody, EventSubscription, Recorder, RunId, SystemClock, TraceEvent, Watched};
+use agent_types::{Clock, EventBody, EventSubscription, Recorder, RunId, SystemClock, TraceEvent};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -257,11 +257,7 @@ impl World {
 }
 
 pub(crate) fn events(mut watcher: EventSubscription) -> Vec<TraceEvent> {
-    let mut events = Vec::new();
-    while let Some(watched) = watcher.try_next() {
-        let Watched::Events(batch) = watched else { panic!("events are missing") };
-        events.extend(batch.iter().cloned());
-    }
+    let events = weft_harness::events(&mut watcher);
     let numbers: Vec<u64> = events.iter().map(|event| event.seq).collect();
     assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>(), "numbers have no holes");
     let is_end = |event: &&TraceEvent| {

@@ -177,14 +177,14 @@ async fn s18_a_redirect_to_a_private_address_is_refused() {
 
 #[tokio::test]
 async fn s18_five_redirects_are_followed_and_no_more() {
-    let server = Server::start(Box::new(|count, _, stream| {
+    let server = Server::start(|count, _, stream| {
         let answer = if count <= 5 {
             reply("302 Found", &format!("location: /{count}"), "")
         } else {
             ok_json("\"there\"")
         };
         stream.write_all(answer.as_bytes()).unwrap();
-    }));
+    });
     let answer = call(&caller(&server), &get(&server.url("/")), &json!({})).await.unwrap();
     assert_eq!(answer.body, "there");
     assert!(server.requests()[5].starts_with("GET /5 "));

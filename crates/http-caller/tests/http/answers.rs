@@ -60,14 +60,14 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn gzip_is_read() {
-    let server = Server::start(Box::new(|_, request, stream| {
+    let server = Server::start(|_, request, stream| {
         assert!(request.contains("accept-encoding: gzip\r\n"), "{request}");
         let body = gzip(b"{\"a\": 1}");
         let head =
             format!("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n", body.len());
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(&body).unwrap();
-    }));
+    });
     assert_eq!(
         call(&caller(&server), &get(&server.url("/")), &json!({})).await.unwrap().body,
         json!({"a": 1})
@@ -89,16 +89,16 @@ async fn an_answer_without_a_body_is_no_broken_gzip() {
 
 #[tokio::test]
 async fn s28_a_bomb_stops_at_the_cap() {
-    let bomb = Server::start(Box::new(|_, _, stream| {
+    let bomb = Server::start(|_, _, stream| {
         // 1,024 members of a mebibyte of zeros each, until the client has had enough.
         let member = gzip(&vec![0; 1024 * 1024]);
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n");
         let _ = (0..1024).try_for_each(|_| stream.write_all(&member));
-    }));
-    let endless = Server::start(Box::new(|_, _, stream| {
+    });
+    let endless = Server::start(|_, _, stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
         while stream.write_all(b"10\r\n0123456789abcdef\r\n").is_ok() {}
-    }));
+    });
     for server in [bomb, endless] {
         let error = call(&caller(&server), &get(&server.url("/")), &json!({})).await.unwrap_err();
         assert_eq!(error, HttpError::TooLarge { limit: 1024 * 1024 });
@@ -110,7 +110,7 @@ async fn s28_a_bomb_stops_at_the_cap() {
 async fn s28_a_slow_drip_ends_at_the_deadline() {
     let dripping = Arc::new(AtomicBool::new(false));
     let drips = Arc::clone(&dripping);
-    let server = Server::start(Box::new(move |_, _, stream| {
+    let server = Server::start(move |_, _, stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n");
         while stream.write_all(b"x").is_ok() && !drips.load(Ordering::SeqCst) {
             drips.store(true, Ordering::SeqCst);
@@ -118,7 +118,7 @@ async fn s28_a_slow_drip_ends_at_the_deadline() {
         // The connection stays open until the client closes it.
         let mut rest = Vec::new();
         let _ = std::io::Read::read_to_end(stream, &mut rest);
-    }));
+    });
     let clock = VirtualClock::new(Timestamp::default());
     let policy = open(&[&server.address.to_string()]);
     let caller = HttpCaller::builder(policy).clock(Arc::new(clock.clone())).build();
@@ -140,11 +140,11 @@ async fn s28_a_slow_drip_ends_at_the_deadline() {
 
 #[tokio::test]
 async fn s29_a_length_that_lies_and_an_encoding_that_nobody_asked_for() {
-    let server = Server::start(Box::new(|_, _, stream| {
+    let server = Server::start(|_, _, stream| {
         let _ =
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 10\r\n\r\n");
         let _ = stream.write_all(&vec![b'x'; 1024 * 1024]);
-    }));
+    });
     assert_eq!(call(&caller(&server), &get(&server.url("/")), &json!({})).await.unwrap().body, "xxxxxxxxxx");
     for encoding in ["br", "zstd", "deflate", "gzip, gzip"] {
         let server = Server::saying(&reply("200 OK", &format!("content-encoding: {encoding}"), "xx"));
@@ -193,10 +193,10 @@ async fn a_text_is_read_in_the_charset_that_the_server_names() {
         ),
     ] {
         let head = format!("content-type: {content_type}\r\ncontent-length: {}\r\n\r\n", body.len());
-        let server = Server::start(Box::new(move |_, _, stream| {
+        let server = Server::start(move |_, _, stream| {
             let answer = [b"HTTP/1.1 200 OK\r\n", head.as_bytes(), body].concat();
             stream.write_all(&answer).unwrap();
-        }));
+        });
         let answer = call(&caller(&server), &get(&server.url("/")), &json!({})).await.unwrap();
         assert_eq!(answer.body, expected, "{content_type}");
     }
@@ -204,11 +204,11 @@ async fn a_text_is_read_in_the_charset_that_the_server_names() {
 
 #[tokio::test]
 async fn a_body_that_is_no_text_is_told_by_its_bytes() {
-    let server = Server::start(Box::new(|_, _, stream| {
+    let server = Server::start(|_, _, stream| {
         stream
             .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: 2\r\n\r\n\xff\xfe")
             .unwrap();
-    }));
+    });
     let answer = call(&caller(&server), &get(&server.url("/")), &json!({})).await.unwrap();
     assert_eq!(answer.body, json!({"content_type": "image/png", "bytes": 2, "base64": "//4="}));
     let server = Server::saying("HTTP/1.1 204 No Content\r\n\r\n");
@@ -251,14 +251,14 @@ async fn in_time(server: &Server, config: Value) -> (Result<Value, HttpError>, D
 
 #[tokio::test]
 async fn a_get_is_tried_again_as_the_server_asks() {
-    let server = Server::start(Box::new(|count, _, stream| {
+    let server = Server::start(|count, _, stream| {
         let answer = match count {
             1 => reply("429 Too Many Requests", "retry-after: 7", ""),
             2 => reply("503 Service Unavailable", "x: y", ""),
             _ => ok_json("\"at last\""),
         };
         stream.write_all(answer.as_bytes()).unwrap();
-    }));
+    });
     let config = json!({"endpoint": {"url": server.url("/"), "timeout_ms": 86_400_000}, "retry": {"max": 2, "backoff_ms": 100}});
     let (result, took) = in_time(&server, config).await;
     assert_eq!(result.unwrap(), "at last");

@@ -1,8 +1,7 @@
 //! A server that records what it was sent, a resolver that says what it is told, and short ways to call.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -12,78 +11,7 @@ use http_caller::{
     ResponseConfig, Scope, Secret,
 };
 use serde_json::{Map, Value, json};
-
-/// A listener on loopback that answers every request as it is told and keeps what it was sent.
-pub(crate) struct Server {
-    pub(crate) address: SocketAddr,
-    requests: Arc<Mutex<Vec<String>>>,
-}
-
-/// What the server does with the n-th request.
-pub(crate) type Answer = Box<dyn Fn(usize, &str, &mut TcpStream) + Send>;
-
-impl Server {
-    pub(crate) fn start(answer: Answer) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let known = Arc::clone(&requests);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let Some(request) = read_request(&mut stream) else { continue };
-                let count = {
-                    let mut known: std::sync::MutexGuard<'_, Vec<String>> = known.lock().unwrap();
-                    known.push(request.clone());
-                    known.len()
-                };
-                answer(count, &request, &mut stream);
-            }
-        });
-        Self { address, requests }
-    }
-
-    /// Answers every request with the same text.
-    pub(crate) fn saying(reply: &str) -> Self {
-        let reply = reply.to_owned();
-        // The client may have gone.
-        Self::start(Box::new(move |_, _, stream| drop(stream.write_all(reply.as_bytes()))))
-    }
-
-    pub(crate) fn requests(&self) -> Vec<String> {
-        self.requests.lock().unwrap().clone()
-    }
-
-    #[track_caller]
-    pub(crate) fn only_request(&self) -> String {
-        let requests = self.requests();
-        let [request] = &requests[..] else { panic!("{requests:#?}") };
-        request.clone()
-    }
-
-    pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
-    }
-}
-
-/// One request: its head, and as much body as it says.
-fn read_request(stream: &mut TcpStream) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut buffer = [0; 4096];
-    loop {
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-            if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
-                return Some(text);
-            }
-        }
-        match stream.read(&mut buffer) {
-            Ok(0) | Err(_) => return None,
-            Ok(read) => bytes.extend_from_slice(&buffer[..read]),
-        }
-    }
-}
+pub(crate) use weft_harness::StubServer as Server;
 
 pub(crate) fn ok_json(body: &str) -> String {
     reply("200 OK", "content-type: application/json", body)

@@ -48,12 +48,12 @@ async fn s50_a_secret_is_seen_nowhere() {
     let _ = log::set_logger(&LOG);
     log::set_max_level(log::LevelFilter::Trace);
     let echo = |status: &'static str| {
-        Server::start(Box::new(move |_, request, stream| {
+        Server::start(move |_, request, stream| {
             let (head, _) = request.split_once("\r\n\r\n").unwrap();
             let body = json!({"head": head, "key": SECRET, SECRET: 1, "b64": STANDARD.encode(format!("me:{SECRET}"))}).to_string();
             let headers = format!("content-type: application/json\r\nx-echo: {SECRET}");
             stream.write_all(reply(status, &headers, &body).as_bytes()).unwrap();
-        }))
+        })
     };
     for status in ["200 OK", "500 Oops"] {
         let server = echo(status);

@@ -1,9 +1,6 @@
 //! Tools of files, called.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 
 use agent_types::{
     ApprovalDefault, Budget, BudgetLimits, CallId, Clock, EventLocation, Recorder, RunId, SystemClock,
@@ -12,22 +9,11 @@ use http_caller::{HttpCaller, NetworkPolicy};
 use serde_json::{Value, json};
 use tool_http::{HttpToolError, HttpToolFile, http_tool};
 use tool_registry::{CallEnd, Tool, ToolContext, ToolErrorKind};
+use weft_harness::StubServer;
 
-/// A server that answers everything so, and tells what it was sent.
-fn server(answer: &'static str) -> (String, Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut bytes = vec![0; 16 * 1024];
-            let read = stream.read(&mut bytes).unwrap();
-            let _ = sender.send(String::from_utf8_lossy(&bytes[..read]).into_owned());
-            let _ = stream.write_all(answer.as_bytes());
-        }
-    });
-    (address, receiver)
+fn server(answer: &str) -> (String, StubServer) {
+    let server = StubServer::saying(answer);
+    (server.address.to_string(), server)
 }
 
 fn tool(file: &Value, open: &str) -> Tool {
@@ -82,7 +68,7 @@ async fn a_file_is_a_tool() {
     let end = call(&tool, json!({"city": "São Paulo"}), json!({"tenant": "t1"})).await;
     let CallEnd::Ok(output) = end else { panic!("{end:?}") };
     assert_eq!(output.text(), "21 degrees");
-    assert!(sent.recv().unwrap().starts_with("GET /t1/S%C3%A3o%20Paulo?unit=c HTTP/1.1\r\n"));
+    assert!(sent.take_request().starts_with("GET /t1/S%C3%A3o%20Paulo?unit=c HTTP/1.1\r\n"));
 }
 
 #[tokio::test]

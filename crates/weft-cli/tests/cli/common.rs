@@ -1,10 +1,11 @@
 //! Starting the program and looking at what it did.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+pub(crate) use weft_harness::write;
 
 /// What a command printed and how it ended.
 #[derive(Debug)]
@@ -71,51 +72,4 @@ pub(crate) fn desk() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     weft(folder.path(), &["init"]).ok();
     folder
-}
-
-/// Writes a file into a folder and gives its path.
-pub(crate) fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
-    let path = folder.join(name);
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(&path, text).unwrap();
-    path
-}
-
-/// A request as a server of a test saw it.
-#[derive(Debug, Clone)]
-pub(crate) struct Request {
-    pub(crate) path: String,
-    pub(crate) body: String,
-}
-
-/// A server of its own that answers with a status and JSON; null is an empty body.
-pub(crate) fn serve(answer: impl Fn(&Request) -> (u16, Value) + Send + 'static) -> std::net::SocketAddr {
-    use std::io::Read;
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut read = Vec::new();
-            let request = loop {
-                let mut bytes = [0; 4096];
-                let count = stream.read(&mut bytes).unwrap();
-                read.extend_from_slice(&bytes[..count]);
-                let text = String::from_utf8_lossy(&read).into_owned();
-                let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-                let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-                if count == 0 || body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
-                    let path = head.split(' ').nth(1).unwrap().to_owned();
-                    break Request { path, body: body.to_owned() };
-                }
-            };
-            let (status, value) = answer(&request);
-            let body = if value.is_null() { String::new() } else { value.to_string() };
-            let length = body.len();
-            let head =
-                format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}");
-            write!(stream, "{head}\r\nconnection: close\r\n\r\n{body}").unwrap();
-        }
-    });
-    address
 }

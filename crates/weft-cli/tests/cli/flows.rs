@@ -6,17 +6,19 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::common::{desk, serve, weft, weft_with, write};
+use weft_harness::StubServer;
+
+use crate::common::{desk, weft, weft_with, write};
 
 /// A server that remembers the paths and answers with them.
 fn server() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&asked);
-    let address = serve(move |request| {
-        seen.lock().unwrap().push(request.path.clone());
-        (200, json!({"path": request.path}))
+    let server = StubServer::json(move |request| {
+        seen.lock().unwrap().push(request.path().to_owned());
+        (200, json!({"path": request.path()}))
     });
-    (address, asked)
+    (server.address, asked)
 }
 
 fn project(folder: &Path, address: SocketAddr, script: &[Value]) {

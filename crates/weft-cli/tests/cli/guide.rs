@@ -4,8 +4,11 @@
 //! A block marked `json PATH` is written to that file of the project first.
 //! `…` stands for any text within a line, alone on a line for any lines. A command without anything behind it only has to succeed.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
+
+use weft_harness::StubServer;
 
 /// One command of a page and what follows it.
 struct Step {
@@ -177,50 +180,35 @@ fn the_canvas() {
 
 /// The server that the page about tools speaks of: weather, bookings, and an error that repeats the key.
 fn tools_server() -> std::net::SocketAddr {
-    use std::io::{Read, Write};
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut bytes = vec![0; 16 * 1024];
-            let mut request = String::new();
-            // The head and the body may come apart.
-            while !request.contains("\r\n\r\n") || (request.starts_with("POST") && !request.ends_with('}')) {
-                let read = stream.read(&mut bytes).unwrap();
-                request.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+    let server = StubServer::start(|_, request, stream| {
+        let (head, body) = request.split_once("\r\n\r\n").unwrap();
+        let key = head.lines().find_map(|line| line.strip_prefix("authorization: Bearer "));
+        let (status, answer) = match head.split(' ').nth(1).unwrap() {
+            "/t1/weather/Oslo?days=1" if head.contains("accept-language: nb\r\n") => {
+                ("200 OK", r#"{"now": {"temp": 21, "sky": "clear"}}"#.to_owned())
             }
-            let (head, body) = request.split_once("\r\n\r\n").unwrap();
-            let key = head.lines().find_map(|line| line.strip_prefix("authorization: Bearer "));
-            let (status, answer) = match head.split(' ').nth(1).unwrap() {
-                "/t1/weather/Oslo?days=1" if head.contains("accept-language: nb\r\n") => {
-                    ("200 OK", r#"{"now": {"temp": 21, "sky": "clear"}}"#.to_owned())
-                }
-                "/bookings" => ("201 Created", format!(r#"{{"got":{body}}}"#)),
-                _ => ("404 Not Found", format!("no such city, said key {}", key.unwrap_or("none"))),
-            };
-            let length = answer.len();
-            write!(
-                stream,
-                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{answer}"
-            )
-            .unwrap();
-        }
+            "/bookings" => ("201 Created", format!(r#"{{"got":{body}}}"#)),
+            _ => ("404 Not Found", format!("no such city, said key {}", key.unwrap_or("none"))),
+        };
+        let length = answer.len();
+        let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close");
+        write!(stream, "{head}\r\n\r\n{answer}").unwrap();
     });
-    address
+    server.address
 }
 
 /// The server that the page about flows speaks of: leave but on the thirteenth, and handing over.
 fn flows_server() -> std::net::SocketAddr {
-    crate::common::serve(|request| {
+    let server = StubServer::json(|request| {
         let body: serde_json::Value = serde_json::from_str(&request.body).unwrap_or_default();
-        match request.path.as_str() {
+        match request.path() {
             "/leave" if body["days"] == "13" => (500, serde_json::Value::Null),
             "/leave" => (200, serde_json::json!({"id": 7, "days": body["days"]})),
             "/handoff" => (200, serde_json::json!({"session": body["session"]})),
             _ => (404, serde_json::Value::Null),
         }
-    })
+    });
+    server.address
 }
 
 #[test]

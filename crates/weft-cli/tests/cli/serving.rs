@@ -7,31 +7,11 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use weft_harness::COUNT;
 
 use crate::common::{command, desk, weft, weft_with, write};
 
 const TOKEN: &str = "0123456789abcdef0123";
-
-/// Counts as far as it is told.
-const COUNT: &str = r#"{"name": "count", "description": "Counts.",
-    "interfaceInputs": {"n": {"dataFlowType": "INTEGER", "required": true, "description": "how far"}},
-    "interfaceOutputs": {"last": {"dataFlowType": "INTEGER"}},
-    "nodes": [
-      {"id": "in", "type": "core:GroupInput"},
-      {"id": "out", "type": "core:GroupOutput"},
-      {"id": "loop", "type": "core:LoopZone", "configValues": {"mode": "until", "maxIterations": 1000000,
-        "condition": "state.i >= state.n", "test": "after",
-        "state": [{"key": "i", "dataFlowType": "INTEGER", "initial": 0}, {"key": "n", "dataFlowType": "INTEGER"}]}},
-      {"id": "s", "type": "core:LoopState", "parentNode": "loop"},
-      {"id": "add", "type": "core:Expression", "parentNode": "loop", "configValues": {"cel": "i + 1"}},
-      {"id": "next", "type": "core:LoopNext", "parentNode": "loop"}
-    ],
-    "edges": [
-      {"source": "in", "sourceHandle": "n", "target": "loop", "targetHandle": "n"},
-      {"source": "s", "sourceHandle": "i", "target": "add", "targetHandle": "i"},
-      {"source": "add", "sourceHandle": "value", "target": "next", "targetHandle": "i"},
-      {"source": "loop", "sourceHandle": "i", "target": "out", "targetHandle": "last"}
-    ]}"#;
 
 /// Counts, a hundredth of a second a pass.
 fn walk() -> String {

@@ -1,28 +1,14 @@
 //! Tools on the command line, HTTP tools over real sockets.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, channel};
 
 use crate::common::{Ran, desk, weft, weft_with, write};
 use serde_json::{Value, json};
+use weft_harness::StubServer;
 
-/// A server on loopback that answers everything so, and tells what it was sent.
-fn server(answer: &'static str) -> (String, Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut bytes = vec![0; 16 * 1024];
-            let read = stream.read(&mut bytes).unwrap();
-            let _ = sender.send(String::from_utf8_lossy(&bytes[..read]).into_owned());
-            let _ = stream.write_all(answer.as_bytes());
-        }
-    });
-    (address, receiver)
+fn server(answer: &str) -> (String, StubServer) {
+    let server = StubServer::saying(answer);
+    (server.address.to_string(), server)
 }
 
 fn open(folder: &Path, address: &str) {
@@ -120,11 +106,11 @@ fn an_http_tool_is_called() {
     let call = ["tool", "call", "get_weather", "-i", "city=a/b", "--ctx", "tenant=t1", "--output", "json"];
     let refused = weft(folder.path(), &call);
     assert_eq!((refused.code, error_code(&refused).as_str()), (5, "http_blocked"));
-    assert!(sent.try_recv().is_err());
+    assert!(sent.requests().is_empty());
     open(folder.path(), &address);
     let ran = weft(folder.path(), &call).ok().json();
     assert_eq!((&ran["ok"], &ran["result"]), (&json!(true), &json!({"temp": 21})));
-    assert!(sent.recv().unwrap().starts_with("GET /t1/a%2Fb?days=1 HTTP/1.1\r\n"));
+    assert!(sent.take_request().starts_with("GET /t1/a%2Fb?days=1 HTTP/1.1\r\n"));
     let without = weft(folder.path(), &["tool", "call", "get_weather", "-i", "city=x", "--output", "json"]);
     assert_eq!((without.code, error_code(&without).as_str()), (2, "missing_context"));
     let wrong = weft(folder.path(), &["tool", "call", "get_weather", "--output", "json"]);
@@ -158,7 +144,7 @@ fn an_agent_calls_an_http_tool_with_context_it_does_not_see() {
     );
     let run = ["agent", "run", "sky", "Weather?", "--script", "sky.jsonl", "--ctx", "tenant=t1"];
     assert_eq!(weft(folder.path(), &run).ok().stdout, "It is cloudy.\n");
-    assert!(sent.recv().unwrap().starts_with("GET /t1/Oslo?days=1 "));
+    assert!(sent.take_request().starts_with("GET /t1/Oslo?days=1 "));
 }
 
 #[test]
@@ -189,7 +175,7 @@ fn a_workflow_sends_requests_with_context() {
         "json",
     ];
     assert_eq!(weft(folder.path(), &run).ok().json()["outputs"], json!({"body": 21}));
-    assert!(sent.recv().unwrap().starts_with("GET /t1/Oslo HTTP/1.1\r\n"));
+    assert!(sent.take_request().starts_with("GET /t1/Oslo HTTP/1.1\r\n"));
     // The same as a tool.
     let call = [
         "tool",
@@ -203,7 +189,7 @@ fn a_workflow_sends_requests_with_context() {
         "json",
     ];
     assert_eq!(weft(folder.path(), &call).ok().json()["result"], 21);
-    assert!(sent.recv().unwrap().starts_with("GET /t2/Oslo HTTP/1.1\r\n"));
+    assert!(sent.take_request().starts_with("GET /t2/Oslo HTTP/1.1\r\n"));
 }
 
 #[test]
@@ -224,8 +210,8 @@ fn s30_proxies_of_the_environment_are_ignored() {
         &variables,
     )
     .ok();
-    assert!(sent.recv().unwrap().starts_with("GET /t/x"));
-    assert!(asked.try_recv().is_err(), "nobody asks the proxy");
+    assert!(sent.take_request().starts_with("GET /t/x"));
+    assert!(asked.requests().is_empty(), "nobody asks the proxy");
 }
 
 #[test]
@@ -243,7 +229,7 @@ fn s50_no_output_of_the_program_tells_a_secret() {
         let call = ["tool", "call", "get_weather", "-i", "city=x", "--ctx", "tenant=t", "--output", form];
         let ran = weft_with(folder.path(), &call, "", &variables);
         assert_eq!(ran.code, 5);
-        assert!(sent.recv().unwrap().contains("authorization: Bearer S3CR3T\r\n"));
+        assert!(sent.take_request().contains("authorization: Bearer S3CR3T\r\n"));
         let seen = format!("{}{}", ran.stdout, ran.stderr);
         assert!(seen.contains("HTTP 500: key ***"), "{seen}");
         assert!(!seen.contains("S3CR3T") && !seen.contains("UzNDUjNU"), "{seen}");

@@ -1,12 +1,12 @@
 //! A project in a folder of its own, and a server for it.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
+pub(crate) use weft_harness::write;
 use weft_project::{Project, ProjectOptions};
 use weft_server::{Server, ServerHandle, ServerOptions};
 
@@ -30,12 +30,6 @@ pub(crate) fn project(files: &[(&str, &str)]) -> TempDir {
         write(folder.path(), name, text);
     }
     folder
-}
-
-pub(crate) fn write(folder: &Path, name: &str, text: &str) {
-    let path = folder.join(name);
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, text).unwrap();
 }
 
 /// Serves it, with options changed.
@@ -64,38 +58,10 @@ pub(crate) fn serve(files: &[(&str, &str)]) -> Running {
 pub(crate) const PLAIN: (&str, &str) = ("agents/plain.json", r#"{"id": "plain", "name": "Plain"}"#);
 
 /// A workflow that counts to its input.
-pub(crate) const COUNT: (&str, &str) = (
-    "workflows/count.json",
-    r#"{"name": "count", "description": "Counts.",
-    "interfaceInputs": {"n": {"dataFlowType": "INTEGER", "required": true, "description": "how far"}},
-    "interfaceOutputs": {"last": {"dataFlowType": "INTEGER"}},
-    "nodes": [
-      {"id": "in", "type": "core:GroupInput"},
-      {"id": "out", "type": "core:GroupOutput"},
-      {"id": "loop", "type": "core:LoopZone", "configValues": {"mode": "until", "maxIterations": 1000000,
-        "condition": "state.i >= state.n", "test": "after",
-        "state": [{"key": "i", "dataFlowType": "INTEGER", "initial": 0}, {"key": "n", "dataFlowType": "INTEGER"}]}},
-      {"id": "s", "type": "core:LoopState", "parentNode": "loop"},
-      {"id": "add", "type": "core:Expression", "parentNode": "loop", "configValues": {"cel": "i + 1"}},
-      {"id": "next", "type": "core:LoopNext", "parentNode": "loop"}
-    ],
-    "edges": [
-      {"source": "in", "sourceHandle": "n", "target": "loop", "targetHandle": "n"},
-      {"source": "s", "sourceHandle": "i", "target": "add", "targetHandle": "i"},
-      {"source": "add", "sourceHandle": "value", "target": "next", "targetHandle": "i"},
-      {"source": "loop", "sourceHandle": "i", "target": "out", "targetHandle": "last"}
-    ]}"#,
-);
+pub(crate) const COUNT: (&str, &str) = ("workflows/count.json", weft_harness::COUNT);
 
 /// A workflow that asks a person.
-pub(crate) const ASK: (&str, &str) = (
-    "workflows/ask.json",
-    r#"{"name": "ask", "description": "Asks.", "interfaceInputs": {},
-    "interfaceOutputs": {"said": {"dataFlowType": "STRING"}},
-    "nodes": [{"id": "q", "type": "core:Ask", "configValues": {"prompt": "Which colour?"}},
-      {"id": "out", "type": "core:GroupOutput"}],
-    "edges": [{"source": "q", "sourceHandle": "answer", "target": "out", "targetHandle": "said"}]}"#,
-);
+pub(crate) const ASK: (&str, &str) = ("workflows/ask.json", weft_harness::ASK);
 
 /// A workflow that takes its time, in milliseconds.
 pub(crate) const SLEEP: (&str, &str) = (

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use agent_types::{EventBody, Timestamp, TraceEvent, VirtualClock, Watched};
+use agent_types::{EventBody, TraceEvent, VirtualClock};
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
+use weft_harness::VirtualTime;
 use workflow_engine::{
     Inputs, Node, NodeCatalog, NodeContext, NodeError, Outputs, Plan, RunOptions, RunOutcome, StopScope,
     StreamItem,
@@ -357,29 +358,17 @@ pub(crate) fn run_plan<F: Future<Output = ()>>(
     options: RunOptions,
     beside: impl FnOnce(Beside) -> F,
 ) -> Seen {
-    let clock = VirtualClock::new(Timestamp::default());
-    let parked = clock.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .on_thread_park(move || {
-            parked.advance_to_next();
-        })
-        .build()
-        .unwrap();
+    let time = VirtualTime::default();
+    let clock = time.clock();
     let inputs = inputs.as_object().cloned().unwrap_or_default();
     let (options, mut watcher) = options.with_clock(Arc::new(clock.clone())).watched(1_000_000);
-    let outcome = runtime.block_on(async {
+    let outcome = time.block_on(async {
         let handle = plan.run(inputs, options);
         let world = Beside { clock: clock.clone(), cancel: handle.cancel_token() };
         let (outcome, ()) = futures::join!(handle.outcome(), beside(world));
         outcome
     });
-    let mut events = Vec::new();
-    while let Some(watched) = watcher.try_next() {
-        match watched {
-            Watched::Events(batch) => events.extend(batch.iter().cloned()),
-            Watched::Lagged(missed) => panic!("{missed} events lost"),
-        }
-    }
+    let events = weft_harness::events(&mut watcher);
     let seen = Seen { outcome, events, elapsed: agent_types::Clock::elapsed(&clock) };
     check_order(&seen);
     seen

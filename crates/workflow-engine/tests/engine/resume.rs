@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agent_types::{
-    AskKind, EventBody, EventPersister, ResumeLog, RunStatus, Timestamp, TraceEvent, VirtualClock,
-};
+use agent_types::{AskKind, EventBody, EventPersister, ResumeLog, RunStatus, TraceEvent};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use workflow_engine::{Cache, OnFail, OnWaiting, Plan, RunOptions, RunOutcome};
 use workflow_model::{NoWorkflows, Workflow};
 
 use crate::common::{catalog, flow};
+use weft_harness::VirtualTime;
+
 use crate::keeper::{Log, State};
 use crate::laws::{build, drawn};
 
@@ -25,18 +25,11 @@ pub(crate) fn options() -> RunOptions {
 }
 
 pub(crate) fn run(plan: &Plan, log: &Arc<Log>, resume: Option<ResumeLog>, options: RunOptions) -> RunOutcome {
-    let clock = VirtualClock::new(Timestamp::default());
-    let parked = clock.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .on_thread_park(move || {
-            parked.advance_to_next();
-        })
-        .build()
-        .unwrap();
+    let time = VirtualTime::default();
     let options = RunOptions { resume: resume.map(Box::new), ..options }
-        .with_clock(Arc::new(clock))
+        .with_clock(time.shared_clock())
         .with_sink(log.clone());
-    runtime.block_on(async { plan.run(serde_json::Map::new(), options).outcome().await })
+    time.block_on(async { plan.run(serde_json::Map::new(), options).outcome().await })
 }
 
 /// Cuts a run behind each of its events and lets it go on.

@@ -9,8 +9,7 @@ use serde_json::{Map, Value};
 use tempfile::TempDir;
 
 use super::mortal::Mortal;
-use crate::Fault;
-use crate::pattern::Pattern;
+use weft_scenarios::{Fault, Pattern};
 
 /// Bytes of events behind a snapshot that a run keeps here, so that a long run shows that it lets go.
 const LOG_BYTES: u64 = 512 * 1024;

@@ -1,5 +1,5 @@
-//! `weft-scenarios --engine FILE [ID…]` runs cases of the engine, `--agents FILE [ID…]` those of agents;
-//! `weft-scenarios --payloads FILE [--finish-others]` runs payloads.
+//! `weft-harness --engine FILE [ID…]` runs cases of the engine, `--agents FILE [ID…]` those of agents;
+//! `weft-harness --payloads FILE [--finish-others]` runs payloads.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: weft-scenarios --engine FILE [ID...] | --agents FILE [ID...] | --payloads FILE [--finish-others]"
+        "usage: weft-harness --engine FILE [ID...] | --agents FILE [ID...] | --payloads FILE [--finish-others]"
     );
     ExitCode::from(2)
 }
@@ -41,8 +41,7 @@ fn usage() -> ExitCode {
 fn engine(text: &str, ids: &[String]) -> (String, ExitCode) {
     // Some cases are about nodes that panic; where, is enough.
     std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
-    let report =
-        weft_scenarios::run_engine_cases(text, |id| ids.is_empty() || ids.iter().any(|own| own == id));
+    let report = weft_harness::run_engine_cases(text, |id| ids.is_empty() || ids.iter().any(|own| own == id));
     // Writing to a text cannot fail.
     let mut out = String::new();
     for failure in &report.failures {
@@ -87,7 +86,7 @@ fn payloads(text: &str, options: &[String]) -> (String, ExitCode) {
     };
     let mut out = String::new();
     for (id, case) in cases {
-        let mut told = weft_scenarios::run_payload(case, on_fail);
+        let mut told = weft_harness::run_payload(case, on_fail);
         told["id"] = id.into();
         let _ = writeln!(out, "{told}");
     }

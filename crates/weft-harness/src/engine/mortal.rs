@@ -8,7 +8,7 @@ use run_store::{
 };
 use serde_json::Value;
 
-use crate::pattern::Pattern;
+use weft_scenarios::Pattern;
 
 /// Writes everything up to and including a certain event and nothing after it, as a process that dies there.
 #[derive(Debug)]

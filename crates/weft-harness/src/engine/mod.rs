@@ -10,10 +10,40 @@ mod ops;
 mod stored;
 mod world;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
+use weft_scenarios::Fault;
 
-use crate::{Failure, Report};
 use case::Case;
+
+/// Results of the cases of a file.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Number of cases that met their expectations.
+    pub passed: usize,
+    /// Cases that did not.
+    pub failures: Vec<Failure>,
+}
+
+/// Case that did not meet its expectations.
+#[derive(Debug)]
+pub struct Failure {
+    /// Its id.
+    pub id: String,
+    /// Each expectation that was not met, with the value instead.
+    pub faults: Vec<String>,
+}
+
+/// Refuses an unknown key, so that a misspelt expectation does not count as met.
+fn known_keys(map: &Map<String, Value>, known: &[&str]) -> Result<(), Fault> {
+    match map.keys().find(|key| !known.contains(&key.as_str())) {
+        Some(key) => Err(format!("unknown key `{key}`")),
+        None => Ok(()),
+    }
+}
+
+fn object(value: &Value) -> Result<&Map<String, Value>, Fault> {
+    value.as_object().ok_or_else(|| format!("expected an object, found {value}"))
+}
 
 /// Stack of a case that asks for none, in KiB.
 const STACK_KIB: usize = 8 * 1024;

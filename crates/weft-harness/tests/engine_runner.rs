@@ -2,7 +2,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "helpers of tests: a wrong case may panic")]
 
 use serde_json::{Value, json};
-use weft_scenarios::run_engine_file;
+use weft_harness::run_engine_file;
 
 /// Faults of one case, one a line.
 fn faults(flows: &Value, runs: &Value) -> Vec<String> {

@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use workflow_model::{Workflow, WorkflowSource};
 
 use super::ops::OPERATIONS;
-use crate::{Fault, known_keys, object};
+use super::{known_keys, object};
+use weft_scenarios::Fault;
 
 /// Ids of the machinery; nodes with a `$` have no events.
 const INPUT: &str = "$in";

@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 use workflow_engine::RunRemote;
 
-use crate::pattern::Pattern;
-use crate::{Fault, known_keys, object};
+use super::{known_keys, object};
+use weft_scenarios::Fault;
+use weft_scenarios::Pattern;
 
 const KNOWN: [&str; 6] = ["cancel", "crash", "answer", "subscribe_slow", "drop_events", "drop_handle"];
 

@@ -2,7 +2,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "helpers of tests: a wrong case may panic")]
 
 use serde_json::{Value, json};
-use weft_scenarios::run_payload;
+use weft_harness::run_payload;
 use workflow_engine::OnFail;
 
 /// What came of a payload: status or codes of problems, results, milliseconds.

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agent_runtime::{Agent, AgentProfile, AgentState};
-use agent_types::ToolDefinition;
-use agent_types::{Annotations, EventBody, EventSink, ResumeLog, RunId, SystemClock, Watched};
+use agent_types::{
+    Annotations, EventBody, EventSink, ResumeLog, RunId, SystemClock, ToolDefinition, Watched,
+};
 use async_trait::async_trait;
 use llm_provider::ScriptedModel;
 use run_store::{NewRun, StoreError, StoredRun};

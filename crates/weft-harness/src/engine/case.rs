@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{
-    Clock, EventBody, EventSubscription, RunId, RunStatus, SystemClock, Timestamp, VirtualClock, Watched,
-};
+use agent_types::{Clock, EventBody, EventSubscription, RunId, RunStatus, SystemClock, Watched};
 use serde_json::{Map, Value};
 use workflow_engine::{Before, Cache, OnFail, OnWaiting, Plan, RunOptions, run};
 
@@ -17,7 +15,9 @@ use super::memory;
 use super::ops::catalog;
 use super::stored::{Begun, Past, Stores};
 use super::world::World;
-use crate::{Fault, known_keys, object};
+use super::{known_keys, object};
+use crate::VirtualTime;
+use weft_scenarios::Fault;
 
 /// Events that the reader of a run may be behind.
 const BEHIND: usize = 1 << 20;
@@ -56,18 +56,9 @@ impl Case {
 
     /// Everything that came otherwise than it should.
     pub(crate) fn run(&self) -> Vec<String> {
-        let clock = VirtualClock::new(Timestamp::default());
-        let parked = clock.clone();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .on_thread_park(move || {
-                parked.advance_to_next();
-            })
-            .build();
-        let clock: Arc<dyn Clock> = if self.real_time { Arc::new(SystemClock) } else { Arc::new(clock) };
-        match runtime {
-            Ok(runtime) => runtime.block_on(self.run_all(&clock)),
-            Err(error) => vec![format!("no runtime: {error}")],
-        }
+        let time = VirtualTime::default();
+        let clock: Arc<dyn Clock> = if self.real_time { Arc::new(SystemClock) } else { time.shared_clock() };
+        time.block_on(self.run_all(&clock))
     }
 
     async fn run_all(&self, clock: &Arc<dyn Clock>) -> Vec<String> {

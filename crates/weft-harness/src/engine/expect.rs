@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 use workflow_engine::{PlanError, RunOutcome};
 
 use super::world::World;
-use crate::pattern::{Pattern, contains_all, fits};
-use crate::{Fault, known_keys, object};
+use super::{known_keys, object};
+use weft_scenarios::Fault;
+use weft_scenarios::{Pattern, contains_all, fits};
 
 const KEYS: [&str; 24] = [
     "status",

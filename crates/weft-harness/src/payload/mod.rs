@@ -5,11 +5,13 @@ mod stubs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{Clock, RunStatus, Timestamp, VirtualClock};
+use agent_types::{Clock, RunStatus};
 use llm_provider::{ModelSource, ScriptedModel, SingleModel};
 use serde_json::{Map, Value, json};
 use workflow_engine::{OnFail, Plan, RunOptions, RunOutcome, Services};
 use workflow_model::{NoWorkflows, Payload};
+
+use crate::VirtualTime;
 
 /// What the model of every payload says, in pieces.
 const MODEL: &str = r#"{"chunks": ["HI", " THERE"], "repeat": true}"#;
@@ -53,20 +55,13 @@ fn in_virtual_time(
     on_fail: OnFail,
     interrupt: Option<Duration>,
 ) -> Result<(RunOutcome, u128), String> {
-    let clock = VirtualClock::new(Timestamp::default());
-    let parked = clock.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .on_thread_park(move || {
-            parked.advance_to_next();
-        })
-        .build()
-        .map_err(|error| error.to_string())?;
+    let time = VirtualTime::default();
+    let clock = time.clock();
     let model = ScriptedModel::from_jsonl(MODEL).map_err(|error| error.to_string())?;
     let services = Services::new().with::<dyn ModelSource>(Arc::new(SingleModel::new(Arc::new(model))));
-    let options = RunOptions { on_fail, ..RunOptions::new() }
-        .with_services(services)
-        .with_clock(Arc::new(clock.clone()));
-    let outcome = runtime.block_on(async {
+    let options =
+        RunOptions { on_fail, ..RunOptions::new() }.with_services(services).with_clock(time.shared_clock());
+    let outcome = time.block_on(async {
         let run = plan.run(arguments, options);
         let cancel = run.cancel_token();
         let interrupted = async {
