@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex};
 
 use agent_runtime::{Agent, AgentProfile, AgentState};
+use agent_types::EventBody;
 use agent_types::ToolDefinition;
-use agent_types::{EventBody};
 use async_trait::async_trait;
 use llm_provider::{
     Constraint, GrammarForm, LlmError, LlmProvider, LlmRequest, LlmStream, ModelInfo, ScriptedModel,
