@@ -1,47 +1,68 @@
 //! Everything that the build server runs after the tests, in the same order.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::codegen::Mode;
-use crate::{codegen, layers, tidy, workspace};
+use crate::workspace::{self, Tool};
+use crate::{codegen, features, layers, packages, tidy};
 
-/// Runs every check; the first that fails ends it.
-pub(crate) fn run() -> Result<()> {
-    step("formatting", || workspace::run("cargo", &["fmt", "--all", "--check"]))?;
-    step("clippy", || {
-        workspace::run(
-            "cargo",
-            &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"],
-        )
-    })?;
-    step("local models", local_models)?;
-    step("layers", layers::run)?;
-    step("tidy", tidy::run)?;
-    step("generated files", || codegen::run(Mode::Check))?;
-    step("docs", || {
-        workspace::run(
-            "cargo",
-            &[
-                "--config",
-                "build.rustdocflags=['-D','warnings']",
-                "doc",
-                "--workspace",
-                "--no-deps",
-                "--quiet",
-            ],
-        )
-    })?;
-    step("deny", deny)
+/// Runs every step, or those whose names begin so; the first that fails ends it.
+pub(crate) fn run(only: &[String]) -> Result<()> {
+    let chosen = |name: &str| only.is_empty() || only.iter().any(|wanted| name.starts_with(wanted.as_str()));
+    let steps: Vec<&Step> = STEPS.iter().filter(|(name, ..)| chosen(name)).collect();
+    let names = STEPS.map(|(name, ..)| name).join(", ");
+    ensure!(!steps.is_empty(), "`{}` is not a step of check; the steps are {names}", only.join(" "));
+    let begun = Instant::now();
+    for (name, minutes, task) in steps {
+        println!("== {name} ({} s, at most {minutes} min)", begun.elapsed().as_secs());
+        let limit = Duration::from_secs(minutes * 60);
+        workspace::within(limit, *task).with_context(|| format!("check: {name}"))?;
+    }
+    println!("== done in {} s", begun.elapsed().as_secs());
+    Ok(())
 }
 
-fn step(name: &str, task: impl FnOnce() -> Result<()>) -> Result<()> {
-    println!("== {name}");
-    let begun = Instant::now();
-    task().with_context(|| format!("check: {name}"))?;
-    println!("   {} s", begun.elapsed().as_secs());
-    Ok(())
+/// Name of a step, minutes that it may take on a machine where nothing is built yet, and its task.
+type Step = (&'static str, u64, fn() -> Result<()>);
+
+const STEPS: [Step; 11] = [
+    ("formatting", 1, formatting),
+    ("layers", 1, layers::run),
+    ("tidy", 1, tidy::run),
+    ("clippy", 10, clippy),
+    ("local models", 10, local_models),
+    ("features alone", 10, features::run),
+    ("packages", 8, packages::run),
+    ("generated files", 5, generated),
+    ("docs", 5, docs),
+    ("unused dependencies", 5, unused),
+    ("deny", 8, deny),
+];
+
+fn formatting() -> Result<()> {
+    workspace::run("cargo", &["fmt", "--all", "--check"])
+}
+
+fn clippy() -> Result<()> {
+    workspace::run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
+}
+
+fn generated() -> Result<()> {
+    codegen::run(Mode::Check)
+}
+
+fn docs() -> Result<()> {
+    let strict = "build.rustdocflags=['-D','warnings']";
+    workspace::run("cargo", &["--config", strict, "doc", "--workspace", "--no-deps", "--quiet"])
+}
+
+/// Dependencies that no source of a crate names. One that is there for its features is listed in the manifest:
+/// `[package.metadata.cargo-machete] ignored`.
+fn unused() -> Result<()> {
+    workspace::installed(Tool::Machete)?;
+    workspace::run("cargo", &["machete", "crates", "xtask"])
 }
 
 /// What the feature `local-llm` compiles, which no default build does; its tests run on a tiny model that they write themselves.
@@ -58,11 +79,7 @@ fn local_models() -> Result<()> {
 
 /// Licences, sources and banned crates. Advisories need a network and are looked at by hand: `cargo deny check advisories`.
 fn deny() -> Result<()> {
-    if workspace::output("cargo", &["deny", "--version"]).is_err() {
-        println!("installing cargo-deny, once");
-        // It runs for a second, so building it fast is what counts.
-        workspace::run("cargo", &["install", "--locked", "--quiet", "--debug", "cargo-deny"])?;
-    }
+    workspace::installed(Tool::Deny)?;
     workspace::run(
         "cargo",
         &["deny", "--workspace", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"],

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -21,11 +22,24 @@ const MAP: (&str, &str) = ("<!-- crate map: cargo xtask codegen -->\n", "<!-- en
 
 /// Writes or checks every generated file.
 pub(crate) fn run(mode: Mode) -> Result<()> {
+    // The programs that print the other files are built with the copies.
+    let mut own = embedded()?;
+    own.push(("ARCHITECTURE.md".to_owned(), architecture()?));
+    let mut stale = differing(own, mode)?;
+    stale.extend(differing(generated()?, mode)?);
+    if !stale.is_empty() {
+        bail!("{} stale: run `cargo xtask codegen`", stale.join(", "));
+    }
+    println!("codegen: ok");
+    Ok(())
+}
+
+/// Writes files that differ, or gives their paths.
+fn differing(files: Vec<(String, String)>, mode: Mode) -> Result<Vec<String>> {
     let mut stale = Vec::new();
-    for (path, text) in generated()? {
+    for (path, text) in files {
         let file = workspace::root().join(&path);
-        let current = fs::read_to_string(&file).unwrap_or_default();
-        if current == text {
+        if fs::read_to_string(&file).unwrap_or_default() == text {
             continue;
         }
         match mode {
@@ -38,16 +52,12 @@ pub(crate) fn run(mode: Mode) -> Result<()> {
             }
         }
     }
-    if !stale.is_empty() {
-        bail!("{} stale: run `cargo xtask codegen`", stale.join(", "));
-    }
-    println!("codegen: ok");
-    Ok(())
+    Ok(stale)
 }
 
-/// Every generated file with its text.
+/// Every file that a program of ours prints.
 fn generated() -> Result<Vec<(String, String)>> {
-    let mut files = vec![("ARCHITECTURE.md".to_owned(), architecture()?)];
+    let mut files = Vec::new();
     let printed = workspace::output(workspace::example("generated")?, &[])?;
     let parts: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(&printed).context("what the example `generated` prints")?;
@@ -57,6 +67,21 @@ fn generated() -> Result<Vec<(String, String)>> {
     let openapi = workspace::output(workspace::example("openapi")?, &[])?;
     files.push(("docs/schema/openapi.json".to_owned(), openapi));
     Ok(files)
+}
+
+/// Copies of the files that the program embeds, since a package holds no file outside of it.
+fn embedded() -> Result<Vec<(String, String)>> {
+    let root = workspace::root();
+    let desk = workspace::files(&root.join("examples/desk"))?.into_iter();
+    let desk = desk.filter(|path| !path.starts_with(".weft"));
+    let mut copies: Vec<(PathBuf, PathBuf)> =
+        desk.map(|path| (Path::new("examples/desk").join(&path), Path::new("desk").join(&path))).collect();
+    copies.push(("docs/reference/codes.md".into(), "codes.md".into()));
+    let copy = |(from, to): &(PathBuf, PathBuf)| -> Result<(String, String)> {
+        let text = fs::read_to_string(root.join(from)).with_context(|| from.display().to_string())?;
+        Ok((Path::new("crates/weft-cli/embedded").join(to).to_string_lossy().replace('\\', "/"), text))
+    };
+    copies.iter().map(copy).collect()
 }
 
 /// ARCHITECTURE.md with the map of crates written anew.

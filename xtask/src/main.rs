@@ -8,9 +8,12 @@ mod check;
 mod clients;
 mod codegen;
 mod conformance;
+mod features;
 mod layers;
 mod outside;
+mod packages;
 mod sets;
+mod snapshots;
 mod tidy;
 mod web;
 mod words;
@@ -23,11 +26,12 @@ use anyhow::{Result, bail};
 const HELP: &str = "\
 cargo xtask TASK
 
-  check                     everything the build server runs after the tests, in order
+  check [STEP …]            everything the build server runs after the tests, in order; or these steps alone
   layers                    crates use lower layers only; heavy libraries have owners
   tidy [--accept]           every crate has its README, docs and lints; no retired words are added; `--accept` writes
                             how many of them are left
   codegen [--check]         write generated files, or say which are stale
+  snapshots [--review]      run the snapshot tests through cargo insta; `--review` shows each difference and asks
   web [--check | --test | --screenshots]
                             build the page, compare it with what is committed, test it in a browser, take its pictures
   conformance [--data DIR] [--list] | --engine FILE
@@ -62,12 +66,13 @@ fn run(arguments: &[String]) -> Result<()> {
             print!("{HELP}");
             Ok(())
         }
-        ("check", []) => check::run(),
+        ("check", steps) => check::run(steps),
         ("layers", []) => layers::run(),
         ("tidy", []) => tidy::run(),
         ("tidy", [option]) if option == "--accept" => tidy::accept(),
         ("codegen", []) => codegen::run(codegen::Mode::Write),
         ("codegen", [option]) if option == "--check" => codegen::run(codegen::Mode::Check),
+        ("snapshots", options) => snapshots::run(options),
         ("web", options) => web::run(options),
         ("conformance", options) => conformance::run(options),
         ("clients", []) => clients::run(None),

@@ -1,7 +1,11 @@
 //! The workspace as cargo sees it, and programs that are started in it.
 
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use cargo_metadata::{Metadata, MetadataCommand, Package};
@@ -38,13 +42,70 @@ fn layer(package: &Package) -> Result<u64> {
 /// Runs a program in the root and fails as it does.
 pub(crate) fn run(program: impl AsRef<Path>, arguments: &[&str]) -> Result<()> {
     let program = program.as_ref();
-    let status = Command::new(program)
+    let child = Command::new(program)
         .args(arguments)
         .current_dir(root())
-        .status()
+        .spawn()
         .with_context(|| format!("{} cannot be started", program.display()))?;
+    let status = wait(child).with_context(|| format!("{} {}", program.display(), arguments.join(" ")))?;
     ensure!(status.success(), "{} {} failed", program.display(), arguments.join(" "));
     Ok(())
+}
+
+thread_local! {
+    /// End of the time of the step that this thread runs.
+    static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Runs a task whose programs are killed when its time is over.
+pub(crate) fn within<T>(limit: Duration, task: impl FnOnce() -> Result<T>) -> Result<T> {
+    DEADLINE.set(Some(Instant::now() + limit));
+    let result = task();
+    DEADLINE.set(None);
+    result
+}
+
+/// Waits for a program until the deadline of its step.
+fn wait(mut child: Child) -> Result<ExitStatus> {
+    let Some(deadline) = DEADLINE.get() else { return Ok(child.wait()?) };
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if Instant::now() >= deadline {
+            child.kill()?;
+            child.wait()?;
+            bail!("killed: the time of the step is over");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Program of others that cargo installs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tool {
+    /// Licences, sources and banned crates.
+    Deny,
+    /// Snapshots and their review.
+    Insta,
+    /// Unused dependencies.
+    Machete,
+}
+
+/// Installs a program of others, once.
+pub(crate) fn installed(tool: Tool) -> Result<()> {
+    // One that runs for a second is built fast; one that reads every file is built to be fast.
+    let (name, profile): (&str, &[&str]) = match tool {
+        Tool::Deny => ("deny", &["--debug"]),
+        Tool::Insta => ("insta", &["--debug"]),
+        Tool::Machete => ("machete", &[]),
+    };
+    if output("cargo", &[name, "--version"]).is_ok() {
+        return Ok(());
+    }
+    let package = format!("cargo-{name}");
+    eprintln!("installing {package}, once");
+    run("cargo", &[&["install", "--locked", "--quiet", package.as_str()], profile].concat())
 }
 
 /// Runs a program in the root and gives what it prints.
@@ -80,4 +141,21 @@ fn built(folder: &str, name: &str) -> Result<PathBuf> {
     let path = target.join(folder).join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     ensure!(path.is_file(), "{} was not built", path.display());
     Ok(path)
+}
+
+/// Files below a folder by their paths in it. A folder that is missing holds none.
+pub(crate) fn files(root: &Path) -> Result<BTreeSet<PathBuf>> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(folder) = open.pop().filter(|folder| folder.is_dir()) {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                found.insert(path.strip_prefix(root)?.to_owned());
+            }
+        }
+    }
+    Ok(found)
 }

@@ -25,10 +25,6 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/rust-tools.md")]
-struct RustTools;
-
 // The macro names this crate as others do.
 extern crate self as tool_registry;
 

@@ -26,10 +26,6 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/own-agent.md")]
-struct OwnAgent;
-
 mod catalogue;
 mod coerce;
 mod compiled;

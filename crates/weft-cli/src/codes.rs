@@ -1,7 +1,7 @@
 //! The table of codes, as `docs/reference/codes.md` holds it.
 
-/// The page, so that what is printed and what is read are one text.
-const PAGE: &str = include_str!("../../../docs/reference/codes.md");
+/// Copy of the page that `cargo xtask codegen` makes, so that what is printed and what is read are one text.
+const PAGE: &str = include_str!("../embedded/codes.md");
 
 /// One code with its meaning in one place.
 #[derive(Debug, Clone, PartialEq, Eq)]

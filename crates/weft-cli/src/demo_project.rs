@@ -1,4 +1,4 @@
-//! The example project, embedded in the program.
+//! The example project, embedded in the program. `cargo xtask codegen` copies it from `examples/desk`.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ macro_rules! files {
     ($($path:literal),+ $(,)?) => {
         /// Paths and contents of the example project's files.
         pub(crate) const FILES: &[(&str, &str)] =
-            &[$(($path, include_str!(concat!("../../../examples/desk/", $path)))),+];
+            &[$(($path, include_str!(concat!("../embedded/desk/", $path)))),+];
     };
 }
 

@@ -8,10 +8,6 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/nodes.md")]
-struct GuideToNodes;
-
 mod cache;
 mod context;
 mod convert;

@@ -5,6 +5,7 @@ mod files;
 mod graphs;
 mod http;
 mod judge;
+mod judged;
 mod payloads;
 mod plain;
 mod protocol;
@@ -85,6 +86,12 @@ pub(crate) fn all(data: &Path, weft: &Path) -> Result<Vec<Set>> {
         let file = data.join(format!("cases/{name}.jsonl"));
         if file.is_file() {
             sets.push(Set::by_commands(&format!("scenarios of {name}"), scenarios::of_file, file));
+        }
+    }
+    for name in ["provider", "project"] {
+        let file = data.join(format!("cases/{name}.jsonl"));
+        if file.is_file() && judged::judge(&file).is_some() {
+            sets.push(Set::by_commands(&format!("cases of {name}"), judged::of_file, file));
         }
     }
     let folder = |name: &str| Some(data.join("data").join(name)).filter(|folder| folder.is_dir());

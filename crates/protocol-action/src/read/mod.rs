@@ -11,7 +11,7 @@
 //!   `recovery`;
 //! - `element`: the trees of elements in a call, with `parameter` for how one begins;
 //! - `value`: where a raw value ends (rules 3 and 5), with `follow` for what may stand after it and
-//! `value_end` for repairs there;
+//!   `value_end` for repairs there;
 //! - `text`: entities, CDATA and layout of a value (rules 4 and 5);
 //! - `well_formed`: the fast path for plain calls of a whole text;
 //! - `finish`: checks that need the end of the input.
