@@ -26,8 +26,8 @@ impl GrammarConstraint {
             GrammarForm::StructuralTag => GrammarFormat::StructuralTag,
             GrammarForm::Lark => GrammarFormat::Lark,
         };
-        let breadth = if model.small { GrammarScope::Narrow } else { GrammarScope::Wide };
-        let grammar = grammar_with(&set, format, GrammarOptions { breadth, ..GrammarOptions::default() });
+        let scope = if model.small { GrammarScope::Narrow } else { GrammarScope::Wide };
+        let grammar = grammar_with(&set, format, GrammarOptions { scope, ..GrammarOptions::default() });
         let text = Arc::from(grammar.text);
         Self { constraint: Some(Constraint { form, text }), refused: grammar.refused }
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::call::{Annotations, ApprovalDefault};
 use crate::id::ToolId;
 
-/// What a tool is called, what it does and what it takes.
+/// Definition of a tool: its name, description and parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolDefinition {
@@ -16,17 +16,17 @@ pub struct ToolDefinition {
     /// A title for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it does, for the model.
+    /// Description for the model.
     pub description: String,
     /// JSON Schema (2020-12) of the arguments, an object.
     pub parameters: Value,
     /// JSON Schema of the result, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// What it says of its own behaviour.
+    /// Declared behaviour of the tool.
     #[serde(default)]
     pub annotations: Annotations,
-    /// Whether a person is asked first; absent means the kind of tool decides.
+    /// Default for human approval; when absent, the kind of tool decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalDefault>,
     /// Values of parameters that are absent, by name: shown in the catalogue and applied before the call.

@@ -71,7 +71,7 @@ impl Skill {
                 let parameters = config.parameters.clone().unwrap_or_else(task);
                 let definition = ToolDefinition::new(id, description(config, place, problems), parameters);
                 let definition = titled(definition, config);
-                if let Err(error) = tool_schema::OfferedTool::of(definition.clone()) {
+                if let Err(error) = tool_schema::OfferedTool::from_definition(definition.clone()) {
                     problems.error(format!("{place}/parameters"), error.code(), error.to_string());
                     return None;
                 }

@@ -19,7 +19,7 @@ type Failure = Box<dyn std::error::Error>;
 async fn main() -> Result<(), Failure> {
     for line in std::io::stdin().lock().lines() {
         let recorded: Value = serde_json::from_str(&line?)?;
-        let mut told = match answer(&recorded).await? {
+        let mut result = match answer(&recorded).await? {
             Ok(answer) => {
                 let calls = answer.tool_calls.iter();
                 let calls = calls.map(|call| json!({"name": call.name, "arguments": call.arguments}));
@@ -28,8 +28,8 @@ async fn main() -> Result<(), Failure> {
             }
             Err(error) => json!({"error": {"code": error.code(), "message": error.to_string()}}),
         };
-        told["id"] = recorded["id"].clone();
-        println!("{told}");
+        result["id"] = recorded["id"].clone();
+        println!("{result}");
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::ModelInfo;
 
 /// An image or a file that goes with the text of a message.
 ///
-/// A model that takes none of its kind is sent a note in its place, and the text of a text file.
+/// For a model without support of its kind, the request holds a note instead, and the text of a text file.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     /// Media type, such as `image/png`.
@@ -19,12 +19,12 @@ pub struct Attachment {
     /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Where the bytes are.
+    /// Source of the bytes.
     #[serde(flatten)]
     pub source: AttachmentSource,
 }
 
-/// Where the bytes of an attachment are.
+/// Source of the bytes of an attachment.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttachmentSource {
@@ -53,12 +53,12 @@ impl fmt::Debug for AttachmentSource {
     }
 }
 
-/// What becomes of an attachment in a request.
+/// Form in which a request carries an attachment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// It goes as it is.
     Whole,
-    /// This text goes in its place.
+    /// Text that replaces it.
     Text(String),
 }
 
@@ -94,7 +94,7 @@ impl Attachment {
         self
     }
 
-    /// What a model is shown that reads text only: the text of a text file, or a note that there is something.
+    /// Replacement for a model that reads text only: the text of a text file, or a note about the attachment.
     #[must_use]
     pub fn text_in_place(&self) -> String {
         match self.sent_to(&ModelInfo::default()) {
@@ -103,7 +103,7 @@ impl Attachment {
         }
     }
 
-    /// What a model of this kind is sent.
+    /// Form in which a model of this kind receives the attachment.
     pub(crate) fn sent_to(&self, model: &ModelInfo) -> Sent {
         if (self.mime.starts_with("image/") && model.images)
             || (self.mime == "application/pdf" && model.documents)

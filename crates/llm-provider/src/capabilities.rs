@@ -1,9 +1,9 @@
-//! What is known of models by their names.
+//! Capabilities of models, derived from their names.
 
-/// What a model can do, as far as its name tells.
+/// Capabilities of a model, as far as its name implies them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub struct Capabilities {
     /// It calls tools in the provider's own form.
     pub native_tools: bool,
@@ -13,7 +13,7 @@ pub struct Capabilities {
     pub documents: bool,
     /// It reasons before it answers.
     pub reasoning: bool,
-    /// Tokens that a request and its answer may hold together; unknown where that hangs on the server.
+    /// Tokens that a request and its answer may hold together; unknown where it depends on the server.
     pub context_window: Option<u64>,
 }
 
@@ -92,17 +92,17 @@ const KNOWN: &[(&str, &str, u64)] = &[
 ];
 
 impl Capabilities {
-    /// What is known of a model of this name; nothing, where the name is of no known family.
+    /// Returns the capabilities implied by a model's name; none for an unknown family.
     ///
     /// ```
     /// use llm_provider::Capabilities;
     ///
-    /// let known = Capabilities::of("openai/gpt-4o-mini");
+    /// let known = Capabilities::from_name("openai/gpt-4o-mini");
     /// assert!(known.images && known.native_tools && !known.reasoning);
-    /// assert_eq!(Capabilities::of("my-own-model"), Capabilities::default());
+    /// assert_eq!(Capabilities::from_name("my-own-model"), Capabilities::default());
     /// ```
     #[must_use]
-    pub fn of(model: &str) -> Self {
+    pub fn from_name(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
         let fitting = KNOWN.iter().filter(|(beginning, ..)| name.starts_with(beginning));
         let Some((_, can, thousands)) = fitting.max_by_key(|(beginning, ..)| beginning.len()) else {
@@ -124,14 +124,14 @@ mod tests {
 
     #[track_caller]
     fn check(model: &str, letters: &str, window: Option<u64>) {
-        let known = Capabilities::of(model);
-        let mut told = String::new();
+        let known = Capabilities::from_name(model);
+        let mut seen = String::new();
         for (has, letter) in
             [(known.native_tools, 'n'), (known.images, 'i'), (known.documents, 'd'), (known.reasoning, 'r')]
         {
-            told.extend(has.then_some(letter));
+            seen.extend(has.then_some(letter));
         }
-        assert_eq!((told.as_str(), known.context_window), (letters, window), "{model}");
+        assert_eq!((seen.as_str(), known.context_window), (letters, window), "{model}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What an answer is held to while it is written.
+//! Constraints on an answer while it is generated.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub struct Constraint {
     pub text: Arc<str>,
 }
 
-/// The first line by which llama.cpp tells Lark from its own form.
+/// First line that marks Lark for llama.cpp, in contrast to its native form.
 const LARK_MARK: &str = "%llguidance {}\n";
 
 impl Constraint {

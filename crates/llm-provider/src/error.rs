@@ -1,9 +1,9 @@
-//! Why a model gave no answer.
+//! Errors of requests to a model.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Why a model gave no complete answer.
+/// Reason for which a model gave no complete answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LlmError {
@@ -16,7 +16,7 @@ pub enum LlmError {
     /// Too many requests.
     #[error("the model's server is limiting requests (status 429)")]
     RateLimited {
-        /// How long the server wants us to wait.
+        /// Wait that the server asks for.
         retry_after: Option<Duration>,
     },
     /// Another HTTP error.
@@ -26,56 +26,56 @@ pub enum LlmError {
         status: u16,
         /// Beginning of the server's message.
         message: String,
-        /// How long the server wants us to wait.
+        /// Wait that the server asks for.
         retry_after: Option<Duration>,
     },
     /// No connection.
     #[error("the model's server cannot be reached: {message}")]
     Unreachable {
-        /// What the network said, without addresses of credentials.
+        /// Message of the network layer, without addresses and credentials.
         message: String,
     },
-    /// The connection broke; what was written until then has been told.
+    /// The connection broke; everything received before it has been emitted.
     #[error("the connection to the model's server broke: {message}")]
     Disconnected {
-        /// What the network said.
+        /// Message of the network layer.
         message: String,
     },
     /// Something did not come in time.
     #[error("{wait} within {} ms", .limit.as_millis())]
     Timeout {
-        /// What was waited for.
+        /// Wait that ran out.
         wait: Wait,
         /// The wait that ran out.
         limit: Duration,
     },
-    /// The stream held something that is no answer.
+    /// The stream held something other than an answer.
     #[error("the model's stream broke: {message}")]
     Stream {
-        /// What was wrong with it.
+        /// Fault in the stream.
         message: String,
     },
     /// The request cannot be sent in this provider's form.
     #[error("the request cannot be sent: {message}")]
     Request {
-        /// What does not fit.
+        /// Mismatch between request and model.
         message: String,
     },
     /// The script has no reply left, or the request is not the one it expects.
     #[error("the script does not fit: {message}")]
     Script {
-        /// What was wanted and what came.
+        /// Expected and received request.
         message: String,
     },
     /// A script or a recording has no reply left.
     #[error("{message}")]
     NoReply {
-        /// Which request has none.
+        /// Request without a recorded answer.
         message: String,
     },
 }
 
-/// What a request waits for.
+/// Event that a request waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// The first token of the answer.
@@ -114,7 +114,8 @@ impl LlmError {
         }
     }
 
-    /// Whether the same request may succeed a little later. A wait that ran out was long enough, and is not one of them.
+    /// Returns `true` when the same request may succeed a little later. A timeout is excluded: its wait was long
+    /// enough.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {
@@ -129,7 +130,7 @@ impl LlmError {
         }
     }
 
-    /// How long the server asked to wait, where it did.
+    /// Wait that the server asked for, if it did.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {

@@ -1,4 +1,4 @@
-//! A model behind limits: waits, attempts, requests at once.
+//! Model behind limits: timeouts, attempts, concurrent requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::policy::spread;
 use crate::{CallPolicy, LlmError, LlmEvent, LlmProvider, LlmRequest, LlmStream, ModelInfo, Wait};
 
-/// A model whose requests wait no longer, are put no oftener, and go no more at once than its policy says.
+/// Model whose requests respect the timeouts, attempts and concurrency of its policy.
 ///
-/// A request is put again only while nothing of the answer has come; each time the stream tells it as
+/// A request is retried only while no part of the answer has arrived; the stream emits each retry as
 /// [`LlmEvent::Retrying`]. All waits are those of the clock, so a scripted model behind it needs no real time.
 /// Everything happens in the stream: [`stream`](LlmProvider::stream) itself gives no error.
 ///
@@ -26,7 +26,7 @@ pub struct GuardedModel {
     model: Arc<dyn LlmProvider>,
     policy: CallPolicy,
     clock: Arc<dyn Clock>,
-    places: Option<Arc<Semaphore>>,
+    permits: Option<Arc<Semaphore>>,
 }
 
 impl fmt::Debug for GuardedModel {
@@ -42,13 +42,13 @@ impl GuardedModel {
     /// Puts `model` behind a policy.
     #[must_use]
     pub fn new(model: Arc<dyn LlmProvider>, policy: CallPolicy, clock: Arc<dyn Clock>) -> Self {
-        let places = policy
+        let permits = policy
             .max_parallel
-            .map(|places| Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS))));
-        Self { model, policy, clock, places }
+            .map(|permits| Arc::new(Semaphore::new(permits.clamp(1, Semaphore::MAX_PERMITS))));
+        Self { model, policy, clock, permits }
     }
 
-    /// What requests are held to.
+    /// Returns the limits of requests.
     #[must_use]
     pub const fn policy(&self) -> &CallPolicy {
         &self.policy
@@ -67,7 +67,7 @@ impl LlmProvider for GuardedModel {
             request,
             attempt: 0,
             state: State::Queued,
-            place: None,
+            permit: None,
             failed: None,
         };
         Ok(stream::unfold(asking, Asking::next).boxed())
@@ -81,15 +81,15 @@ struct Asking {
     /// Number of the attempt, from 1.
     attempt: u32,
     state: State,
-    /// Kept from the first attempt to the end of the last.
-    place: Option<OwnedSemaphorePermit>,
-    /// Why the attempt before failed.
+    /// Held from the first attempt to the end of the last.
+    permit: Option<OwnedSemaphorePermit>,
+    /// Error of the previous attempt.
     failed: Option<LlmError>,
 }
 
 enum State {
     Queued,
-    /// Waits before the next attempt.
+    /// Backoff before the next attempt.
     Resting(Duration),
     Reading(Reading),
     Done,
@@ -97,9 +97,9 @@ enum State {
 
 struct Reading {
     stream: LlmStream,
-    /// When the attempt began, by the clock.
+    /// Start of the attempt, by the clock.
     began: Duration,
-    /// When the last token came.
+    /// Arrival of the last token.
     last: Option<Duration>,
 }
 
@@ -109,9 +109,9 @@ impl Asking {
             let event = match std::mem::replace(&mut self.state, State::Done) {
                 State::Done => return None,
                 State::Queued => {
-                    if let Some(places) = &self.guarded.places {
-                        // It is never closed; without a place the request would go all the same.
-                        self.place = Arc::clone(places).acquire_owned().await.ok();
+                    if let Some(permits) = &self.guarded.permits {
+                        // The semaphore is never closed; without a permit the request would be sent all the same.
+                        self.permit = Arc::clone(permits).acquire_owned().await.ok();
                     }
                     self.begin().await
                 }
@@ -123,19 +123,19 @@ impl Asking {
             };
             match event {
                 Ok(None) => {}
-                Ok(Some(event)) => return Some(self.told(Ok(event))),
+                Ok(Some(event)) => return Some(self.emit(Ok(event))),
                 Err((error, begun)) => {
                     let event = self.failed(error, begun);
-                    return Some(self.told(event));
+                    return Some(self.emit(event));
                 }
             }
         }
     }
 
     /// Lets the next request go when this one is over.
-    fn told(mut self, event: Result<LlmEvent, LlmError>) -> (Result<LlmEvent, LlmError>, Self) {
+    fn emit(mut self, event: Result<LlmEvent, LlmError>) -> (Result<LlmEvent, LlmError>, Self) {
         if matches!(self.state, State::Done) {
-            self.place = None;
+            self.permit = None;
         }
         (event, self)
     }
@@ -173,7 +173,7 @@ impl Asking {
         match within(&**clock, left, reading.stream.next()).await {
             Some(Some(Ok(event))) => {
                 let is_answer = event.is_answer();
-                // A server that says it is at work has begun nothing, but keeps an answer alive that has.
+                // A heartbeat of the server begins nothing, but keeps alive an answer that has begun.
                 if is_answer || reading.last.is_some() {
                     reading.last = Some(clock.elapsed());
                 }
@@ -188,7 +188,7 @@ impl Asking {
         }
     }
 
-    /// What follows a fault: another attempt, or the end.
+    /// Handles a fault: another attempt, or the end.
     fn failed(&mut self, error: LlmError, begun: Begun) -> Result<LlmEvent, LlmError> {
         // A script that ends with an error means that error.
         let error = match (error, self.failed.take()) {
@@ -206,7 +206,7 @@ impl Asking {
     }
 }
 
-/// Whether something of the answer has come.
+/// Progress of the answer.
 #[derive(Clone, Copy)]
 enum Begun {
     Yes,
@@ -219,7 +219,7 @@ fn shorter(one: (Wait, Duration), other: (Wait, Duration)) -> (Wait, Duration) {
     if one.1 <= other.1 { one } else { other }
 }
 
-/// Waits no longer than `limit`.
+/// Runs a future with a time limit.
 async fn within<F: Future>(clock: &dyn Clock, limit: Duration, future: F) -> Option<F::Output> {
     match select(std::pin::pin!(future), clock.sleep(limit)).await {
         Either::Left((output, _)) => Some(output),

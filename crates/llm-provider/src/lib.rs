@@ -1,9 +1,9 @@
 //! One trait for language models.
 //!
 //! [`OpenAiCompatible`] and [`ModelConfig`] reach real servers through a client library that no other crate names,
-//! [`ScriptedModel`] plays a written script for tests and demos, [`ReplayProvider`] says again what was recorded.
-//! [`GuardedModel`] puts any of them behind limits: attempts, waits, requests at once.
-//! The crate knows nothing of tools beyond their schemas: what a reply means is for the layers above.
+//! [`ScriptedModel`] plays a written script for tests and demos, [`ReplayProvider`] returns recorded answers.
+//! [`GuardedModel`] puts any of them behind limits: attempts, timeouts, concurrent requests.
+//! The crate knows nothing of tools beyond their schemas: interpreting a reply is left to the layers above.
 //!
 //! ```
 //! use llm_provider::{LlmProvider, LlmRequest, Message, ScriptedModel};

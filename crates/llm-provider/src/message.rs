@@ -1,4 +1,4 @@
-//! What is sent to a model.
+//! Messages and requests to a model.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct NativeCall {
     pub name: String,
     /// Argument text as the model wrote it; may be cut off.
     pub arguments: String,
-    /// What the provider wants to see again with the call: opaque marks of its reasoning.
+    /// Opaque reasoning signatures that the provider needs again with the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<String>,
 }
@@ -41,7 +41,7 @@ pub enum Message {
         /// The text.
         text: String,
     },
-    /// What a person said, or an observation in the text protocol.
+    /// Message of the user, or an observation in the text protocol.
     User {
         /// The text.
         text: String,
@@ -49,7 +49,7 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
     },
-    /// What the model said.
+    /// Message of the model.
     Assistant {
         /// The text, with blocks as they were written.
         text: String,
@@ -75,19 +75,19 @@ impl Message {
         Self::System { text: text.into() }
     }
 
-    /// What a person said.
+    /// Creates a message of the user.
     #[must_use]
     pub fn user(text: impl Into<String>) -> Self {
         Self::User { text: text.into(), attachments: Vec::new() }
     }
 
-    /// What a person said, with images and files.
+    /// Creates a message of the user with images and files.
     #[must_use]
     pub fn user_with(text: impl Into<String>, attachments: Vec<Attachment>) -> Self {
         Self::User { text: text.into(), attachments }
     }
 
-    /// What the model said, without native calls.
+    /// Creates a message of the model without native calls.
     #[must_use]
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::Assistant { text: text.into(), calls: Vec::new() }
@@ -124,13 +124,13 @@ pub struct ModelParameters {
     /// Texts at which the model stops.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
-    /// What else the provider's body should hold, as it is.
+    /// Further fields of the provider's body, passed unchanged.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 impl ModelParameters {
-    /// These settings, with those of `over` in their place where it has some.
+    /// Returns these settings, overridden by those that `over` has.
     #[must_use]
     pub fn overridden_by(mut self, over: &Self) -> Self {
         self.temperature = over.temperature.or(self.temperature);
@@ -148,7 +148,7 @@ impl ModelParameters {
 /// One question to a model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LlmRequest {
-    /// The conversation, oldest first. Shared, so that whoever asks again and again need not copy it.
+    /// The conversation, oldest first. Shared, so that repeated requests do not copy it.
     pub messages: Arc<Vec<Message>>,
     /// Tools in the provider's own form; empty in the text protocol.
     pub tools: Vec<ToolSpec>,
@@ -160,7 +160,7 @@ pub struct LlmRequest {
     /// Grammar that the answer must fit. Only models that ask for one in their [`ModelInfo`](crate::ModelInfo) are sent one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constraint: Option<Constraint>,
-    /// What the request is for, such as `summary`; scripts tell requests apart by it.
+    /// Purpose of the request, such as `summary`; scripts distinguish requests by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purpose: Option<&'static str>,
 }

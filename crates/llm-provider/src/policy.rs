@@ -1,18 +1,18 @@
-//! How patient requests to a model are.
+//! Timeouts, retries and concurrency of requests to a model.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use crate::LlmError;
 
-/// How long requests wait, how often they are put again, how many go at once.
+/// Timeouts, attempts and concurrency of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallPolicy {
     /// Attempts after the first, when nothing of the answer has come yet (2).
     pub retries: u32,
     /// The wait before the second attempt, doubled with each further one (500 ms).
     pub backoff: Duration,
-    /// The longest of these waits (20 s).
+    /// Maximum backoff (20 s).
     pub max_backoff: Duration,
     /// The longest wait that a server may ask for; a longer one is not waited, the request fails (60 s).
     pub max_retry_after: Duration,
@@ -22,7 +22,7 @@ pub struct CallPolicy {
     pub between_tokens: Duration,
     /// The time of one attempt, from sending to the end of the answer (30 min).
     pub whole: Duration,
-    /// Requests at once; further ones wait in order. Absent, there is no limit.
+    /// Concurrent requests; further ones wait in order. Unlimited by default.
     pub max_parallel: Option<usize>,
 }
 
@@ -42,10 +42,11 @@ impl Default for CallPolicy {
 }
 
 impl CallPolicy {
-    /// The wait before the next attempt, or none where there is no further one.
+    /// Backoff before the next attempt, or `None` after the last one.
     ///
-    /// A wait that the server names is kept to; others are up to a quarter shorter by chance (`spread`, from 0 to 1),
-    /// so that many that failed together do not come back together.
+    /// A wait that the server asks for is respected; others are randomly up to a quarter shorter (`spread`, from 0 to
+    /// 1),
+    /// so that requests that failed together do not retry together.
     pub(crate) fn delay(&self, attempt: u32, error: &LlmError, spread: f64) -> Option<Duration> {
         if attempt > self.retries || !error.is_retryable() {
             return None;

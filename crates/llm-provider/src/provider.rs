@@ -13,20 +13,20 @@ use crate::{GrammarForm, LlmError, LlmEvent, LlmRequest, ModelError, StandardRes
 /// An answer as it comes. Dropping it drops the connection.
 pub type LlmStream = Pin<Box<dyn Stream<Item = Result<LlmEvent, LlmError>> + Send>>;
 
-/// What is known of a model.
+/// Properties of a model.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub struct ModelInfo {
     /// Name as the provider knows it.
     pub name: String,
-    /// Whether tools may be offered in the provider's own form: the model's entry says so.
+    /// Offers tools in the provider's native form: set in the model's entry.
     pub native_tools: bool,
-    /// Whether it reads images.
+    /// Reads images.
     pub images: bool,
-    /// Whether it reads PDF files.
+    /// Reads PDF files.
     pub documents: bool,
-    /// Whether it reasons before it answers.
+    /// Reasons before it answers.
     pub reasoning: bool,
     /// Tokens that a request and its answer may hold together.
     pub context_window: Option<u64>,
@@ -36,14 +36,14 @@ pub struct ModelInfo {
     pub price_out: Option<f64>,
     /// The form in which it takes a grammar of what it may answer; absent, it answers freely.
     pub grammar: Option<GrammarForm>,
-    /// Whether it is so small that its grammar should have tight bounds, or it would come to no end.
+    /// Needs a grammar with tight bounds, because a very small model would otherwise not end its output.
     pub small: bool,
-    /// Whether the answers come from a script.
+    /// Takes its answers from a script.
     pub scripted: bool,
 }
 
 impl ModelInfo {
-    /// What tokens cost, in millionths of a dollar; 0 where the prices are not known.
+    /// Cost of tokens, in millionths of a dollar; 0 where the prices are not known.
     #[must_use]
     pub fn cost_micros(&self, usage: Usage) -> u64 {
         // A price for a million tokens is a price in millionths of a dollar for one.
@@ -64,7 +64,7 @@ fn price(tokens: u64, millionth: Option<f64>) -> u64 {
 /// A language model.
 #[async_trait]
 pub trait LlmProvider: Send + Sync + fmt::Debug {
-    /// What is known of the model.
+    /// Returns the properties of the model.
     fn info(&self) -> &ModelInfo;
 
     /// Asks the model. The stream ends with [`LlmEvent::Finished`] or an error.
@@ -77,7 +77,7 @@ pub trait LlmProvider: Send + Sync + fmt::Debug {
     async fn stream(&self, request: LlmRequest) -> Result<LlmStream, LlmError>;
 }
 
-/// Asks and waits for the whole answer.
+/// Sends a request and waits for the whole answer.
 ///
 /// # Errors
 /// Those of [`LlmProvider::stream`], and a stream that ends without an answer.
@@ -94,7 +94,7 @@ pub async fn complete(
     Err(LlmError::Stream { message: "it ended without an answer".into() })
 }
 
-/// Where models are found by the name of their entry.
+/// Lookup of models by the name of their entry.
 pub trait ModelSource: Send + Sync + fmt::Debug {
     /// The model of an entry; `None` asks for the default one.
     ///

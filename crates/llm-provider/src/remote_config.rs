@@ -1,4 +1,4 @@
-//! Which server, which model, which key.
+//! Configuration of a model: server, model name, key.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -72,13 +72,14 @@ pub struct ModelConfig {
     /// Seed of the choice of tokens, where the provider takes one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// What else the body of each request holds, as it is: the provider's own settings.
+    /// Further fields of each request's body, passed unchanged: the provider's own settings.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
-    /// Whether tools are offered in the provider's own form (no).
+    /// Offers tools in the provider's native form (default: no).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<bool>,
-    /// Whether the model's server holds the answer to a grammar of text and calls of the offered tools (no; a local model's
+    /// Makes the model's server constrain the answer to a grammar of text and calls of the offered tools (default: no;
+    /// a local model's
     /// sampler does unless this says no). For `openai` and `local`, in the text protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub constrain: Option<bool>,
@@ -88,16 +89,16 @@ pub struct ModelConfig {
     /// Threads that a local model reckons with (1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<NonZeroU32>,
-    /// Whether the model reads images; absent, its name tells.
+    /// Support for images; derived from the model's name by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<bool>,
-    /// Whether the model reads PDF files; absent, its name tells.
+    /// Support for PDF files; derived from the model's name by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<bool>,
-    /// Whether the model reasons before it answers; absent, its name tells.
+    /// Reasoning before the answer; derived from the model's name by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<bool>,
-    /// Tokens that a request and its answer may hold together; absent, the name tells, where it can.
+    /// Tokens that a request and its answer may hold together; derived from the model's name where possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
     /// Dollars for a million tokens read.
@@ -106,7 +107,7 @@ pub struct ModelConfig {
     /// Dollars for a million tokens written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_out: Option<f64>,
-    /// Requests at once; further ones wait in order. Absent, there is no limit.
+    /// Concurrent requests; further ones wait in order. Unlimited by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<NonZeroU32>,
     /// Attempts after the first when the server is busy, fails or cannot be reached, and nothing of the answer has come (2).
@@ -126,29 +127,29 @@ pub struct ModelConfig {
     pub timeout_ms: Option<u64>,
 }
 
-/// Why a model cannot be used.
+/// Reason for which a model cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
     /// Neither an entry nor the environment names a model.
     #[error("no model is set")]
     NotSet,
-    /// An environment variable that must hold a key is absent or empty.
+    /// An environment variable for a key is unset or empty.
     #[error("the key of model `{model}` is not set: environment variable `{variable}` is empty")]
     MissingKey {
         /// The model that needs it.
         model: String,
-        /// The variable that should hold it.
+        /// Variable that should hold the key.
         variable: String,
     },
-    /// The file that must hold a key does not.
+    /// The file for a key does not hold one.
     #[error("the key of model `{model}` is not in {}: {message}", .path.display())]
     KeyFile {
         /// The model that needs it.
         model: String,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Fault of the file.
         message: String,
     },
     /// No entry of that name.
@@ -159,13 +160,13 @@ pub enum ModelError {
         /// The nearest entry.
         near: Option<String>,
     },
-    /// The base URL is none.
-    #[error("`{url}` is no address of a model's server")]
+    /// The base URL is invalid.
+    #[error("`{url}` is not the address of a model server")]
     BadUrl {
-        /// The text that is no URL.
+        /// Invalid URL.
         url: String,
     },
-    /// The server's form has no place for a grammar.
+    /// The server's protocol does not support grammars.
     #[error("`constrain` is set for model `{model}`, whose provider takes no grammar")]
     NoGrammar {
         /// The model.
@@ -182,9 +183,9 @@ pub enum ModelError {
     Local {
         /// The model.
         model: String,
-        /// What is wrong.
+        /// Fault of the entry.
         message: String,
-        /// A way out.
+        /// Suggested fix.
         help: String,
     },
     /// The client could not be made.
@@ -192,7 +193,7 @@ pub enum ModelError {
     Client {
         /// The model it was for.
         model: String,
-        /// What the library said.
+        /// Message of the library.
         message: String,
     },
 }
@@ -214,7 +215,7 @@ impl ModelError {
         }
     }
 
-    /// A way out, for a person.
+    /// Suggested fix, for the user.
     #[must_use]
     pub fn help(&self) -> String {
         match self {
@@ -235,7 +236,7 @@ impl ModelError {
     }
 }
 
-/// How environment variables are read; tests pass a table.
+/// Lookup of environment variables; tests pass a table.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl ModelConfig {
@@ -310,12 +311,12 @@ impl ModelConfig {
         }
     }
 
-    /// What is known of the model: what the entry says, else what its name tells.
+    /// Properties of the model: those of the entry, else those implied by its name.
     ///
-    /// Tools are offered in the provider's own form only where the entry says so.
+    /// Tools are offered in the provider's native form only where the entry says so.
     #[must_use]
     pub fn info(&self) -> ModelInfo {
-        let known = Capabilities::of(&self.model);
+        let known = Capabilities::from_name(&self.model);
         ModelInfo {
             name: self.model.clone(),
             native_tools: self.native.unwrap_or(false),
@@ -331,7 +332,7 @@ impl ModelConfig {
         }
     }
 
-    /// What requests to the model are held to.
+    /// Limits of requests to the model.
     #[must_use]
     pub fn policy(&self) -> CallPolicy {
         let usual = CallPolicy::default();
@@ -348,10 +349,10 @@ impl ModelConfig {
         }
     }
 
-    /// Makes the client, behind the limits of the entry. Nothing is sent.
+    /// Creates the client, behind the limits of the entry. Sends nothing.
     ///
     /// # Errors
-    /// A key that is not set, a file of it that cannot be read, a base URL that is none.
+    /// The key is not set, its file cannot be read, or the base URL is invalid.
     pub fn connect(&self, clock: Arc<dyn Clock>) -> Result<GuardedModel, ModelError> {
         self.connect_with(self.key(&environment)?, clock)
     }
@@ -390,7 +391,7 @@ impl ModelConfig {
         };
         let text = std::fs::read_to_string(file).map_err(|error| fault(error.to_string()))?;
         let key = text.trim();
-        // What stands in the file is not told: it may be a key all the same.
+        // The contents of the file are not printed: they may be a key all the same.
         match key.lines().count() {
             0 => Err(fault("it is empty".into())),
             1 => Ok(key.to_owned()),
@@ -420,7 +421,7 @@ impl OpenAiCompatible {
     /// A model at a base URL, with or without `/v1`, that needs no key.
     ///
     /// # Errors
-    /// The base URL is none.
+    /// The base URL is invalid.
     pub fn at(base_url: impl Into<String>, model: impl Into<String>) -> Result<GuardedModel, ModelError> {
         let config =
             ModelConfig { base_url: Some(base_url.into()), ..ModelConfig::new(ProviderKind::OpenAi, model) };

@@ -32,7 +32,7 @@ impl ReplayProvider {
         Self { info, state: Mutex::new(State { replies: replies.into_iter().collect(), given: 0 }) }
     }
 
-    /// A model that gives the answers that the events of a run tell of; other events are passed over.
+    /// Creates a model that returns the answers recorded in the events of a run; other events are ignored.
     #[must_use]
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e EventBody>) -> Self {
         Self::new(events.into_iter().filter_map(StandardResponse::from_event))
@@ -45,7 +45,7 @@ impl ReplayProvider {
         self
     }
 
-    /// Answers that nobody has asked for yet.
+    /// Number of answers that were not requested yet.
     #[must_use]
     pub fn left(&self) -> usize {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).replies.len()
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_told_in_pieces_of_its_kinds() {
+    fn an_answer_is_emitted_in_pieces_by_kind() {
         let answer = StandardResponse::from_event(&finished("one", "stop")).unwrap();
         let kinds: Vec<_> = answer.into_events().iter().map(std::mem::discriminant).collect();
         assert_eq!(kinds.len(), 4);

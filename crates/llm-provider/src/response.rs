@@ -1,4 +1,4 @@
-//! What comes back from a model.
+//! Responses of a model.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{LlmError, NativeCall};
 
-/// Why a model stopped.
+/// Reason for which a model stopped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
@@ -19,7 +19,7 @@ pub enum Finish {
     Length,
     /// It called tools in its own form.
     ToolCalls,
-    /// The provider held something back.
+    /// The provider withheld content.
     ContentFilter,
     /// Something else, in the provider's word.
     #[serde(untagged)]
@@ -53,12 +53,12 @@ pub struct StandardResponse {
     pub tool_calls: Vec<NativeCall>,
     /// Tokens read and written, zero where the provider does not say.
     pub usage: Usage,
-    /// Why it stopped.
+    /// Reason for which the model stopped.
     pub finish: Finish,
 }
 
 impl StandardResponse {
-    /// The answer that an `agent.llm.finished` tells of; none for other events, and for requests without an answer.
+    /// Reads the answer of an `agent.llm.finished` event; `None` for other events, and for requests without an answer.
     #[must_use]
     pub fn from_event(event: &EventBody) -> Option<Self> {
         let EventBody::AgentLlmFinished { text, reasoning, tool_calls, finish, usage } = event else {
@@ -72,7 +72,7 @@ impl StandardResponse {
         serde_json::from_value(whole).ok()
     }
 
-    /// The answer as the events of a stream that tells it at once.
+    /// Returns the answer as the events of a stream that emits it at once.
     #[must_use]
     pub fn into_events(self) -> Vec<LlmEvent> {
         let mut events = Vec::new();
@@ -106,7 +106,7 @@ pub enum LlmEvent {
         /// The new piece.
         arguments: String,
     },
-    /// Nothing new, but the server says that it is at work.
+    /// Sign of life of the server, without new content.
     Heartbeat,
     /// The request failed before anything of the answer came, and is put again after a wait.
     Retrying {
@@ -114,7 +114,7 @@ pub enum LlmEvent {
         attempt: u32,
         /// The wait before the next one.
         delay: Duration,
-        /// Why it failed.
+        /// Error of the failed attempt.
         error: LlmError,
     },
     /// The whole answer; the last event of a stream.
@@ -122,7 +122,7 @@ pub enum LlmEvent {
 }
 
 impl LlmEvent {
-    /// Whether it is a piece of the answer, so that the same request may not be put again.
+    /// Returns `true` for a piece of the answer, after which the same request may not be retried.
     #[must_use]
     pub const fn is_answer(&self) -> bool {
         match self {
@@ -132,7 +132,7 @@ impl LlmEvent {
     }
 }
 
-/// How a retry is told to people.
+/// Message about a retry, for the user.
 #[must_use]
 pub fn retry_message(attempt: u32, delay: Duration, error: &LlmError) -> String {
     format!(

@@ -22,18 +22,18 @@ pub struct Reply {
     pub error: Option<ScriptedError>,
     /// No answer ever.
     pub hang: bool,
-    /// Why the model stopped: `stop`, `length`, `tool_calls`.
+    /// Finish reason: `stop`, `length`, `tool_calls`.
     pub finish: Option<String>,
     /// Tokens read and written.
     pub usage: Option<ScriptedUsage>,
     /// Wait before the answer, in milliseconds.
     pub sleep_ms: u64,
-    /// Kept for requests of this purpose, such as `summary`.
+    /// Reserves the reply for requests of this purpose, such as `summary`.
     #[serde(rename = "for")]
     pub purpose: Option<String>,
     /// On the last reply: answers every further request as well.
     pub repeat: bool,
-    /// What the request must hold.
+    /// Expectations on the request.
     pub request: Option<RequestCheck>,
 }
 
@@ -57,7 +57,7 @@ pub struct ScriptedCall {
 pub struct ScriptedError {
     /// The status.
     pub status: u16,
-    /// What `Retry-After` says, in milliseconds.
+    /// Value of `Retry-After`, in milliseconds.
     #[serde(default)]
     pub retry_after_ms: Option<u64>,
 }
@@ -78,13 +78,13 @@ impl From<ScriptedUsage> for Usage {
     }
 }
 
-/// Why a text is no script.
+/// Reason for which a text is not a valid script.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line} of the script: {source}")]
 pub struct ScriptError {
     /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// Underlying JSON error.
     #[source]
     pub source: serde_json::Error,
 }

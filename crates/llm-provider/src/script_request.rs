@@ -1,4 +1,4 @@
-//! What a scripted reply wants of the request that it answers.
+//! Expectations of a scripted reply on the request that it answers.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{LlmRequest, Message};
 
-/// What the text of a request must hold.
+/// Required content of a request.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RequestCheck {
@@ -30,7 +30,7 @@ pub struct RequestCheck {
 }
 
 impl RequestCheck {
-    /// What does not fit; `earlier` are the requests before this one, as texts of messages.
+    /// Returns unmet expectations; `earlier` are the requests before this one, as texts of messages.
     pub(crate) fn faults(&self, request: &LlmRequest, earlier: &[Vec<String>]) -> Vec<String> {
         let texts = message_texts(request);
         let whole = texts.join("\n");
@@ -91,7 +91,7 @@ fn message_text(message: &Message) -> String {
     }
 }
 
-/// Whether each native call has its one result after it, and each result its call before it.
+/// Returns `true` when each native call has its one result after it, and each result its call before it.
 fn has_pairs(request: &LlmRequest) -> bool {
     let mut open: BTreeSet<&str> = BTreeSet::new();
     for message in &*request.messages {

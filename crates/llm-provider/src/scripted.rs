@@ -44,7 +44,7 @@ impl ScriptedModel {
     /// A model that plays a text with one reply a line.
     ///
     /// # Errors
-    /// A line that is no reply, by number.
+    /// A line that is not a valid reply, by number.
     pub fn from_jsonl(text: &str) -> Result<Self, ScriptError> {
         Ok(Self::new(script::parse(text)?))
     }
@@ -63,7 +63,7 @@ impl ScriptedModel {
         self
     }
 
-    /// Passes over replies, as a conversation that goes on behind them needs it, and over errors before them.
+    /// Skips replies, as for a conversation that continues after them, and errors before them.
     /// A last reply that repeats stays.
     pub fn skip(&self, replies: usize) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,12 +4,12 @@ use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
-/// What a comment says.
+/// Parsed doc comment of a tool function.
 #[derive(Default)]
 pub(crate) struct Comment {
-    /// What the function does.
+    /// Description of the function.
     pub(crate) description: String,
-    /// What is said of parameters, in order.
+    /// Descriptions of parameters, in order.
     pub(crate) parameters: Vec<Described>,
 }
 

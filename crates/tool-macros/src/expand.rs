@@ -206,7 +206,7 @@ fn handler(signature: &Signature, parameters: &[Parameter], quick: bool, krate: 
     }
 }
 
-/// What a function gives back, as far as it can be seen.
+/// Return type of a function, as far as the macro can see it.
 #[derive(Clone, Copy)]
 enum Returned {
     Value,

@@ -26,7 +26,8 @@ use proc_macro::TokenStream;
 /// `&ToolContext` is the context: the model sees neither.
 ///
 /// The result is anything that is `Serialize`, a `Result` of it, or a stream (`impl Stream<Item = …>`), whose pieces are shown while they come.
-/// A function that is not async runs on a thread where it may block; with `quick` it promises not to, and runs in place.
+/// A function that is not async runs on a thread where it may block; with `quick` it promises not to block, and runs in
+/// place.
 ///
 /// Behind the attribute, `tool!(path)` names the tool of a function, as long as one tool is in sight; several are named by
 /// `tools![path, …]` of the crate that re-exports this, wherever they are.

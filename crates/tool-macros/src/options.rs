@@ -1,4 +1,4 @@
-//! What stands in `#[tool(…)]`.
+//! Options in `#[tool(…)]`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -30,7 +30,7 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn read(attributes: TokenStream) -> Result<Self> {
         let mut options = Self::default();
-        syn::meta::parser(|meta| options.one(&meta)).parse2(attributes)?;
+        syn::meta::parser(|meta| options.parse_option(&meta)).parse2(attributes)?;
         Ok(options)
     }
 
@@ -38,7 +38,7 @@ impl Options {
         self.flags.contains(&flag)
     }
 
-    fn one(&mut self, meta: &ParseNestedMeta<'_>) -> Result<()> {
+    fn parse_option(&mut self, meta: &ParseNestedMeta<'_>) -> Result<()> {
         let name = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
         if let Some(flag) = FLAGS.into_iter().find(|flag| *flag == name) {
             self.flags.push(flag);
@@ -57,7 +57,7 @@ impl Options {
             "crate" => self.krate = Some(meta.value()?.parse()?),
             _ => {
                 let known = FLAGS.iter().chain(&KEYS).copied().collect::<Vec<_>>().join(", ");
-                return Err(meta.error(format!("`{name}` is no option of a tool; there are {known}")));
+                return Err(meta.error(format!("`{name}` is not an option of a tool; options are {known}")));
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ pub(crate) struct Parameter {
     pub(crate) source: Source,
 }
 
-/// Where a value comes from.
+/// Source of a parameter's value.
 pub(crate) enum Source {
     /// From the model.
     Argument(Box<Argument>),
@@ -28,7 +28,7 @@ pub(crate) enum Source {
     Context,
 }
 
-/// What the model is told of a value that it gives.
+/// Parameter that the model provides, as declared to it.
 pub(crate) struct Argument {
     pub(crate) name: String,
     pub(crate) ty: Type,
@@ -64,7 +64,7 @@ impl Parameter {
             Type::Reference(reference) => {
                 return Err(syn::Error::new(
                     reference.span(),
-                    "what a model gives is owned: `String` in place of `&str`",
+                    "a parameter that the model provides must be owned: write `String` in place of `&str`",
                 ));
             }
             _ => Source::Argument(Box::new(argument(typed, &ident)?)),
@@ -142,7 +142,7 @@ impl Argument {
     }
 }
 
-/// Whether the last part of a type's path is this name.
+/// Returns `true` when the last segment of a type's path has this name.
 pub(crate) fn is_named(ty: &Type, name: &str) -> bool {
     matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == name))
 }

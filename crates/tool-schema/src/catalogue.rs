@@ -1,4 +1,4 @@
-//! What the model is told of the tools, in text.
+//! Text that lists the tools for the model.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::toolset::OfferedTool;
 /// Deepest nesting of a type that is written out.
 const MAX_DEPTH: usize = 3;
 
-/// Most members or fields that are written out in one place.
+/// Maximum number of members or fields written out for one parameter.
 const MAX_LISTED: usize = 24;
 
 /// The tools and skills of an agent as a model reads them.
@@ -23,7 +23,7 @@ pub struct Catalogue<'t> {
     skills: Vec<&'t OfferedTool>,
 }
 
-/// How large a catalogue is.
+/// Size of a catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CatalogueSize {
     /// Tools and skills together.
@@ -58,7 +58,7 @@ impl<'t> Catalogue<'t> {
     /// The text.
     #[must_use]
     pub fn render(&self) -> String {
-        let words = Words::of(self.lang);
+        let words = Words::new(self.lang);
         let mut out = String::new();
         for (heading, tools) in [(words.tools, &self.tools), (words.skills, &self.skills)] {
             if tools.is_empty() {
@@ -74,7 +74,7 @@ impl<'t> Catalogue<'t> {
         out
     }
 
-    /// How large the text is.
+    /// Returns the size of the text.
     #[must_use]
     pub fn size(&self) -> CatalogueSize {
         let text = self.render();
@@ -108,7 +108,7 @@ struct Words {
 }
 
 impl Words {
-    const fn of(lang: Lang) -> Self {
+    const fn new(lang: Lang) -> Self {
         match lang {
             Lang::En => Self {
                 tools: "## Tools",
@@ -180,7 +180,7 @@ fn write_parameter(
     let _ = writeln!(out, "  - <{name}> ({}){separator}{description}", notes.join(", "));
 }
 
-/// How the tool's tag is written.
+/// Written form of the tool's tag.
 fn tag(name: &str) -> String {
     let is_tag = name.starts_with(|c: char| c.is_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
@@ -191,7 +191,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether only the model knows how the value is built.
+/// Returns `true` for a value whose structure the schema does not declare.
 fn takes_json(node: &Node) -> bool {
     let free_object = node.types.has(Types::OBJECT) && node.fields.is_empty();
     free_object || (node.is_any() && node.types.is_empty())

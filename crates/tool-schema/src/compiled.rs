@@ -13,11 +13,11 @@ use crate::coerce::Coercer;
 use crate::node::Nodes;
 use crate::problem::{Problem, ProblemCode, shown};
 
-/// Why a schema cannot be used.
+/// Reason for which a schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the schema cannot be used: {message}")]
 pub struct SchemaError {
-    /// What the validator said.
+    /// Message of the validator.
     pub message: String,
 }
 
@@ -34,9 +34,9 @@ impl SchemaError {
 pub struct Coercion {
     /// JSON pointer to the value.
     pub path: String,
-    /// As it was written.
+    /// Value as written.
     pub from: Value,
-    /// As it is now.
+    /// Value after the coercion.
     pub to: Value,
 }
 
@@ -44,13 +44,13 @@ pub struct Coercion {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Typed {
-    /// The arguments; complete only where there are no problems.
+    /// Arguments; complete only if there are no problems.
     pub arguments: Map<String, Value>,
-    /// What was changed.
+    /// Changes made to the written values.
     pub coercions: Vec<Coercion>,
-    /// What does not fit, in the order of the schema's walk.
+    /// Faults of the arguments, in the order of the schema's walk.
     pub problems: Vec<Problem>,
-    /// Whether JSON text needed a safe repair.
+    /// Flag of a safe repair that the JSON text needed.
     pub json_repaired: bool,
 }
 
@@ -77,7 +77,7 @@ impl CompiledSchema {
         Ok(Self(Arc::new(Inner { nodes: Nodes::of_arguments(schema), validator })))
     }
 
-    /// Whether a value fits as it is.
+    /// Returns `true` for a value that fits as it is.
     #[must_use]
     pub fn is_valid(&self, value: &Value) -> bool {
         self.0.validator.is_valid(value)
@@ -152,7 +152,7 @@ fn draft_of(schema: &Value) -> jsonschema::Draft {
     }
 }
 
-/// What the validator says, in our words.
+/// Problems for an error of the validator, with messages of this crate.
 fn problems_of(error: &ValidationError<'_>) -> Vec<Problem> {
     let path = error.instance_path().to_string();
     let got = error.instance();

@@ -15,7 +15,8 @@ impl ToolSet {
     /// Writes calls in the taught form so that reading them gives the very same tools and arguments.
     ///
     /// Parameters stand in the order in which they are declared.
-    /// Lists and objects whose shape is declared become elements, everything else that is no plain text becomes JSON text.
+    /// Lists and objects whose shape is declared become elements; everything else that is not plain text becomes JSON
+    /// text.
     /// The arguments are not validated: what does not fit its schema is written as well as it can be.
     ///
     /// # Errors
@@ -88,7 +89,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether a node declares just this type, and perhaps null, so that elements have one meaning.
+    /// Returns `true` for a node that declares just this type, and perhaps null, so that elements have one meaning.
     fn is_only(&self, id: NodeId, types: Types) -> bool {
         let node = self.nodes.get(id);
         node.types.without(Types::NULL) == types && node.branches.is_empty() && node.members.is_none()

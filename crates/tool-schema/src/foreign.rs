@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::problem::joined;
 
-/// Deepest nesting that is mapped; deeper parts are kept as they are.
+/// Maximum depth that is mapped; deeper parts stay unchanged.
 const MAX_DEPTH: usize = 128;
 
 /// Something in a schema that was not JSON Schema.
@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 128;
 pub struct SchemaNote {
     /// JSON pointer to it.
     pub path: String,
-    /// What it was and what it became.
+    /// Original text and its replacement.
     pub what: String,
 }
 
@@ -23,26 +23,26 @@ pub struct Mapped {
     /// The schema.
     pub schema: Value,
     /// Everything that was changed.
-    pub oddities: Vec<SchemaNote>,
+    pub notes: Vec<SchemaNote>,
 }
 
 /// Reads a schema in the words of other systems: `dict`, `float`, `tuple`, `any`, `HashMap`, types in capitals, `enum` on a list, `optional` and `required: true` at a parameter.
 ///
-/// What is JSON Schema already stays as it is.
+/// Parts that are JSON Schema already stay unchanged.
 #[must_use]
 pub fn map_schema(schema: &Value) -> Mapped {
-    let mut mapper = Mapper { oddities: Vec::new() };
+    let mut mapper = Mapper { notes: Vec::new() };
     let schema = mapper.schema(schema, "", 0);
-    Mapped { schema, oddities: mapper.oddities }
+    Mapped { schema, notes: mapper.notes }
 }
 
 struct Mapper {
-    oddities: Vec<SchemaNote>,
+    notes: Vec<SchemaNote>,
 }
 
 impl Mapper {
     fn note(&mut self, path: &str, what: impl Into<String>) {
-        self.oddities.push(SchemaNote { path: path.to_owned(), what: what.into() });
+        self.notes.push(SchemaNote { path: path.to_owned(), what: what.into() });
     }
 
     fn schema(&mut self, schema: &Value, path: &str, depth: usize) -> Value {
@@ -73,10 +73,10 @@ impl Mapper {
                     mapped.insert(key.clone(), self.schema(value, &place, depth + 1));
                 }
                 ("optional", Value::Bool(_)) => {
-                    self.note(&place, "`optional` is no keyword; `required` of the object decides");
+                    self.note(&place, "`optional` is not a keyword; `required` of the object decides");
                 }
                 ("required", Value::Bool(_)) => self.note(&place, "`required` belongs to the object"),
-                ("required", Value::Null) => self.note(&place, "`required` is no list"),
+                ("required", Value::Null) => self.note(&place, "`required` is not a list"),
                 (_, value) => {
                     mapped.insert(key.clone(), value.clone());
                 }
@@ -96,7 +96,7 @@ impl Mapper {
             }
             Value::Null => None,
             Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
-                self.note(path, "a type that is no name was dropped");
+                self.note(path, "a type that is not a name was dropped");
                 None
             }
         };
@@ -128,7 +128,7 @@ impl Mapper {
             path,
             match mapped {
                 Some(mapped) => format!("`{name}` is `{mapped}`"),
-                None => format!("`{name}` is no type that is known: any value fits"),
+                None => format!("`{name}` is not a known type: any value fits"),
             },
         );
         mapped
@@ -176,10 +176,10 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(schema: &Value, expected: &Value, oddities: usize) {
+    fn check(schema: &Value, expected: &Value, notes: usize) {
         let mapped = map_schema(schema);
         assert_eq!(&mapped.schema, expected);
-        assert_eq!(mapped.oddities.len(), oddities, "{:?}", mapped.oddities);
+        assert_eq!(mapped.notes.len(), notes, "{:?}", mapped.notes);
     }
 
     #[test]

@@ -18,29 +18,29 @@ pub struct TypedCall {
     pub tool: String,
     /// The arguments, defaults included.
     pub arguments: Map<String, Value>,
-    /// How it was written.
+    /// Dialect of the call.
     pub dialect: Dialect,
-    /// Its place in the reply.
+    /// Byte range of the call in the reply.
     pub span: Span,
-    /// What was mended, each code once.
+    /// Repairs made, each code once.
     pub repairs: Vec<Code>,
     /// Values that changed their type or spelling.
     pub coercions: Vec<Coercion>,
 }
 
-/// What is wrong with one call.
+/// Fault of one call.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum CallFault {
     /// No such tool is offered.
     UnknownTool {
-        /// As the model wrote it.
+        /// Name as the model wrote it.
         name: String,
         /// The offered name that is near.
         near: Option<String>,
         /// All offered names, nearest first.
         available: Vec<String>,
-        /// Its place.
+        /// Byte range of the call.
         span: Span,
     },
     /// Arguments that do not fit; all faults of the call.
@@ -49,7 +49,7 @@ pub enum CallFault {
         tool: String,
         /// At least one.
         problems: Vec<Problem>,
-        /// Its place.
+        /// Byte range of the call.
         span: Span,
     },
 }
@@ -67,7 +67,7 @@ impl CallFault {
     }
 }
 
-/// What to do with the calls of a reply: each in its place, typed or with what is wrong with it.
+/// Interpretation of the calls of a reply, in order: typed calls, or their faults.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Decision {
@@ -81,7 +81,7 @@ impl Decision {
         self.results.iter().filter_map(|result| result.as_ref().ok())
     }
 
-    /// What is wrong, in the order of the calls.
+    /// Faults in the order of the calls.
     pub fn faults(&self) -> impl Iterator<Item = &CallFault> {
         self.results.iter().filter_map(|result| result.as_ref().err())
     }

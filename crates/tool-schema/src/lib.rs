@@ -1,7 +1,8 @@
 //! JSON Schema of tools: typing what a model wrote, validating it, naming and rendering tools.
 //!
 //! `protocol-action` reads a reply into untyped trees; this crate knows what the offered tools declare and turns the trees into arguments.
-//! A value is never changed by guessing: what does not fit is a [`Problem`] with its place, what was expected and a near name, all of them at once.
+//! A value is never changed by guessing: a value that does not fit is a [`Problem`] with its location, the expected
+//! type and a suggestion; all problems are reported at once.
 //!
 //! ```
 //! use protocol_action::{Options, parse};

@@ -1,4 +1,4 @@
-//! What is wrong with the arguments of a call.
+//! Problems in the arguments of a call.
 
 use agent_types::Fault;
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub enum ProblemCode {
     UnknownParameter,
     /// Required and absent.
     MissingParameter,
-    /// Two different values for a parameter that is no list.
+    /// Two different values for a parameter that is not a list.
     DuplicateParameter,
     /// Type, members, bounds or JSON text do not fit.
     InvalidArgument,
@@ -34,7 +34,7 @@ impl ProblemCode {
     }
 }
 
-/// One fault of the arguments, with its place.
+/// Fault of the arguments, with its location.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Problem {
@@ -50,10 +50,10 @@ pub struct Problem {
     /// The members, where only some values are legal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed: Option<Vec<Value>>,
-    /// The near name or member.
+    /// Suggested name or member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggest: Option<String>,
-    /// What came, shortened; for messages.
+    /// Received value, shortened, for messages.
     #[serde(skip)]
     pub got: String,
 }

@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 use crate::node::resolve;
 use crate::wire::{is_wire_name, wire_name};
 
-/// Most parts that references may expand to; what lies beyond may hold anything.
+/// Maximum number of parts that references may expand to; parts beyond may hold anything.
 const MAX_PARTS: usize = 20_000;
 
-/// Keywords that hold one schema.
+/// Keywords whose value is one schema.
 const SINGLE: [&str; 8] =
     ["items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else"];
 
-/// Keywords that hold a list of schemas.
+/// Keywords whose value is a list of schemas.
 const LISTS: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
 
 /// The form of a tool's schema.
@@ -92,7 +92,7 @@ fn mcp(definition: &ToolDefinition, name: &str, parameters: &Value) -> Value {
 
 /// A schema without references, for models and servers that do not follow them.
 ///
-/// Where a schema holds itself, the inner one may hold anything of its type.
+/// A recursive schema is cut: the inner one may hold anything of its type.
 #[must_use]
 pub fn inline_references(schema: &Value) -> Value {
     let mut inliner = Inliner { root: schema, open: HashSet::new(), parts: 0 };

@@ -2,7 +2,7 @@
 
 use serde_json::{Number, Value};
 
-/// How a text was read: as it is written in JSON, or by a rule that folds what people vary.
+/// Reading of a scalar: exactly as JSON writes it, or by a rule that folds variants in spelling.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Read {
     /// The text is the JSON text of the value.
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_are_told_apart() {
+    fn spellings_are_distinguished() {
         assert_eq!(boolean("true"), Some(Read::Exact(true.into())));
         assert_eq!(boolean("True"), Some(Read::Folded(true.into())));
         assert_eq!(boolean("yes"), None);

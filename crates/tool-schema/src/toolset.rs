@@ -10,7 +10,7 @@ use crate::compiled::{CompiledSchema, SchemaError};
 use crate::node::{Node, NodeId, Nodes, Types};
 use crate::wire::{is_wire_name, wire_name};
 
-/// Why tools cannot be offered together.
+/// Reason for which tools cannot be offered together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolSetError {
@@ -25,7 +25,7 @@ pub enum ToolSetError {
     Schema {
         /// The tool.
         name: String,
-        /// Why not.
+        /// Underlying schema error.
         #[source]
         source: SchemaError,
     },
@@ -50,7 +50,7 @@ pub struct OfferedTool {
     pub name: String,
     /// Name on the wire.
     pub wire: String,
-    /// What it does.
+    /// Description for the model.
     pub description: String,
     /// JSON Schema of the arguments.
     pub parameters: Value,
@@ -87,7 +87,7 @@ impl OfferedTool {
     ///
     /// # Errors
     /// A schema that cannot be used.
-    pub fn of(definition: ToolDefinition) -> Result<Self, ToolSetError> {
+    pub fn from_definition(definition: ToolDefinition) -> Result<Self, ToolSetError> {
         let mut tool = Self::new(definition.id.as_str(), definition.description, definition.parameters)?;
         tool.defaults = definition.defaults;
         Ok(tool)
@@ -100,7 +100,7 @@ impl OfferedTool {
     }
 }
 
-/// The tools that are offered together: finds them by any accepted name and tells the reader what they declare.
+/// Set of tools offered together: finds them by any accepted name and declares their parameters to the reader.
 #[derive(Debug, Clone, Default)]
 pub struct ToolSet {
     tools: Vec<OfferedTool>,
@@ -114,7 +114,7 @@ pub struct ToolSet {
     wire_fields: HashMap<(u32, String), NodeId>,
 }
 
-/// How a name was found.
+/// Match of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     Exact(usize),
@@ -127,7 +127,8 @@ impl ToolSet {
     /// # Errors
     /// Two tools of one name, or a schema that cannot be used.
     pub fn new(definitions: impl IntoIterator<Item = ToolDefinition>) -> Result<Self, ToolSetError> {
-        let tools = definitions.into_iter().map(OfferedTool::of).collect::<Result<Vec<_>, _>>()?;
+        let tools =
+            definitions.into_iter().map(OfferedTool::from_definition).collect::<Result<Vec<_>, _>>()?;
         Self::of_tools(tools)
     }
 
@@ -262,7 +263,7 @@ fn shape_of(nodes: &Nodes, node: &Node, depth: usize) -> Shape {
     }
 }
 
-/// What all alternatives have in common, as far as the reader cares.
+/// Shape common to all alternatives, as far as the reader needs it.
 fn shape_of_branches(nodes: &Nodes, node: &Node, depth: usize) -> Shape {
     let is_null = |id: &&NodeId| nodes.get(**id).types != Types::NULL;
     let mut shapes =

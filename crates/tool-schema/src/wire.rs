@@ -12,9 +12,9 @@ const HASH_DIGITS: usize = 6;
 
 /// The wire name of a canonical tool id, or of a parameter.
 ///
-/// `namespace:name` becomes `namespace__name`, every other character that no wire name may hold becomes `_`.
-/// A name whose wire form could not be turned back gets `_` and the first six hex digits of the SHA-256 of the canonical name,
-/// whatever other names there are.
+/// `namespace:name` becomes `namespace__name`, every other character that a wire name may not hold becomes `_`.
+/// A name whose wire form is not reversible gets `_` and the first six hex digits of the SHA-256 of the canonical name,
+/// independent of the other names.
 ///
 /// ```
 /// use tool_schema::wire_name;
@@ -28,7 +28,8 @@ pub fn wire_name(canonical: &str) -> String {
     if is_reversible(canonical) && is_wire_name(&plain) { plain } else { hashed(canonical) }
 }
 
-/// Whether a text is valid as a name everywhere: `^[A-Za-z_][A-Za-z0-9_-]{0,63}$`, not beginning with `xml` in any case.
+/// Returns `true` for a text that is a valid name everywhere: `^[A-Za-z_][A-Za-z0-9_-]{0,63}$`, not beginning with
+/// `xml` in any case.
 #[must_use]
 pub fn is_wire_name(name: &str) -> bool {
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -40,7 +41,8 @@ fn starts_with_xml(name: &str) -> bool {
     name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("xml"))
 }
 
-/// Whether `:` → `__` can be turned back: no `__` but the one that stands for the colon, and none that touches it.
+/// Returns `true` when `:` → `__` is reversible: no `__` but the one that stands for the colon, and none that touches
+/// it.
 fn is_reversible(canonical: &str) -> bool {
     let (namespace, name) = canonical.split_once(':').unwrap_or(("", canonical));
     let touches = canonical.contains(':')

@@ -24,7 +24,7 @@ pub fn definition_of(id: &str, workflow: &Workflow) -> Result<ToolDefinition, In
     Ok(definition)
 }
 
-/// The JSON Schema of a workflow's inputs, in file order. Triggers and streams are none that a model could give.
+/// JSON Schema of a workflow's inputs, in file order. Triggers and streams are left out: a model cannot provide them.
 #[must_use]
 pub fn parameters_of(workflow: &Workflow) -> Value {
     let mut properties = Map::new();

@@ -123,7 +123,7 @@ fn calls_of_one_name_are_different_calls() {
 fn bad_requests_are_told() {
     for (request, message) in [
         (json!({"arguments": {}}), "a call needs a `tool`: {\"arguments\":{}}"),
-        (json!({"tool": "say", "arguments": [1]}), "the arguments of `say` are no object: [1]"),
+        (json!({"tool": "say", "arguments": [1]}), "the arguments of `say` are not an object: [1]"),
     ] {
         let error = run(&World::new(&[]), request).outcome.error.unwrap();
         assert_eq!((error.code.as_deref(), error.message.as_str()), (Some("bad_call"), message));

@@ -40,8 +40,8 @@ pub(crate) fn print(all: &[Tool]) {
             .take(count)
             .map(|tool| OfferedTool::new(tool.name.as_str(), "", tool.parameters.clone()).unwrap());
         let set = ToolSet::of_tools(offered).unwrap();
-        for (bounds, breadth) in [("wide", GrammarScope::Wide), ("narrow", GrammarScope::Narrow)] {
-            let options = GrammarOptions { breadth, ..GrammarOptions::default() };
+        for (bounds, scope) in [("wide", GrammarScope::Wide), ("narrow", GrammarScope::Narrow)] {
+            let options = GrammarOptions { scope, ..GrammarOptions::default() };
             let (lark, writing) = middle(|| grammar_with(&set, GrammarFormat::Lark, options));
             let compile =
                 || Matcher::new(factory.create_parser(TopLevelGrammar::from_lark(lark.text.clone())));

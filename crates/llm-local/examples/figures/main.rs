@@ -190,7 +190,7 @@ async fn run(how: How, groups: &[Group], folder: &Path, log: Option<&PathBuf>) -
     for group in groups {
         let (tools, set) = tools_of(group);
         if how == How::MustCall {
-            let options = GrammarOptions { breadth: GrammarScope::Narrow, call: CallChoice::Required };
+            let options = GrammarOptions { scope: GrammarScope::Narrow, call: CallChoice::Required };
             let grammar = grammar_with(&set, GrammarFormat::Lark, options);
             *model.must_call.lock().unwrap() = Some(grammar.text.into());
         }

@@ -62,7 +62,7 @@ proptest! {
         let names = ["find", "kb:Query", "math.add"];
         let tools = schemas.iter().zip(names).map(|(schema, name)| OfferedTool::new(name, "", schema.clone()).unwrap());
         let tools = ToolSet::of_tools(tools).unwrap();
-        let options = GrammarOptions { breadth: GrammarScope::Narrow, call: CallChoice::Required };
+        let options = GrammarOptions { scope: GrammarScope::Narrow, call: CallChoice::Required };
         let made = grammar_with(&tools, GrammarFormat::Lark, options);
         prop_assert!(made.refused.is_empty(), "{:?}", made.refused);
         let (model, _folder) = tiny_model(seed, LocalOptions::default());
@@ -89,7 +89,7 @@ proptest! {
     fn a_held_model_that_may_talk_writes_text_or_a_call(seed in any::<u64>(), word in select(vec!["Hi", "Why?"])) {
         let tools = [OfferedTool::new("find", "", json!({"type": "object", "properties": {"q": {"type": "integer"}}})).unwrap()];
         let tools = ToolSet::of_tools(tools).unwrap();
-        let options = GrammarOptions { breadth: GrammarScope::Narrow, call: CallChoice::Auto };
+        let options = GrammarOptions { scope: GrammarScope::Narrow, call: CallChoice::Auto };
         let made = grammar_with(&tools, GrammarFormat::Lark, options);
         let (model, _folder) = tiny_model(seed, LocalOptions::default());
         let chance = ModelParameters {

@@ -12,7 +12,7 @@ use crate::LlmError;
 /// Longest message of a server that an error repeats, in bytes.
 const MAX_MESSAGE: usize = 500;
 
-/// The key that requests carry. A server may send it back in an error, and errors are shown and kept.
+/// The key that requests carry. A server may echo it in an error, and errors are shown and stored.
 #[derive(Clone)]
 pub(super) struct Secret(Option<Arc<str>>);
 
@@ -55,7 +55,7 @@ pub(super) fn llm_error(error: &genai::Error, secret: &Secret, now: Timestamp) -
             None => network_error(error.as_ref(), secret)
                 .unwrap_or_else(|| LlmError::Stream { message: secret.shown(cause) }),
         },
-        genai::Error::ChatResponse { body, .. } => told_in_stream(body, secret),
+        genai::Error::ChatResponse { body, .. } => streamed_error(body, secret),
         genai::Error::StreamParse { serde_error, .. } => {
             LlmError::Stream { message: secret.shown(&serde_error.to_string()) }
         }
@@ -63,8 +63,8 @@ pub(super) fn llm_error(error: &genai::Error, secret: &Secret, now: Timestamp) -
     }
 }
 
-/// An error that a server tells in place of an event. Before the answer it means what the status would have meant.
-fn told_in_stream(body: &Value, secret: &Secret) -> LlmError {
+/// Error that a server sends as an event. Before the answer it has the meaning of the corresponding status.
+fn streamed_error(body: &Value, secret: &Secret) -> LlmError {
     let error = body.get("error").unwrap_or(body);
     let text = |key: &str| error.get(key).and_then(Value::as_str);
     let message = text("message").map_or_else(|| error.to_string(), str::to_owned);
@@ -81,7 +81,7 @@ fn told_in_stream(body: &Value, secret: &Secret) -> LlmError {
     }
 }
 
-/// What the network did, if it was the network.
+/// Returns the error of the network, if the network caused it.
 fn network_error(error: &(dyn Error + 'static), secret: &Secret) -> Option<LlmError> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -98,7 +98,7 @@ fn network_error(error: &(dyn Error + 'static), secret: &Secret) -> Option<LlmEr
     None
 }
 
-/// The last cause of a chain, which says what the operating system said.
+/// Last cause of an error chain, which holds the message of the operating system.
 fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
@@ -107,7 +107,7 @@ fn root_cause(error: &(dyn Error + 'static)) -> String {
     last.to_string()
 }
 
-/// How long the server asks to wait: milliseconds, seconds, or until a date.
+/// Wait that the server asks for: milliseconds, seconds, or until a date.
 fn retry_after(error: &genai::Error, now: Timestamp) -> Option<Duration> {
     let headers = error.headers()?;
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_told_in_a_stream_mean_what_a_status_would() {
+    fn streamed_errors_mean_the_same_as_a_status() {
         let secret = Secret::new(Some("sk-1"));
         for (body, code, retryable) in [
             (
@@ -171,7 +171,7 @@ mod tests {
             (json!({"code": 400, "message": "bad key sk-1"}), "stream_broken", false),
             (json!("odd"), "stream_broken", false),
         ] {
-            let error = told_in_stream(&body, &secret);
+            let error = streamed_error(&body, &secret);
             assert_eq!((error.code(), error.is_retryable()), (code, retryable), "{body}");
             assert!(!error.to_string().contains("sk-1"), "{error}");
         }

@@ -6,13 +6,13 @@ use agent_types::Usage;
 use genai::chat::{ChatFrameSink, FrameCtx, RawFrameRef, StopReason};
 use serde_json::Value;
 
-/// Keeps why the model stopped, and the tokens, as events tell them.
+/// Records the finish reason and the tokens from the last events.
 ///
 /// The library ends an answer at `[DONE]` only, but some servers close the connection behind their last event.
 #[derive(Debug, Default)]
 pub(super) struct LastFrame(Mutex<Option<Ending>>);
 
-/// What the last events told.
+/// Contents of the last events.
 #[derive(Debug, Clone)]
 pub(super) struct Ending {
     pub(super) stop: StopReason,
@@ -20,7 +20,7 @@ pub(super) struct Ending {
 }
 
 impl LastFrame {
-    /// What was told, if the model has stopped.
+    /// Takes the recorded ending, if the model has stopped.
     pub(super) fn take(&self) -> Option<Ending> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

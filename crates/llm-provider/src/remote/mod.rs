@@ -47,16 +47,16 @@ impl fmt::Debug for RemoteModel {
 }
 
 impl RemoteModel {
-    /// Makes the client; `key` is kept in memory and goes nowhere but to the server.
+    /// Creates the client; `key` is held in memory and sent to the server only.
     ///
     /// # Errors
-    /// The base URL is none, or the client cannot be made.
+    /// The base URL is invalid, or the client cannot be created.
     pub(crate) fn new(
         config: &ModelConfig,
         key: Option<String>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ModelError> {
-        // A provider that somebody installed before serves as well.
+        // A provider that the process installed before serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let secret = Secret::new(key.as_deref());
         let kind = match config.provider {

@@ -49,7 +49,7 @@ impl Reading {
         while !self.done {
             let event = match self.stream.next().await {
                 Some(Ok(event)) => self.take(event),
-                // Tools of the server's own tell events that the library has no form for.
+                // Server-side tools emit events that the library has no form for.
                 Some(Err(genai::Error::JsonValueExt(_))) if self.kind == ProviderKind::Anthropic => None,
                 Some(Err(error)) => Some(Err(llm_error(&error, &self.secret, self.clock.now()))),
                 None => Some(self.closed()),
@@ -93,7 +93,7 @@ impl Reading {
     }
 
     fn finish(&mut self, end: StreamEnd) -> Result<LlmEvent, LlmError> {
-        // These two have no last event of their own: the library makes one up when the connection closes.
+        // These two send no final event: the library makes one up when the connection closes.
         let made_up = matches!(self.kind, ProviderKind::Gemini | ProviderKind::Ollama);
         if made_up && end.captured_stop_reason.is_none() {
             return Err(ended_early());
@@ -104,7 +104,7 @@ impl Reading {
         }
         let stop = end.captured_stop_reason.clone();
         if self.kind == ProviderKind::OpenAiResponses {
-            add_untold(&mut self.answer.tool_calls, end);
+            add_unstreamed(&mut self.answer.tool_calls, end);
         }
         let has_calls = !self.answer.tool_calls.is_empty();
         self.answer.finish = finish_of(stop, has_calls);
@@ -152,17 +152,18 @@ fn take_call(calls: &mut Vec<NativeCall>, call: ToolCall) -> Option<LlmEvent> {
     Some(LlmEvent::ToolCall { index, name: known.name.clone(), arguments: piece })
 }
 
-/// The call that a piece goes on with. Ids alone do not tell: some servers leave them out, or give all calls the same.
+/// Finds the call that a piece continues. Ids alone are not enough: some servers leave them out, or give all calls the
+/// same.
 fn position(calls: &[NativeCall], id: &str, name: &str, so_far: &str) -> Option<usize> {
-    let goes_on = |known: &NativeCall| known.name == name && so_far.starts_with(&known.arguments);
-    let same = calls.iter().rposition(|known| known.id == id && goes_on(known));
+    let continues = |known: &NativeCall| known.name == name && so_far.starts_with(&known.arguments);
+    let same = calls.iter().rposition(|known| known.id == id && continues(known));
     // The library names the position where the server gave no id.
-    let place = || id.strip_prefix("call_")?.parse::<usize>().ok();
-    same.or_else(|| place().filter(|&place| calls.get(place).is_some_and(goes_on)))
+    let index = || id.strip_prefix("call_")?.parse::<usize>().ok();
+    same.or_else(|| index().filter(|&index| calls.get(index).is_some_and(continues)))
 }
 
-/// Adds calls that the library knows of and has given no piece of: those without arguments, and those told at the end.
-fn add_untold(calls: &mut Vec<NativeCall>, end: StreamEnd) {
+/// Adds calls that arrived without a piece: those without arguments, and those sent only at the end.
+fn add_unstreamed(calls: &mut Vec<NativeCall>, end: StreamEnd) {
     let gathered = end.captured_into_tool_calls().unwrap_or_default();
     for (index, call) in gathered.into_iter().enumerate() {
         let arguments = match call.fn_arguments {
@@ -174,8 +175,8 @@ fn add_untold(calls: &mut Vec<NativeCall>, end: StreamEnd) {
             Some(known) if serde_json::from_str::<Value>(&known.arguments).is_ok() => {}
             Some(known) => known.arguments = arguments,
             None => {
-                let place = index.min(calls.len());
-                calls.insert(place, NativeCall::new(call.call_id, call.fn_name, arguments));
+                let position = index.min(calls.len());
+                calls.insert(position, NativeCall::new(call.call_id, call.fn_name, arguments));
             }
         }
     }

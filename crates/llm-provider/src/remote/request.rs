@@ -20,7 +20,7 @@ pub(super) fn options(
     schema: Option<serde_json::Value>,
     constraint: Option<&Constraint>,
 ) -> ChatOptions {
-    // Gathered by the library, pieces of calls are told by their position even where a server leaves out the id.
+    // Collected by the library, pieces of calls are distinguished by their position even where a server leaves out the id.
     let mut options = ChatOptions::default().with_capture_usage(true).with_capture_tool_calls(true);
     options.temperature = parameters.temperature;
     options.top_p = parameters.top_p;

@@ -1,4 +1,4 @@
-//! What servers say well: text, reasoning, calls in pieces, tokens, ends; the same however it is cut.
+//! Correct answers of servers: text, reasoning, calls in pieces, tokens, ends; the same however they are cut.
 
 use futures::StreamExt;
 use llm_provider::{Finish, LlmEvent, LlmProvider, NativeCall, ProviderKind, StandardResponse};
@@ -6,7 +6,7 @@ use llm_provider::{Finish, LlmEvent, LlmProvider, NativeCall, ProviderKind, Stan
 use super::stub::{Answer, Stub};
 use super::{connect, request};
 
-/// What came, as the pieces and the end tell it.
+/// Received answer: its pieces and its end.
 struct Heard {
     text: String,
     reasoning: String,
@@ -19,7 +19,7 @@ async fn hear(kind: ProviderKind, pieces: Vec<String>) -> Heard {
     let mut stream = connect(kind, &stub).stream(request()).await.unwrap();
     let (mut text, mut reasoning, mut calls) = (String::new(), String::new(), Vec::<(String, String)>::new());
     let answer = loop {
-        match stream.next().await.expect("it goes on").unwrap() {
+        match stream.next().await.expect("the stream has another event").unwrap() {
             LlmEvent::Text(piece) => text.push_str(&piece),
             LlmEvent::Reasoning(piece) => reasoning.push_str(&piece),
             LlmEvent::ToolCall { index, name, arguments } => {
@@ -35,7 +35,7 @@ async fn hear(kind: ProviderKind, pieces: Vec<String>) -> Heard {
     Heard { text, reasoning, calls, answer }
 }
 
-/// The same whole, in pieces of three bytes, and a line at a time; the pieces told make the answer.
+/// Checks the body whole, in pieces of three bytes, and a line at a time; the emitted pieces make up the answer.
 async fn check(kind: ProviderKind, body: &str, expected: StandardResponse) {
     let lines = body.split_inclusive('\n').map(str::to_owned).collect();
     let small = body.chars().collect::<Vec<_>>().chunks(3).map(|piece| piece.iter().collect()).collect();
@@ -96,7 +96,7 @@ async fn chat_completions_say_calls_in_pieces_of_any_order() {
 }
 
 #[tokio::test]
-async fn calls_are_told_apart_without_ids() {
+async fn calls_are_distinguished_without_ids() {
     // Two calls of one tool, no id, both in one event and then in turn.
     let body = events(
         r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"add","arguments":"{\"a\":"}},{"index":1,"function":{"name":"add","arguments":"{\"a\":"}}]}}]}
@@ -196,7 +196,7 @@ async fn chat_completions_may_end_without_saying_so() {
 }
 
 #[tokio::test]
-async fn what_tools_of_the_server_tell_is_passed_over() {
+async fn events_of_server_tools_are_ignored() {
     let body = events(
         r#"content_block_start {"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}}
         content_block_delta {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"query\": \"x\"}"}}
@@ -223,7 +223,7 @@ async fn a_response_that_was_cut_off_keeps_its_call_as_far_as_it_came() {
 }
 
 #[tokio::test]
-async fn a_call_without_arguments_may_be_told_at_the_end_only() {
+async fn a_call_without_arguments_may_come_at_the_end_only() {
     let body = events(
         r#"response.completed {"type":"response.completed","response":{"id":"r1","object":"response","created_at":0,"status":"completed","model":"m","output":[{"type":"function_call","call_id":"c1","name":"ping","arguments":"{}"}]}}"#,
     );

@@ -1,4 +1,4 @@
-//! What servers say badly.
+//! Faulty answers of servers.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ async fn an_error_in_mid_stream_tells_what_the_server_said() {
 }
 
 #[tokio::test]
-async fn an_overload_told_in_the_stream_before_the_answer_is_waited_for() {
+async fn an_overload_in_the_stream_before_the_answer_is_retried() {
     let start = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n";
     let overloaded = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n";
     let stub = Stub::serve([Answer::stream([start, overloaded])]).await;
@@ -102,7 +102,7 @@ async fn what_is_no_stream_is_said_to_be_none() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unreachable() {
-    // Held without listening, so that nobody else gets the port meanwhile.
+    // Bound without listening, so that no other process gets the port meanwhile.
     let held = tokio::net::TcpSocket::new_v4().unwrap();
     held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = format!("http://{}", held.local_addr().unwrap());
@@ -116,13 +116,13 @@ async fn a_server_that_is_not_there_is_unreachable() {
 }
 
 #[tokio::test]
-async fn keys_are_sent_and_shown_to_nobody() {
+async fn keys_are_sent_and_never_shown() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     std::fs::write(&file, "sk-very-secret\n").unwrap();
     for kind in ALL {
-        let told = r#"{"error": {"message": "the key sk-very-secret is odd"}}"#;
-        let stub = Stub::serve([Answer::status(400, told)]).await;
+        let body = r#"{"error": {"message": "the key sk-very-secret is odd"}}"#;
+        let stub = Stub::serve([Answer::status(400, body)]).await;
         let config = with_key(entry(kind, &stub), &file);
         let model = config.connect(Arc::new(SystemClock)).unwrap();
         let error = complete(&model, request()).await.unwrap_err();

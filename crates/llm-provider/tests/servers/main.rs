@@ -40,7 +40,7 @@ async fn ask(model: &GuardedModel) -> LlmStream {
 }
 
 async fn next(stream: &mut LlmStream) -> Result<LlmEvent, LlmError> {
-    stream.next().await.expect("the stream goes on")
+    stream.next().await.expect("the stream has another event")
 }
 
 /// A chunk of chat completions with this text.

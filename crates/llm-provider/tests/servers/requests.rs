@@ -1,4 +1,4 @@
-//! What is sent: the same request in the form of each provider.
+//! Requests as sent: the same request in the form of each provider.
 
 use std::sync::Arc;
 

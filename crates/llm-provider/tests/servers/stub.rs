@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-/// What the server says to one request.
+/// Response of the server to one request.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     status: u16,
@@ -18,7 +18,7 @@ pub(crate) struct Answer {
     end: End,
 }
 
-/// What follows the last piece.
+/// Behaviour after the last piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Whole,
@@ -101,7 +101,7 @@ impl Stub {
         self.state.seen.lock().unwrap().clone()
     }
 
-    /// Waits for a request to be there.
+    /// Waits for a request to arrive.
     pub(crate) async fn asked(&self) {
         self.state.asked.notified().await;
     }
@@ -143,7 +143,7 @@ async fn talk(mut socket: TcpStream, state: Arc<State>) {
 async fn write(socket: &mut TcpStream, head: &str, pieces: &[String]) -> std::io::Result<()> {
     socket.write_all(head.as_bytes()).await?;
     for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
-        // Each piece is a chunk and a write of its own, so the client sees them apart.
+        // Each piece is a separate chunk and write, so the client receives them separately.
         socket.write_all(format!("{:x}\r\n{piece}\r\n", piece.len()).as_bytes()).await?;
         socket.flush().await?;
         tokio::task::yield_now().await;

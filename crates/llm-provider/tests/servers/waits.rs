@@ -1,4 +1,4 @@
-//! Attempts, waits and requests at once, on a clock that moves when it is told.
+//! Attempts, timeouts and concurrent requests, on a clock that the test moves.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ async fn next_after(
     let mut event = stream.next();
     assert!(poll!(&mut event).is_pending(), "nothing comes by itself");
     clock.advance(time);
-    event.await.expect("the stream goes on")
+    event.await.expect("the stream has another event")
 }
 
 fn seconds(seconds: u64) -> Duration {
@@ -74,8 +74,8 @@ async fn a_failing_server_is_asked_three_times_with_growing_waits() {
     let mut stream = ask(&patient(&stub, &clock)).await;
     let mut event = next(&mut stream).await;
     for (attempt, longest) in [(1, 500), (2, 1_000)] {
-        let Ok(LlmEvent::Retrying { attempt: told, delay, error }) = event else { panic!("{event:?}") };
-        assert_eq!(told, attempt);
+        let Ok(LlmEvent::Retrying { attempt: emitted, delay, error }) = event else { panic!("{event:?}") };
+        assert_eq!(emitted, attempt);
         let longest = Duration::from_millis(longest);
         assert!(delay <= longest && delay >= longest * 3 / 4, "{delay:?}");
         assert_eq!(error.code(), "provider_error");
@@ -189,7 +189,7 @@ async fn requests_beyond_the_limit_wait_in_order_and_give_their_place_back() {
     let model = config.connect(Arc::new(virtual_clock())).unwrap();
     let mut first = ask(&model).await;
     assert_eq!(next(&mut first).await, Ok(LlmEvent::Text("first".into())));
-    // One that gives up while it waits takes no place.
+    // One that gives up while it waits takes no permit.
     let mut given_up = ask(&model).await;
     assert!(poll!(given_up.next()).is_pending());
     let (mut second, mut third) = (ask(&model).await, ask(&model).await);

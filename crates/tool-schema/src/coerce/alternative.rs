@@ -9,7 +9,7 @@ use crate::compiled::Coercion;
 use crate::node::{Node, NodeId, Types};
 use crate::problem::Problem;
 
-/// What an alternative made of a value.
+/// Result of reading a value as one alternative.
 struct Attempt {
     value: Value,
     coercions: Vec<Coercion>,
@@ -17,10 +17,10 @@ struct Attempt {
 }
 
 impl Coercer<'_> {
-    /// Alternatives for what a reply holds.
+    /// Reads a value of a reply against alternatives.
     ///
-    /// Every text and every element could be a string, so where one alternative is a string the others are asked first,
-    /// as with several types in one place: a string, unless another reading is certain.
+    /// Every text and every element could be a string. Where one alternative is a string the others are tried first,
+    /// as with several types: the value is a string unless another reading is certain.
     pub(super) fn raw_alternatives(&mut self, id: NodeId, value: &RawValue, path: &str) -> Value {
         let node = self.nodes.get(id);
         let types = self.types_of(node);
@@ -101,7 +101,7 @@ impl Coercer<'_> {
 
     fn attempt(&mut self, read: impl FnOnce(&mut Self) -> Value, branch: NodeId, path: &str) -> Attempt {
         let mut attempt = self.tried(read);
-        // What an alternative requires tells it from the others.
+        // The required fields of an alternative distinguish it from the others.
         let node = self.nodes.get(branch);
         if let Value::Object(object) = &attempt.value {
             let missing = node.required.iter().filter(|name| !object.contains_key(*name));
@@ -110,7 +110,7 @@ impl Coercer<'_> {
         attempt
     }
 
-    /// Reads without telling what was found.
+    /// Reads without recording coercions and problems.
     fn tried(&mut self, read: impl FnOnce(&mut Self) -> Value) -> Attempt {
         let coercions = std::mem::take(&mut self.coercions);
         let problems = std::mem::take(&mut self.problems);

@@ -24,7 +24,7 @@ impl Coercer<'_> {
             Value::Array(items) if node.types.admits(Types::ARRAY) => {
                 self.nested(|reader| reader.json_list(node, items, path), "")
             }
-            value if node.types.admits(Types::of(&value)) => value,
+            value if node.types.admits(Types::from_value(&value)) => value,
             value => self.mistyped(id, value, path),
         }
     }

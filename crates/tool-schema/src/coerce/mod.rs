@@ -1,6 +1,6 @@
-//! From what was written to what the schema declares, without a guess that changes a value.
+//! Coercion of written values to the declared types, without a guess that changes a value.
 //!
-//! Elements are read here; texts, JSON values, alternatives and what is not declared have files of their own.
+//! This file reads elements; texts, JSON values, alternatives and undeclared values have separate files.
 
 mod alternative;
 mod json;

@@ -22,7 +22,7 @@ fn items<'a>(values: impl IntoIterator<Item = &'a str>) -> RawValue {
     elements(values.into_iter().map(|value| (ITEM, text(value))))
 }
 
-/// What a value is read as, and how many coercions that took; or the messages of its problems.
+/// Value as read and the number of coercions, or the messages of its problems.
 fn read(schema: &Value, value: &RawValue) -> Result<(Value, usize), Vec<String>> {
     let nodes = Nodes::read(schema);
     let mut coercer = Coercer::new(&nodes);

@@ -168,7 +168,7 @@ fn read_scalar(types: Types, text: &str) -> Option<Read> {
     integer().or_else(number).or_else(boolean).or_else(null)
 }
 
-/// What a text is besides a string, where a string is declared too.
+/// Reading of a text as something besides a string, where a string is declared too.
 enum Other {
     Scalar(Read),
     Structure(Value),
@@ -194,7 +194,8 @@ fn other_reading(types: Types, text: &str) -> Option<Other> {
     structure.then(read).flatten().map(|read| Other::Structure(read.value))
 }
 
-/// What a text is for certain, where a string is declared beside other types: JSON of one of them, or a string in quotes that it needed.
+/// Certain reading of a text where a string is declared beside other types: JSON of one of them, or a string in quotes
+/// that it needed.
 pub(super) fn certain(types: Types, text: &str) -> Option<Value> {
     if let Some(string) = unquoted(types, text) {
         return Some(string.into_owned().into());
@@ -227,7 +228,7 @@ fn unquoted(types: Types, text: &str) -> Option<Cow<'static, str>> {
     levels.into_iter().next().map(Cow::Owned)
 }
 
-/// Whether a text is a value exactly as JSON writes it.
+/// Returns `true` for a text that is a value exactly as JSON writes it.
 fn is_json_text(value: &Value, text: &str) -> bool {
     serde_json::to_string(value).is_ok_and(|json| json == text)
 }

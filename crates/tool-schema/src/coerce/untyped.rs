@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Coercer, ITEM, grouped};
 
 impl Coercer<'_> {
-    /// Where nothing is declared, JSON text is JSON and other text is text.
+    /// Reads a text without a declared type: JSON text is JSON, other text is text.
     pub(super) fn untyped_text(&mut self, text: &str, path: &str) -> Value {
         let trimmed = text.trim();
         if trimmed.is_empty() {

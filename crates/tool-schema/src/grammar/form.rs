@@ -1,4 +1,4 @@
-//! What may stand between the tags of a parameter, in the terms of the text and not of the schema.
+//! Content allowed between the tags of a parameter, in terms of the text and not of the schema.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::node::{Bound, Limits, Node, NodeId, Nodes, Types};
 /// Index of a form in its table.
 pub(super) type FormId = usize;
 
-/// What may stand between two tags.
+/// Content allowed between two tags.
 #[derive(Debug, Clone)]
 pub(super) enum Form {
     /// Text of so many characters, without `<`, or in CDATA.
@@ -25,9 +25,9 @@ pub(super) enum Form {
     Number(Pattern),
     /// JSON text of a kind.
     Json(Json),
-    /// Items on lines of their own.
+    /// Items on separate lines.
     List(List),
-    /// Fields on lines of their own, in this order.
+    /// Fields on separate lines, in this order.
     Object {
         fields: Vec<Field>,
         depth: usize,
@@ -40,23 +40,23 @@ pub(super) enum Form {
 pub(super) struct Text {
     pub(super) min: u64,
     pub(super) max: u64,
-    /// Whether the schema says that it may not be longer; else the bound is ours.
+    /// Flag of a bound that the schema declares; otherwise it is a default of the grammar.
     pub(super) exact: bool,
     pub(super) start: Start,
 }
 
-/// Items on lines of their own.
+/// Items on separate lines.
 #[derive(Debug, Clone)]
 pub(super) struct List {
     pub(super) first: Vec<FormId>,
     pub(super) rest: Option<FormId>,
     pub(super) min: u64,
     pub(super) max: u64,
-    /// How deep the items are indented.
+    /// Indentation depth of the items.
     pub(super) depth: usize,
 }
 
-/// How a text may begin.
+/// Allowed beginnings of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Start {
     Anything,
@@ -89,7 +89,7 @@ pub(super) struct Tool {
     pub(super) forms: Vec<Form>,
 }
 
-/// Why nothing can be written in a place.
+/// Reason for which a parameter has no legal text.
 #[derive(Debug, Clone)]
 pub(super) struct Refusal {
     pub(super) path: String,
@@ -106,8 +106,8 @@ struct Usual {
 }
 
 impl Usual {
-    const fn of(breadth: GrammarScope) -> Self {
-        match breadth {
+    const fn new(scope: GrammarScope) -> Self {
+        match scope {
             GrammarScope::Wide => Self { text: 65_536, shortest: 0, items: 256, depth: 12 },
             GrammarScope::Narrow => Self { text: 120, shortest: 1, items: 8, depth: 5 },
         }
@@ -117,7 +117,7 @@ impl Usual {
 /// Makes the forms of one tool.
 pub(super) struct Forms<'s> {
     nodes: &'s Nodes,
-    breadth: GrammarScope,
+    scope: GrammarScope,
     usual: Usual,
     table: Vec<Form>,
     made: HashMap<(NodeId, usize), Result<FormId, Refusal>>,
@@ -125,9 +125,9 @@ pub(super) struct Forms<'s> {
 }
 
 impl<'s> Forms<'s> {
-    pub(super) fn new(nodes: &'s Nodes, breadth: GrammarScope) -> Self {
-        let usual = Usual::of(breadth);
-        Self { nodes, breadth, usual, table: Vec::new(), made: HashMap::new(), loose: Vec::new() }
+    pub(super) fn new(nodes: &'s Nodes, scope: GrammarScope) -> Self {
+        let usual = Usual::new(scope);
+        Self { nodes, scope, usual, table: Vec::new(), made: HashMap::new(), loose: Vec::new() }
     }
 
     pub(super) fn into_table(self) -> Vec<Form> {
@@ -184,7 +184,7 @@ impl<'s> Forms<'s> {
     }
 
     fn members(&self, id: NodeId, node: &Node, members: &[Value], path: &str) -> Result<Form, Refusal> {
-        let fitting = members.iter().filter(|member| node.types.admits(Types::of(member)));
+        let fitting = members.iter().filter(|member| node.types.admits(Types::from_value(member)));
         let null = Value::Null;
         let null = (node.types.has(Types::NULL) && !members.contains(&null)).then_some(&null);
         let mut literals: Vec<String> = Vec::new();
@@ -202,9 +202,10 @@ impl<'s> Forms<'s> {
         Ok(Form::Literals(literals))
     }
 
-    /// Where nothing is declared every text is legal; a small model is kept from texts that look like JSON and are none.
+    /// Form without a declaration: every text is legal; a small model is kept from texts that look like JSON but are
+    /// not.
     fn anything(&mut self) -> Form {
-        match self.breadth {
+        match self.scope {
             GrammarScope::Wide => self.text(&Limits::default(), Start::Anything),
             GrammarScope::Narrow => {
                 let text = self.text(&Limits::default(), Start::Letter);
@@ -227,7 +228,7 @@ impl<'s> Forms<'s> {
         if forms.is_empty() {
             return Err(first_refusal.unwrap_or_else(|| refusal(path, "it has no alternatives".into())));
         }
-        match self.breadth {
+        match self.scope {
             GrammarScope::Narrow => forms.truncate(1),
             GrammarScope::Wide => {
                 let structure = Types::ARRAY.with(Types::OBJECT);
@@ -242,7 +243,7 @@ impl<'s> Forms<'s> {
     fn typed(&mut self, node: &Node, path: &str, depth: usize) -> Result<Form, Refusal> {
         let types = node.types;
         let structure = types.has(Types::ARRAY.with(Types::OBJECT));
-        let narrow = self.breadth == GrammarScope::Narrow;
+        let narrow = self.scope == GrammarScope::Narrow;
         let mut forms = Vec::new();
         let mut why = None;
         let mut take = |form: Result<Form, Refusal>| match form {
@@ -288,7 +289,7 @@ impl<'s> Forms<'s> {
 
     fn text(&self, limits: &Limits, start: Start) -> Form {
         let min = limits.min_length.unwrap_or(0).max(self.usual.shortest);
-        let max = match self.breadth {
+        let max = match self.scope {
             GrammarScope::Wide => limits.max_length.unwrap_or(self.usual.text),
             GrammarScope::Narrow => limits.max_length.unwrap_or(u64::MAX).min(self.usual.text),
         };
@@ -299,7 +300,7 @@ impl<'s> Forms<'s> {
     fn checked_text(&self, limits: &Limits, start: Start, path: &str) -> Result<Form, Refusal> {
         match (limits.min_length, limits.max_length) {
             (Some(min), Some(max)) if min > max => {
-                Err(refusal(path, format!("a text of at least {min} and at most {max} characters is none")))
+                Err(refusal(path, format!("no text has at least {min} and at most {max} characters")))
             }
             (_, Some(0)) => Ok(Form::Literals(vec![String::new()])),
             (Some(min), _) if min > self.usual.text.max(65_536) => {
@@ -310,7 +311,7 @@ impl<'s> Forms<'s> {
     }
 
     fn number(&self, node: &Node, path: &str) -> Result<Form, Refusal> {
-        let narrow = self.breadth == GrammarScope::Narrow;
+        let narrow = self.scope == GrammarScope::Narrow;
         let decimal = |bound: &Option<Bound>| {
             bound.as_ref().and_then(|bound| Decimal::parse(&bound.value.to_string(), bound.exclusive))
         };
@@ -377,9 +378,9 @@ impl<'s> Forms<'s> {
     fn list(&mut self, node: &Node, path: &str, depth: usize) -> Result<Form, Refusal> {
         let min = node.limits.min_items.unwrap_or(0);
         let max = node.limits.max_items.unwrap_or(self.usual.items.max(min));
-        let max = if self.breadth == GrammarScope::Narrow { max.min(self.usual.items.max(min)) } else { max };
+        let max = if self.scope == GrammarScope::Narrow { max.min(self.usual.items.max(min)) } else { max };
         if min > max {
-            return Err(refusal(path, format!("a list of at least {min} and at most {max} items is none")));
+            return Err(refusal(path, format!("no list has at least {min} and at most {max} items")));
         }
         if max == 0 {
             return Ok(Form::Literals(vec!["[]".into()]));
@@ -388,7 +389,7 @@ impl<'s> Forms<'s> {
             return Ok(Form::Json(Json::Array));
         }
         let unique = node.limits.others.contains(&"uniqueItems");
-        let max = if unique && self.breadth == GrammarScope::Narrow { min.max(1) } else { max };
+        let max = if unique && self.scope == GrammarScope::Narrow { min.max(1) } else { max };
         let place = format!("{path}/item");
         let deeper = |forms: &mut Self, id| {
             if depth > forms.usual.depth {
@@ -434,7 +435,7 @@ fn refusal(path: &str, why: String) -> Refusal {
     Refusal { path: path.to_owned(), why }
 }
 
-/// Characters that XML cannot hold.
+/// Returns `true` for a character that XML cannot hold.
 fn is_control(c: char) -> bool {
     matches!(c, '\0'..='\x08' | '\x0B' | '\x0C' | '\x0E'..='\x1F' | '\u{FFFE}' | '\u{FFFF}')
 }

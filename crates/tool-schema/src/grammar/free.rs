@@ -1,12 +1,12 @@
 //! Text that opens no block, and where a block begins.
 
-/// What the reader takes for the beginning of calls, in lower case.
+/// Openers that the reader takes for the beginning of calls, in lower case.
 const OPENERS: [&str; 3] = ["<action", "<tool_call", "<tool_use"];
 
 /// The opener of a block as it is taught.
 pub(super) const OPENER: &str = "<ACTION>";
 
-/// A regular expression for texts that hold an opener.
+/// Regular expression for texts that hold an opener.
 pub(super) fn opened() -> String {
     let letter = |c: char| {
         if c.is_ascii_alphabetic() { format!("[{c}{}]", c.to_ascii_uppercase()) } else { c.to_string() }
@@ -15,11 +15,11 @@ pub(super) fn opened() -> String {
     format!("(?s:.*)({})(?s:.*)", openers.collect::<Vec<_>>().join("|"))
 }
 
-/// What was read of an opener.
+/// State of reading an opener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Read {
     text: String,
-    /// Whether it is the beginning of the taught one.
+    /// Flag of a beginning of the taught opener.
     taught: bool,
 }
 
@@ -82,7 +82,7 @@ fn is_whole(state: &Read) -> bool {
     state.taught && state.text.eq_ignore_ascii_case("<action")
 }
 
-/// What is read of an opener after one more character; none where an opener that is not the taught one is complete.
+/// State after one more character; `None` once an opener other than the taught one is complete.
 fn after(state: &Read, c: char) -> Option<Read> {
     let text = format!("{}{c}", state.text);
     let beginnings = (0..=text.len()).map(|start| &text[start..]);

@@ -29,18 +29,18 @@ pub enum GrammarFormat {
     StructuralTag,
 }
 
-/// How much of what the schemas allow a grammar lets through.
+/// Share of the calls that the schemas allow which a grammar accepts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum GrammarScope {
     /// Whatever [`ToolSet::encode`] writes, up to large bounds: 65,536 characters a text, 256 items a list, 16 calls a block.
     #[default]
     Wide,
-    /// What a small model should be let write, which would else not come to an end: one call, one line of 120 characters
+    /// Limits for a small model, whose output would otherwise not end: one call, one line of 120 characters
     /// a text (200 in CDATA), 8 items a list, 9 digits a number, and of alternatives the first.
     Narrow,
 }
 
-/// Whether the model may answer in text.
+/// Permission for the model to answer in text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum CallChoice {
     /// Text, or text and a block.
@@ -50,12 +50,12 @@ pub enum CallChoice {
     Required,
 }
 
-/// What a grammar is made for.
+/// Options of a grammar.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct GrammarOptions {
-    /// How much it lets through.
-    pub breadth: GrammarScope,
-    /// Whether text is let through.
+    /// Share of the allowed calls that the grammar accepts.
+    pub scope: GrammarScope,
+    /// Permission for text.
     pub call: CallChoice,
 }
 
@@ -67,11 +67,11 @@ pub struct Grammar {
     pub format: GrammarFormat,
     /// The grammar: text of its language, or JSON.
     pub text: String,
-    /// How many tools it holds calls of.
+    /// Number of tools whose calls it accepts.
     pub tools: usize,
     /// Tools of which no call can be written.
     pub refused: Vec<RefusedTool>,
-    /// Keywords of schemas that the grammar does not hold the model to; the validator does, after the call is read.
+    /// Keywords of schemas that the grammar does not enforce; the validator does, after the call is read.
     pub loose: Vec<LooseKeyword>,
 }
 
@@ -83,7 +83,7 @@ pub struct RefusedTool {
     pub tool: String,
     /// JSON pointer to the parameter that has no legal value, or that cannot be written.
     pub path: String,
-    /// Why not.
+    /// Reason of the refusal.
     pub why: String,
 }
 
@@ -101,8 +101,8 @@ pub struct LooseKeyword {
 
 /// The grammar of free text or calls of these tools: everything that [`ToolSet::encode`] writes of valid arguments.
 ///
-/// Not in it: control characters, parameters that are not declared, exponents where numbers have bounds.
-/// Tools of which no call can be written are left out, and told of.
+/// Excluded: control characters, parameters that are not declared, exponents where numbers have bounds.
+/// Tools whose calls cannot be written are left out and reported.
 ///
 /// ```
 /// use serde_json::json;
@@ -127,7 +127,7 @@ pub fn grammar_with(tools: &ToolSet, format: GrammarFormat, options: GrammarOpti
     let mut calls = Vec::new();
     for tool in tools.tools() {
         let (open, close) = call_tags(&tool.name, tools);
-        let mut forms = Forms::new(tool.schema.nodes(), options.breadth);
+        let mut forms = Forms::new(tool.schema.nodes(), options.scope);
         let root = forms.arguments();
         made.loose.extend(forms.loose.drain(..).map(|(path, keyword)| LooseKeyword {
             tool: tool.name.clone(),

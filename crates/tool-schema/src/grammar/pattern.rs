@@ -42,7 +42,7 @@ impl Pattern {
         one_of(signed(low, high, |low, high| decimals(low, high, 0)))
     }
 
-    /// Whole numbers that 64 bits hold for certain.
+    /// Pattern of whole numbers that certainly fit 64 bits.
     pub(super) fn any_integer() -> Self {
         let long = Row(vec![Digit(1, 8), Self::digits(18, 18)]);
         let whole = OneOf(vec![Self::text("0"), Row(vec![Digit(1, 9), Self::digits(0, 17)]), long]);
@@ -111,7 +111,7 @@ impl Pattern {
         one_of(all)
     }
 
-    /// As a regular expression.
+    /// Renders the pattern as a regular expression.
     pub(super) fn regex(&self) -> String {
         match self {
             Text(text) => {
@@ -130,7 +130,7 @@ impl Pattern {
         }
     }
 
-    /// As an expression of GBNF.
+    /// Renders the pattern as a GBNF expression.
     pub(super) fn gbnf(&self) -> String {
         match self {
             Text(text) => format!("\"{text}\""),

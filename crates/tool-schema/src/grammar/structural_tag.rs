@@ -1,4 +1,4 @@
-//! Structural tags: JSON that tells a server where free text ends and a grammar begins.
+//! Structural tags: JSON that declares to a server where free text ends and a grammar begins.
 
 use serde_json::json;
 

@@ -2,23 +2,24 @@
 
 use super::GrammarScope;
 
-/// What may stand in a text, without the brackets of a class and without `<` and `&`.
-pub(super) fn excluded(breadth: GrammarScope) -> &'static str {
-    match breadth {
+/// Characters excluded from a text, without the brackets of a class and without `<` and `&`.
+pub(super) fn excluded(scope: GrammarScope) -> &'static str {
+    match scope {
         GrammarScope::Wide => r"\x00-\x08\x0B\x0C\x0E-\x1F",
         GrammarScope::Narrow => r"\x00-\x1F\x7F",
     }
 }
 
-/// What may not begin a text besides: a line break there is layout, and a small model begins with blanks for ever.
-pub(super) fn excluded_first(breadth: GrammarScope) -> &'static str {
-    match breadth {
+/// Further characters that a text may not begin with: a line break there is layout, and a small model may emit blanks
+/// endlessly.
+pub(super) fn excluded_first(scope: GrammarScope) -> &'static str {
+    match scope {
         GrammarScope::Wide => r"\n\r",
         GrammarScope::Narrow => " ",
     }
 }
 
-/// What no XML holds, for regular expressions only.
+/// Characters that XML cannot hold, for regular expressions only.
 pub(super) const NONCHARACTERS: &str = r"\x{FFFE}\x{FFFF}";
 
 /// The five entities.

@@ -10,7 +10,7 @@ use super::pattern::Pattern;
 use super::text::{ENTITIES, NONCHARACTERS, excluded, excluded_first, literal};
 use super::{CallChoice, GrammarOptions, GrammarScope};
 
-/// How a grammar is spelt.
+/// Syntax of a grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     Lark,
@@ -64,7 +64,7 @@ impl Writer {
         self.text()
     }
 
-    /// What stands between the tags of a block, its last line break included.
+    /// Content between the tags of a block, with its last line break.
     pub(super) fn calls(mut self, tools: &[Tool]) -> String {
         self.rules.insert("root".into(), String::new());
         let calls = self.call_list(tools);
@@ -101,7 +101,7 @@ impl Writer {
         if !has_calls {
             return "FREE".into();
         }
-        let before = match self.options.breadth {
+        let before = match self.options.scope {
             GrammarScope::Wide => format!("/(?s:.*)/ & ~/{opened}/"),
             // No fences, no JSON, no elements: whatever would hide the block from the reader.
             GrammarScope::Narrow => r"/([^<`~\{\[\x00-\x08\x0B\x0C\x0E-\x1F]{1,400}\n)?/".into(),
@@ -119,7 +119,7 @@ impl Writer {
             self.rules.insert(name.clone(), call);
         }
         let any = format!("({})", names.join(" | "));
-        match self.options.breadth {
+        match self.options.scope {
             GrammarScope::Wide => self.times(&any, 1, 16),
             GrammarScope::Narrow => any,
         }
@@ -140,7 +140,7 @@ impl Writer {
         joined(row)
     }
 
-    /// What stands between two tags.
+    /// Content between two tags.
     fn content(&mut self, tool: &Tool, name: &str, id: FormId) -> Vec<Piece> {
         let expression = match &tool.forms[id] {
             Form::Literals(texts) => return vec![one_text_of(texts)],
@@ -177,7 +177,8 @@ impl Writer {
         vec![Piece::Expression(expression)]
     }
 
-    /// The same; lists and objects are rules of their own, so that what is used often is written once.
+    /// Content as in [`Self::content`], with lists and objects as separate rules, so that repeated content is written
+    /// once.
     fn shared_content(&mut self, tool: &Tool, name: &str, id: FormId) -> Vec<Piece> {
         if !matches!(tool.forms[id], Form::List(_) | Form::Object { .. }) {
             return self.content(tool, name, id);
@@ -255,13 +256,13 @@ impl Writer {
     }
 
     fn lark_text(&mut self, text: Text) -> String {
-        let breadth = self.options.breadth;
+        let scope = self.options.scope;
         let (least, most) = (text.min.max(1) - 1, text.max.max(1) - 1);
         let entity = format!("&({});", ENTITIES.join("|"));
-        let class = format!("[^<&{}{NONCHARACTERS}]", excluded(breadth));
+        let class = format!("[^<&{}{NONCHARACTERS}]", excluded(scope));
         let first = match text.start {
             Start::Anything => {
-                format!("([^<&{}{}{NONCHARACTERS}]|{entity})", excluded_first(breadth), excluded(breadth))
+                format!("([^<&{}{}{NONCHARACTERS}]|{entity})", excluded_first(scope), excluded(scope))
             }
             Start::Letter => "[A-Za-z]".into(),
         };
@@ -270,7 +271,7 @@ impl Writer {
             return plain;
         }
         let section = self.lark_section(text);
-        let sections = match breadth {
+        let sections = match scope {
             GrammarScope::Wide => self.times(&section, 1, 8),
             GrammarScope::Narrow => section,
         };
@@ -279,12 +280,12 @@ impl Writer {
 
     /// A CDATA section as one terminal: in two, the lexer would take `]]` into the first.
     fn lark_section(&mut self, text: Text) -> String {
-        let breadth = self.options.breadth;
+        let scope = self.options.scope;
         let (least, most) = (text.min.max(1) - 1, text.max.max(1) - 1);
         // A line break at each end may be layout.
-        let layout = if breadth == GrammarScope::Wide { 2 } else { 0 };
+        let layout = if scope == GrammarScope::Wide { 2 } else { 0 };
         let control = format!(r"\x00-\x08\x0B\x0C\x0E-\x1F{NONCHARACTERS}");
-        let blanks = if breadth == GrammarScope::Narrow { r"\n\r\t " } else { "" };
+        let blanks = if scope == GrammarScope::Narrow { r"\n\r\t " } else { "" };
         if text.exact && most <= MAX_COUNTED {
             let body = format!(
                 r"/[^{blanks}{control}][^{control}]{{{least},{}}}/ & ~/(?s:.*)\]\]>(?s:.*)/",
@@ -295,7 +296,7 @@ impl Writer {
         }
         // Counting characters and looking for the end at once costs a state for each number; pieces cost nothing.
         let piece = |first: &str| format!(r"([^\]{first}{control}]|\][^\]{control}]|\]\]+[^\]>{control}])");
-        let body = match breadth {
+        let body = match scope {
             GrammarScope::Narrow => format!(r"{}{}{{{least},199}}\]*", piece(blanks), piece("")),
             GrammarScope::Wide if text.min == 0 => format!(r"{}{{0,{}}}\]*", piece(""), text.max + layout),
             GrammarScope::Wide => {
@@ -307,14 +308,14 @@ impl Writer {
 
     fn gbnf_text(&mut self, text: Text) -> String {
         let Text { min, max, start, .. } = text;
-        let breadth = self.options.breadth;
+        let scope = self.options.scope;
         let (least, most) = (min.max(1) - 1, max.max(1) - 1);
         let entities: Vec<String> = ENTITIES.iter().map(|name| format!("\"{name}\"")).collect();
         let entity = self.share("e", &format!("\"&\" ({}) \";\"", entities.join(" | ")));
-        let any = self.share("a", &format!("[^<&{}] | {entity}", excluded(breadth)));
+        let any = self.share("a", &format!("[^<&{}] | {entity}", excluded(scope)));
         let first = match start {
             Start::Anything => {
-                let class = format!("[^<&{}{}] | {entity}", excluded_first(breadth), excluded(breadth));
+                let class = format!("[^<&{}{}] | {entity}", excluded_first(scope), excluded(scope));
                 self.share("b", &class)
             }
             Start::Letter => "[A-Za-z]".into(),
@@ -335,7 +336,7 @@ impl Writer {
             &format!(r#"([^\]{control}] | "]" [^\]{control}] | "]]" "]"* [^\]>{control}])* "]"*"#),
         );
         let section = self.share("c", &format!("\"<![CDATA[\" {body} \"]]>\""));
-        let sections = match breadth {
+        let sections = match scope {
             GrammarScope::Wide => format!("{section}+"),
             GrammarScope::Narrow => section,
         };
@@ -343,32 +344,33 @@ impl Writer {
     }
 
     fn json(&mut self, kind: Json) -> String {
-        let depth = match self.options.breadth {
+        let depth = match self.options.scope {
             GrammarScope::Wide => 6,
             GrammarScope::Narrow => 2,
         };
-        let plain = self.json_value(kind, depth, Place::Text);
-        if self.options.breadth == GrammarScope::Narrow {
+        let plain = self.json_value(kind, depth, JsonContext::Text);
+        if self.options.scope == GrammarScope::Narrow {
             return plain;
         }
-        let section = self.json_value(kind, depth, Place::Section);
+        let section = self.json_value(kind, depth, JsonContext::Section);
         self.share("y", &format!("{plain} | \"<![CDATA[\" {section} \"]]>\""))
     }
 
-    fn json_value(&mut self, kind: Json, depth: u32, place: Place) -> String {
-        let most = match self.options.breadth {
+    fn json_value(&mut self, kind: Json, depth: u32, context: JsonContext) -> String {
+        let most = match self.options.scope {
             GrammarScope::Wide => 255,
             GrammarScope::Narrow => 3,
         };
         match kind {
             Json::Array => {
-                let item = self.json_value(Json::Any, depth - 1, place);
+                let item = self.json_value(Json::Any, depth - 1, context);
                 let more = self.times(&format!("(\",\" {item})"), 0, most);
                 self.share("ja", &format!("\"[\" ({item} {more})? \"]\""))
             }
             Json::Object => {
-                let (key, value) = (self.json_string(place), self.json_value(Json::Any, depth - 1, place));
-                let more = match self.options.breadth {
+                let (key, value) =
+                    (self.json_string(context), self.json_value(Json::Any, depth - 1, context));
+                let more = match self.options.scope {
                     GrammarScope::Wide => self.times(&format!("(\",\" {key} \":\" {value})"), 0, most),
                     // Two members could have one name.
                     GrammarScope::Narrow => String::new(),
@@ -376,33 +378,33 @@ impl Writer {
                 self.share("jo", &format!("\"{{\" ({key} \":\" {value} {more})? \"}}\""))
             }
             Json::Any => {
-                let number = match self.options.breadth {
+                let number = match self.options.scope {
                     GrammarScope::Wide => Pattern::numbers(),
                     GrammarScope::Narrow => Pattern::short_numbers(),
                 };
-                let mut options = vec![self.json_string(place), self.number(&number)];
+                let mut options = vec![self.json_string(context), self.number(&number)];
                 options.extend(["true", "false", "null"].map(literal));
                 if depth > 0 {
-                    options.push(self.json_value(Json::Array, depth, place));
-                    options.push(self.json_value(Json::Object, depth, place));
+                    options.push(self.json_value(Json::Array, depth, context));
+                    options.push(self.json_value(Json::Object, depth, context));
                 }
                 self.share("jv", &options.join(" | "))
             }
         }
     }
 
-    fn json_string(&mut self, place: Place) -> String {
-        let longest = match self.options.breadth {
+    fn json_string(&mut self, context: JsonContext) -> String {
+        let longest = match self.options.scope {
             GrammarScope::Wide => 65_536,
             GrammarScope::Narrow => 60,
         };
         if self.is_lark() {
             let escape = r#"\\["\\bfnrt]|\\u00([01][0-9a-f]|3e)"#;
             let control = format!(r"\x00-\x1F{NONCHARACTERS}");
-            let pieces = match place {
-                Place::Text => format!(r#"([^"\\<&{control}]|{escape}){{0,{longest}}}"#),
+            let pieces = match context {
+                JsonContext::Text => format!(r#"([^"\\<&{control}]|{escape}){{0,{longest}}}"#),
                 // No `]]>`, which would end the section.
-                Place::Section => format!(
+                JsonContext::Section => format!(
                     r#"([^"\\\]{control}]|{escape}|\]([^"\\\]{control}]|{escape})|\]\]+([^"\\\]>{control}]|{escape})){{0,{longest}}}\]*"#
                 ),
             };
@@ -410,9 +412,9 @@ impl Writer {
         }
         let escape = r#""\\" (["\\bfnrt] | "u00" ([01] [0-9a-f] | "3e"))"#;
         let escape = self.share("je", escape);
-        let pieces = match place {
-            Place::Text => format!(r#"([^"\\<&\x00-\x1F] | {escape})*"#),
-            Place::Section => {
+        let pieces = match context {
+            JsonContext::Text => format!(r#"([^"\\<&\x00-\x1F] | {escape})*"#),
+            JsonContext::Section => {
                 let class = |more: &str| format!(r#"([^"\\\]{more}\x00-\x1F] | {escape})"#);
                 let (any, no_end) = (class(""), class(">"));
                 format!(r#"({any} | "]" {any} | "]]" "]"* {no_end})* "]"*"#)
@@ -422,9 +424,9 @@ impl Writer {
     }
 }
 
-/// Where JSON text stands.
+/// Context of JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum JsonContext {
     Text,
     Section,
 }

@@ -1,4 +1,4 @@
-//! How large, how long, how many: what a schema says of values besides their types.
+//! Constraints of a schema on values besides their types: bounds, lengths, counts.
 
 use serde_json::{Map, Number, Value};
 
@@ -6,11 +6,11 @@ use serde_json::{Map, Number, Value};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bound {
     pub(crate) value: Number,
-    /// Whether the value itself is outside.
+    /// Flag that excludes the value itself.
     pub(crate) exclusive: bool,
 }
 
-/// What a schema says of values besides their types and parts.
+/// Constraints of a schema on values besides their types and parts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Limits {
     pub(crate) lower: Option<Bound>,
@@ -63,7 +63,7 @@ impl Limits {
         self.merge(own);
     }
 
-    /// Both hold.
+    /// Combines two sets of constraints; both apply.
     pub(super) fn merge(&mut self, other: Self) {
         self.lower = tighter(self.lower.take(), other.lower, Pick::Larger);
         self.upper = tighter(self.upper.take(), other.upper, Pick::Smaller);

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use limits::{Bound, Limits};
 
-/// Deepest nesting of a schema that is looked at; what lies deeper may hold anything.
+/// Maximum depth of a schema that is read; deeper parts may hold anything.
 const MAX_SCHEMA_DEPTH: usize = 128;
 
 /// Index of a node in its table.
@@ -69,7 +69,7 @@ impl Types {
     }
 
     /// The type of a value, a whole number being an integer.
-    pub(crate) fn of(value: &Value) -> Self {
+    pub(crate) fn from_value(value: &Value) -> Self {
         match value {
             Value::Null => Self::NULL,
             Value::Bool(_) => Self::BOOLEAN,
@@ -81,7 +81,7 @@ impl Types {
         }
     }
 
-    /// Whether a value of type `other` is one of these; an integer is a number.
+    /// Returns `true` when a value of type `other` is one of these; an integer is a number.
     pub(crate) fn admits(self, other: Self) -> bool {
         self.is_empty() || self.has(other) || (self.has(Self::NUMBER) && other.has(Self::INTEGER))
     }
@@ -94,7 +94,7 @@ impl Types {
     }
 }
 
-/// What may stand in one place.
+/// Declaration of the values that one location may hold.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Node {
     pub(crate) types: Types,
@@ -102,17 +102,17 @@ pub(crate) struct Node {
     pub(crate) members: Option<Vec<Value>>,
     pub(crate) fields: IndexMap<String, NodeId>,
     pub(crate) required: Vec<String>,
-    /// Whether undeclared fields are refused.
+    /// Flag that refuses undeclared fields.
     pub(crate) closed: bool,
-    /// Whether the schema says in so many words that there may be undeclared fields.
+    /// Flag of a schema that explicitly allows undeclared fields.
     pub(crate) open: bool,
-    /// What undeclared fields may hold.
+    /// Declaration of undeclared fields.
     pub(crate) additional: Option<NodeId>,
     pub(crate) prefix: Vec<NodeId>,
     pub(crate) item: Option<NodeId>,
     /// Alternatives that differ in more than their types.
     pub(crate) branches: Vec<NodeId>,
-    /// What is said of values besides all this; the validator holds them to it, a grammar as far as it can.
+    /// Further constraints on values; the validator enforces them, a grammar as far as it can.
     pub(crate) limits: Limits,
 }
 
@@ -140,7 +140,7 @@ impl Node {
 pub(crate) struct Nodes(Vec<Node>);
 
 impl Nodes {
-    /// Reads a schema. References to elsewhere, and what is no schema, may hold anything.
+    /// Reads a schema. Remote references, and values that are not schemas, may hold anything.
     pub(crate) fn read(schema: &Value) -> Self {
         let mut reader = SchemaReader { root: schema, nodes: vec![Node::default()], known: HashMap::new() };
         reader.fill(0, schema, 0);
@@ -301,11 +301,11 @@ impl<'s> SchemaReader<'s> {
     }
 }
 
-/// The types of a node that may be null as well; an untyped node with members is told by its members.
+/// Types of a node that may be null as well; an untyped node with members has the types of its members.
 fn with_null(node: &Node) -> Types {
     let own = match &node.members {
         Some(members) if node.types.is_empty() => {
-            members.iter().fold(Types::default(), |types, member| types.with(Types::of(member)))
+            members.iter().fold(Types::default(), |types, member| types.with(Types::from_value(member)))
         }
         Some(_) | None => node.types,
     };
@@ -340,7 +340,7 @@ fn implied_types(object: &Map<String, Value>) -> Types {
     }
 }
 
-/// Whether what stands beside a reference says nothing about values.
+/// Returns `true` when the keywords beside a reference do not constrain values.
 fn is_only_reference(schema: &Value) -> bool {
     let is_note =
         |key: &String| matches!(key.as_str(), "$ref" | "title" | "description" | "default" | "examples");
@@ -352,7 +352,7 @@ fn reference_of(schema: &Value) -> Option<&str> {
     object.get("$ref").and_then(Value::as_str)
 }
 
-/// What a reference within the document points at; a chain of references is followed to its end.
+/// Resolves a reference within the document, through a chain of references.
 pub(crate) fn resolve<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
     let mut seen = HashSet::new();
     let mut reference = reference.to_owned();

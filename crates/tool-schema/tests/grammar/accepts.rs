@@ -1,4 +1,4 @@
-//! What is let through, and what is not.
+//! Texts that grammars accept and reject.
 
 use serde_json::{Value, json};
 use tool_schema::{CallChoice, GrammarFormat, GrammarOptions, grammar, grammar_with};

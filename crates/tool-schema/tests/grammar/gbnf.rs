@@ -21,30 +21,30 @@ enum Part {
 #[derive(Debug)]
 pub(crate) struct Gbnf(HashMap<String, Part>);
 
-/// A part of the grammar; two are the same if they stand in the same place.
+/// Part of the grammar, compared by identity.
 #[derive(Debug, Clone, Copy)]
-struct Place<'g>(&'g Part);
+struct PartRef<'g>(&'g Part);
 
-impl PartialEq for Place<'_> {
+impl PartialEq for PartRef<'_> {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.0, other.0)
     }
 }
 
-impl Eq for Place<'_> {}
+impl Eq for PartRef<'_> {}
 
-impl Hash for Place<'_> {
+impl Hash for PartRef<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         std::ptr::hash(self.0, state);
     }
 }
 
-/// What is left to read: parts, the next one first.
+/// Remaining parts to read, the next one first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Rest<'g> {
     End,
     /// A part, how often it was read of a repetition, and what follows.
-    Then(Place<'g>, usize, Rc<Rest<'g>>),
+    Then(PartRef<'g>, usize, Rc<Rest<'g>>),
 }
 
 type States<'g> = HashSet<Rest<'g>>;
@@ -68,9 +68,9 @@ impl Gbnf {
             let mut next = HashSet::new();
             let mut seen = HashSet::new();
             for state in &states {
-                let Rest::Then(place, _, rest) = state else { continue };
-                if matches(place.0, c) {
-                    self.go_on(rest, &mut next, &mut seen);
+                let Rest::Then(part, _, rest) = state else { continue };
+                if matches(part.0, c) {
+                    self.advance(rest, &mut next, &mut seen);
                 }
             }
             states = next;
@@ -81,14 +81,14 @@ impl Gbnf {
         states.contains(&Rest::End)
     }
 
-    fn go_on<'g>(&'g self, rest: &Rc<Rest<'g>>, states: &mut States<'g>, seen: &mut States<'g>) {
+    fn advance<'g>(&'g self, rest: &Rc<Rest<'g>>, states: &mut States<'g>, seen: &mut States<'g>) {
         match &**rest {
             Rest::End => {
                 states.insert(Rest::End);
             }
-            Rest::Then(place, read, after) => {
+            Rest::Then(part, read, after) => {
                 if seen.insert((**rest).clone()) {
-                    self.open(place.0, *read, after, states, seen);
+                    self.open(part.0, *read, after, states, seen);
                 }
             }
         }
@@ -105,25 +105,25 @@ impl Gbnf {
     ) {
         match part {
             Part::Char(_) | Part::Class { .. } => {
-                states.insert(Rest::Then(Place(part), 0, Rc::clone(after)));
+                states.insert(Rest::Then(PartRef(part), 0, Rc::clone(after)));
             }
             Part::Rule(name) => self.open(&self.0[name], 0, after, states, seen),
             Part::Row(parts) => {
                 let rest = parts
                     .iter()
                     .rev()
-                    .fold(Rc::clone(after), |rest, part| Rc::new(Rest::Then(Place(part), 0, rest)));
-                self.go_on(&rest, states, seen);
+                    .fold(Rc::clone(after), |rest, part| Rc::new(Rest::Then(PartRef(part), 0, rest)));
+                self.advance(&rest, states, seen);
             }
             Part::OneOf(parts) => parts.iter().for_each(|part| self.open(part, 0, after, states, seen)),
             Part::Times(inner, min, max) => {
                 if read >= *min {
-                    self.go_on(after, states, seen);
+                    self.advance(after, states, seen);
                 }
                 if read < *max {
                     // Without an end, more than enough is enough.
                     let read = if *max == usize::MAX { (read + 1).min(*min) } else { read + 1 };
-                    let again = Rc::new(Rest::Then(Place(part), read, Rc::clone(after)));
+                    let again = Rc::new(Rest::Then(PartRef(part), read, Rc::clone(after)));
                     self.open(inner, 0, &again, states, seen);
                 }
             }

@@ -25,7 +25,7 @@ impl Lark {
         Self(matcher)
     }
 
-    /// How many bytes of a text are let through, and whether it may end there.
+    /// Number of accepted bytes of a text, and `true` where it may end there.
     pub(crate) fn reads(&self, text: &str) -> (usize, bool) {
         let mut matcher = self.0.deep_clone();
         let tokens: Vec<u32> = text.bytes().map(u32::from).collect();

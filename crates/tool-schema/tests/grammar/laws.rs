@@ -1,4 +1,4 @@
-//! What is written is let through, whatever the tools; what is damaged is not.
+//! Laws of grammars: encoded calls are accepted, whatever the tools; damaged ones are not.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What grammars look like.
+//! Snapshots of grammars.
 
 use serde_json::json;
 use tool_schema::{CallChoice, GrammarFormat, GrammarOptions, GrammarScope, ToolSet, grammar, grammar_with};
@@ -28,7 +28,7 @@ fn lark() {
 
 #[test]
 fn lark_for_a_small_model_that_must_call() {
-    let options = GrammarOptions { breadth: GrammarScope::Narrow, call: CallChoice::Required };
+    let options = GrammarOptions { scope: GrammarScope::Narrow, call: CallChoice::Required };
     insta::assert_snapshot!(grammar_with(&two_tools(), GrammarFormat::Lark, options).text);
 }
 
@@ -44,7 +44,7 @@ fn structural_tag() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told() {
+fn tools_without_a_legal_call_are_reported() {
     let tools = super::tools(&[
         ("fine", json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "^a"}}})),
         (

@@ -23,7 +23,7 @@ pub(super) fn run(context: &Context, arguments: &GrammarArguments) -> Result<Exi
         GrammarFormatArgument::StructuralTag => GrammarFormat::StructuralTag,
     };
     let options = GrammarOptions {
-        breadth: if arguments.narrow { GrammarScope::Narrow } else { GrammarScope::Wide },
+        scope: if arguments.narrow { GrammarScope::Narrow } else { GrammarScope::Wide },
         call: if arguments.required { CallChoice::Required } else { CallChoice::Auto },
     };
     let grammar = grammar_with(&set, format, options);
