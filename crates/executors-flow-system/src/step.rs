@@ -59,7 +59,7 @@ impl Step {
         let properties: Map<String, Value> =
             required.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
         let scope =
-            Scope::of(&json!({"type": "object", "properties": properties, "required": required}), &[]);
+            Scope::new(&json!({"type": "object", "properties": properties, "required": required}), &[]);
         let config = CallConfig { endpoint: config.clone(), ..CallConfig::default() };
         match Endpoint::new(&config, &scope) {
             Ok(endpoint) => {

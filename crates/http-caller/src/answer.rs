@@ -16,28 +16,29 @@ const STEP: usize = 1024;
 /// A body, read.
 pub(crate) struct Body {
     pub(crate) bytes: Vec<u8>,
-    /// Whether there was more than the limit.
+    /// Set when the body exceeded the limit.
     pub(crate) is_cut: bool,
-    /// As the server names it, in small letters and without parameters.
+    /// Media type as the server names it, in lower case and without parameters.
     pub(crate) media: String,
     /// The encoding of its text, where the server names one that is known.
     pub(crate) charset: Option<&'static Encoding>,
 }
 
 impl Body {
-    /// Its text; none where it is none.
+    /// Returns the body as text; `None` for other content.
     pub(crate) fn text(&self) -> Option<Cow<'_, str>> {
         let (encoding, rest) = self.encoded();
         encoding.decode_without_bom_handling_and_without_replacement(rest)
     }
 
-    /// Its text, with marks in place of what is none.
+    /// Returns the body as text, with replacement characters for invalid bytes.
     pub(crate) fn text_lossy(&self) -> Cow<'_, str> {
         let (encoding, rest) = self.encoded();
         encoding.decode_without_bom_handling(rest).0
     }
 
-    /// How its text is encoded, and the bytes of it: a byte order mark says more than the server, and JSON is UTF-8 wherever it can be.
+    /// Encoding of the text, and its bytes: a byte order mark takes precedence over the header, and JSON is UTF-8
+    /// wherever it can be.
     fn encoded(&self) -> (&'static Encoding, &[u8]) {
         let media = self.media.as_str();
         let is_json = media.ends_with("json");
@@ -66,7 +67,7 @@ fn charset_of(content_type: &str) -> Option<&'static Encoding> {
 /// Reads at most `limit` bytes.
 ///
 /// # Errors
-/// An encoding that was not asked for, a stream that breaks off or is no gzip.
+/// An encoding that was not requested, or a stream that breaks off or is not valid gzip.
 pub(crate) async fn read(mut response: Response, limit: u64) -> Result<Body, HttpError> {
     let header = |name| {
         let value = response.headers().get(name).map(reqwest::header::HeaderValue::as_bytes);
@@ -149,5 +150,5 @@ impl Sink {
 
 #[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
 fn no_gzip(error: std::io::Error) -> HttpError {
-    HttpError::BadAnswer { message: format!("it is no gzip: {error}") }
+    HttpError::BadAnswer { message: format!("it is not valid gzip: {error}") }
 }

@@ -11,7 +11,7 @@ use crate::error::HttpError;
 use crate::secret::Secret;
 use crate::template::{Filler, Scope, TextTemplate, as_text};
 
-/// How a call proves who it is.
+/// Authentication of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Auth {
     Bearer(TextTemplate),
@@ -24,7 +24,7 @@ pub(crate) enum Auth {
     Query(String, TextTemplate),
 }
 
-/// What a call carries besides.
+/// Credential that a call carries.
 pub(crate) enum Credential {
     Header(HeaderName, String),
     Pair(String),

@@ -23,7 +23,7 @@ pub(crate) enum BodyTemplate {
 }
 
 impl BodyTemplate {
-    /// What the `Content-Type` says decides how a body is read.
+    /// Parses a body by its `Content-Type`.
     pub(crate) fn parse(
         checker: &mut Checker,
         body: &Value,
@@ -79,7 +79,7 @@ impl BodyTemplate {
             Ok(value) => checker.take(path, JsonTemplate::parse(&value, scope)).map(Self::Json),
             Err(error) => {
                 let message =
-                    format!("the text is no JSON: {error}; placeholders stand in quotes, \"{{name}}\"");
+                    format!("the text is not JSON: {error}; placeholders stand in quotes, \"{{name}}\"");
                 checker.fault(path, ProblemCode::BadBody, message);
                 None
             }

@@ -23,7 +23,7 @@ use crate::transport::Transport;
 /// Redirects that are followed.
 const MAX_REDIRECTS: u32 = 5;
 
-/// Longest part of an error's body that is told, in characters.
+/// Maximum length of an error's body in a message, in characters.
 const MAX_SHOWN: usize = 500;
 
 /// Longest part of an error's body that is read, in bytes.
@@ -32,12 +32,12 @@ const MAX_ERROR_BYTES: u64 = 64 * 1024;
 /// Longest wait that a server may ask for.
 const MAX_RETRY_AFTER: Duration = Duration::from_hours(1);
 
-/// What an endpoint is filled with.
+/// Values that fill an endpoint.
 #[derive(Debug, Clone, Copy)]
 pub struct CallValues<'v> {
-    /// What the model, or the flow, chose.
+    /// Arguments chosen by the model or the flow.
     pub arguments: &'v Map<String, Value>,
-    /// What it can neither see nor set.
+    /// Context that the model can neither see nor set.
     pub context: &'v Map<String, Value>,
 }
 
@@ -51,13 +51,13 @@ pub struct HttpAnswer {
     pub headers: Map<String, Value>,
     /// The body after `select` and `template`: JSON where it is JSON, else a text, or `{content_type, bytes, base64}`.
     pub body: Value,
-    /// What the file expected of the answer and did not find.
+    /// Expectations of the file that the answer did not meet.
     pub warnings: Vec<String>,
 }
 
-/// Gives the process its TLS, where nobody did before: clients of other libraries need it too.
+/// Installs a TLS provider for the process, unless there is one: clients of other libraries need it too.
 pub fn install_tls() {
-    // A provider that somebody installed before serves as well.
+    // A provider that the process installed before serves as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
@@ -112,7 +112,7 @@ impl HttpCallerBuilder {
         self
     }
 
-    /// With another clock: it times deadlines and the waits between attempts.
+    /// Replaces the clock, which times deadlines and the backoff between attempts.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
@@ -218,7 +218,7 @@ impl HttpCaller {
                 }
                 _ => return Err(error),
             };
-            // A wait that outlasts the call is none.
+            // A backoff that outlasts the call is pointless.
             if left == 0 || clock.elapsed().saturating_add(wait) >= deadline {
                 return Err(error);
             }
@@ -275,7 +275,7 @@ impl HttpCaller {
         let headers = response.headers().clone();
         let limit = endpoint.response.max_bytes;
         if status >= 400 {
-            // More than is told, so that a secret at the end of what is told is whole when it is looked for.
+            // More than is shown, so that a secret at the end of the shown part is complete when it is masked.
             let body = answer::read(response, MAX_ERROR_BYTES).await?;
             let text = body.text_lossy();
             let text = self.0.mask.text(text.trim());
@@ -293,9 +293,9 @@ impl HttpCaller {
         let mask = &self.0.mask;
         let (body, warnings) = endpoint.response.shape(status, mask.value(value_of(&body)));
         let Value::Object(headers) = mask.value(headers_of(&headers).into()) else {
-            return Err(HttpError::BadAnswer { message: "its headers are none".into() });
+            return Err(HttpError::BadAnswer { message: "its headers are invalid".into() });
         };
-        // What was put together from parts may hold what no part did.
+        // A text assembled from parts may hold a secret that no part held.
         Ok(HttpAnswer { status, headers, body: mask.value(body), warnings })
     }
 
@@ -321,7 +321,7 @@ impl HttpCaller {
     }
 }
 
-/// Sends one request to whoever stands in for the network.
+/// Sends one request through the transport that replaces the network.
 async fn elsewhere(transport: &dyn Transport, request: &Request) -> Result<reqwest::Response, HttpError> {
     let unreachable = |message: String| HttpError::Unreachable { target: target(&request.url), message };
     let body = request.body.as_ref().map(|body| body.to_vec()).unwrap_or_default();
@@ -358,14 +358,14 @@ fn redirected(request: Request, status: StatusCode, location: &[u8], hop: u32) -
         if !method.is_safe() {
             return Err(blocked(BlockReason::CrossOriginBody, &url));
         }
-        let kept =
+        let remaining =
             PLAIN_HEADERS.into_iter().filter_map(|name| Some((name.clone(), headers.get(&name)?.clone())));
-        headers = kept.collect();
+        headers = remaining.collect();
     }
     Ok(Request { method, url, headers, body })
 }
 
-/// How long the server asks to wait: seconds, or until a date.
+/// Wait that the server asks for: seconds, or until a date.
 fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let seconds = value.parse::<u64>().ok().map(Duration::from_secs);
@@ -393,7 +393,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// The innermost cause of an error; what stands around it repeats the URL.
+/// Innermost cause of an error; the outer messages repeat the URL.
 pub(crate) fn cause(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut cause: &dyn std::error::Error = &error;
@@ -409,7 +409,7 @@ mod tests {
 
     use super::*;
 
-    /// Where a redirect leads, or why it is refused.
+    /// Target of a redirect, or the reason for refusing it.
     fn check(method: Method, from: &str, status: u16, location: &str) -> String {
         let headers = [(CONTENT_TYPE, "application/json"), (reqwest::header::AUTHORIZATION, "x")];
         let headers = headers.map(|(name, value)| (name, value.parse().unwrap())).into_iter().collect();

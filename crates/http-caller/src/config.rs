@@ -1,4 +1,4 @@
-//! What a file says of a request, and what can be wrong with it.
+//! Request configuration of a tool file, and its possible faults.
 
 use std::fmt;
 
@@ -13,7 +13,8 @@ pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 /// Largest body that is read unless the file says otherwise, in bytes after decompression.
 pub const DEFAULT_MAX_BYTES: u64 = 1024 * 1024;
 
-/// Where a request goes and what it holds. Texts are templates: `{param}`, `{$ctx.name}`, `{$secret.NAME}`, `{{` and `}}` for braces.
+/// Target and contents of a request. Texts are templates: `{param}`, `{$ctx.name}`, `{$secret.NAME}`, `{{` and `}}` for
+/// braces.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndpointConfig {
@@ -61,7 +62,7 @@ impl<'de> Deserialize<'de> for QueryValue {
     }
 }
 
-/// How a call proves who it is. Values are `{$secret.NAME}`: a file never holds a secret.
+/// Authentication of a call. Values are `{$secret.NAME}`: a file never holds a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum AuthConfig {
@@ -77,7 +78,7 @@ pub enum AuthConfig {
         /// The password.
         password: String,
     },
-    /// A header of its own.
+    /// A header of a given name.
     Header {
         /// Its name.
         name: String,
@@ -93,8 +94,8 @@ pub enum AuthConfig {
     },
 }
 
-/// How often a call is tried again: after a connection that failed, and after 429, 502, 503 and 504.
-/// Only methods that do the same when they are repeated may have it. A server's `Retry-After` is kept to.
+/// Retries of a call: after a connection that failed, and after 429, 502, 503 and 504.
+/// Only idempotent methods may have it. A server's `Retry-After` is respected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryConfig {
@@ -110,11 +111,11 @@ const fn default_backoff() -> u64 {
     500
 }
 
-/// What becomes of an answer.
+/// Handling of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ResponseConfig {
-    /// A JSONPath (RFC 9535): a path to one place gives its value, any other a list of what it finds.
+    /// A JSONPath (RFC 9535): a path to a single value gives that value, any other a list of the matches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub select: Option<String>,
     /// A text over what was selected: `{result}`, `{result.name}`, `{status}`, and members by their names.
@@ -131,7 +132,7 @@ pub struct ResponseConfig {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ProblemCode {
-    /// A lone brace, or something in braces that is no placeholder.
+    /// A lone brace, or something in braces that is not a placeholder.
     BadTemplate,
     /// A placeholder that names nothing.
     UnknownPlaceholder,
@@ -143,15 +144,15 @@ pub enum ProblemCode {
     BadScheme,
     /// A parameter in the path that may be absent.
     OptionalInPath,
-    /// A method that is none, or that cannot have a body.
+    /// An invalid method, or one that cannot have a body.
     BadMethod,
-    /// A header that is none, or that the client sets itself.
+    /// An invalid header, or one that the client sets itself.
     BadHeader,
-    /// A body that is no JSON.
+    /// A body that is not JSON.
     BadBody,
     /// A credential that is written out, or that an argument would choose.
     SecretInFile,
-    /// A JSONPath that is none.
+    /// An invalid JSONPath.
     BadSelect,
     /// A retry of a method that may not be repeated.
     BadRetry,
@@ -187,9 +188,9 @@ impl ProblemCode {
 pub struct ConfigProblem {
     /// The kind.
     pub code: ProblemCode,
-    /// Where, as in `endpoint.headers.X-Key`.
+    /// Location of the fault, as in `endpoint.headers.X-Key`.
     pub path: String,
-    /// What is wrong.
+    /// Description of the fault.
     pub message: String,
     /// The name that was probably meant.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -36,17 +36,17 @@ const OWN_HEADERS: [&str; 10] = [
 /// Everything that a file says of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CallConfig {
-    /// Where the request goes and what it holds.
+    /// Target and contents of the request.
     pub endpoint: EndpointConfig,
-    /// How it proves who it is.
+    /// Authentication of the call.
     pub auth: Option<AuthConfig>,
-    /// How often it is tried again.
+    /// Retries of the call.
     pub retry: Option<RetryConfig>,
-    /// What becomes of the answer.
+    /// Handling of the answer.
     pub response: ResponseConfig,
 }
 
-/// Why an endpoint cannot be used: everything at once.
+/// Faults of an endpoint, all at once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 #[non_exhaustive]
@@ -66,7 +66,7 @@ pub struct ConfigError {
 ///     ..CallConfig::default()
 /// };
 /// let parameters = json!({"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]});
-/// let scope = Scope::of(&parameters, &[]);
+/// let scope = Scope::new(&parameters, &[]);
 /// assert!(Endpoint::new(&endpoint("https://api.test/users/{id}"), &scope).is_ok());
 /// let error = Endpoint::new(&endpoint("https://{id}/users"), &scope).unwrap_err();
 /// assert_eq!(error.problems[0].code.as_str(), "template_in_authority");
@@ -94,10 +94,10 @@ pub(crate) enum QueryTemplate {
 }
 
 impl Endpoint {
-    /// Checks and parses it; the scope says which names placeholders may use.
+    /// Checks and parses the configuration; the scope holds the names that placeholders may use.
     ///
     /// # Errors
-    /// All faults at once, each with its place.
+    /// All faults at once, each with its location.
     pub fn new(config: &CallConfig, scope: &Scope) -> Result<Self, ConfigError> {
         let mut checker = Checker { problems: Vec::new() };
         let endpoint = checker.endpoint(config, scope);
@@ -113,13 +113,13 @@ impl Endpoint {
         self.method.as_str()
     }
 
-    /// Whether the method changes nothing: `GET`, `HEAD` and `OPTIONS`.
+    /// Returns `true` for a method without side effects: `GET`, `HEAD` and `OPTIONS`.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.method.is_safe()
     }
 
-    /// Whether a repeated call does what one does.
+    /// Returns `true` when a repeated call has the effect of a single one.
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
         self.method.is_idempotent()
@@ -213,7 +213,7 @@ impl Checker {
             Some("PATCH") => Method::PATCH,
             Some("DELETE") => Method::DELETE,
             Some(other) => {
-                let message = format!("`{other}` is none of GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE");
+                let message = format!("`{other}` is not one of GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE");
                 self.fault("endpoint.method", ProblemCode::BadMethod, message);
                 return None;
             }
@@ -244,7 +244,7 @@ impl Checker {
     pub(crate) fn header_name(&mut self, path: &str, name: &str) -> Option<HeaderName> {
         let parsed = HeaderName::from_bytes(name.as_bytes()).ok();
         let Some(parsed) = parsed else {
-            self.fault(path, ProblemCode::BadHeader, format!("`{name}` is no name of a header"));
+            self.fault(path, ProblemCode::BadHeader, format!("`{name}` is not a valid header name"));
             return None;
         };
         if OWN_HEADERS.contains(&parsed.as_str()) || parsed.as_str().starts_with("proxy-") {

@@ -1,9 +1,9 @@
-//! Why a call gave no answer.
+//! Errors of a call.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Why the network policy refused an address.
+/// Reason for which the network policy refused an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlockReason {
@@ -21,7 +21,7 @@ pub enum BlockReason {
     UserInfo,
     /// More redirects than are followed.
     TooManyRedirects,
-    /// A redirect to something that is no URL.
+    /// A redirect to an invalid URL.
     BadRedirect,
 }
 
@@ -42,14 +42,14 @@ impl BlockReason {
     }
 }
 
-/// Why a call gave no answer. No text of it holds a secret that the call used.
+/// Reason for which a call gave no answer. No text of it holds a secret that the call used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
     /// An argument that cannot stand where the file puts it.
     #[error("{message}")]
     BadArgument {
-        /// What is wrong.
+        /// Description of the fault.
         message: String,
     },
     /// A header value that would break out of its line.
@@ -58,7 +58,7 @@ pub enum HttpError {
         /// The header.
         name: String,
     },
-    /// A context value that nobody gave.
+    /// A required context value was not given.
     #[error("the context value `{name}` is not set")]
     MissingContext {
         /// Its name.
@@ -73,7 +73,7 @@ pub enum HttpError {
     /// The network policy refused it; nothing was sent at that hop.
     #[error("{} refused: {}{}", .target, .reason.as_str(), .address.map(|ip| format!(" ({ip})")).unwrap_or_default())]
     Blocked {
-        /// Why.
+        /// Reason of the refusal.
         reason: BlockReason,
         /// Host, or host and port.
         target: String,
@@ -89,7 +89,7 @@ pub enum HttpError {
         status: u16,
         /// The beginning of the body, where it is text.
         body: Option<String>,
-        /// How long the server asks to wait.
+        /// Wait that the server asks for.
         retry_after: Option<Duration>,
     },
     /// The body is larger than it may be.
@@ -109,13 +109,13 @@ pub enum HttpError {
     Unreachable {
         /// Host, or host and port.
         target: String,
-        /// What the system said.
+        /// Message of the operating system.
         message: String,
     },
     /// The answer cannot be read.
     #[error("the answer cannot be read: {message}")]
     BadAnswer {
-        /// What is wrong with it.
+        /// Description of the fault.
         message: String,
     },
 }
@@ -142,7 +142,7 @@ impl HttpError {
         }
     }
 
-    /// Whether the same call may succeed later.
+    /// Returns `true` when the same call may succeed later.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {
@@ -158,7 +158,7 @@ impl HttpError {
         }
     }
 
-    /// A way out, for a person.
+    /// Suggested fix, for the user.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         match self {

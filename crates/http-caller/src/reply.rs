@@ -1,4 +1,4 @@
-//! Texts over values that are no request: replies of flows, notices.
+//! Templates over values outside of requests: replies of flows, notices.
 
 use agent_types::nearest;
 use serde_json::{Map, Value};
@@ -29,7 +29,7 @@ impl ReplyTemplate {
     /// Parses a text whose placeholders begin with one of `roots`.
     ///
     /// # Errors
-    /// A lone brace, or a placeholder that begins with another name (with the near one). The problem's path is empty.
+    /// A lone brace, or a placeholder that begins with another name (with a suggestion). The problem's path is empty.
     pub fn parse(text: &str, roots: &[&str]) -> Result<Self, ConfigProblem> {
         let resolve = |name: &str| {
             let path: Vec<String> = name.split('.').map(str::to_owned).collect();
@@ -50,7 +50,7 @@ impl ReplyTemplate {
         })
     }
 
-    /// The filled text. A placeholder that finds nothing is empty, and told.
+    /// Returns the filled text. A placeholder without a value is empty, and is reported.
     #[must_use]
     pub fn fill(&self, values: &Map<String, Value>) -> (String, Vec<String>) {
         let (mut text, mut warnings) = (String::new(), Vec::new());

@@ -10,7 +10,7 @@ use crate::config::{DEFAULT_MAX_BYTES, ProblemCode, ResponseConfig};
 use crate::endpoint::Checker;
 use crate::template::{Part, Refused, as_text, inside, parse_with};
 
-/// What becomes of an answer, parsed.
+/// Parsed handling of an answer.
 #[derive(Debug, Clone)]
 pub(crate) struct ResponseShape {
     select: Option<Selector>,
@@ -22,7 +22,7 @@ pub(crate) struct ResponseShape {
 struct Selector {
     text: String,
     path: JsonPath,
-    /// Whether it leads to one place, whatever the value is.
+    /// Set for a path to a single value, whatever the value is.
     is_single: bool,
 }
 
@@ -31,7 +31,7 @@ impl ResponseShape {
         let select = config.select.as_deref().map(|text| {
             let parsed = JsonPath::parse(text).map_err(|error| Refused {
                 code: ProblemCode::BadSelect,
-                message: format!("`{text}` is no JSONPath: {error}"),
+                message: format!("`{text}` is not a valid JSONPath: {error}"),
                 near: None,
             });
             let path = checker.take("response.select", parsed)?;
@@ -63,7 +63,7 @@ impl ResponseShape {
         })
     }
 
-    /// What the caller gets, and what was missing for it.
+    /// Returns the value for the caller, and the missing parts.
     pub(crate) fn shape(&self, status: u16, value: Value) -> (Value, Vec<String>) {
         let mut warnings = Vec::new();
         let selected = match &self.select {
@@ -117,7 +117,7 @@ fn fill(parts: &[Part<Vec<String>>], status: u16, result: &Value, warnings: &mut
     text
 }
 
-/// Whether a JSONPath is made of names and places only.
+/// Returns `true` for a JSONPath of names and indexes only.
 fn is_single(path: &str) -> bool {
     let mut quote = None;
     let mut escaped = false;

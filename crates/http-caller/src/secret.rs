@@ -1,4 +1,4 @@
-//! Secrets: where they come from, how they are kept, and how they are taken out of what others say.
+//! Secrets: their sources, their storage, and their masking in texts of others.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 
 use crate::encode;
 
-/// What stands in place of a secret.
+/// Mask that replaces a secret.
 const HIDDEN: &str = "***";
 
 /// Shortest piece of base64 that is looked for, in characters: a shorter one would be found everywhere.
 const MIN_BASE64: usize = 4;
 
-/// A value that nobody may read by accident: `Debug` and `Display` print `***`.
+/// Value that cannot be read by accident: `Debug` and `Display` print `***`.
 ///
 /// ```
 /// use http_caller::Secret;
@@ -35,7 +35,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The value itself, for the one place that sends it.
+    /// Returns the value itself, for the one function that sends it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -54,7 +54,7 @@ impl fmt::Display for Secret {
     }
 }
 
-/// Where secrets come from.
+/// Source of secrets.
 pub trait SecretSource: Send + Sync + fmt::Debug {
     /// The secret of that name; an empty one counts as none.
     fn secret(&self, name: &str) -> Option<Secret>;
@@ -169,7 +169,7 @@ fn forms(secret: &str) -> Vec<String> {
             let mut bytes = vec![0; offset];
             bytes.extend_from_slice(secret.as_bytes());
             let text = engine.encode(&bytes);
-            // Characters at the ends also hold bits of what stands around the secret.
+            // Characters at the ends also hold bits of the text around the secret.
             let start = (offset * 8).div_ceil(6);
             let end = bytes.len() * 8 / 6;
             let whole = text.get(start..end).filter(|whole| whole.len() >= MIN_BASE64);

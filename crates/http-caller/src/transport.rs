@@ -7,15 +7,16 @@ use async_trait::async_trait;
 /// A request as it would go out: checked against the policy, with all values filled in.
 pub type WireRequest = http::Request<Vec<u8>>;
 
-/// What comes back for it.
+/// Answer to such a request.
 pub type WireAnswer = http::Response<Vec<u8>>;
 
-/// Answers requests in place of the network. The policy, redirects, limits and masks are those of the caller.
+/// Transport that answers requests instead of the network. The policy, redirects, limits and masks are those of the
+/// caller.
 #[async_trait]
 pub trait Transport: Send + Sync + fmt::Debug {
     /// Answers one request.
     ///
     /// # Errors
-    /// There is nobody to answer; the call fails as unreachable.
+    /// No peer answers; the call fails as unreachable.
     async fn send(&self, request: WireRequest) -> std::io::Result<WireAnswer>;
 }

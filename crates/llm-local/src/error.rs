@@ -1,8 +1,8 @@
-//! Why a model cannot be loaded.
+//! Errors of loading a model.
 
 use std::path::PathBuf;
 
-/// Why a model cannot be loaded.
+/// Reason for which a model cannot be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocalError {
@@ -11,11 +11,11 @@ pub enum LocalError {
     NotFetched {
         /// The model.
         id: String,
-        /// Where they would be.
+        /// Folder that was searched.
         folder: PathBuf,
     },
     /// Neither a known model nor a file.
-    #[error("`{name}` is no known model, and no such file is there")]
+    #[error("`{name}` is neither a known model nor an existing file")]
     Unknown {
         /// The name that was asked for.
         name: String,
@@ -25,7 +25,7 @@ pub enum LocalError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Fault of the file.
         message: String,
     },
 }
@@ -41,7 +41,7 @@ impl LocalError {
         }
     }
 
-    /// A way out, for a person.
+    /// Suggested fix, for the user.
     #[must_use]
     pub fn help(&self) -> String {
         match self {

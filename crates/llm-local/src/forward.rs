@@ -89,7 +89,7 @@ impl Transformer {
         &self.read
     }
 
-    /// How many tokens the vocabulary has.
+    /// Number of tokens in the vocabulary.
     pub(crate) fn vocabulary(&self) -> Result<usize> {
         self.embedding.dim(0)
     }
@@ -99,8 +99,8 @@ impl Transformer {
         self.read.truncate(count);
     }
 
-    /// Reads up to [`PIECE`] tokens and gives how many; the numbers for the token behind the last one once all are read.
-    pub(crate) fn feed(&mut self, tokens: &[u32]) -> Result<(usize, Option<Vec<f32>>)> {
+    /// Reads up to [`PIECE`] tokens and returns their number; the logits after the last one once all are read.
+    pub(crate) fn read_tokens(&mut self, tokens: &[u32]) -> Result<(usize, Option<Vec<f32>>)> {
         let piece = &tokens[..tokens.len().min(PIECE)];
         let is_last = piece.len() == tokens.len();
         let end = self.read.len() + piece.len();
@@ -204,7 +204,7 @@ fn empty(shape: &Shape, places: usize) -> Result<Tensor> {
     Tensor::zeros((shape.kv_heads, places, shape.head_width), DType::F32, &Device::Cpu)
 }
 
-/// How far each pair of numbers is turned at each place.
+/// Rotation of each pair of numbers at each position.
 fn turns(shape: &Shape, slowed: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
     let half = shape.head_width / 2;
     #[expect(clippy::cast_precision_loss, reason = "widths and places are small numbers")]

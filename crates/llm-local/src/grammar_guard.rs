@@ -1,4 +1,4 @@
-//! The grammar that an answer is held to, token by token.
+//! Grammar that constrains an answer, token by token.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use llguidance::toktrie::InferenceCapabilities;
 use llguidance::{Matcher, ParserFactory};
 use toktrie::TokEnv;
 
-/// Compiled grammars that are kept: agents that take turns each have theirs.
-const KEPT: usize = 8;
+/// Number of compiled grammars in the cache: agents that take turns each have theirs.
+const CACHED: usize = 8;
 
 /// Characters that may stand in a text of a tight grammar, and how many. The masks of such texts are made once and then cut to size.
 const SLICES: [&str; 3] = [
@@ -19,10 +19,10 @@ const SLICES: [&str; 3] = [
     r"[^<&\x00-\x1F\x7F\x{FFFE}\x{FFFF}]+",
 ];
 
-/// Compiles grammars, and keeps the last ones.
+/// Compiler of grammars with a cache of the most recent ones.
 pub(crate) struct Grammars {
     factory: ParserFactory,
-    kept: VecDeque<(Arc<str>, Matcher)>,
+    cache: VecDeque<(Arc<str>, Matcher)>,
 }
 
 impl Grammars {
@@ -31,12 +31,13 @@ impl Grammars {
         let slices = SLICES.map(str::to_owned);
         let mut factory = ParserFactory::new(environment, can, &slices).map_err(|error| error.to_string())?;
         factory.quiet();
-        Ok(Self { factory, kept: VecDeque::new() })
+        Ok(Self { factory, cache: VecDeque::new() })
     }
 
-    /// The beginning of an answer that is held to this grammar, and how long compiling took, where it was not kept.
+    /// Starts an answer that is constrained by this grammar; also returns the time to compile it, zero for a cached
+    /// one.
     pub(crate) fn begin(&mut self, lark: &Arc<str>) -> Result<(GrammarGuard, Duration), String> {
-        if let Some((_, matcher)) = self.kept.iter().find(|(known, _)| known == lark) {
+        if let Some((_, matcher)) = self.cache.iter().find(|(known, _)| known == lark) {
             return Ok((GrammarGuard::new(matcher.deep_clone()), Duration::ZERO));
         }
         let began = Instant::now();
@@ -45,34 +46,34 @@ impl Grammars {
             return Err(error);
         }
         let took = began.elapsed();
-        if self.kept.len() == KEPT {
-            self.kept.pop_front();
+        if self.cache.len() == CACHED {
+            self.cache.pop_front();
         }
-        let hold = GrammarGuard::new(matcher.deep_clone());
-        self.kept.push_back((Arc::clone(lark), matcher));
-        Ok((hold, took))
+        let guard = GrammarGuard::new(matcher.deep_clone());
+        self.cache.push_back((Arc::clone(lark), matcher));
+        Ok((guard, took))
     }
 }
 
-/// Where an answer stands in its grammar.
+/// Position of an answer in its grammar.
 pub(crate) struct GrammarGuard {
     matcher: Matcher,
     /// Masks made.
     pub(crate) masks: u32,
     /// Time that they and the steps between them took.
-    pub(crate) spent: Duration,
+    pub(crate) elapsed: Duration,
 }
 
 impl GrammarGuard {
     fn new(matcher: Matcher) -> Self {
-        Self { matcher, masks: 0, spent: Duration::ZERO }
+        Self { matcher, masks: 0, elapsed: Duration::ZERO }
     }
 
     /// The tokens that must follow.
     pub(crate) fn forced(&mut self) -> Vec<u32> {
         let began = Instant::now();
         let tokens = self.matcher.consume_ff_tokens();
-        self.spent += began.elapsed();
+        self.elapsed += began.elapsed();
         tokens
     }
 
@@ -91,14 +92,14 @@ impl GrammarGuard {
             }
         });
         self.masks += 1;
-        self.spent += began.elapsed();
+        self.elapsed += began.elapsed();
         Ok(())
     }
 
     pub(crate) fn take(&mut self, token: u32) -> Result<(), String> {
         let began = Instant::now();
         let taken = self.matcher.consume_token(token).map_err(|error| error.to_string());
-        self.spent += began.elapsed();
+        self.elapsed += began.elapsed();
         taken
     }
 }

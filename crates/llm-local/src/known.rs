@@ -1,4 +1,4 @@
-//! Models that are known by name, and where their weights lie.
+//! Models that are known by name, and the location of their weights.
 
 use std::env;
 use std::fs::File;
@@ -15,7 +15,7 @@ use crate::LocalError;
 pub struct KnownModel {
     /// Its name.
     pub id: &'static str,
-    /// What it is.
+    /// Description of the model.
     pub description: &'static str,
     /// Licence of the weights.
     pub licence: &'static str,
@@ -55,7 +55,7 @@ pub fn known_models() -> &'static [KnownModel] {
 }
 
 impl KnownModel {
-    /// Where its file lies once it is fetched; none without a folder for data.
+    /// Path of its file after it is fetched; `None` without a folder for data.
     #[must_use]
     pub fn path(&self) -> Option<PathBuf> {
         Some(models_folder()?.join(self.file))

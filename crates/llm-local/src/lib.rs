@@ -1,7 +1,7 @@
-//! A small language model in the process, on the CPU, held to a grammar token by token.
+//! Small language model in the process, on the CPU, constrained by a grammar token by token.
 //!
-//! `LocalModel` loads a GGUF file and implements the trait that all models have. What asks it needs to know nothing of it:
-//! it is sent the same prompt, and its replies are read by the same reader.
+//! `LocalModel` loads a GGUF file and implements the trait of all models. Its callers need no special case:
+//! it receives the same prompt, and its replies are read by the same reader.
 //! Without the feature `local-llm` this crate is empty.
 
 #![cfg(feature = "local-llm")]

@@ -29,7 +29,7 @@ fn said(message: &Message) -> (&'static str, String) {
             ("user", parts.collect::<Vec<_>>().join("\n\n"))
         }
         Message::Assistant { text, .. } => ("assistant", text.clone()),
-        // It has no form of its own for calls, so that there are no results of such either.
+        // Calls have no native form here, so there are no native results either.
         Message::Tool { text, .. } => ("user", text.clone()),
     }
 }

@@ -16,25 +16,25 @@ use crate::known::Weights;
 use crate::worker::{Job, work};
 use crate::write::Figures;
 
-/// Events that wait for whoever reads them; the model waits when there are more.
+/// Capacity of the channel to the reader; the model waits when it is full.
 const WAITING: usize = 64;
 
 /// Most tokens of an answer where nothing is set: a small model that is left free may never stop.
 const MOST_TOKENS: u32 = 512;
 
-/// Most tokens that a prompt and its answer hold where nothing is set.
+/// Default maximum of tokens in a prompt and its answer together.
 const CONTEXT: usize = 8_192;
 
-/// How a model in the process runs.
+/// Settings of a model in the process.
 #[derive(Debug, Clone)]
 pub struct LocalOptions {
     /// Settings of every request. Without a temperature the likeliest token is taken each time.
     pub parameters: ModelParameters,
     /// Threads that it reckons with, at least one.
     pub threads: usize,
-    /// Most tokens that a prompt and its answer hold together; the model's own context at most.
+    /// Maximum of tokens in a prompt and its answer together; limited by the model's own context.
     pub context_window: usize,
-    /// Whether it asks for a grammar of what it may answer.
+    /// Enables grammars that constrain the answers.
     pub constrain: bool,
     /// Stands still, where it is virtual, while the model works.
     pub clock: Arc<dyn Clock>,
@@ -52,7 +52,7 @@ impl Default for LocalOptions {
     }
 }
 
-/// A model in the process. It answers one request after the other, on a thread of its own that ends with it.
+/// Model in the process. It answers requests one after the other on a separate thread, which ends with it.
 pub struct LocalModel {
     info: ModelInfo,
     parameters: ModelParameters,
@@ -68,10 +68,10 @@ impl fmt::Debug for LocalModel {
 }
 
 impl LocalModel {
-    /// Begins to load a model. What is wrong with the file is told to whoever asks the model.
+    /// Starts to load a model. A fault of the file is returned to each request.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The thread cannot be created.
     pub fn start(weights: Weights, options: LocalOptions) -> Result<Self, LocalError> {
         let LocalOptions { parameters, threads, context_window, constrain, clock } = options;
         let mut info = ModelInfo::default();
@@ -99,7 +99,7 @@ impl LocalModel {
         Ok(Self { info, parameters, clock, jobs, figures })
     }
 
-    /// What the last answer took that was written to its end.
+    /// Figures of the last complete answer.
     #[must_use]
     pub fn figures(&self) -> Option<Figures> {
         *self.figures.lock().unwrap_or_else(PoisonError::into_inner)

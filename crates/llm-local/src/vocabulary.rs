@@ -15,7 +15,7 @@ use toktrie::{TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
 
 use crate::gguf::{Gguf, whole};
 
-/// Kinds of tokens in a file that are text of their own.
+/// Kinds of tokens in a file that are plain text.
 const PLAIN: [usize; 2] = [1, 6];
 
 /// The vocabulary of a model. All text is plain to it: a user cannot write a mark of the chat form.
@@ -89,7 +89,7 @@ impl Vocabulary {
         Ok(Self { words, start, end, end_of_text })
     }
 
-    /// How many tokens there are.
+    /// Number of tokens.
     pub(crate) fn len(&self) -> usize {
         self.words.trie.vocab_size()
     }
@@ -99,7 +99,7 @@ impl Vocabulary {
         self.words.tokens(text)
     }
 
-    /// What a token says; nothing, for marks. It may end inside of a character.
+    /// Bytes of a token; empty for special tokens. They may end inside of a character.
     pub(crate) fn bytes(&self, token: TokenId) -> &[u8] {
         if self.words.trie.is_special_token(token) { &[] } else { self.words.trie.token(token) }
     }

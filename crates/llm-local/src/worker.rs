@@ -24,7 +24,7 @@ pub(crate) struct Job {
 }
 
 impl TokenSink for mpsc::Sender<Result<LlmEvent, LlmError>> {
-    fn tell(&mut self, event: LlmEvent) -> bool {
+    fn emit(&mut self, event: LlmEvent) -> bool {
         self.blocking_send(Ok(event)).is_ok()
     }
 
@@ -43,11 +43,11 @@ pub(crate) struct Loaded {
 impl Loaded {
     pub(crate) fn load(weights: &Weights, context: usize) -> Result<Self, LocalError> {
         let fault = |message: String| LocalError::File { path: weights.path.clone(), message };
-        let told = |error: candle_core::Error| fault(error.to_string());
-        let mut file = Gguf::open(&weights.path).map_err(told)?;
-        let vocabulary = Vocabulary::read(&file).map_err(told)?;
-        let model = Transformer::load(&mut file, context).map_err(told)?;
-        let rows = model.vocabulary().map_err(told)?;
+        let file_error = |error: candle_core::Error| fault(error.to_string());
+        let mut file = Gguf::open(&weights.path).map_err(file_error)?;
+        let vocabulary = Vocabulary::read(&file).map_err(file_error)?;
+        let model = Transformer::load(&mut file, context).map_err(file_error)?;
+        let rows = model.vocabulary().map_err(file_error)?;
         if rows < vocabulary.len() {
             return Err(fault(format!("its vocabulary has {} tokens, its table {rows}", vocabulary.len())));
         }
@@ -58,30 +58,30 @@ impl Loaded {
     fn answer(&mut self, job: &mut Job) -> Result<(StandardResponse, Figures), Stopped> {
         let prompt = prompt::tokens(&job.messages, &self.vocabulary);
         let mut figures = Figures::default();
-        let hold = match &job.grammar {
+        let guard = match &job.grammar {
             None => None,
             Some(lark) => {
                 let refused = |message: String| {
                     Stopped::Failed(LlmError::Request { message: format!("its grammar: {message}") })
                 };
-                let (hold, compiling) = self.grammars.begin(lark).map_err(refused)?;
+                let (guard, compiling) = self.grammars.begin(lark).map_err(refused)?;
                 figures.compiling = compiling;
-                Some(hold)
+                Some(guard)
             }
         };
         let writing = Writing {
             model: &mut self.model,
             vocabulary: &self.vocabulary,
-            hold,
+            guard,
             parameters: &job.parameters,
-            listener: &mut job.answer,
+            sink: &mut job.answer,
             figures,
         };
         writing.run(&prompt)
     }
 }
 
-/// Answers until nobody can ask any more. A model that cannot be loaded says so to each request.
+/// Answers requests until the channel closes. A model that cannot be loaded returns its error to each request.
 pub(crate) fn work(weights: &Weights, context: usize, jobs: Receiver<Job>, figures: &Mutex<Option<Figures>>) {
     let mut loaded = Loaded::load(weights, context);
     for mut job in jobs {
@@ -89,7 +89,7 @@ pub(crate) fn work(weights: &Weights, context: usize, jobs: Receiver<Job>, figur
             Ok(model) => model,
             Err(error) => {
                 let error = LlmError::Request { message: error.to_string() };
-                // Whoever left wants none.
+                // The client may have left.
                 let _ = job.answer.blocking_send(Err(error));
                 continue;
             }
@@ -97,10 +97,10 @@ pub(crate) fn work(weights: &Weights, context: usize, jobs: Receiver<Job>, figur
         match model.answer(&mut job) {
             Ok((answer, taken)) => {
                 *figures.lock().unwrap_or_else(PoisonError::into_inner) = Some(taken);
-                // Whoever left before the end wants none.
-                job.answer.tell(LlmEvent::Finished(answer));
+                // The client may have left before the end.
+                job.answer.emit(LlmEvent::Finished(answer));
             }
-            Err(Stopped::Unheard) => {}
+            Err(Stopped::ReceiverGone) => {}
             Err(Stopped::Failed(error)) => {
                 let _ = job.answer.blocking_send(Err(error));
             }

@@ -13,13 +13,13 @@ use crate::vocabulary::Vocabulary;
 /// The opener of a block: a limit of tokens does not cut one that has begun.
 const OPENER: &str = "<ACTION>";
 
-/// What one answer took.
+/// Measurements of one answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figures {
     /// Tokens of the prompt.
     pub prompt: usize,
-    /// Those of them that were known from the last prompt.
+    /// Number of those tokens that were known from the previous prompt.
     pub known: usize,
     /// Tokens written.
     pub written: usize,
@@ -37,15 +37,15 @@ pub struct Figures {
     pub masking: Duration,
 }
 
-/// Whoever waits for the answer; `false` once nobody does.
+/// Receiver of the answer; `emit` returns `false` once it is gone.
 pub(crate) trait TokenSink {
-    fn tell(&mut self, event: LlmEvent) -> bool;
+    fn emit(&mut self, event: LlmEvent) -> bool;
     fn is_there(&self) -> bool;
 }
 
-/// Nobody waits for the answer any more, or there is none.
+/// Reason for which an answer stopped early: the receiver is gone, or an error.
 pub(crate) enum Stopped {
-    Unheard,
+    ReceiverGone,
     Failed(LlmError),
 }
 
@@ -59,9 +59,9 @@ impl Stopped {
 pub(crate) struct Writing<'w, L> {
     pub(crate) model: &'w mut Transformer,
     pub(crate) vocabulary: &'w Vocabulary,
-    pub(crate) hold: Option<GrammarGuard>,
+    pub(crate) guard: Option<GrammarGuard>,
     pub(crate) parameters: &'w ModelParameters,
-    pub(crate) listener: &'w mut L,
+    pub(crate) sink: &'w mut L,
     pub(crate) figures: Figures,
 }
 
@@ -89,14 +89,14 @@ impl<L: TokenSink> Writing<'_, L> {
         let began = Instant::now();
         let mut next: Vec<u32> = Vec::new();
         let finish = loop {
-            let forced = self.hold.as_mut().map(GrammarGuard::forced).unwrap_or_default();
+            let forced = self.guard.as_mut().map(GrammarGuard::forced).unwrap_or_default();
             self.figures.forced += forced.len();
             let mut stopped = false;
             for token in &forced {
                 stopped = stopped || self.say(*token, &mut outlet)?;
             }
             next.extend(forced);
-            if stopped || self.hold.as_ref().is_some_and(GrammarGuard::is_over) {
+            if stopped || self.guard.as_ref().is_some_and(GrammarGuard::is_over) {
                 break Finish::Stop;
             }
             if self.is_used_up(&next, &outlet) {
@@ -106,15 +106,15 @@ impl<L: TokenSink> Writing<'_, L> {
                 numbers = self.read(&next)?;
                 next.clear();
             }
-            if let Some(hold) = &mut self.hold {
-                hold.mask(&mut numbers).map_err(Stopped::failed)?;
+            if let Some(guard) = &mut self.guard {
+                guard.mask(&mut numbers).map_err(Stopped::failed)?;
             }
             let token = sampler.choose(&numbers).ok_or_else(|| Stopped::failed("no token may follow"))?;
             if token == self.vocabulary.end || Some(token) == self.vocabulary.end_of_text {
                 break Finish::Stop;
             }
-            if let Some(hold) = &mut self.hold {
-                hold.take(token).map_err(Stopped::failed)?;
+            if let Some(guard) = &mut self.guard {
+                guard.take(token).map_err(Stopped::failed)?;
             }
             if self.say(token, &mut outlet)? {
                 break Finish::Stop;
@@ -122,12 +122,12 @@ impl<L: TokenSink> Writing<'_, L> {
             next.push(token);
         };
         if let Some(rest) = outlet.rest() {
-            self.tell(LlmEvent::Text(rest))?;
+            self.emit(LlmEvent::Text(rest))?;
         }
         self.figures.writing = began.elapsed();
-        if let Some(hold) = &self.hold {
-            self.figures.masks = hold.masks;
-            self.figures.masking = hold.spent;
+        if let Some(guard) = &self.guard {
+            self.figures.masks = guard.masks;
+            self.figures.masking = guard.elapsed;
         }
         let count = |tokens: usize| u64::try_from(tokens).unwrap_or(u64::MAX);
         let usage = Usage::new(count(self.figures.prompt), count(self.figures.written));
@@ -135,13 +135,13 @@ impl<L: TokenSink> Writing<'_, L> {
         Ok((answer, self.figures))
     }
 
-    /// Feeds tokens, piece by piece: whoever no longer waits is noticed between two of them.
+    /// Reads tokens piece by piece; a receiver that is gone is noticed between two pieces.
     fn read(&mut self, mut tokens: &[u32]) -> Result<Vec<f32>, Stopped> {
         loop {
-            if !self.listener.is_there() {
-                return Err(Stopped::Unheard);
+            if !self.sink.is_there() {
+                return Err(Stopped::ReceiverGone);
             }
-            let (count, numbers) = self.model.feed(tokens).map_err(Stopped::failed)?;
+            let (count, numbers) = self.model.read_tokens(tokens).map_err(Stopped::failed)?;
             tokens = &tokens[count..];
             if let Some(numbers) = numbers {
                 return Ok(numbers);
@@ -154,22 +154,23 @@ impl<L: TokenSink> Writing<'_, L> {
         self.figures.written += 1;
         outlet.push(self.vocabulary.bytes(token));
         if let Some(piece) = outlet.ready() {
-            self.tell(LlmEvent::Text(piece))?;
+            self.emit(LlmEvent::Text(piece))?;
         }
         Ok(outlet.stopped)
     }
 
-    fn tell(&mut self, event: LlmEvent) -> Result<(), Stopped> {
-        if self.listener.tell(event) { Ok(()) } else { Err(Stopped::Unheard) }
+    fn emit(&mut self, event: LlmEvent) -> Result<(), Stopped> {
+        if self.sink.emit(event) { Ok(()) } else { Err(Stopped::ReceiverGone) }
     }
 
-    /// Whether there is no room for a further token: in the context, or in the limit, which a block under a grammar may pass.
+    /// Returns `true` when no further token fits: into the context, or the limit, which a block under a grammar may
+    /// exceed.
     fn is_used_up(&self, next: &[u32], outlet: &Outlet<'_>) -> bool {
-        let room = self.model.context() - self.model.read().len();
+        let capacity = self.model.context() - self.model.read().len();
         let limit = self.parameters.max_tokens.and_then(|limit| usize::try_from(limit).ok());
         let is_over = limit.is_some_and(|limit| self.figures.written >= limit);
-        let in_block = self.hold.is_some() && outlet.text.contains(OPENER);
-        next.len() >= room || (is_over && !in_block)
+        let in_block = self.guard.is_some() && outlet.text.contains(OPENER);
+        next.len() >= capacity || (is_over && !in_block)
     }
 }
 
@@ -177,19 +178,19 @@ fn common(left: &[u32], right: &[u32]) -> usize {
     left.iter().zip(right).take_while(|(left, right)| left == right).count()
 }
 
-/// Bytes of tokens on their way out: whole characters only, and nothing that may be the beginning of a text to stop at.
+/// Bytes of tokens before they are emitted: whole characters only, without a possible beginning of a stop text.
 struct Outlet<'s> {
     stops: &'s [String],
-    /// Bytes that are no whole character yet.
+    /// Bytes that are not a whole character yet.
     bytes: Vec<u8>,
     text: String,
-    told: usize,
+    emitted: usize,
     stopped: bool,
 }
 
 impl<'s> Outlet<'s> {
     const fn new(stops: &'s [String]) -> Self {
-        Self { stops, bytes: Vec::new(), text: String::new(), told: 0, stopped: false }
+        Self { stops, bytes: Vec::new(), text: String::new(), emitted: 0, stopped: false }
     }
 
     fn push(&mut self, bytes: &[u8]) {
@@ -217,12 +218,12 @@ impl<'s> Outlet<'s> {
             .filter_map(|stop| self.text.find(stop.as_str()));
         if let Some(end) = ends.min() {
             self.text.truncate(end);
-            self.told = self.told.min(end);
+            self.emitted = self.emitted.min(end);
             self.stopped = true;
         }
     }
 
-    /// What may be told now.
+    /// Returns the text that can be emitted now.
     fn ready(&mut self) -> Option<String> {
         let held = self.stops.iter().map(|stop| begun(&self.text, stop)).max().unwrap_or(0);
         let held = if self.stopped { 0 } else { held };
@@ -239,13 +240,13 @@ impl<'s> Outlet<'s> {
     }
 
     fn until(&mut self, end: usize) -> Option<String> {
-        let piece = self.text.get(self.told..end).filter(|piece| !piece.is_empty())?.to_owned();
-        self.told = end;
+        let piece = self.text.get(self.emitted..end).filter(|piece| !piece.is_empty())?.to_owned();
+        self.emitted = end;
         Some(piece)
     }
 }
 
-/// How many bytes at the end of a text are the beginning of `stop`.
+/// Number of bytes at the end of a text that are the beginning of `stop`.
 fn begun(text: &str, stop: &str) -> usize {
     let lengths = (1..stop.len()).rev().filter(|&len| stop.is_char_boundary(len));
     lengths.into_iter().find(|&len| text.ends_with(&stop[..len])).unwrap_or(0)
@@ -255,32 +256,32 @@ fn begun(text: &str, stop: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn told(stops: &[&str], pieces: &[&[u8]]) -> (Vec<String>, String, bool) {
+    fn emitted(stops: &[&str], pieces: &[&[u8]]) -> (Vec<String>, String, bool) {
         let stops: Vec<String> = stops.iter().map(|stop| (*stop).to_owned()).collect();
         let mut outlet = Outlet::new(&stops);
-        let mut told = Vec::new();
+        let mut emitted = Vec::new();
         for piece in pieces {
             outlet.push(piece);
-            told.extend(outlet.ready());
+            emitted.extend(outlet.ready());
         }
-        told.extend(outlet.rest());
-        (told, outlet.text, outlet.stopped)
+        emitted.extend(outlet.rest());
+        (emitted, outlet.text, outlet.stopped)
     }
 
     #[test]
-    fn characters_are_told_whole() {
+    fn characters_are_emitted_whole() {
         let bytes = "é中".as_bytes();
-        let (told, text, _) = told(&[], &[&bytes[..1], &bytes[1..3], &bytes[3..]]);
-        assert_eq!((told, text.as_str()), (vec!["é".to_owned(), "中".into()], "é中"));
-        assert_eq!(self::told(&[], &[b"a\xFFb\xC3"]).1, "a\u{FFFD}b\u{FFFD}");
+        let (emitted, text, _) = emitted(&[], &[&bytes[..1], &bytes[1..3], &bytes[3..]]);
+        assert_eq!((emitted, text.as_str()), (vec!["é".to_owned(), "中".into()], "é中"));
+        assert_eq!(self::emitted(&[], &[b"a\xFFb\xC3"]).1, "a\u{FFFD}b\u{FFFD}");
     }
 
     #[test]
     fn what_may_be_a_stop_is_held_back() {
-        let (told, text, stopped) = told(&["END"], &[b"a E", b"N", b"X E", b"ND b"]);
-        assert_eq!((told.concat().as_str(), text.as_str(), stopped), ("a ENX ", "a ENX ", true));
-        assert_eq!(told[0], "a ");
-        let (told, _, stopped) = self::told(&["END"], &[b"a EN"]);
-        assert_eq!((told.concat().as_str(), stopped), ("a EN", false));
+        let (emitted, text, stopped) = emitted(&["END"], &[b"a E", b"N", b"X E", b"ND b"]);
+        assert_eq!((emitted.concat().as_str(), text.as_str(), stopped), ("a ENX ", "a ENX ", true));
+        assert_eq!(emitted[0], "a ");
+        let (emitted, _, stopped) = self::emitted(&["END"], &[b"a EN"]);
+        assert_eq!((emitted.concat().as_str(), stopped), ("a EN", false));
     }
 }

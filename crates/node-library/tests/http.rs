@@ -89,7 +89,7 @@ fn what_the_policy_refuses_is_not_sent() {
 fn a_bad_endpoint_is_a_problem_of_the_plan() {
     let problems = |config: Value| plan(&config).unwrap_err().to_string();
     let authority = problems(json!({"endpoint": {"url": "https://{host}/"}}));
-    assert!(authority.contains("scheme, host and port can hold no placeholder"), "{authority}");
+    assert!(authority.contains("scheme, host and port cannot hold a placeholder"), "{authority}");
     let unknown = problems(json!({"endpoint": {"url": "https://a.test/", "metod": "GET"}}));
     assert!(unknown.contains("unknown field `metod`"), "{unknown}");
     let missing = problems(json!({}));

@@ -24,7 +24,7 @@ pub fn http_tool(file: &HttpToolFile, caller: &HttpCaller) -> Result<Tool, HttpT
     if !declared.is_object() || declared.get("type").is_some_and(|kind| kind != "object") {
         return Err(HttpToolError::Parameters);
     }
-    let endpoint = Endpoint::new(&file.call_config(), &Scope::of(&declared, &file.context))?;
+    let endpoint = Endpoint::new(&file.call_config(), &Scope::new(&declared, &file.context))?;
     let (parameters, defaults) = offered(declared, &file.context);
     declares_what_it_requires(&parameters)?;
     let mut definition = ToolDefinition::new(id, file.description.as_str(), parameters);

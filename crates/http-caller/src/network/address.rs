@@ -1,4 +1,4 @@
-//! What kind of address an address is, whatever it is wrapped in.
+//! Classification of addresses, also inside other addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -17,7 +17,7 @@ const METADATA_V4: [Ipv4Addr; 7] = [
 const METADATA_V6: [Ipv6Addr; 2] =
     [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
 
-/// Whether an address hands out credentials of the machine, also inside another address.
+/// Returns `true` for an address that serves credentials of the machine, also inside another address.
 pub(super) fn is_metadata(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => METADATA_V4.contains(&ip),
@@ -27,7 +27,7 @@ pub(super) fn is_metadata(ip: IpAddr) -> bool {
     }
 }
 
-/// Whether an address belongs to the public internet.
+/// Returns `true` for an address of the public internet.
 pub(super) fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => is_public_v4(ip),

@@ -1,4 +1,4 @@
-//! Which addresses may be reached.
+//! Policy for the addresses that requests may reach.
 
 mod address;
 mod policy;

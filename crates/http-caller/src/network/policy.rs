@@ -1,4 +1,4 @@
-//! What is open: the public internet, and hosts that the settings name.
+//! Allowed targets: the public internet, and hosts that the settings name.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,7 +25,7 @@ pub struct HostRule {
 
 /// A text that names no host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no host; write `host` or `host:port`, such as `127.0.0.1:8080`")]
+#[error("`{text}` is not a host; write `host` or `host:port`, such as `127.0.0.1:8080`")]
 pub struct InvalidHostRule {
     /// The text.
     pub text: String,
@@ -94,13 +94,13 @@ impl HostRule {
         self.host == host && (self.port.is_none() || self.port == port)
     }
 
-    /// Whether the rule itself names where credentials are handed out.
+    /// Returns `true` when the rule itself names a metadata service.
     fn names_metadata(&self) -> bool {
         METADATA_NAMES.contains(&self.host.as_str()) || literal(&self.host).is_some_and(is_metadata)
     }
 }
 
-/// Which hosts may be reached. Everything private is closed unless it is named.
+/// Hosts that may be reached. Private addresses are closed unless a rule names them.
 ///
 /// ```
 /// use http_caller::NetworkPolicy;
@@ -136,7 +136,7 @@ impl NetworkPolicy {
     }
 }
 
-/// Which addresses a request may go to.
+/// Addresses that a request may go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Permit {
     /// Public ones.
@@ -148,7 +148,7 @@ pub(crate) enum Permit {
 }
 
 impl Permit {
-    /// Why an address is refused.
+    /// Returns the reason to refuse an address.
     pub(crate) fn refuses(self, ip: IpAddr) -> Option<BlockReason> {
         match self {
             Self::Public => (!is_public(ip)).then_some(BlockReason::PrivateAddress),
@@ -158,7 +158,7 @@ impl Permit {
     }
 }
 
-/// What can be said of a URL before its name is resolved; gives which addresses it may go to.
+/// Checks a URL before its name is resolved; returns the addresses that it may go to.
 pub(crate) fn check_url(policy: &NetworkPolicy, url: &Url, hop: u32) -> Result<Permit, HttpError> {
     let blocked = |reason, address| HttpError::Blocked { reason, target: target(url), address, hop };
     if !matches!(url.scheme(), "http" | "https") {

@@ -17,7 +17,7 @@ pub trait Resolver: Send + Sync + fmt::Debug {
     /// All addresses of a name.
     ///
     /// # Errors
-    /// There is no such name, or nobody to ask.
+    /// The name does not exist, or no resolver is reachable.
     async fn resolve(&self, host: &str) -> std::io::Result<Vec<IpAddr>>;
 }
 
@@ -43,7 +43,7 @@ impl Resolve for Pinned {
         let (resolver, permit) = (Arc::clone(&self.resolver), self.permit);
         Box::pin(async move {
             let addresses = resolver.resolve(name.as_str()).await?;
-            // One private address among several is enough: nobody says which of them would be taken.
+            // One private address among several is enough: the one that would be used is unknown.
             if let Some((address, reason)) =
                 addresses.iter().find_map(|&ip| permit.refuses(ip).map(|reason| (ip, reason)))
             {

@@ -9,7 +9,7 @@ use super::text::{Part, TextTemplate};
 use crate::error::HttpError;
 use crate::secret::{Secret, SecretMask, SecretSource};
 
-/// What a template is filled with.
+/// Values that fill a template.
 pub(crate) struct Filler<'v> {
     pub(crate) arguments: &'v Map<String, Value>,
     pub(crate) context: &'v Map<String, Value>,

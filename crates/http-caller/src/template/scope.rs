@@ -10,7 +10,7 @@ const CONTEXT: &str = "$ctx.";
 /// Beginning of a secret.
 const SECRET: &str = "$secret.";
 
-/// Where the value of a placeholder comes from.
+/// Source of a placeholder's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     /// An argument, or a part of one.
@@ -21,7 +21,7 @@ pub(crate) enum Source {
     Secret(String),
 }
 
-/// Why a placeholder is refused.
+/// Reason for which a placeholder is refused.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) code: ProblemCode,
@@ -48,7 +48,7 @@ impl Scope {
 
     /// The properties of a JSON Schema of arguments, and names of context values. A name in both is a context value.
     #[must_use]
-    pub fn of(parameters: &Value, context: &[String]) -> Self {
+    pub fn new(parameters: &Value, context: &[String]) -> Self {
         let properties = parameters.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
         let named = parameters.get("required").and_then(Value::as_array).into_iter().flatten();
         let mut required: Vec<String> = named.filter_map(Value::as_str).map(str::to_owned).collect();
@@ -62,7 +62,7 @@ impl Scope {
         Self { secrets_only: true, ..self.clone() }
     }
 
-    /// Whether a value is there in every call.
+    /// Returns `true` for a value that exists in every call.
     pub(crate) fn is_always_there(&self, source: &Source) -> bool {
         match source {
             Source::Argument { name, path } => {
@@ -72,7 +72,7 @@ impl Scope {
         }
     }
 
-    /// What a placeholder means.
+    /// Resolves a placeholder to its source.
     pub(crate) fn resolve(&self, text: &str) -> Result<Source, Refused> {
         if let Some(name) = text.strip_prefix(CONTEXT) {
             let (name, path) = parted(name);
@@ -105,7 +105,8 @@ impl Scope {
         Ok(Source::Argument { name: first, path })
     }
 
-    /// The longest known name that the text begins with, and the rest as a path: names may hold points themselves.
+    /// Finds the longest known name that the text begins with, and the rest as a path: names may hold points
+    /// themselves.
     fn known(&self, text: &str) -> (String, Vec<String>) {
         let is_known = |name: &str| {
             self.context.iter().any(|known| known == name)
@@ -123,7 +124,7 @@ impl Scope {
     }
 }
 
-/// Whether a path may lead into a value of that schema: refused only where the schema says that there is no such member.
+/// Checks a path into a value of that schema: refused only where the schema excludes such a member.
 fn check_path(text: &str, schema: &Value, path: &[String]) -> Result<(), Refused> {
     let mut schema = schema;
     for step in path {
@@ -154,6 +155,6 @@ fn unknown(text: &str, near: Option<String>) -> Refused {
 
 fn bad(text: &str) -> Refused {
     let message =
-        format!("`{{{text}}}` is no placeholder; write {{name}}, {{$ctx.name}} or {{$secret.NAME}}");
+        format!("`{{{text}}}` is not a placeholder; write {{name}}, {{$ctx.name}} or {{$secret.NAME}}");
     Refused { code: ProblemCode::BadTemplate, message, near: None }
 }

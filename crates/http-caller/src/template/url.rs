@@ -39,7 +39,7 @@ impl UrlTemplate {
         rest.extend(parts.into_iter().skip(1));
         let (rest, fragment) = split_once(rest, '#');
         if fragment.iter().flatten().any(|part| matches!(part, Part::Value(_))) {
-            return Err(bad_url(text, "what stands behind `#` is not sent, so it can hold no placeholder"));
+            return Err(bad_url(text, "text after `#` is not sent, so it cannot hold a placeholder"));
         }
         let (path, query) = split_once(rest, '?');
         let segments: Vec<TextTemplate> = split(path, '/').into_iter().skip(1).map(TextTemplate).collect();
@@ -104,10 +104,10 @@ impl UrlTemplate {
     }
 }
 
-/// Where path, query or fragment begin: before any placeholder, whatever the placeholders mean.
+/// Finds the start of path, query or fragment, before placeholders are resolved.
 fn authority_end(text: &str) -> Result<usize, Refused> {
     if text.contains('\\') {
-        return Err(bad_url(text, "a backslash is no separator"));
+        return Err(bad_url(text, "a backslash is not a separator"));
     }
     let parts: Vec<Part<()>> = parse_with(text, |_| Ok(()))?;
     let first = match parts.first() {
@@ -140,7 +140,7 @@ impl Pair {
             match part {
                 Part::Literal(literal) => written.push_str(&literal),
                 Part::Value(_) => {
-                    return Err(bad_url(text, "the name of a query pair can hold no placeholder"));
+                    return Err(bad_url(text, "the name of a query pair cannot hold a placeholder"));
                 }
             }
         }
@@ -223,15 +223,15 @@ fn push(parts: &mut Vec<Part>, literal: &str) {
 }
 
 fn in_authority() -> Refused {
-    let message = "scheme, host and port can hold no placeholder".to_owned();
+    let message = "scheme, host and port cannot hold a placeholder".to_owned();
     Refused { code: ProblemCode::TemplateInAuthority, message, near: None }
 }
 
 fn bad_scheme(url: &Url) -> Refused {
-    let message = format!("`{}` is no scheme for requests; use https or http", url.scheme());
+    let message = format!("`{}` is not a scheme for requests; use https or http", url.scheme());
     Refused { code: ProblemCode::BadScheme, message, near: None }
 }
 
 fn bad_url(text: &str, why: &str) -> Refused {
-    Refused { code: ProblemCode::BadUrl, message: format!("`{text}` is no URL: {why}"), near: None }
+    Refused { code: ProblemCode::BadUrl, message: format!("`{text}` is not a valid URL: {why}"), near: None }
 }

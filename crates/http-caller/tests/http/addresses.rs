@@ -1,4 +1,4 @@
-//! Where requests may go: rows S12 to S20 of the threats.
+//! Targets of requests: rows S12 to S20 of the threats.
 
 use std::io::Write;
 
@@ -145,7 +145,7 @@ async fn s17_the_checked_address_is_the_connected_one() {
     let caller = HttpCaller::builder(open(&["rebind.test"])).resolver(names.clone()).build();
     call(&caller, &get(&format!("http://rebind.test:{port}/")), &json!({})).await.unwrap();
     assert_eq!(names.count(), 1, "one resolution a hop");
-    assert!(server.only_request().contains(&format!("host: rebind.test:{port}\r\n")), "the name is kept");
+    assert!(server.only_request().contains(&format!("host: rebind.test:{port}\r\n")), "the name stays");
     elsewhere.assert_untouched();
 }
 

@@ -1,4 +1,4 @@
-//! What comes back: rows S27 to S29 of the threats, statuses, retries, shapes.
+//! Answers: rows S27 to S29 of the threats, statuses, retries, shapes.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Server, call, caller, endpoint, get, ok_json, open, reply};
 
-/// What a call gives for an answer of that body, and its warnings.
+/// Result of a call for an answer of that body, and its warnings.
 async fn shaped(body: &str, response: Value) -> (Value, Vec<String>) {
     let server = Server::saying(&ok_json(body));
     let endpoint = endpoint(&json!({"endpoint": {"url": server.url("/")}, "response": response}));
@@ -139,7 +139,7 @@ async fn s28_a_slow_drip_ends_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn s29_a_length_that_lies_and_an_encoding_that_nobody_asked_for() {
+async fn s29_a_wrong_length_and_an_encoding_that_was_not_requested() {
     let server = Server::start(|_, _, stream| {
         let _ =
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 10\r\n\r\n");
@@ -203,7 +203,7 @@ async fn a_text_is_read_in_the_charset_that_the_server_names() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_text_is_told_by_its_bytes() {
+async fn a_body_that_is_not_text_is_described_by_its_bytes() {
     let server = Server::start(|_, _, stream| {
         stream
             .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: 2\r\n\r\n\xff\xfe")
@@ -216,8 +216,8 @@ async fn a_body_that_is_no_text_is_told_by_its_bytes() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_said_without_the_path() {
-    // Held without listening, so that nobody else gets the port meanwhile.
+async fn an_unreachable_server_is_reported_without_the_path() {
+    // Bound without listening, so that no other process gets the port meanwhile.
     let held = tokio::net::TcpSocket::new_v4().unwrap();
     held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let closed = held.local_addr().unwrap();
@@ -229,7 +229,7 @@ async fn nobody_there_is_said_without_the_path() {
     assert!(!error.to_string().contains("private"), "{error}");
 }
 
-/// Runs a call while virtual time goes on a millisecond at a time.
+/// Runs a call while virtual time advances a millisecond at a time.
 async fn in_time(server: &Server, config: Value) -> (Result<Value, HttpError>, Duration) {
     let clock = VirtualClock::new(Timestamp::default());
     let policy = open(&[&server.address.to_string()]);

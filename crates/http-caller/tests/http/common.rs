@@ -1,4 +1,4 @@
-//! A server that records what it was sent, a resolver that says what it is told, and short ways to call.
+//! Server that records requests, resolver with fixed answers, and helpers for calls.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{IpAddr, TcpListener};
@@ -22,7 +22,7 @@ pub(crate) fn reply(status: &str, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\n{headers}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
 }
 
-/// A listener that nobody may connect to.
+/// Listener that must not be connected to.
 pub(crate) struct Closed(TcpListener);
 
 impl Closed {
@@ -44,7 +44,7 @@ impl Closed {
     }
 }
 
-/// Answers of a resolver by name: one after the other, the last again and again.
+/// Answers of a resolver by name, in order; the last one repeats.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     answers: Mutex<HashMap<String, VecDeque<Vec<IpAddr>>>>,
@@ -91,7 +91,7 @@ pub(crate) fn secrets() -> Arc<BTreeMap<String, Secret>> {
     Arc::new([("KEY".to_owned(), Secret::new(SECRET))].into())
 }
 
-/// What a file says, as JSON: `{endpoint, auth?, retry?, response?}`.
+/// Parses the JSON of a tool file: `{endpoint, auth?, retry?, response?}`.
 pub(crate) fn config(value: &Value) -> CallConfig {
     let part = |key: &str| value.get(key).cloned().filter(|part| !part.is_null());
     CallConfig {

@@ -1,4 +1,4 @@
-//! What is sent: rows S21 to S26 of the threats, and the plain cases.
+//! Requests as sent: rows S21 to S26 of the threats, and the plain cases.
 
 use http_caller::Scope;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ fn s22_scheme_host_and_port_hold_no_placeholder() {
         let parameters =
             json!({"type": "object", "properties": {"host": {"enum": ["a.test"]}}, "required": ["host"]});
         let config = json!({"endpoint": {"url": url}});
-        assert_eq!(faults(&config, &Scope::of(&parameters, &[])), expected, "{url}");
+        assert_eq!(faults(&config, &Scope::new(&parameters, &[])), expected, "{url}");
     };
     for url in [
         "https://{host}/x",
@@ -191,7 +191,7 @@ async fn s26_context_wins_over_arguments() {
     let server = Server::saying(&ok_json("{}"));
     let parameters =
         json!({"type": "object", "properties": {"tenantId": {"type": "string"}, "q": {"type": "string"}}});
-    let scope = Scope::of(&parameters, &["tenantId".to_owned()]);
+    let scope = Scope::new(&parameters, &["tenantId".to_owned()]);
     let config = crate::common::config(&json!({"endpoint": {"url": server.url("/{tenantId}?q={q}")}}));
     let endpoint = http_caller::Endpoint::new(&config, &scope).unwrap();
     let arguments = json!({"tenantId": "mine", "q": "x"});
@@ -203,10 +203,10 @@ async fn s26_context_wins_over_arguments() {
 }
 
 #[test]
-fn what_is_wrong_is_told_when_it_is_loaded() {
+fn faults_are_reported_when_the_file_is_loaded() {
     let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}, "user": {"type": "object",
         "properties": {"name": {"type": "string"}}}, "a.b": {"type": "string"}}, "required": ["city"]});
-    let scope = Scope::of(&parameters, &["tenant".to_owned()]);
+    let scope = Scope::new(&parameters, &["tenant".to_owned()]);
     let problems = |config: Value| {
         let error = http_caller::Endpoint::new(&crate::common::config(&config), &scope);
         error.map_or_else(|error| error.problems.iter().map(ToString::to_string).collect(), |_| Vec::new())

@@ -27,8 +27,8 @@ impl log::Log for Log {
     fn flush(&self) {}
 }
 
-/// Whether a text gives the secret away in some form.
-fn tells(text: &str) -> bool {
+/// Returns `true` when a text reveals the secret in some form.
+fn reveals(text: &str) -> bool {
     let base64 = STANDARD.encode(SECRET);
     [SECRET, "S3CR3T", "S3CR3T%2Fk%2By", "S3CR3T%2fk%2by", base64.trim_end_matches('=')]
         .iter()
@@ -73,31 +73,31 @@ async fn s50_a_secret_is_seen_nowhere() {
             Err(error) => format!("{error:?} {error}"),
         };
         assert!(seen.contains("***"), "{seen}");
-        assert!(!tells(&seen), "{seen}");
+        assert!(!reveals(&seen), "{seen}");
         for shown in [format!("{caller:?}"), format!("{endpoint:?}"), format!("{:?}", secrets())] {
-            assert!(!tells(&shown), "{shown}");
+            assert!(!reveals(&shown), "{shown}");
         }
     }
     let log = LOG.0.lock().unwrap().clone();
     assert!(log.contains("reqwest") || log.contains("hyper"), "the log is read: {log}");
-    assert!(!tells(&log), "{log}");
+    assert!(!reveals(&log), "{log}");
 }
 
 #[tokio::test]
 async fn s50_a_secret_is_masked_where_it_was_cut_or_moved() {
-    // The body is cut where it is told; the secret stands across the cut.
+    // The body is cut in the message; the secret stands across the cut.
     let body = format!("{}{SECRET} tail", "x".repeat(497));
     let server = Server::saying(&reply("500 Oops", "x: y", &body));
     let error =
         call(&caller(&server), &endpoint(&with_secrets(&server.url("/"))), &json!({})).await.unwrap_err();
     assert!(!error.to_string().contains("S3C"), "{error}");
-    // A redirect that repeats the secret is refused without telling it.
+    // A redirect that repeats the secret is refused without revealing it.
     let location = format!("location: http://127.0.0.1:1/{SECRET}?k={SECRET}");
     let server = Server::saying(&reply("302 Found", &location, ""));
     let error =
         call(&caller(&server), &endpoint(&with_secrets(&server.url("/"))), &json!({})).await.unwrap_err();
     assert_eq!(error.code(), "http_blocked");
-    assert!(!tells(&format!("{error} {error:?}")), "{error:?}");
+    assert!(!reveals(&format!("{error} {error:?}")), "{error:?}");
     // Parts of an answer that a template puts together.
     let halves = json!({"a": "S3CR3", "b": "T/k+y"}).to_string();
     let server = Server::saying(&ok_json(&halves));
@@ -125,7 +125,7 @@ async fn s51_no_argument_chooses_a_secret_or_where_it_goes() {
     );
     call(&caller, &endpoint, &json!({"url": evil})).await.unwrap();
     let request = server.only_request();
-    assert!(!tells(&request), "{request}");
+    assert!(!reveals(&request), "{request}");
     assert!(request.contains("{$secret.KEY}"), "{request}");
     listener.assert_untouched();
 }

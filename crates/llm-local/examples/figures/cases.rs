@@ -97,7 +97,7 @@ pub(crate) fn groups(data: &Path, count: usize) -> Vec<Group> {
 }
 
 impl Question {
-    /// Whether a call is the right one: the tool, every value one of those that may be given, none that was not asked for.
+    /// Returns `true` for a correct call: the tool, every value one of the accepted ones, none that was not requested.
     pub(crate) fn is_answered_by(&self, tool: &str, arguments: &Map<String, Value>) -> bool {
         let allowed = |name: &str| self.accept.get(name).and_then(Value::as_array);
         let given = |(name, value): (&String, &Value)| {

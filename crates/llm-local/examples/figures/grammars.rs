@@ -1,4 +1,4 @@
-//! How large grammars are, and how long they take to compile.
+//! Sizes and compile times of grammars.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! How well a small model calls tools, free and held to the grammar: 100 questions, 12 tools offered with each.
+//! Accuracy of a small model at calling tools, free and constrained by the grammar: 100 questions, 12 tools offered
+//! with each.
 //!
 //! `cargo xtask bench local DATA [N] [LOG] [MODE]`: DATA is a folder with `bfcl/cases.jsonl` and `bfcl/tools.jsonl`
 //! (see docs/benchmarks.md), N the number of questions, LOG a file for what was written, MODE one way of decoding.
@@ -40,7 +41,7 @@ use table::{Judged, Row};
 /// Most tokens of a reply that is not in a block.
 const MOST_TOKENS: u32 = 120;
 
-/// What the agent is told first.
+/// System message of the agent.
 const INSTRUCTIONS: &str = "You answer every question by calling one of your tools.";
 
 /// Questions that were answered before: without examples so small a model answers in prose, and never calls.
@@ -83,7 +84,7 @@ async fn before() -> Vec<Exchange> {
 struct Recorded {
     model: LocalModel,
     replies: Mutex<Vec<(String, Figures)>>,
-    /// Held to a call in place of what the agent sends.
+    /// Constrains to a call, in place of the agent's constraint.
     must_call: Mutex<Option<Arc<str>>>,
 }
 
@@ -110,23 +111,23 @@ impl LlmProvider for Recorded {
     }
 }
 
-/// How the model is let decode.
+/// Mode of decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
     Free,
-    /// As agents hold it: text or a call.
-    Held,
+    /// The grammar of agents: text or a call.
+    Constrained,
     /// A call and nothing else.
     MustCall,
 }
 
 impl How {
-    const ALL: [Self; 3] = [Self::MustCall, Self::Free, Self::Held];
+    const ALL: [Self; 3] = [Self::MustCall, Self::Free, Self::Constrained];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Free => "free",
-            Self::Held => "held, text or a call",
+            Self::Constrained => "held, text or a call",
             Self::MustCall => "held, a call",
         }
     }

@@ -1,4 +1,4 @@
-//! What came of the questions.
+//! Results of the questions.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -13,7 +13,7 @@ use tool_schema::ToolSet;
 
 use crate::cases::Question;
 
-/// What a reply is.
+/// Classification of a reply.
 #[derive(Debug, Clone, Default)]
 struct Reply {
     calls: bool,
@@ -36,11 +36,11 @@ impl Reply {
     }
 }
 
-/// What came of one question.
+/// Result of one question.
 #[derive(Debug, Clone)]
 pub(crate) struct Judged {
     first: Reply,
-    /// Whether a later reply was valid where the first was not.
+    /// Set when a later reply was valid after a first invalid one.
     rescued: bool,
     right_tool: bool,
     right: bool,
@@ -86,7 +86,7 @@ impl Judged {
     }
 }
 
-/// Writes what was written, for whoever wants to read it.
+/// Writes the replies of a question to the log, for inspection.
 pub(crate) fn write_log(path: &Path, name: &str, question: &Question, judged: &Judged) {
     let line = json!({
         "mode": name, "id": question.id, "question": question.text, "tool": question.tool, "replies": judged.texts,
@@ -96,7 +96,7 @@ pub(crate) fn write_log(path: &Path, name: &str, question: &Question, judged: &J
     writeln!(file, "{line}").unwrap();
 }
 
-/// What came of all questions under one way of decoding.
+/// Results of all questions under one mode of decoding.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     name: String,

@@ -8,7 +8,7 @@ use llm_provider::{
     Constraint, Finish, GrammarForm, LlmError, LlmEvent, LlmProvider, ModelParameters, complete,
 };
 
-use super::tiny::{Oddities, write_model};
+use super::tiny::{Defects, write_model};
 use super::{parameters, question, tiny_model};
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn threads_change_nothing() {
 }
 
 #[tokio::test]
-async fn it_stops_where_it_is_told_to() {
+async fn it_stops_at_a_stop_text() {
     let (model, _folder) = tiny_model(4, LocalOptions::default());
     let whole = complete(&model, question("Hi", parameters(60))).await.unwrap().text;
     let letters: Vec<char> = whole.chars().collect();
@@ -110,7 +110,7 @@ async fn another_form_of_grammar_is_refused() {
     assert!(complete(&model, request).await.unwrap_err().to_string().contains("grammar"));
 }
 
-/// What is told of a file.
+/// Error message for a changed file.
 async fn fault(change: impl FnOnce(&std::path::Path)) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("odd.gguf");
@@ -124,16 +124,16 @@ async fn fault(change: impl FnOnce(&std::path::Path)) -> String {
 
 #[tokio::test]
 async fn files_that_cannot_be_used_say_why() {
-    let odd = |oddities: Oddities| move |path: &std::path::Path| write_model(path, 1, oddities);
-    let usual = Oddities::default();
-    for (told, expected) in [
-        (fault(odd(Oddities { architecture: Some("qwen2"), ..usual })).await, "`qwen2`"),
-        (fault(odd(Oddities { cut: Some("unheard-of"), ..usual })).await, "`unheard-of`"),
-        (fault(odd(Oddities { without_marks: true, ..usual })).await, "<|im_start|>"),
+    let odd = |defects: Defects| move |path: &std::path::Path| write_model(path, 1, defects);
+    let usual = Defects::default();
+    for (message, expected) in [
+        (fault(odd(Defects { architecture: Some("qwen2"), ..usual })).await, "`qwen2`"),
+        (fault(odd(Defects { cut: Some("unheard-of"), ..usual })).await, "`unheard-of`"),
+        (fault(odd(Defects { without_marks: true, ..usual })).await, "<|im_start|>"),
         (fault(|path| std::fs::write(path, "no model").unwrap()).await, "odd.gguf"),
         (fault(|path| std::fs::write(path, "").unwrap()).await, "odd.gguf"),
     ] {
-        assert!(told.contains(expected), "{told}");
+        assert!(message.contains(expected), "{message}");
     }
 }
 

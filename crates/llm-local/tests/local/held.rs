@@ -66,7 +66,7 @@ proptest! {
         let made = grammar_with(&tools, GrammarFormat::Lark, options);
         prop_assert!(made.refused.is_empty(), "{:?}", made.refused);
         let (model, _folder) = tiny_model(seed, LocalOptions::default());
-        // A limit would cut free text; a block goes on to its end.
+        // A limit would cut free text; a block continues to its end.
         let chance = ModelParameters {
             temperature: Some(1.0), seed: Some(seed), max_tokens: Some(10), ..ModelParameters::default()
         };

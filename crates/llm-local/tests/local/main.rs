@@ -15,12 +15,12 @@ use tempfile::TempDir;
 fn tiny_model(seed: u64, options: LocalOptions) -> (LocalModel, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tiny.gguf");
-    tiny::write_model(&path, seed, tiny::Oddities::default());
+    tiny::write_model(&path, seed, tiny::Defects::default());
     let weights = Weights { name: "tiny".into(), path };
     (LocalModel::start(weights, options).unwrap(), folder)
 }
 
-/// A question with settings of its own.
+/// A question with its own settings.
 fn question(text: &str, parameters: ModelParameters) -> LlmRequest {
     LlmRequest::new(vec![Message::system("Be brief."), Message::user(text)]).with_parameters(parameters)
 }

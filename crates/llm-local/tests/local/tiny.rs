@@ -53,26 +53,26 @@ impl Numbers {
     }
 }
 
-/// How the file differs from a good one.
+/// Differences of the file from a good one.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Oddities {
+pub(crate) struct Defects {
     pub(crate) architecture: Option<&'static str>,
     pub(crate) cut: Option<&'static str>,
     pub(crate) without_marks: bool,
 }
 
 /// Writes the model; `seed` chooses its numbers.
-pub(crate) fn write_model(path: &Path, seed: u64, oddities: Oddities) {
+pub(crate) fn write_model(path: &Path, seed: u64, defects: Defects) {
     let text = |text: &str| Value::String(text.to_owned());
     let mut tokens = letters();
     tokens.extend(MERGES.map(|merge| merge.replace(' ', "")));
     let plain = tokens.len();
-    let marks = if oddities.without_marks { ["<a>", "<b>"] } else { ["<|im_start|>", "<|im_end|>"] };
+    let marks = if defects.without_marks { ["<a>", "<b>"] } else { ["<|im_start|>", "<|im_end|>"] };
     tokens.extend(marks.map(str::to_owned));
     let kinds = (0..tokens.len()).map(|at| Value::I32(if at < plain { 1 } else { 3 }));
     let number = |number: usize| Value::U32(u32::try_from(number).unwrap());
     let metadata = [
-        ("general.architecture", text(oddities.architecture.unwrap_or("llama"))),
+        ("general.architecture", text(defects.architecture.unwrap_or("llama"))),
         ("llama.embedding_length", number(WIDTH)),
         ("llama.attention.head_count", number(HEADS)),
         ("llama.attention.head_count_kv", number(KV_HEADS)),
@@ -80,7 +80,7 @@ pub(crate) fn write_model(path: &Path, seed: u64, oddities: Oddities) {
         ("llama.context_length", number(4_096)),
         ("llama.attention.layer_norm_rms_epsilon", Value::F32(1e-5)),
         ("tokenizer.ggml.model", text("gpt2")),
-        ("tokenizer.ggml.pre", text(oddities.cut.unwrap_or("smollm"))),
+        ("tokenizer.ggml.pre", text(defects.cut.unwrap_or("smollm"))),
         ("tokenizer.ggml.tokens", Value::Array(tokens.iter().map(|token| text(token)).collect())),
         ("tokenizer.ggml.token_type", Value::Array(kinds.collect())),
         ("tokenizer.ggml.merges", Value::Array(MERGES.iter().map(|merge| text(merge)).collect())),

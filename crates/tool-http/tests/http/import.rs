@@ -233,7 +233,7 @@ fn a_body_in_a_text_is_read_or_refused() {
     let bad = bu(&json!({"url": "https://a.test/", "body": "{\"q\": {city}}"}));
     assert!(bad.refused[0].reason.starts_with("its body is no JSON: "), "{bad:?}");
     let host = bu(&json!({"url": "https://{city}/"}));
-    assert!(host.refused[0].reason.contains("can hold no placeholder"), "{host:?}");
+    assert!(host.refused[0].reason.contains("cannot hold a placeholder"), "{host:?}");
     let double = from_bu(
         &json!([{"name": "t", "description": "", "template": "double", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}},
             "endpoint": {"url": "https://a.test/?x={{a}}&y={a}"}}]).to_string(),

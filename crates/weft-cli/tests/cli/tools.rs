@@ -88,7 +88,7 @@ fn a_broken_file_is_told_with_its_place() {
         "error[bad_tool_file]: unknown field `endpoit`",
         "did you mean `endpoint`?",
         "--> tools/a.tool.json:2:",
-        "error[template_in_authority]: endpoint.url: scheme, host and port can hold no placeholder",
+        "error[template_in_authority]: endpoint.url: scheme, host and port cannot hold a placeholder",
     ] {
         assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
     }
