@@ -32,10 +32,10 @@ use crate::state::AgentState;
 use crate::structured::AnswerSchema;
 use crate::trace::Trace;
 
-/// What is done where a person would have to be asked.
+/// Policy for calls that need human approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ApprovalMode {
-    /// The run ends and says what waits.
+    /// The run ends and reports the pending calls.
     #[default]
     Ask,
     /// Every call that may be approved runs.
@@ -44,7 +44,7 @@ pub enum ApprovalMode {
     None,
 }
 
-/// Why an agent cannot run.
+/// Reason for which an agent cannot run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
@@ -63,13 +63,13 @@ pub enum AgentError {
     /// The private state of the profile cannot be used, or does not fit its own schema.
     #[error("the private state of the profile: {message}")]
     State {
-        /// What is wrong with it.
+        /// Fault of the configuration.
         message: String,
     },
     /// The schema of answers cannot be used.
     #[error("`output_schema` of the profile: {message}")]
     OutputSchema {
-        /// What is wrong with it.
+        /// Fault of the configuration.
         message: String,
     },
     /// A condition of the profile cannot be read.
@@ -77,10 +77,10 @@ pub enum AgentError {
     Condition {
         /// The tool.
         tool: String,
-        /// What is wrong with it.
+        /// Fault of the configuration.
         message: String,
     },
-    /// A tool needs something that nobody gave.
+    /// A tool needs a dependency that was not given.
     #[error("the tool `{tool}` needs {}; give it with `Agent::with`", .types.join(" and "))]
     MissingDependency {
         /// The tool.
@@ -112,7 +112,7 @@ impl AgentError {
 pub struct Agent {
     profile: Arc<AgentProfile>,
     model: Arc<dyn LlmProvider>,
-    /// What stands in for the model.
+    /// Replacement of the model.
     deliberator: Option<Arc<dyn Deliberator>>,
     source: Arc<dyn ToolSource>,
     approval: ApprovalMode,
@@ -121,23 +121,23 @@ pub struct Agent {
     services: Services,
     guardrails: Vec<Arc<dyn Guardrail>>,
     cancel: CancellationToken,
-    /// The first thing that could not be taken; told when the agent is to run.
+    /// First invalid setting, reported when the agent is to run.
     refused: Option<AgentError>,
 }
 
 impl Agent {
-    /// An agent without a profile of its own and without tools.
+    /// Creates an agent with a default profile and without tools.
     #[must_use]
     pub fn new(model: impl LlmProvider + 'static) -> Self {
-        Self::of(AgentProfile::new("agent"), Arc::new(model), Snapshot::default())
+        Self::from_profile(AgentProfile::new("agent"), Arc::new(model), Snapshot::default())
     }
 
     /// An agent of a profile, with the tools that it may use.
     ///
-    /// It has its private state, its tasks and its large results in memory, for as long as it lives; [`with`](Self::with) puts others
-    /// in their place.
+    /// Its private state, tasks and large results live in memory as long as the agent; [`with`](Self::with)
+    /// replaces them.
     #[must_use]
-    pub fn of(profile: AgentProfile, model: Arc<dyn LlmProvider>, tools: Snapshot) -> Self {
+    pub fn from_profile(profile: AgentProfile, model: Arc<dyn LlmProvider>, tools: Snapshot) -> Self {
         let (services, refused) = match services::in_memory(&profile) {
             Ok(services) => (services, None),
             Err(error) => (Services::new(), Some(error)),
@@ -157,23 +157,23 @@ impl Agent {
         }
     }
 
-    /// Takes the tools from a source that may change: each turn sees those of its beginning, and a change is told as
-    /// `registry.changed`. Tools that were offered before are no longer.
+    /// Takes the tools from a source that may change: each turn uses those at its beginning, and a change emits
+    /// `registry.changed`. Tools offered before are replaced.
     #[must_use]
     pub fn with_source(mut self, source: Arc<dyn ToolSource>) -> Self {
         self.source = source;
         self
     }
 
-    /// Lets something else write the replies in place of the model, which is then asked for short forms of long
-    /// conversations only. Calls are written in text, whatever the model can do.
+    /// Replaces the model as the author of replies. The model then only writes summaries of long conversations.
+    /// Calls are written in text, whatever the model supports.
     #[must_use]
     pub fn with_deliberator(mut self, deliberator: Arc<dyn Deliberator>) -> Self {
         self.deliberator = Some(deliberator);
         self
     }
 
-    /// Offers one more tool. One that cannot be taken is told by [`check`](Self::check), and before a run.
+    /// Offers one more tool. An invalid one is reported by [`check`](Self::check), and before a run.
     #[must_use]
     pub fn tool(self, tool: impl IntoTool) -> Self {
         self.tools([tool])
@@ -192,7 +192,7 @@ impl Agent {
         self
     }
 
-    /// Gives tools what they need: a `Dep<T>` of a function is found by its type. Another of the same type takes its place.
+    /// Gives tools a dependency: a `Dep<T>` of a function is found by its type. Another of the same type replaces it.
     #[must_use]
     pub fn with<T: ?Sized + Send + Sync + 'static>(mut self, dependency: Arc<T>) -> Self {
         self.services = self.services.with(dependency);
@@ -206,21 +206,22 @@ impl Agent {
         self
     }
 
-    /// Wants the answer as a value of this type; [`RunOutcome::parse`] gives it. An answer that does not fit is told to
-    /// the model, which may try again.
+    /// Requires structured output of this type; [`RunOutcome::parse`] returns it. An answer that does not fit is
+    /// reported
+    /// to the model, which may try again.
     #[must_use]
     pub fn output<T: JsonSchema>(mut self) -> Self {
         Arc::make_mut(&mut self.profile).output_schema = Some(schemars::schema_for!(T).to_value());
         self
     }
 
-    /// The work that its calls began and that goes on behind them.
+    /// Background tasks that its calls started.
     #[must_use]
     pub fn tasks(&self) -> Option<Arc<TaskBoard>> {
         self.services.get::<TaskBoard>()
     }
 
-    /// Whether an event from outside sets the agent to work: `subscribed_event_types` of its profile name it, and the
+    /// Returns `true` for an event that triggers the agent: `subscribed_event_types` of its profile name it, and the
     /// condition there holds.
     #[must_use]
     pub fn listens_to(&self, event: &str, payload: &Value) -> bool {
@@ -245,17 +246,17 @@ impl Agent {
         self
     }
 
-    /// Finds what is wrong with arguments that a person wants a call to have; nothing where they fit, or where there is no such tool.
+    /// Checks arguments that a user wants a call to have; `None` when they fit, or when the tool does not exist.
     #[must_use]
     pub fn check_arguments(&self, tool: &str, arguments: &Map<String, Value>) -> Option<String> {
         typed(self.source.snapshot().get(tool)?, arguments.clone()).err()
     }
 
-    /// Finds what keeps the agent from running, without running it.
+    /// Checks that the agent can run, without running it.
     ///
     /// # Errors
-    /// A tool that could not be taken, tools that cannot be offered together, something that a tool needs and nobody gave, a protocol
-    /// that the model has not.
+    /// An invalid tool, tools that cannot be offered together, a missing dependency of a tool, or a protocol
+    /// that the model does not support.
     pub fn check(&self) -> Result<(), AgentError> {
         self.offer()?;
         self.protocol()?;
@@ -339,7 +340,7 @@ impl Agent {
     /// Answers one message and waits for the end.
     ///
     /// # Errors
-    /// What keeps the agent from running at all; everything later is in the outcome.
+    /// Reasons for which the agent cannot run at all; everything later is in the outcome.
     ///
     /// # Cancel safety
     /// Dropping the future drops the run with its calls.
@@ -347,10 +348,10 @@ impl Agent {
         Ok(self.start(AgentState::default(), input)?.outcome().await.0)
     }
 
-    /// Prepares a run that goes on from `state`; nothing happens before [`AgentRun::outcome`] is polled.
+    /// Prepares a run that continues from `state`; nothing happens before [`AgentRun::outcome`] is polled.
     ///
     /// # Errors
-    /// What keeps the agent from running at all.
+    /// Reasons for which the agent cannot run at all.
     pub fn start(&self, state: AgentState, input: impl Into<AgentInput>) -> Result<AgentRun, AgentError> {
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.clock));
         let log = RunLog::new(Arc::clone(&recorder) as Arc<dyn EventSink>, 0);
@@ -358,7 +359,7 @@ impl Agent {
         Ok(AgentRun { recorder: Some(recorder), ..run })
     }
 
-    /// Prepares a run whose events go to `sink`. With the log of a run that stopped, it goes on from there: `state`
+    /// Prepares a run whose events go to `sink`. With the log of a stopped run, it resumes that run: `state`
     /// and `input` must be those that it began with.
     ///
     /// # Errors
@@ -401,11 +402,11 @@ impl Agent {
         Ok(run)
     }
 
-    /// Puts the older part of a conversation into a short form now, whatever its length; the event goes to `sink`.
-    /// Gives whether there was anything to put.
+    /// Compacts the older part of a conversation now, whatever its length; the event goes to `sink`.
+    /// Returns `true` when there was something to compact.
     ///
     /// # Errors
-    /// What keeps the agent from running at all. A model that fails is no error: the short form is made without it.
+    /// Reasons for which the agent cannot run at all. A failing model is not an error: the summary is made without it.
     pub async fn compact(
         &self,
         state: &mut AgentState,
@@ -471,7 +472,7 @@ pub struct AgentRun {
     driver: Driver,
     state: AgentState,
     input: AgentInput,
-    /// Where its events go if nobody gave a sink.
+    /// Recorder of its events if no sink was given.
     recorder: Option<Arc<Recorder>>,
 }
 
@@ -488,8 +489,8 @@ impl AgentRun {
         self.driver.log.run()
     }
 
-    /// A reader of its events, from the first one if called before the run goes on. Holds `capacity` events.
-    /// Where the events go to a sink of somebody else there is nothing to read here: the sink has readers of its own.
+    /// Subscribes to its events, from the first one if called before the run starts. Holds `capacity` events.
+    /// With a sink of the caller there are no events here: subscribe to the sink instead.
     #[must_use]
     pub fn watch(&self, capacity: usize) -> EventSubscription {
         if let Some(recorder) = &self.recorder {
@@ -506,12 +507,12 @@ impl AgentRun {
         self.driver.cancel.clone()
     }
 
-    /// Runs to the end; gives the outcome and the state that the next run goes on from.
+    /// Runs to the end; returns the outcome and the state for the next run.
     ///
     /// # Cancel safety
     /// Dropping the future drops the run with its calls.
     pub async fn outcome(mut self) -> (RunOutcome, AgentState) {
-        // A run is a large future; whoever waits for it need not be one too.
+        // A run is a large future; boxed, it does not enlarge the future of the caller.
         let outcome = Box::pin(self.driver.run(&mut self.state, self.input)).await;
         if let Some(recorder) = &self.recorder {
             recorder.close();

@@ -1,4 +1,4 @@
-//! What people said about calls, and which calls wait for them.
+//! Human decisions about calls, and the selection of calls that wait for one.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub(crate) fn decide_approvals<'a>(
     for planned in planned.iter_mut().filter(|planned| planned.verdict == CallDisposition::Ask) {
         let digest = approval_digest(planned.call.tool.as_str(), &planned.call.arguments);
         if let Some(reason) = refused.get(&digest) {
-            // Nobody is asked twice about the same.
+            // The same question is asked once.
             planned.verdict = CallDisposition::Refuse(format!("denied: {reason}"));
             continue;
         }
@@ -53,26 +53,26 @@ pub(crate) fn decide_approvals<'a>(
         };
         let place = EventLocation { call: Some(planned.call.id.clone()), ..trace.place() };
         let tool = planned.call.tool.clone();
-        let tell = |state, reason| {
+        let emit = |state, reason| {
             trace.emit_at(place.clone(), EventBody::AgentToolApproval { tool: tool.clone(), state, reason });
         };
         match decision {
             Decision::Approve => {
-                tell(ApprovalState::Approved, None);
+                emit(ApprovalState::Approved, None);
                 planned.verdict = CallDisposition::Run;
             }
             Decision::Edit(arguments) => match typed(&planned.tool, arguments) {
                 Ok(arguments) => {
-                    tell(ApprovalState::Edited, None);
+                    emit(ApprovalState::Edited, None);
                     planned.call.arguments = arguments;
                     planned.edited = true;
                     planned.verdict = CallDisposition::Run;
                 }
-                // It still waits, for something that can be used.
+                // The call still waits, for valid arguments.
                 Err(faults) => planned.why = Some(format!("these arguments do not fit: {faults}")),
             },
             Decision::Deny(reason) => {
-                tell(ApprovalState::Denied, Some(reason.clone()));
+                emit(ApprovalState::Denied, Some(reason.clone()));
                 planned.verdict = CallDisposition::Refuse(format!("denied: {reason}"));
                 refused.insert(digest, reason);
             }
@@ -88,10 +88,10 @@ pub(crate) fn typed(tool: &Tool, arguments: Map<String, Value>) -> Result<Map<St
 }
 
 /// Parts calls that may run from those that wait: for a person, or, if they change something, for one before them.
-pub(crate) fn hold(planned: Vec<PlannedCall>, log: &RunLog) -> (Vec<PlannedCall>, Vec<PlannedCall>) {
+pub(crate) fn split_waiting(planned: Vec<PlannedCall>, log: &RunLog) -> (Vec<PlannedCall>, Vec<PlannedCall>) {
     let (mut run, mut waiting) = (Vec::new(), Vec::new());
     for mut call in planned {
-        // What was at work had been allowed before it began, if only for that life of the run.
+        // A call that was running had been allowed before it started, if only for that process.
         if matches!(call.verdict, CallDisposition::Run | CallDisposition::Ask) && was_at_work(&call, log) {
             call.verdict = if is_repeatable(&call) {
                 CallDisposition::Run
@@ -112,15 +112,15 @@ pub(crate) fn hold(planned: Vec<PlannedCall>, log: &RunLog) -> (Vec<PlannedCall>
     (run, waiting)
 }
 
-/// Whether the process ended while it ran.
+/// Returns `true` when the process ended while the call ran.
 fn was_at_work(call: &PlannedCall, log: &RunLog) -> bool {
     matches!(log.call(&call.call.id), Some(PastCall::AtWork { .. }))
 }
 
-/// Whether it may run again by itself where it may have run already.
+/// Returns `true` when a call that may have run already can run again without a decision.
 fn is_repeatable(call: &PlannedCall) -> bool {
     let annotations = &call.tool.definition().annotations;
-    // An agent or a workflow goes on inside; what was at work there is asked about.
+    // An agent or a workflow resumes inside; interrupted calls there are asked about.
     !annotations.effect || annotations.idempotent || call.tool.has_inner_run()
 }
 

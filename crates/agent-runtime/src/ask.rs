@@ -15,19 +15,19 @@ use crate::decide::finish_reason;
 use crate::deliberate::DeliberationFault;
 use crate::trace::Trace;
 
-/// Longest time that a piece of text waits for more, so that a fast model makes few events.
+/// Maximum delay of a piece of text that is merged with later ones, so that a fast model emits few events.
 const MERGE_FOR: Duration = Duration::from_millis(33);
 
 /// Longest text that is put together from pieces, in bytes.
 const MERGE_BYTES: usize = 4 * 1024;
 
-/// What a reply is read against.
+/// Context for reading a reply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question<'q> {
     pub(crate) tools: &'q Arc<ToolSet>,
     /// Ids of calls count on from here.
     pub(crate) first_call: u64,
-    /// What their ids begin with: the call that the agent answers, where it is one inside another.
+    /// Prefix of its call ids: the id of the call that the agent answers, if it runs inside another.
     pub(crate) prefix: &'q str,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Answer {
     pub(crate) parsed: Parsed,
 }
 
-/// Why there is no reply.
+/// Reason for a missing reply.
 pub(crate) enum NoAnswer {
     /// There is a reason.
     Fault(DeliberationFault),
@@ -45,15 +45,15 @@ pub(crate) enum NoAnswer {
     Cancelled,
 }
 
-/// What a question needs besides whoever answers it.
+/// Context of a request besides its deliberator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AskContext<'r> {
     pub(crate) clock: &'r dyn Clock,
     pub(crate) cancel: &'r CancellationToken,
-    /// Whoever answers ends by itself when the run is cancelled.
+    /// The deliberator ends on its own when the run is cancelled.
     pub(crate) winds_down: bool,
-    /// The pieces are told as they come.
-    pub(crate) tells_pieces: bool,
+    /// The pieces are emitted as they come.
+    pub(crate) emits_pieces: bool,
 }
 
 /// A reply as it comes.
@@ -82,9 +82,10 @@ pub(crate) fn started(model: &str, request: &LlmRequest, digest: String) -> Even
     EventBody::AgentLlmStarted { model: model.to_owned(), messages: request.messages.len(), digest }
 }
 
-/// Asks, and tells what comes as it comes. `reply` begins the answer; nothing of it happens before the beginning is told.
+/// Requests a reply and emits its pieces as they come. `reply` starts the request; it is polled only after the
+/// beginning is emitted.
 pub(crate) async fn ask<S: Replies>(
-    room: AskContext<'_>,
+    context: AskContext<'_>,
     started: EventBody,
     reply: impl Future<Output = Result<S, DeliberationFault>>,
     question: &Question<'_>,
@@ -92,12 +93,12 @@ pub(crate) async fn ask<S: Replies>(
 ) -> Result<Answer, NoAnswer> {
     trace.emit(started);
     trace.emit(EventBody::AgentThinking {});
-    let mut listener = ReplyDecoder::new(question, trace, room.tells_pieces);
-    let reading = read(room, reply, &mut listener);
-    let response = match select(std::pin::pin!(reading), std::pin::pin!(room.cancel.cancelled())).await {
+    let mut decoder = ReplyDecoder::new(question, trace, context.emits_pieces);
+    let reading = read(context, reply, &mut decoder);
+    let response = match select(std::pin::pin!(reading), std::pin::pin!(context.cancel.cancelled())).await {
         Either::Left((response, _)) => response.map_err(NoAnswer::Fault),
         Either::Right(((), reading)) => {
-            if room.winds_down {
+            if context.winds_down {
                 // What it gives no longer counts.
                 let _ = reading.await;
             }
@@ -107,7 +108,7 @@ pub(crate) async fn ask<S: Replies>(
     let response = match response {
         Ok(response) => response,
         Err(none) => {
-            listener.flush();
+            decoder.flush();
             match none {
                 NoAnswer::Fault(DeliberationFault::Waiting(_)) => {}
                 NoAnswer::Fault(_) => trace.emit(unfinished("error")),
@@ -116,7 +117,7 @@ pub(crate) async fn ask<S: Replies>(
             return Err(none);
         }
     };
-    let parsed = listener.finish(&response);
+    let parsed = decoder.finish(&response);
     Ok(Answer { response, parsed })
 }
 
@@ -132,11 +133,11 @@ pub(crate) fn finished(Answer { response, parsed }: &Answer) -> EventBody {
     }
 }
 
-/// Reads the stream to its end. Pieces that come close together are told together.
+/// Reads the stream to its end. Pieces that arrive close together are merged.
 async fn read<S: Replies>(
-    room: AskContext<'_>,
+    context: AskContext<'_>,
     reply: impl Future<Output = Result<S, DeliberationFault>>,
-    listener: &mut ReplyDecoder<'_>,
+    decoder: &mut ReplyDecoder<'_>,
 ) -> Result<StandardResponse, DeliberationFault> {
     let mut stream = reply.await?;
     let mut merging = None;
@@ -152,7 +153,7 @@ async fn read<S: Replies>(
                         event
                     }
                     Either::Right(((), _)) => {
-                        listener.flush();
+                        decoder.flush();
                         continue;
                     }
                 },
@@ -162,39 +163,39 @@ async fn read<S: Replies>(
             return Err(LlmError::Stream { message: "it ended without an answer".into() }.into());
         };
         match event? {
-            LlmEvent::Text(text) => listener.text(&text),
-            LlmEvent::Reasoning(text) => listener.reasoning(text),
-            LlmEvent::ToolCall { index, arguments, .. } => listener.native(index, arguments),
+            LlmEvent::Text(text) => decoder.text(&text),
+            LlmEvent::Reasoning(text) => decoder.reasoning(text),
+            LlmEvent::ToolCall { index, arguments, .. } => decoder.native(index, arguments),
             LlmEvent::Heartbeat => {}
-            LlmEvent::Retrying { attempt, delay, error } => listener.retrying(attempt, delay, &error),
+            LlmEvent::Retrying { attempt, delay, error } => decoder.retrying(attempt, delay, &error),
             LlmEvent::Finished(response) => return Ok(response),
         }
-        if listener.is_merging() {
-            merging.get_or_insert_with(|| room.clock.sleep(MERGE_FOR));
+        if decoder.is_merging() {
+            merging.get_or_insert_with(|| context.clock.sleep(MERGE_FOR));
         } else {
             merging = None;
         }
     }
 }
 
-/// Reads the reply piece by piece and tells its deltas.
+/// Reads the reply piece by piece and emits its deltas.
 struct ReplyDecoder<'t> {
     decoder: Decoder,
-    teller: DeltaEmitter<'t>,
+    emitter: DeltaEmitter<'t>,
     path: String,
     call: usize,
 }
 
-/// Tells deltas, those of one kind and place together.
+/// Emits deltas; those of the same kind and location are merged.
 struct DeltaEmitter<'t> {
     question: Question<'t>,
     trace: &'t Trace,
-    tells: bool,
+    enabled: bool,
     offset: u64,
     waiting: Option<Delta>,
 }
 
-/// A piece that waits for more.
+/// Piece that may be merged with later ones.
 #[derive(Debug, PartialEq, Eq)]
 enum Delta {
     Text(String),
@@ -203,8 +204,8 @@ enum Delta {
 }
 
 impl DeltaEmitter<'_> {
-    fn tell(&mut self, piece: Delta) {
-        if !self.tells {
+    fn emit(&mut self, piece: Delta) {
+        if !self.enabled {
             return;
         }
         match (&mut self.waiting, piece) {
@@ -246,33 +247,33 @@ impl DeltaEmitter<'_> {
 }
 
 impl<'t> ReplyDecoder<'t> {
-    fn new(question: &Question<'t>, trace: &'t Trace, tells: bool) -> Self {
+    fn new(question: &Question<'t>, trace: &'t Trace, enabled: bool) -> Self {
         let vocabulary: Arc<ToolSet> = Arc::clone(question.tools);
         let decoder = Decoder::new(vocabulary, Options::default());
-        let teller = DeltaEmitter { question: *question, trace, tells, offset: 0, waiting: None };
-        Self { decoder, teller, path: String::new(), call: 0 }
+        let emitter = DeltaEmitter { question: *question, trace, enabled, offset: 0, waiting: None };
+        Self { decoder, emitter, path: String::new(), call: 0 }
     }
 
     fn is_merging(&self) -> bool {
-        self.teller.waiting.is_some()
+        self.emitter.waiting.is_some()
     }
 
     fn flush(&mut self) {
-        self.teller.flush();
+        self.emitter.flush();
     }
 
     fn text(&mut self, piece: &str) {
-        let Self { decoder, teller, path, call } = self;
+        let Self { decoder, emitter, path, call } = self;
         for event in decoder.push(piece.as_bytes()) {
             match event {
-                Event::Text { text } => teller.tell(Delta::Text(text.to_owned())),
-                Event::Reasoning { text } => teller.tell(Delta::Reasoning(text.to_owned())),
+                Event::Text { text } => emitter.emit(Delta::Text(text.to_owned())),
+                Event::Reasoning { text } => emitter.emit(Delta::Reasoning(text.to_owned())),
                 Event::ParamStart { call: index, path: name } => {
                     *call = index;
                     name.clone_into(path);
                 }
                 Event::ParamDelta { text } => {
-                    teller.tell(Delta::Call { index: *call, path: path.clone(), text: text.to_owned() });
+                    emitter.emit(Delta::Call { index: *call, path: path.clone(), text: text.to_owned() });
                 }
                 _ => {}
             }
@@ -280,12 +281,12 @@ impl<'t> ReplyDecoder<'t> {
     }
 
     fn reasoning(&mut self, text: String) {
-        self.teller.tell(Delta::Reasoning(text));
+        self.emitter.emit(Delta::Reasoning(text));
     }
 
     fn retrying(&mut self, attempt: u32, delay: Duration, error: &LlmError) {
-        self.teller.flush();
-        self.teller.trace.emit(EventBody::AgentWarning {
+        self.emitter.flush();
+        self.emitter.trace.emit(EventBody::AgentWarning {
             kind: "llm_retry".into(),
             message: retry_message(attempt, delay, error),
         });
@@ -293,7 +294,7 @@ impl<'t> ReplyDecoder<'t> {
 
     fn native(&mut self, index: usize, arguments: String) {
         if !arguments.is_empty() {
-            self.teller.tell(Delta::Call { index, path: String::new(), text: arguments });
+            self.emitter.emit(Delta::Call { index, path: String::new(), text: arguments });
         }
     }
 
@@ -302,10 +303,10 @@ impl<'t> ReplyDecoder<'t> {
         let finish = finish_reason(&response.finish);
         for event in self.decoder.close(finish) {
             if let Event::Text { text } = event {
-                self.teller.tell(Delta::Text(text.to_owned()));
+                self.emitter.emit(Delta::Text(text.to_owned()));
             }
         }
-        self.teller.flush();
+        self.emitter.flush();
         self.decoder.finish(finish)
     }
 }

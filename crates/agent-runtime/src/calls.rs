@@ -1,4 +1,4 @@
-//! The calls of one turn: what is decided about them, what runs, what is told.
+//! Calls of one turn: their planning, execution and observations.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use agent_types::{EventBody, EventLocation, ToolStatus};
 use tool_registry::{Services, Snapshot, ToolContext};
 
-use crate::approve::{decide_approvals, hold};
+use crate::approve::{decide_approvals, split_waiting};
 use crate::decide::Reply;
 use crate::dispatch::{self, Finished, PendingInner, Tree};
 use crate::driver::Driver;
@@ -19,13 +19,13 @@ use crate::subagent::LastMessage;
 use crate::tasks::TaskChange;
 use crate::trace::Trace;
 
-/// What the calls of a turn lead to.
+/// Results of the calls of a turn.
 #[derive(Default)]
 struct Results {
     /// The value that a call ends the run with.
     ended: Option<serde_json::Value>,
     stop: Option<End>,
-    /// Calls inside which something waits.
+    /// Calls that contain a pending question.
     waits: Vec<(usize, PendingInner)>,
 }
 
@@ -43,7 +43,7 @@ impl Driver {
         self.guard_calls(&mut planned).await;
         decide_approvals(&mut planned, &mut state.denied, trace, |call| trace.log().answer(call.as_str()));
         note_edits(&planned, state);
-        let (planned, waiting) = hold(planned, trace.log());
+        let (planned, waiting) = split_waiting(planned, trace.log());
         let held: HashSet<usize> = waiting.iter().map(|call| call.call.index).collect();
         let services = self.call_services(state, offered);
         let block = self.cancel.child_token();
@@ -64,13 +64,13 @@ impl Driver {
         let tree = Tree { budget: &self.budget, meter: &self.meter };
         let finished = dispatch::run(planned, trace, tree, &reply.message, &block, context).await;
         let mut results = settle(state, trace, finished);
-        results.stop = results.stop.map(|stop| stop.tell_limit(trace));
+        results.stop = results.stop.map(|stop| stop.emit_limit(trace));
         let waits = !held.is_empty() || !results.waits.is_empty();
         if waits && results.stop.is_none() && !self.cancel.is_cancelled() {
             return Some(End::waiting(trace, state, &waiting, results.waits));
         }
         close_open_calls(state);
-        Self::tell_observations(state, trace);
+        Self::emit_observations(state, trace);
         if self.cancel.is_cancelled() {
             return Some(End::new(agent_types::ExitReason::Cancelled));
         }
@@ -83,7 +83,7 @@ impl Driver {
         results.stop
     }
 
-    /// What calls need, by its type; nodes of workflows inside them find the profile and the tools there too.
+    /// Dependencies of calls, by type; nodes of workflows inside them find the profile and the tools there too.
     pub(crate) fn call_services(&self, state: &AgentState, offered: &Snapshot) -> Services {
         let services = self.services.clone().with(Arc::clone(&self.meter)).with(Arc::new(self.approval));
         let services = services.with(Arc::clone(&self.profile)).with(Arc::new(offered.clone()));
@@ -106,11 +106,11 @@ impl Driver {
         }
     }
 
-    /// Tells the observations of the last turn, in the order of its calls.
-    pub(crate) fn tell_observations(state: &mut AgentState, trace: &Trace) {
+    /// Emits the observations of the last turn, in the order of its calls.
+    pub(crate) fn emit_observations(state: &mut AgentState, trace: &Trace) {
         let Some(turn) = state.last_turn() else { return };
         for observation in turn.observations() {
-            tell_observation(observation, trace);
+            emit_observation(observation, trace);
         }
     }
 }
@@ -157,7 +157,7 @@ fn settle(state: &mut AgentState, trace: &Trace, finished: Vec<Finished>) -> Res
     results
 }
 
-pub(crate) fn tell_observation(observation: &agent_types::Observation, trace: &Trace) {
+pub(crate) fn emit_observation(observation: &agent_types::Observation, trace: &Trace) {
     let place = EventLocation { call: observation.call.clone().or(trace.place().call), ..trace.place() };
     trace.emit_at(
         place,

@@ -1,4 +1,4 @@
-//! Puts the older part of a long conversation into a short form.
+//! Compaction of the older part of a long conversation.
 
 use agent_types::{EventBody, ReplayData};
 use llm_provider::{LlmProvider, LlmRequest, Message, complete};
@@ -10,26 +10,26 @@ use crate::profile::Language;
 use crate::state::AgentState;
 use crate::trace::Trace;
 
-/// The purpose of a request that asks for a short form.
+/// Purpose of a request for a summary.
 pub(crate) const PURPOSE: &str = "summary";
 
-/// The name of the value that is kept with the event.
+/// Name of the value that is recorded with the event.
 pub(crate) const SUMMARY: &str = "summary";
 
-/// Share of the window at which the older part is put into a short form, unless the profile says otherwise.
+/// Default share of the window at which the older part is compacted.
 const COMPACT_AT: f64 = 0.8;
 
 /// Newest messages that stay, unless the profile says otherwise.
 const KEEP: usize = 8;
 
-/// Longest part of one message that a short form without a model shows, in characters.
+/// Maximum length of one message's excerpt in a summary without a model, in characters.
 const EXCERPT: usize = 160;
 
-/// Longest short form without a model, in bytes.
+/// Maximum length of a summary without a model, in bytes.
 const MAX_FALLBACK: usize = 4 * 1024;
 
 impl Driver {
-    /// Tokens of a request from which on the older part is put into a short form; none where the window is not known.
+    /// Number of tokens of a request at which the older part is compacted; `None` for an unknown window.
     pub(crate) fn compact_from(&self) -> Option<usize> {
         let own = self.profile.llm.as_ref().and_then(|llm| llm.parameters.get("context_window")?.as_u64());
         let window = own.or(self.model.info().context_window)?;
@@ -44,15 +44,15 @@ impl Driver {
         Some(limit)
     }
 
-    /// Puts all but the newest messages into a short form; gives whether there was anything to put.
-    /// With `needs_room` fewer stay than should where there is no other way.
+    /// Compacts all but the newest messages; returns `true` when there was something to compact.
+    /// With `needs_room` fewer messages than configured stay if necessary.
     pub(crate) async fn compact(&self, state: &mut AgentState, trace: &Trace, needs_room: bool) -> bool {
         let keep = self.profile.memory.as_ref().and_then(|memory| memory.keep).unwrap_or(KEEP);
         let Some(upto) = cut(&state.history, keep, needs_room) else { return false };
         let (text, by) = if let Some(known) = trace.log().summary() {
             known
         } else {
-            trace.log().go_on();
+            trace.log().resume();
             let (mut text, by) = match self.summary(state, upto).await {
                 Some(text) => (text, "summary"),
                 None => (excerpts(&state.history, upto), "fallback"),
@@ -70,7 +70,7 @@ impl Driver {
         true
     }
 
-    /// What the model makes of the older part.
+    /// Asks the model for a summary of the older part.
     async fn summary(&self, state: &mut AgentState, upto: usize) -> Option<String> {
         let instruction = match self.profile.language.unwrap_or_default() {
             Language::En => {
@@ -95,8 +95,8 @@ impl Driver {
     }
 }
 
-/// Where the older part ends: the newest `keep` messages stay, widened to whole exchanges. Of a single exchange the
-/// newest turns stay; where room is needed, no more than the last exchange does.
+/// End of the older part: the newest `keep` messages stay, widened to whole exchanges. Of a single exchange the
+/// newest turns stay; with `needs_room`, at most the last exchange.
 fn cut(history: &[Exchange], keep: usize, needs_room: bool) -> Option<usize> {
     let (_, seen) = visible(history);
     let seen: Vec<(usize, &Exchange)> = seen.collect();
@@ -123,7 +123,7 @@ fn cut(history: &[Exchange], keep: usize, needs_room: bool) -> Option<usize> {
     }
 }
 
-/// What was asked in the exchange that a cut goes through.
+/// Request of the exchange that a cut goes through.
 fn under_way(history: &[Exchange], upto: usize) -> Option<&str> {
     if matches!(history.get(upto), Some(Exchange::User { .. } | Exchange::Event { .. })) {
         return None;
@@ -134,7 +134,7 @@ fn under_way(history: &[Exchange], upto: usize) -> Option<&str> {
     })
 }
 
-/// How many messages an exchange is.
+/// Number of messages of an exchange.
 fn weight(exchange: &Exchange) -> usize {
     match exchange {
         Exchange::Turn(turn) => 1 + turn.observations().count(),
@@ -144,7 +144,7 @@ fn weight(exchange: &Exchange) -> usize {
     }
 }
 
-/// The older part as lines, with the short form of what came before it.
+/// Older part as lines, with the summary of the messages before it.
 fn transcript(history: &[Exchange], upto: usize) -> String {
     let (before, seen) = visible(history);
     let mut text = String::new();
@@ -174,12 +174,12 @@ fn lines(exchange: &Exchange) -> Vec<(&'static str, String)> {
     }
 }
 
-/// A short form without a model: how each message begins, the newest ones first to stay.
+/// Summary without a model: the beginning of each message; the newest ones take precedence.
 fn excerpts(history: &[Exchange], upto: usize) -> String {
     let (before, seen) = visible(history);
     let seen: Vec<&Exchange> =
         seen.take_while(|(index, _)| *index < upto).map(|(_, exchange)| exchange).collect();
-    let mut kept: Vec<String> = Vec::new();
+    let mut excerpts: Vec<String> = Vec::new();
     let mut bytes = 0;
     let newest = seen.iter().rev().flat_map(|exchange| lines(exchange).into_iter().rev());
     let earlier = before.map(|text| ("Before", text.to_owned()));
@@ -193,10 +193,10 @@ fn excerpts(history: &[Exchange], upto: usize) -> String {
         if bytes > MAX_FALLBACK {
             break;
         }
-        kept.push(line);
+        excerpts.push(line);
     }
-    kept.reverse();
-    kept.join("\n")
+    excerpts.reverse();
+    excerpts.join("\n")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The grammar that a reply is held to, for models that ask for one.
+//! Grammar that constrains a reply, for models that ask for one.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tool_schema::{
     GrammarFormat, GrammarOptions, GrammarScope, OfferedTool, RefusedTool, ToolSet, grammar_with,
 };
 
-/// The grammar of one offer, and the tools that it cannot hold.
+/// Grammar of one offer, and the tools that it does not support.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GrammarConstraint {
     pub(crate) constraint: Option<Constraint>,
@@ -33,7 +33,8 @@ impl GrammarConstraint {
     }
 }
 
-/// The tool; one that is only named may be called without what it requires, which tells the model what it takes.
+/// Converts a tool; one whose schema is not shown may be called without its required parameters, and the error then
+/// explains them.
 fn offered(tool: &tool_registry::Tool) -> Option<OfferedTool> {
     let offered = tool.offered().ok()?;
     match tool.settings().visibility {

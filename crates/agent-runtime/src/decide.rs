@@ -20,7 +20,7 @@ pub(crate) struct Reply {
     pub(crate) message: String,
     /// The calls that may run, by their position in the turn; empty when the block is refused.
     pub(crate) ready: Vec<ReadyCall>,
-    /// Why the block is refused.
+    /// Reason for refusing the block.
     pub(crate) refusal: Option<Refusal>,
     /// Everything that was found, for events.
     pub(crate) diagnostics: Vec<Value>,
@@ -38,14 +38,14 @@ pub(crate) struct ReadyCall {
     pub(crate) is_echo: bool,
 }
 
-/// Why a block is refused.
+/// Refusal of a block.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: String,
     pub(crate) errors: Vec<Value>,
 }
 
-/// How the reader should take the end of the reply.
+/// Finish reason for the reader of the reply.
 pub(crate) fn finish_reason(finish: &Finish) -> FinishReason {
     match finish {
         Finish::Length => FinishReason::Length,
@@ -85,7 +85,7 @@ pub(crate) fn decide(
             (Ok(call), None) => {
                 let raw = &parsed.calls[index];
                 let written = response.text.get(raw.span.start..raw.span.end).unwrap_or_default();
-                let is_echo = raw.dialect != Dialect::Native && suspects.hold(written);
+                let is_echo = raw.dialect != Dialect::Native && suspects.contains(written);
                 ready.extend(ready_call(index, id, call, is_echo));
             }
         }
@@ -158,7 +158,7 @@ fn refusal<'f>(parsed: &Parsed, faults: impl Iterator<Item = &'f CallFault>) -> 
     Some(Refusal { code: codes.into_iter().next()?, errors })
 }
 
-/// Which native call a call is: the next one of its name.
+/// Matches calls to native calls: the next one of the same name.
 struct NativeMatcher<'r> {
     natives: &'r [NativeCall],
     taken: Vec<bool>,

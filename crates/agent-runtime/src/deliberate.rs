@@ -1,4 +1,4 @@
-//! What stands in for the model of an agent.
+//! Replacements of an agent's model.
 
 use std::fmt;
 use std::pin::Pin;
@@ -29,22 +29,22 @@ use crate::trace::Trace;
 /// A reply as it comes. Dropping it ends whatever makes it.
 pub type ReplyStream = Pin<Box<dyn Stream<Item = Result<LlmEvent, DeliberationFault>> + Send>>;
 
-/// Why there is no reply.
+/// Reason for a missing reply.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeliberationFault {
     /// The model failed.
     #[error(transparent)]
     Llm(#[from] LlmError),
-    /// What stands in for the model failed.
+    /// The deliberator failed.
     #[error("{message}")]
     Failed {
         /// A word for programs.
         kind: String,
-        /// What happened.
+        /// Description of the failure.
         message: String,
     },
-    /// People must answer these first; then the run goes on and deliberates again with what it has.
+    /// The user must answer these first; then the run resumes and deliberates again with the answers.
     #[error("it waits for a person")]
     Waiting(Vec<AskSummary>),
 }
@@ -61,12 +61,12 @@ impl DeliberationFault {
     }
 }
 
-/// Writes the reply of each turn in place of the model. The text is read like a model's: it may hold an ACTION block.
+/// Writes the reply of each turn instead of the model. The text is read like a model's: it may hold an ACTION block.
 ///
-/// Replies are recorded, so that a run that is taken up again does not deliberate again about what it has decided.
+/// Replies are recorded, so that a resumed run does not deliberate again.
 #[async_trait]
 pub trait Deliberator: Send + Sync + fmt::Debug {
-    /// What events call it.
+    /// Name of the deliberator in events.
     fn name(&self) -> &str;
 
     /// The tool that questions of people are about, where it asks any.
@@ -74,7 +74,7 @@ pub trait Deliberator: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Whether a reply ends by itself soon after the run was cancelled; else it is dropped then.
+    /// Returns `true` when a reply ends on its own soon after the run was cancelled; otherwise it is dropped then.
     fn winds_down(&self) -> bool {
         false
     }
@@ -105,7 +105,7 @@ impl Deliberator for ModelDeliberator {
     }
 }
 
-/// What a reply of the log was, as a stream that tells it at once.
+/// Recorded reply as a stream that emits it at once.
 pub(crate) fn replayed(response: StandardResponse) -> ReplyStream {
     let text = (!response.text.is_empty()).then(|| Ok(LlmEvent::Text(response.text.clone())));
     let events = text.into_iter().chain([Ok(LlmEvent::Finished(response))]);
@@ -128,12 +128,12 @@ impl fmt::Debug for Deliberation<'_> {
     }
 }
 
-/// What a turn uses of the run's budget while it deliberates.
+/// Usage of the run's budget by a turn while it deliberates.
 #[derive(Debug, Default)]
 pub(crate) struct Account(OnceLock<Option<Budget>>);
 
 impl Account {
-    /// What was counted while it deliberated.
+    /// Usage counted during the deliberation.
     pub(crate) fn counted(&self, key: BudgetKey) -> u64 {
         self.0.get().and_then(Option::as_ref).map_or(0, |budget| budget.used(key))
     }
@@ -152,7 +152,7 @@ impl Deliberation<'_> {
         self.request
     }
 
-    /// What the agent is to answer: the last message of a person, or the event that set it to work.
+    /// Input that the agent answers: the last message of the user, or the event that triggered it.
     #[must_use]
     pub fn message(&self) -> String {
         match self.input() {
@@ -162,14 +162,15 @@ impl Deliberation<'_> {
         }
     }
 
-    /// Where the run's own exchanges begin.
+    /// Start of the run's own exchanges.
     fn input(&self) -> Option<(usize, &Exchange)> {
         let at = self.state.asked_at;
         self.state.history.get(at).map(|exchange| (at, exchange))
     }
 
-    /// What was said before, as messages `{role, content}`: once the agent has replied, its message and its replies too.
-    /// What the last calls gave is in [`observations`](Self::observations) alone.
+    /// Previous conversation as messages `{role, content}`; after the agent's first reply, with its message and
+    /// replies.
+    /// Results of the last calls are in [`observations`](Self::observations) only.
     #[must_use]
     pub fn history(&self) -> Vec<Value> {
         let exchanges = &self.state.history;
@@ -195,7 +196,7 @@ impl Deliberation<'_> {
         messages
     }
 
-    /// What came of the last reply, each as it is told to a model.
+    /// Observations of the last reply, each in the form that a model sees.
     #[must_use]
     pub fn observations(&self) -> Vec<String> {
         match self.state.history.last() {
@@ -207,7 +208,7 @@ impl Deliberation<'_> {
         }
     }
 
-    /// What the agent keeps for itself; null where it cannot be read.
+    /// Private state of the agent; null when it cannot be read.
     pub async fn private_state(&self) -> Value {
         match self.driver.services.get::<PrivateState>() {
             Some(state) => state.0.read().await.unwrap_or_default(),
@@ -233,13 +234,13 @@ impl Deliberation<'_> {
         &self.driver.profile
     }
 
-    /// Where events of the turn go: what is told there is part of the agent's run.
+    /// Sink for events of the turn: events emitted there are part of the agent's run.
     #[must_use]
     pub fn sink(&self) -> Arc<dyn EventSink> {
         crate::trace::inner(self.trace)
     }
 
-    /// Where time comes from.
+    /// Clock of the run.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.driver.clock
@@ -251,10 +252,10 @@ impl Deliberation<'_> {
         self.driver.cancel.child_token()
     }
 
-    /// A part of the run's budget; what is counted there is not counted again with the reply's usage.
+    /// Returns a part of the run's budget; usage counted there is not counted again with the reply's usage.
     ///
     /// # Errors
-    /// The tree of agents and workflows is too deep already, or there are no tokens left.
+    /// The tree of agents and workflows is too deep already, or no tokens are left.
     pub fn budget(&self) -> Result<Budget, DeliberationFault> {
         let whole = &self.driver.budget;
         let part = self.account.0.get_or_init(|| whole.child(BudgetLimits::default()));
@@ -264,7 +265,7 @@ impl Deliberation<'_> {
         })
     }
 
-    /// What tools need, by its type.
+    /// Dependencies of tools, by type.
     #[must_use]
     pub fn services(&self) -> Services {
         self.driver.call_services(self.state, &self.offer.tools)
@@ -276,19 +277,19 @@ impl Deliberation<'_> {
         &self.driver.values
     }
 
-    /// What is done where a person would have to be asked.
+    /// Policy for calls that need human approval.
     #[must_use]
     pub fn approval(&self) -> ApprovalMode {
         self.driver.approval
     }
 
-    /// What this turn did before the run was interrupted, as the log of a run of its own.
+    /// Log of the work that this turn did before the run was interrupted, as a separate run.
     #[must_use]
     pub fn resume(&self) -> Option<ResumeLog> {
         self.trace.log().inside_turn(self.state.turn, &self.call_prefix())
     }
 
-    /// What ids of calls begin with that are made while it deliberates, so that they differ from all others of the run.
+    /// Prefix of the ids of calls made during the deliberation, which makes them unique in the run.
     #[must_use]
     pub fn call_prefix(&self) -> String {
         match &self.driver.inside {
@@ -298,9 +299,9 @@ impl Deliberation<'_> {
     }
 }
 
-/// Words for a budget that leaves no room.
+/// Message for an exhausted budget.
 impl From<BudgetExceeded> for DeliberationFault {
-    fn from(spent: BudgetExceeded) -> Self {
-        Self::Failed { kind: spent.key.as_str().to_owned(), message: spent.to_string() }
+    fn from(exceeded: BudgetExceeded) -> Self {
+        Self::Failed { kind: exceeded.key.as_str().to_owned(), message: exceeded.to_string() }
     }
 }

@@ -25,7 +25,7 @@ use crate::trace::Trace;
 /// Longest summary of a result in an event, in characters.
 const MAX_SUMMARY: usize = 200;
 
-/// Bytes of the words around a result.
+/// Number of bytes that frame a result.
 const FRAME: usize = 48;
 
 /// Bytes of the words between the beginning and the end of a long result.
@@ -38,26 +38,26 @@ pub(crate) struct Finished {
     pub(crate) status: ToolStatus,
     /// The value that the call ends the run with.
     pub(crate) value: Option<Value>,
-    /// What it does to the tasks that the run waits for.
+    /// Change of the tasks that the run waits for.
     pub(crate) task: Option<TaskChange>,
     /// Images of its result.
     pub(crate) attachments: Vec<Attachment>,
-    /// It is not over: something inside it waits.
+    /// The call is not complete: a question inside it is pending.
     pub(crate) waits: Option<PendingInner>,
-    /// Why the run ends with it.
+    /// Reason for ending the run with this call.
     pub(crate) end: Option<End>,
 }
 
-/// What a call waits for that is not over.
+/// Pending questions of a call that is not complete.
 pub(crate) struct PendingInner {
-    /// How the run stands that waits for it.
+    /// Exit reason of the inner run.
     pub(crate) exit: ExitReason,
     /// Questions inside it.
     pub(crate) asks: Vec<AskSummary>,
 }
 
 impl PendingInner {
-    fn of(error: &mut ToolError) -> Option<Self> {
+    fn from_error(error: &mut ToolError) -> Option<Self> {
         let asks = std::mem::take(&mut error.asks);
         let exit = [ExitReason::AwaitingResult, ExitReason::NeedsReconciliation]
             .into_iter()
@@ -74,7 +74,7 @@ impl Finished {
     }
 }
 
-/// What a tree of agents and workflows counts together.
+/// Counters shared by a tree of agents and workflows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tree<'t> {
     pub(crate) budget: &'t Budget,
@@ -98,7 +98,7 @@ pub(crate) async fn run(
             continue;
         }
         // From here on the run does what its log does not have.
-        trace.log().go_on();
+        trace.log().resume();
         let read_only = call.tool.definition().annotations.read_only;
         if !read_only {
             collect(&mut running, &mut finished, block).await;
@@ -115,7 +115,7 @@ pub(crate) async fn run(
             Err(refused) => finished.push(*refused),
             Ok(trace) => {
                 let cx = context(&call, trace.place());
-                running.spawn(one(call, trace, cx));
+                running.spawn(run_call(call, trace, cx));
             }
         }
         if !read_only {
@@ -127,12 +127,12 @@ pub(crate) async fn run(
     finished
 }
 
-/// A call that the log has, or of which a person tells what became.
+/// Result of a call that the log has, or whose outcome a user stated.
 fn known(call: &PlannedCall, trace: &Trace, tree: Tree<'_>) -> Option<Finished> {
     let index = call.call.index;
     if let Some(PastCall::Done(past)) = trace.log().call(&call.call.id) {
         if past.status != ToolStatus::Refused {
-            // It was counted when it ran; a limit that it reached then was told then.
+            // It was counted when it ran; a limit that it reached was reported then.
             let _ = tree.budget.take(BudgetKey::ToolCalls);
         }
         tree.budget.add(BudgetKey::Tokens, past.usage.total);
@@ -156,7 +156,7 @@ fn known(call: &PlannedCall, trace: &Trace, tree: Tree<'_>) -> Option<Finished> 
         }
         _ => return None,
     };
-    trace.log().go_on();
+    trace.log().resume();
     Some(Finished::new(index, end, status))
 }
 
@@ -177,10 +177,10 @@ async fn collect(running: &mut JoinSet<Finished>, finished: &mut Vec<Finished>, 
     }
 }
 
-/// Tells that a call begins, or refuses it.
+/// Emits the start of a call, or refuses it.
 fn start(call: &PlannedCall, trace: &Trace, budget: &Budget, reason: &str) -> Result<Trace, Box<Finished>> {
     if let Some(place) = trace.log().waits(&call.call.id) {
-        // It has had its start, and goes on now that somebody answered.
+        // The start was emitted before; the call resumes with the answer.
         let _ = budget.take(BudgetKey::ToolCalls);
         return Ok(trace.at(place.clone()));
     }
@@ -191,22 +191,23 @@ fn start(call: &PlannedCall, trace: &Trace, budget: &Budget, reason: &str) -> Re
     let refusal = match &call.verdict {
         CallDisposition::Refuse(reason) => Some((reason.clone(), None)),
         CallDisposition::Run | CallDisposition::Ask | CallDisposition::Reconcile(_) => {
-            budget.take(BudgetKey::ToolCalls).err().map(|spent| (spent.to_string(), Some(spent)))
+            budget.take(BudgetKey::ToolCalls).err().map(|exceeded| (exceeded.to_string(), Some(exceeded)))
         }
     };
-    let Some((reason, spent)) = refusal else {
+    let Some((reason, exceeded)) = refusal else {
         trace.emit(EventBody::AgentToolStarted { tool });
         return Ok(trace);
     };
     let observation = observe::refused(&call.call.id, tool.as_str(), &reason);
     let index = call.call.index;
     let status = ToolStatus::Refused;
-    let refused = Finished { end: spent.map(End::spent), ..Finished::new(index, observation, status) };
-    tell_finished(&trace, call, &refused, None, shortened(&reason), Duration::ZERO);
+    let refused =
+        Finished { end: exceeded.map(End::budget_exceeded), ..Finished::new(index, observation, status) };
+    emit_finished(&trace, call, &refused, None, shortened(&reason), Duration::ZERO);
     Err(Box::new(refused))
 }
 
-async fn one(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
+async fn run_call(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
     let blobs = cx.services.get::<dyn BlobSource>();
     let tool = call.call.tool.as_str();
     let safe = match trace.sink().keeper().filter(|_| !call.tool.definition().annotations.read_only) {
@@ -220,9 +221,9 @@ async fn one(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
         return Finished::new(call.call.index, observation, status);
     }
     let budget = cx.budget.clone();
-    let (CallOutcome { mut end, took }, spent) = attempts(&call, cx).await;
+    let (CallOutcome { mut end, took }, exceeded) = attempts(&call, cx).await;
     if let CallEnd::Failed(error) = &mut end
-        && let Some(waits) = PendingInner::of(error)
+        && let Some(waits) = PendingInner::from_error(error)
     {
         let (observation, status) = observe::of_end(&call.call.id, tool, &end);
         return Finished { waits: Some(waits), ..Finished::new(call.call.index, observation, status) };
@@ -232,11 +233,11 @@ async fn one(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
             Some(End::fatal(&call.call.tool, error.message_for_model.clone()))
         }
         CallEnd::Failed(error) if error.code == Some(ExitReason::BudgetExceeded.as_str()) => {
-            SHARED.iter().find_map(|key| budget.spent(*key)).map(End::spent)
+            SHARED.iter().find_map(|key| budget.spent(*key)).map(End::budget_exceeded)
         }
-        _ => spent.map(End::spent),
+        _ => exceeded.map(End::budget_exceeded),
     };
-    let task = TaskChange::of(&call, &end);
+    let task = TaskChange::from_call(&call, &end);
     let value = match &end {
         CallEnd::Ok(ToolOutput::Ended(value)) => Some(value.clone()),
         _ => None,
@@ -272,7 +273,7 @@ async fn one(call: PlannedCall, trace: Trace, cx: ToolContext) -> Finished {
         end: stop,
         ..Finished::new(call.call.index, observation, status)
     };
-    tell_finished(&trace, &call, &finished, blob, summary, took);
+    emit_finished(&trace, &call, &finished, blob, summary, took);
     finished
 }
 
@@ -287,8 +288,8 @@ fn image(part: &Part) -> Option<Attachment> {
     })
 }
 
-/// The call, again where its tool's settings say so; each attempt counts. Where the budget ends the attempts, it
-/// is told with the last failure.
+/// Runs the call, with retries where its tool's settings allow them; each attempt counts. If the budget ends the
+/// attempts, the error is returned with the last failure.
 async fn attempts(call: &PlannedCall, cx: ToolContext) -> (CallOutcome, Option<BudgetExceeded>) {
     let retry = call.tool.settings().retry;
     let (mut left, mut wait) = retry.map_or((0, Duration::ZERO), |retry| (retry.max, retry.backoff));
@@ -303,8 +304,8 @@ async fn attempts(call: &PlannedCall, cx: ToolContext) -> (CallOutcome, Option<B
             _ => None,
         };
         let Some(after) = again.filter(|_| left > 0) else { return (outcome, None) };
-        if let Err(spent) = cx.budget.take(BudgetKey::ToolCalls) {
-            return (outcome, Some(spent));
+        if let Err(exceeded) = cx.budget.take(BudgetKey::ToolCalls) {
+            return (outcome, Some(exceeded));
         }
         left -= 1;
         let pause = after.unwrap_or(wait);
@@ -317,7 +318,7 @@ async fn attempts(call: &PlannedCall, cx: ToolContext) -> (CallOutcome, Option<B
     }
 }
 
-/// A result that is no longer than `limit`: of a longer one its beginning and its end, the whole being kept as a blob.
+/// Limits a result to `limit`: of a longer one its beginning and its end stay, and the whole is stored as a blob.
 async fn within(
     output: ToolOutput,
     limit: usize,
@@ -338,17 +339,17 @@ async fn within(
     (ToolOutput::Text(text), blob)
 }
 
-/// The last boundary of a character at or before a place.
+/// Last character boundary at or before an index.
 fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// The first boundary of a character at or after a place.
+/// First character boundary at or after an index.
 fn ceiling(text: &str, at: usize) -> usize {
     (at..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }
 
-fn tell_finished(
+fn emit_finished(
     trace: &Trace,
     call: &PlannedCall,
     finished: &Finished,

@@ -1,4 +1,4 @@
-//! The loop around the state machine: asks the model, runs the calls, tells what happens.
+//! Loop around the state machine: asks the model, runs the calls, emits events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tool_registry::{Services, ToolSource, UsageMeter};
 
 use crate::agent::ApprovalMode;
 use crate::ask::{Answer, AskContext, NoAnswer, Question, ask, finished, started};
-use crate::calls::tell_observation;
+use crate::calls::emit_observation;
 use crate::decide::{Reply, decide};
 use crate::deliberate::{Account, Deliberation, DeliberationFault, Deliberator, replayed};
 use crate::end::End;
@@ -36,7 +36,7 @@ use crate::window::{View, Window};
 pub(crate) struct Driver {
     pub(crate) profile: Arc<AgentProfile>,
     pub(crate) model: Arc<dyn LlmProvider>,
-    /// What writes the replies: the model, or what stands in for it.
+    /// Author of the replies: the model, or its replacement.
     pub(crate) deliberator: Arc<dyn Deliberator>,
     /// Something stands in for the model.
     pub(crate) stands_in: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Answers one input. Always ends with an outcome; a run of its own ends with `run.finished` or `run.waiting` too.
+    /// Answers one input. Always ends with an outcome; a top-level run ends with `run.finished` or `run.waiting` too.
     pub(crate) async fn run(&self, state: &mut AgentState, input: AgentInput) -> RunOutcome {
         let trace = Trace::root(Arc::clone(&self.log), self.budget.depth());
         if self.inside.is_none() {
@@ -96,7 +96,7 @@ impl Driver {
         None
     }
 
-    /// The turns, with the limit of the whole run's time around them.
+    /// Runs the turns within the run's wall time.
     async fn within_wall_time(&self, state: &mut AgentState, trace: &Trace) -> End {
         let Some(limit) = self.budget.limits().wall_ms else { return self.turns(state, trace).await };
         let turns = std::pin::pin!(self.turns(state, trace));
@@ -106,7 +106,7 @@ impl Driver {
                 // Calls under way end as cancelled, so that each has its result.
                 self.cancel.cancel();
                 turns.await;
-                End::wall_time(limit).tell_limit(trace)
+                End::wall_time(limit).emit_limit(trace)
             }
         }
     }
@@ -118,8 +118,8 @@ impl Driver {
             if self.cancel.is_cancelled() && !self.log.has_reply() {
                 return End::new(ExitReason::Cancelled);
             }
-            if let Some(spent) = self.spent() {
-                return limit_met.unwrap_or_else(|| End::spent(spent).tell_limit(trace));
+            if let Some(exceeded) = self.exceeded_budget() {
+                return limit_met.unwrap_or_else(|| End::budget_exceeded(exceeded).emit_limit(trace));
             }
             state.turn += 1;
             let turn = state.turn;
@@ -143,7 +143,7 @@ impl Driver {
                         && self.wake(state, &trace) => {}
                 Some(end) if end.exit == ExitReason::AwaitingResult => return end,
                 // The model may say what it has, once.
-                Some(end) if end.is_limit() && limit_met.is_none() && self.wants_last_word() => {
+                Some(end) if end.is_limit() && limit_met.is_none() && self.wants_final_answer() => {
                     limit_met = Some(end);
                 }
                 Some(end) => return limit_met.map_or(end, |met| End { pending: Vec::new(), ..met }),
@@ -152,7 +152,7 @@ impl Driver {
     }
 
     /// Takes a turn out of the budget, or says what is used up.
-    fn spent(&self) -> Option<BudgetExceeded> {
+    fn exceeded_budget(&self) -> Option<BudgetExceeded> {
         let before = [BudgetKey::Tokens, BudgetKey::CostMicros];
         let used_up = before.into_iter().find_map(|key| self.budget.spent(key));
         used_up.or_else(|| self.budget.take(BudgetKey::Turns).err())
@@ -182,7 +182,7 @@ impl Driver {
         };
         let mut reply = decide(&response, &parsed, &question, &state.suspects);
         reply.turn.frame = self.frame();
-        Self::tell_reply(trace, &reply);
+        Self::emit_reply(trace, &reply);
         let corrections = self.budget.limits().corrections.unwrap_or(u64::MAX);
         let next = state.take_reply(&mut reply, corrections);
         if next != Next::Answer && !reply.message.is_empty() {
@@ -191,7 +191,7 @@ impl Driver {
         match next {
             Next::Answer => self.answer(state, trace, reply.message, last).await,
             Next::Correct | Next::GiveUp => {
-                Self::tell_observations(state, trace);
+                Self::emit_observations(state, trace);
                 (next == Next::GiveUp).then(|| End::new(ExitReason::SelfCorrectionFailed))
             }
             Next::Run => self.run_calls(state, &offer.tools, trace, reply, last).await,
@@ -217,12 +217,13 @@ impl Driver {
             if let Some((response, _)) = known {
                 return Ok(replayed(response));
             }
-            self.log.go_on();
+            self.log.resume();
             self.deliberator.deliberate(turn).await
         };
         let winds_down = self.deliberator.winds_down();
-        let room = AskContext { clock: &*self.clock, cancel: &self.cancel, winds_down, tells_pieces: true };
-        let answer = ask(room, beginning, reply, question, trace).await?;
+        let context =
+            AskContext { clock: &*self.clock, cancel: &self.cancel, winds_down, emits_pieces: true };
+        let answer = ask(context, beginning, reply, question, trace).await?;
         let cost = known_cost.unwrap_or_else(|| account.counted(BudgetKey::CostMicros));
         if known_cost.is_some() {
             self.budget.add(BudgetKey::CostMicros, cost);
@@ -270,10 +271,10 @@ impl Driver {
         Some(End::new(ExitReason::Completed))
     }
 
-    /// Tells the model what is wrong with its answer.
+    /// Reports the faults of its answer to the model.
     fn refuse_answer(&self, state: &mut AgentState, trace: &Trace, faults: &str) -> Option<End> {
         let observation = observe::unfit(faults);
-        tell_observation(&observation, trace);
+        emit_observation(&observation, trace);
         if let Some(turn) = state.last_turn() {
             turn.notes.push(observation);
         }
@@ -282,22 +283,22 @@ impl Driver {
         gives_up.then(|| End::new(ExitReason::SelfCorrectionFailed))
     }
 
-    fn wants_last_word(&self) -> bool {
+    fn wants_final_answer(&self) -> bool {
         self.profile.on_limit == Some(OnLimit::FinalAnswer)
     }
 
-    /// Whether this turn is the last one and the model should answer in it.
+    /// Returns `true` in the last turn, in which the model should answer.
     fn is_last_turn(&self) -> bool {
-        self.wants_last_word() && self.budget.spent(BudgetKey::Turns).is_some()
+        self.wants_final_answer() && self.budget.spent(BudgetKey::Turns).is_some()
     }
 
-    /// What frames results for the model: the same in one run, and unknown outside.
+    /// Delimiter of results for the model: constant in one run, and secret outside.
     pub(crate) fn frame(&self) -> String {
         let run = self.log.run().as_str();
         run[run.len().saturating_sub(8)..].to_owned()
     }
 
-    /// The next request; an older part that has become too long is put into a short form first.
+    /// Builds the next request; an older part that has become too long is compacted first.
     async fn request(&self, state: &mut AgentState, offer: &ToolOffer, trace: &Trace) -> LlmRequest {
         let offered = &offer.tools;
         let frame = self.frame();
@@ -327,10 +328,11 @@ impl Driver {
         request
     }
 
-    /// What the reply is held to, where the model asks for a grammar. Tools that the grammar cannot hold are told of once.
+    /// Constraint on the reply, where the model asks for a grammar. Tools that the grammar does not support are
+    /// reported once.
     fn constraint(&self, offer: &ToolOffer, trace: &Trace) -> Option<Constraint> {
-        let (held, is_first) = offer.held(self.model.info());
-        for tool in held.refused.iter().filter(|_| is_first) {
+        let (grammar, is_first) = offer.constraint(self.model.info());
+        for tool in grammar.refused.iter().filter(|_| is_first) {
             trace.emit(EventBody::AgentWarning {
                 kind: "not_in_grammar".into(),
                 message: format!(
@@ -339,7 +341,7 @@ impl Driver {
                 ),
             });
         }
-        held.constraint.clone()
+        grammar.constraint.clone()
     }
 
     pub(crate) fn count(&self, state: &mut AgentState, usage: Usage) {
@@ -357,7 +359,7 @@ impl Driver {
         self.budget.add(BudgetKey::Tokens, usage.total.saturating_sub(account.counted(BudgetKey::Tokens)));
     }
 
-    pub(crate) fn tell_reply(trace: &Trace, reply: &Reply) {
+    pub(crate) fn emit_reply(trace: &Trace, reply: &Reply) {
         let calls =
             reply.ready.iter().map(|call| CallSummary { call: call.id.clone(), tool: call.tool.clone() });
         trace.emit(EventBody::AgentParsed { calls: calls.collect(), diagnostics: reply.diagnostics.clone() });
@@ -384,12 +386,12 @@ impl Driver {
         let partial = AgentState::is_partial(end.exit);
         let status = exit_status(end.exit);
         if status != RunStatus::Waiting {
-            self.log.go_on();
+            self.log.resume();
         }
         match status {
             _ if self.inside.is_some() => {}
             RunStatus::Waiting => {
-                self.log.go_on_with_news();
+                self.log.resume_with_news();
                 let asks = end.pending.iter().map(crate::outcome::PendingCall::summary);
                 trace.emit(EventBody::RunWaiting { exit: Some(end.exit), asks: asks.collect() });
             }
@@ -401,8 +403,8 @@ impl Driver {
                 message: end.error.clone(),
             }),
         }
-        // A run that waits for the same as before has nothing to tell.
-        self.log.go_on_with_news();
+        // A run that waits for the same as before emits nothing.
+        self.log.resume_with_news();
         RunOutcome {
             run: self.log.run().clone(),
             exit: end.exit,

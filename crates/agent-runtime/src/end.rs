@@ -1,4 +1,4 @@
-//! Why a run ends, or ends for now.
+//! Reasons for which a run ends, or suspends.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use agent_types::{
     ToolId,
 };
 
-/// Why a run ended.
+/// End of a run with its reason.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) exit: ExitReason,
     pub(crate) kind: Option<String>,
     pub(crate) error: Option<String>,
     pub(crate) pending: Vec<PendingCall>,
-    /// The turn that it ends goes on when the run does.
+    /// The turn that it ends continues when the run resumes.
     pub(crate) within_turn: bool,
     /// The limit that ends it: its name, what was used, what there was.
     pub(crate) limit: Option<(&'static str, u64, u64)>,
@@ -32,20 +32,25 @@ impl End {
         Self { exit, kind: None, error: None, pending: Vec::new(), within_turn: false, limit: None }
     }
 
-    /// Whether the model may still be asked for a last word, where the profile wants one.
+    /// Returns `true` when the model may still be asked for a final answer, if the profile wants one.
     pub(crate) fn is_limit(&self) -> bool {
         self.exit == ExitReason::BudgetExceeded && self.kind.as_deref() == Some(BudgetKey::ToolCalls.as_str())
     }
 
-    pub(crate) fn spent(spent: BudgetExceeded) -> Self {
+    pub(crate) fn budget_exceeded(exceeded: BudgetExceeded) -> Self {
         let exit =
-            if spent.key == BudgetKey::Turns { ExitReason::MaxTurns } else { ExitReason::BudgetExceeded };
-        let (kind, error) = (Some(spent.key.as_str().into()), Some(spent.to_string()));
-        Self { kind, error, limit: Some((spent.key.as_str(), spent.used, spent.limit)), ..Self::new(exit) }
+            if exceeded.key == BudgetKey::Turns { ExitReason::MaxTurns } else { ExitReason::BudgetExceeded };
+        let (kind, error) = (Some(exceeded.key.as_str().into()), Some(exceeded.to_string()));
+        Self {
+            kind,
+            error,
+            limit: Some((exceeded.key.as_str(), exceeded.used, exceeded.limit)),
+            ..Self::new(exit)
+        }
     }
 
-    /// Tells of the limit that it is, if it is one.
-    pub(crate) fn tell_limit(self, trace: &Trace) -> Self {
+    /// Emits the reached limit, if there is one.
+    pub(crate) fn emit_limit(self, trace: &Trace) -> Self {
         if let Some((key, used, limit)) = self.limit {
             trace.emit(EventBody::AgentBudget { key: key.into(), used, limit });
         }
@@ -94,7 +99,7 @@ impl End {
         Self { kind: Some(guard.into()), error: Some(reason), ..Self::new(ExitReason::GuardrailBlocked) }
     }
 
-    /// The model has answered, and tasks that it began are at work.
+    /// Creates the end of a run whose model has answered while tasks are running.
     pub(crate) fn awaits(tasks: &[OpenTask]) -> Self {
         let pending = tasks.iter().map(|open| PendingCall {
             ask: open.task.clone(),
@@ -134,7 +139,7 @@ impl End {
     }
 }
 
-/// Tells that a person is asked about a call.
+/// Emits the question about a call.
 fn ask_about(trace: &Trace, planned: &PlannedCall) -> PendingCall {
     let PlannedCall { call, verdict, why, .. } = planned;
     let place = EventLocation { call: Some(call.id.clone()), ..trace.place() };

@@ -8,13 +8,13 @@ use crate::profile::AgentProfile;
 /// The key of a profile that lists what its agent listens to.
 const KEY: &str = "subscribed_event_types";
 
-/// What an agent listens to: a name, and a condition over the payload.
+/// Subscription of an agent: an event name, and a condition over the payload.
 pub(crate) struct Subscription<'p> {
     name: &'p str,
     condition: Option<&'p str>,
 }
 
-/// What the agent of a profile listens to: `"name"`, or `{"type": "name", "filter_condition": CEL}`.
+/// Subscriptions of a profile: `"name"`, or `{"type": "name", "filter_condition": CEL}`.
 pub(crate) fn subscriptions(profile: &AgentProfile) -> impl Iterator<Item = Subscription<'_>> {
     let listed = profile.extra.get(KEY).and_then(Value::as_array).into_iter().flatten();
     listed.filter_map(|entry| match entry {
@@ -27,7 +27,7 @@ pub(crate) fn subscriptions(profile: &AgentProfile) -> impl Iterator<Item = Subs
 }
 
 impl AgentProfile {
-    /// Whether an event from outside sets the agent to work: `subscribed_event_types` name it, and the condition
+    /// Returns `true` for an event that triggers the agent: `subscribed_event_types` name it, and the condition
     /// there holds.
     #[must_use]
     pub fn listens_to(&self, event: &str, payload: &Value) -> bool {
@@ -36,7 +36,7 @@ impl AgentProfile {
 }
 
 impl Subscription<'_> {
-    /// Whether it is this event. A condition that cannot be weighed does not hold.
+    /// Returns `true` for a matching event. A condition that cannot be evaluated does not hold.
     pub(crate) fn takes(&self, event: &str, payload: &Value) -> bool {
         if self.name != event {
             return false;

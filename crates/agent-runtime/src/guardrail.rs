@@ -6,10 +6,10 @@ use agent_types::ToolId;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-/// Why a guardrail says no.
+/// Block by a guardrail, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
-    /// In a sentence; it is told to the user, and for a call to the model.
+    /// Reason as a sentence; shown to the user, and for a call to the model.
     pub reason: String,
 }
 
@@ -21,9 +21,9 @@ impl Blocked {
     }
 }
 
-/// A check of what comes in, of what is to be done, of what goes out. Each of them says yes unless it is overridden.
+/// Checks of input, calls and output. Each allows everything unless it is overridden.
 ///
-/// What is blocked at an edge ends the run as `guardrail_blocked`; a blocked call is refused and told to the model.
+/// Blocked input or output ends the run as `guardrail_blocked`; a blocked call is refused and reported to the model.
 #[async_trait]
 pub trait Guardrail: Send + Sync + fmt::Debug {
     /// Its name, for events and errors.

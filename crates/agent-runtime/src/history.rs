@@ -1,4 +1,4 @@
-//! What was said and done, as a typed list in which a call owns its one result.
+//! Conversation history as a typed list in which a call owns its one result.
 
 use agent_types::{CallId, Observation, ToolId};
 use llm_provider::{Attachment, NativeCall};
@@ -36,12 +36,12 @@ impl CallRecord {
     }
 }
 
-/// What the model said in one turn, and what came of it.
+/// Reply of the model in one turn, with its results.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     /// The reply as it was written, without its reasoning.
     pub text: String,
-    /// What frames the results of this turn for the model: unknown to whoever wrote them.
+    /// Delimiter of this turn's results for the model: unknown to the authors of the results.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub frame: String,
     /// Its calls in order.
@@ -80,20 +80,20 @@ pub enum Exchange {
     Event {
         /// The event's name.
         name: String,
-        /// What it says.
+        /// Payload of the event.
         payload: Value,
     },
-    /// What a task gave that was begun earlier.
+    /// Result of a task that started earlier.
     Observed {
-        /// What is told of it.
+        /// Observations for the model.
         observations: Vec<Observation>,
-        /// What frames it for the model.
+        /// Delimiter of the observations for the model.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         frame: String,
     },
-    /// The older part of the conversation in short: the model sees this in place of it.
+    /// Summary of the older part of the conversation, which replaces it for the model.
     Summary {
-        /// The short form.
+        /// Text of the summary.
         text: String,
         /// Exchanges of the conversation that it stands for, from the first on.
         upto: usize,
@@ -108,7 +108,7 @@ impl Exchange {
     }
 }
 
-/// What the model sees of a conversation: the last summary, and what came after the part that it stands for.
+/// Part of a conversation that the model sees: the last summary, and the exchanges after the summarized part.
 pub fn visible(history: &[Exchange]) -> (Option<&str>, impl Iterator<Item = (usize, &Exchange)>) {
     let last = history.iter().rev().find_map(|exchange| match exchange {
         Exchange::Summary { text, upto } => Some((text.as_str(), *upto)),

@@ -1,6 +1,7 @@
 //! Calls that are copies of foreign text.
 //!
-//! A page that a tool read may hold a block. A model that repeats it has not decided anything, so a person is asked
+//! A page that a tool read may hold a block. A model that repeats it has not decided anything, so human approval is
+//! needed
 //! before such a call runs.
 
 use protocol_action::neutralize;
@@ -40,8 +41,8 @@ impl UntrustedTexts {
         self.0.push(folded);
     }
 
-    /// Whether a call stands, blanks aside, in one of the texts.
-    pub(crate) fn hold(&self, call: &str) -> bool {
+    /// Returns `true` when a call, ignoring blanks, is part of one of the texts.
+    pub(crate) fn contains(&self, call: &str) -> bool {
         if self.0.is_empty() {
             return false;
         }
@@ -62,7 +63,7 @@ mod tests {
     fn check(text: &str, call: &str, held: bool) {
         let mut suspects = UntrustedTexts::default();
         suspects.note(text);
-        assert_eq!(suspects.hold(call), held, "{call:?} in {text:?}");
+        assert_eq!(suspects.contains(call), held, "{call:?} in {text:?}");
     }
 
     #[test]

@@ -1,27 +1,27 @@
-//! What sets an agent to work.
+//! Inputs of an agent.
 
 use llm_provider::Attachment;
 use serde_json::Value;
 
 use crate::history::Exchange;
 
-/// What an agent is to answer.
+/// Input that an agent answers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentInput {
-    /// What a person says.
+    /// Message of the user.
     Message(String),
-    /// What a person says, with images and files. A model that takes none of their kind is told of them in words.
+    /// Message of the user with images and files. For a model that does not support their kind, text describes them.
     Attached {
         /// The text.
         text: String,
-        /// What goes with it.
+        /// Attachments of the message.
         attachments: Vec<Attachment>,
     },
     /// Something that happened outside, and that the agent listens to.
     Event {
         /// Its name.
         name: String,
-        /// What it says.
+        /// Payload of the event.
         payload: Value,
     },
 }

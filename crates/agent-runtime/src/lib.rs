@@ -1,7 +1,8 @@
 //! The agent loop: deliberate, parse, dispatch, observe, within budgets.
 //!
 //! An [`Agent`] is a profile, a model and tools; [`Agent::run`] answers one message.
-//! Inside, one serialisable state machine ([`AgentState`]) decides and does no I/O; a driver around it asks the model and runs the tools.
+//! Inside, one serialisable state machine ([`AgentState`]) decides and does no I/O; a driver asks the model and runs
+//! the tools.
 //! A mistake of the model is an observation for its next turn, never an error of the loop, and every call has exactly one observation.
 //!
 //! ```no_run
@@ -84,7 +85,7 @@ mod tasks;
 mod trace;
 mod window;
 
-/// What a program with an agent usually needs.
+/// Common imports of programs with an agent.
 pub mod prelude {
     pub use agent_types::ExitReason;
     pub use llm_provider::{OpenAiCompatible, ScriptedModel};

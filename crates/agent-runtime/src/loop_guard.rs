@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-/// How many of the last calls are remembered.
+/// Number of recent calls that are compared.
 const WINDOW: usize = 12;
 
-/// The repetition that is told to the model.
+/// Repetition at which the model is warned.
 const WARN_AT: usize = 3;
 
 /// The repetition that ends the run.
 const STOP_AT: usize = 4;
 
-/// What a repetition means.
+/// Consequence of a repetition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repetition {
     /// Nothing yet.
     None,
-    /// The model is told, once.
+    /// The model is warned, once.
     Warn(usize),
     /// The run ends.
     Stop,
 }
 
-/// The last calls with their results, as hashes.
+/// Recent calls with their results, as hashes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LoopGuard {
     recent: VecDeque<String>,

@@ -4,7 +4,7 @@ use llm_provider::Message;
 use serde_json::{Value, json};
 use tool_registry::{Tool, Visibility};
 
-/// A tool as a value: what a model would be told of it.
+/// A tool as a value, with the contents that a model would see.
 pub(crate) fn tool_value(tool: &Tool) -> Value {
     let definition = tool.definition();
     let mut value = json!({
@@ -23,7 +23,7 @@ pub(crate) mod rendered {
     /// The key that marks them.
     pub(crate) const MARK: &str = "rendered";
 
-    /// What a person said.
+    /// Label for messages of the user.
     pub(crate) const SAID: &str = "said";
 
     /// A message with its mark.

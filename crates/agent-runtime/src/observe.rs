@@ -24,7 +24,7 @@ pub(crate) fn of_end(call: &CallId, tool: &str, end: &CallEnd) -> (Observation, 
                 return (refused(call, tool, message), ToolStatus::Refused);
             }
             let text = ObservationCode::Failed.text(&[("name", tool), ("message", message)]);
-            // A tool that gave up waiting says so in words of its own.
+            // A tool that timed out by its own limit has its own message.
             match error.kind {
                 ToolErrorKind::Timeout => (ObservationCode::Timeout, ToolStatus::Timeout, text),
                 _ => (ObservationCode::Failed, ToolStatus::Failed, text),
@@ -88,7 +88,7 @@ pub(crate) fn of_fault(call: &CallId, fault: &CallFault) -> Observation {
     Observation { call: Some(call.clone()), tool: tool.clone(), code, text }
 }
 
-/// The nearest names, and how many more there are.
+/// Closest names, and the number of further ones.
 fn listed(names: &[String]) -> String {
     if names.is_empty() {
         return "none".into();

@@ -8,27 +8,28 @@ use tool_schema::ToolSet;
 
 use crate::constraint::GrammarConstraint;
 
-/// What a turn offers: the tools, and the same as the reader of replies needs them.
+/// Offer of a turn: the tools, and the tool set for the reader of replies.
 #[derive(Debug, Clone)]
 pub(crate) struct ToolOffer {
     pub(crate) tools: Snapshot,
     pub(crate) set: Arc<ToolSet>,
-    /// What replies are held to, once it was asked for.
-    held: Arc<OnceLock<GrammarConstraint>>,
+    /// Constraint on replies, once it was requested.
+    constraint: Arc<OnceLock<GrammarConstraint>>,
 }
 
 impl ToolOffer {
     pub(crate) fn new(tools: Snapshot, set: ToolSet) -> Self {
-        Self { tools, set: Arc::new(set), held: Arc::default() }
+        Self { tools, set: Arc::new(set), constraint: Arc::default() }
     }
 
-    /// What replies of the model are held to; and, the first time, the tools that it cannot call so.
-    pub(crate) fn held(&self, model: &ModelInfo) -> (&GrammarConstraint, bool) {
-        let is_first = self.held.get().is_none();
-        (self.held.get_or_init(|| GrammarConstraint::new(model, &self.tools)), is_first)
+    /// Returns the constraint on replies of the model, and `true` the first time, so that its unsupported tools are
+    /// reported once.
+    pub(crate) fn constraint(&self, model: &ModelInfo) -> (&GrammarConstraint, bool) {
+        let is_first = self.constraint.get().is_none();
+        (self.constraint.get_or_init(|| GrammarConstraint::new(model, &self.tools)), is_first)
     }
 
-    /// Takes the tools of now; gives what changed since. Tools that cannot be offered together are not taken, and that is told.
+    /// Takes the current tools; returns the change. Tools that cannot be offered together are rejected with a report.
     pub(crate) fn refresh(&mut self, source: &dyn ToolSource) -> Option<RegistryChange> {
         let newer = source.snapshot();
         if newer.is_same(&self.tools) {

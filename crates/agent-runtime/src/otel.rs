@@ -10,7 +10,7 @@ use agent_types::{CallId, EventBody, EventLocation, RunStatus, Timestamp, ToolSt
 use opentelemetry::trace::{Span, SpanContext, SpanKind, Status, TraceContextExt, Tracer};
 use opentelemetry::{Context, KeyValue};
 
-/// Which span is meant.
+/// Key of an open span.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Which {
     Run,
@@ -19,7 +19,7 @@ enum Which {
     Tool(CallId),
 }
 
-/// Makes spans of events, one run at a time. Whoever watches the run hands its events in, in order.
+/// Creates spans from events, one run at a time. The subscriber of the run passes its events in order.
 ///
 /// Nothing is sent anywhere but to the tracer, and a program without one has no spans.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! What a run ends with, whatever ends it.
+//! Outcome of a run.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 
 use crate::history::Exchange;
 
-/// A call that waits for a person.
+/// Call that waits for input or approval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PendingCall {
     /// Id that an answer names.
     pub ask: String,
-    /// What it is about.
+    /// Subject of the question.
     pub kind: AskKind,
     /// The tool.
     pub tool: ToolId,
@@ -23,13 +23,13 @@ pub struct PendingCall {
     /// The node inside the call that asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<Arc<str>>,
-    /// What it asks.
+    /// Question for the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
 }
 
 impl PendingCall {
-    /// The task that it waits for, where it waits for one: the id without the calls around it.
+    /// Awaited task, if it waits for one: the id without the calls around it.
     #[must_use]
     pub fn task(&self) -> &str {
         self.ask.rsplit_once('/').map_or(&self.ask, |(_, task)| task)
@@ -48,26 +48,26 @@ impl PendingCall {
     }
 }
 
-/// What a run ends with.
+/// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RunOutcome {
     /// The run.
     pub run: RunId,
-    /// Why it ended.
+    /// Reason for which it ended.
     pub exit: ExitReason,
-    /// The last text for the user; empty where there is none.
+    /// The last text for the user; may be empty.
     pub text: String,
     /// The answer as a value, where a tool or a schema gave one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
-    /// Whether the answer is not complete.
+    /// Set when the answer is incomplete.
     pub partial: bool,
     /// Tokens of the whole tree.
     pub usage: Usage,
     /// Calls that wait for a person.
     pub pending: Vec<PendingCall>,
-    /// What went wrong, in a sentence, where something did.
+    /// Description of the error, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The conversation as it stands.
@@ -79,13 +79,13 @@ impl RunOutcome {
     /// The answer as a value of one's own; see [`Agent::output`](crate::Agent::output).
     ///
     /// # Errors
-    /// There is no value, or it has another form.
+    /// There is no value, or it does not fit the type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         T::deserialize(self.value.as_ref().unwrap_or(&Value::Null))
     }
 }
 
-/// How a run that ended for this reason stands.
+/// Status of a run with this exit reason.
 #[must_use]
 pub const fn exit_status(exit: ExitReason) -> RunStatus {
     match exit {

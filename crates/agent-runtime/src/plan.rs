@@ -1,4 +1,4 @@
-//! Which of the calls of a turn run, before any of them does.
+//! Selection of the calls of a turn that run, before any of them does.
 
 use agent_types::ApprovalDefault;
 use serde_json::Value;
@@ -9,13 +9,13 @@ use crate::agent::ApprovalMode;
 use crate::decide::ReadyCall;
 use crate::profile::{AgentProfile, ApprovalChoice};
 
-/// Calls that one decision may hold.
+/// Maximum number of calls in one decision.
 pub(crate) const CALLS_PER_DECISION: usize = 10;
 
-/// Why a person is asked about a call that a foreign text holds too.
+/// Reason for asking about a call that untrusted text holds too.
 const ECHO: &str = "echo_of_untrusted: the same call stands in the result of a tool";
 
-/// What becomes of a call.
+/// Disposition of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CallDisposition {
     /// It runs.
@@ -24,7 +24,7 @@ pub(crate) enum CallDisposition {
     Refuse(String),
     /// A person is asked.
     Ask,
-    /// It was at work when a process ended, and only a person can tell what became of it.
+    /// It was running when a process ended, and only a person can state its outcome.
     Reconcile(String),
 }
 
@@ -34,13 +34,13 @@ pub(crate) struct PlannedCall {
     pub(crate) call: ReadyCall,
     pub(crate) tool: Tool,
     pub(crate) verdict: CallDisposition,
-    /// Why a person is asked, where that is not plain.
+    /// Reason for asking for approval, if it is not obvious.
     pub(crate) why: Option<String>,
     /// A person changed its arguments.
     pub(crate) edited: bool,
 }
 
-/// What a turn refuses before anything else is looked at: calls of the last one, and those beyond the limit.
+/// Reason for refusing a call in advance: calls of the last turn, and those beyond the limit.
 pub(crate) fn beyond(position: usize, last_turn: bool) -> Option<String> {
     if last_turn {
         return Some("limit of turns reached".into());
@@ -48,7 +48,7 @@ pub(crate) fn beyond(position: usize, last_turn: bool) -> Option<String> {
     (position >= CALLS_PER_DECISION).then(|| limit_of(CALLS_PER_DECISION))
 }
 
-/// The words for calls beyond what one decision may hold.
+/// Message for calls beyond the limit of one decision.
 pub(crate) fn limit_of(calls: usize) -> String {
     format!("limit of {calls} calls in one decision reached")
 }
@@ -114,7 +114,7 @@ fn verdict(choice: ApprovalDefault, mode: ApprovalMode) -> CallDisposition {
     }
 }
 
-/// Whether a condition over `args` holds. One that cannot be weighed is one for a person.
+/// Evaluates a condition over `args`. One that cannot be evaluated requires approval.
 fn holds(condition: &str, call: &ReadyCall) -> bool {
     let arguments = || Value::Object(call.arguments.clone());
     compiled(condition)

@@ -1,4 +1,4 @@
-//! `agent_profile.json`: what an agent is, may do and is told.
+//! `agent_profile.json`: instructions, permissions and settings of an agent.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub enum Language {
     Zh,
 }
 
-/// How the model calls tools.
+/// Protocol for tool calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProtocolChoice {
@@ -41,18 +41,18 @@ pub enum ProtocolChoice {
     Native,
 }
 
-/// What happens when the turns are used up.
+/// Behaviour when the turns are used up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLimit {
     /// The run ends with what there is.
     #[default]
     Stop,
-    /// The last turn is told to the model, and its calls are refused.
+    /// The last turn is announced to the model, and its calls are refused.
     FinalAnswer,
 }
 
-/// Which model, and how it is asked.
+/// Model and request settings.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LlmChoice {
@@ -64,7 +64,7 @@ pub struct LlmChoice {
     pub parameters: Map<String, Value>,
 }
 
-/// Whether a person is asked before a call.
+/// Approval requirement of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalChoice {
@@ -90,7 +90,7 @@ pub struct ApprovalPolicy {
     pub tools: BTreeMap<String, ApprovalChoice>,
 }
 
-/// What of a long conversation is kept.
+/// Retention of a long conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemoryPolicy {
@@ -115,7 +115,7 @@ pub enum InventoryEntry {
         /// `handle`: a stream output is answered with a handle.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stream: Option<String>,
-        /// Whether a person is asked first.
+        /// Approval requirement.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approval: Option<ApprovalChoice>,
         /// Keys that weft does not know.
@@ -137,7 +137,7 @@ impl InventoryEntry {
 /// An agent's budgets; see [`BudgetLimits`] for the keys.
 pub type Budgets = BudgetLimits;
 
-/// What an agent is, may do and is told. Unknown keys survive load and save.
+/// Instructions, permissions and settings of an agent. Unknown keys survive load and save.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentProfile {
     /// Id of the agent.
@@ -151,7 +151,7 @@ pub struct AgentProfile {
     /// Version of the form of this file.
     #[serde(default)]
     pub schema_version: String,
-    /// A workflow that deliberates in place of the built-in turn.
+    /// A workflow that deliberates instead of the built-in turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_deliberation_workflow_id: Option<String>,
     /// Tools that the agent may use.
@@ -160,31 +160,31 @@ pub struct AgentProfile {
     /// Workflows offered as skills; `workflow:` is implied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skill_workflow_ids_inventory: Vec<String>,
-    /// What the agent is for.
+    /// Purpose of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What the model is told first.
+    /// System message for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
     /// Language of what weft writes into the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub language: Option<Language>,
-    /// Which model.
+    /// Model of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llm: Option<LlmChoice>,
-    /// How the model calls tools.
+    /// Protocol for tool calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<ProtocolChoice>,
     /// Limits of a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budgets: Option<Budgets>,
-    /// What happens when the turns are used up.
+    /// Behaviour when the turns are used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_limit: Option<OnLimit>,
-    /// When a person is asked.
+    /// Approval requirements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalPolicy>,
-    /// What of a long conversation is kept.
+    /// Retention of a long conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryPolicy>,
     /// JSON Schema of the final answer.
@@ -195,18 +195,18 @@ pub struct AgentProfile {
     pub extra: Map<String, Value>,
 }
 
-/// Why a text is no profile.
+/// Reason for which a text is not a valid profile.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
-    /// The text is no JSON, or a value has the wrong shape.
+    /// The text is not JSON, or a value has the wrong shape.
     #[error("line {line}, column {column}: {message}")]
     Json {
         /// From 1.
         line: usize,
         /// From 1, in bytes.
         column: usize,
-        /// What the reader says.
+        /// Message of the JSON reader.
         message: String,
     },
 }
@@ -240,7 +240,8 @@ impl AgentProfile {
         })
     }
 
-    /// The tools that the agent may use, as canonical ids: inventories in order, skills last; a node package (`core:TextMerge`) is `node:core:TextMerge`.
+    /// Tools that the agent may use, as canonical ids: inventories in order, skills last; a node package
+    /// (`core:TextMerge`) is `node:core:TextMerge`.
     #[must_use]
     pub fn tool_ids(&self) -> Vec<String> {
         let tools = self.tool_ids_inventory.iter().map(|entry| canonical_id(entry.id()));
@@ -254,7 +255,7 @@ impl AgentProfile {
         self.skill_workflow_ids_inventory.iter().map(skill).collect()
     }
 
-    /// Which tools the agent may use of all that there are, and how they answer.
+    /// Selection of the agent's tools from all available ones, with their settings.
     #[must_use]
     pub fn selection(&self) -> Selection {
         let handles = self.tool_ids_inventory.iter().filter_map(|entry| match entry {
@@ -274,7 +275,7 @@ impl AgentProfile {
         limits
     }
 
-    /// What is said of approvals for a tool: by name, in the inventory, by default.
+    /// Approval requirement of a tool: by name, in the inventory, by default.
     #[must_use]
     pub fn approval_of(&self, id: &str) -> Option<&ApprovalChoice> {
         let policy = self.approval.as_ref();

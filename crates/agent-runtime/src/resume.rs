@@ -1,8 +1,8 @@
-//! Taking an agent's run up again from its log.
+//! Resumes an agent's run from its log.
 //!
-//! The loop does everything again: it is given the model's recorded replies instead of asking, and the recorded
-//! results of calls instead of running them. What it tells meanwhile is in the log already and is not told twice.
-//! With the first thing that the log does not have, the run goes on.
+//! The loop replays everything: it gets the model's recorded replies instead of requesting them, and the recorded
+//! results of calls instead of running them. Events of the replay are in the log already and are not emitted twice.
+//! The run resumes with the first step that the log does not have.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem::{Discriminant, discriminant};
@@ -19,32 +19,32 @@ use serde_json::{Map, Value};
 use crate::compact::SUMMARY;
 use crate::tasks::{TaskChange, TaskEnd, WOKEN};
 
-/// The word for what was at work when the process ended.
+/// Status text of a call that was running when the process ended.
 const INTERRUPTED: &str = "interrupted";
-/// Names of the values that are kept with the end of a call.
+/// Names of the values that are recorded with the end of a call.
 const OBSERVATION: &str = "observation";
 const VALUE: &str = "value";
 const TASK: &str = "task";
 const ATTACHMENTS: &str = "attachments";
-/// The name of the value that is kept with a reply: what it cost besides its tokens, in millionths of a dollar.
+/// Name of the value that is recorded with a reply: its cost besides the tokens, in millionths of a dollar.
 const COST: &str = "cost";
 
-/// What the log knows of a call.
+/// Recorded state of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum PastCall {
     /// It ended, so.
     Done(Box<PastEnd>),
-    /// It was at work: how often it had started, and whether a person was asked before.
+    /// It was interrupted, after this many starts; `asked` when the user was asked about it before.
     AtWork { starts: u32, asked: bool },
 }
 
-/// How a call ended.
+/// Recorded end of a call.
 #[derive(Debug, Clone)]
 pub(crate) struct PastEnd {
     pub(crate) observation: Observation,
     pub(crate) status: ToolStatus,
     pub(crate) value: Option<Value>,
-    /// What it does to the tasks that the run waits for.
+    /// Change of the tasks that the run waits for.
     pub(crate) task: Option<TaskChange>,
     /// Images of its result.
     pub(crate) attachments: Vec<Attachment>,
@@ -52,22 +52,22 @@ pub(crate) struct PastEnd {
     pub(crate) usage: Usage,
 }
 
-/// The log of a run that goes on, and the way to where its next events are kept.
+/// Log of a resumed run, and the sink for its next events.
 #[derive(Debug)]
 pub(crate) struct RunLog {
     sink: Arc<dyn EventSink>,
-    /// None as soon as the run goes on.
+    /// Past of the run; `None` as soon as the run is live.
     past: Mutex<Option<Past>>,
     /// Replies, with what they cost besides where the log says so.
     replies: Mutex<VecDeque<(StandardResponse, u64)>>,
-    /// Short forms of older parts, with who made them.
+    /// Summaries of older parts, with their authors.
     summaries: Mutex<VecDeque<(String, String)>>,
-    /// Ends of tasks that the model was told, a turn each.
+    /// Ends of tasks that the model was shown, by turn.
     woken: Mutex<VecDeque<Vec<TaskEnd>>>,
     calls: HashMap<CallId, PastCall>,
-    /// What people said, by call.
+    /// Answers of the user, by call.
     answers: HashMap<String, Value>,
-    /// What is needed to go on inside a call.
+    /// Events that a call needs to resume inside.
     events: Vec<StoredEvent>,
     /// Calls that wait for answers inside them.
     waiting: HashMap<CallId, EventLocation>,
@@ -78,20 +78,20 @@ pub(crate) struct RunLog {
 
 #[derive(Debug, Default)]
 struct Past {
-    told: HashMap<About, usize>,
+    emitted: HashMap<About, usize>,
     spans: VecDeque<u64>,
-    /// Told again, and not in the log.
+    /// Events that the replay emitted but the log lacks.
     missing: Vec<UnsequencedEvent>,
-    /// Calls that were at work.
+    /// Interrupted calls.
     open: HashMap<CallId, (EventLocation, ToolId)>,
 }
 
-/// Any event that says that a run waits.
+/// Any event of a suspended run.
 const fn waits() -> EventBody {
     EventBody::RunWaiting { exit: None, asks: Vec::new() }
 }
 
-/// What an event is about: call, turn, type, and how an approval stands.
+/// Identity of an event: call, turn, type, and approval state.
 type About = (Option<CallId>, Option<u32>, Discriminant<EventBody>, Option<&'static str>);
 
 fn about(place: &EventLocation, body: &EventBody) -> About {
@@ -120,7 +120,7 @@ impl RunLog {
         })
     }
 
-    /// A run that goes on behind its log.
+    /// Resumes a run from its log.
     pub(crate) fn resumed(sink: Arc<dyn EventSink>, log: ResumeLog, level: u32) -> Arc<Self> {
         let mut past = Past::default();
         let (mut replies, mut calls) = (VecDeque::new(), HashMap::new());
@@ -129,23 +129,24 @@ impl RunLog {
         let mut was_waiting = false;
         let mut asked = HashSet::new();
         let own_depth = (level > 0).then_some(level);
-        for kept in &log.events {
-            let EventLocation { call, path, span, turn, depth, .. } = &kept.event.place;
+        for stored in &log.events {
+            let EventLocation { call, path, span, turn, depth, .. } = &stored.event.place;
             // What happened inside calls belongs to them.
             let own = path.is_none() && *depth == own_depth;
             if own {
-                *past.told.entry(about(&kept.event.place, &kept.event.body)).or_default() += 1;
+                *past.emitted.entry(about(&stored.event.place, &stored.event.body)).or_default() += 1;
                 if (turn.is_some() || call.is_some()) && past.spans.back().is_none_or(|last| last < span) {
                     past.spans.push_back(*span);
                 }
             }
-            if let (Some(usage), false, Some(call)) = (usage_of(kept), own, call) {
+            if let (Some(usage), false, Some(call)) = (usage_of(stored), own, call) {
                 *usages.entry(outermost(call, level)).or_default() += usage;
             }
-            match (&kept.event.body, call) {
+            match (&stored.event.body, call) {
                 (EventBody::AgentLlmFinished { .. }, None) if own => {
-                    let cost = value_of(kept.record.as_ref(), COST).and_then(Value::as_u64).unwrap_or(0);
-                    replies.extend(StandardResponse::from_event(&kept.event.body).map(|reply| (reply, cost)));
+                    let cost = value_of(stored.record.as_ref(), COST).and_then(Value::as_u64).unwrap_or(0);
+                    replies
+                        .extend(StandardResponse::from_event(&stored.event.body).map(|reply| (reply, cost)));
                 }
                 (EventBody::AgentToolStarted { tool }, Some(call)) if own => {
                     let before = match calls.get(call) {
@@ -154,14 +155,14 @@ impl RunLog {
                     };
                     let asked = asked.contains(call);
                     calls.insert(call.clone(), PastCall::AtWork { starts: before + 1, asked });
-                    past.open.insert(call.clone(), (kept.event.place.clone(), tool.clone()));
+                    past.open.insert(call.clone(), (stored.event.place.clone(), tool.clone()));
                 }
                 (EventBody::AgentCompacted { by }, _) if own => {
-                    let text = value_of(kept.record.as_ref(), SUMMARY).and_then(Value::as_str);
+                    let text = value_of(stored.record.as_ref(), SUMMARY).and_then(Value::as_str);
                     summaries.extend(text.map(|text| (text.to_owned(), by.clone())));
                 }
                 (EventBody::AgentObservation { .. }, None) if own => {
-                    woken.add(*turn, value_of(kept.record.as_ref(), WOKEN));
+                    woken.add(*turn, value_of(stored.record.as_ref(), WOKEN));
                 }
                 (EventBody::AgentToolApproval { state: ApprovalState::Asked, .. }, Some(call))
                     if own && !calls.contains_key(call) =>
@@ -170,13 +171,13 @@ impl RunLog {
                 }
                 (EventBody::AgentToolApproval { .. }, Some(_)) if own => {
                     // What is asked about the call from now on is another question.
-                    let (call, turn, kind, _) = about(&kept.event.place, &kept.event.body);
-                    past.told.remove(&(call, turn, kind, Some(ApprovalState::Asked.as_str())));
+                    let (call, turn, kind, _) = about(&stored.event.place, &stored.event.body);
+                    past.emitted.remove(&(call, turn, kind, Some(ApprovalState::Asked.as_str())));
                 }
                 (EventBody::AgentToolFinished { status, summary, .. }, Some(call)) if own => {
                     past.open.remove(call);
                     let usage = usages.remove(call).unwrap_or_default();
-                    if let Some(done) = done_of(kept.record.as_ref(), *status, usage) {
+                    if let Some(done) = done_of(stored.record.as_ref(), *status, usage) {
                         calls.insert(call.clone(), PastCall::Done(Box::new(done)));
                     } else if summary != INTERRUPTED {
                         calls.remove(call);
@@ -185,13 +186,13 @@ impl RunLog {
                 (EventBody::RunWaiting { .. }, _) => was_waiting = true,
                 (EventBody::RunResumed { .. }, _) => {
                     was_waiting = false;
-                    // Where it waits again, that is told again.
-                    past.told.retain(|(_, _, kind, _), _| *kind != discriminant(&waits()));
+                    // If the run suspends again, that is emitted again.
+                    past.emitted.retain(|(_, _, kind, _), _| *kind != discriminant(&waits()));
                 }
                 _ => {}
             }
         }
-        // What was open when the run began to wait waits itself.
+        // Calls that were open when the run suspended wait themselves.
         let waiting = if was_waiting { std::mem::take(&mut past.open) } else { HashMap::new() };
         let waiting = waiting.into_iter().map(|(call, (place, _))| (call, place)).collect();
         Arc::new(Self {
@@ -214,20 +215,20 @@ impl RunLog {
         self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The run goes on: what was at work has ended, and from now on everything is told.
-    pub(crate) fn go_on(&self) {
-        self.go_on_because(if self.was_waiting { "waiting" } else { INTERRUPTED });
+    /// Makes the run live: interrupted calls have ended, and from now on every event is emitted.
+    pub(crate) fn resume(&self) {
+        self.resume_because(if self.was_waiting { "waiting" } else { INTERRUPTED });
     }
 
-    /// The same where there is something to tell; else it stays where it stopped.
-    pub(crate) fn go_on_with_news(&self) {
+    /// Makes the run live if there is a new event; otherwise it stays suspended.
+    pub(crate) fn resume_with_news(&self) {
         if self.past().as_ref().is_some_and(|past| !past.missing.is_empty()) {
-            self.go_on();
+            self.resume();
         }
     }
 
-    /// The same, for a reason of its own.
-    pub(crate) fn go_on_because(&self, cause: &str) {
+    /// Makes the run live for a given reason.
+    pub(crate) fn resume_because(&self, cause: &str) {
         let Some(past) = self.past().take() else { return };
         let mut open: Vec<_> = past.open.into_values().collect();
         open.sort_by_key(|(place, _)| std::cmp::Reverse(place.span));
@@ -250,7 +251,7 @@ impl RunLog {
         self.sink.record(&mut drafts);
     }
 
-    /// Whether what happens now is new, and not told again.
+    /// Returns `true` when events are new, not replayed.
     pub(crate) fn is_live(&self) -> bool {
         self.past().is_none()
     }
@@ -260,12 +261,12 @@ impl RunLog {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    /// Whether there is a reply that the log has and the run has not come to.
+    /// Returns `true` when the log has a reply that the run has not replayed yet.
     pub(crate) fn has_reply(&self) -> bool {
         !self.is_live() && !self.replies.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// The next short form that the log has.
+    /// Next summary that the log has.
     pub(crate) fn summary(&self) -> Option<(String, String)> {
         self.summaries.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
@@ -275,31 +276,31 @@ impl RunLog {
         self.woken.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    /// What the log knows of a call.
+    /// Recorded state of a call.
     pub(crate) fn call(&self, call: &CallId) -> Option<&PastCall> {
         self.calls.get(call)
     }
 
-    /// Where a call started that waits for answers inside it.
+    /// Location of a call that waits for answers inside it.
     pub(crate) fn waits(&self, call: &CallId) -> Option<&EventLocation> {
         self.waiting.get(call)
     }
 
-    /// What a person said about a call.
+    /// Answer of the user about a call.
     pub(crate) fn answer(&self, ask: &str) -> Option<&Value> {
         self.answers.get(ask)
     }
 
-    /// What happened inside a call, as the log of a run of its own.
+    /// Events inside a call, as the log of a separate run.
     pub(crate) fn inside(&self, call: &CallId, level: u32) -> Option<ResumeLog> {
         inside(&self.events, &self.answers, call, level)
     }
 
-    /// What happened while a turn deliberated, as the log of a run of its own. `prefix` is what the ids of calls
-    /// begin with that it made.
+    /// Events during the deliberation of a turn, as the log of a separate run. `prefix` is the prefix of the ids of
+    /// calls that it made.
     pub(crate) fn inside_turn(&self, turn: u32, prefix: &str) -> Option<ResumeLog> {
-        let inner = self.events.iter().filter(|kept| {
-            let EventLocation { call, path, turn: own, .. } = &kept.event.place;
+        let inner = self.events.iter().filter(|stored| {
+            let EventLocation { call, path, turn: own, .. } = &stored.event.place;
             match call {
                 None => path.is_some() && *own == Some(turn),
                 Some(call) => call.as_str().starts_with(prefix),
@@ -311,7 +312,7 @@ impl RunLog {
     }
 }
 
-/// What ids of questions begin with that are put while a turn deliberates.
+/// Prefix of the ids of questions during the deliberation of a turn.
 pub(crate) fn asks_of_turn(turn: u32) -> String {
     format!("t{turn}/")
 }
@@ -321,7 +322,7 @@ fn answers_below(answers: &HashMap<String, Value>, prefix: &str) -> HashMap<Stri
     below.filter_map(|(ask, value)| Some((ask.strip_prefix(prefix)?.to_owned(), value.clone()))).collect()
 }
 
-/// What happened inside a call, as the log of a run of its own.
+/// Events inside a call, as the log of a separate run.
 pub(crate) fn inside(
     events: &[StoredEvent],
     answers: &HashMap<String, Value>,
@@ -329,20 +330,20 @@ pub(crate) fn inside(
     level: u32,
 ) -> Option<ResumeLog> {
     let deeper = format!("{call}.");
-    let inner = events.iter().filter(|kept| {
-        let EventLocation { call: own, parent_call, path, depth, .. } = &kept.event.place;
-        // A result of no call of its own says around which call it is.
+    let inner = events.iter().filter(|stored| {
+        let EventLocation { call: own, parent_call, path, depth, .. } = &stored.event.place;
+        // A result without a call names the call around it.
         let own = own.as_ref().or(parent_call.as_ref());
         let at_it = own == Some(call) && (path.is_some() || depth.unwrap_or_default() > level);
         at_it || own.is_some_and(|own| own.as_str().starts_with(&deeper))
     });
     let events: Vec<StoredEvent> = inner
         .cloned()
-        .map(|mut kept| {
-            for own in [&mut kept.event.place.call, &mut kept.event.place.parent_call] {
+        .map(|mut stored| {
+            for own in [&mut stored.event.place.call, &mut stored.event.place.parent_call] {
                 own.take_if(|own| own == call);
             }
-            kept
+            stored
         })
         .collect();
     let answers = answers_below(answers, &format!("{call}/"));
@@ -353,17 +354,17 @@ impl EventSink for RunLog {
     fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
         let mut past = self.past();
         let Some(past) = past.as_mut() else { return self.sink.record(drafts) };
-        for draft in drafts.drain(..) {
-            match past.told.get_mut(&about(&draft.place, &draft.body)) {
+        for event in drafts.drain(..) {
+            match past.emitted.get_mut(&about(&event.place, &event.body)) {
                 Some(count) if *count > 0 => *count -= 1,
-                Some(_) | None => past.missing.push(draft),
+                Some(_) | None => past.missing.push(event),
             }
         }
     }
 
     fn new_span(&self) -> u64 {
-        let told = self.past().as_mut().and_then(|past| past.spans.pop_front());
-        told.unwrap_or_else(|| self.sink.new_span())
+        let span = self.past().as_mut().and_then(|past| past.spans.pop_front());
+        span.unwrap_or_else(|| self.sink.new_span())
     }
 
     fn run(&self) -> &RunId {
@@ -375,12 +376,12 @@ impl EventSink for RunLog {
     }
 }
 
-/// What is kept with a reply.
+/// Data recorded with a reply.
 pub(crate) fn record_of_cost(cost: u64) -> ReplayData {
     ReplayData::of(vec![(Arc::from(COST), Arc::new(cost.into()))])
 }
 
-/// What is kept with the end of a call.
+/// Data recorded with the end of a call.
 pub(crate) fn record_of(
     observation: &Observation,
     value: Option<&Value>,
@@ -411,7 +412,7 @@ fn value_of<'r>(record: Option<&'r ReplayData>, name: &str) -> Option<&'r Value>
     record?.values.iter().find(|(own, _)| **own == *name).map(|(_, value)| &**value)
 }
 
-/// Ends of tasks, by the turn in which they were told.
+/// Ends of tasks, by the turn in which they were reported.
 #[derive(Debug, Default)]
 struct Woken {
     turns: VecDeque<Vec<TaskEnd>>,
@@ -431,11 +432,11 @@ impl Woken {
     }
 }
 
-/// What models read and wrote for what ended inside a call: a reply of an agent, or a node of a workflow.
-fn usage_of(kept: &StoredEvent) -> Option<Usage> {
-    let EventLocation { path, call, depth, .. } = &kept.event.place;
+/// Token usage of work inside a call that ended: a reply of an agent, or a node of a workflow.
+fn usage_of(stored: &StoredEvent) -> Option<Usage> {
+    let EventLocation { path, call, depth, .. } = &stored.event.place;
     if path.is_none() {
-        return match &kept.event.body {
+        return match &stored.event.body {
             EventBody::AgentLlmFinished { usage, .. } => Some(*usage),
             _ => None,
         };
@@ -443,7 +444,7 @@ fn usage_of(kept: &StoredEvent) -> Option<Usage> {
     // What nodes count while an agent inside the call deliberates is in its reply.
     let calls_around = call.as_ref().map_or(0, |call| call.as_str().matches('.').count());
     let deliberates = depth.is_some_and(|depth| depth as usize > calls_around);
-    kept.record.as_ref().filter(|_| !deliberates)?.usage
+    stored.record.as_ref().filter(|_| !deliberates)?.usage
 }
 
 /// The call of this level that a call inside it belongs to.
@@ -453,7 +454,7 @@ fn outermost(call: &CallId, level: u32) -> CallId {
     CallId::new(&call.as_str()[..end])
 }
 
-/// What a person said about a call that must be approved.
+/// Decision of the user about a call that needs approval.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Decision {
     Approve,

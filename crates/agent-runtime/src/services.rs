@@ -1,4 +1,4 @@
-//! What the system tools work on, where nobody gives anything else.
+//! Default services of the system tools.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn private_state(profile: &AgentProfile) -> Result<MemoryState, AgentError> {
     let values = match profile.extra.get("initial_private_state_values") {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(values)) => values.clone(),
-        Some(_) => return Err(wrong("`initial_private_state_values` is no object".into())),
+        Some(_) => return Err(wrong("`initial_private_state_values` is not an object".into())),
     };
     let Some(schema) = profile.extra.get("initial_private_state_schema").filter(|schema| !schema.is_null())
     else {

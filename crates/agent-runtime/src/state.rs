@@ -14,14 +14,14 @@ use crate::loop_guard::{LoopGuard, Repetition};
 use crate::observe;
 use crate::window::Shown;
 
-/// What a run is at, as far as the next run must know. Serialisable.
+/// State of a conversation between runs. Serialisable.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentState {
     /// The conversation.
     pub(crate) history: Vec<Exchange>,
     /// Calls so far; ids count on from here.
     pub(crate) calls: u64,
-    /// Where what set this run to work stands in the conversation.
+    /// Position in the conversation of the input that started this run.
     #[serde(default)]
     pub(crate) asked_at: usize,
     /// Turns of this run.
@@ -35,7 +35,7 @@ pub struct AgentState {
     /// Foreign texts that look like calls.
     #[serde(default)]
     pub(crate) suspects: UntrustedTexts,
-    /// Tasks that calls of this conversation began and nobody has told the end of.
+    /// Tasks that calls of this conversation started and whose end was not reported yet.
     #[serde(default)]
     pub(crate) tasks: Vec<OpenTask>,
     /// Tokens of this run.
@@ -44,7 +44,7 @@ pub struct AgentState {
     pub(crate) text: Option<String>,
     /// The answer as a value.
     pub(crate) value: Option<Value>,
-    /// What the model has been shown of the tools; made anew where a conversation is loaded.
+    /// Tools as shown to the model; rebuilt when a conversation is loaded.
     #[serde(skip)]
     pub(crate) window: Shown,
     /// Calls that were found without a result when the conversation was loaded.
@@ -52,7 +52,7 @@ pub struct AgentState {
     pub(crate) orphans: usize,
 }
 
-/// A task that is at work.
+/// Running task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OpenTask {
     pub(crate) task: String,
@@ -60,12 +60,12 @@ pub(crate) struct OpenTask {
     pub(crate) arguments: Map<String, Value>,
 }
 
-/// What a reply leads to.
+/// Consequence of a reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// It is the answer.
     Answer,
-    /// It was faulty; the model is told.
+    /// It was faulty; the model gets a correction.
     Correct,
     /// It was faulty too often.
     GiveUp,
@@ -82,9 +82,9 @@ impl AgentState {
 
     /// The state of a conversation that has been so far.
     ///
-    /// A call without a result, such as a process leaves that died, is told as interrupted: nobody knows what became of it.
+    /// A call without a result, as left by a process that died, is recorded as interrupted: its outcome is unknown.
     #[must_use]
-    pub fn of_history(mut history: Vec<Exchange>) -> Self {
+    pub fn from_history(mut history: Vec<Exchange>) -> Self {
         let mut calls = 0;
         let mut orphans = 0;
         let mut suspects = UntrustedTexts::default();
@@ -116,7 +116,7 @@ impl AgentState {
         self.value = None;
     }
 
-    /// What a person said in this run.
+    /// Last message of the user in this run.
     pub(crate) fn last_user_message(&self) -> Option<&str> {
         match self.history.get(self.asked_at) {
             Some(Exchange::User { text, .. }) => Some(text.as_str()),
@@ -149,7 +149,7 @@ impl AgentState {
         if self.faulty >= max_corrections { Next::GiveUp } else { Next::Correct }
     }
 
-    /// Gives a call of the last turn its one result. Says so when the same call gives the same result again and again.
+    /// Sets the one result of a call of the last turn. Reports a call that repeatedly gives the same result.
     pub(crate) fn settle(&mut self, index: usize, mut observation: Observation) -> Repetition {
         let Self { history, guard, suspects, .. } = self;
         let Some(Exchange::Turn(turn)) = history.last_mut() else { return Repetition::None };
@@ -165,7 +165,7 @@ impl AgentState {
         repetition
     }
 
-    /// Gives a call of the last turn a result that is none of its own: it was not started.
+    /// Sets a result of the runtime for a call of the last turn: it was not started.
     pub(crate) fn settle_refused(&mut self, index: usize, observation: Observation) {
         if let Some(call) = self.last_turn().and_then(|turn| turn.calls.get_mut(index)) {
             call.observation = Some(observation);
@@ -180,7 +180,7 @@ impl AgentState {
         }
     }
 
-    /// Whether a run that ends for this reason has no complete answer.
+    /// Returns `true` for exit reasons without a complete answer.
     pub(crate) const fn is_partial(exit: ExitReason) -> bool {
         !matches!(
             exit,

@@ -15,20 +15,20 @@ use crate::agent::Agent;
 use crate::outcome::RunOutcome;
 use crate::state::AgentState;
 
-/// Most of the user's last message that an agent inside is shown, in characters.
+/// Maximum length of the user's last message for an inner agent, in characters.
 const MAX_SHARED: usize = 2_000;
 
 /// Limits that end a whole tree of agents and workflows.
 pub(crate) const SHARED: [BudgetKey; 4] =
     [BudgetKey::ToolCalls, BudgetKey::Tokens, BudgetKey::CostMicros, BudgetKey::NodeStarts];
 
-/// What the user said last, for agents inside calls.
+/// Last message of the user, for agents inside calls.
 #[derive(Debug)]
 pub(crate) struct LastMessage(pub(crate) String);
 
 /// An agent that answers one call: the arguments are its message, its final text is the result.
 ///
-/// It has a history of its own; the agent that calls sees the result alone. Its turns, calls and tokens count in the
+/// It has a separate history; the calling agent sees only the result. Its turns, calls and tokens count in the
 /// budget of the whole tree, and its events come with those of the run that it is part of, one level deeper.
 #[derive(Debug)]
 pub struct SubAgent {
@@ -106,7 +106,7 @@ fn result(outcome: RunOutcome, shared: &Budget) -> Result<ToolOutput, ToolError>
         | ExitReason::AwaitingResult
         | ExitReason::NeedsReconciliation) => {
             let asks = outcome.pending.iter().map(crate::outcome::PendingCall::summary).collect();
-            let error = ToolError::failed("it waits for a person, and nobody can be asked here");
+            let error = ToolError::failed("it needs human approval or input, which is not available here");
             Err(error.with_code(exit.as_str()).asking(asks))
         }
         ExitReason::ToolError => Err(ToolError::fatal(outcome.error.unwrap_or_default())),

@@ -1,4 +1,4 @@
-//! Work that a call began and that goes on behind it.
+//! Background tasks that a call started.
 
 use agent_types::{EventBody, Observation, ObservationCode, ReplayData};
 use futures::future::select;
@@ -14,38 +14,38 @@ use crate::plan::PlannedCall;
 use crate::state::AgentState;
 use crate::trace::Trace;
 
-/// The name of the value that is kept with the event.
+/// Name of the value that is recorded with the event.
 pub(crate) const WOKEN: &str = "woken";
 
 /// The tool whose answer, where it holds the result, is the end of a task that the model knows.
 const TASK_RESULT: &str = "system:task_result";
 
-/// Longest result that the model is told, in bytes; the whole is read with `system:task_result`.
-const MAX_TOLD: usize = 4 * 1024;
+/// Maximum length of a result for the model, in bytes; `system:task_result` reads the whole.
+const MAX_SHOWN: usize = 4 * 1024;
 
-/// The end of a task, as the model was told of it.
+/// End of a task as shown to the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TaskEnd {
     pub(crate) task: String,
     pub(crate) observation: Observation,
 }
 
-/// How long the work of a run that is cancelled has to wind up.
+/// Time for the work of a cancelled run to wind down.
 const WIND_UP: Duration = Duration::from_millis(100);
 
-/// What a call does to the tasks that the run waits for.
+/// Change that a call makes to the tasks that the run waits for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TaskChange {
     /// It began this one.
     Began(String),
-    /// It read the result of this one, so that nobody waits for it any more.
+    /// It read the result of this one, so that the run no longer waits for it.
     Read(String),
 }
 
 impl TaskChange {
-    /// That of a call that is over; none for most.
-    pub(crate) fn of(call: &PlannedCall, end: &CallEnd) -> Option<Self> {
+    /// Change made by a complete call; `None` for most.
+    pub(crate) fn from_call(call: &PlannedCall, end: &CallEnd) -> Option<Self> {
         let CallEnd::Ok(ToolOutput::Json(value)) = end else { return None };
         if call.tool.settings().answer == Answer::Handle {
             return Some(Self::Began(value.get("task")?.as_str()?.to_owned()));
@@ -57,14 +57,14 @@ impl TaskChange {
 }
 
 impl Driver {
-    /// Nobody will hear of the work that a cancelled run has begun, so it ends too.
+    /// Ends the tasks of a cancelled run, because their results could not be delivered.
     pub(crate) async fn end_tasks(&self, state: &AgentState) {
         let Some(board) = self.services.get::<TaskBoard>() else { return };
         let ended = board.cancel_all(state.tasks.iter().map(|open| open.task.as_str()));
         select(std::pin::pin!(ended), self.clock.sleep(WIND_UP)).await;
     }
 
-    /// Tells the model what tasks gave that are over. Gives whether there was any.
+    /// Reports ended tasks to the model. Returns `true` when there was any.
     pub(crate) fn wake(&self, state: &mut AgentState, trace: &Trace) -> bool {
         let ends = match trace.log().woken() {
             Some(ends) => ends,
@@ -87,7 +87,7 @@ impl Driver {
         true
     }
 
-    /// The ends that nobody has told yet: of tasks in this process, and those that were told from outside.
+    /// Ends that were not reported yet: of tasks in this process, and those reported from outside.
     fn ends(&self, state: &AgentState, trace: &Trace) -> Vec<TaskEnd> {
         let board = self.services.get::<TaskBoard>();
         let mut ends = Vec::new();
@@ -101,24 +101,24 @@ impl Driver {
                 TaskState::Cancelled => "was cancelled",
                 _ => "failed",
             };
-            let text = format!("the task {} of {} {word}: {}", open.task, open.tool, told(&value));
+            let text = format!("the task {} of {} {word}: {}", open.task, open.tool, excerpt(&value));
             let text = ObservationCode::Note.text(&[("text", &text)]);
             let tool = open.tool.to_string();
             let observation = Observation { call: None, tool, code: ObservationCode::Note, text };
             ends.push(TaskEnd { task: open.task.clone(), observation });
         }
         if !ends.is_empty() {
-            trace.log().go_on_because("task");
+            trace.log().resume_because("task");
         }
         ends
     }
 }
 
-fn told(value: &Value) -> String {
+fn excerpt(value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    if text.len() <= MAX_TOLD {
+    if text.len() <= MAX_SHOWN {
         return text;
     }
-    let end = (0..=MAX_TOLD).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    let end = (0..=MAX_SHOWN).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
     format!("{}… ({} more bytes)", &text[..end], text.len() - end)
 }

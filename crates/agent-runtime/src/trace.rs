@@ -1,4 +1,4 @@
-//! Where events of a run go, at one place of it.
+//! Emitter of a run's events at one location.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use agent_types::{EventBody, EventLocation, EventPersister, EventSink, ReplayDat
 
 use crate::resume::RunLog;
 
-/// Where events of a run go, at one place of it.
+/// Emitter of a run's events at one location.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
     log: Arc<RunLog>,
@@ -27,18 +27,18 @@ impl Trace {
         self.log.record(&mut vec![UnsequencedEvent::new(place, body)]);
     }
 
-    /// Tells an event, with what a resumed run must know besides where somebody keeps it.
+    /// Emits an event with data that a resumed run needs, if the sink persists it.
     pub(crate) fn emit_kept(&self, body: EventBody, record: impl FnOnce() -> ReplayData) {
         let record = self.log.keeper().map(|_| Box::new(record()));
         self.log.record(&mut vec![UnsequencedEvent { place: self.place.clone(), body, record }]);
     }
 
-    /// The same at another place.
+    /// Returns an emitter at another location.
     pub(crate) fn at(&self, place: EventLocation) -> Self {
         Self { log: Arc::clone(&self.log), place }
     }
 
-    /// What the log of the run has.
+    /// Log of the run.
     pub(crate) fn log(&self) -> &RunLog {
         &self.log
     }
@@ -61,7 +61,7 @@ impl Trace {
     }
 }
 
-/// Where events of work inside a turn go: they belong to the turn, and keep the rest of their place.
+/// Sink for work inside a turn: events get the turn and keep the rest of their location.
 pub(crate) fn inner(trace: &Trace) -> Arc<dyn EventSink> {
     Arc::new(TurnSink { log: Arc::clone(&trace.log), place: trace.place() })
 }

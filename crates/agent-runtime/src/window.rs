@@ -1,7 +1,7 @@
-//! What the model has been shown of the tools, and what it is told when they change.
+//! View of the tools and the conversation that the model has received, and updates when they change.
 //!
 //! Within one window the instructions and the catalogue stay as they were, so that what was sent before is the
-//! beginning of what is sent next. A change is told once, at the place where it happened. A conversation that is
+//! beginning of what is sent next. A change is reported once, at the time it happens. A conversation that is
 //! loaded or compacted begins a new window.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::history::{Exchange, visible};
 use crate::profile::{AgentProfile, Language};
 use crate::prompt::{Protocol, direct, exchange_messages, lang, summary_text, system_text};
 
-/// What the model sees of a conversation, as messages that only grow.
+/// Conversation as the model sees it, as messages that are only appended.
 #[derive(Debug, Clone)]
 pub(crate) struct Window {
     shown: Snapshot,
@@ -41,7 +41,7 @@ impl PartialEq for Shown {
 }
 
 impl Window {
-    /// The beginning: instructions, the catalogue, and the short form of what came before.
+    /// Beginning of the window: instructions, the catalogue, and the summary of earlier messages.
     fn new(profile: &AgentProfile, tools: &Snapshot, protocol: Protocol, history: &[Exchange]) -> Self {
         let (summary, from) = visible_from(history);
         let mut window = Self {
@@ -66,16 +66,16 @@ impl Window {
             add(&mut self.digest, message);
             self.tokens += estimate_tokens(message.text());
         }
-        // Whoever was asked last has let go of them, so that nothing is copied.
+        // The previous request has released them, so that nothing is copied.
         Arc::make_mut(&mut self.messages).extend(messages);
     }
 
-    /// Puts what is new behind what was sent before. A change of the tools is told before what a person says next.
+    /// Appends new messages. A change of the tools precedes the next message of the user.
     fn grow(&mut self, view: &View<'_>, tools: &Snapshot, history: &[Exchange]) {
         let mut change = None;
         if !tools.is_same(&self.shown) {
             if view.protocol == Protocol::Text {
-                change = told(view.profile, &self.shown, tools);
+                change = describe_change(view.profile, &self.shown, tools);
             }
             self.shown = tools.clone();
         }
@@ -124,11 +124,11 @@ pub(crate) fn digest_of(messages: &[Message]) -> String {
     short(hash)
 }
 
-/// What a window is made with.
+/// Parameters of a window.
 pub(crate) struct View<'v> {
     pub(crate) profile: &'v AgentProfile,
     pub(crate) protocol: Protocol,
-    /// Frames results whose turn has no frame of its own.
+    /// Delimits results whose turn has no separate frame.
     pub(crate) frame: &'v str,
 }
 
@@ -142,14 +142,14 @@ impl Shown {
     }
 }
 
-/// The last summary, and where what comes after the part that it stands for begins.
+/// Last summary, and the start of the exchanges after the summarized part.
 fn visible_from(history: &[Exchange]) -> (Option<&str>, usize) {
     let (summary, mut seen) = visible(history);
     (summary, seen.next().map_or(history.len(), |(index, _)| index))
 }
 
-/// What came and what went, in words for the model.
-fn told(profile: &AgentProfile, before: &Snapshot, now: &Snapshot) -> Option<String> {
+/// Description of added and removed tools, for the model.
+fn describe_change(profile: &AgentProfile, before: &Snapshot, now: &Snapshot) -> Option<String> {
     let change = before.change_to(now);
     let is_new = |tool: &&Tool| change.added.contains(tool.id()) || change.changed.contains(tool.id());
     let language = profile.language.unwrap_or_default();

@@ -87,7 +87,8 @@ async fn play_with(mut profile: Value, script: &[Value], approval: ApprovalMode)
     let model = ScriptedModel::from_jsonl(&lines.join("\n")).unwrap().with_clock(Arc::new(clock.clone()));
     let profile: AgentProfile = serde_json::from_value(profile).unwrap();
     let shared: Arc<dyn Clock> = Arc::new(clock.clone());
-    let agent = Agent::of(profile, Arc::new(model), tools()).with_clock(shared).with_approval(approval);
+    let agent =
+        Agent::from_profile(profile, Arc::new(model), tools()).with_clock(shared).with_approval(approval);
     let run = agent.start(AgentState::default(), "Go.").unwrap();
     let mut watcher = run.watch(100_000);
     // Time moves whenever the run waits for it.
@@ -354,7 +355,8 @@ async fn a_model_that_fails_ends_the_run_with_what_there_is() {
 async fn a_cancelled_run_says_so() {
     let clock = VirtualClock::new(Timestamp::default());
     let model = ScriptedModel::from_jsonl(r#"{"hang": true}"#).unwrap();
-    let agent = Agent::of(AgentProfile::new("a"), Arc::new(model), tools()).with_clock(Arc::new(clock));
+    let agent =
+        Agent::from_profile(AgentProfile::new("a"), Arc::new(model), tools()).with_clock(Arc::new(clock));
     let run = agent.start(AgentState::default(), "Go.").unwrap();
     let cancel = run.cancel_token();
     let (outcome, ()) = tokio::join!(run.outcome(), async move {
@@ -374,7 +376,7 @@ async fn the_state_survives_a_round_trip_and_goes_on() {
         r#"{"text": "Second.", "request": {"contains": ["First.", "Result: a"], "once": ["Go."]}}"#,
     )
     .unwrap();
-    let agent = Agent::of(AgentProfile::new("a"), Arc::new(model), tools());
+    let agent = Agent::from_profile(AgentProfile::new("a"), Arc::new(model), tools());
     let (outcome, state) = agent.start(state, "And now?").unwrap().outcome().await;
     assert_eq!(outcome.text, "Second.", "{:?}", outcome.error);
     let users = state.history().iter().filter(|exchange| matches!(exchange, Exchange::User { .. })).count();

@@ -75,7 +75,8 @@ fn tools() -> Snapshot {
 
 /// What the requests of a run were held to, and what it warned of.
 async fn run(model: &Arc<Held>) -> (Vec<Option<Constraint>>, Vec<String>) {
-    let agent = Agent::of(AgentProfile::new("a"), Arc::clone(model) as Arc<dyn LlmProvider>, tools());
+    let agent =
+        Agent::from_profile(AgentProfile::new("a"), Arc::clone(model) as Arc<dyn LlmProvider>, tools());
     let run = agent.start(AgentState::default(), "Find 1.").unwrap();
     let mut watcher = run.watch(1_000);
     run.outcome().await;

@@ -89,7 +89,7 @@ async fn s35_a_tool_that_is_not_listed_is_unknown() {
     let profile = profile(json!({"tool_ids_inventory": ["write_page"]}));
     let mine = profile.selection().from(&all).tools;
     let script = model(&[block("<read_page/>"), json!({"text": "I cannot."})]);
-    let agent = Agent::of(profile, Arc::new(script), mine);
+    let agent = Agent::from_profile(profile, Arc::new(script), mine);
     let (outcome, observations, _) = play(&agent).await;
     assert_eq!(outcome.exit, ExitReason::Completed);
     assert_eq!(
@@ -146,7 +146,7 @@ async fn an_agent_keeps_its_state_within_its_schema() {
         block("<system:read_state><key>mood</key></system:read_state>"),
         block("<system:done><result>over</result></system:done>"),
     ];
-    let agent = Agent::of(profile, Arc::new(model(&replies)), Snapshot::default());
+    let agent = Agent::from_profile(profile, Arc::new(model(&replies)), Snapshot::default());
     let known = ["system:update_state", "system:read_state", "system:done"];
     let system = system_tools().unwrap().into_iter().filter(|tool| known.contains(&tool.id().as_str()));
     let agent = agent.tools(system);
@@ -176,8 +176,9 @@ fn what_is_missing_is_found_before_anything_runs() {
     let twice = agent().tools(tools![print]).check().unwrap_err();
     assert_eq!(twice.code(), "duplicate_tool");
     let state = profile(json!({"initial_private_state_schema": {"required": ["x"]}}));
-    let error =
-        Agent::of(state, Arc::new(model(&[json!({"text": "x"})])), Snapshot::default()).check().unwrap_err();
+    let error = Agent::from_profile(state, Arc::new(model(&[json!({"text": "x"})])), Snapshot::default())
+        .check()
+        .unwrap_err();
     assert!(matches!(error, AgentError::State { .. }), "{error}");
 }
 

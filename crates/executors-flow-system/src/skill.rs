@@ -35,7 +35,7 @@ impl AgentSkill {
     ) -> Result<Tool, ToolSetError> {
         let profile = AgentProfile { language, ..self.profile.clone() };
         let time = self.profile.limits().wall_ms.map_or(MAX_TIME, std::time::Duration::from_millis);
-        let agent = Agent::of(profile, model, self.tools.clone());
+        let agent = Agent::from_profile(profile, model, self.tools.clone());
         let tool = SubAgent::new(agent).into_tool(self.definition.clone())?;
         Ok(tool.with_settings(ToolSettings::default().with_timeout(time)))
     }

@@ -183,7 +183,7 @@ impl<'t> Turn<'t> {
         let before = history.len();
         let log = self.desk.resume.as_ref().filter(|_| goes_on).map(|resume| agents_part(&resume.log));
         let sink = Arc::clone(&self.doorway) as Arc<dyn EventSink>;
-        let run = agent.start_in(AgentState::of_history(history), self.message.text.clone(), sink, log)?;
+        let run = agent.start_in(AgentState::from_history(history), self.message.text.clone(), sink, log)?;
         let (outcome, _) = Box::pin(run.outcome()).await;
         if exit_status(outcome.exit) != RunStatus::Waiting {
             let added = outcome.history.get(before..).unwrap_or_default();

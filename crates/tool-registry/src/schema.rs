@@ -17,7 +17,8 @@ impl Tool {
     /// # Errors
     /// The schema of the arguments is invalid.
     pub fn offered(&self) -> Result<&OfferedTool, ToolSetError> {
-        let made = self.offered_cell().0.get_or_init(|| OfferedTool::of(self.definition().clone()));
+        let made =
+            self.offered_cell().0.get_or_init(|| OfferedTool::from_definition(self.definition().clone()));
         made.as_ref().map_err(Clone::clone)
     }
 

@@ -198,7 +198,7 @@ impl Project {
         let profile = AgentProfile::new(BUILT_IN);
         let tools = Snapshot::of(self.offered_by_flows(&profile)?)?;
         let model = llm_provider::ModelSource::model(&**self.models(), None)?;
-        Ok(Some(self.equipped(Agent::of(profile, model, tools))?))
+        Ok(Some(self.equipped(Agent::from_profile(profile, model, tools))?))
     }
 
     /// The orchestrator of the sessions of [`flows_agent`](Self::flows_agent). Without `flows.json` every message goes to the agent.

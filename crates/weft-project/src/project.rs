@@ -352,13 +352,13 @@ impl Project {
         let tools = self.tools_of(file)?;
         let model = self.models.model(profile.llm.as_ref().and_then(|llm| llm.profile.as_deref()));
         let Some(workflow) = profile.core_deliberation_workflow_id.clone() else {
-            let agent = Agent::of(profile, model?, tools.clone());
+            let agent = Agent::from_profile(profile, model?, tools.clone());
             return self.equipped(agent.with_source(self.following(Arc::new(tools))));
         };
         let deliberator = WorkflowDeliberator::new(self, &workflow)?;
         // Only long conversations need a model then, and they can be shortened without one.
         let unset = || Arc::new(ScriptedModel::new(Vec::new())) as Arc<dyn LlmProvider>;
-        let agent = Agent::of(profile, model.unwrap_or_else(|_| unset()), tools.clone());
+        let agent = Agent::from_profile(profile, model.unwrap_or_else(|_| unset()), tools.clone());
         let agent = agent.with_source(self.following(Arc::new(tools)));
         self.equipped(agent.with_deliberator(Arc::new(deliberator)))
     }

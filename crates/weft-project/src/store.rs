@@ -371,7 +371,7 @@ impl Project {
             ..NewRun::new(RunId::generate())
         };
         let desk = self.begin(new)?;
-        let (state, thread) = (AgentState::of_history(history), thread.map(str::to_owned));
+        let (state, thread) = (AgentState::from_history(history), thread.map(str::to_owned));
         Ok(AgentStart { desk, log: None, state, plan, thread })
     }
 
@@ -386,7 +386,7 @@ impl Project {
         let (stored, log) = store.resume(run, Arc::clone(self.clock()))?;
         let mut history = self.history_before(&plan, record.new.thread.as_deref())?;
         history.truncate(plan.before);
-        let state = AgentState::of_history(history);
+        let state = AgentState::from_history(history);
         Ok(AgentStart { desk: RunSink::Kept(stored), log: Some(log), state, plan, thread: record.new.thread })
     }
 
@@ -429,7 +429,7 @@ impl Project {
         let upto = store.place_to_fork(of, upto, &HashMap::new())?;
         let (stored, log) = store.fork(of, new, upto, &HashMap::new(), |_| true, Arc::clone(self.clock()))?;
         let desk = RunSink::Kept(stored);
-        let state = AgentState::of_history(plan.history.clone());
+        let state = AgentState::from_history(plan.history.clone());
         Ok(AgentStart { desk, log: Some(log), state, plan, thread: None })
     }
 

@@ -33,7 +33,7 @@ impl Project {
     /// # Errors
     /// The store cannot be read.
     pub fn thread_state(&self, agent: &str, thread: &str) -> Result<AgentState, ProjectError> {
-        Ok(AgentState::of_history(self.history(agent, Some(thread))?))
+        Ok(AgentState::from_history(self.history(agent, Some(thread))?))
     }
 
     /// The run of a thread that waits for a person, if there is one.

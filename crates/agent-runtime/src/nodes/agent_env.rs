@@ -1,4 +1,4 @@
-//! What a node finds around it: the tools that it may use, and what their calls need.
+//! Environment of agent nodes: the tools that they may use, and the dependencies of calls.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::deliberate::Deliberation;
 use crate::profile::AgentProfile;
 use crate::services::in_memory;
 
-/// What calls of nodes have around them where no agent is; among the services of a workflow's run.
+/// Configuration of calls by nodes outside of an agent; one of the services of a workflow's run.
 #[derive(Debug, Clone, Default)]
 pub struct LlmNodeConfig {
-    /// What tools need, by its type.
+    /// Dependencies of tools, by type.
     pub services: Services,
     /// Values that tools may use and no model sees or sets.
     pub values: Arc<Map<String, Value>>,
-    /// What is done where a person would have to be asked.
+    /// Policy for calls that need human approval.
     pub approval: ApprovalMode,
 }
 
@@ -53,18 +53,18 @@ pub(super) fn selection_of(available: &AvailableTools) -> Selection {
 pub struct InTurn {
     profile: Arc<AgentProfile>,
     tools: Snapshot,
-    surroundings: LlmNodeConfig,
+    config: LlmNodeConfig,
     prefix: String,
 }
 
 impl InTurn {
-    /// What nodes must know of the turn.
+    /// Creates the data of the turn that nodes need.
     #[must_use]
-    pub fn of(turn: &Deliberation<'_>) -> Self {
+    pub fn new(turn: &Deliberation<'_>) -> Self {
         Self {
             profile: Arc::clone(turn.profile()),
             tools: turn.offered().clone(),
-            surroundings: LlmNodeConfig {
+            config: LlmNodeConfig {
                 services: turn.services(),
                 values: Arc::clone(turn.values()),
                 approval: turn.approval(),
@@ -74,52 +74,44 @@ impl InTurn {
     }
 }
 
-/// What a node finds around it.
+/// Environment of a node.
 pub(super) struct AgentEnv<'c> {
     ctx: &'c NodeContext,
-    pub(super) surroundings: LlmNodeConfig,
+    pub(super) config: LlmNodeConfig,
     /// The agent in whose run the workflow runs.
     pub(super) agent: Option<Arc<AgentProfile>>,
     /// The workflow deliberates for it.
     pub(super) in_turn: bool,
     /// The agent's tools, where they count.
     inventory: Option<Snapshot>,
-    /// What may be used; none where nobody says so.
+    /// Tools that may be used; `None` without a declaration.
     selection: Option<Selection>,
-    /// What ids of calls begin with.
+    /// Prefix of call ids.
     prefix: String,
 }
 
 impl<'c> AgentEnv<'c> {
-    pub(super) fn of(ctx: &'c NodeContext) -> Self {
+    pub(super) fn new(ctx: &'c NodeContext) -> Self {
         let file = ctx.available_tools();
         let listed = |tools: &Snapshot| Selection::new(tools.tools().map(Tool::id));
         if let Some(turn) = ctx.service::<InTurn>() {
-            let InTurn { profile, tools, surroundings, prefix } = (*turn).clone();
+            let InTurn { profile, tools, config, prefix } = (*turn).clone();
             let selection = match file {
                 Some(file) => listed(&tools).hide(&file.hidden).ask(&file.require_approval),
                 None => listed(&tools),
             };
             let (agent, inventory, selection) = (Some(profile), Some(tools), Some(selection));
-            return Self { ctx, surroundings, agent, in_turn: true, inventory, selection, prefix };
+            return Self { ctx, config, agent, in_turn: true, inventory, selection, prefix };
         }
         let own = file.map(selection_of);
         let Some(call) = ctx.service::<EnclosingCall>() else {
-            let surroundings = match ctx.service::<LlmNodeConfig>() {
-                Some(surroundings) => (*surroundings).clone(),
+            let config = match ctx.service::<LlmNodeConfig>() {
+                Some(config) => (*config).clone(),
                 None => LlmNodeConfig::in_memory(),
             };
             let prefix = String::new();
             let selection = own;
-            return Self {
-                ctx,
-                surroundings,
-                agent: None,
-                in_turn: false,
-                inventory: None,
-                selection,
-                prefix,
-            };
+            return Self { ctx, config, agent: None, in_turn: false, inventory: None, selection, prefix };
         };
         let EnclosingCall(cx) = &*call;
         let services = cx.services.clone();
@@ -128,12 +120,12 @@ impl<'c> AgentEnv<'c> {
         let selection = own.or_else(|| inventory.as_ref().map(listed));
         let (agent, approval) = (services.get::<AgentProfile>(), services.get::<ApprovalMode>());
         let approval = approval.map_or_else(ApprovalMode::default, |mode| *mode);
-        let surroundings = LlmNodeConfig { services, values: Arc::clone(&cx.values), approval };
+        let config = LlmNodeConfig { services, values: Arc::clone(&cx.values), approval };
         let prefix = format!("{}.", cx.call);
-        Self { ctx, surroundings, agent, in_turn: false, inventory, selection, prefix }
+        Self { ctx, config, agent, in_turn: false, inventory, selection, prefix }
     }
 
-    /// Whether somebody says which tools may be used, so that a node that names none may use them.
+    /// Returns `true` when the allowed tools are declared, so that a node that names none may use them.
     pub(super) fn has_tools(&self) -> bool {
         self.selection.is_some()
     }
@@ -176,13 +168,13 @@ impl<'c> AgentEnv<'c> {
         invoker.tool(id).map_err(|error| NodeError::fatal(error.to_string()).with_code(error.code()))
     }
 
-    /// What ids of calls begin with that this node reads.
+    /// Prefix of the ids of calls that this node reads.
     pub(super) fn call_prefix(&self) -> String {
         // A point parts a call from those inside it.
         format!("{}{}:", self.prefix, self.ctx.path().replace('.', "_"))
     }
 
-    /// The id of a call that somebody names so, as one of the calls that are made here.
+    /// Id of a call given by a caller, within the calls made here.
     pub(super) fn own_id(&self, id: &CallId) -> CallId {
         let own = id.as_str().strip_prefix(&self.prefix).unwrap_or(id.as_str());
         CallId::new(format!("{}{}", self.prefix, own.replace('.', "_")))
@@ -198,13 +190,13 @@ impl<'c> AgentEnv<'c> {
         self.ctx.budget().cloned().unwrap_or_else(|| Budget::new(BudgetLimits::default()))
     }
 
-    /// What stands for the agent where the workflow runs for none.
+    /// Profile that replaces the agent's, if the workflow runs without an agent.
     pub(super) fn profile(&self) -> AgentProfile {
         let id = || AgentProfile::new(self.ctx.workflow_id().unwrap_or("workflow"));
         self.agent.as_deref().cloned().unwrap_or_else(id)
     }
 
-    /// What frames the results for the model: unknown to whoever wrote them.
+    /// Delimiter of results for the model: unknown to the authors of the results.
     pub(super) fn frame(&self) -> String {
         let run = self.ctx.run_id().as_str();
         run[run.len().saturating_sub(8)..].to_owned()

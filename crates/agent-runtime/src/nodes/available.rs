@@ -45,7 +45,7 @@ impl Node for AvailableTools {
 
     async fn run(&self, ctx: NodeContext, _inputs: Inputs) -> Result<Outputs, NodeError> {
         let Listed(listed) = made(&ctx)?;
-        let tools = AgentEnv::of(&ctx).tools(listed.as_deref())?;
+        let tools = AgentEnv::new(&ctx).tools(listed.as_deref())?;
         Ok(Outputs::value(tools.tools().map(tool_value).collect::<Vec<Value>>()))
     }
 }

@@ -15,16 +15,16 @@ use crate::decide::ReadyCall;
 use crate::dispatch::Finished;
 use crate::observe;
 
-/// A call as somebody asks for it.
+/// Requested call.
 struct Item {
     id: CallId,
     tool: String,
     arguments: Map<String, Value>,
-    /// Why it must not run, where that is known.
+    /// Reason for refusing it, if known.
     refuse: Option<String>,
     is_echo: bool,
     native: Option<usize>,
-    /// What the model is told behind the results.
+    /// Observations that follow the results for the model.
     notes: Vec<Observation>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Checked {
 
 impl Requested {
     /// Reads calls: a list or a single one, `{tool, arguments}` each, arguments as an object or as JSON text.
-    pub(super) fn read(value: &Value, around: &AgentEnv<'_>) -> Result<Self, NodeError> {
+    pub(super) fn read(value: &Value, env: &AgentEnv<'_>) -> Result<Self, NodeError> {
         let parsed = value.as_str().and_then(|text| serde_json::from_str(text).ok());
         let value = parsed.as_ref().unwrap_or(value);
         let items: Vec<&Value> = match value {
@@ -53,7 +53,7 @@ impl Requested {
             Value::Array(items) => items.iter().collect(),
             one => vec![one],
         };
-        let prefix = around.call_prefix();
+        let prefix = env.call_prefix();
         let mut items: Vec<Item> = items
             .into_iter()
             .zip(1..)
@@ -61,7 +61,7 @@ impl Requested {
             .collect::<Result<_, _>>()?;
         let mut seen = HashSet::new();
         for (item, number) in items.iter_mut().zip(1..) {
-            item.id = around.own_id(&item.id);
+            item.id = env.own_id(&item.id);
             if !seen.insert(item.id.clone()) {
                 // A call of the same name is another one.
                 item.id = CallId::new(format!("{}#{number}", item.id));
@@ -74,16 +74,16 @@ impl Requested {
             if tools.iter().any(is_known) {
                 continue;
             }
-            match around.tools(Some(std::slice::from_ref(&item.tool))) {
+            match env.tools(Some(std::slice::from_ref(&item.tool))) {
                 Ok(found) => tools.extend(found.tools().cloned()),
-                // What is wrong with it is told to whoever called it.
+                // The caller gets the error as an observation.
                 Err(error) if error.code.as_deref() == Some("unknown_tool") => {}
                 Err(error) => return Err(error),
             }
             missing |= !tools.iter().any(is_known);
         }
         let tools = Snapshot::of(tools).map_err(|error| NodeError::fatal(error.to_string()))?;
-        let others = if missing { around.tools(None)? } else { Snapshot::default() };
+        let others = if missing { env.tools(None)? } else { Snapshot::default() };
         Ok(Self { items, tools, others })
     }
 
@@ -135,18 +135,18 @@ impl Requested {
         }))
     }
 
-    /// Why calls must not run, by their places.
+    /// Reasons for refusing calls, by index.
     pub(super) fn refusals(&self) -> HashMap<usize, String> {
         let items = self.items.iter().enumerate();
         items.filter_map(|(index, item)| Some((index, item.refuse.clone()?))).collect()
     }
 
-    /// What the model is told behind the results.
+    /// Observations that follow the results for the model.
     pub(super) fn notes(&self) -> impl Iterator<Item = &Observation> {
         self.items.iter().flat_map(|item| &item.notes)
     }
 
-    /// The place of each call among the native ones.
+    /// Index of each call among the native ones.
     pub(super) fn natives(&self) -> Vec<Option<usize>> {
         self.items.iter().map(|item| item.native).collect()
     }
@@ -162,7 +162,7 @@ fn read(item: &Value, prefix: &str, number: usize) -> Result<Item, NodeError> {
         Some(Value::Object(arguments)) => arguments.clone(),
         Some(Value::String(text)) => serde_json::from_str(text)
             .map_err(|error| bad(format!("the arguments of `{tool}` are not a JSON object: {error}")))?,
-        Some(other) => return Err(bad(format!("the arguments of `{tool}` are no object: {other}"))),
+        Some(other) => return Err(bad(format!("the arguments of `{tool}` are not an object: {other}"))),
     };
     let notes = item.get("notes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default().iter();
     let id = word("call").filter(|id| !id.is_empty());

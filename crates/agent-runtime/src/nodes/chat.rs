@@ -13,7 +13,7 @@ use crate::messages::rendered;
 #[derive(Debug, Clone)]
 pub(super) struct Said {
     pub(super) message: Message,
-    /// What it was made from, where it was made ready here.
+    /// Origin of the message, if it was prepared here.
     mark: Option<String>,
 }
 
@@ -34,7 +34,7 @@ impl Said {
         Self { message: Message::system(text), mark: Some(SYSTEM.to_owned()) }
     }
 
-    /// What a person said.
+    /// Creates a message of the user.
     pub(super) fn user(text: &str, attachments: Vec<Attachment>) -> Self {
         let message = Message::user_with(neutralize(text), attachments);
         Self { message, mark: Some(rendered::SAID.to_owned()) }
@@ -44,13 +44,13 @@ impl Said {
         self.mark.as_deref() == Some(SYSTEM)
     }
 
-    /// Whether a person said just this.
+    /// Returns `true` for a message of the user with exactly this text.
     pub(super) fn says(&self, text: &str) -> bool {
         let is_said = self.mark.as_deref() == Some(rendered::SAID);
         is_said && matches!(&self.message, Message::User { text: own, .. } if *own == neutralize(text))
     }
 
-    /// The text of a result, which somebody else wrote.
+    /// Text of a result, which is untrusted.
     pub(super) fn foreign(&self) -> Option<&str> {
         match &self.message {
             Message::User { text, .. } if self.mark.as_deref() == Some(RESULTS) => Some(text),
@@ -104,7 +104,7 @@ impl Said {
             },
             Some(role) => {
                 return Err(
-                    NodeError::fatal(format!("`{role}` is no role of a message")).with_code("bad_message")
+                    NodeError::fatal(format!("`{role}` is not a role of a message")).with_code("bad_message")
                 );
             }
         };

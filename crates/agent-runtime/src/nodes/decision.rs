@@ -27,7 +27,7 @@ pub(super) struct LlmDecisionWithTools(NodeDefinition);
 struct Decision {
     tools: Option<Vec<String>>,
     form: Form,
-    wish: LlmRequestConfig,
+    llm: LlmRequestConfig,
 }
 
 impl LlmDecisionWithTools {
@@ -63,30 +63,30 @@ impl Node for LlmDecisionWithTools {
         let mut faults = Vec::new();
         let tools = read(config, "tools", &mut faults);
         let form = Form::read(config, &mut faults);
-        let decision = Decision { tools, form, wish: LlmRequestConfig::read(config, &mut faults) };
+        let decision = Decision { tools, form, llm: LlmRequestConfig::read(config, &mut faults) };
         if faults.is_empty() { Ok(Prepared::new(decision)) } else { Err(faults) }
     }
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
-        let Decision { tools, form, wish } = made(&ctx)?;
-        let around = AgentEnv::of(&ctx);
+        let Decision { tools, form, llm } = made(&ctx)?;
+        let env = AgentEnv::new(&ctx);
         let offered = match tools {
-            Some(ids) => around.tools(Some(ids))?,
-            None => given(&around, &inputs)?,
+            Some(ids) => env.tools(Some(ids))?,
+            None => given(&env, &inputs)?,
         };
-        let offering = wish.tools(&around, offered)?;
-        let taught = if wish.is_native(&ctx, &around)? { Snapshot::default() } else { offering.taught() };
-        let messages = form.messages(&ctx, &around, &inputs, &taught)?;
-        let replied = request::request(&ctx, &around, wish, messages.clone(), &offering).await?;
+        let offering = llm.tools(&env, offered)?;
+        let taught = if llm.is_native(&ctx, &env)? { Snapshot::default() } else { offering.taught() };
+        let messages = form.messages(&ctx, &env, &inputs, &taught)?;
+        let replied = request::request(&ctx, &env, llm, messages.clone(), &offering).await?;
         let Replied { response, parsed, tools, suspects, prefix } = &replied;
         let set = Arc::new(tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?);
-        let (max_calls, echoes) = (wish.max_calls, HashSet::new());
+        let (max_calls, echoes) = (llm.max_calls, HashSet::new());
         let reply = ToRead { response, parsed, max_calls, echoes, suspects, prefix };
-        let mut decided = parse::read(&ctx, &around, &set, &reply);
+        let mut decided = parse::read(&ctx, &env, &set, &reply);
         let said = messages.iter().filter(|said| !said.is_own_system()).map(Said::value);
         let mut history: Vec<Value> = said.collect();
         history.push(chat::reply(&response.text, &response.tool_calls));
-        history.extend(told(&decided.observations, &around.frame()));
+        history.extend(correction(&decided.observations, &env.frame()));
         for error in decided.errors.iter_mut().filter_map(Value::as_object_mut) {
             // The history has it.
             error.shift_remove("observation");
@@ -95,8 +95,8 @@ impl Node for LlmDecisionWithTools {
     }
 }
 
-/// What the model is told of a reply that is wrong.
-fn told(observations: &[Observation], frame: &str) -> Option<Value> {
+/// Correction of a faulty reply, for the model.
+fn correction(observations: &[Observation], frame: &str) -> Option<Value> {
     let lines: Vec<String> = observations.iter().map(|own| neutralize(&own.line()).into_owned()).collect();
     let message = Message::user(framed("results", &lines, frame));
     (!lines.is_empty()).then(|| Said::results(message).value())

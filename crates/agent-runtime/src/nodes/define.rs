@@ -42,12 +42,12 @@ pub(super) fn read<T: DeserializeOwned>(
     }
 }
 
-/// What `prepare` made; it is there because a plan is made before it runs.
+/// Result of `prepare`; it exists because a plan is prepared before it runs.
 pub(super) fn made<T: 'static>(ctx: &NodeContext) -> Result<&T, NodeError> {
     ctx.prepared().ok_or_else(|| NodeError::fatal("the settings of the node were not prepared"))
 }
 
-/// Tells whoever looks at the log.
+/// Writes a warning to the log.
 pub(super) fn warn(ctx: &NodeContext, message: impl Into<String>) {
     ctx.emit(EventBody::LogLine { level: "warn".to_owned(), message: message.into() });
 }

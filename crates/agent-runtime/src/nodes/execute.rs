@@ -1,4 +1,4 @@
-//! `agent:ExecuteTool`: runs calls and tells what came of them.
+//! `agent:ExecuteTool`: runs calls and reports their results.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use super::agent_env::AgentEnv;
 use super::calls::{Checked, Requested};
 use super::define::{any, list, text};
 use super::sink::NodeSink;
-use crate::approve::{decide_approvals, hold};
-use crate::calls::tell_observation;
+use crate::approve::{decide_approvals, split_waiting};
+use crate::calls::emit_observation;
 use crate::dispatch::{self, Finished, Tree};
 use crate::end::End;
 use crate::plan::{CallDisposition, PlannedCall, plan};
@@ -57,11 +57,11 @@ impl Node for ExecuteTool {
     }
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
-        let around = AgentEnv::of(&ctx);
-        let requested = Requested::read(inputs.required("tool_call_requests")?, &around)?;
+        let env = AgentEnv::new(&ctx);
+        let requested = Requested::read(inputs.required("tool_call_requests")?, &env)?;
         let (pieces, mut reader) = unbounded();
-        let sink = NodeSink::new(&ctx, &around, Some(pieces));
-        let work = Work { ctx: &ctx, around: &around, sink, meter: Arc::default(), requested };
+        let sink = NodeSink::new(&ctx, &env, Some(pieces));
+        let work = Work { ctx: &ctx, env: &env, sink, meter: Arc::default(), requested };
         let done = {
             let running = std::pin::pin!(work.run());
             let handing_on = std::pin::pin!(hand_on(&ctx, &mut reader));
@@ -70,11 +70,11 @@ impl Node for ExecuteTool {
                 futures::future::Either::Right(((), running)) => running.await?,
             }
         };
-        // What came with the last results.
+        // Pieces that came with the last results.
         while let Ok(piece) = reader.try_recv() {
             ctx.chunk(STREAM, piece).await?;
         }
-        if around.surroundings.services.get::<UsageMeter>().is_none() {
+        if env.config.services.get::<UsageMeter>().is_none() {
             ctx.add_usage(work.meter.total());
         }
         Ok(done.outputs())
@@ -92,13 +92,13 @@ async fn hand_on(ctx: &NodeContext, pieces: &mut UnboundedReceiver<String>) {
 /// The calls of one start of the node.
 struct Work<'n> {
     ctx: &'n NodeContext,
-    around: &'n AgentEnv<'n>,
+    env: &'n AgentEnv<'n>,
     sink: Arc<NodeSink>,
     meter: Arc<UsageMeter>,
     requested: Requested,
 }
 
-/// What a round of calls leaves to do.
+/// Remaining work after a round of calls.
 enum Round {
     /// Nothing.
     Done(Done),
@@ -107,7 +107,7 @@ enum Round {
 }
 
 impl Work<'_> {
-    /// Runs what may run, asks where people must be asked, and goes on with what they say.
+    /// Runs allowed calls, asks for approvals, and continues with the answers.
     async fn run(&self) -> Result<Done, NodeError> {
         let mut answers: HashMap<String, Value> = HashMap::new();
         let mut waited = self.ctx.has_asked();
@@ -128,19 +128,19 @@ impl Work<'_> {
     async fn round(&self, log: &Arc<RunLog>) -> Result<Round, NodeError> {
         let trace = self.sink.trace(Arc::clone(log));
         let Checked { ready, refused } = self.requested.check()?;
-        let mode = self.around.surroundings.approval;
+        let mode = self.env.config.approval;
         let refusals = self.requested.refusals();
         let refuse = |position: usize| refusals.get(&position).cloned();
-        let mut planned = plan(ready, &self.requested.tools, &self.around.profile(), mode, refuse);
+        let mut planned = plan(ready, &self.requested.tools, &self.env.profile(), mode, refuse);
         let mut denied = std::collections::BTreeMap::new();
         decide_approvals(&mut planned, &mut denied, &trace, |call| log.answer(call.as_str()));
-        let (planned, waiting) = hold(planned, log);
-        let budget = self.around.budget();
+        let (planned, waiting) = split_waiting(planned, log);
+        let budget = self.env.budget();
         let tree = Tree { budget: &budget, meter: &self.meter };
         let block = self.ctx.cancel_token().child_token();
         let context = |call: &PlannedCall, place: EventLocation| {
-            let surroundings = &self.around.surroundings;
-            let mut services = surroundings.services.clone().with(Arc::new(surroundings.approval));
+            let config = &self.env.config;
+            let mut services = config.services.clone().with(Arc::new(config.approval));
             if services.get::<UsageMeter>().is_none() {
                 services = services.with(Arc::clone(&self.meter));
             }
@@ -149,13 +149,13 @@ impl Work<'_> {
             ToolContext::new(id, tool, clock, budget.clone(), trace.sink(), place)
                 .with_cancel(block.clone())
                 .with_services(services)
-                .with_values(Arc::clone(&surroundings.values))
-                .with_resume(log.inside(&call.call.id, self.around.level()))
+                .with_values(Arc::clone(&config.values))
+                .with_resume(log.inside(&call.call.id, self.env.level()))
         };
         let mut finished = dispatch::run(planned, &trace, tree, "", &block, context).await;
         let asks = self.asks(&trace, &waiting, &mut finished);
         if !asks.is_empty() {
-            log.go_on_with_news();
+            log.resume_with_news();
             return Ok(Round::PendingInner(asks));
         }
         finished.extend(refused);
@@ -163,7 +163,7 @@ impl Work<'_> {
         self.end(&trace, finished).map(Round::Done)
     }
 
-    /// The questions of calls that wait, and of those at work inside which somebody asks.
+    /// Questions of calls that wait, and of running calls with an inner question.
     fn asks(
         &self,
         trace: &Trace,
@@ -210,13 +210,13 @@ impl Work<'_> {
         asks
     }
 
-    /// Tells the results, in the order of the calls.
+    /// Emits the results, in the order of the calls.
     fn end(&self, trace: &Trace, finished: Vec<Finished>) -> Result<Done, NodeError> {
         let notes: Vec<Observation> = self.requested.notes().cloned().collect();
         for observation in finished.iter().map(|finished| &finished.observation).chain(&notes) {
-            tell_observation(observation, trace);
+            emit_observation(observation, trace);
         }
-        trace.log().go_on_with_news();
+        trace.log().resume_with_news();
         let stop = finished.iter().find_map(|finished| finished.end.as_ref());
         match stop {
             Some(End { kind, error, exit, .. }) => {
@@ -236,9 +236,9 @@ impl Work<'_> {
 /// Calls that are over.
 struct Done {
     finished: Vec<Finished>,
-    /// The place of each call among native ones.
+    /// Index of each call among the native ones.
     native: Vec<Option<usize>>,
-    /// What the model is told behind the results.
+    /// Observations that follow the results for the model.
     notes: Vec<Observation>,
 }
 
@@ -263,8 +263,8 @@ impl Done {
             results.push(result);
         }
         results.extend(self.notes.iter().map(|note| json!({"status": "note", "observation": note.line()})));
-        let told = self.finished.iter().map(|own| &own.observation).chain(&self.notes);
-        let lines: Vec<String> = told.map(Observation::line).collect();
+        let shown = self.finished.iter().map(|own| &own.observation).chain(&self.notes);
+        let lines: Vec<String> = shown.map(Observation::line).collect();
         let other = self.finished.iter().map(|own| own.status).find(|status| *status != ToolStatus::Ok);
         let status = match (self.finished.is_empty(), other) {
             (true, _) => "none",

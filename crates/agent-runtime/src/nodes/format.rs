@@ -76,16 +76,16 @@ impl Form {
         Self { system, template, language: read(config, "language", faults) }
     }
 
-    /// The messages for the model. `tools` are told of in text.
+    /// Returns the messages for the model. `tools` are described in text.
     pub(super) fn messages(
         &self,
         ctx: &NodeContext,
-        around: &AgentEnv<'_>,
+        env: &AgentEnv<'_>,
         inputs: &Inputs,
         tools: &Snapshot,
     ) -> Result<Vec<Said>, NodeError> {
         let mut messages = Vec::new();
-        let mut profile = around.profile();
+        let mut profile = env.profile();
         profile.system_prompt = self.system.clone().or(profile.system_prompt);
         profile.language = self.language.or(profile.language);
         let system = system_text(&profile, tools, Protocol::Text);
@@ -98,7 +98,7 @@ impl Form {
         }
         let observed = observed(&inputs.all("observation"));
         if let Some(query) = self.query(ctx, inputs)? {
-            // Where the model has yet to say something about results, the query has been said, unless nobody kept it.
+            // If the model has yet to react to results, the query has been sent already, unless the history lacks it.
             let is_open =
                 !observed.is_empty() || messages.last().is_some_and(|said| said.foreign().is_some());
             let is_said = is_open && messages.iter().any(|said| said.says(&query));
@@ -106,7 +106,7 @@ impl Form {
                 messages.push(Said::user(&query, Vec::new()));
             }
         }
-        tell(&mut messages, &observed, &around.frame());
+        append_observed(&mut messages, &observed, &env.frame());
         Ok(messages)
     }
 
@@ -134,24 +134,24 @@ impl Form {
 struct Observed {
     text: String,
     attachments: Vec<Attachment>,
-    /// The place of the call among the native ones.
+    /// Index of the call among the native ones.
     native: Option<usize>,
 }
 
-/// What is observed, one by one. What says nothing is left out.
+/// Observations, one by one, without empty ones.
 fn observed(values: &[Arc<Value>]) -> Vec<Observed> {
     let mut all = Vec::new();
     for value in values {
         match &**value {
-            Value::Array(items) => all.extend(items.iter().map(one)),
-            other => all.push(one(other)),
+            Value::Array(items) => all.extend(items.iter().map(observed_item)),
+            other => all.push(observed_item(other)),
         }
     }
     all.retain(|observed| !observed.text.is_empty());
     all
 }
 
-fn one(item: &Value) -> Observed {
+fn observed_item(item: &Value) -> Observed {
     let Some(object) = item.as_object() else {
         return Observed { text: as_text(item), ..Observed::default() };
     };
@@ -165,8 +165,8 @@ fn one(item: &Value) -> Observed {
     }
 }
 
-/// Puts what is observed behind the conversation: as the results of native calls where the last reply holds some.
-fn tell(messages: &mut Vec<Said>, observed: &[Observed], frame: &str) {
+/// Appends the observations to the conversation: as the results of native calls if the last reply holds some.
+fn append_observed(messages: &mut Vec<Said>, observed: &[Observed], frame: &str) {
     if observed.is_empty() {
         return;
     }
@@ -181,16 +181,16 @@ fn tell(messages: &mut Vec<Said>, observed: &[Observed], frame: &str) {
     let (of_calls, others): (Vec<_>, Vec<_>) =
         observed.iter().partition(|own| own.native.is_some_and(|at| at < calls.len()));
     messages.extend(results(&calls, &of_calls, &others));
-    let told: &[&Observed] = if calls.is_empty() || !of_calls.is_empty() { &others } else { &[] };
+    let shown: &[&Observed] = if calls.is_empty() || !of_calls.is_empty() { &others } else { &[] };
     let images: Vec<Attachment> = observed.iter().flat_map(|own| own.attachments.iter().cloned()).collect();
-    if !told.is_empty() || !images.is_empty() {
-        let lines: Vec<String> = told.iter().map(|own| line(own)).collect();
+    if !shown.is_empty() || !images.is_empty() {
+        let lines: Vec<String> = shown.iter().map(|own| line(own)).collect();
         let what = if lines.is_empty() { "images of results" } else { "results" };
         messages.push(Said::results(Message::user_with(framed(what, &lines, frame), images)));
     }
 }
 
-/// Each native call has one result. Where nobody says which result is whose, they stand together with the last call.
+/// Results of native calls, one each. Results without a call id stand together with the last call.
 fn results(calls: &[NativeCall], of_calls: &[&Observed], others: &[&Observed]) -> Vec<Said> {
     let last = calls.len().saturating_sub(1);
     let plain = |text: &str| text.strip_prefix(OBSERVATION_PREFIX).unwrap_or(text).to_owned();
@@ -234,11 +234,11 @@ impl Node for FormatPrompt {
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
         let form: &Form = made(&ctx)?;
-        let around = AgentEnv::of(&ctx);
+        let env = AgentEnv::new(&ctx);
         let tools = match inputs.get("tools") {
-            Some(tools) => around.tools(Some(&ids_of(tools)))?,
+            Some(tools) => env.tools(Some(&ids_of(tools)))?,
             None => Snapshot::default(),
         };
-        Ok(Outputs::value(chat::value(&form.messages(&ctx, &around, &inputs, &tools)?)))
+        Ok(Outputs::value(chat::value(&form.messages(&ctx, &env, &inputs, &tools)?)))
     }
 }

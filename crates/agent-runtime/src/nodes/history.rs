@@ -1,4 +1,4 @@
-//! `agent:LoadHistory` and `agent:SaveHistory`: conversations that last.
+//! `agent:LoadHistory` and `agent:SaveHistory`: durable conversations.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -17,12 +17,12 @@ use crate::history::{Exchange, Turn, visible};
 use crate::messages::rendered;
 use crate::prompt::{Protocol, exchange_messages};
 
-/// Why a conversation cannot be read or kept.
+/// Reason for which a conversation cannot be read or stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct ThreadError {
-    /// What happened.
+    /// Description of the failure.
     pub message: String,
 }
 
@@ -46,30 +46,30 @@ impl From<ThreadError> for NodeError {
     }
 }
 
-/// Where conversations of workflows are kept; among the services of a run.
+/// Store of conversations of workflows; one of the services of a run.
 #[async_trait]
 pub trait Threads: Send + Sync + fmt::Debug {
-    /// What was said in a thread; nothing where there is none of that name.
+    /// Returns the exchanges of a thread; empty for an unknown one.
     ///
     /// # Errors
     /// It cannot be read.
     async fn load(&self, thread: &str) -> Result<Vec<Exchange>, ThreadError>;
 
-    /// Puts more behind a thread, once for each `key`: the same key a second time changes nothing.
-    /// Gives the whole thread.
+    /// Appends to a thread, once for each `key`: the same key a second time changes nothing.
+    /// Returns the whole thread.
     ///
     /// # Errors
-    /// It cannot be kept.
+    /// It cannot be stored.
     async fn append(&self, thread: &str, key: &str, more: &[Exchange]) -> Result<Vec<Exchange>, ThreadError>;
 }
 
-/// Conversations that last as long as this does.
+/// In-memory store of conversations.
 #[derive(Debug, Default)]
-pub struct MemoryThreads(Mutex<HashMap<String, Kept>>);
+pub struct MemoryThreads(Mutex<HashMap<String, Thread>>);
 
 /// A conversation, and the keys of what was put there.
 #[derive(Debug, Default)]
-struct Kept {
+struct Thread {
     exchanges: Vec<Exchange>,
     keys: HashSet<String>,
 }

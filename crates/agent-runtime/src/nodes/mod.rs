@@ -1,6 +1,6 @@
 //! The agent on the canvas: the parts of a turn as nodes of a workflow.
 //!
-//! They read, run and tell as the built-in loop does, with the same code. Tools come from the run's services as
+//! They read, run and emit as the built-in loop does, with the same code. Tools come from the run's services as
 //! `dyn ToolInvoker`, models as `dyn ModelSource`, conversations as `dyn` [`Threads`]. Which tools a node may use is
 //! the agent's inventory where the workflow [deliberates](crate::Deliberator) for one, else `availableTools` of the
 //! workflow; a workflow that says nothing may use what its nodes name.

@@ -17,7 +17,7 @@ use super::define::{any, as_text, list, text};
 use super::request::ids_of;
 use super::sink::NodeSink;
 use crate::ask::{Question, read_whole};
-use crate::calls::tell_observation;
+use crate::calls::emit_observation;
 use crate::decide::{Reply, decide};
 use crate::driver::Driver;
 use crate::injection_guard::UntrustedTexts;
@@ -49,7 +49,7 @@ pub(super) struct Decided {
     pub(super) message: String,
     pub(super) requests: Vec<Value>,
     pub(super) errors: Vec<Value>,
-    /// What the model is told of a reply that is wrong.
+    /// Observations about a faulty reply, for the model.
     pub(super) observations: Vec<Observation>,
 }
 
@@ -62,7 +62,7 @@ impl Decided {
     }
 }
 
-/// A reply and what is to be kept in mind about it.
+/// A reply with the options for reading it.
 pub(super) struct ToRead<'r> {
     pub(super) response: &'r StandardResponse,
     pub(super) parsed: &'r Parsed,
@@ -70,35 +70,30 @@ pub(super) struct ToRead<'r> {
     /// Places of calls that stand in foreign texts.
     pub(super) echoes: HashSet<usize>,
     pub(super) suspects: &'r UntrustedTexts,
-    /// What ids of the calls begin with.
+    /// Prefix of the ids of its calls.
     pub(super) prefix: &'r str,
 }
 
-/// Tells what a reply holds, and gives it.
-pub(super) fn read(
-    ctx: &NodeContext,
-    around: &AgentEnv<'_>,
-    set: &Arc<ToolSet>,
-    reply: &ToRead<'_>,
-) -> Decided {
-    let sink = NodeSink::new(ctx, around, None);
+/// Reads a reply and emits its contents.
+pub(super) fn read(ctx: &NodeContext, env: &AgentEnv<'_>, set: &Arc<ToolSet>, reply: &ToRead<'_>) -> Decided {
+    let sink = NodeSink::new(ctx, env, None);
     let trace = sink.trace(sink.log(false, std::collections::HashMap::new()));
     let question = Question { tools: set, first_call: 1, prefix: reply.prefix };
     let decided = decide(reply.response, reply.parsed, &question, reply.suspects);
-    Driver::tell_reply(&trace, &decided);
+    Driver::emit_reply(&trace, &decided);
     let has_calls = decided.refusal.is_some() || !decided.ready.is_empty();
     if has_calls && !decided.message.is_empty() {
         trace.emit(EventBody::AgentMessage { text: decided.message.clone(), r#final: false });
     }
     let result = given(&decided, reply);
-    tell(&trace, &result.observations);
-    trace.log().go_on_with_news();
+    emit_all(&trace, &result.observations);
+    trace.log().resume_with_news();
     result
 }
 
-fn tell(trace: &Trace, observations: &[Observation]) {
+fn emit_all(trace: &Trace, observations: &[Observation]) {
     for observation in observations {
-        tell_observation(observation, trace);
+        emit_observation(observation, trace);
     }
 }
 
@@ -119,7 +114,7 @@ fn given(reply: &Reply, read: &ToRead<'_>) -> Decided {
     let mut requests: Vec<Value> = reply.ready.iter().enumerate().map(request).collect();
     let mut observations: Vec<Observation> = reply.turn.observations().cloned().collect();
     if let Some(last) = requests.last_mut().filter(|_| !observations.is_empty()) {
-        // The block runs: what the model is told besides comes behind its results.
+        // The block runs: further notes for the model follow its results.
         last["notes"] = observations.drain(..).map(|note| Value::from(note.text)).collect();
     }
     let error = |observation: &Observation| {
@@ -178,18 +173,18 @@ impl Node for ParseLlmDecision {
     }
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
-        let around = AgentEnv::of(&ctx);
+        let env = AgentEnv::new(&ctx);
         let value = inputs.required("response")?;
         let tools = match value.get("tools") {
-            Some(offered) => around.tools(Some(&ids_of(offered)))?,
-            None => around.tools(None)?,
+            Some(offered) => env.tools(Some(&ids_of(offered)))?,
+            None => env.tools(None)?,
         };
         let set = Arc::new(tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?);
         let response = response_of(value);
         let parsed = read_whole(&set, &response);
         let number = |value: &Value| value.as_u64().and_then(|number| usize::try_from(number).ok());
         let echoes = value.get("echoes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let prefix = around.call_prefix();
+        let prefix = env.call_prefix();
         let reply = ToRead {
             response: &response,
             parsed: &parsed,
@@ -198,6 +193,6 @@ impl Node for ParseLlmDecision {
             suspects: &UntrustedTexts::default(),
             prefix: value.get("callPrefix").and_then(Value::as_str).unwrap_or(&prefix),
         };
-        Ok(read(&ctx, &around, &set, &reply).outputs())
+        Ok(read(&ctx, &env, &set, &reply).outputs())
     }
 }

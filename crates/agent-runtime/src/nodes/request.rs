@@ -77,18 +77,18 @@ impl LlmRequestConfig {
     }
 
     /// The tools of the request: those that are given and those that it offers more.
-    pub(super) fn tools(&self, around: &AgentEnv<'_>, given: Snapshot) -> Result<Offering, NodeError> {
+    pub(super) fn tools(&self, env: &AgentEnv<'_>, given: Snapshot) -> Result<Offering, NodeError> {
         let Some(more) = &self.more else { return Ok(Offering { given, more: Snapshot::default() }) };
-        let more = around.dynamic(more)?;
+        let more = env.dynamic(more)?;
         let is_new = |tool: &&Tool| given.get(tool.id().as_str()).is_none();
         let more = Snapshot::of(more.tools().filter(is_new).cloned());
         Ok(Offering { more: more.map_err(|error| NodeError::fatal(error.to_string()))?, given })
     }
 
-    /// Whether the model is offered tools in its own form.
-    pub(super) fn is_native(&self, ctx: &NodeContext, around: &AgentEnv<'_>) -> Result<bool, NodeError> {
-        // Whoever deliberates for an agent gives a text, and calls are read from it.
-        Ok(self.model(ctx)?.info().native_tools && !around.in_turn)
+    /// Returns `true` when tools are offered in the provider's native form.
+    pub(super) fn is_native(&self, ctx: &NodeContext, env: &AgentEnv<'_>) -> Result<bool, NodeError> {
+        // A deliberator returns text, and calls are read from it.
+        Ok(self.model(ctx)?.info().native_tools && !env.in_turn)
     }
 
     fn model(&self, ctx: &NodeContext) -> Result<Arc<dyn LlmProvider>, NodeError> {
@@ -107,7 +107,7 @@ pub(super) struct Offering {
 }
 
 impl Offering {
-    /// The tools that a prompt tells of.
+    /// Tools that a prompt describes.
     pub(super) fn taught(&self) -> Snapshot {
         self.given.clone()
     }
@@ -117,8 +117,8 @@ impl Offering {
         all.map_err(|error| NodeError::fatal(error.to_string()))
     }
 
-    /// Puts what the model must be told of the tools before the messages, unless they say it already. Gives the tools
-    /// that are offered in the provider's own form.
+    /// Adds the description of the tools before the messages, unless they contain it already. Returns the tools
+    /// that are offered in the provider's native form.
     fn teach(
         &self,
         messages: &mut Vec<Said>,
@@ -137,10 +137,10 @@ impl Offering {
             };
             system_text(&bare, tools, protocol)
         };
-        let is_told = |text: &str| messages.iter().any(|said| said.message.text().contains(text));
+        let contains = |text: &str| messages.iter().any(|said| said.message.text().contains(text));
         let own = profile.language.unwrap_or_default();
-        let is_taught = |language: &Language| is_told(&lesson(&self.given, *language, Protocol::Text));
-        // Whoever wrote the prompt chose the language.
+        let is_taught = |language: &Language| contains(&lesson(&self.given, *language, Protocol::Text));
+        // The author of the prompt chose the language.
         let taught = [own, Language::En, Language::Zh].into_iter().find(is_taught);
         let taught = taught.filter(|_| !self.given.is_empty());
         if native && taught.is_none() {
@@ -156,7 +156,7 @@ impl Offering {
                 offered.fold(catalogue, Catalogue::tool).render()
             }
         };
-        if !text.is_empty() && !is_told(&text) {
+        if !text.is_empty() && !contains(&text) {
             insert(messages, &text);
         }
         Ok(Vec::new())
@@ -178,11 +178,11 @@ fn insert(messages: &mut Vec<Said>, text: &str) {
 pub(super) struct Replied {
     pub(super) response: StandardResponse,
     pub(super) parsed: Parsed,
-    /// What was offered.
+    /// Offered tools.
     pub(super) tools: Snapshot,
     /// Foreign texts among the messages that look like calls.
     pub(super) suspects: UntrustedTexts,
-    /// What ids of its calls begin with.
+    /// Prefix of the ids of its calls.
     pub(super) prefix: String,
 }
 
@@ -198,7 +198,11 @@ impl Replied {
             let span = self.parsed.calls[*at].span;
             let is_text = self.parsed.calls[*at].dialect != protocol_action::Dialect::Native;
             is_text
-                && self.response.text.get(span.start..span.end).is_some_and(|text| self.suspects.hold(text))
+                && self
+                    .response
+                    .text
+                    .get(span.start..span.end)
+                    .is_some_and(|text| self.suspects.contains(text))
         };
         let echoes: Vec<usize> = (0..self.parsed.calls.len()).filter(written).collect();
         if !echoes.is_empty() {
@@ -211,15 +215,15 @@ impl Replied {
 /// Asks the model. The reply goes to the stream output of that name while it comes.
 pub(super) async fn request(
     ctx: &NodeContext,
-    around: &AgentEnv<'_>,
-    wish: &LlmRequestConfig,
+    env: &AgentEnv<'_>,
+    llm: &LlmRequestConfig,
     mut messages: Vec<Said>,
     offering: &Offering,
 ) -> Result<Replied, NodeError> {
-    let model = wish.model(ctx)?;
-    let profile = around.profile();
-    let specs = offering.teach(&mut messages, &profile, wish.is_native(ctx, around)?)?;
-    if let Some(prompt) = wish.prompt.as_deref().filter(|prompt| !prompt.is_empty()) {
+    let model = llm.model(ctx)?;
+    let profile = env.profile();
+    let specs = offering.teach(&mut messages, &profile, llm.is_native(ctx, env)?)?;
+    if let Some(prompt) = llm.prompt.as_deref().filter(|prompt| !prompt.is_empty()) {
         match messages.first_mut() {
             Some(Said { message: Message::System { text }, .. }) => *text = format!("{prompt}\n\n{text}"),
             Some(_) | None => messages.insert(0, Said::system(prompt.to_owned())),
@@ -230,34 +234,34 @@ pub(super) async fn request(
     let tools = offering.all()?;
     let set = tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?;
     let sent: Vec<Message> = messages.into_iter().map(|said| said.message).collect();
-    let held = if specs.is_empty() {
+    let grammar = if specs.is_empty() {
         GrammarConstraint::new(model.info(), &tools)
     } else {
         GrammarConstraint::default()
     };
     let request = LlmRequest::new(sent)
         .with_tools(specs)
-        .with_parameters(wish.parameters.clone())
-        .with_constraint(held.constraint);
-    let Answer { response, parsed } = answer(ctx, around, &*model, request, &Arc::new(set)).await?;
-    Ok(Replied { response, parsed, tools, suspects, prefix: around.call_prefix() })
+        .with_parameters(llm.parameters.clone())
+        .with_constraint(grammar.constraint);
+    let Answer { response, parsed } = answer(ctx, env, &*model, request, &Arc::new(set)).await?;
+    Ok(Replied { response, parsed, tools, suspects, prefix: env.call_prefix() })
 }
 
 /// The answer of the log, or a new one.
 pub(super) async fn answer(
     ctx: &NodeContext,
-    around: &AgentEnv<'_>,
+    env: &AgentEnv<'_>,
     model: &dyn LlmProvider,
     request: LlmRequest,
     set: &Arc<ToolSet>,
 ) -> Result<Answer, NodeError> {
-    let budget = around.budget();
+    let budget = env.budget();
     for key in [BudgetKey::Tokens, BudgetKey::CostMicros] {
         if let Some(spent) = budget.spent(key) {
             return Err(over(&spent));
         }
     }
-    let sink = NodeSink::new(ctx, around, None);
+    let sink = NodeSink::new(ctx, env, None);
     let log = sink.log(false, HashMap::new());
     let trace = sink.trace(Arc::clone(&log));
     let known = log.reply();
@@ -268,19 +272,19 @@ pub(super) async fn answer(
         let stream: ReplyStream = if let Some((response, _)) = known {
             replayed(response)
         } else {
-            log.go_on();
+            log.resume();
             let stream = model.stream(request).await?;
             Box::pin(stream.map(|event| event.map_err(DeliberationFault::from)))
         };
         Ok(Box::pin(stream.then(|event| spread(ctx, has_text, event))) as ReplyHere<'_>)
     };
-    let prefix = around.call_prefix();
+    let prefix = env.call_prefix();
     let question = Question { tools: set, first_call: 1, prefix: &prefix };
     let (clock, cancel) = (&**ctx.clock(), ctx.cancel_token());
-    let room = AskContext { clock, cancel, winds_down: false, tells_pieces: !around.in_turn };
+    let room = AskContext { clock, cancel, winds_down: false, emits_pieces: !env.in_turn };
     let answer = ask(room, beginning, reply, &question, &trace).await.map_err(failed)?;
     trace.emit_kept(finished(&answer), || crate::resume::record_of_cost(0));
-    log.go_on_with_news();
+    log.resume_with_news();
     count(ctx, model, answer.response.usage, is_known);
     if has_text {
         ctx.mark(TEXT, answer.response.finish.as_str()).await?;
@@ -288,11 +292,11 @@ pub(super) async fn answer(
     Ok(answer)
 }
 
-/// A reply that is told to others as it comes.
+/// Reply that is forwarded as it comes.
 type ReplyHere<'r> =
     std::pin::Pin<Box<dyn futures::Stream<Item = Result<LlmEvent, DeliberationFault>> + Send + 'r>>;
 
-/// Tells the readers of the stream output.
+/// Forwards pieces to the readers of the stream output.
 async fn spread(
     ctx: &NodeContext,
     has_text: bool,
@@ -314,7 +318,7 @@ fn count(ctx: &NodeContext, model: &dyn LlmProvider, usage: Usage, is_known: boo
     }
 }
 
-/// The failure of a node whose limits leave no room.
+/// Failure of a node with an exhausted budget.
 pub(super) fn over(spent: &agent_types::BudgetExceeded) -> NodeError {
     NodeError::fatal(spent.to_string())
         .with_kind(agent_types::NodeErrorKind::BudgetExceeded)
@@ -340,11 +344,11 @@ pub(super) fn ids_of(tools: &Value) -> Vec<String> {
     items.iter().filter_map(id).collect()
 }
 
-/// The tools that a node is given by an edge; else all that may be used, where somebody says which.
-pub(super) fn given(around: &AgentEnv<'_>, inputs: &Inputs) -> Result<Snapshot, NodeError> {
+/// Tools that a node receives by an edge; otherwise all allowed ones, if they are declared.
+pub(super) fn given(env: &AgentEnv<'_>, inputs: &Inputs) -> Result<Snapshot, NodeError> {
     match inputs.get("tools") {
-        Some(tools) => around.tools(Some(&ids_of(tools))),
-        None if around.has_tools() => around.tools(None),
+        Some(tools) => env.tools(Some(&ids_of(tools))),
+        None if env.has_tools() => env.tools(None),
         None => Ok(Snapshot::default()),
     }
 }
@@ -380,16 +384,16 @@ impl Node for LlmApiRequest {
 
     fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
         let mut faults = Vec::new();
-        let wish = LlmRequestConfig::read(config, &mut faults);
-        if faults.is_empty() { Ok(Prepared::new(wish)) } else { Err(faults) }
+        let llm = LlmRequestConfig::read(config, &mut faults);
+        if faults.is_empty() { Ok(Prepared::new(llm)) } else { Err(faults) }
     }
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
-        let wish: &LlmRequestConfig = made(&ctx)?;
-        let around = AgentEnv::of(&ctx);
-        let offering = wish.tools(&around, given(&around, &inputs)?)?;
+        let llm: &LlmRequestConfig = made(&ctx)?;
+        let env = AgentEnv::new(&ctx);
+        let offering = llm.tools(&env, given(&env, &inputs)?)?;
         let messages = chat::read(inputs.required("messages")?)?;
-        let replied = request(&ctx, &around, wish, messages, &offering).await?;
-        Ok(Outputs::value(replied.value(wish.max_calls)))
+        let replied = request(&ctx, &env, llm, messages, &offering).await?;
+        Ok(Outputs::value(replied.value(llm.max_calls)))
     }
 }

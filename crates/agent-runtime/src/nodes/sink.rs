@@ -1,4 +1,4 @@
-//! Where nodes tell what they do: at their place in the workflow, as the built-in loop tells it at the root of its run.
+//! Event sink of nodes: it emits at the node's location, as the built-in loop does at the root of its run.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,44 +22,47 @@ pub(super) struct NodeSink {
     node: EventLocation,
     /// Levels of calls above the node, as the log of a run counts them.
     level: u32,
-    /// What was told so far, in this life of the run and before.
-    told: Mutex<Vec<StoredEvent>>,
-    /// Where pieces of results go.
+    /// Events emitted so far, in this process and before.
+    emitted: Mutex<Vec<StoredEvent>>,
+    /// Channel for pieces of results.
     pieces: Option<UnboundedSender<String>>,
 }
 
 impl NodeSink {
     pub(super) fn new(
         ctx: &NodeContext,
-        around: &AgentEnv<'_>,
+        env: &AgentEnv<'_>,
         pieces: Option<UnboundedSender<String>>,
     ) -> Arc<Self> {
-        let (node, level) = (ctx.place(), around.level());
-        let told = ctx.past().iter().map(|kept| as_of_a_run(kept, &node, level)).collect();
-        Arc::new(Self { inner: ctx.sink(), node, level, told: Mutex::new(told), pieces })
+        let (node, level) = (ctx.place(), env.level());
+        let emitted = ctx.past().iter().map(|stored| as_of_a_run(stored, &node, level)).collect();
+        Arc::new(Self { inner: ctx.sink(), node, level, emitted: Mutex::new(emitted), pieces })
     }
 
-    /// The log of what was told so far, from which work goes on.
+    /// Log of the events emitted so far, from which work resumes.
     pub(super) fn log(self: &Arc<Self>, waited: bool, answers: HashMap<String, Value>) -> Arc<RunLog> {
         let sink = Arc::clone(self) as Arc<dyn EventSink>;
-        let mut events = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut events = self.emitted.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if events.is_empty() {
             return RunLog::new(sink, self.level);
         }
         if waited {
-            // What is open has waited for somebody, and goes on.
+            // Open calls have waited for input, and resume now.
             let body = EventBody::RunWaiting { exit: None, asks: Vec::new() };
-            events.push(self.kept(EventLocation::default(), body));
+            events.push(self.stored(EventLocation::default(), body));
         }
         RunLog::resumed(sink, ResumeLog { snapshot: None, events, answers }, self.level)
     }
 
-    /// Whether somebody was asked about a call.
+    /// Returns `true` when the user was asked about a call.
     pub(super) fn has_asked_about(&self, call: &CallId) -> bool {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.iter().any(|kept| {
-            kept.event.place.call.as_ref() == Some(call)
-                && matches!(kept.event.body, EventBody::AgentToolApproval { state: ApprovalState::Asked, .. })
+        let emitted = self.emitted.lock().unwrap_or_else(PoisonError::into_inner);
+        emitted.iter().any(|stored| {
+            stored.event.place.call.as_ref() == Some(call)
+                && matches!(
+                    stored.event.body,
+                    EventBody::AgentToolApproval { state: ApprovalState::Asked, .. }
+                )
         })
     }
 
@@ -68,39 +71,39 @@ impl NodeSink {
         Trace::root(log, self.level)
     }
 
-    fn kept(&self, place: EventLocation, body: EventBody) -> StoredEvent {
+    fn stored(&self, place: EventLocation, body: EventBody) -> StoredEvent {
         let event = TraceEvent::new(self.inner.run().clone(), 0, Timestamp::default(), place, body);
         StoredEvent { event, record: None }
     }
 
-    /// Remembers what work must know that goes on; pieces of texts are nothing to it.
-    fn remember(&self, draft: &UnsequencedEvent) {
+    /// Stores events that a resumed run needs; pieces of texts are left out.
+    fn remember(&self, event: &UnsequencedEvent) {
         let is_piece = matches!(
-            draft.body,
+            event.body,
             EventBody::AgentTextDelta { .. }
                 | EventBody::AgentReasoningDelta { .. }
                 | EventBody::AgentCallDelta { .. }
                 | EventBody::AgentToolChunk { .. }
         );
         if !is_piece {
-            let record = draft.record.as_deref().cloned();
-            let kept = StoredEvent { record, ..self.kept(draft.place.clone(), draft.body.clone()) };
-            self.told.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
+            let record = event.record.as_deref().cloned();
+            let stored = StoredEvent { record, ..self.stored(event.place.clone(), event.body.clone()) };
+            self.emitted.lock().unwrap_or_else(PoisonError::into_inner).push(stored);
         }
     }
 }
 
 impl EventSink for NodeSink {
     fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
-        // A node goes on with its run, which says so.
-        drafts.retain(|draft| !matches!(draft.body, EventBody::RunResumed { .. }));
-        for draft in drafts.iter_mut() {
-            self.remember(draft);
-            if let (EventBody::AgentToolChunk { text, .. }, Some(pieces)) = (&draft.body, &self.pieces) {
+        // A node resumes with its run, which emits that.
+        drafts.retain(|event| !matches!(event.body, EventBody::RunResumed { .. }));
+        for event in drafts.iter_mut() {
+            self.remember(event);
+            if let (EventBody::AgentToolChunk { text, .. }, Some(pieces)) = (&event.body, &self.pieces) {
                 // Without a reader the node has ended.
                 let _ = pieces.unbounded_send(text.clone());
             }
-            let place = &mut draft.place;
+            let place = &mut event.place;
             let is_own = place.path.is_none() && place.depth == own_depth(self.level);
             if place.span == 0 {
                 place.span = self.node.span;
@@ -126,7 +129,7 @@ impl EventSink for NodeSink {
     }
 
     fn keeper(&self) -> Option<&dyn EventPersister> {
-        // Where nobody else does, it keeps what the node itself must know when it goes on.
+        // Without another persister, it stores the events that the node itself needs to resume.
         Some(self)
     }
 }
@@ -162,23 +165,23 @@ fn own_depth(level: u32) -> Option<u32> {
     (level > 0).then_some(level)
 }
 
-/// An event of the node as an agent's run would have told it.
-fn as_of_a_run(kept: &StoredEvent, node: &EventLocation, level: u32) -> StoredEvent {
-    let mut kept = kept.clone();
-    let place = &mut kept.event.place;
+/// Converts an event of the node to the form that an agent's run would have emitted.
+fn as_of_a_run(stored: &StoredEvent, node: &EventLocation, level: u32) -> StoredEvent {
+    let mut stored = stored.clone();
+    let place = &mut stored.event.place;
     let is_at_node = place.path == node.path;
     // Ids of the calls of this node have one point for each level above.
     let is_own_call = |id: &str| id.matches('.').count() == level as usize;
     let is_own = match &place.call {
         None => is_at_node,
-        Some(call) => is_at_node && is_own_call(call.as_str()) && is_about_call(&kept.event.body),
+        Some(call) => is_at_node && is_own_call(call.as_str()) && is_about_call(&stored.event.body),
     };
     if is_own {
-        // What is around the workflow has added the turn.
+        // The turn was added outside of the workflow.
         (place.path, place.turn) = (None, None);
         place.depth = own_depth(level);
     }
-    kept
+    stored
 }
 
 fn is_about_call(body: &EventBody) -> bool {

@@ -61,7 +61,7 @@ impl Node for Summarize {
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
         let Short { profile, max_words } = made(&ctx)?;
-        let around = AgentEnv::of(&ctx);
+        let env = AgentEnv::new(&ctx);
         let text = as_text(inputs.required("text")?);
         let model = ctx.required_service::<dyn ModelSource>()?.model(profile.as_deref());
         let model = model.map_err(|error| NodeError::fatal(error.to_string()).with_code("no_model"))?;
@@ -72,9 +72,9 @@ impl Node for Summarize {
         if !instruction.trim().is_empty() {
             system.extend([" ", instruction.trim()]);
         }
-        let text = framed("text", &[neutralize(&text).into_owned()], &around.frame());
+        let text = framed("text", &[neutralize(&text).into_owned()], &env.frame());
         let request = LlmRequest::new(vec![Message::system(system), Message::user(text)]);
-        let answer = request::answer(&ctx, &around, &*model, request, &Arc::new(ToolSet::default())).await?;
+        let answer = request::answer(&ctx, &env, &*model, request, &Arc::new(ToolSet::default())).await?;
         Ok(Outputs::value(answer.parsed.text.trim().to_owned()))
     }
 }

@@ -59,7 +59,7 @@ fn built_in(script: &[Value], native: bool) -> (World, String, Vec<TraceEvent>) 
         "id": "a", "system_prompt": "Be brief.", "tool_ids_inventory": ["say", "do_it", "pay"]}))
     .unwrap();
     let model = Arc::clone(&world.model) as Arc<dyn LlmProvider>;
-    let agent = Agent::of(profile, model, tools(&world.puppet)).with_approval(ApprovalMode::Ask);
+    let agent = Agent::from_profile(profile, model, tools(&world.puppet)).with_approval(ApprovalMode::Ask);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let (text, events) = runtime.block_on(async {
         let run = agent.start(AgentState::default(), "Go on.").unwrap();

@@ -181,7 +181,7 @@ impl Setup {
         profile.language = Some(self.language);
         let offered = flows.offered(&model, profile.language).unwrap();
         let tools = Snapshot::of(self.tools.tools().cloned().chain(offered)).unwrap();
-        let agent = Agent::of(profile, model, tools).with_approval(ApprovalMode::All);
+        let agent = Agent::from_profile(profile, model, tools).with_approval(ApprovalMode::All);
         let orchestrator =
             Orchestrator::new(flows, agent, Arc::clone(&self.store)).with_clock(Arc::clone(&self.clock));
         World { orchestrator, store: self.store, clock: self.clock }

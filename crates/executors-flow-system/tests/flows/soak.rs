@@ -63,8 +63,11 @@ async fn nothing_crosses_sessions() {
             {"action_id": "human", "handler": "handoff", "trigger_patterns": ["person"]}]}))
     .unwrap();
     let flows = FlowsBuilder::new(&file).caller(stub.caller()).build().unwrap();
-    let agent =
-        Agent::of(AgentProfile::new("desk"), Arc::new(Echo(ModelInfo::default())), Snapshot::default());
+    let agent = Agent::from_profile(
+        AgentProfile::new("desk"),
+        Arc::new(Echo(ModelInfo::default())),
+        Snapshot::default(),
+    );
     let store = Store::memory().unwrap();
     let sessions = Arc::new(StoredSessions::new(store.clone(), "desk"));
     let orchestrator = Orchestrator::new(flows, agent, sessions).with_clock(Arc::new(SystemClock));

@@ -70,10 +70,10 @@ async fn before() -> Vec<Exchange> {
     let (tools, _) = tools_of(&Group { tools, questions: Vec::new() });
     let script: Vec<String> = BEFORE.iter().map(|(_, block)| json!({"text": block}).to_string()).collect();
     let model = Arc::new(ScriptedModel::from_jsonl(&script.join("\n")).unwrap());
-    let agent = Agent::of(AgentProfile::new("caller"), model, tools);
+    let agent = Agent::from_profile(AgentProfile::new("caller"), model, tools);
     let mut history = Vec::new();
     for (question, _) in BEFORE {
-        let run = agent.start(AgentState::of_history(history), question).unwrap();
+        let run = agent.start(AgentState::from_history(history), question).unwrap();
         history = run.outcome().await.1.history().to_vec();
     }
     history
@@ -166,7 +166,7 @@ async fn ask(
 ) -> Judged {
     model.replies.lock().unwrap().clear();
     let began = Instant::now();
-    let run = agent.start(AgentState::of_history(before.to_vec()), question.text.as_str()).unwrap();
+    let run = agent.start(AgentState::from_history(before.to_vec()), question.text.as_str()).unwrap();
     let (outcome, _) = run.outcome().await;
     let took = began.elapsed();
     let replies = std::mem::take(&mut *model.replies.lock().unwrap());
@@ -199,7 +199,11 @@ async fn run(how: How, groups: &[Group], folder: &Path, log: Option<&PathBuf>) -
         profile.system_prompt = Some(INSTRUCTIONS.into());
         profile.budgets = Some(serde_json::from_value(json!({"turns": 2})).unwrap());
         for question in &group.questions {
-            let agent = Agent::of(profile.clone(), Arc::clone(&model) as Arc<dyn LlmProvider>, tools.clone());
+            let agent = Agent::from_profile(
+                profile.clone(),
+                Arc::clone(&model) as Arc<dyn LlmProvider>,
+                tools.clone(),
+            );
             let judged = ask(&agent, &before, &model, &set, question).await;
             if let Some(log) = log {
                 table::write_log(log, name, question, &judged);

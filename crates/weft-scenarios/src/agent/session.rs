@@ -98,7 +98,7 @@ impl Session {
             meanwhile: VecDeque::new(),
             before: (0, 0),
             ends: false,
-            state: AgentState::of_history(history(&case.history)?),
+            state: AgentState::from_history(history(&case.history)?),
             workshop,
             profile,
             registry,
@@ -299,7 +299,7 @@ impl Session {
         let ended = life.work(front.handle(&text, sink, log, life.cancel.clone())).await;
         let mut history = front.history().await?;
         history.truncate(before);
-        let base = AgentState::of_history(history);
+        let base = AgentState::from_history(history);
         let Some(handled) = ended else {
             let open = Open { run, base, input, pending: Vec::new() };
             return self.next_life(life, open, seen).await;
@@ -386,9 +386,9 @@ impl Session {
         self.agent = agent_of(&self.profile, &self.workshop, &self.registry, &self.lasting, &self.board);
         self.front =
             self.flows.as_ref().map(|flows| front_of(flows, &self.agent, &self.workshop, &self.lasting));
-        self.state = AgentState::of_history(self.state.history().to_vec());
+        self.state = AgentState::from_history(self.state.history().to_vec());
         let Some(open) = self.open.take() else { return Ok(()) };
-        let base = AgentState::of_history(open.base.history().to_vec());
+        let base = AgentState::from_history(open.base.history().to_vec());
         self.go(Start::Resume(Box::new(Open { base, ..open })), seen).await
     }
 
@@ -455,7 +455,7 @@ fn agent_of(
     board: &Arc<TaskBoard>,
 ) -> Agent {
     let source: Arc<Registry> = Arc::clone(registry);
-    let mut agent = Agent::of(profile.clone(), Arc::clone(&workshop.model), Snapshot::default())
+    let mut agent = Agent::from_profile(profile.clone(), Arc::clone(&workshop.model), Snapshot::default())
         .with_source(source)
         .with_clock(Arc::clone(&workshop.clock))
         .with::<dyn BlobSource>(Arc::clone(&lasting.blobs))

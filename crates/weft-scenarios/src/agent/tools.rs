@@ -153,7 +153,7 @@ impl Workshop {
             }
         }
         let tools = Snapshot::of(made).map_err(|error| error.to_string())?;
-        Ok(Agent::of(profile, Arc::clone(&self.model), tools).with_clock(Arc::clone(&self.clock)))
+        Ok(Agent::from_profile(profile, Arc::clone(&self.model), tools).with_clock(Arc::clone(&self.clock)))
     }
 
     /// Whether executions of a tool are noted where they happen.

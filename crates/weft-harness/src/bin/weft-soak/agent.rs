@@ -94,7 +94,7 @@ fn agent(folder: &Path, replies: usize) -> Result<Agent, Fault> {
     let look = tool("look", "at", Annotations { read_only: true, ..Annotations::default() })?;
     let pay = tool("pay", "to", Annotations { effect: true, ..Annotations::default() })?;
     let tools = Snapshot::of([look, pay]).map_err(|error| error.to_string())?;
-    Ok(Agent::of(profile, Arc::new(model), tools))
+    Ok(Agent::from_profile(profile, Arc::new(model), tools))
 }
 
 /// Runs to the end, telling each event on a line as a watcher sees it, and last what came of it.
