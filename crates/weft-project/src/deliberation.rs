@@ -130,7 +130,7 @@ impl Deliberator for WorkflowDeliberator {
         let arguments = self.arguments(&turn).await;
         let (pieces, reader) = unbounded();
         let sink = LiveSink { inner: turn.sink(), live: Arc::clone(&self.live), pieces };
-        let services = self.services.clone().with(Arc::new(InTurn::of(&turn)));
+        let services = self.services.clone().with(Arc::new(InTurn::new(&turn)));
         let mut options = RunOptions::new()
             .with_services(services.with(Arc::new(ContextValues(Arc::clone(turn.values())))))
             .with_clock(Arc::clone(turn.clock()))
