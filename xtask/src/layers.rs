@@ -39,6 +39,10 @@ const NOT_BELOW: &[&str] = &["tokio", "reqwest", "hyper"];
 /// The highest layer that stays free of them.
 const FREE_LAYERS: u64 = 1;
 
+/// Crates that a crate must not reach by its default features: a function tool stays cheap to compile.
+const UNREACHED: &[(&str, &[&str])] =
+    &[("tool-registry", &["cel", "http-caller", "jsonschema", "reqwest", "workflow-engine", "workflow-model"])];
+
 /// Checks all rules and tells every fault at once.
 pub(crate) fn run() -> Result<()> {
     let metadata = workspace::metadata()?;
@@ -60,6 +64,12 @@ fn faults(metadata: &Metadata) -> Result<Vec<String>> {
         if *layer <= FREE_LAYERS {
             faults.extend(below(metadata, package));
         }
+    }
+    for (name, forbidden) in UNREACHED {
+        let reached = workspace::output("cargo", &["tree", "-p", name, "-e", "normal", "--prefix", "none"])?;
+        let reached: BTreeSet<&str> = reached.lines().filter_map(|line| line.split(' ').next()).collect();
+        let faulty = forbidden.iter().filter(|other| reached.contains(*other));
+        faults.extend(faulty.map(|other| format!("{name} must not reach {other}")));
     }
     Ok(faults)
 }

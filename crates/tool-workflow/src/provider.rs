@@ -51,7 +51,7 @@ impl<L: WorkflowLibrary> ToolProvider for WorkflowTools<L> {
     }
 
     fn resolve(&self, id: &str, services: &Services) -> Resolution {
-        let name = id.strip_prefix("workflow:").unwrap_or(id);
+        let Some(name) = id.strip_prefix("workflow:") else { return Resolution::NotMine };
         let workflow = match self.library.load(name) {
             None => return Resolution::NotMine,
             Some(Err(broken)) => return Resolution::Broken(Box::new(broken)),
@@ -101,10 +101,8 @@ impl ToolProvider for NodeTools {
     }
 
     fn resolve(&self, id: &str, services: &Services) -> Resolution {
-        let name = id.strip_prefix("node:").unwrap_or(id);
-        if self.0.get(name).is_none() {
-            return Resolution::NotMine;
-        }
+        let named = id.strip_prefix("node:").filter(|name| self.0.get(name).is_some());
+        let Some(name) = named else { return Resolution::NotMine };
         let made = node_tool(name, &runtime(&self.0, services));
         made.map_err(|error| broken(id, &error)).into()
     }

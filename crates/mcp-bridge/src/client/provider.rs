@@ -63,6 +63,9 @@ impl ToolProvider for McpTools {
     }
 
     fn resolve(&self, id: &str, _: &Services) -> Resolution {
+        if !id.starts_with(NAMESPACE) {
+            return Resolution::NotMine;
+        }
         self.clients().and_then(|clients| clients.tool(id).map_err(BrokenTool::from)).into()
     }
 
