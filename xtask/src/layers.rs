@@ -40,8 +40,10 @@ const NOT_BELOW: &[&str] = &["tokio", "reqwest", "hyper"];
 const FREE_LAYERS: u64 = 1;
 
 /// Crates that a crate must not reach by its default features: a function tool stays cheap to compile.
-const UNREACHED: &[(&str, &[&str])] =
-    &[("tool-registry", &["cel", "http-caller", "jsonschema", "reqwest", "workflow-engine", "workflow-model"])];
+const UNREACHED: &[(&str, &[&str])] = &[(
+    "tool-registry",
+    &["cel", "http-caller", "jsonschema", "reqwest", "workflow-engine", "workflow-model"],
+)];
 
 /// Checks all rules and tells every fault at once.
 pub(crate) fn run() -> Result<()> {
