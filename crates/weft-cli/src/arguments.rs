@@ -377,6 +377,8 @@ pub(crate) enum RunsCommand {
     },
     /// Go on with a run that was interrupted or waits.
     Resume(RunsResumeArguments),
+    /// Continue a run that failed or was cancelled from its failure, with the files as they are now.
+    Retry(RunsRetryArguments),
     /// Begin a run with what another one did up to an event.
     Fork(RunsForkArguments),
     /// Answer an open question, and go on.
@@ -422,6 +424,15 @@ pub(crate) struct RunsResumeArguments {
     pub(crate) as_it_was: bool,
     /// Play replies from a file, one a line, in place of the models.
     #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunsRetryArguments {
+    /// Id of the run; `last` is the newest one.
+    pub(crate) run: String,
+    /// Play replies from a file instead of asking a model.
+    #[arg(long)]
     pub(crate) script: Option<PathBuf>,
 }
 

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use executors_flow_system::OrchestratorError;
 use run_store::StoreError;
 use serde_json::{Map, Value, json};
 use tool_registry::Fault;
 use weft_project::{FileError, ProjectError};
+use weft_runs::RunsError;
 
 use crate::arguments::Output;
 
@@ -187,4 +189,33 @@ impl Failure {
 pub(crate) fn shown(path: &Path) -> PathBuf {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(&here).unwrap_or(path).to_owned()
+}
+
+impl From<RunsError> for Failure {
+    fn from(error: RunsError) -> Self {
+        let exit = match &error {
+            RunsError::Project(error) => return Self::of_project(error),
+            RunsError::Session(OrchestratorError::Session(_)) => Exit::Configuration,
+            RunsError::RunWaiting { .. } => Exit::NeedsPerson,
+            RunsError::UnknownAsk { .. }
+            | RunsError::WhichAsk { .. }
+            | RunsError::NoApproval { .. }
+            | RunsError::NotSubscribed { .. }
+            | RunsError::NoNodes
+            | RunsError::NotSettable { .. }
+            | RunsError::NotRetryable { .. }
+            | RunsError::SessionState { .. } => Exit::Usage,
+            RunsError::ShuttingDown
+            | RunsError::QueueFull { .. }
+            | RunsError::Left { .. }
+            | RunsError::ThreadBusy { .. }
+            | RunsError::Failed { .. } => Exit::Failed,
+            _ => Exit::Invalid,
+        };
+        let failure = Self::new(exit, error.code().to_owned(), error.to_string());
+        match error.help() {
+            Some(help) => failure.with_help(help),
+            None => failure,
+        }
+    }
 }

@@ -1,59 +1,71 @@
-//! Following a run: its events are told as they come, Ctrl-C ends it, and so does somebody elsewhere.
+//! Following a run: its events are printed as they come, and Ctrl-C ends it.
 
-use std::time::Duration;
-
-use agent_types::{EventSubscription, RunId, Watched};
-use tokio_util::sync::CancellationToken;
-use weft_project::Project;
+use futures::poll;
+use weft_runs::{LocalRuns, RunEvents, RunHandle, RunOutcome, RunService};
 
 use crate::arguments::Output;
 use crate::failure::Failure;
-use crate::output;
 use crate::timeline::Timeline;
+use crate::{interrupt, output};
 
-/// Events that the printer may be behind: none is lost, however slow the reader of stdout is.
-pub(crate) const BEHIND: usize = usize::MAX;
-/// How often a run looks whether somebody elsewhere wants it to end.
-const LOOK: Duration = Duration::from_millis(300);
+/// Follows a run to its outcome. A reader of stdout that goes away ends the run.
+pub(crate) async fn drive(form: Output, runs: &LocalRuns, run: RunHandle) -> Result<RunOutcome, Failure> {
+    let RunHandle { id, mut events, outcome } = run;
+    let cancel = async || {
+        if let Err(error) = runs.cancel(&id).await {
+            note!("{id} could not be cancelled: {error}");
+        }
+    };
+    let following = async {
+        let printed = print(form, &mut events, &cancel).await;
+        let outcome = outcome.await;
+        printed?;
+        Ok(outcome?)
+    };
+    interrupt::run(following, &cancel).await
+}
 
-/// Tells events until the run has ended. A reader of stdout that goes away ends the run.
-pub(crate) async fn tell(
+/// The same, and on through the waits for work that its calls have begun.
+pub(crate) async fn to_the_end(
     form: Output,
-    mut watcher: EventSubscription,
-    cancel: &CancellationToken,
-) -> Result<(), Failure> {
+    runs: &LocalRuns,
+    run: RunHandle,
+) -> Result<RunOutcome, Failure> {
+    let mut outcome = drive(form, runs, run).await?;
+    while let Some(next) = continued(runs, &outcome).await? {
+        outcome = drive(form, runs, next).await?;
+    }
+    Ok(outcome)
+}
+
+/// Waits for work that a run waits for and that goes on in this process.
+async fn continued(runs: &LocalRuns, outcome: &RunOutcome) -> Result<Option<RunHandle>, Failure> {
+    let mut next = runs.continued(outcome.run());
+    if let std::task::Poll::Ready(next) = poll!(next.as_mut()) {
+        return Ok(next?);
+    }
+    let tasks: Vec<&str> = outcome.pending().iter().map(agent_runtime::PendingCall::task).collect();
+    note!("waiting for {}; Ctrl-C to stop", tasks.join(", "));
+    tokio::select! {
+        next = next => Ok(next?),
+        () = interrupt::interrupted() => Ok(None),
+    }
+}
+
+async fn print(form: Output, events: &mut RunEvents, cancel: &impl AsyncFn()) -> Result<(), Failure> {
     let mut timeline = Timeline::new();
-    while let Some(watched) = watcher.next().await {
-        let Watched::Events(batch) = watched else { continue };
-        for event in batch.iter() {
+    let mut asked = false;
+    while let Some(group) = events.next().await? {
+        for event in &group {
             match form {
                 Output::Text => timeline.show(event),
                 Output::Jsonl => output::json(event)?,
                 Output::Json => {}
             }
         }
-        if output::is_closed() {
-            cancel.cancel();
+        if output::is_closed() && !std::mem::replace(&mut asked, true) {
+            cancel().await;
         }
     }
     Ok(())
-}
-
-/// Name under which the wish to end a run is left for the process that works on it.
-pub(crate) fn cancel_key(run: &RunId) -> String {
-    format!("cancel:{run}")
-}
-
-/// Cancels when another process wishes so; never resolves.
-pub(crate) async fn poll_cancel_requests(project: &Project, run: &RunId, cancel: &CancellationToken) {
-    let Ok(Some(store)) = project.store() else { return std::future::pending().await };
-    let key = cancel_key(run);
-    loop {
-        project.clock().sleep(LOOK).await;
-        if matches!(store.value(&key), Ok(Some(_))) {
-            store.put(&key, None);
-            cancel.cancel();
-            return std::future::pending().await;
-        }
-    }
 }

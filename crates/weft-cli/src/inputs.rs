@@ -8,6 +8,7 @@ use protocol_action::{RawArgument, RawValue, Span};
 use serde_json::{Map, Value};
 use tool_schema::{CompiledSchema, Typed};
 use weft_project::{read_file, read_json, text_of};
+use weft_runs::NodeValue;
 
 use crate::arguments::{ContextArguments, InputArguments};
 use crate::failure::{Exit, Failure};
@@ -54,6 +55,16 @@ pub(crate) fn context(arguments: &ContextArguments) -> Result<Map<String, Value>
         Ok((name, value))
     });
     values.collect()
+}
+
+/// A value for a node of a fork, as `-i` takes it: `PATH=TEXT`, `PATH:=JSON`, `PATH=@FILE`.
+pub(crate) fn change(text: &str) -> Result<(String, NodeValue), Failure> {
+    let RawArgument { name, value, .. } = one("--set", text)?;
+    match value {
+        RawValue::Text(text) => Ok((name, NodeValue::Text(text))),
+        RawValue::Json(value) => Ok((name, NodeValue::Json(value))),
+        RawValue::Elements { .. } => Err(Failure::usage(format!("`--set {text}` is not a value"))),
+    }
 }
 
 fn argument(name: &str, value: RawValue) -> RawArgument {

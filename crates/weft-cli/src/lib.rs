@@ -29,9 +29,9 @@ mod follow;
 mod inputs;
 mod interrupt;
 mod log_lines;
+mod outcome;
 mod output;
 mod timeline;
-mod workflow_run;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -67,20 +67,6 @@ pub enum ProjectError {
     /// A workflow that cannot run.
     #[error(transparent)]
     Invalid(#[from] PlanError),
-    /// A workflow has changed where a run that is to go on has been already.
-    #[error("the workflow has changed where the run has been: {}", nodes.join(", "))]
-    PlanChanged {
-        /// The nodes.
-        nodes: Vec<String>,
-    },
-    /// A run whose record this program cannot take up.
-    #[error("the run `{run}` cannot be taken up: {message}")]
-    NotResumable {
-        /// The run.
-        run: String,
-        /// Why.
-        message: String,
-    },
     /// `weft.toml` does not fit.
     #[error("{}", .0.message)]
     Settings(FileError),
@@ -251,8 +237,6 @@ impl ProjectError {
             Self::Agent(error) => error.code(),
             Self::Store(error) => error.code(),
             Self::Invalid(_) => "invalid",
-            Self::PlanChanged { .. } => "plan_changed",
-            Self::NotResumable { .. } => "not_resumable",
         }
     }
 
@@ -291,8 +275,6 @@ impl ProjectError {
             | Self::Registry(_)
             | Self::Store(_)
             | Self::Invalid(_)
-            | Self::PlanChanged { .. }
-            | Self::NotResumable { .. }
             | Self::Agent(_) => None,
         }
     }
@@ -340,10 +322,6 @@ impl ProjectError {
                     .into(),
             ),
             Self::Store(error) => Some(error.hint().into()),
-            Self::PlanChanged { .. } => {
-                Some("`--as-it-was` goes on with the workflow that the run began with".into())
-            }
-            Self::NotResumable { .. } => Some("start it anew".into()),
             Self::Invalid(_) => Some("`weft workflow check` shows where".into()),
             Self::Script { .. } => {
                 Some("a script holds one JSON object a line, such as {\"text\": \"…\"}".into())

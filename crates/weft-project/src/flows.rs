@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use agent_runtime::{Agent, AgentProfile, ApprovalMode};
+use agent_runtime::{Agent, AgentProfile};
 use agent_types::ToolId;
 use executors_flow_system::{
-    Flows, FlowsBuilder, FlowsError, FlowsFile, MemorySessions, NoTool, Orchestrator, Resume, SessionStore,
-    StoredSessions, ToolLookup, TurnContext,
+    Flows, FlowsBuilder, FlowsError, FlowsFile, MemorySessions, NoTool, Orchestrator, SessionStore,
+    StoredSessions, ToolLookup,
 };
 use llm_provider::{LlmProvider, ScriptedModel};
 use tool_registry::{
@@ -18,7 +18,6 @@ use crate::error::ProjectError;
 use crate::files::read_file;
 use crate::project::Project;
 use crate::secrets;
-use crate::store::AgentStart;
 
 /// Name of the file.
 const FILE: &str = "flows.json";
@@ -205,9 +204,8 @@ impl Project {
     ///
     /// # Errors
     /// `flows.json`, the agent, its model or the store cannot be used.
-    pub fn orchestrator(&self, approval: ApprovalMode) -> Result<Orchestrator, ProjectError> {
-        let id = self.flows_agent()?;
-        let agent = self.agent(id)?.with_approval(approval);
+    pub fn orchestrator(&self, agent: Agent) -> Result<Orchestrator, ProjectError> {
+        let id = agent.profile().id.clone();
         let flows = match self.flows()? {
             Some(flows) => flows.clone(),
             None => self.build_flows(&FlowsFile::default())?,
@@ -217,14 +215,5 @@ impl Project {
             None => MemorySessions::new(),
         };
         Ok(Orchestrator::new(flows, agent, sessions).with_clock(Arc::clone(self.clock())))
-    }
-}
-
-impl AgentStart {
-    /// Where an orchestrator tells what comes of the message.
-    #[must_use]
-    pub fn desk_of_session(&self) -> TurnContext {
-        let resume = self.log.clone().map(|log| Resume { log, before: self.plan.before });
-        TurnContext::new(self.desk.sink()).resuming(resume)
     }
 }

@@ -28,8 +28,6 @@ mod server_settings;
 mod settings;
 mod state;
 mod store;
-mod task_runs;
-mod threads;
 mod tools;
 mod watch;
 mod workflows;
@@ -40,14 +38,12 @@ pub use error::{FileError, ProjectError};
 pub use files::{PassedOver, read_file, read_json, text_of};
 pub use knowledge::KnowledgeSettings;
 pub use mcp_server::ProjectMcp;
-pub use models::ProjectModels;
+pub use models::{ProjectModels, replies};
 pub use project::{Project, ProjectOptions};
 pub use providers::MakeProvider;
 pub use server_settings::ServerSettings;
 pub use settings::{NetworkSettings, Settings, StoreSettings, SyncSetting};
-pub use store::{
-    AgentPlan, AgentStart, PlannedEvent, RunSink, Version, WorkflowPlan, WorkflowResume, cancel_key,
-};
+pub use state::PlannedEvent;
 pub use tools::ToolFile;
 pub use watch::{LiveTools, ProjectWatch};
 pub use workflows::{ProjectWorkflows, WorkflowFile};

@@ -62,7 +62,7 @@ impl ProjectModels {
     }
 
     /// Scripts pass over replies that a run has had already.
-    pub(crate) fn skip_replies(&self, replies: usize) {
+    pub fn skip_replies(&self, replies: usize) {
         self.fallback.iter().chain(&self.instead).for_each(|script| script.replies.skip(replies));
     }
 
@@ -110,7 +110,8 @@ impl ModelSource for ProjectModels {
 
 /// Replies of models that a log tells of. Errors have no end of their own in a script: the attempts behind them are
 /// passed over with the next reply. What a workflow deliberated is told of too, and is none.
-pub(crate) fn replies(events: &[StoredEvent]) -> usize {
+#[must_use]
+pub fn replies(events: &[StoredEvent]) -> usize {
     let mut deliberated: HashSet<u64> = HashSet::new();
     let mut asking: HashSet<u64> = HashSet::new();
     let mut count = 0;

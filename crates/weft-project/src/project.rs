@@ -11,7 +11,7 @@ use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{LlmProvider, ModelConfig, ModelSource, ScriptedModel};
 use mcp_bridge::McpClients;
 use run_store::{Store, StoreError};
-use tool_registry::{Providers, Snapshot, TaskRuns, Tool};
+use tool_registry::{Providers, Snapshot, Tool};
 use tool_system::{BlobSource, EventPublisher, SystemTools};
 use workflow_engine::{NodeCatalog, Services};
 use workflow_model::Workflow;
@@ -27,7 +27,6 @@ use crate::models::ProjectModels;
 use crate::providers::MakeProvider;
 use crate::settings::Settings;
 use crate::state::{self, StoredEvents};
-use crate::task_runs::StoredTasks;
 use crate::tools::{ProjectTools, ToolFile};
 use crate::workflows::ProjectWorkflows;
 
@@ -371,10 +370,6 @@ impl Project {
         Ok(agent
             .with::<dyn BlobSource>(Arc::new(StoreBlobs(store.clone())))
             .with::<dyn EventPublisher>(Arc::new(self.events(store)))
-            .with::<dyn TaskRuns>(Arc::new(StoredTasks {
-                store: store.clone(),
-                clock: Arc::clone(&self.clock),
-            }))
             .with(Arc::new(state::world(store)))
             .with(Arc::new(private)))
     }

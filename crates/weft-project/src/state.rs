@@ -5,6 +5,7 @@ use std::sync::Arc;
 use agent_runtime::AgentProfile;
 use async_trait::async_trait;
 use run_store::{Store, StoreError};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tool_registry::ToolError;
 use tool_schema::CompiledSchema;
@@ -12,7 +13,6 @@ use tool_system::{EventPublisher, PrivateState, StateSource, World, merged_state
 
 use crate::error::ProjectError;
 use crate::project::Project;
-use crate::store::PlannedEvent;
 
 /// Key of what all agents of a project share.
 const WORLD: &str = "world";
@@ -66,6 +66,16 @@ pub(crate) fn private(store: &Store, profile: &AgentProfile) -> PrivateState {
         initial,
         schema: schema.map(Arc::new),
     }))
+}
+
+/// An event that sets an agent to work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedEvent {
+    /// Its name.
+    pub name: String,
+    /// What it says.
+    #[serde(default)]
+    pub payload: Value,
 }
 
 /// Events of agents, kept for those that listen to them.

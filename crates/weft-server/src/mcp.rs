@@ -9,14 +9,13 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::any;
 use mcp_bridge::{CallContextProvider, CallPermit, CallScope, McpHttp};
-use tokio::sync::OwnedSemaphorePermit;
 use tool_registry::{Tool, ToolError};
 use weft_project::ProjectMcp;
+use weft_runs::{CallRoom, RunsError};
 
 use crate::app::App;
 use crate::body::Path;
 use crate::problem::Problem;
-use crate::runs::{Admission, admit};
 
 /// The servers that clients have asked for: that of all tools, and those of agents.
 #[derive(Debug, Default)]
@@ -48,7 +47,7 @@ struct ServerCallContexts {
 
 /// The room of a call.
 #[derive(Debug)]
-struct Permit(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
+struct Permit(#[expect(dead_code, reason = "held, not read")] CallRoom);
 
 impl CallPermit for Permit {}
 
@@ -56,13 +55,11 @@ impl CallContextProvider for ServerCallContexts {
     fn place(&self, tool: &Tool) -> Result<CallScope, ToolError> {
         let app = self.app.upgrade().ok_or_else(|| ToolError::failed("the server ends"))?;
         // A client that waits for an answer is not put into a queue.
-        let room = match admit(&app) {
-            Ok(Admission::Now(permit)) => permit,
-            Ok(Admission::Queued(_)) => {
-                return Err(ToolError::failed("too many runs are at work; try again").with_code("queue_full"));
-            }
-            Err(problem) => return Err(ToolError::failed(problem.detail.clone())),
-        };
+        let room = app.runs.call_room_now().map_err(|error| {
+            let full = matches!(error, RunsError::QueueFull { .. });
+            let refused = ToolError::failed(error.to_string());
+            if full { refused.with_code("queue_full") } else { refused }
+        })?;
         let place = self.project.place(tool)?;
         Ok(CallScope { hold: Some(Box::new(Permit(room))), ..place })
     }

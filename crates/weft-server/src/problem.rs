@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tool_registry::Fault;
 use weft_project::ProjectError;
+use weft_runs::RunsError;
 
 /// Why a request was refused. Small, so that results are.
 #[derive(Debug, Clone, Serialize)]
@@ -156,7 +157,6 @@ impl From<ProjectError> for Problem {
                 Fault::Settings | Fault::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
             },
             ProjectError::BadWorkflowId { .. } => StatusCode::BAD_REQUEST,
-            ProjectError::PlanChanged { .. } | ProjectError::NotResumable { .. } => StatusCode::CONFLICT,
             ProjectError::Model(_) | ProjectError::NoProject { .. } => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::UNPROCESSABLE_ENTITY,
         };
@@ -167,6 +167,34 @@ impl From<ProjectError> for Problem {
         problem.0.help = error.help();
         match error.place() {
             Some((_, Some(line), column)) => problem.with("line", line).with("column", column),
+            _ => problem,
+        }
+    }
+}
+
+impl From<RunsError> for Problem {
+    fn from(error: RunsError) -> Self {
+        let status = match error {
+            RunsError::Project(error) => return error.into(),
+            RunsError::Session(error) => return Self::internal(&error.to_string()),
+            RunsError::ShuttingDown | RunsError::Left { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            RunsError::QueueFull { .. } => StatusCode::TOO_MANY_REQUESTS,
+            RunsError::RunWaiting { .. }
+            | RunsError::ThreadBusy { .. }
+            | RunsError::WhichAsk { .. }
+            | RunsError::PlanChanged { .. }
+            | RunsError::NotResumable { .. }
+            | RunsError::NotRetryable { .. } => StatusCode::CONFLICT,
+            RunsError::UnknownAsk { .. } => StatusCode::NOT_FOUND,
+            RunsError::NoNodes => StatusCode::BAD_REQUEST,
+            RunsError::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+            _ => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        let mut problem = Self::new(status, error.code().to_owned(), error.to_string());
+        problem.0.help = error.help();
+        match error {
+            RunsError::RunWaiting { run } | RunsError::ThreadBusy { run: Some(run) } => problem.with("run", run),
+            RunsError::InvalidInputs { problems, .. } => problem.with("problems", problems),
             _ => problem,
         }
     }

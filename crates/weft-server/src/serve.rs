@@ -28,7 +28,6 @@ use crate::app::App;
 use crate::clock_timer::ClockTimer;
 use crate::options::{ServeError, ServerOptions};
 use crate::problem::Problem;
-use crate::runs::{fire_timers, poll_cancel_requests};
 use crate::token::{Token, TokenChoice};
 use crate::{api, live, mcp, openai, page};
 
@@ -120,9 +119,9 @@ impl Server {
     /// Serves until it is told to end; then waits for the runs at work, as long as the settings say.
     pub async fn run(self) {
         let Self { listener, app, .. } = self;
-        app.tasks.spawn(Arc::clone(&app).tell_changes());
-        app.tasks.spawn(poll_cancel_requests(Arc::clone(&app)));
-        app.tasks.spawn(fire_timers(Arc::clone(&app)));
+        app.tasks.spawn(Arc::clone(&app).notify_changes());
+        let timers = app.runs.clone();
+        app.tasks.spawn(async move { timers.fire_timers().await });
         let router = router(&app);
         let connections = Arc::new(Semaphore::new(app.options.settings.max_connections.max(1)));
         loop {
@@ -167,6 +166,7 @@ async fn close(app: &App) {
     select(Box::pin(idle), patience).await;
     app.closed.cancel();
     app.tasks.wait().await;
+    app.runs.drained().await;
     let store = app.store.clone();
     let flushed = app.blocking(move || Ok(store.flush()?)).await;
     if let Err(problem) = flushed {

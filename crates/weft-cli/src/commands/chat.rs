@@ -1,268 +1,349 @@
-//! `weft agent chat`: a conversation, line by line.
+//! `weft agent chat` and `weft chat`: a conversation, line by line.
 
 use std::io::{BufRead, IsTerminal, Write};
 
-use agent_runtime::{Agent, AgentState, PendingCall, RunOutcome, approval_digest};
-use agent_types::{AskKind, ExitReason, RunId, RunStatus};
-use serde_json::{Value, json};
-use weft_project::{AgentPlan, AgentStart, Project, Version};
+use agent_runtime::{ApprovalMode, PendingCall, exit_status};
+use agent_types::{AskKind, RunId, RunStatus};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use weft_project::Project;
+use weft_runs::{
+    AgentPlan, AgentRequest, Answer, AnswerRequest, LocalRuns, RunHandle, RunOutcome, RunService,
+    SessionAction, SessionPhase, Surroundings, Then, ThreadAction, ThreadName, Version,
+};
 
-use super::agent::{drive, failure_of, mode_of, note_script, with_live_tools, work_ends};
+use super::agent::{mode_of, note_script, watched};
 use super::{Context, block_on};
-use crate::arguments::{AgentChatArguments, Output};
+use crate::arguments::{AgentChatArguments, ChatArguments, Output};
 use crate::failure::{Exit, Failure};
-use crate::{inputs, output};
+use crate::{follow, inputs, interrupt, outcome};
 
 const HELP: &str = "\
-/tools            what the agent may use
-/undo             forget the last exchange
-/compact          put the older part into a short form
+/tools            the tools of the agent
 /approve          let the call run that waits
 /deny REASON      do not let it run
-/answer VALUE     answer the question that waits
+/answer VALUE     answer the question that waits";
+
+const HELP_OF_THREADS: &str = "\
+/undo             forget the last exchange
+/compact          replace the older part by a summary
 /thread           the name of the conversation
 /quit             end; so does the end of the input";
 
+const HELP_OF_SESSIONS: &str = "\
+/state            who answers, and the profile of the user
+/give-back        give the session back to the agent, after a person took it over
+/reopen           open a session that was closed
+/session          the name of the session
+/quit             end; so does the end of the input";
+
+/// What is talked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// An agent alone.
+    Thread,
+    /// An agent with flows, system actions and timers around it.
+    Session,
+}
+
 /// A conversation under way.
-struct Chat<'c> {
-    context: &'c Context,
+struct Chat {
+    form: Output,
     project: Project,
-    agent: Agent,
-    id: String,
-    thread: String,
-    values: serde_json::Map<String, Value>,
-    state: AgentState,
-    waiting: Option<Waiting>,
+    runs: LocalRuns,
+    kind: Kind,
+    name: ThreadName,
+    values: Map<String, Value>,
+    approval: ApprovalMode,
+    /// A run that waits for a person.
+    waiting: Option<(RunId, Vec<PendingCall>)>,
+    /// Whether there is one message, and no prompt.
+    one_message: bool,
     last: Exit,
 }
 
-/// A run that waits for a person.
-struct Waiting {
-    run: RunId,
-    base: AgentState,
-    pending: Vec<PendingCall>,
-}
-
+/// `weft agent chat`.
 pub(super) fn run(context: &Context, arguments: &AgentChatArguments) -> Result<Exit, Failure> {
     let project = context.project(arguments.script.clone())?;
-    let values = inputs::context(&arguments.values)?;
-    let agent =
-        project.agent(&arguments.id)?.with_approval(mode_of(arguments.approve)).with_values(values.clone());
+    project.agent(&arguments.id)?;
     if arguments.script.is_none() {
-        note_script(&project, &agent);
+        note_script(&project, &arguments.id);
     }
-    let (agent, _watch) = with_live_tools(agent, &project)?;
     let thread = arguments.thread.clone().unwrap_or_else(|| RunId::generate().to_string());
     note!("thread {thread}; /help shows what can be written");
-    let state = project.thread_state(&arguments.id, &thread)?;
-    let id = arguments.id.clone();
-    let mut chat = Chat { context, project, agent, id, thread, values, state, waiting: None, last: Exit::Ok };
-    chat.pick_up()?;
-    chat.talk()?;
+    let mut chat = Chat {
+        form: context.output,
+        runs: watched(project.clone()),
+        project,
+        kind: Kind::Thread,
+        name: ThreadName::new(&arguments.id, thread),
+        values: inputs::context(&arguments.values)?,
+        approval: mode_of(arguments.approve),
+        waiting: None,
+        one_message: false,
+        last: Exit::Ok,
+    };
+    block_on(chat.talk())??;
     Ok(chat.last)
 }
 
-impl Chat<'_> {
-    /// A run of the thread that waits is taken up where it stopped.
-    fn pick_up(&mut self) -> Result<(), Failure> {
-        if let Some(run) = self.project.waiting_run(&self.id, &self.thread)? {
-            self.go_on(&run)?;
+/// `weft chat`.
+pub(super) fn run_session(context: &Context, arguments: &ChatArguments) -> Result<Exit, Failure> {
+    let project = context.project(arguments.script.clone())?;
+    let agent = project.flows_agent()?.to_owned();
+    project.agent(&agent)?;
+    if arguments.script.is_none() {
+        note_script(&project, &agent);
+    }
+    let session = arguments.session.clone().unwrap_or_else(|| RunId::generate().to_string());
+    if arguments.message.is_none() || arguments.session.is_none() {
+        note!("session {session}; /help shows what can be written");
+    }
+    let mut chat = Chat {
+        form: context.output,
+        runs: watched(project.clone()),
+        project,
+        kind: Kind::Session,
+        name: ThreadName::new(agent, session),
+        values: inputs::context(&arguments.values)?,
+        approval: mode_of(arguments.approve),
+        waiting: None,
+        one_message: arguments.message.is_some(),
+        last: Exit::Ok,
+    };
+    block_on(chat.play_session(arguments))??;
+    Ok(chat.last)
+}
+
+impl Chat {
+    async fn play_session(&mut self, arguments: &ChatArguments) -> Result<(), Failure> {
+        if arguments.give_back {
+            self.give_back().await?;
         }
-        Ok(())
+        if arguments.reopen {
+            self.reopen().await?;
+        }
+        match arguments.message.as_deref() {
+            Some("-") => self.say(&inputs::stdin()?).await,
+            Some(message) => self.say(message).await,
+            None => self.talk().await,
+        }
     }
 
-    fn talk(&mut self) -> Result<(), Failure> {
-        let stdin = std::io::stdin();
-        let at_terminal = stdin.is_terminal() && std::io::stderr().is_terminal();
+    /// A run that waits is resumed; then lines of stdin, and timers meanwhile.
+    async fn talk(&mut self) -> Result<(), Failure> {
+        if let Some(run) = self.runs.thread(&self.name, ThreadAction::Read).await?.waiting {
+            let run = self.runs.resume(&run, Version::Current).await?;
+            self.follow(run).await?;
+        }
+        let mut lines = lines_of_stdin();
+        let at_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         loop {
             if at_terminal {
                 let mut stderr = std::io::stderr().lock();
                 let _ = write!(stderr, "> ").and_then(|()| stderr.flush());
             }
-            let mut line = String::new();
-            let read = stdin.lock().read_line(&mut line);
-            let read = read.map_err(|error| Failure::new(Exit::Usage, "stdin", error.to_string()))?;
-            let line = line.trim();
-            if read == 0 || line == "/quit" || line == "/exit" {
-                return Ok(());
-            }
-            let result = match line.split_once(char::is_whitespace).unwrap_or((line, "")) {
-                ("", _) => Ok(()),
-                (command, rest) if command.starts_with('/') => self.command(command, rest.trim()),
-                _ => self.say(line),
+            let result = tokio::select! {
+                biased;
+                line = lines.recv() => {
+                    let Some(line) = line else { return Ok(()) };
+                    let line = line.map_err(|error| Failure::new(Exit::Usage, "stdin", error.to_string()))?;
+                    match line.trim() {
+                        "" => Ok(()),
+                        "/quit" | "/exit" => return Ok(()),
+                        line if line.starts_with('/') => self.command(line).await,
+                        line => self.say(line).await,
+                    }
+                }
+                timer = next_timer(&self.runs, self.kind, &self.name) => match timer {
+                    Ok(Some(run)) => self.follow(run).await,
+                    Ok(None) => Ok(()),
+                    Err(failure) => return Err(failure),
+                },
+                () = interrupt::interrupted() => {
+                    self.last = Exit::Interrupted;
+                    return Ok(());
+                }
             };
             if let Err(failure) = result {
-                failure.print(self.context.output);
+                failure.print(self.form);
                 self.last = failure.exit;
             }
         }
     }
 
-    fn command(&mut self, command: &str, rest: &str) -> Result<(), Failure> {
-        match command {
-            "/help" => {
-                note!("{HELP}");
-                Ok(())
-            }
-            "/tools" => {
-                for tool in self.agent.offered().tools() {
-                    let about = tool.definition().description.lines().next().unwrap_or_default();
-                    note!("  {}\t{about}", tool.id());
-                }
-                Ok(())
-            }
-            "/thread" => {
-                note!("{}", self.thread);
-                Ok(())
-            }
-            "/undo" => self.undo(),
-            "/compact" => self.compact(),
-            "/approve" => self.decide(|pending| {
-                let digest = approval_digest(pending.tool.as_str(), &pending.arguments);
-                approval(pending, json!({"approve": true, "digest": digest}))
-            }),
-            "/deny" => {
-                let reason = if rest.is_empty() { "not wanted" } else { rest };
-                self.decide(|pending| approval(pending, json!({"deny": reason})))
-            }
-            "/answer" => {
-                let value = serde_json::from_str(rest).unwrap_or_else(|_| Value::from(rest));
-                self.decide(|_| Ok(value.clone()))
-            }
-            other => {
-                Err(Failure::usage(format!("there is no `{other}`")).with_help("/help shows what there is"))
+    async fn command(&mut self, line: &str) -> Result<(), Failure> {
+        let (command, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        match (command, self.kind, rest.trim()) {
+            ("/help", Kind::Thread, _) => note!("{HELP}\n{HELP_OF_THREADS}"),
+            ("/help", Kind::Session, _) => note!("{HELP}\n{HELP_OF_SESSIONS}"),
+            ("/tools", ..) => self.tools()?,
+            ("/thread", Kind::Thread, _) | ("/session", Kind::Session, _) => note!("{}", self.name.thread),
+            ("/undo", Kind::Thread, _) => self.undo().await?,
+            ("/compact", Kind::Thread, _) => self.compact().await?,
+            ("/state", Kind::Session, _) => self.state().await?,
+            ("/give-back", Kind::Session, _) => self.give_back().await?,
+            ("/reopen", Kind::Session, _) => self.reopen().await?,
+            ("/approve", ..) => self.answer(Answer::Approve { arguments: None }).await?,
+            ("/deny", _, reason) => self.answer(Answer::deny(reason)).await?,
+            ("/answer", _, value) => self.answer(Answer::written(value)).await?,
+            (other, ..) => {
+                return Err(
+                    Failure::usage(format!("there is no `{other}`")).with_help("/help shows what there is")
+                );
             }
         }
+        Ok(())
     }
 
-    fn say(&mut self, text: &str) -> Result<(), Failure> {
+    fn tools(&self) -> Result<(), Failure> {
+        for tool in self.project.agent(&self.name.agent)?.offered().tools() {
+            let about = tool.definition().description.lines().next().unwrap_or_default();
+            note!("  {}\t{about}", tool.id());
+        }
+        Ok(())
+    }
+
+    async fn say(&mut self, text: &str) -> Result<(), Failure> {
         if self.waiting.is_some() {
             return Err(Failure::usage("a call waits for you")
                 .with_help("write /approve, /deny REASON or /answer VALUE first"));
         }
-        let plan = AgentPlan {
-            agent: self.id.clone(),
-            message: text.to_owned(),
-            values: self.values.clone(),
-            ..AgentPlan::default()
+        let plan =
+            AgentPlan { values: self.values.clone(), ..AgentPlan::new(&self.name.agent, text) };
+        let surroundings = match self.kind {
+            Kind::Thread => Surroundings::AgentOnly,
+            Kind::Session => Surroundings::Session,
         };
-        let mut start = self.project.begin_agent(plan, Some(&self.thread))?;
-        // What the model has been shown of the tools stays as it was.
-        start.state = self.state.clone();
-        self.play(start)
+        let (thread, approval) = (Some(self.name.thread.clone()), self.approval);
+        let run = self.runs.begin(AgentRequest { plan, thread, approval, surroundings }.into()).await?;
+        self.follow(run).await
     }
 
-    fn go_on(&mut self, run: &RunId) -> Result<(), Failure> {
-        let start = self.project.resume_agent(run)?;
-        self.project.skip_replies(&start);
-        self.play(start)
-    }
-
-    fn play(&mut self, start: AgentStart) -> Result<(), Failure> {
-        let base = start.state.clone();
-        let (outcome, state) = block_on(self.to_the_end(start))??;
-        self.tell(&outcome)?;
-        if agent_runtime::exit_status(outcome.exit) == RunStatus::Waiting {
-            for pending in &outcome.pending {
-                match (pending.kind, &pending.prompt) {
-                    (AskKind::Approval, _) | (_, None) => {
-                        note!(
-                            "waits for you: {} {}",
-                            pending.tool,
-                            Value::Object((*pending.arguments).clone())
-                        );
-                    }
-                    (_, Some(prompt)) => note!("waits for you: {}: {prompt} (/answer)", pending.tool),
-                }
-            }
-            self.waiting = Some(Waiting { run: outcome.run, base, pending: outcome.pending });
-        } else {
-            self.state = state;
+    /// Follows a run to where it ends or waits for a person.
+    async fn follow(&mut self, run: RunHandle) -> Result<(), Failure> {
+        let outcome = follow::to_the_end(self.form, &self.runs, run).await?;
+        if let RunOutcome::Session(handled) = &outcome
+            && let Some(timer) = &handled.timer
+        {
+            note!("the timer {timer} went off");
         }
-        Ok(())
-    }
-
-    /// Drives a run, and takes it up again when work ends that it waits for.
-    async fn to_the_end(&self, mut start: AgentStart) -> Result<(RunOutcome, AgentState), Failure> {
-        let base = start.state.clone();
-        loop {
-            let (outcome, state) = drive(self.context.output, &self.project, &self.agent, start).await?;
-            let waits = outcome.exit == ExitReason::AwaitingResult;
-            if !waits || !work_ends(&self.project, self.agent.tasks().as_deref(), &outcome.pending).await {
-                return Ok((outcome, state));
-            }
-            start = self.project.resume_agent(&outcome.run)?;
-            start.state = base.clone();
-        }
-    }
-
-    fn tell(&mut self, outcome: &RunOutcome) -> Result<(), Failure> {
-        match self.context.output {
-            Output::Text if outcome.text.is_empty() => {}
-            Output::Text => output::line(&outcome.text)?,
-            Output::Json => output::json(outcome)?,
-            Output::Jsonl => {}
-        }
-        self.last = super::agent::exit_of(outcome);
-        if self.last != Exit::Ok && self.last != Exit::NeedsPerson {
-            failure_of(outcome, self.last).print(self.context.output);
-        }
-        Ok(())
-    }
-
-    /// Says what becomes of the first call that waits, and goes on.
-    fn decide(&mut self, word: impl Fn(&PendingCall) -> Result<Value, Failure>) -> Result<(), Failure> {
-        let waiting = self.waiting.as_ref().ok_or_else(|| Failure::usage("nothing waits for you"))?;
-        let Some(pending) = waiting.pending.first() else { return Ok(()) };
-        let word = word(pending)?;
-        let store = self.project.required_store(&waiting.run)?;
-        self.project.check_going_on(&waiting.run, Version::Current)?;
-        let answered = store.answer(&waiting.run, &pending.ask, &word);
-        answered.map_err(|error| Failure::of_store(&error))?;
-        let Some(waiting) = self.waiting.take() else { return Ok(()) };
-        let mut start = self.project.resume_agent(&waiting.run)?;
-        start.state = waiting.base;
-        self.play(start)
-    }
-
-    fn undo(&mut self) -> Result<(), Failure> {
-        if let Some(waiting) = self.waiting.take() {
-            self.project.end_cancelled(&waiting.run)?;
-            self.state = waiting.base;
-            note!("the exchange that waited is forgotten");
+        outcome::print_text(self.form, &outcome)?;
+        let Some(reason) = outcome.exit() else { return Ok(()) };
+        if exit_status(reason) != RunStatus::Waiting || self.one_message {
+            self.last = outcome::print_failure(self.form, &outcome, reason);
             return Ok(());
         }
-        if !self.project.undo_exchange(&self.id, &self.thread)? {
-            return Err(Failure::usage("there is nothing to undo"));
-        }
-        self.state = self.project.thread_state(&self.id, &self.thread)?;
-        note!("the last exchange is forgotten");
+        self.last = outcome::exit_of_reason(reason);
+        outcome.pending().iter().for_each(note_pending);
+        self.waiting = Some((outcome.run().clone(), outcome.pending().to_vec()));
         Ok(())
     }
 
-    fn compact(&mut self) -> Result<(), Failure> {
-        let before = self.state.history().len();
-        let recorder =
-            agent_types::Recorder::new(RunId::generate(), std::sync::Arc::clone(self.project.clock()));
-        let compacting = self.agent.compact(&mut self.state, recorder);
-        let done = block_on(compacting)?
-            .map_err(|error| Failure::new(Exit::Invalid, error.code(), error.to_string()))?;
-        if done {
-            let added = self.state.history().get(before..).unwrap_or_default();
-            self.project.extend_thread(&self.id, &self.thread, added)?;
-            note!("the older part is in a short form now");
+    /// Answers the first call or question that waits. What is refused leaves it waiting.
+    async fn answer(&mut self, answer: Answer) -> Result<(), Failure> {
+        let Some((run, pending)) = &self.waiting else { return Err(Failure::usage("nothing waits for you")) };
+        let ask = pending.first().map(|pending| pending.ask.clone());
+        let (version, then) = (Version::Current, Then::Resume);
+        let request = AnswerRequest { run: run.clone(), ask, answer, version, then };
+        let resumed = self.runs.answer(request).await.map_err(|error| {
+            let failure = Failure::from(error);
+            if failure.code == "no_approval" { failure.with_help("/answer VALUE") } else { failure }
+        })?;
+        self.waiting = None;
+        match resumed {
+            Some(run) => self.follow(run).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn undo(&mut self) -> Result<(), Failure> {
+        let waited = self.waiting.is_some();
+        if !self.runs.thread(&self.name, ThreadAction::Undo).await?.changed {
+            return Err(Failure::usage("there is nothing to undo"));
+        }
+        self.waiting = None;
+        note!("the {} is forgotten", if waited { "exchange that waited" } else { "last exchange" });
+        Ok(())
+    }
+
+    async fn compact(&self) -> Result<(), Failure> {
+        if self.runs.thread(&self.name, ThreadAction::Compact).await?.changed {
+            note!("the older part is replaced by a summary");
         } else {
-            note!("there is nothing to put into a short form");
+            note!("there is nothing to replace by a summary");
         }
         Ok(())
+    }
+
+    async fn state(&self) -> Result<(), Failure> {
+        let session = self.runs.session(&self.name.thread, SessionAction::Read).await?;
+        match &session.phase {
+            SessionPhase::HandedOff { since, action } => note!("a person has it, since {since} ({action})"),
+            SessionPhase::Closed { since, action } => note!("closed since {since} ({action})"),
+            SessionPhase::Agent => note!("the agent answers"),
+        }
+        if !session.profile.is_empty() {
+            note!("known of the user: {}", Value::Object(session.profile));
+        }
+        Ok(())
+    }
+
+    async fn give_back(&self) -> Result<(), Failure> {
+        if self.runs.session(&self.name.thread, SessionAction::GiveBack).await?.changed {
+            note!("the agent has the session back");
+            return Ok(());
+        }
+        Err(Failure::usage("nobody took the session over"))
+    }
+
+    async fn reopen(&self) -> Result<(), Failure> {
+        if self.runs.session(&self.name.thread, SessionAction::Reopen).await?.changed {
+            note!("the session is open again");
+            return Ok(());
+        }
+        Err(Failure::usage("the session is not closed"))
     }
 }
 
-/// A word about a call that must be approved; anything else that waits takes none.
-fn approval(pending: &PendingCall, word: Value) -> Result<Value, Failure> {
-    if pending.kind == AskKind::Approval {
-        return Ok(word);
+/// The run of the next timer of a session.
+async fn next_timer(
+    runs: &LocalRuns,
+    kind: Kind,
+    name: &ThreadName,
+) -> Result<Option<RunHandle>, Failure> {
+    match kind {
+        Kind::Session => Ok(runs.timer(Some(&name.thread)).await?),
+        Kind::Thread => std::future::pending().await,
     }
-    let message = format!("`{}` is a question, not a call", pending.ask);
-    Err(Failure::new(Exit::Usage, "no_approval", message).with_help("/answer VALUE"))
+}
+
+fn note_pending(pending: &PendingCall) {
+    match (pending.kind, &pending.prompt) {
+        (AskKind::Approval, _) | (_, None) => {
+            note!("waits for you: {} {}", pending.tool, Value::Object((*pending.arguments).clone()));
+        }
+        (_, Some(prompt)) => note!("waits for you: {}: {prompt} (/answer)", pending.tool),
+    }
+}
+
+/// Lines as they come; a thread reads them, and is left behind when the program ends.
+fn lines_of_stdin() -> mpsc::Receiver<std::io::Result<String>> {
+    let (sender, receiver) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        let stdin = std::io::stdin();
+        loop {
+            let mut line = String::new();
+            let read = stdin.lock().read_line(&mut line);
+            let line = match read {
+                Ok(0) => return,
+                Ok(_) => Ok(line),
+                Err(error) => Err(error),
+            };
+            if sender.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
 }

@@ -1,7 +1,8 @@
 //! `weft demo`: the example project, run once.
 
 use llm_provider::{ModelConfig, ProviderKind};
-use weft_project::{AgentPlan, Project};
+use weft_project::Project;
+use weft_runs::{AgentPlan, AgentRequest, Surroundings};
 
 use super::{Context, agent};
 use crate::arguments::{DemoArguments, Output};
@@ -29,7 +30,6 @@ pub(super) fn run(context: &Context, arguments: &DemoArguments) -> Result<Exit, 
     }
     let model = options.environment.as_ref().map(|config| config.model.clone());
     let project = Project::open(&folder.0, &options)?;
-    let desk = project.agent("desk")?;
     if context.output == Output::Text {
         match model {
             Some(model) => note!("The model is {model}."),
@@ -39,13 +39,9 @@ pub(super) fn run(context: &Context, arguments: &DemoArguments) -> Result<Exit, 
         }
         note!("\nquestion:\n  {}\n", demo_project::question().trim().replace('\n', "\n  "));
     }
-    let plan = AgentPlan {
-        agent: "desk".to_owned(),
-        message: demo_project::question().to_owned(),
-        ..AgentPlan::default()
-    };
-    let start = project.begin_agent(plan, None)?;
-    let exit = agent::run_agent(context, &project, &desk, start)?;
+    let plan = AgentPlan::new("desk", demo_project::question());
+    let request = AgentRequest { plan, surroundings: Surroundings::AgentOnly, ..AgentRequest::default() };
+    let exit = agent::run_agent(context, &agent::fixed(project), request)?;
     if context.output == Output::Text {
         note!("\nTry it in a project of your own:");
         note!("  weft init my-desk");

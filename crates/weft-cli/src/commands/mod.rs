@@ -21,7 +21,6 @@ mod prompt;
 mod runs;
 mod scenario;
 mod serve;
-mod session;
 mod tool;
 mod tools;
 mod workflow;
@@ -73,7 +72,7 @@ pub(crate) fn run(arguments: Arguments, providers: Vec<MakeProvider>) -> Result<
         Command::Init { directory } => init::run(&context, &directory),
         Command::Demo(demo) => demo::run(&context, &demo),
         Command::Agent(command) => agent::run(&context, command),
-        Command::Chat(chat) => session::run(&context, &chat),
+        Command::Chat(chat) => chat::run_session(&context, &chat),
         Command::Flow(command) => flow::run(&context, command),
         Command::Test(test) => scenario::run(&context, &test),
         Command::Workflow(command) => workflow::run(&context, command),

@@ -1,24 +1,18 @@
 //! `weft tool`: list, show, check, call.
 
-use std::sync::Arc;
-
-use agent_types::{
-    Budget, BudgetLimits, CallId, EventBody, EventLocation, EventSink, Recorder, RunId, ToolStatus, Watched,
-};
-use serde_json::{Map, Value, json};
-use tokio_util::sync::CancellationToken;
-use tool_registry::{CallEnd, CallOutcome, Reach, Services, Tool, ToolContext, ToolErrorKind};
+use agent_types::{EventBody, RunId};
+use serde_json::json;
+use tool_registry::{CallEnd, CallOutcome, Reach, Services, Tool, ToolErrorKind};
 use tool_schema::{CompiledSchema, Typed};
 use weft_project::Project;
+use weft_runs::{CallHandle, CallRequest, LocalRuns, RunService};
 
+use super::agent::fixed;
 use super::{Context, block_on};
 use crate::arguments::{ContextArguments, InputArguments, Output, ToolCommand, ToolScope};
 use crate::failure::{Exit, Failure, shown};
 use crate::timeline::Timeline;
 use crate::{inputs, interrupt, output};
-
-/// Events that the printer may be behind: none is lost, however slow the reader of stdout is.
-const BEHIND: usize = usize::MAX;
 
 pub(super) fn run(context: &Context, command: ToolCommand) -> Result<Exit, Failure> {
     let project = context.project(None)?;
@@ -229,46 +223,26 @@ fn call(
         return Ok(failure.exit);
     }
     let values = inputs::context(values)?;
-    let run = RunId::generate();
-    let call = HandCall { services, arguments: typed.arguments, values };
-    let outcome = block_on(drive(context.output, project, tool, &run, call))??;
-    tell(context, tool, &run, &outcome)
+    let request = CallRequest { tool: tool.clone(), arguments: typed.arguments, services, values };
+    let runs = fixed(project.clone());
+    let (run, called) = block_on(follow_call(context.output, &runs, request))??;
+    print_call(context, tool, &run, &called)
 }
 
-/// What a call by hand is made with.
-struct HandCall {
-    services: Services,
-    arguments: Map<String, Value>,
-    values: Map<String, Value>,
-}
-
-async fn drive(
+/// Follows a single call to its outcome.
+async fn follow_call(
     form: Output,
-    project: &Project,
-    tool: &Tool,
-    run: &RunId,
-    call: HandCall,
-) -> Result<CallOutcome, Failure> {
-    let clock = Arc::clone(project.clock());
-    let recorder = Recorder::new(run.clone(), Arc::clone(&clock));
-    let mut watcher = recorder.watch(BEHIND);
-    let cancel = CancellationToken::new();
-    let id = CallId::new("c1");
-    let place = EventLocation { call: Some(id.clone()), ..EventLocation::default() };
-    let sink = Arc::clone(&recorder) as Arc<dyn EventSink>;
-    let budget = Budget::new(BudgetLimits::default());
-    let cx = ToolContext::new(id, tool.id().clone(), clock, budget, sink, place)
-        .with_cancel(cancel.clone())
-        .with_services(call.services)
-        .with_values(Arc::new(call.values));
-    let telling = async {
+    runs: &LocalRuns,
+    request: CallRequest,
+) -> Result<(RunId, CallOutcome), Failure> {
+    let CallHandle { id, mut events, outcome, .. } = runs.call(request).await?;
+    let printing = async {
         let mut timeline = Timeline::new();
-        while let Some(watched) = watcher.next().await {
-            let Watched::Events(batch) = watched else { continue };
-            for event in batch.iter() {
+        while let Some(group) = events.next().await? {
+            for event in &group {
                 match form {
-                    // How the call itself ended is told below.
-                    Output::Text if matches!(event.body, EventBody::AgentToolFinished { .. }) => {}
+                    // How the call itself ended is printed below.
+                    Output::Text if ends_call(&event.body) => {}
                     Output::Text => timeline.show(event),
                     Output::Jsonl => output::json(event)?,
                     Output::Json => {}
@@ -277,35 +251,17 @@ async fn drive(
         }
         Ok::<(), Failure>(())
     };
-    let running = async {
-        cx.emit(EventBody::AgentToolStarted { tool: tool.id().clone() });
-        let outcome = interrupt::run(tool.invoke(call.arguments, cx.clone()), &cancel).await;
-        let ms = u64::try_from(outcome.took.as_millis()).unwrap_or(u64::MAX);
-        cx.emit(EventBody::AgentToolFinished {
-            tool: tool.id().clone(),
-            status: status(&outcome.end),
-            summary: message(&outcome.end).chars().take(200).collect(),
-            blob: None,
-            ms,
-        });
-        recorder.close();
-        outcome
-    };
-    let (outcome, told) = futures::join!(running, telling);
-    told?;
-    Ok(outcome)
+    let cancel = async || drop(runs.cancel(&id).await);
+    let (printed, outcome) = interrupt::run(async { futures::join!(printing, outcome) }, cancel).await;
+    printed?;
+    Ok((id, outcome?))
 }
 
-fn status(end: &CallEnd) -> ToolStatus {
-    match end {
-        CallEnd::Ok(_) => ToolStatus::Ok,
-        CallEnd::Failed(error) if error.kind == ToolErrorKind::Refused => ToolStatus::Refused,
-        CallEnd::Failed(error) if error.kind == ToolErrorKind::Timeout => ToolStatus::Timeout,
-        CallEnd::TimedOut { .. } => ToolStatus::Timeout,
-        CallEnd::Panicked { .. } => ToolStatus::Panicked,
-        CallEnd::Cancelled => ToolStatus::Cancelled,
-        _ => ToolStatus::Failed,
-    }
+fn ends_call(body: &EventBody) -> bool {
+    matches!(
+        body,
+        EventBody::AgentToolFinished { .. } | EventBody::RunFinished { .. } | EventBody::RunStarted { .. }
+    )
 }
 
 fn message(end: &CallEnd) -> String {
@@ -337,7 +293,7 @@ fn fault(end: &CallEnd) -> Option<(&'static str, bool, Option<String>)> {
     }
 }
 
-fn tell(context: &Context, tool: &Tool, run: &RunId, outcome: &CallOutcome) -> Result<Exit, Failure> {
+fn print_call(context: &Context, tool: &Tool, run: &RunId, outcome: &CallOutcome) -> Result<Exit, Failure> {
     let Some((code, retryable, help)) = fault(&outcome.end) else {
         let CallEnd::Ok(answer) = &outcome.end else { return Ok(Exit::Ok) };
         match context.output {

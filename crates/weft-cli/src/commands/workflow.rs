@@ -4,18 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 use tool_workflow::{definition_of, parameters_of};
 use weft_project::Project;
+use weft_runs::{RunService, WorkflowRequest};
 use workflow_engine::Plan;
 use workflow_model::{Problem, ProblemCode, Severity, Workflow, World, analyze, check_as_tool, to_mermaid};
 
-use super::agent::mode_of;
+use super::agent::{fixed, mode_of};
 use super::{Context, block_on};
 use crate::arguments::{ExportFormat, Output, WorkflowCommand, WorkflowRunArguments};
 use crate::failure::{Exit, Failure, shown};
-use crate::workflow_run::{self, Start};
-use crate::{inputs, output};
+use crate::{follow, inputs, outcome, output};
 
 pub(super) fn run(context: &Context, command: WorkflowCommand) -> Result<Exit, Failure> {
     match command {
@@ -258,26 +257,22 @@ fn schema(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
 fn start(context: &Context, arguments: &WorkflowRunArguments) -> Result<Exit, Failure> {
     let chosen = Chosen::find(context, &arguments.workflow, arguments.script.clone())?;
     let planned = chosen.in_world(|world| Plan::in_world(&chosen.workflow, chosen.project.catalog(), world));
-    let plan = match planned {
-        Ok(plan) => plan,
-        Err(error) => return refuse(context, &chosen, &error.problems),
-    };
-    let inputs = inputs::typed(&arguments.inputs, &parameters_of(&chosen.workflow))?;
-    let values = inputs::context(&arguments.values)?;
-    let desk = chosen.project.begin_workflow(&chosen.id, &chosen.workflow, &inputs, &values)?;
-    let start = Start {
-        project: &chosen.project,
-        id: &chosen.id,
-        plan: &plan,
-        inputs,
-        values,
+    if let Err(error) = planned {
+        return refuse(context, &chosen, &error.problems);
+    }
+    let request = WorkflowRequest {
+        inputs: inputs::typed(&arguments.inputs, &parameters_of(&chosen.workflow))?,
+        values: inputs::context(&arguments.values)?,
         approval: mode_of(arguments.approve),
-        desk,
-        resume: None,
-        cancel: CancellationToken::new(),
+        workflow: Some((*chosen.workflow).clone()),
+        id: chosen.id,
     };
-    let outcome = block_on(workflow_run::drive(context.output, start))??;
-    workflow_run::tell(context.output, &outcome)
+    let runs = fixed(chosen.project);
+    let ended = block_on(async {
+        let run = runs.begin(request.into()).await?;
+        follow::to_the_end(context.output, &runs, run).await
+    })??;
+    outcome::print(context.output, &ended)
 }
 
 /// A workflow that cannot run: its problems in the form of a run.

@@ -8,7 +8,8 @@ use http::{HeaderMap, StatusCode, header};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use weft_project::{AgentFile, AgentPlan, PlannedEvent, Project};
+use weft_project::{AgentFile, PlannedEvent, Project};
+use weft_runs::{AgentPlan, AgentRequest};
 
 use super::runs::{Accepted, accepted};
 use super::tools::{ToolSummary, summary};
@@ -17,7 +18,7 @@ use super::{Operation, delete, get, post, put};
 use crate::app::App;
 use crate::body::{JsonBody, Path};
 use crate::problem::Problem;
-use crate::runs::{AgentRequest, begin_agent};
+use crate::runs::begin_agent;
 
 /// An agent, in short.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -197,5 +198,5 @@ async fn wake(
     let event = Some(PlannedEvent { name: body.event, payload: body.payload });
     let plan = AgentPlan { agent, event, values: body.context, ..AgentPlan::default() };
     let request = AgentRequest { plan, thread: body.thread, ..AgentRequest::default() };
-    Ok(accepted(&begin_agent(&app, request).await?.run))
+    Ok(accepted(&begin_agent(&app, request).await?.id))
 }

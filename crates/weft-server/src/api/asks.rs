@@ -10,14 +10,13 @@ use run_store::{RunFilter, RunPhase, Store};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use weft_project::Version;
+use weft_runs::{Answer, AnswerRequest, RunService, Then, Version};
 
 use super::runs::{Accepted, accepted};
 use super::{Operation, get, post};
 use crate::app::App;
 use crate::body::{JsonBody, Path, Query};
 use crate::problem::Problem;
-use crate::runs::{Answer, answer};
 
 /// A question that waits for a person.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -107,26 +106,28 @@ async fn say(
     Path(id): Path<String>,
     JsonBody(body): JsonBody<AnswerBody>,
 ) -> Result<(StatusCode, Json<Accepted>), Problem> {
-    let (named, word) = word(body)?;
+    let (named, answer) = answer_of(body)?;
     let store = app.store.clone();
     let (run, ask) = app.blocking(move || find(&store, &id, named)).await?;
-    let begun = answer(&app, run, ask, word, Version::Current).await?;
-    Ok(accepted(&begun.run))
+    let (version, then) = (Version::Current, Then::Resume);
+    let request = AnswerRequest { run: run.clone(), ask: Some(ask), answer, version, then };
+    app.runs.answer(request).await?;
+    Ok(accepted(&run))
 }
 
-fn word(body: AnswerBody) -> Result<(Option<String>, Answer), Problem> {
+fn answer_of(body: AnswerBody) -> Result<(Option<String>, Answer), Problem> {
     let AnswerBody { answer, approve, arguments, deny, run } = body;
-    let word = match (answer, approve, arguments, deny) {
+    let answer = match (answer, approve, arguments, deny) {
         (Some(value), None, None, None) => Answer::Value(value),
-        (None, Some(true), arguments, None) => Answer::Approve(arguments),
-        (None, Some(false), None, None) => Answer::Deny("not wanted".to_owned()),
-        (None, None, None, Some(reason)) => Answer::Deny(reason),
+        (None, Some(true), arguments, None) => Answer::Approve { arguments },
+        (None, Some(false), None, None) => Answer::deny(""),
+        (None, None, None, Some(reason)) => Answer::Deny { reason },
         _ => {
             let detail = "send one of `answer`, `approve: true` (with `arguments` or without) and `deny`";
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_value", detail));
         }
     };
-    Ok((run, word))
+    Ok((run, answer))
 }
 
 /// The run and the question that an id means: its whole name, or the question's where only one run asks it.

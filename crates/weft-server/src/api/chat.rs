@@ -12,14 +12,14 @@ use run_store::{RunFilter, Store};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use weft_project::AgentPlan;
+use weft_runs::{AgentPlan, AgentRequest, RunHandle, RunService, ThreadAction, ThreadName};
 
 use super::runs::{Accepted, accepted, told};
 use super::{Operation, get, post};
 use crate::app::App;
 use crate::body::{JsonBody, Path};
 use crate::problem::Problem;
-use crate::runs::{AgentRequest, Begun, begin_agent, settled};
+use crate::runs::begin_agent;
 
 /// A conversation, in short.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -115,14 +115,8 @@ async fn messages(
     State(app): State<Arc<App>>,
     Path((agent, thread)): Path<(String, String)>,
 ) -> Result<Json<Vec<ChatMessage>>, Problem> {
-    settled(&app, &agent, &thread).await?;
-    let state = app
-        .with_project(move |project| {
-            project.agent_file(&agent)?;
-            Ok(project.thread_state(&agent, &thread)?)
-        })
-        .await?;
-    Ok(Json(state.history().iter().flat_map(shown).collect()))
+    let info = app.runs.thread(&ThreadName::new(agent, thread), ThreadAction::Read).await?;
+    Ok(Json(info.history.iter().flat_map(shown).collect()))
 }
 
 fn shown(exchange: &Exchange) -> Vec<ChatMessage> {
@@ -163,7 +157,7 @@ async fn post_message(
     JsonBody(body): JsonBody<SayBody>,
 ) -> Result<(StatusCode, Json<Accepted>), Problem> {
     let begun = say(&app, agent, thread, body.text, body.context).await?;
-    Ok(accepted(&begun.run))
+    Ok(accepted(&begun.id))
 }
 
 /// Says something in a conversation.
@@ -173,7 +167,7 @@ async fn say(
     thread: String,
     text: String,
     values: Map<String, Value>,
-) -> Result<Begun, Problem> {
+) -> Result<RunHandle, Problem> {
     let plan = AgentPlan { agent, message: text, values, ..AgentPlan::default() };
     begin_agent(app, AgentRequest { plan, thread: Some(thread), ..AgentRequest::default() }).await
 }

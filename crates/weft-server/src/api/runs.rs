@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use weft_project::{AgentPlan, Version};
+use weft_runs::{AgentPlan, AgentRequest, Cancelled, ForkRequest, NodeValue, RunService, Version, WorkflowRequest};
 
 use super::standing::standing;
 use super::{Operation, get, post};
@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::body::{JsonBody, OptionalBody, Path, Query};
 use crate::live::{Subscription, event_stream, read_page};
 use crate::problem::Problem;
-use crate::runs::{self, AgentRequest, begin_agent, begin_workflow};
+use crate::runs::begin_agent;
 
 /// Runs of a page, where nothing is said, and at most.
 const PAGE: (usize, usize) = (50, 500);
@@ -357,15 +357,20 @@ async fn begin(
                 schema: body.output_schema,
                 ..AgentPlan::default()
             };
-            begin_agent(&app, AgentRequest { plan, thread: body.thread, approval }).await?
+            let thread = body.thread;
+            begin_agent(&app, AgentRequest { plan, thread, approval, ..AgentRequest::default() }).await?
         }
-        (None, Some(workflow)) => begin_workflow(&app, workflow, body.inputs, body.context, approval).await?,
+        (None, Some(id)) => {
+            let (inputs, values) = (body.inputs, body.context);
+            let request = WorkflowRequest { id, workflow: None, inputs, values, approval };
+            app.runs.begin(request.into()).await?
+        }
         (Some(_), Some(_)) | (None, None) => {
             let detail = "name either an `agent` or a `workflow`";
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_value", detail));
         }
     };
-    Ok(accepted(&begun.run))
+    Ok(accepted(&begun.id))
 }
 
 pub(super) fn accepted(run: &RunId) -> (StatusCode, Json<Accepted>) {
@@ -478,9 +483,9 @@ async fn cancel(
     Path(run): Path<String>,
 ) -> Result<(StatusCode, Json<Accepted>), Problem> {
     let run = RunId::new(run);
-    let had_ended = runs::cancel(&app, run.clone()).await?;
+    let cancelled = app.runs.cancel(&run).await?;
     let (status, body) = accepted(&run);
-    Ok((if had_ended { StatusCode::OK } else { status }, body))
+    Ok((if matches!(cancelled, Cancelled::HadEnded(_)) { StatusCode::OK } else { status }, body))
 }
 
 fn version(as_it_was: bool) -> Version {
@@ -492,8 +497,8 @@ async fn resume(
     Path(run): Path<String>,
     OptionalBody(body): OptionalBody<ResumeBody>,
 ) -> Result<(StatusCode, Json<Accepted>), Problem> {
-    let begun = runs::resume(&app, RunId::new(run), version(body.as_it_was)).await?;
-    Ok(accepted(&begun.run))
+    let run = app.runs.resume(&RunId::new(run), version(body.as_it_was)).await?;
+    Ok(accepted(&run.id))
 }
 
 async fn fork(
@@ -501,6 +506,8 @@ async fn fork(
     Path(run): Path<String>,
     OptionalBody(body): OptionalBody<ForkBody>,
 ) -> Result<(StatusCode, Json<Accepted>), Problem> {
-    let begun = runs::fork(&app, RunId::new(run), body.at, body.set, version(body.as_it_was)).await?;
-    Ok(accepted(&begun.run))
+    let (at, version) = (body.at, version(body.as_it_was));
+    let changes = body.set.into_iter().map(|(path, value)| (path, NodeValue::Json(value))).collect();
+    let fork = app.runs.fork(ForkRequest { of: RunId::new(run), at, changes, version }).await?;
+    Ok(accepted(&fork.id))
 }

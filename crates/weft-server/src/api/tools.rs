@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::ToolDefinition;
-use agent_types::{Budget, BudgetLimits, CallId, EventLocation, EventSink, Recorder, RunId};
+use agent_types::{RunId, ToolDefinition};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,15 +10,15 @@ use protocol_action::Lang;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tool_registry::{CallEnd, Reach, Tool, ToolContext};
+use tool_registry::{CallEnd, Reach, Tool};
 use tool_schema::{Catalogue, Coercion, OfferedTool, ToolSet, Typed, estimate_tokens};
 use weft_project::{AgentFile, Project};
+use weft_runs::CallRequest;
 
 use super::{Operation, get, post};
 use crate::app::App;
 use crate::body::{JsonBody, Path, Query};
 use crate::problem::Problem;
-use crate::runs::admit;
 
 /// A tool, in short.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -272,7 +271,6 @@ async fn call(
     Path(id): Path<String>,
     JsonBody(body): JsonBody<ArgumentsBody>,
 ) -> Result<Json<Called>, Problem> {
-    let admission = admit(&app)?;
     let (project, tool) = tool_of(&app, id).await?;
     let typed = typed(&tool, body.arguments)?;
     if let Some(first) = typed.problems.first() {
@@ -281,19 +279,10 @@ async fn call(
         let error = Some(CallError { code, message, retryable: true });
         return Ok(Json(Called { ok: false, result: None, error, run: None }));
     }
-    let _room = admission.room_for_a_call(&app).await;
-    let run = RunId::generate();
-    // What happens inside is told to nobody: a call that should be kept is a run.
-    let sink: Arc<dyn EventSink> = Recorder::new(run.clone(), Arc::clone(&app.clock));
-    let call = CallId::new("c1");
-    let place = EventLocation { call: Some(call.clone()), ..EventLocation::default() };
-    let budget = Budget::new(BudgetLimits::default());
-    let cx = ToolContext::new(call, tool.id().clone(), Arc::clone(&app.clock), budget, sink, place)
-        .with_cancel(app.closed.child_token())
-        .with_services(project.tool_services(only_agent(&project))?)
-        .with_values(Arc::new(body.context));
-    let end = tool.invoke(typed.arguments, cx).await.end;
-    Ok(Json(called(&run, &end)))
+    let services = project.tool_services(only_agent(&project))?;
+    let (arguments, values) = (typed.arguments, body.context);
+    let call = app.runs.call(CallRequest { tool, arguments, services, values }).await?;
+    Ok(Json(called(&call.id, &call.outcome.await?.end)))
 }
 
 /// The agent whose state is meant where none is named: the only one there is.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use agent_types::{EventBody, EventSubscription, RunId, TraceEvent, Watched};
 use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use weft_runs::RunService;
 
 use crate::app::App;
 use crate::problem::Problem;
@@ -114,7 +115,7 @@ impl Feeder {
     async fn feed(mut self) {
         loop {
             // The reader comes first, so that nothing falls between it and the store.
-            let watcher = self.app.runs.watch(&self.run);
+            let watcher = self.app.runs.subscribe(&self.run);
             let caught_up = self.catch_up().await;
             // Also where it cannot be read: then a subscriber cannot either, and says so.
             self.placed.cancel();

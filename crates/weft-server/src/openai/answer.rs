@@ -7,24 +7,24 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde_json::{Value, json};
+use weft_runs::{RunHandle, RunOutcome, RunsError};
 
 use super::Listener;
 use super::content::Content;
 use super::request::Form;
 use crate::app::App;
 use crate::problem::Problem;
-use crate::runs::{AgentEnd, Begun, Ended};
 
 /// Waits for the end of a run and gives its answer. A client that goes away ends the run.
 pub(super) async fn answer(
     app: &Arc<App>,
     agent: String,
-    begun: Begun,
+    begun: RunHandle,
     form: Form,
     mut content: Content,
 ) -> Result<Response, Problem> {
-    let Begun { run, cancel, mut events, done } = begun;
-    let _listener = Listener::new(app, cancel);
+    let RunHandle { id: run, mut events, outcome } = begun;
+    let mut listener = Listener::new(app, run.clone());
     let (mut text, mut steps) = (String::new(), Vec::new());
     while let Some(batch) = events.next().await? {
         for event in &batch {
@@ -34,7 +34,9 @@ pub(super) async fn answer(
             }
         }
     }
-    let end = end_of(done.await.ok())?;
+    let ended = outcome.await;
+    listener.has_ended = true;
+    let end = end_of(ended)?;
     text.push_str(&last_words(&end, &run, &mut content).concat());
     let mut completion = json!({
         "id": completion_id(&run),
@@ -45,9 +47,9 @@ pub(super) async fn answer(
             "index": 0,
             "message": {"role": "assistant", "content": text, "refusal": null},
             "logprobs": null,
-            "finish_reason": finish_reason(end.exit),
+            "finish_reason": finish_reason(exit_of(&end)),
         }],
-        "usage": usage(end.usage),
+        "usage": usage(end.usage()),
     });
     if form.steps {
         let mut told = extension(&run, &end);
@@ -74,19 +76,20 @@ pub(super) const fn is_step(event: &TraceEvent) -> bool {
 }
 
 /// What came of the run, or why there is no answer.
-pub(super) fn end_of(ended: Option<Ended>) -> Result<AgentEnd, Problem> {
-    let failed = |status, code: &'static str, detail: String| Err(Problem::new(status, code, detail));
+pub(super) fn end_of(ended: Result<RunOutcome, RunsError>) -> Result<RunOutcome, Problem> {
     let end = match ended {
-        Some(Ended::Agent(end)) => *end,
-        Some(Ended::Failed { code, message }) => {
-            return failed(StatusCode::INTERNAL_SERVER_ERROR, code, message);
+        Ok(end @ (RunOutcome::Agent(_) | RunOutcome::Session(_))) => end,
+        Err(RunsError::Left { .. }) | Ok(_) => {
+            let detail = "the server ends; the run can be resumed";
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", detail));
         }
-        Some(Ended::Workflow) | None => {
-            let detail = "the server ends; the run can be resumed".to_owned();
-            return failed(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", detail);
+        Err(error) => {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            return Err(Problem::new(status, error.code().to_owned(), error.to_string()));
         }
     };
-    let status = match end.exit {
+    let exit = exit_of(&end);
+    let status = match exit {
         ExitReason::LlmFailed => StatusCode::BAD_GATEWAY,
         ExitReason::Cancelled => StatusCode::CONFLICT,
         ExitReason::ToolError | ExitReason::SelfCorrectionFailed | ExitReason::LoopDetected => {
@@ -94,14 +97,19 @@ pub(super) fn end_of(ended: Option<Ended>) -> Result<AgentEnd, Problem> {
         }
         _ => return Ok(end),
     };
-    let detail = end.error.unwrap_or_else(|| format!("the run ended: {}", end.exit));
-    failed(status, end.exit.as_str(), detail)
+    let detail = end.error().unwrap_or_else(|| format!("the run ended: {exit}"));
+    Err(Problem::new(status, exit.as_str(), detail))
+}
+
+/// Why it ended. Runs of agents always say so.
+pub(super) fn exit_of(end: &RunOutcome) -> ExitReason {
+    end.exit().unwrap_or(ExitReason::Completed)
 }
 
 /// What is still to be said when the run has ended: its text where nothing was told of it, and what it waits for.
-pub(super) fn last_words(end: &AgentEnd, run: &RunId, content: &mut Content) -> Vec<String> {
-    let mut words = if content.is_empty() { content.end(&end.text) } else { Vec::new() };
-    for pending in &end.pending {
+pub(super) fn last_words(end: &RunOutcome, run: &RunId, content: &mut Content) -> Vec<String> {
+    let mut words = if content.is_empty() { content.end(end.text()) } else { Vec::new() };
+    for pending in end.pending() {
         let what = match &pending.prompt {
             Some(prompt) => prompt.clone(),
             None => format!("`{}` must be approved.", pending.tool),
@@ -131,6 +139,6 @@ pub(super) fn usage(usage: Usage) -> Value {
 }
 
 /// What only this server tells.
-pub(super) fn extension(run: &RunId, end: &AgentEnd) -> Value {
-    json!({"run": run, "exit": end.exit, "pending": end.pending})
+pub(super) fn extension(run: &RunId, end: &RunOutcome) -> Value {
+    json!({"run": run, "exit": exit_of(end), "pending": end.pending()})
 }

@@ -7,6 +7,7 @@ mod stream;
 
 use std::sync::Arc;
 
+use agent_types::RunId;
 use axum::Json;
 use axum::Router;
 use axum::extract::State;
@@ -15,7 +16,7 @@ use axum::routing::{any, get, post};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
+use weft_runs::RunService;
 
 use crate::app::App;
 use crate::body::{JsonBody, Path};
@@ -89,21 +90,28 @@ impl From<Problem> for Refused {
 
 /// Ends a run whose client goes away. What the end of the server leaves stays as it stands, and can be resumed.
 struct Listener {
-    cancel: CancellationToken,
-    closed: CancellationToken,
+    app: Arc<App>,
+    run: RunId,
+    has_ended: bool,
 }
 
 impl Listener {
-    fn new(app: &App, cancel: CancellationToken) -> Self {
-        Self { cancel, closed: app.closed.clone() }
+    fn new(app: &Arc<App>, run: RunId) -> Self {
+        Self { app: Arc::clone(app), run, has_ended: false }
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if !self.closed.is_cancelled() {
-            self.cancel.cancel();
+        if self.has_ended || self.app.closed.is_cancelled() {
+            return;
         }
+        let (runs, run) = (self.app.runs.clone(), self.run.clone());
+        self.app.tasks.spawn(async move {
+            if let Err(error) = runs.cancel(&run).await {
+                log::warn!("{run} could not be cancelled: {error}");
+            }
+        });
     }
 }
 
@@ -180,7 +188,7 @@ async fn complete(
     let is_strict = request.plan.schema.is_some();
     let agent = request.plan.agent.clone();
     let begun = begin_agent(&app, request).await?;
-    let run = HeaderValue::from_str(begun.run.as_str()).ok();
+    let run = HeaderValue::from_str(begun.id.as_str()).ok();
     let content = content::Content::new(has_tools, is_strict);
     let mut response = if form.stream {
         stream::answer(&app, agent, begun, form, content)

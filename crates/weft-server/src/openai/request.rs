@@ -5,10 +5,9 @@ use http::StatusCode;
 use llm_provider::Attachment;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use weft_project::AgentPlan;
+use weft_runs::{AgentPlan, AgentRequest};
 
 use crate::problem::Problem;
-use crate::runs::AgentRequest;
 
 /// The body of a request. What an agent's profile decides, such as the temperature, is passed over.
 #[derive(Debug, Deserialize)]

@@ -11,14 +11,13 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::header;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
+use weft_runs::{Outcome, RunEvents, RunHandle};
 
-use super::answer::{completion_id, end_of, extension, finish_reason, is_step, last_words, usage};
+use super::answer::{completion_id, end_of, exit_of, extension, finish_reason, is_step, last_words, usage};
 use super::content::Content;
 use super::request::Form;
 use super::{Listener, error_of};
 use crate::app::App;
-use crate::runs::{Begun, Ended, RunEvents};
 
 /// How often a silent stream says that it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -39,28 +38,28 @@ struct Telling {
     agent: String,
     run: RunId,
     events: RunEvents,
-    done: Option<oneshot::Receiver<Ended>>,
+    done: Option<Outcome>,
     form: Form,
     content: Content,
     created: i64,
     ready: VecDeque<String>,
-    _listener: Listener,
+    listener: Listener,
 }
 
-pub(super) fn answer(app: &Arc<App>, agent: String, begun: Begun, form: Form, content: Content) -> Response {
-    let Begun { run, cancel, events, done } = begun;
+pub(super) fn answer(app: &Arc<App>, agent: String, begun: RunHandle, form: Form, content: Content) -> Response {
+    let RunHandle { id: run, events, outcome } = begun;
     let created = app.clock.now().as_millis() / 1000;
     let mut telling = Telling {
         app: Arc::clone(app),
         agent,
-        run,
+        run: run.clone(),
         events,
-        done: Some(done),
+        done: Some(outcome),
         form,
         content,
         created,
         ready: VecDeque::new(),
-        _listener: Listener::new(app, cancel),
+        listener: Listener::new(app, run),
     };
     telling.delta(&json!({"role": "assistant", "content": ""}));
     let told = futures::stream::unfold(telling, |mut telling| async move {
@@ -84,9 +83,9 @@ impl Telling {
                 batch = self.events.next() => match batch {
                     Ok(Some(batch)) => self.take(&batch),
                     Ok(None) => self.finish().await,
-                    Err(problem) => {
+                    Err(error) => {
                         self.done = None;
-                        self.tell(&json!({"error": error_of(&problem)}));
+                        self.tell(&json!({"error": error_of(&error.into())}));
                     }
                 },
                 () = silence => return Some(": here\n\n".to_owned()),
@@ -109,12 +108,14 @@ impl Telling {
 
     async fn finish(&mut self) {
         let Some(done) = self.done.take() else { return };
-        match end_of(done.await.ok()) {
+        let ended = done.await;
+        self.listener.has_ended = true;
+        match end_of(ended) {
             Ok(end) => {
                 for piece in last_words(&end, &self.run, &mut self.content) {
                     self.say(&piece);
                 }
-                let choices = json!([{"index": 0, "delta": {}, "finish_reason": finish_reason(end.exit)}]);
+                let choices = json!([{"index": 0, "delta": {}, "finish_reason": finish_reason(exit_of(&end))}]);
                 let mut last = self.chunk(&choices);
                 if self.form.steps {
                     last["weft"] = extension(&self.run, &end);
@@ -122,7 +123,7 @@ impl Telling {
                 self.tell(&last);
                 if self.form.usage {
                     let mut chunk = self.chunk(&json!([]));
-                    chunk["usage"] = usage(end.usage);
+                    chunk["usage"] = usage(end.usage());
                     self.tell(&chunk);
                 }
                 self.ready.push_back("data: [DONE]\n\n".to_owned());

@@ -2,7 +2,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::{Origin, Plan, PlanInner, ScopePlan};
+use workflow_model::DataFlowType;
+
+use super::{Kind, Origin, Plan, PlanInner, ScopePlan, TypePlan};
 use crate::run::layout_of;
 
 impl Plan {
@@ -14,7 +16,32 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// The type of the main output of the node at a path, as events have it; none where the path is not that of a node
+    /// which executes, but of a loop, a group, an argument or a result.
+    #[must_use]
+    pub fn output_type(&self, path: &str) -> Option<DataFlowType> {
+        self.0.output_type(0, path)
+    }
+}
+
 impl PlanInner {
+    fn output_type(&self, scope: u32, path: &str) -> Option<DataFlowType> {
+        self.scopes[scope as usize].nodes.iter().find_map(|node| {
+            let rest = path.strip_prefix(&*node.path)?;
+            let inside = |scope: u32| {
+                let (pass, rest) = rest.split_once('/')?;
+                self.output_type(scope, rest).filter(|_| is_pass(pass))
+            };
+            match node.kind {
+                Kind::Run(node_type) => rest.is_empty().then(|| self.types[node_type as usize].output_type()),
+                Kind::Bypass(_) | Kind::Muted => rest.is_empty().then_some(DataFlowType::ConvertibleAny),
+                Kind::Call(body) => inside(body),
+                Kind::Zone(zone) => inside(self.zones[zone as usize].scope),
+            }
+        })
+    }
+
     /// A number for how nodes and values are numbered, the same in every process. It may change with the compiler, which
     /// costs no more than going through the events of a run.
     pub(crate) fn layout(&self) -> u64 {
@@ -57,4 +84,18 @@ fn hash_origin(origin: &Origin, hasher: &mut DefaultHasher) {
         Origin::Value(_) => None,
     }
     .hash(hasher);
+}
+
+impl TypePlan {
+    /// The type of the main output.
+    fn output_type(&self) -> DataFlowType {
+        let main = self.node.definition().outputs.get(&*self.main);
+        main.map_or(DataFlowType::ConvertibleAny, |slot| slot.data_flow_type)
+    }
+}
+
+/// Whether it is the number of a pass in brackets, or nothing.
+fn is_pass(text: &str) -> bool {
+    text.is_empty()
+        || text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).is_some_and(|pass| pass.parse::<u64>().is_ok())
 }

@@ -1,4 +1,4 @@
-//! `weft runs`: list, show, watch, replay, resume, fork, answer, cancel, export, rm.
+//! `weft runs`: list, show, watch, replay, resume, retry, fork, answer, cancel, export, rm.
 
 mod remove;
 mod resume;
@@ -20,6 +20,7 @@ pub(super) fn run(context: &Context, command: RunsCommand) -> Result<Exit, Failu
         RunsCommand::Replay { run } => show::replay(context, &run),
         RunsCommand::Export { run } => show::export(context, &run),
         RunsCommand::Resume(arguments) => resume::resume(context, &arguments),
+        RunsCommand::Retry(arguments) => resume::retry(context, &arguments),
         RunsCommand::Fork(arguments) => resume::fork(context, &arguments),
         RunsCommand::Answer(arguments) => resume::answer(context, &arguments),
         RunsCommand::Approve(arguments) => resume::approve(context, &arguments),

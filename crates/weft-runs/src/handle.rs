@@ -1,0 +1,77 @@
+//! A run that has begun or was resumed.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use agent_types::{RunId, TraceEvent};
+use futures::future::BoxFuture;
+use futures::stream::{BoxStream, Stream, StreamExt};
+
+use crate::error::RunsError;
+use crate::outcome::RunOutcome;
+
+/// A run that has begun or was resumed, wherever it executes.
+#[derive(Debug)]
+pub struct RunHandle {
+    /// Its id.
+    pub id: RunId,
+    /// Its events from here on, none missing.
+    pub events: RunEvents,
+    /// Its outcome.
+    pub outcome: Outcome,
+}
+
+/// The outcome of a run that executes. Fails with [`RunsError::Left`] where the process that executed it left it.
+pub struct Outcome(BoxFuture<'static, Result<RunOutcome, RunsError>>);
+
+impl Outcome {
+    /// The outcome that a future gives.
+    #[must_use]
+    pub fn new(outcome: impl Future<Output = Result<RunOutcome, RunsError>> + Send + 'static) -> Self {
+        Self(Box::pin(outcome))
+    }
+}
+
+impl Future for Outcome {
+    type Output = Result<RunOutcome, RunsError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outcome").finish_non_exhaustive()
+    }
+}
+
+/// A subscription to a run's events: the backlog, then what happens, none missing.
+pub struct RunEvents(BoxStream<'static, Result<Vec<TraceEvent>, RunsError>>);
+
+impl RunEvents {
+    /// The events that a stream gives, in groups.
+    #[must_use]
+    pub fn new(events: impl Stream<Item = Result<Vec<TraceEvent>, RunsError>> + Send + 'static) -> Self {
+        Self(events.boxed())
+    }
+
+    /// The next events; none when the run has ended or is suspended.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Result<Option<Vec<TraceEvent>>, RunsError> {
+        self.0.next().await.transpose()
+    }
+}
+
+impl fmt::Debug for RunEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunEvents").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,33 @@
+//! Runs of a project, behind one trait: they are begun, resumed, forked, retried, answered and cancelled here and nowhere else.
+//!
+//! The command line, the server and its OpenAI-compatible endpoint, timers and tools are adapters over [`RunService`].
+//! Nothing of it says where a run executes: a [`RunHandle`] has an id, a subscription to its events and a future of its
+//! outcome, which fails where the process that executed it left the run. [`LocalRuns`] executes runs in this process.
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod answer;
+mod error;
+mod handle;
+mod local;
+mod outcome;
+mod plan;
+mod request;
+mod service;
+mod sink;
+mod source;
+
+pub use answer::{Answer, EffectOutcome};
+pub use error::RunsError;
+pub use handle::{Outcome, RunEvents, RunHandle};
+pub use local::{CallHandle, CallRequest, CallRoom, LocalRuns, RunsOptions, Scripts};
+pub use outcome::RunOutcome;
+pub use plan::{AgentPlan, CallPlan, WorkflowPlan, retry_of};
+pub use request::{
+    AgentRequest, AnswerRequest, Cancelled, ForkRequest, NodeValue, RunRequest, SessionAction, SessionInfo, SessionPhase,
+    Surroundings, Then, ThreadAction, ThreadInfo, ThreadName, Version, WorkflowRequest,
+};
+pub use service::RunService;
+pub use source::ProjectFiles;

@@ -1,0 +1,111 @@
+//! Permits to execute: how many runs and calls at once, and how many wait.
+
+use std::sync::Arc;
+
+use agent_types::{EventBody, EventLocation, UnsequencedEvent};
+use futures::future::{Either, select};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::LocalRuns;
+use crate::error::RunsError;
+use crate::sink::RunSink;
+
+/// Permits to execute and to wait.
+#[derive(Debug)]
+pub(super) struct Admissions {
+    running: Arc<Semaphore>,
+    queue: Arc<Semaphore>,
+    max_runs: usize,
+    max_queue: usize,
+}
+
+/// A permit to execute, now or later.
+pub(super) enum Admission {
+    Now(OwnedSemaphorePermit),
+    /// A place in the queue.
+    Queued(OwnedSemaphorePermit),
+}
+
+/// A permit for a single call, until it is dropped.
+#[derive(Debug)]
+pub struct CallRoom(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
+
+impl Admissions {
+    pub(super) fn new(max_runs: usize, max_queue: usize) -> Self {
+        let max_runs = max_runs.clamp(1, Semaphore::MAX_PERMITS);
+        let max_queue = max_queue.min(Semaphore::MAX_PERMITS);
+        Self {
+            running: Arc::new(Semaphore::new(max_runs)),
+            queue: Arc::new(Semaphore::new(max_queue)),
+            max_runs,
+            max_queue,
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.running.available_permits() == self.max_runs && self.queue.available_permits() == self.max_queue
+    }
+}
+
+impl LocalRuns {
+    /// A permit to begin a run, or why there is none.
+    pub(super) fn admit(&self) -> Result<Admission, RunsError> {
+        if self.0.options.closing.is_cancelled() {
+            return Err(RunsError::ShuttingDown);
+        }
+        let permits = &self.0.admission;
+        if let Ok(permit) = Arc::clone(&permits.running).try_acquire_owned() {
+            return Ok(Admission::Now(permit));
+        }
+        let full = RunsError::QueueFull { running: permits.max_runs, queued: permits.max_queue };
+        Arc::clone(&permits.queue).try_acquire_owned().map(Admission::Queued).map_err(|_| full)
+    }
+
+    /// A permit for a single call, waiting in the queue where it must.
+    pub(super) async fn call_room(&self) -> Result<CallRoom, RunsError> {
+        match self.admit()? {
+            Admission::Now(permit) => Ok(CallRoom(permit)),
+            Admission::Queued(_place) => {
+                let permit = Arc::clone(&self.0.admission.running).acquire_owned().await;
+                permit.map(CallRoom).map_err(|_| RunsError::ShuttingDown)
+            }
+        }
+    }
+
+    /// A permit for a single call whose caller cannot wait.
+    ///
+    /// # Errors
+    /// The limit of runs is reached, or the service shuts down.
+    pub fn call_room_now(&self) -> Result<CallRoom, RunsError> {
+        match self.admit()? {
+            Admission::Now(permit) => Ok(CallRoom(permit)),
+            Admission::Queued(_) => Err(RunsError::QueueFull {
+                running: self.0.admission.max_runs,
+                queued: self.0.admission.max_queue,
+            }),
+        }
+    }
+
+    /// Waits for the permit. A run that is cancelled meanwhile needs none: it only emits its end.
+    pub(super) async fn permit(
+        &self,
+        admission: Admission,
+        sink: &RunSink,
+        cancel: &CancellationToken,
+    ) -> Option<OwnedSemaphorePermit> {
+        match admission {
+            Admission::Now(permit) => Some(permit),
+            Admission::Queued(_place) => {
+                let queued = UnsequencedEvent::new(EventLocation::default(), EventBody::RunQueued {});
+                sink.sink().record(&mut vec![queued]);
+                let running = Arc::clone(&self.0.admission.running);
+                let waiting = std::pin::pin!(running.acquire_owned());
+                match select(waiting, std::pin::pin!(cancel.cancelled())).await {
+                    Either::Left((permit, _)) => permit.ok(),
+                    Either::Right(((), _)) => None,
+                }
+            }
+        }
+    }
+}

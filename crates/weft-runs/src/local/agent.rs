@@ -1,0 +1,135 @@
+//! Work of agents and of messages of sessions.
+
+use std::sync::Arc;
+
+use agent_runtime::{Agent, AgentState, exit_status};
+use agent_types::{Clock, EventSink, ResumeLog, RunId, RunStatus, ToolId};
+use executors_flow_system::{Handled, Orchestrator, OrchestratorError, Resume, TurnContext, UserMessage};
+use run_store::{NewRun, Store};
+use tokio_util::sync::CancellationToken;
+use tool_registry::{TaskBoard, TaskRuns};
+use weft_project::{Project, ProjectError};
+
+use super::launch::Prepared;
+use super::threads::{ThreadHold, extend};
+use super::{LocalRuns, Scripts};
+use crate::error::RunsError;
+use crate::outcome::RunOutcome;
+use crate::plan::AgentPlan;
+use crate::request::ThreadName;
+use crate::sink::RunSink;
+
+/// An agent's run that is opened and not executed yet.
+#[derive(Debug)]
+pub(super) struct OpenAgent {
+    pub(super) sink: RunSink,
+    /// What it has done.
+    pub(super) log: Option<ResumeLog>,
+    /// The conversation before it.
+    pub(super) state: AgentState,
+    pub(super) plan: AgentPlan,
+    pub(super) thread: Option<String>,
+}
+
+impl OpenAgent {
+    pub(super) fn turn_context(&self, cancel: &CancellationToken) -> TurnContext {
+        let resume = self.log.clone().map(|log| Resume { log, before: self.plan.before });
+        TurnContext::new(self.sink.sink()).resuming(resume).with_cancel(cancel.clone())
+    }
+}
+
+impl LocalRuns {
+    /// An agent of the project with tools that follow their files, whose tasks have runs of their own.
+    pub(super) fn agent(&self, project: &Project, id: &str) -> Result<Agent, RunsError> {
+        let mut agent = project.agent(id)?;
+        // A script that each run has for itself has tools of its own, too.
+        let is_alone = self.0.options.scripts == Scripts::OfRun && project.is_scripted();
+        if !is_alone && let Some(tools) = self.0.files.live_tools(id) {
+            agent = agent.with_source(project.following(tools));
+        }
+        Ok(match project.store().map_err(ProjectError::from)? {
+            Some(store) => agent.with::<dyn TaskRuns>(Arc::new(StoredTasks {
+                store: store.clone(),
+                clock: Arc::clone(project.clock()),
+            })),
+            None => agent,
+        })
+    }
+
+    /// The work of an agent's run.
+    pub(super) fn agent_work(
+        &self,
+        project: Arc<Project>,
+        agent: Agent,
+        open: OpenAgent,
+        hold: Option<ThreadHold>,
+        cancel: CancellationToken,
+    ) -> Result<Prepared, RunsError> {
+        let OpenAgent { sink, log, state, plan, thread } = open;
+        let before = state.history().len();
+        let board = agent.tasks();
+        let run = agent.with_cancel(cancel.clone()).start_in(state, plan.input(), sink.sink(), log)?;
+        let (threads, name) = (self.0.threads.clone(), thread.map(|thread| ThreadName::new(plan.agent, thread)));
+        let of = name.clone();
+        let work = async move {
+            let (outcome, state) = run.outcome().await;
+            if let Some(name) = of.filter(|_| exit_status(outcome.exit) != RunStatus::Waiting) {
+                threads.remember(&name, state);
+            }
+            Ok(RunOutcome::Agent(Box::new(outcome)))
+        };
+        let after = move |ended: &Result<RunOutcome, RunsError>| {
+            // A run that waits belongs to its conversation when it has ended.
+            if let (Ok(RunOutcome::Agent(outcome)), Some(name)) = (ended, name)
+                && exit_status(outcome.exit) != RunStatus::Waiting
+                && let Err(error) = extend(&project, &name, outcome.history.get(before..).unwrap_or_default())
+            {
+                log::error!("the thread {} of {} could not be kept: {error}", name.thread, name.agent);
+            }
+        };
+        Ok(Prepared { sink, cancel, hold, work: Box::pin(work), after: Box::new(after), board })
+    }
+}
+
+/// The work of a message of a session.
+pub(super) fn session_work(
+    orchestrator: Orchestrator,
+    open: OpenAgent,
+    hold: Option<ThreadHold>,
+    board: Arc<TaskBoard>,
+    cancel: CancellationToken,
+) -> Prepared {
+    let context = open.turn_context(&cancel).with_tasks(Arc::clone(&board));
+    let OpenAgent { sink, plan, thread, .. } = open;
+    let session = thread.unwrap_or_default();
+    let work = async move {
+        let message = UserMessage::new(plan.message).with_values(plan.values);
+        let handled = match orchestrator.enter(&session).await {
+            Ok(entered) => Box::pin(entered.handle(message, context)).await,
+            Err(error) => Err(error),
+        };
+        of_session(handled)
+    };
+    Prepared { sink, cancel, hold, work: Box::pin(work), after: Box::new(|_| ()), board: Some(board) }
+}
+
+pub(super) fn of_session(handled: Result<Handled, OrchestratorError>) -> Result<RunOutcome, RunsError> {
+    let handled = handled.inspect_err(|error| log::error!("a session could not be handled: {error}"))?;
+    Ok(RunOutcome::Session(Box::new(handled)))
+}
+
+/// Keeps the run of each task in the project's store.
+#[derive(Debug)]
+struct StoredTasks {
+    store: Store,
+    clock: Arc<dyn Clock>,
+}
+
+impl TaskRuns for StoredTasks {
+    fn begin(&self, parent: &RunId, tool: &ToolId) -> Option<Arc<dyn EventSink>> {
+        let workflow = (tool.namespace() == Some("workflow")).then(|| tool.name().to_owned());
+        let new = NewRun { workflow, parent: Some(parent.clone()), ..NewRun::new(RunId::generate()) };
+        let run = self.store.begin(new, Arc::clone(&self.clock)).ok()?;
+        Some(run)
+    }
+}

@@ -1,0 +1,115 @@
+//! Ending runs, wherever they execute.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use agent_types::{EventBody, EventLocation, EventSink, ExitReason, RunId, RunStatus, UnsequencedEvent};
+use tokio_util::sync::CancellationToken;
+use weft_project::Project;
+
+use super::LocalRuns;
+use crate::error::RunsError;
+use crate::request::{Cancelled, Version};
+
+/// How often it is looked whether another process asks a run to end.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// Name under which a request to end a run is left for the process that executes it.
+fn cancel_key(run: &RunId) -> String {
+    format!("cancel:{run}")
+}
+
+/// How a run that is to end is found.
+enum Found {
+    Ended(&'static str),
+    Elsewhere,
+    Idle,
+}
+
+impl LocalRuns {
+    pub(super) async fn cancel_run(&self, run: RunId) -> Result<Cancelled, RunsError> {
+        if let Some(live) = self.live().get(&run) {
+            live.cancel.cancel();
+            return Ok(Cancelled::Asked);
+        }
+        let of = run.clone();
+        match self.with_project(move |project| find(project, &of)).await? {
+            Found::Ended(status) => return Ok(Cancelled::HadEnded(status)),
+            Found::Elsewhere => return Ok(Cancelled::Asked),
+            Found::Idle => {}
+        }
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        if let Ok(handle) = self.resume_run(run.clone(), Version::AsItWas, cancel).await {
+            return Ok(Cancelled::Ending(handle));
+        }
+        // There is no room, or what it needs is not there any more.
+        self.with_project(move |project| end_cancelled(project, &run)).await?;
+        Ok(Cancelled::Ended)
+    }
+
+    /// Follows requests of other processes to end runs of this one, from the first run on.
+    pub(super) fn poll_cancel_requests(&self) {
+        if self.0.polls.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let runs = self.clone();
+        self.0.tracker.spawn(async move {
+            loop {
+                tokio::select! {
+                    () = runs.0.options.closed.cancelled() => return,
+                    () = runs.0.clock.sleep(LOOK) => {}
+                }
+                if let Err(error) = runs.read_cancel_requests().await {
+                    log::warn!("requests to end runs could not be read: {error}");
+                }
+            }
+        });
+    }
+
+    async fn read_cancel_requests(&self) -> Result<(), RunsError> {
+        let live: Vec<(RunId, CancellationToken)> =
+            self.live().iter().map(|(run, live)| (run.clone(), live.cancel.clone())).collect();
+        if live.is_empty() {
+            return Ok(());
+        }
+        self.with_project(move |project| {
+            let Some(store) = project.store()? else { return Ok(()) };
+            for (run, cancel) in live {
+                let key = cancel_key(&run);
+                if store.value(&key)?.is_some() {
+                    store.put(&key, None);
+                    cancel.cancel();
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn find(project: &Project, run: &RunId) -> Result<Found, RunsError> {
+    let store = project.required_store(run)?;
+    let phase = store.known(run)?.state.phase;
+    if phase.has_ended() {
+        return Ok(Found::Ended(phase.as_str()));
+    }
+    if !store.is_at_work(run) {
+        return Ok(Found::Idle);
+    }
+    store.put(&cancel_key(run), Some(&true.into()));
+    store.flush()?;
+    Ok(Found::Elsewhere)
+}
+
+/// Ends a run that nobody executes as cancelled, as it stands: also one whose agent, tools or workflow are gone.
+pub(super) fn end_cancelled(project: &Project, run: &RunId) -> Result<(), RunsError> {
+    let store = project.required_store(run)?;
+    let (stored, _) = store.resume(run, Arc::clone(project.clock()))?;
+    let exit = store.known(run)?.new.agent.map(|_| ExitReason::Cancelled);
+    let status = RunStatus::Cancelled;
+    let body = EventBody::RunFinished { status, exit, kind: None, partial: None, message: None };
+    stored.record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
+    Ok(store.flush()?)
+}

@@ -1,0 +1,100 @@
+//! Executing a prepared run beside its caller.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, Either, select};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tool_registry::TaskBoard;
+
+use super::admission::Admission;
+use super::threads::ThreadHold;
+use super::{BEHIND, Live, LocalRuns, Scripts, events};
+use crate::error::RunsError;
+use crate::handle::{Outcome, RunHandle};
+use crate::outcome::RunOutcome;
+use crate::sink::RunSink;
+
+/// How long something that is about to be over is waited for.
+const NEARLY_OVER: Duration = Duration::from_secs(2);
+
+type Ended = Result<RunOutcome, RunsError>;
+
+/// A run that is ready to execute.
+pub(super) struct Prepared {
+    pub(super) sink: RunSink,
+    pub(super) cancel: CancellationToken,
+    /// The conversation that it belongs to, held until it is over.
+    pub(super) hold: Option<ThreadHold>,
+    /// Nothing happens before it is polled.
+    pub(super) work: BoxFuture<'static, Ended>,
+    /// What is kept of it besides its events.
+    pub(super) after: Box<dyn FnOnce(&Ended) + Send>,
+    /// Where the work is that goes on behind its calls.
+    pub(super) board: Option<Arc<TaskBoard>>,
+}
+
+impl LocalRuns {
+    /// Executes a run beside its caller.
+    pub(super) fn launch(&self, admission: Admission, prepared: Prepared) -> RunHandle {
+        let Prepared { sink, cancel, hold, work, after, board } = prepared;
+        self.poll_cancel_requests();
+        let run = sink.sink().run().clone();
+        if self.0.options.scripts == Scripts::OfProcess {
+            self.0.tasks.note(&run);
+        }
+        let (send, done) = oneshot::channel();
+        let events = events::of(&run, &sink, sink.subscribe(BEHIND));
+        let over = CancellationToken::new();
+        let thread = hold.as_ref().map(|hold| hold.name.clone());
+        let live = Live { sink: sink.clone(), cancel: cancel.clone(), thread, over: over.clone() };
+        self.live().insert(run.clone(), live);
+        let left = RunsError::Left { run: run.to_string() };
+        let outcome = Outcome::new(async move { done.await.unwrap_or(Err(left)) });
+        let handle = RunHandle { id: run.clone(), events, outcome };
+        let runs = self.clone();
+        self.0.tracker.spawn(async move {
+            let executing = async {
+                let _permit = runs.permit(admission, &sink, &cancel).await;
+                let ended = work.await;
+                // A fault of the store is in the outcome already.
+                let _ = sink.close().await;
+                after(&ended);
+                if let Some(store) = sink.store().cloned() {
+                    // A fault here shows with the next read.
+                    let _ = Self::blocking(move || Ok(store.flush()?)).await;
+                }
+                ended
+            };
+            let ended = match select(Box::pin(executing), Box::pin(runs.0.options.closed.cancelled())).await {
+                Either::Left((ended, _)) => Some(ended),
+                // It is dropped as it stands, and can be resumed: what it emitted is kept.
+                Either::Right(((), executing)) => {
+                    sink.leave();
+                    drop(executing);
+                    None
+                }
+            };
+            if let (Some(Ok(outcome)), Some(board)) = (&ended, board) {
+                runs.await_tasks(&run, outcome, board, over.clone());
+            }
+            runs.live().remove(&run);
+            // Whoever waits for the end may resume the run, so the right to execute it goes first.
+            drop(sink);
+            drop(hold);
+            over.cancel();
+            if let Some(ended) = ended {
+                // The caller may have gone.
+                let _ = send.send(ended);
+            }
+        });
+        handle
+    }
+
+    /// Waits a little for a run that is about to be over. Gives whether it is.
+    pub(super) async fn nearly_over(&self, over: &CancellationToken) -> bool {
+        let over = std::pin::pin!(over.cancelled());
+        matches!(select(over, self.0.clock.sleep(NEARLY_OVER)).await, Either::Left(_))
+    }
+}

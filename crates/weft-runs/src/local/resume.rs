@@ -1,0 +1,132 @@
+//! Resuming and forking runs.
+
+use std::sync::Arc;
+
+use agent_runtime::ApprovalMode;
+use agent_types::RunId;
+use run_store::StoreError;
+use tokio_util::sync::CancellationToken;
+use weft_project::Project;
+
+use super::agent::{OpenAgent, session_work};
+use super::begin::kept;
+use super::launch::Prepared;
+use super::open::{fork_agent_run, fork_workflow_run, resume_agent_run, resume_workflow_run, skip_replies};
+use super::threads::ThreadHold;
+use super::version::version;
+use super::workflow::workflow_work;
+use super::{LocalRuns, Scripts};
+use crate::error::RunsError;
+use crate::handle::RunHandle;
+use crate::plan::{AgentPlan, WorkflowPlan};
+use crate::request::{ForkRequest, ThreadName, Version};
+
+impl LocalRuns {
+    pub(super) async fn resume_run(
+        &self,
+        run: RunId,
+        version: Version,
+        cancel: CancellationToken,
+    ) -> Result<RunHandle, RunsError> {
+        let admission = self.admit()?;
+        let hold = self.take_thread_of(&run, &cancel).await?;
+        let is_new = self.0.options.scripts == Scripts::OfRun || self.0.tasks.is_first(&run);
+        let runs = self.clone();
+        let prepared = self
+            .with_project(move |project| {
+                let project = runs.for_one_run(project)?;
+                if !is_agent_run(&project, &run)? {
+                    let open = resume_workflow_run(&project, &run, version)?;
+                    if is_new {
+                        skip_replies(&project, open.log.as_ref());
+                    }
+                    return workflow_work(&project, open, ApprovalMode::default(), cancel);
+                }
+                let open = resume_agent_run(&project, &runs.0.threads, &run)?;
+                if is_new {
+                    skip_replies(&project, open.log.as_ref());
+                }
+                runs.skip_conversation(&project, &open);
+                runs.prepare_resumed(project, open, hold, cancel)
+            })
+            .await?;
+        Ok(self.launch(admission, prepared))
+    }
+
+    fn prepare_resumed(
+        &self,
+        project: Arc<Project>,
+        open: OpenAgent,
+        hold: Option<ThreadHold>,
+        cancel: CancellationToken,
+    ) -> Result<Prepared, RunsError> {
+        let board = self.0.tasks.take(open.sink.sink().run());
+        if open.plan.in_session {
+            let orchestrator = self.orchestrator(&project, ApprovalMode::Ask)?;
+            return Ok(session_work(orchestrator, open, hold, board, cancel));
+        }
+        let agent = open.plan.prepared(self.agent(&project, &open.plan.agent)?).with(board);
+        self.agent_work(project, agent, open, hold, cancel)
+    }
+
+    /// Holds the conversation of a run that is to be resumed. A run that only ends does so whoever is in it.
+    async fn take_thread_of(
+        &self,
+        run: &RunId,
+        cancel: &CancellationToken,
+    ) -> Result<Option<ThreadHold>, RunsError> {
+        let of = run.clone();
+        let new = self.with_project(move |project| Ok(project.required_store(&of)?.known(&of)?.new)).await?;
+        let (Some(agent), Some(thread)) = (new.agent, new.thread) else { return Ok(None) };
+        let name = ThreadName::new(agent, thread);
+        if cancel.is_cancelled() {
+            return Ok(self.0.threads.take(&name).ok());
+        }
+        // Its own work is not another run's.
+        if self.over(run).is_some() {
+            return Err(StoreError::RunBusy { run: run.to_string() }.into());
+        }
+        self.take_thread(&name).await.map(Some)
+    }
+
+    pub(super) async fn fork_run(&self, request: ForkRequest) -> Result<RunHandle, RunsError> {
+        let admission = self.admit()?;
+        let runs = self.clone();
+        let prepared = self
+            .with_project(move |project| {
+                let project = runs.for_one_run(project)?;
+                let cancel = CancellationToken::new();
+                if !is_agent_run(&project, &request.of)? {
+                    let open = fork_workflow_run(&project, &request)?;
+                    skip_replies(&project, open.log.as_ref());
+                    return kept(workflow_work(&project, open, ApprovalMode::default(), cancel)?);
+                }
+                if !request.changes.is_empty() {
+                    return Err(RunsError::NoNodes);
+                }
+                let open = fork_agent_run(&project, &request.of, request.at)?;
+                skip_replies(&project, open.log.as_ref());
+                runs.prepare_resumed(project, open, None, cancel).and_then(kept)
+            })
+            .await?;
+        Ok(self.launch(admission, prepared))
+    }
+}
+
+/// Whether a run is one of an agent.
+pub(super) fn is_agent_run(project: &Project, run: &RunId) -> Result<bool, RunsError> {
+    Ok(project.required_store(run)?.known(run)?.new.agent.is_some())
+}
+
+/// Finds what keeps a run from being resumed, before anything is recorded: an agent, tool or workflow that is gone.
+pub(super) fn check_resumable(project: &Project, run: &RunId, wanted: Version) -> Result<(), RunsError> {
+    let store = project.required_store(run)?;
+    let record = store.known(run)?;
+    if record.new.agent.is_some() {
+        let plan = AgentPlan::of(&record)?;
+        return if plan.in_session { Ok(()) } else { Ok(project.agent(&plan.agent).map(drop)?) };
+    }
+    let kept = WorkflowPlan::of(&record)?;
+    let workflow = version(project, store, &kept, (run, u64::MAX), wanted)?;
+    Ok(project.plan(&kept.id, &workflow).map(drop)?)
+}

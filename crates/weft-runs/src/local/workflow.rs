@@ -1,0 +1,100 @@
+//! Work of workflows.
+
+use std::sync::Arc;
+
+use agent_runtime::ApprovalMode;
+use agent_types::ResumeLog;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+use tool_schema::{CompiledSchema, Typed};
+use tool_workflow::parameters_of;
+use weft_project::Project;
+use workflow_engine::{OnWaiting, Plan, RunOptions};
+use workflow_model::{DataFlowType, Workflow};
+
+use super::launch::Prepared;
+use crate::error::RunsError;
+use crate::outcome::RunOutcome;
+use crate::sink::RunSink;
+
+/// A workflow's run that is opened and not executed yet.
+#[derive(Debug)]
+pub(super) struct OpenWorkflow {
+    pub(super) sink: RunSink,
+    /// What it has done.
+    pub(super) log: Option<ResumeLog>,
+    pub(super) id: String,
+    pub(super) plan: Plan,
+    pub(super) inputs: Map<String, Value>,
+    /// Values that no model sees or sets.
+    pub(super) values: Map<String, Value>,
+}
+
+/// The work of a workflow's run.
+pub(super) fn workflow_work(
+    project: &Project,
+    open: OpenWorkflow,
+    approval: ApprovalMode,
+    cancel: CancellationToken,
+) -> Result<Prepared, RunsError> {
+    let OpenWorkflow { sink, log, id, plan, inputs, values } = open;
+    let mut options = RunOptions::new()
+        .with_services(project.workflow_services(values, approval)?)
+        .with_clock(Arc::clone(project.clock()))
+        .with_sink(sink.sink());
+    options.workflow = Some(id);
+    options.on_waiting = OnWaiting::End;
+    options.cancel = Some(cancel.clone());
+    options.resume = log.map(Box::new);
+    let work = async move {
+        let outcome = workflow_engine::run(&plan, inputs, options).outcome().await;
+        Ok(RunOutcome::Workflow(Box::new(outcome)))
+    };
+    Ok(Prepared { sink, cancel, hold: None, work: Box::pin(work), after: Box::new(|_| ()), board: None })
+}
+
+/// The inputs by the types of the workflow's interface.
+pub(super) fn typed(
+    inputs: Map<String, Value>,
+    workflow: &Workflow,
+) -> Result<Map<String, Value>, RunsError> {
+    let schema = CompiledSchema::new(&parameters_of(workflow))
+        .map_err(|error| RunsError::Failed { code: error.code(), message: error.to_string() })?;
+    let typed = schema.type_json(Value::Object(inputs));
+    fitting(typed)
+}
+
+/// A text for the output of a node, by its type.
+pub(super) fn typed_text(path: &str, text: &str, kind: DataFlowType) -> Result<Value, RunsError> {
+    let mut property = Map::new();
+    if let Some(kind) = type_name(kind) {
+        property.insert("type".to_owned(), kind.into());
+    }
+    let schema = json!({"type": "object", "properties": {path: property}});
+    let schema = CompiledSchema::new(&schema)
+        .map_err(|error| RunsError::Failed { code: error.code(), message: error.to_string() })?;
+    let mut typed = fitting(schema.type_json(json!({path: text})))?;
+    Ok(typed.remove(path).unwrap_or_default())
+}
+
+fn type_name(kind: DataFlowType) -> Option<&'static str> {
+    match kind {
+        DataFlowType::String | DataFlowType::Binary => Some("string"),
+        DataFlowType::Integer => Some("integer"),
+        DataFlowType::Float => Some("number"),
+        DataFlowType::Boolean => Some("boolean"),
+        DataFlowType::Object => Some("object"),
+        DataFlowType::Array => Some("array"),
+        DataFlowType::Wildcard | DataFlowType::ConvertibleAny => None,
+    }
+}
+
+fn fitting(typed: Typed) -> Result<Map<String, Value>, RunsError> {
+    let Some(first) = typed.problems.first() else { return Ok(typed.arguments) };
+    let messages: Vec<&str> = typed.problems.iter().map(|problem| problem.message.as_str()).collect();
+    Err(RunsError::InvalidInputs {
+        code: first.code.as_str().to_owned(),
+        message: messages.join("; "),
+        problems: serde_json::to_value(&typed.problems).unwrap_or_default(),
+    })
+}

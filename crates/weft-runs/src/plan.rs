@@ -1,0 +1,128 @@
+//! What is kept of a run besides its events: all that it needs to be resumed.
+
+use agent_runtime::{Agent, AgentInput, Exchange};
+use agent_types::RunId;
+use llm_provider::Attachment;
+use run_store::RunRecord;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use weft_project::PlannedEvent;
+
+use crate::error::RunsError;
+
+/// What is kept of a workflow's run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename = "workflow")]
+pub struct WorkflowPlan {
+    /// Its id.
+    pub id: String,
+    /// The file as it was.
+    pub workflow: Value,
+    /// The arguments.
+    pub inputs: Map<String, Value>,
+    /// Values that no model sees or sets.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub values: Map<String, Value>,
+    /// The run that it is a retry of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<RunId>,
+}
+
+/// What is kept of an agent's run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename = "agent")]
+pub struct AgentPlan {
+    /// The agent's id.
+    pub agent: String,
+    /// The message to it.
+    pub message: String,
+    /// Images and files that go with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+    /// The event that it answers in place of a message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<PlannedEvent>,
+    /// The schema that the answer must fit, where it is not that of the profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+    /// Whether it is a message of a session, which flows and system actions stand around.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_session: bool,
+    /// The conversation before it, where no thread keeps it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Exchange>,
+    /// Text that is added to the system prompt of the profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// Exchanges that its conversation had before.
+    #[serde(default)]
+    pub before: usize,
+    /// Values that no model sees or sets.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub values: Map<String, Value>,
+    /// The run that it is a retry of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<RunId>,
+}
+
+/// What is kept of a single call of a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename = "call")]
+pub struct CallPlan {
+    /// The tool.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: Map<String, Value>,
+}
+
+impl AgentPlan {
+    /// A message to an agent.
+    #[must_use]
+    pub fn new(agent: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { agent: agent.into(), message: message.into(), ..Self::default() }
+    }
+
+    /// The agent as a run of this plan needs it.
+    pub(crate) fn prepared(&self, agent: Agent) -> Agent {
+        let mut agent = agent.with_values(self.values.clone());
+        if let Some(instructions) = &self.instructions {
+            agent = agent.with_instructions(instructions);
+        }
+        match &self.schema {
+            Some(schema) => agent.with_output_schema(schema.clone()),
+            None => agent,
+        }
+    }
+
+    /// The input of the agent.
+    pub(crate) fn input(&self) -> AgentInput {
+        match &self.event {
+            Some(event) => AgentInput::Event { name: event.name.clone(), payload: event.payload.clone() },
+            None if self.attachments.is_empty() => AgentInput::Message(self.message.clone()),
+            None => {
+                AgentInput::Attached { text: self.message.clone(), attachments: self.attachments.clone() }
+            }
+        }
+    }
+
+    pub(crate) fn of(record: &RunRecord) -> Result<Self, RunsError> {
+        read(record, "an agent")
+    }
+}
+
+impl WorkflowPlan {
+    pub(crate) fn of(record: &RunRecord) -> Result<Self, RunsError> {
+        read(record, "a workflow")
+    }
+}
+
+fn read<P: for<'de> Deserialize<'de>>(record: &RunRecord, kind: &str) -> Result<P, RunsError> {
+    P::deserialize(&record.new.plan)
+        .map_err(|_| RunsError::not_resumable(&record.new.run, format!("its record does not hold {kind}")))
+}
+
+/// The run that a run is a retry of.
+#[must_use]
+pub fn retry_of(record: &RunRecord) -> Option<&str> {
+    record.new.plan.get("retry_of")?.as_str()
+}

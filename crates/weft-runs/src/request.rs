@@ -1,0 +1,227 @@
+//! What is asked of runs, and what is known of threads and sessions.
+
+use std::collections::HashMap;
+
+use agent_runtime::{ApprovalMode, Exchange};
+use agent_types::RunId;
+use serde_json::{Map, Value};
+use workflow_model::Workflow;
+
+use crate::answer::Answer;
+use crate::handle::RunHandle;
+use crate::plan::AgentPlan;
+
+/// A run that is to begin.
+#[derive(Debug)]
+pub enum RunRequest {
+    /// Of an agent.
+    Agent(Box<AgentRequest>),
+    /// Of a workflow.
+    Workflow(Box<WorkflowRequest>),
+}
+
+impl From<AgentRequest> for RunRequest {
+    fn from(request: AgentRequest) -> Self {
+        Self::Agent(Box::new(request))
+    }
+}
+
+impl From<WorkflowRequest> for RunRequest {
+    fn from(request: WorkflowRequest) -> Self {
+        Self::Workflow(Box::new(request))
+    }
+}
+
+/// A run of an agent.
+#[derive(Debug, Default)]
+pub struct AgentRequest {
+    /// The agent and its input.
+    pub plan: AgentPlan,
+    /// The conversation that it belongs to.
+    pub thread: Option<String>,
+    /// Decision on calls that need approval.
+    pub approval: ApprovalMode,
+    /// Flows and system actions around it.
+    pub surroundings: Surroundings,
+}
+
+/// Flows and system actions around an agent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Surroundings {
+    /// Those that the project's `flows.json` gives the agent.
+    #[default]
+    OfProject,
+    /// None: the agent alone answers.
+    AgentOnly,
+    /// A session, also without a `flows.json`.
+    Session,
+}
+
+/// A run of a workflow.
+#[derive(Debug, Default)]
+pub struct WorkflowRequest {
+    /// Its id.
+    pub id: String,
+    /// The workflow; that of the project with this id by default.
+    pub workflow: Option<Workflow>,
+    /// Its arguments.
+    pub inputs: Map<String, Value>,
+    /// Values that tools may use and no model sees or sets.
+    pub values: Map<String, Value>,
+    /// Decision on calls that need approval.
+    pub approval: ApprovalMode,
+}
+
+/// Version of its workflow with which a run is resumed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Version {
+    /// The one that the project has now; refused where it differs in what the run has done.
+    #[default]
+    Current,
+    /// The one that the run began with.
+    AsItWas,
+}
+
+/// A fork of a run.
+#[derive(Debug, Clone)]
+pub struct ForkRequest {
+    /// The run that is forked.
+    pub of: RunId,
+    /// The last event that both have; behind the changed nodes, else before the end, by default.
+    pub at: Option<u64>,
+    /// Values in place of what nodes gave, by path.
+    pub changes: HashMap<String, NodeValue>,
+    /// The workflow that the fork executes.
+    pub version: Version,
+}
+
+/// A value in place of what a node gave.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NodeValue {
+    /// As it is.
+    Json(Value),
+    /// A text, typed by the type of the node's main output.
+    Text(String),
+}
+
+/// An answer to an open question.
+#[derive(Debug, Clone)]
+pub struct AnswerRequest {
+    /// The run.
+    pub run: RunId,
+    /// The question; the only open one by default.
+    pub ask: Option<String>,
+    /// The answer.
+    pub answer: Answer,
+    /// The workflow with which the run is resumed.
+    pub version: Version,
+    /// What follows.
+    pub then: Then,
+}
+
+/// What follows an answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Then {
+    /// The run is resumed.
+    #[default]
+    Resume,
+    /// The run stays suspended.
+    Stay,
+}
+
+/// What became of a request to end a run.
+#[derive(Debug)]
+pub enum Cancelled {
+    /// It had ended before, with this status.
+    HadEnded(&'static str),
+    /// The process that executes it is asked.
+    Asked,
+    /// Nobody executed it: it is resumed only to end.
+    Ending(RunHandle),
+    /// It could not be resumed, and was ended as it stood.
+    Ended,
+}
+
+/// A conversation: threads of different agents are different threads.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ThreadName {
+    /// The agent.
+    pub agent: String,
+    /// The name of the thread.
+    pub thread: String,
+}
+
+impl ThreadName {
+    /// A thread of an agent.
+    #[must_use]
+    pub fn new(agent: impl Into<String>, thread: impl Into<String>) -> Self {
+        Self { agent: agent.into(), thread: thread.into() }
+    }
+}
+
+/// What is done with a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadAction {
+    /// It is read.
+    Read,
+    /// The last message is removed with all that came of it, and a run that waits is ended.
+    Undo,
+    /// The older part is replaced by a summary.
+    Compact,
+}
+
+/// A conversation as it is kept.
+#[derive(Debug, Clone)]
+pub struct ThreadInfo {
+    /// Its exchanges.
+    pub history: Vec<Exchange>,
+    /// The run that waits in it.
+    pub waiting: Option<RunId>,
+    /// Whether the action changed anything.
+    pub changed: bool,
+}
+
+/// What is done with a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionAction {
+    /// It is read.
+    Read,
+    /// It is given back to the agent, after a person took it over.
+    GiveBack,
+    /// It is opened again, after it was closed.
+    Reopen,
+}
+
+/// A session as it is kept.
+#[derive(Debug, Clone)]
+pub struct SessionInfo {
+    /// The agent that answers in it.
+    pub agent: String,
+    /// Who answers.
+    pub phase: SessionPhase,
+    /// What is known of the user.
+    pub profile: Map<String, Value>,
+    /// Whether the action changed anything.
+    pub changed: bool,
+}
+
+/// Who answers in a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionPhase {
+    /// The agent.
+    Agent,
+    /// A person, since then, by this action.
+    HandedOff {
+        /// When.
+        since: String,
+        /// The action.
+        action: String,
+    },
+    /// Nobody: it is closed since then, by this action.
+    Closed {
+        /// When.
+        since: String,
+        /// The action.
+        action: String,
+    },
+}
