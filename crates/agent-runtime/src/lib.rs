@@ -77,6 +77,7 @@ mod plan;
 mod profile;
 mod prompt;
 mod resume;
+mod retry;
 mod services;
 mod state;
 mod structured;
@@ -115,5 +116,6 @@ pub use profile::{
     OnLimit, ProfileError, ProtocolChoice,
 };
 pub use prompt::system_prompt;
+pub use retry::standing;
 pub use state::AgentState;
 pub use subagent::SubAgent;

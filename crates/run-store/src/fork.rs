@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agent_types::{Clock, EventBody, ResumeLog, RunId, StoredEvent, nearest};
+use agent_types::{Clock, EventBody, EventPersister, ResumeLog, RunId, StoredEvent, nearest};
 use serde_json::Value;
 
 use crate::{NewRun, Store, StoreError, StoredRun};
@@ -70,6 +70,36 @@ impl Store {
             kept.event.run = run.clone();
         }
         stored.copy(&log, record.last_span);
+        Ok((stored, log))
+    }
+
+    /// Begins a run with what stands of another one that has ended: `standing` takes its events and gives those that the new run has.
+    /// They are numbered anew, without holes. It continues from a snapshot that `fits` where the first events are no longer kept.
+    ///
+    /// # Errors
+    /// There is no such run, or its first events are no longer kept and no snapshot fits.
+    pub fn retry(
+        &self,
+        of: &RunId,
+        new: NewRun,
+        fits: impl Fn(&str) -> bool,
+        standing: impl FnOnce(Vec<StoredEvent>) -> Vec<StoredEvent>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Arc<StoredRun>, ResumeLog), StoreError> {
+        let record = self.known(of)?;
+        let newest = if record.first_seq > 1 { u64::MAX } else { 0 };
+        let mut log = self.log_where(&record, newest, fits, u64::MAX)?;
+        log.events = standing(log.events);
+        let before = log.snapshot.as_ref().map_or(0, |(seq, _)| *seq);
+        for (seq, kept) in (before + 1..).zip(&mut log.events) {
+            kept.event.seq = seq;
+            kept.event.run = new.run.clone();
+        }
+        let stored = self.begin(NewRun { parent: Some(of.clone()), ..new }, clock)?;
+        stored.copy(&log, record.last_span);
+        for (ask, value) in &log.answers {
+            stored.answered(ask, value);
+        }
         Ok((stored, log))
     }
 

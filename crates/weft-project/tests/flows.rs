@@ -97,9 +97,10 @@ async fn a_session_is_kept_with_the_thread_of_its_agent() {
     write(folder.path(), "script.jsonl", "{\"text\": \"Yes, Ann.\"}\n");
     write(folder.path(), "flows.json", FLOWS);
     let project = open(folder.path());
-    let orchestrator = project.orchestrator(ApprovalMode::None).unwrap();
+    let agent = project.agent(project.flows_agent().unwrap()).unwrap();
+    let orchestrator = project.orchestrator(agent.with_approval(ApprovalMode::None)).unwrap();
     let greeted = orchestrator.handle("s", "I am Ann").await.unwrap();
     assert_eq!((greeted.text.as_deref(), greeted.exit), (Some("Good day, Ann."), ExitReason::FlowCompleted));
     assert_eq!(orchestrator.handle("s", "Is that so?").await.unwrap().text.as_deref(), Some("Yes, Ann."));
-    assert_eq!(project.thread_state("assistant", "s").unwrap().history().len(), 2, "the flow is not in it");
+    assert_eq!(project.store().unwrap().unwrap().messages("assistant/s").unwrap().len(), 2, "the flow is not in it");
 }

@@ -32,5 +32,6 @@ pub use outputs::{Outputs, StopScope};
 pub use plan::Plan;
 pub use run::{
     Before, BeforeHook, OnFail, OnWaiting, Question, RunHandle, RunOptions, RunOutcome, RunRemote, run,
+    standing,
 };
 pub use stream::{StreamItem, StreamReader};

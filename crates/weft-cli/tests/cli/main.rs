@@ -12,6 +12,7 @@ mod flows;
 mod guide;
 mod lasting;
 mod openai_agent;
+mod retry;
 mod runs;
 mod serving;
 mod tools;

@@ -53,7 +53,7 @@ impl LocalRuns {
         Ok(self.launch(admission, prepared))
     }
 
-    fn prepare_resumed(
+    pub(super) fn prepare_resumed(
         &self,
         project: Arc<Project>,
         open: OpenAgent,

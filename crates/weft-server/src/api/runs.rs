@@ -66,6 +66,12 @@ pub(super) struct RunSummary {
     /// The run that it was started or forked from.
     #[serde(skip_serializing_if = "Option::is_none")]
     parent: Option<String>,
+    /// The tool, where it is a single call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<String>,
+    /// The run that it is a retry of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_of: Option<String>,
     /// Number of its last event.
     last_seq: u64,
 }
@@ -215,6 +221,9 @@ pub(super) fn operations() -> Vec<Operation> {
             .takes::<ResumeBody>()
             .gives::<Accepted>()
             .status(StatusCode::ACCEPTED),
+        post("/api/runs/{run}/retry", "Continue a failed or cancelled run from its failure, as a new run", retry)
+            .gives::<Accepted>()
+            .status(StatusCode::ACCEPTED),
         post("/api/runs/{run}/fork", "Begin a run with the first events of another one", fork)
             .takes::<ForkBody>()
             .gives::<Accepted>()
@@ -318,6 +327,8 @@ fn summary(record: &RunRecord, status: &'static str) -> RunSummary {
         message: told(record),
         thread: record.new.thread.clone(),
         parent: record.new.parent.as_ref().map(ToString::to_string),
+        tool: record.new.plan.get("tool").and_then(Value::as_str).map(str::to_owned),
+        retry_of: weft_runs::retry_of(record).map(str::to_owned),
         last_seq: record.last_seq,
     }
 }
@@ -498,6 +509,14 @@ async fn resume(
     OptionalBody(body): OptionalBody<ResumeBody>,
 ) -> Result<(StatusCode, Json<Accepted>), Problem> {
     let run = app.runs.resume(&RunId::new(run), version(body.as_it_was)).await?;
+    Ok(accepted(&run.id))
+}
+
+async fn retry(
+    State(app): State<Arc<App>>,
+    Path(run): Path<String>,
+) -> Result<(StatusCode, Json<Accepted>), Problem> {
+    let run = app.runs.retry(&RunId::new(run)).await?;
     Ok(accepted(&run.id))
 }
 

@@ -20,6 +20,7 @@ mod replay_index;
 mod restart;
 mod scheduler;
 mod shared;
+mod standing;
 mod start;
 mod zone;
 
@@ -31,3 +32,4 @@ pub(crate) use message::{Message, OpenStream};
 pub use options::{Before, BeforeHook, OnFail, OnWaiting, RunOptions};
 pub use outcome::RunOutcome;
 pub(crate) use shared::RunShared;
+pub use standing::standing;

@@ -42,7 +42,11 @@ pub(super) fn list(context: &Context, arguments: &RunsListArguments) -> Result<E
         Output::Text => {
             for value in values {
                 let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
-                let what = if value["agent"].is_string() { text("agent") } else { text("workflow") };
+                let what = ["agent", "workflow", "tool"].into_iter().find(|key| value[key].is_string());
+                let mut what = what.map(text).unwrap_or_default();
+                if value["retry_of"].is_string() {
+                    what = format!("{what} (retry of {})", text("retry_of"));
+                }
                 let exit =
                     if value["exit"].is_string() { format!(" ({})", text("exit")) } else { String::new() };
                 output::line(&format!(
@@ -84,6 +88,7 @@ fn summary(store: &Store, record: &RunRecord) -> Map<String, Value> {
     put("workflow", record.new.workflow.clone().map(Value::from));
     put("thread", record.new.thread.clone().map(Value::from));
     put("parent", record.new.parent.as_ref().map(|parent| parent.as_str().into()));
+    put("retry_of", weft_runs::retry_of(record).map(Value::from));
     summary
 }
 
