@@ -91,7 +91,7 @@ pub enum RunsError {
         problems: Value,
     },
     /// An event that does not start the agent.
-    #[error("the agent `{agent}` does not listen to `{event}`{}", if *.listed { ": its condition does not hold" } else { "" })]
+    #[error("the agent `{agent}` {}", if *.listed { format!("listens to `{event}`, and its condition does not hold") } else { format!("does not listen to `{event}`") })]
     NotSubscribed {
         /// The agent.
         agent: String,

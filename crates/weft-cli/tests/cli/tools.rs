@@ -118,7 +118,7 @@ fn an_http_tool_is_called() {
     let events =
         weft(folder.path(), &["tool", "call", "system:get_current_time", "--output", "jsonl"]).ok().lines();
     let types: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
-    assert_eq!(types, ["agent.tool.started", "agent.tool.finished"]);
+    assert_eq!(types, ["run.started", "agent.tool.started", "agent.tool.finished", "run.finished"]);
 }
 
 #[test]

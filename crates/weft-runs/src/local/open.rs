@@ -175,7 +175,7 @@ pub(super) fn fork_agent_run(
     let upto = store.place_to_fork(of, at, &changes)?;
     let new = new_agent_run(&plan, None);
     let (stored, log) = store.fork(of, new, upto, &changes, |_| true, Arc::clone(project.clock()))?;
-    let state = AgentState::of_history(plan.history.clone());
+    let state = AgentState::from_history(plan.history.clone());
     let sink = RunSink::Stored(stored, store.clone());
     Ok(OpenAgent { sink, log: Some(log), state, plan, thread: None })
 }

@@ -80,7 +80,7 @@ impl Threads {
         let known = name.and_then(|name| self.states().get(name).cloned());
         known
             .filter(|state| state.history() == history)
-            .unwrap_or_else(|| AgentState::of_history(history))
+            .unwrap_or_else(|| AgentState::from_history(history))
     }
 }
 
@@ -152,7 +152,7 @@ impl LocalRuns {
             if project.flows_agent().ok() != Some(&name.agent) {
                 project.agent_file(&name.agent)?;
             }
-            let history = AgentState::of_history(history(project, &name)?).history().to_vec();
+            let history = AgentState::from_history(history(project, &name)?).history().to_vec();
             Ok(ThreadInfo { history, waiting: waiting(project, &name)?, changed })
         })
         .await
