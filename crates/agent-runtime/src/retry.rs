@@ -14,7 +14,9 @@ use workflow_engine::standing as standing_inside;
 pub fn standing(mut events: Vec<StoredEvent>) -> Vec<StoredEvent> {
     let Some(exit) = exit_of(&events) else { return events };
     events.retain(|kept| !(is_own(kept) && is_end_of_run(&kept.event.body)));
-    let turn = events.iter().rposition(|kept| is_own(kept) && matches!(kept.event.body, EventBody::AgentTurnStarted {}));
+    let turn = events
+        .iter()
+        .rposition(|kept| is_own(kept) && matches!(kept.event.body, EventBody::AgentTurnStarted {}));
     let Some(turn) = turn else { return events };
     let mut last = events.split_off(turn);
     if let Some(asked) = unanswered(&last) {
@@ -46,10 +48,7 @@ fn is_end_of_run(body: &EventBody) -> bool {
 
 /// Whether the reply is what ended the run.
 const fn is_of_reply(exit: ExitReason) -> bool {
-    matches!(
-        exit,
-        ExitReason::SelfCorrectionFailed | ExitReason::GuardrailBlocked | ExitReason::LoopDetected
-    )
+    matches!(exit, ExitReason::SelfCorrectionFailed | ExitReason::GuardrailBlocked | ExitReason::LoopDetected)
 }
 
 fn starts_call(kept: &StoredEvent) -> bool {
@@ -74,7 +73,9 @@ fn unanswered(turn: &[StoredEvent]) -> Option<usize> {
 fn without_calls(turn: Vec<StoredEvent>, exit: ExitReason) -> Vec<StoredEvent> {
     let ended = |status: ToolStatus| {
         let ends = turn.iter().filter(|kept| is_own(kept)).filter_map(move |kept| match &kept.event.body {
-            EventBody::AgentToolFinished { status: own, .. } if *own == status => kept.event.place.call.clone(),
+            EventBody::AgentToolFinished { status: own, .. } if *own == status => {
+                kept.event.place.call.clone()
+            }
             _ => None,
         });
         ends.collect::<HashSet<CallId>>()

@@ -120,7 +120,7 @@ fn exit_of_workflow(outcome: &workflow_engine::RunOutcome) -> Exit {
 }
 
 /// The exit code of an agent's end.
-pub(crate)  fn exit_of_reason(exit: ExitReason) -> Exit {
+pub(crate) fn exit_of_reason(exit: ExitReason) -> Exit {
     match exit {
         ExitReason::Completed
         | ExitReason::HandedOff

@@ -102,5 +102,9 @@ async fn a_session_is_kept_with_the_thread_of_its_agent() {
     let greeted = orchestrator.handle("s", "I am Ann").await.unwrap();
     assert_eq!((greeted.text.as_deref(), greeted.exit), (Some("Good day, Ann."), ExitReason::FlowCompleted));
     assert_eq!(orchestrator.handle("s", "Is that so?").await.unwrap().text.as_deref(), Some("Yes, Ann."));
-    assert_eq!(project.store().unwrap().unwrap().messages("assistant/s").unwrap().len(), 2, "the flow is not in it");
+    assert_eq!(
+        project.store().unwrap().unwrap().messages("assistant/s").unwrap().len(),
+        2,
+        "the flow is not in it"
+    );
 }

@@ -233,7 +233,9 @@ impl RunsError {
             }
             Self::NotResumable { .. } => "start it anew".into(),
             Self::NotRetryable { run, .. } => {
-                format!("`weft runs resume {run}` resumes what has not ended, `weft runs fork {run}` makes a new run")
+                format!(
+                    "`weft runs resume {run}` resumes what has not ended, `weft runs fork {run}` makes a new run"
+                )
             }
             Self::Session(_)
             | Self::ShuttingDown

@@ -193,7 +193,9 @@ impl From<RunsError> for Problem {
         let mut problem = Self::new(status, error.code().to_owned(), error.to_string());
         problem.0.help = error.help();
         match error {
-            RunsError::RunWaiting { run } | RunsError::ThreadBusy { run: Some(run) } => problem.with("run", run),
+            RunsError::RunWaiting { run } | RunsError::ThreadBusy { run: Some(run) } => {
+                problem.with("run", run)
+            }
             RunsError::InvalidInputs { problems, .. } => problem.with("problems", problems),
             _ => problem,
         }

@@ -209,8 +209,7 @@ impl Chat {
             return Err(Failure::usage("a call waits for you")
                 .with_help("write /approve, /deny REASON or /answer VALUE first"));
         }
-        let plan =
-            AgentPlan { values: self.values.clone(), ..AgentPlan::new(&self.name.agent, text) };
+        let plan = AgentPlan { values: self.values.clone(), ..AgentPlan::new(&self.name.agent, text) };
         let surroundings = match self.kind {
             Kind::Thread => Surroundings::AgentOnly,
             Kind::Session => Surroundings::Session,
@@ -307,11 +306,7 @@ impl Chat {
 }
 
 /// The run of the next timer of a session.
-async fn next_timer(
-    runs: &LocalRuns,
-    kind: Kind,
-    name: &ThreadName,
-) -> Result<Option<RunHandle>, Failure> {
+async fn next_timer(runs: &LocalRuns, kind: Kind, name: &ThreadName) -> Result<Option<RunHandle>, Failure> {
     match kind {
         Kind::Session => Ok(runs.timer(Some(&name.thread)).await?),
         Kind::Thread => std::future::pending().await,

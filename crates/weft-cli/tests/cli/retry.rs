@@ -163,15 +163,19 @@ fn an_agent_whose_model_failed_continues_behind_its_last_call() {
     let folder = desk();
     let keeps = json!({"id": "keeper", "name": "keeper", "tool_ids_inventory": ["system:update_world"]});
     write(folder.path(), "agents/keeper.json", &keeps.to_string());
-    let call = "<ACTION><system:update_world><changes>{\"door\": \"open\"}</changes></system:update_world></ACTION>";
+    let call =
+        "<ACTION><system:update_world><changes>{\"door\": \"open\"}</changes></system:update_world></ACTION>";
     let one = json!({"text": call}).to_string();
     write(folder.path(), "one.jsonl", &one);
     write(folder.path(), "two.jsonl", &format!("{one}\n{}", json!({"text": "Open."})));
-    let run = ["agent", "run", "keeper", "Open it.", "--thread", "t", "--approve", "all", "--script", "one.jsonl"];
+    let run =
+        ["agent", "run", "keeper", "Open it.", "--thread", "t", "--approve", "all", "--script", "one.jsonl"];
     let failed = weft(folder.path(), &run);
     assert_eq!(failed.code, 4, "{failed:#?}");
     let retried =
-        weft(folder.path(), &["runs", "retry", "last", "--script", "two.jsonl", "--output", "json"]).ok().json();
+        weft(folder.path(), &["runs", "retry", "last", "--script", "two.jsonl", "--output", "json"])
+            .ok()
+            .json();
     assert_eq!(retried["text"], "Open.");
     let events = events(folder.path(), retried["run"].as_str().unwrap());
     let count = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();

@@ -69,7 +69,8 @@ impl LocalRuns {
         let before = state.history().len();
         let board = agent.tasks();
         let run = agent.with_cancel(cancel.clone()).start_in(state, plan.input(), sink.sink(), log)?;
-        let (threads, name) = (self.0.threads.clone(), thread.map(|thread| ThreadName::new(plan.agent, thread)));
+        let (threads, name) =
+            (self.0.threads.clone(), thread.map(|thread| ThreadName::new(plan.agent, thread)));
         let of = name.clone();
         let work = async move {
             let (outcome, state) = run.outcome().await;

@@ -23,9 +23,7 @@ impl LocalRuns {
     pub(super) async fn begin_agent(&self, request: AgentRequest) -> Result<RunHandle, RunsError> {
         let admission = self.admit()?;
         let hold = match &request.thread {
-            Some(thread) => {
-                Some(self.take_thread(&ThreadName::new(&request.plan.agent, thread)).await?)
-            }
+            Some(thread) => Some(self.take_thread(&ThreadName::new(&request.plan.agent, thread)).await?),
             None => None,
         };
         let runs = self.clone();

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use agent_types::{
-    Budget, BudgetLimits, CallId, EventBody, EventLocation, EventSink, ExitReason, RunId, RunStatus, ToolStatus,
-    UnsequencedEvent,
+    Budget, BudgetLimits, CallId, EventBody, EventLocation, EventSink, ExitReason, RunId, RunStatus,
+    ToolStatus, UnsequencedEvent,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -102,7 +102,11 @@ impl LocalRuns {
         let sink = sink.sink();
         let whole = EventLocation::default();
         let inputs = Some(Arc::new(Value::Object(arguments.clone())));
-        emit(&sink, whole.clone(), EventBody::RunStarted { agent: None, workflow: None, message: None, inputs });
+        emit(
+            &sink,
+            whole.clone(),
+            EventBody::RunStarted { agent: None, workflow: None, message: None, inputs },
+        );
         let call = CallId::new("c1");
         let place = EventLocation { call: Some(call.clone()), ..EventLocation::default() };
         let budget = Budget::new(BudgetLimits::default());

@@ -115,10 +115,7 @@ pub(super) fn resume_workflow_run(
 }
 
 /// Begins a workflow's run with what another one did, with other values for some of its nodes.
-pub(super) fn fork_workflow_run(
-    project: &Project,
-    request: &ForkRequest,
-) -> Result<OpenWorkflow, RunsError> {
+pub(super) fn fork_workflow_run(project: &Project, request: &ForkRequest) -> Result<OpenWorkflow, RunsError> {
     let ForkRequest { of, at, changes, version: wanted } = request;
     let store = project.required_store(of)?;
     let record = store.known(of)?;
@@ -155,11 +152,7 @@ fn typed_changes(
 }
 
 /// Begins an agent's run with what another one did. It belongs to no thread.
-pub(super) fn fork_agent_run(
-    project: &Project,
-    of: &RunId,
-    at: Option<u64>,
-) -> Result<OpenAgent, RunsError> {
+pub(super) fn fork_agent_run(project: &Project, of: &RunId, at: Option<u64>) -> Result<OpenAgent, RunsError> {
     let store = project.required_store(of)?;
     let record = store.known(of)?;
     let plan = AgentPlan { retry_of: None, ..AgentPlan::of(&record)? };

@@ -78,9 +78,7 @@ impl Threads {
     /// The state of a conversation with this history.
     pub(super) fn state(&self, name: Option<&ThreadName>, history: Vec<Exchange>) -> AgentState {
         let known = name.and_then(|name| self.states().get(name).cloned());
-        known
-            .filter(|state| state.history() == history)
-            .unwrap_or_else(|| AgentState::from_history(history))
+        known.filter(|state| state.history() == history).unwrap_or_else(|| AgentState::from_history(history))
     }
 }
 
@@ -185,8 +183,9 @@ fn undo(project: &Project, name: &ThreadName) -> Result<bool, RunsError> {
         return Ok(true);
     }
     let history = history(project, name)?;
-    let last =
-        history.iter().rposition(|exchange| matches!(exchange, Exchange::User { .. } | Exchange::Event { .. }));
+    let last = history
+        .iter()
+        .rposition(|exchange| matches!(exchange, Exchange::User { .. } | Exchange::Event { .. }));
     match last {
         Some(last) => cut(project, name, last).map(|()| true),
         None => Ok(false),

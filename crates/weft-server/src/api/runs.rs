@@ -14,7 +14,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use weft_runs::{AgentPlan, AgentRequest, Cancelled, ForkRequest, NodeValue, RunService, Version, WorkflowRequest};
+use weft_runs::{
+    AgentPlan, AgentRequest, Cancelled, ForkRequest, NodeValue, RunService, Version, WorkflowRequest,
+};
 
 use super::standing::standing;
 use super::{Operation, get, post};
@@ -221,9 +223,13 @@ pub(super) fn operations() -> Vec<Operation> {
             .takes::<ResumeBody>()
             .gives::<Accepted>()
             .status(StatusCode::ACCEPTED),
-        post("/api/runs/{run}/retry", "Continue a failed or cancelled run from its failure, as a new run", retry)
-            .gives::<Accepted>()
-            .status(StatusCode::ACCEPTED),
+        post(
+            "/api/runs/{run}/retry",
+            "Continue a failed or cancelled run from its failure, as a new run",
+            retry,
+        )
+        .gives::<Accepted>()
+        .status(StatusCode::ACCEPTED),
         post("/api/runs/{run}/fork", "Begin a run with the first events of another one", fork)
             .takes::<ForkBody>()
             .gives::<Accepted>()

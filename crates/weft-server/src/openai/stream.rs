@@ -46,7 +46,13 @@ struct Telling {
     listener: Listener,
 }
 
-pub(super) fn answer(app: &Arc<App>, agent: String, begun: RunHandle, form: Form, content: Content) -> Response {
+pub(super) fn answer(
+    app: &Arc<App>,
+    agent: String,
+    begun: RunHandle,
+    form: Form,
+    content: Content,
+) -> Response {
     let RunHandle { id: run, events, outcome } = begun;
     let created = app.clock.now().as_millis() / 1000;
     let mut telling = Telling {
@@ -115,7 +121,8 @@ impl Telling {
                 for piece in last_words(&end, &self.run, &mut self.content) {
                     self.say(&piece);
                 }
-                let choices = json!([{"index": 0, "delta": {}, "finish_reason": finish_reason(exit_of(&end))}]);
+                let choices =
+                    json!([{"index": 0, "delta": {}, "finish_reason": finish_reason(exit_of(&end))}]);
                 let mut last = self.chunk(&choices);
                 if self.form.steps {
                     last["weft"] = extension(&self.run, &end);

@@ -97,5 +97,8 @@ impl TypePlan {
 /// Whether it is the number of a pass in brackets, or nothing.
 fn is_pass(text: &str) -> bool {
     text.is_empty()
-        || text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).is_some_and(|pass| pass.parse::<u64>().is_ok())
+        || text
+            .strip_prefix('[')
+            .and_then(|text| text.strip_suffix(']'))
+            .is_some_and(|pass| pass.parse::<u64>().is_ok())
 }

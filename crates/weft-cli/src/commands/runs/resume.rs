@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use agent_types::RunId;
-use weft_runs::{Answer, AnswerRequest, Cancelled, ForkRequest, LocalRuns, NodeValue, RunService, Then, Version};
+use weft_runs::{
+    Answer, AnswerRequest, Cancelled, ForkRequest, LocalRuns, NodeValue, RunService, Then, Version,
+};
 
 use super::super::agent::fixed;
 use super::super::{Context, block_on};
@@ -15,7 +17,11 @@ use crate::failure::{Exit, Failure};
 use crate::{follow, inputs, outcome, output};
 
 /// The runs of the project, and the one that a command names.
-fn open(context: &Context, run: &str, script: Option<std::path::PathBuf>) -> Result<(LocalRuns, RunId), Failure> {
+fn open(
+    context: &Context,
+    run: &str,
+    script: Option<std::path::PathBuf>,
+) -> Result<(LocalRuns, RunId), Failure> {
     let project = context.project(script)?;
     let run = chosen(store(&project)?, run)?;
     Ok((fixed(project), run))
