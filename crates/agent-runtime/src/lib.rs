@@ -83,6 +83,7 @@ mod state;
 mod structured;
 mod subagent;
 mod tasks;
+mod text_or_object;
 mod trace;
 mod window;
 
@@ -107,6 +108,7 @@ pub use tool_registry as __tool_registry;
 pub use agent::{Agent, AgentError, AgentRun, ApprovalMode};
 pub use approve::approval_digest;
 pub use deliberate::{Deliberation, DeliberationFault, Deliberator, ReplyStream};
+pub use events::SubscribedEvent;
 pub use guardrail::{Blocked, Guardrail};
 pub use history::{CallRecord, Exchange, Turn, visible};
 pub use input::AgentInput;

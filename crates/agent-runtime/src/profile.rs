@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tool_registry::{Selection, canonical_id};
 
+use crate::events::SubscribedEvent;
+use crate::text_or_object::text_or_object;
+
 /// Turns of a run unless the profile says otherwise.
 const DEFAULT_TURNS: u64 = 16;
 
@@ -103,7 +106,7 @@ pub struct MemoryPolicy {
 }
 
 /// A tool of an inventory: its id, or the id with how it is treated.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum InventoryEntry {
     /// Just the id.
@@ -122,6 +125,30 @@ pub enum InventoryEntry {
         #[serde(flatten)]
         extra: BTreeMap<String, Value>,
     },
+}
+
+/// Entry of an inventory that is an object.
+#[derive(Deserialize)]
+struct DetailedEntry {
+    id: String,
+    stream: Option<String>,
+    approval: Option<ApprovalChoice>,
+    #[serde(flatten)]
+    extra: BTreeMap<String, Value>,
+}
+
+impl From<DetailedEntry> for InventoryEntry {
+    fn from(entry: DetailedEntry) -> Self {
+        let DetailedEntry { id, stream, approval, extra } = entry;
+        Self::Detailed { id, stream, approval, extra }
+    }
+}
+
+impl<'de> Deserialize<'de> for InventoryEntry {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let expected = "the id of a tool, or an object with its `id`";
+        text_or_object::<_, _, DetailedEntry>(deserializer, expected, Self::Id)
+    }
 }
 
 impl InventoryEntry {
@@ -190,6 +217,15 @@ pub struct AgentProfile {
     /// JSON Schema of the final answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
+    /// Values of the agent's private state before its first run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_private_state_values: Option<Map<String, Value>>,
+    /// JSON Schema that the private state must fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_private_state_schema: Option<Value>,
+    /// Events from outside that start the agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subscribed_event_types: Vec<SubscribedEvent>,
     /// Every other key, as it is.
     #[serde(flatten)]
     pub extra: Map<String, Value>,

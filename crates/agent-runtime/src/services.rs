@@ -1,4 +1,4 @@
-//! Default services of the system tools.
+//! What the system tools work on, where nobody gives anything else.
 
 use std::sync::Arc;
 
@@ -22,13 +22,8 @@ pub(crate) fn in_memory(profile: &AgentProfile) -> Result<Services, AgentError> 
 
 fn private_state(profile: &AgentProfile) -> Result<MemoryState, AgentError> {
     let wrong = |message: String| AgentError::State { message };
-    let values = match profile.extra.get("initial_private_state_values") {
-        None | Some(Value::Null) => Map::new(),
-        Some(Value::Object(values)) => values.clone(),
-        Some(_) => return Err(wrong("`initial_private_state_values` is not an object".into())),
-    };
-    let Some(schema) = profile.extra.get("initial_private_state_schema").filter(|schema| !schema.is_null())
-    else {
+    let values = profile.initial_private_state_values.clone().unwrap_or_default();
+    let Some(schema) = &profile.initial_private_state_schema else {
         return Ok(MemoryState::new(values));
     };
     let compiled = tool_schema::CompiledSchema::new(schema).map_err(|error| wrong(error.to_string()))?;

@@ -57,9 +57,9 @@ pub(crate) fn world(store: &Store) -> World {
 
 /// What an agent keeps for itself. What is wrong with its profile is told when the agent is made.
 pub(crate) fn private(store: &Store, profile: &AgentProfile) -> PrivateState {
-    let extra = |key: &str| profile.extra.get(key).filter(|value| !value.is_null());
-    let initial = extra("initial_private_state_values").cloned().unwrap_or_else(|| json!({}));
-    let schema = extra("initial_private_state_schema").and_then(|schema| CompiledSchema::new(schema).ok());
+    let initial = Value::Object(profile.initial_private_state_values.clone().unwrap_or_default());
+    let schema = profile.initial_private_state_schema.as_ref();
+    let schema = schema.and_then(|schema| CompiledSchema::new(schema).ok());
     PrivateState(Arc::new(StoredState {
         store: store.clone(),
         key: format!("agents/{}/state", profile.id),

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use agent_runtime::Agent;
+use agent_runtime::{Agent, SubscribedEvent};
 use agent_types::{RunId, nearest};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use weft_project::{Project, ProjectError};
 
@@ -133,12 +132,8 @@ fn check_event(agent: &Agent, plan: &AgentPlan) -> Result<(), RunsError> {
     if agent.listens_to(&event.name, &event.payload) {
         return Ok(());
     }
-    let listed = agent.profile().extra.get("subscribed_event_types").and_then(Value::as_array);
-    let names: Vec<&str> = listed
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.as_str().or_else(|| entry.get("type")?.as_str()))
-        .collect();
+    let subscribed = &agent.profile().subscribed_event_types;
+    let names: Vec<&str> = subscribed.iter().map(SubscribedEvent::name).collect();
     Err(RunsError::NotSubscribed {
         agent: plan.agent.clone(),
         event: event.name.clone(),

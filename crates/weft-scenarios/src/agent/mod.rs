@@ -231,12 +231,8 @@ fn agent_of_case(
 }
 
 fn private_state(profile: &agent_runtime::AgentProfile) -> Result<Option<Arc<PrivateState>>, Fault> {
-    let values = match profile.extra.get("initial_private_state_values") {
-        Some(Value::Object(values)) => values.clone(),
-        _ => Map::new(),
-    };
-    let state = MemoryState::new(values);
-    let state = match profile.extra.get("initial_private_state_schema") {
+    let state = MemoryState::new(profile.initial_private_state_values.clone().unwrap_or_default());
+    let state = match &profile.initial_private_state_schema {
         Some(schema) => state.with_schema(schema).map_err(|error| error.to_string())?,
         None => state,
     };
