@@ -63,7 +63,7 @@ impl Driver {
             (text, by.to_owned())
         };
         trace.emit_kept(EventBody::AgentCompacted { by }, || {
-            ReplayData::of(vec![(Arc::from(SUMMARY), Arc::new(text.as_str().into()))])
+            ReplayData::from_values(vec![(Arc::from(SUMMARY), Arc::new(text.as_str().into()))])
         });
         state.history.push(Exchange::Summary { text, upto });
         state.window.0 = None;

@@ -378,7 +378,7 @@ impl EventSink for RunLog {
 
 /// Data recorded with a reply.
 pub(crate) fn record_of_cost(cost: u64) -> ReplayData {
-    ReplayData::of(vec![(Arc::from(COST), Arc::new(cost.into()))])
+    ReplayData::from_values(vec![(Arc::from(COST), Arc::new(cost.into()))])
 }
 
 /// Data recorded with the end of a call.
@@ -397,7 +397,7 @@ pub(crate) fn record_of(
         let attachments = serde_json::to_value(attachments).unwrap_or_default();
         values.push((Arc::from(ATTACHMENTS), Arc::new(attachments)));
     }
-    ReplayData::of(values)
+    ReplayData::from_values(values)
 }
 
 fn done_of(record: Option<&ReplayData>, status: ToolStatus, usage: Usage) -> Option<PastEnd> {

@@ -77,7 +77,7 @@ impl Driver {
             let tool = Some(end.observation.tool.clone()).filter(|tool| !tool.is_empty());
             trace.emit_kept(EventBody::AgentObservation { tool, text: end.observation.line() }, || {
                 let value = serde_json::to_value(end).unwrap_or_default();
-                ReplayData::of(vec![(Arc::from(WOKEN), Arc::new(value))])
+                ReplayData::from_values(vec![(Arc::from(WOKEN), Arc::new(value))])
             });
         }
         state.tasks.retain(|open| ends.iter().all(|end| end.task != open.task));

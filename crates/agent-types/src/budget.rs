@@ -14,7 +14,7 @@ const DEFAULT_MAX_DEPTH: u32 = 8;
 
 macro_rules! budget_keys {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)+) => {
-        /// What a budget counts.
+        /// A quantity that a budget limits.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum BudgetKey {
             $($(#[$doc])* #[serde(rename = $name)] $variant,)+
@@ -45,7 +45,7 @@ budget_keys! {
     NodeStarts = "node_starts",
 }
 
-/// Upper limits; `None` is no limit.
+/// Upper limits; `None` means unlimited.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BudgetLimits {
@@ -73,7 +73,7 @@ pub struct BudgetLimits {
 }
 
 impl BudgetLimits {
-    fn of(&self, key: BudgetKey) -> Option<u64> {
+    fn limit(&self, key: BudgetKey) -> Option<u64> {
         match key {
             BudgetKey::Turns => self.turns,
             BudgetKey::ToolCalls => self.tool_calls,
@@ -93,11 +93,11 @@ fn micros(dollars: f64) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("limit of {limit} {} reached", key.as_str())]
 pub struct BudgetExceeded {
-    /// What ran out.
+    /// Quantity that ran out.
     pub key: BudgetKey,
-    /// How much there was.
+    /// Limit of the budget.
     pub limit: u64,
-    /// How much was used: more than the limit where it was counted after the fact.
+    /// Amount used. It exceeds the limit where usage is counted after the fact.
     pub used: u64,
 }
 
@@ -150,7 +150,7 @@ impl Budget {
         &self.0.limits
     }
 
-    /// How much this node and its children have used.
+    /// Returns the usage of this node and its children.
     #[must_use]
     pub fn used(&self, key: BudgetKey) -> u64 {
         self.counter(key).load(Ordering::Relaxed)
@@ -161,7 +161,7 @@ impl Budget {
     /// # Errors
     /// [`BudgetExceeded`] names the first limit, from here upward, that leaves no room.
     pub fn take(&self, key: BudgetKey) -> Result<(), BudgetExceeded> {
-        if let Some(limit) = self.0.limits.of(key) {
+        if let Some(limit) = self.0.limits.limit(key) {
             let take = |used| (used < limit).then_some(used + 1);
             if self.counter(key).fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
                 return Err(BudgetExceeded { key, limit, used: limit });
@@ -192,7 +192,7 @@ impl Budget {
     pub fn spent(&self, key: BudgetKey) -> Option<BudgetExceeded> {
         let mut node = Some(self);
         while let Some(budget) = node {
-            if let Some(limit) = budget.0.limits.of(key)
+            if let Some(limit) = budget.0.limits.limit(key)
                 && budget.used(key) >= limit
             {
                 return Some(BudgetExceeded { key, limit, used: budget.used(key) });

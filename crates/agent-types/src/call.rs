@@ -1,4 +1,4 @@
-//! What a model may use, and one use of it.
+//! Tools that a model may use, and calls of them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,24 +11,24 @@ use crate::{CallId, ToolId};
 pub struct ToolCall {
     /// Unique within the run; binds the call to its one observation.
     pub id: CallId,
-    /// What is called.
+    /// Tool that is called.
     pub tool: ToolId,
     /// The arguments, by parameter name.
     pub arguments: Map<String, Value>,
 }
 
-/// What a provider is told of a tool: the schema dialects are renderings of this.
+/// Description of a tool for a provider. The schema dialects are renderings of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// Name on the wire: `^[A-Za-z_][A-Za-z0-9_-]{0,63}$`.
     pub name: String,
-    /// What it does, for the model.
+    /// Purpose of the tool, written for the model.
     pub description: String,
     /// JSON Schema of the arguments, an object.
     pub parameters: Value,
 }
 
-/// What a tool says of its own behaviour.
+/// Hints of a tool about its own behaviour.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "four independent hints, named as the tool protocols name them"
@@ -36,7 +36,7 @@ pub struct ToolSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Annotations {
-    /// Changes nothing that anybody could see.
+    /// The tool is read-only: a call has no visible effect.
     pub read_only: bool,
     /// Changes something outside the run: asks for approval by default and is never repeated alone.
     pub effect: bool,
@@ -46,7 +46,7 @@ pub struct Annotations {
     pub open_world: bool,
 }
 
-/// What happens with a call of a tool before anybody was asked.
+/// Default decision on a call of a tool, before a human is asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ApprovalDefault {

@@ -1,4 +1,4 @@
-//! Where time comes from.
+//! Clocks, the only source of time.
 
 use std::fmt;
 use std::future::Future;
@@ -10,11 +10,12 @@ use crate::{ClockHold, Timestamp};
 /// A wait that ends by itself. Dropping it forgets it.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Where time comes from, so that tests need none.
+/// Source of time, replaceable in tests. [`SystemClock`](crate::SystemClock) is the real one;
+/// [`VirtualClock`](crate::VirtualClock) moves only when a test advances it.
 ///
 /// [`SystemClock`](crate::SystemClock) is the real one, [`VirtualClock`](crate::VirtualClock) moves only when told.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// The time of day, for trace events. May jump when somebody sets the machine's clock.
+    /// The time of day, for trace events. It may jump when the operator sets the machine's clock.
     fn now(&self) -> Timestamp;
 
     /// Time since some fixed moment, for measuring. Never goes back.
@@ -26,7 +27,7 @@ pub trait Clock: Send + Sync + fmt::Debug {
     /// Dropping the future leaves nothing behind.
     fn sleep(&self, duration: Duration) -> Sleep;
 
-    /// Says that work goes on which no task of the runtime stands for: a commit, a blocking thread, a socket.
+    /// Holds the clock for work outside of the runtime's tasks: a commit, a blocking thread, a socket.
     /// A virtual clock stands still while the guard lives; a real one knows no such thing.
     fn busy(&self) -> Option<ClockHold> {
         None

@@ -26,12 +26,12 @@ pub struct TraceEvent {
     pub run: RunId,
     /// From 1, without holes within a run.
     pub seq: u64,
-    /// When it was numbered.
+    /// Time at which the event was numbered.
     pub ts: Timestamp,
-    /// Where in the run.
+    /// Location within the run.
     #[serde(flatten)]
     pub place: EventLocation,
-    /// What happened.
+    /// Kind of the event and its data.
     #[serde(flatten)]
     pub body: EventBody,
 }
@@ -44,7 +44,7 @@ impl TraceEvent {
     }
 }
 
-/// Where in a run something happened. Absent parts do not apply.
+/// Location within a run. Absent parts do not apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventLocation {
     /// Node or zone, from the root of its workflow: `loop[3]/inner[0]/a`.
@@ -81,7 +81,7 @@ pub struct EventLocation {
 pub struct AskSummary {
     /// Id that an answer names.
     pub ask: Arc<str>,
-    /// What it is about.
+    /// Subject of the question.
     #[serde(default)]
     pub kind: AskKind,
     /// The tool whose call waits.
@@ -93,7 +93,7 @@ pub struct AskSummary {
     /// The node that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Arc<str>>,
-    /// What is asked.
+    /// Prompt of the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
 }
@@ -103,14 +103,14 @@ pub struct AskSummary {
 pub struct CallSummary {
     /// Its id.
     pub call: CallId,
-    /// What it calls.
+    /// Tool to be called.
     pub tool: ToolId,
 }
 
-/// What a node gave beside its main output, by slot.
+/// Outputs of a node beside its main output, by slot.
 pub type OtherOutputs = Arc<BTreeMap<Arc<str>, Arc<Value>>>;
 
-/// What happened; the wire names are those of the variants, dotted.
+/// Kind of an event and its data. The wire names are those of the variants, dotted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "data")]
 #[non_exhaustive]
@@ -141,7 +141,7 @@ pub enum EventBody {
         exit: Option<ExitReason>,
         asks: Vec<AskSummary>,
     },
-    /// A waiting or interrupted run goes on.
+    /// A suspended or interrupted run resumes.
     #[serde(rename = "run.resumed")]
     RunResumed {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -252,7 +252,7 @@ pub enum EventBody {
     /// The model is asked.
     #[serde(rename = "agent.llm.started")]
     AgentLlmStarted { model: String, messages: usize, digest: String },
-    /// The model is at work and has said nothing yet.
+    /// The model generates a reply and has not emitted any text yet.
     #[serde(rename = "agent.thinking")]
     AgentThinking {},
     /// A piece of reasoning.
@@ -294,7 +294,7 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// A call needs, got or did not get a person's word.
+    /// A call needs human approval, or was approved or denied.
     #[serde(rename = "agent.tool.approval")]
     AgentToolApproval {
         tool: ToolId,
@@ -318,7 +318,7 @@ pub enum EventBody {
         blob: Option<String>,
         ms: u64,
     },
-    /// What goes back to the model.
+    /// Text that is returned to the model.
     #[serde(rename = "agent.observation")]
     AgentObservation {
         #[serde(default, skip_serializing_if = "Option::is_none")]

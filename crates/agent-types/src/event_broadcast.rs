@@ -28,7 +28,7 @@ impl Deref for Batch {
     }
 }
 
-/// Hands batches to any number of watchers and waits for none of them.
+/// Delivers batches to any number of subscribers without waiting for any of them.
 #[derive(Debug, Default)]
 pub struct EventBroadcast {
     state: Mutex<State>,
@@ -37,7 +37,7 @@ pub struct EventBroadcast {
 #[derive(Debug, Default)]
 struct State {
     closed: bool,
-    watchers: Vec<Arc<Mutex<Queue>>>,
+    subscribers: Vec<Arc<Mutex<Queue>>>,
 }
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ struct Queue {
 }
 
 impl EventBroadcast {
-    /// A feed that nobody watches yet.
+    /// Creates a broadcast without subscribers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -71,20 +71,20 @@ impl EventBroadcast {
             dropped: false,
             waker: None,
         }));
-        state.watchers.push(Arc::clone(&queue));
+        state.subscribers.push(Arc::clone(&queue));
         EventSubscription { queue, current: None }
     }
 
-    /// Says that nothing follows; watchers end after what they hold.
+    /// Closes the broadcast. Subscriptions end after the events that they have buffered.
     pub fn close(&self) {
-        let watchers = {
+        let subscribers = {
             let mut state = lock(&self.state);
             state.closed = true;
-            std::mem::take(&mut state.watchers)
+            std::mem::take(&mut state.subscribers)
         };
-        for watcher in watchers {
+        for subscriber in subscribers {
             let waker = {
-                let mut queue = lock(&watcher);
+                let mut queue = lock(&subscriber);
                 queue.closed = true;
                 queue.waker.take()
             };
@@ -92,19 +92,19 @@ impl EventBroadcast {
         }
     }
 
-    /// Whether anybody is left who watches.
+    /// Returns `true` while the broadcast has a subscriber.
     #[must_use]
     pub fn is_watched(&self) -> bool {
         let mut state = lock(&self.state);
-        state.watchers.retain(|watcher| !lock(watcher).dropped);
-        !state.watchers.is_empty()
+        state.subscribers.retain(|subscriber| !lock(subscriber).dropped);
+        !state.subscribers.is_empty()
     }
 
-    /// Hands a batch to every watcher.
+    /// Delivers a batch to every subscriber.
     pub fn push(&self, batch: &Batch) {
         let wakers: Vec<_> = {
             let state = lock(&self.state);
-            state.watchers.iter().filter_map(|watcher| lock(watcher).push(batch.clone())).collect()
+            state.subscribers.iter().filter_map(|subscriber| lock(subscriber).push(batch.clone())).collect()
         };
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -129,12 +129,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a watcher sees next.
+/// Item that a subscriber receives.
 #[derive(Debug, Clone)]
 pub enum Watched {
     /// Events in order.
     Events(Batch),
-    /// So many events were lost here, because the watcher did not keep up.
+    /// Number of events lost here because the subscriber did not keep up.
     Lagged(u64),
 }
 
@@ -146,7 +146,7 @@ pub struct EventSubscription {
 }
 
 impl EventSubscription {
-    /// What comes next; `None` after the last event of a closed recorder.
+    /// Waits for the next item; `None` after the last event of a closed recorder.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -172,7 +172,7 @@ impl EventSubscription {
         }
     }
 
-    /// What is there already, without waiting.
+    /// Returns the next item if there is one already, without waiting.
     pub fn try_next(&mut self) -> Option<Watched> {
         lock(&self.queue).pop()
     }

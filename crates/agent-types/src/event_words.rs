@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How a run stands or ended.
+/// State of a run: how far it is, or how it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
@@ -44,7 +44,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Why an agent run ended.
+    /// Reason why an agent run ended.
     ExitReason {
         /// The model answered.
         Completed = "completed",
@@ -82,7 +82,7 @@ words! {
 }
 
 words! {
-    /// Why a node failed.
+    /// Reason why a node failed.
     NodeErrorKind {
         /// The node said so.
         Failed = "failed",
@@ -106,7 +106,7 @@ words! {
 }
 
 words! {
-    /// Why a loop zone ended.
+    /// Reason why a loop zone ended.
     LoopEnd {
         /// Its condition held, or no longer held.
         Condition = "condition",
@@ -126,7 +126,7 @@ words! {
 }
 
 words! {
-    /// How a tool call ended.
+    /// Outcome of a tool call.
     ToolStatus {
         /// It answered.
         Ok = "ok",
@@ -144,7 +144,7 @@ words! {
 }
 
 words! {
-    /// How an approval stands.
+    /// State of an approval.
     ApprovalState {
         /// A person is asked.
         Asked = "asked",
@@ -158,7 +158,7 @@ words! {
 }
 
 words! {
-    /// What an open question is about, and so what answers it.
+    /// Subject of an open question; it determines the form of the answer.
     #[derive(Default)]
     AskKind {
         /// A call must be approved: `{"approve": true}`, with `arguments` that take the place of its own, or `{"deny": reason}`.
@@ -166,16 +166,16 @@ words! {
         /// Something is asked: any value answers it.
         #[default]
         Question = "question",
-        /// A call or node was at work when the process ended: `retry`, `skip` or `done`, alone or as `outcome` of an object
+        /// A call or node was running when the process ended: `retry`, `skip` or `done`, alone or as `outcome` of an object
         /// that may have the `value` that it gave.
         Outcome = "outcome",
-        /// A task is at work: any value is its result.
+        /// A task is running: any value is its result.
         Result = "result",
     }
 }
 
 impl AskKind {
-    /// Whether this is an answer to such a question.
+    /// Checks that a value has the form of an answer to such a question.
     #[must_use]
     pub fn takes(self, answer: &Value) -> bool {
         match self {

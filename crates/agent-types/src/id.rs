@@ -20,7 +20,7 @@ const MAX_ID_BYTES: usize = 256;
 #[serde(transparent)]
 pub struct ToolId(Arc<str>);
 
-/// Why a text is no [`ToolId`].
+/// Reason why a text is not a valid [`ToolId`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidToolId {

@@ -1,4 +1,4 @@
-//! What every layer of weft agrees on: ids, tool calls, observations, trace events, budgets and clocks.
+//! Types shared by every layer of weft: ids, tool calls, observations, trace events, budgets and clocks.
 //!
 //! The crate holds types and the rules that keep them valid.
 //! It opens no file and no socket, spawns no task and knows no runtime; a program that only reads traces needs nothing else.

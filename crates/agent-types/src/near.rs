@@ -1,4 +1,4 @@
-//! Near names: what somebody probably meant.
+//! Suggestions for misspelt names.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best(name, candidates).filter(|(score, _)| score.is_near()).map(|(_, candidate)| candidate)
 }
 
-/// All candidates, the nearest first; equally near ones keep their order.
+/// Sorts all candidates by distance, the nearest first; equal distances keep their order.
 pub fn ranked<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let target = Target::new(name);
     let mut scored: Vec<_> =
@@ -51,19 +51,19 @@ struct Target {
     bare: Option<Box<Self>>,
 }
 
-/// How far a candidate is from a name.
+/// Distance of a candidate from a name.
 #[derive(Debug, Clone, Copy)]
 struct Score {
     /// Edit distance of the folded names, a transposition counting one.
     distance: usize,
     /// Length of the longer folded name.
     length: usize,
-    /// Whether one folded name holds the other, at least three characters long.
+    /// Set if one folded name contains the other and has at least three characters.
     contained: bool,
     /// Words that both names have, of the larger number of words.
     shared_words: usize,
     words: usize,
-    /// Whether every word of one name is a word of the other.
+    /// Set if every word of one name is a word of the other.
     words_contained: bool,
 }
 
@@ -96,7 +96,7 @@ impl Target {
         Self { folded: fold(name).chars().collect(), words: words(name), bare }
     }
 
-    /// Where only one of the two has a namespace, it does not count against it.
+    /// Scores a candidate. A namespace that only one of the two has does not count against it.
     fn score(&self, candidate: &str) -> Score {
         let whole = self.compare(candidate);
         let bare = match (&self.bare, candidate.rsplit_once(':')) {

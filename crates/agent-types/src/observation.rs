@@ -1,16 +1,16 @@
-//! What goes back to the model after a call: one exact text for each outcome.
+//! Observations: the text returned to the model after a call, one exact text for each outcome.
 
 use serde::{Deserialize, Serialize};
 
 use crate::CallId;
 
-/// What every observation begins with in events and history.
+/// Prefix of every observation in events and history.
 pub const OBSERVATION_PREFIX: &str = "Observation: ";
 
 /// The one table of outcomes: variant, code on the wire, whether a retry can help, and the text for the model.
 macro_rules! observation_codes {
     ($($(#[$doc:meta])* $variant:ident => ($code:literal, $retryable:literal, $text:literal),)+) => {
-        /// How a call ended, or why it did not run.
+        /// Outcome of a call, or the reason why it was not executed.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum ObservationCode {
@@ -27,7 +27,7 @@ macro_rules! observation_codes {
                 match self { $(Self::$variant => $code,)+ }
             }
 
-            /// Whether another try by the model can help.
+            /// Returns `true` if a retry by the model can help.
             #[must_use]
             pub const fn is_retryable(self) -> bool {
                 match self { $(Self::$variant => $retryable,)+ }
@@ -117,7 +117,7 @@ pub enum Fault {
         parameter: String,
         /// The type, or the members.
         expected: String,
-        /// What came, shortened.
+        /// Value that was passed, shortened.
         got: String,
     },
 }
@@ -153,7 +153,7 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// What goes back to the model for one call.
+/// Text returned to the model for one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
     /// The call it answers; `None` for a note, or for a block that held no call.
@@ -161,7 +161,7 @@ pub struct Observation {
     pub call: Option<CallId>,
     /// Canonical id of the tool, or the name that the model wrote; empty for a note.
     pub tool: String,
-    /// How it ended.
+    /// Outcome of the call.
     pub code: ObservationCode,
     /// The exact text without the prefix.
     pub text: String,

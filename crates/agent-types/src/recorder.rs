@@ -17,11 +17,11 @@ use crate::{
 /// A fact that has no number yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnsequencedEvent {
-    /// Where it happened.
+    /// Location of the event within the run.
     pub place: EventLocation,
-    /// What happened.
+    /// Kind of the event and its data.
     pub body: EventBody,
-    /// What a resumed run must know besides.
+    /// Data that only replay needs.
     pub record: Option<Box<ReplayData>>,
 }
 
@@ -33,62 +33,66 @@ impl UnsequencedEvent {
     }
 }
 
-/// What a resumed run must know beyond what an event tells. It is kept with the event and shown to nobody.
+/// Data that a resumed run needs beyond the event itself. It is persisted with the event and never shown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplayData {
     /// Values by name, such as the results of a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<(Arc<str>, Arc<Value>)>,
-    /// How it came about, where the event leaves that open.
+    /// Detail of the outcome that the event leaves open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub how: Option<Arc<str>>,
-    /// What models read and wrote for it.
+    /// Token usage of the model calls behind the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
 
 impl ReplayData {
-    /// Values by name, and nothing else.
+    /// Creates replay data of values by name only.
     #[must_use]
-    pub fn of(values: Vec<(Arc<str>, Arc<Value>)>) -> Self {
+    pub fn from_values(values: Vec<(Arc<str>, Arc<Value>)>) -> Self {
         Self { values, ..Self::default() }
     }
 }
 
-/// An event as it was kept.
+/// An event as it was persisted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredEvent {
-    /// What was told.
+    /// Event as it was emitted.
     pub event: TraceEvent,
-    /// What was kept with it.
+    /// Replay data persisted with the event.
     pub record: Option<ReplayData>,
 }
 
-/// All that a run needs to go on where it stopped.
+/// Log from which a run resumes where it stopped.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ResumeLog {
     /// The state after some event, as the run gave it to its [`EventPersister`], with the number of that event.
     pub snapshot: Option<(u64, String)>,
-    /// What was kept behind it, large values in place.
+    /// Events persisted after it, large values in place.
     pub events: Vec<StoredEvent>,
     /// Answers by question.
     pub answers: HashMap<String, Value>,
 }
 
-/// Where facts go to be numbered.
+/// Sink that numbers emitted events.
+///
+/// A wrapper may extend the location of the events that pass through it, as a tool call does for the events
+/// of its workflow.
 ///
 /// A wrapper may add to the place of what passes through it, as a tool call does for the events of its workflow.
 pub trait EventSink: Send + Sync + fmt::Debug {
     /// Numbers the drafts in order and leaves the vector empty.
     fn record(&self, drafts: &mut Vec<UnsequencedEvent>);
 
-    /// A span number that nobody else in this run has.
+    /// Returns a span number that is unique in this run.
     fn new_span(&self) -> u64;
 
     /// The run that the events belong to.
     fn run(&self) -> &RunId;
 
-    /// Whoever keeps the events so that the run can be resumed; `None` where they are only shown.
+    /// Returns the persister of the events, from which the run can be resumed; `None` where events are only
+    /// shown.
     fn keeper(&self) -> Option<&dyn EventPersister> {
         None
     }
@@ -97,13 +101,13 @@ pub trait EventSink: Send + Sync + fmt::Debug {
 /// Resolves when everything recorded before is safe, or can no longer become so.
 pub type Durable = Pin<Box<dyn Future<Output = Result<(), KeepError>> + Send>>;
 
-/// Why events could not be kept. What was acknowledged before is safe.
+/// Reason why events could not be persisted. Events acknowledged before are safe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct KeepError {
     /// Stable code for logs, tests and the wire.
     pub code: &'static str,
-    /// What happened.
+    /// Description of the fault.
     pub message: String,
 }
 
@@ -118,20 +122,20 @@ pub trait EventPersister: Send + Sync {
     /// More is waiting to be written than should; the run had better wait for [`durable`](Self::durable).
     fn is_behind(&self) -> bool;
 
-    /// Why nothing more can be kept.
+    /// Returns the reason why no more events can be persisted.
     fn fault(&self) -> Option<KeepError>;
 
     /// Keeps the whole state of the run as it is after all that was recorded so far.
-    /// A later resume begins there, and older events may be let go.
+    /// A later resume begins there, and older events may be pruned.
     fn snapshot(&self, state: String);
 
     /// Keeps an answer to an open question.
     fn answered(&self, ask: &str, value: &Value);
 }
 
-/// Numbers the events of one run from 1 without holes and hands them to watchers.
+/// Numbers the events of one run from 1 without holes and delivers them to subscribers.
 ///
-/// It never waits: a watcher that does not keep up loses its oldest events and is told how many.
+/// It never waits: a subscriber that does not keep up loses its oldest events and receives their number.
 #[derive(Debug)]
 pub struct Recorder {
     run: RunId,
@@ -160,7 +164,7 @@ impl Recorder {
         self.feed.watch(capacity)
     }
 
-    /// Says that nothing follows; watchers end after what they hold.
+    /// Closes the recorder. Subscriptions end after the events that they have buffered.
     pub fn close(&self) {
         self.feed.close();
     }
@@ -218,9 +222,9 @@ mod tests {
         Recorder::new(RunId::new("r"), Arc::new(VirtualClock::new(Timestamp::default())))
     }
 
-    fn seqs(watcher: &mut EventSubscription) -> (Vec<u64>, u64) {
+    fn seqs(subscriber: &mut EventSubscription) -> (Vec<u64>, u64) {
         let (mut seen, mut missed) = (Vec::new(), 0);
-        while let Some(watched) = watcher.try_next() {
+        while let Some(watched) = subscriber.try_next() {
             match watched {
                 Watched::Events(batch) => seen.extend(batch.iter().map(|event| event.seq)),
                 Watched::Lagged(count) => missed += count,
@@ -253,11 +257,11 @@ mod tests {
     #[test]
     fn a_closed_recorder_ends_its_watchers() {
         let recorder = recorder();
-        let mut watcher = recorder.watch(3);
+        let mut subscriber = recorder.watch(3);
         recorder.emit(EventLocation::default(), EventBody::RunQueued {});
         recorder.close();
         let mut cx = Context::from_waker(Waker::noop());
-        let mut poll = || pin!(watcher.next()).poll(&mut cx);
+        let mut poll = || pin!(subscriber.next()).poll(&mut cx);
         assert!(matches!(poll(), Poll::Ready(Some(Watched::Events(_)))));
         assert!(matches!(poll(), Poll::Ready(None)));
     }

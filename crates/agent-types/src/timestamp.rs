@@ -38,7 +38,7 @@ impl Timestamp {
         self.0
     }
 
-    /// What the operating system's clock says now.
+    /// Reads the operating system's clock.
     #[must_use]
     pub fn from_system() -> Self {
         let millis = match SystemTime::now().duration_since(UNIX_EPOCH) {

@@ -1,4 +1,4 @@
-//! A clock that moves only when told, for tests and scenarios.
+//! A clock that moves only when a test advances it.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::{Clock, Sleep, Timestamp};
 
-/// A clock that moves only when told. Clones share the same time.
+/// A clock that moves only when a test advances it. Clones share the same time.
 ///
 /// [`advance`](Self::advance) moves it by hand; a test runtime calls [`advance_to_next`](Self::advance_to_next) whenever it has nothing else to do
 /// (with tokio: from `on_thread_park` of a current-thread runtime), so that every wait ends at once and in order.

@@ -73,7 +73,7 @@ fn apply_rule(text: &str, rule: &Value) -> Result<String, NodeError> {
     let pattern = pattern.ok_or_else(|| NodeError::fatal(format!("a rule needs a `pattern`: {rule}")))?;
     let replacement = rule.get("replacement").and_then(Value::as_str).unwrap_or_default();
     let regex = Regex::new(pattern).map_err(|_| {
-        NodeError::fatal(format!("`{pattern}` is no regular expression")).with_code("bad_pattern")
+        NodeError::fatal(format!("`{pattern}` is not a valid regular expression")).with_code("bad_pattern")
     })?;
     Ok(regex.replace_all(text, replacement).into_owned())
 }

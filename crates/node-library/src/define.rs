@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
 use workflow_model::{ConfigDefinition, DataFlowType, NodeDefinition, SlotDefinition};
 
-/// What looks at the settings.
+/// Function that validates the settings of a node.
 pub(crate) type Prepare = fn(&Map<String, Value>) -> Result<Prepared, Vec<SettingFault>>;
-/// What a node that never waits does.
+/// Computation of a node that never waits.
 pub(crate) type Compute = fn(&NodeContext, &Inputs) -> Result<Outputs, NodeError>;
 
 /// A node that never waits.
@@ -75,12 +75,12 @@ pub(crate) fn text_setting(
     }
 }
 
-/// A text among the settings that must be there.
+/// A required text setting.
 pub(crate) fn required_text(config: &Map<String, Value>, key: &str) -> Result<String, Vec<SettingFault>> {
     text_setting(config, key)?.ok_or_else(|| vec![SettingFault::new(key, "this setting is required")])
 }
 
-/// What `prepare` made; it is there because a plan is made before it runs.
+/// Returns the value made by `prepare`, which runs when the plan is made.
 pub(crate) fn made<T: 'static>(ctx: &NodeContext) -> Result<&T, NodeError> {
     ctx.prepared().ok_or_else(|| NodeError::fatal("the settings of the node were not prepared"))
 }

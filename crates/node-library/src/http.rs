@@ -51,7 +51,7 @@ impl Node for Http {
     }
 
     fn has_effect(&self, config: &Map<String, Value>) -> bool {
-        // Settings that make no request are told by `prepare`.
+        // `prepare` reports settings that do not make a request.
         endpoint(config).map_or(true, |endpoint| !endpoint.is_read_only())
     }
 

@@ -23,7 +23,7 @@ fn parse() -> Computed {
         .pure();
     Computed::new(definition, |_, inputs| {
         let parsed: Value = serde_json::from_str(inputs.text("text")?.trim()).map_err(|error| {
-            NodeError::fatal(format!("the text is no JSON: {error}")).with_code("bad_json")
+            NodeError::fatal(format!("the text is not valid JSON: {error}")).with_code("bad_json")
         })?;
         Ok(Outputs::value(parsed))
     })
@@ -51,9 +51,9 @@ fn select() -> Computed {
     .prepared(|config| {
         let source = required_text(config, "path")?;
         let parsed = JsonPath::parse(&source);
-        parsed
-            .map(Prepared::new)
-            .map_err(|error| vec![SettingFault::new("path", format!("`{source}` is no JSONPath: {error}"))])
+        parsed.map(Prepared::new).map_err(|error| {
+            vec![SettingFault::new("path", format!("`{source}` is not a valid JSONPath: {error}"))]
+        })
     })
 }
 
@@ -144,12 +144,13 @@ fn place_of<'v>(value: &'v mut Value, pointer: &[String]) -> Result<&'v mut Valu
                     items.push(Value::Null);
                 }
                 let place = index.and_then(|index| items.get_mut(index));
-                place
-                    .ok_or_else(|| NodeError::fatal(format!("`{part}` is no place in a list of {length}")))?
+                place.ok_or_else(|| {
+                    NodeError::fatal(format!("`{part}` is not an index of a list of {length}"))
+                })?
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
                 return Err(NodeError::fatal(format!(
-                    "`{part}` would stand in a value that is no object or list"
+                    "`{part}` would be set in a value that is not an object or list"
                 )));
             }
         };

@@ -52,7 +52,7 @@ impl GenericLlmRequest {
             .output("response", text("the answer"))
             .output("responseText", text("the answer"))
             .output("stream_output", text("the answer as it comes").stream().with_category("StreamChunk"))
-            .config("profileId", setting(DataFlowType::String, "entry of the model; it must be there"))
+            .config("profileId", setting(DataFlowType::String, "entry of the model (required)"))
             .config("prompt", setting(DataFlowType::String, "instructions that come before the messages"))
             .config(
                 "parameters",
@@ -162,9 +162,7 @@ fn read_message(item: &Value) -> Result<Message, NodeError> {
         Some("system" | "developer") => Ok(Message::system(content)),
         Some("user") | None if item.is_object() => Ok(Message::user_with(content, images(item))),
         Some("assistant" | "model") => Ok(Message::assistant(content)),
-        Some(role) => {
-            Err(NodeError::fatal(format!("`{role}` is no role of a message that can be sent here")))
-        }
+        Some(role) => Err(NodeError::fatal(format!("`{role}` is not a role that can be sent here"))),
         None => Err(NodeError::fatal("a message must be a text or an object with `role` and `content`")),
     }
 }

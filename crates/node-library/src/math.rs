@@ -6,7 +6,7 @@ use workflow_model::{ConfigDefinition, DataFlowType, ModeDefinition, Modes, Node
 
 use crate::define::{Computed, number};
 
-/// What a mode calculates.
+/// Arithmetic operation of a mode.
 enum Operation {
     One(fn(f64) -> f64),
     Two(fn(f64, f64) -> f64),
@@ -79,7 +79,7 @@ fn math_operation() -> Computed {
         let mode = ctx.config(MODE_KEY).and_then(Value::as_str).unwrap_or(DEFAULT_MODE);
         let operand = |slot| inputs.get(slot).and_then(|value| value.as_f64()).unwrap_or(0.0);
         let Some((_, _, operation)) = OPERATIONS.iter().find(|(name, _, _)| *name == mode) else {
-            return Err(NodeError::fatal(format!("there is no mode `{mode}`")));
+            return Err(NodeError::fatal(format!("the mode `{mode}` is unknown")));
         };
         let result = match operation {
             Operation::One(calculate) => calculate(operand("a")),
@@ -91,7 +91,7 @@ fn math_operation() -> Computed {
     })
 }
 
-/// A number in JSON: whole ones without a fraction, none for what is no number.
+/// Converts to a number in JSON: whole ones without a fraction, `None` for NaN and infinities.
 pub(crate) fn as_number(result: f64) -> Option<Value> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if result.fract() == 0.0 && result.abs() <= EXACT {

@@ -9,7 +9,7 @@ const FUEL: u64 = 200_000;
 /// The name of the one template in its environment.
 const TEMPLATE: &str = "template";
 
-/// Why a template cannot be read or filled.
+/// Reason why a template cannot be parsed or filled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateError(String);
 

@@ -118,13 +118,13 @@ pub(crate) fn regex_setting(config: &Map<String, Value>, key: &str) -> Result<Re
     Regex::new(&source).map_err(|error| {
         let last =
             error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        vec![SettingFault::new(key, format!("`{source}` is no regular expression: {last}"))]
+        vec![SettingFault::new(key, format!("`{source}` is not a valid regular expression: {last}"))]
     })
 }
 
 fn join() -> Computed {
     let definition = NodeDefinition::new("core:TextJoin", "Joins the items of a list.")
-        .input("parts", list("the items; those that are no texts are written as JSON").required())
+        .input("parts", list("the items; values that are not texts are written as JSON").required())
         .output("text", text("the items as one text"))
         .config("separator", setting(DataFlowType::String, "what stands between them").with_default("\n"))
         .pure();

@@ -1,4 +1,4 @@
-//! What each core node gives for what it is given.
+//! Outputs of each core node for given inputs.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -37,9 +37,9 @@ fn run(workflow: &Workflow, options: RunOptions) -> (RunOutcome, Vec<EventBody>)
     let plan =
         Plan::new(workflow, &node_library::catalog(), &NoWorkflows).unwrap_or_else(|error| panic!("{error}"));
     let time = VirtualTime::default();
-    let (options, mut watcher) = options.with_clock(time.shared_clock()).watched(10_000);
+    let (options, mut subscriber) = options.with_clock(time.shared_clock()).watched(10_000);
     let outcome = time.block_on(async { plan.run(Map::new(), options).outcome().await });
-    (outcome, events(&mut watcher).into_iter().map(|event| event.body).collect())
+    (outcome, events(&mut subscriber).into_iter().map(|event| event.body).collect())
 }
 
 #[track_caller]
@@ -125,7 +125,12 @@ fn texts() {
         json!({"text": "<me>x"}),
     );
     check("TextReplace", json!({"pattern": "b"}), json!({"text": "abc"}), json!({"text": "ac"}));
-    check_refused("TextReplace", json!({"pattern": "("}), json!({"text": "x"}), "no regular expression");
+    check_refused(
+        "TextReplace",
+        json!({"pattern": "("}),
+        json!({"text": "x"}),
+        "not a valid regular expression",
+    );
     check(
         "TextJoin",
         json!({"separator": "+"}),
@@ -144,7 +149,7 @@ fn texts() {
 #[test]
 fn json_values() {
     check("JsonParse", json!({}), json!({"text": " {\"a\": [1]} "}), json!({"value": {"a": [1]}}));
-    check_failure("JsonParse", json!({}), json!({"text": "{"}), "value", "the text is no JSON");
+    check_failure("JsonParse", json!({}), json!({"text": "{"}), "value", "the text is not valid JSON");
     let shop = json!({"value": {"items": [{"n": "a", "p": 5}, {"n": "b", "p": 15}, {"n": "c", "p": 7}]}});
     check(
         "JsonSelect",
@@ -153,7 +158,7 @@ fn json_values() {
         json!({"value": "a", "matches": ["a", "c"]}),
     );
     check("JsonSelect", json!({"path": "$.none"}), shop, json!({"value": "-absent-", "matches": []}));
-    check_refused("JsonSelect", json!({"path": "items"}), json!({"value": 1}), "no JSONPath");
+    check_refused("JsonSelect", json!({"path": "items"}), json!({"value": 1}), "not a valid JSONPath");
     check(
         "JsonMerge",
         json!({}),
@@ -178,7 +183,7 @@ fn json_values() {
         json!({"pointer": "/l/7"}),
         json!({"value": {"l": []}, "set": 1}),
         "value",
-        "`7` is no place in a list of 0",
+        "`7` is not an index of a list of 0",
     );
     check_refused("JsonSet", json!({"pointer": "a"}), json!({"set": 1}), "must be empty or begin with `/`");
 }
@@ -196,7 +201,7 @@ fn expressions_and_branches() {
         "value",
         "cannot be evaluated",
     );
-    check_refused("Expression", json!({"cel": "1 +"}), json!({}), "is no expression");
+    check_refused("Expression", json!({"cel": "1 +"}), json!({}), "is not a valid expression");
     let condition = |value: i64, expected: Value| {
         check("Condition", json!({"cel": "value > vars.limit"}), json!({"value": value}), expected);
     };
@@ -300,9 +305,9 @@ fn a_model_is_asked() {
     let busy = Services::new().with::<dyn ModelSource>(Arc::new(SingleModel::new(busy)));
     let (outcome, events) = run(&request(json!("hi")), RunOptions::new().with_services(busy));
     assert_eq!(outcome.outputs["response"], "HI");
-    let told =
+    let is_emitted =
         |event: &EventBody| matches!(event, EventBody::LogLine { message, .. } if message.contains("503"));
-    assert_eq!(events.iter().filter(|event| told(event)).count(), 1);
+    assert_eq!(events.iter().filter(|event| is_emitted(event)).count(), 1);
     let outcome = run(&request(json!("hi")), options(r#"{"error": {"status": 500}}"#)).0;
     assert!(outcome.error.unwrap().message.contains("500"));
     let outcome = run(&request(json!("hi")), RunOptions::new()).0;
@@ -344,7 +349,7 @@ fn messages_rules_and_numbers() {
         json!({}),
         json!({"text": "x", "rules": [{"pattern": "("}]}),
         "text",
-        "no regular expression",
+        "not a valid regular expression",
     );
     check("RandomNumber", json!({}), json!({"min": 7, "max": 7}), json!({"value": 7}));
     let drawn = |seed: i64| {

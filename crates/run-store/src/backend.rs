@@ -1,4 +1,4 @@
-//! What a store is made of.
+//! Interface of storage backends.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub struct Events {
     pub blobs: Vec<String>,
     /// The highest span number used so far.
     pub last_span: u64,
-    /// How the run stands afterwards, where that changed.
+    /// State of the run afterwards, if it changed.
     pub state: Option<RunState>,
     /// Questions that they put.
     pub asks: Vec<AskRecord>,
@@ -33,9 +33,9 @@ pub struct Events {
 pub enum Change {
     /// A run begins.
     Begin {
-        /// What is known of it.
+        /// Metadata of the run.
         new: Box<NewRun>,
-        /// When.
+        /// Time at which the run started.
         started: Timestamp,
     },
     /// A run has new events.
@@ -104,10 +104,10 @@ pub enum Change {
     },
 }
 
-/// What makes a new value of an old one; none leaves it as it is.
+/// Function that computes the new value of a key from the old one; `None` leaves it unchanged.
 pub type Update<'u> = Box<dyn FnOnce(Option<Value>) -> Option<Value> + Send + 'u>;
 
-/// How much room a store takes.
+/// Disk usage of a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Footprint {
     /// Runs.
@@ -116,7 +116,7 @@ pub struct Footprint {
     pub bytes: u64,
 }
 
-/// What a store is made of. All calls block; [`commit`](Self::commit) is called by one thread only.
+/// Storage backend. All calls block; [`commit`](Self::commit) is called by one thread only.
 pub trait Backend: Send + Sync + fmt::Debug {
     /// Writes all changes or none. They are safe when it returns.
     ///
@@ -124,13 +124,13 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// Nothing was written then.
     fn commit(&self, changes: &[Change]) -> Result<(), StoreError>;
 
-    /// Whether what is committed outlives the process. Where it does not, no effect waits for a commit: nothing could be
-    /// taken up again that the effect would be missing from.
+    /// Returns `true` if commits outlive the process. Otherwise no effect waits for a commit, because no run
+    /// could be resumed without it.
     fn is_lasting(&self) -> bool {
         true
     }
 
-    /// Changes a named value: nobody else changes it between reading and writing, not even another process.
+    /// Updates a named value atomically, also with respect to other processes.
     /// `change` gives the new value, or none where it stays as it is. The writer's thread alone calls it.
     ///
     /// # Errors
@@ -191,7 +191,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// The store cannot be read.
     fn values(&self, prefix: &str) -> Result<Vec<(String, Value)>, StoreError>;
 
-    /// How much room it takes.
+    /// Returns the disk usage of the store.
     ///
     /// # Errors
     /// The store cannot be read.

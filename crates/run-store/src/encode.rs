@@ -11,14 +11,14 @@ use crate::{AskRecord, Events, Redactor, RunPhase, RunState, StoreError};
 /// Events of one run with the records that belong to them.
 pub(crate) type Numbered = Vec<(TraceEvent, Option<Box<ReplayData>>)>;
 
-/// What is written of a group of events, and what watchers see of it.
+/// Encoded group of events: the lines to persist, and the events for subscribers.
 pub(crate) struct Encoded {
     pub(crate) events: Events,
     pub(crate) blobs: Blobs,
     pub(crate) shown: Option<Batch>,
 }
 
-/// Encodes a group; where nobody watches, nothing is made to be shown.
+/// Encodes a group. Events for subscribers are built only if there are subscribers.
 pub(crate) fn encode(
     run: &RunId,
     numbered: Numbered,
@@ -77,7 +77,7 @@ pub(crate) fn encode(
     Ok(Some(Encoded { events, blobs, shown }))
 }
 
-/// How the run stands after an event, where that changes.
+/// Returns the state of a run after an event, if the event changes it.
 fn state_after(body: &EventBody, ts: Timestamp) -> Option<RunState> {
     let on = |phase| RunState { phase, exit: None, kind: None, finished: None };
     match body {
@@ -97,7 +97,7 @@ fn state_after(body: &EventBody, ts: Timestamp) -> Option<RunState> {
 fn asked(event: &TraceEvent) -> Vec<AskRecord> {
     let record = |summary| AskRecord { summary, opened: event.seq, answer: None };
     match &event.body {
-        // Questions inside a call are told with the call, when its run waits.
+        // Questions inside a call are emitted with the call, when its run is suspended.
         EventBody::NodeWaiting { ask, prompt, unknown_effect } if event.place.call.is_none() => {
             vec![record(agent_types::AskSummary {
                 ask: std::sync::Arc::clone(ask),

@@ -1,29 +1,29 @@
-//! Why a store could not do what it was asked.
+//! Errors of a store.
 
 use agent_types::AskKind;
 
-/// Why a store could not do what it was asked. What it acknowledged before is safe.
+/// Reason why a store refused or failed a request. Everything acknowledged before is safe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// There is no run of that id.
+    /// No run has that id.
     #[error("there is no run `{run}`")]
     UnknownRun {
         /// The id.
         run: String,
     },
-    /// Somebody else is at work on the run.
+    /// Another owner executes the run, in this process or another one.
     #[error("the run `{run}` is at work, in this process or another one")]
     RunBusy {
         /// The id.
         run: String,
     },
-    /// The run has an end and cannot go on.
+    /// The run has ended and cannot resume.
     #[error("the run `{run}` has ended: {status}")]
     RunEnded {
         /// The id.
         run: String,
-        /// How it ended.
+        /// Status with which the run ended.
         status: String,
     },
     /// The run has no open question of that id.
@@ -39,7 +39,7 @@ pub enum StoreError {
     UnfitAnswer {
         /// The question.
         ask: String,
-        /// What it is about.
+        /// Subject of the question.
         kind: AskKind,
     },
     /// No node of that path has given anything, as far as it counts.
@@ -71,7 +71,7 @@ pub enum StoreError {
     /// The file is damaged.
     #[error("the store is damaged: {message}")]
     Corrupt {
-        /// What was found.
+        /// Description of the damage.
         message: String,
     },
     /// The disk is full.
@@ -80,13 +80,13 @@ pub enum StoreError {
     /// The file or its folder may not be written.
     #[error("the store cannot be written: {message}")]
     ReadOnly {
-        /// What the system said.
+        /// Message of the operating system.
         message: String,
     },
     /// Anything else that the file system or the database said.
     #[error("the store failed: {message}")]
     Io {
-        /// What was said.
+        /// Message of the database.
         message: String,
     },
 }
@@ -111,7 +111,7 @@ impl StoreError {
         }
     }
 
-    /// A way out.
+    /// Returns a suggested fix.
     #[must_use]
     pub const fn hint(&self) -> &'static str {
         match self {
@@ -130,7 +130,7 @@ impl StoreError {
                 "keep a copy of the file, then move it away: a new one is made; `sqlite3 FILE .recover` may save old runs"
             }
             Self::Full => {
-                "free some space (`weft runs rm` removes old runs), then `weft runs resume` goes on"
+                "free some space (`weft runs rm` removes old runs), then continue with `weft runs resume`"
             }
             Self::ReadOnly { .. } => {
                 "make the folder writable, or name another file: `[store] path` in weft.toml"
@@ -155,11 +155,11 @@ impl StoreError {
     }
 }
 
-/// What answers such a question.
+/// Describes the form of an answer to such a question.
 const fn wanted(kind: AskKind) -> &'static str {
     match kind {
         AskKind::Approval => "`{\"approve\": true}` or `{\"deny\": reason}`: a call waits for approval",
-        AskKind::Outcome => "`retry`, `skip` or `done`: it was at work when the process ended",
+        AskKind::Outcome => "`retry`, `skip` or `done`: it was running when the process ended",
         _ => "another answer",
     }
 }

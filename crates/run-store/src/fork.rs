@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{NewRun, Store, StoreError, StoredRun};
 
-/// Where the nodes of some paths ended last, and the last event before the end of the run.
+/// Last end events of the nodes of some paths, and the last event before the end of the run.
 struct Ends<'c> {
     by_path: HashMap<&'c str, u64>,
     last: u64,
@@ -19,7 +19,7 @@ impl Store {
     /// the nodes in `changes` ended, so that what hangs on them runs anew; without changes the last one before the end.
     ///
     /// # Errors
-    /// There is no such run, one of the nodes has not ended by then, or the store cannot be read.
+    /// The run is unknown, one of the nodes has not ended by then, or the store cannot be read.
     pub fn place_to_fork(
         &self,
         of: &RunId,
@@ -38,10 +38,10 @@ impl Store {
 
     /// Begins a run that has the events of another one up to and including `upto`, and what was known then.
     /// Values of `changes` take the place of what the nodes of these paths gave, whichever of their outputs it was.
-    /// It goes on from a snapshot that `fits`, else from all events.
+    /// It resumes from a checkpoint that `fits`, else from all events.
     ///
     /// # Errors
-    /// There is no such run, its events up to there are no longer kept, or one of the nodes has not ended by then.
+    /// The run is unknown, its events up to there are no longer stored, or one of the nodes has not ended by then.
     pub fn fork(
         &self,
         of: &RunId,

@@ -1,4 +1,7 @@
-//! Where jobs wait for the writer.
+//! Queue of jobs for the writer.
+//!
+//! Waking a thread costs more than most jobs do. Events that no caller waits for therefore linger for a
+//! moment, so that one wake-up serves many jobs.
 //!
 //! Waking a thread costs more than most jobs do. Events that nobody waits for are left a moment for more of them to
 //! come, so that one waking serves many.
@@ -10,10 +13,10 @@ use std::time::Duration;
 
 use crate::writer::{GROUP, Job};
 
-/// How long events that nobody waits for stay before they are written. Watchers see them so much later.
+/// Longest delay before events that no caller waits for are written. Subscribers see them later by this time.
 const LINGER: Duration = Duration::from_micros(500);
 
-/// Where jobs wait for the writer, in the order in which they were sent.
+/// Queue of jobs for the writer, in the order in which they were sent.
 #[derive(Default)]
 pub(crate) struct Inbox {
     queue: Mutex<Queue>,
@@ -24,20 +27,20 @@ pub(crate) struct Inbox {
 struct Queue {
     jobs: VecDeque<Job>,
     events: usize,
-    /// Somebody waits for one of them.
+    /// A caller waits for one of them.
     urgent: bool,
     rest: Rest,
 }
 
-/// What the writer does meanwhile.
+/// Activity of the writer while it has no job.
 #[derive(Default, PartialEq, Eq)]
 enum Rest {
-    /// It works, and looks here when it is done.
+    /// It executes jobs, and polls the queue when it is done.
     #[default]
     Works,
-    /// It sleeps until a job comes.
+    /// It sleeps until a job arrives.
     Sleeps,
-    /// It waits for more to come.
+    /// It waits for more jobs to batch.
     Lingers,
 }
 

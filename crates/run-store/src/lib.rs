@@ -1,10 +1,10 @@
-//! What lasts of runs: their events, records, snapshots, blobs and questions, chats, and a text index.
+//! Persistent storage of runs: events, records, checkpoints, blobs, questions, chats, and a text index.
 //!
 //! A [`Store`] has one writer: it puts the events of all runs of this process into groups, commits each group and only
-//! then shows it to watchers, so that a number once seen never means anything else. Secrets are masked there too.
-//! What a store is made of is a [`Backend`]: [`Memory`], or a file of SQLite (feature `sqlite`).
+//! then delivers it to subscribers: an event number that was delivered keeps its meaning. Secrets are masked there too.
+//! A [`Backend`] holds the data: [`Memory`], or a file of SQLite (feature `sqlite`).
 //!
-//! It refuses to run anything itself: the engine and the agents decide what a run does next.
+//! The store executes nothing: the engine and the agents decide the next step of a run.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

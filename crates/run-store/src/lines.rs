@@ -1,6 +1,6 @@
-//! How a group of events lies in the store: a head, then a line an event.
+//! Encoding of a group of events in the store: a head, then one line for each event.
 //!
-//! What all events of a group share stands in the head once: the run, the first number, the first time. A line has the
+//! The head has the fields that all events of a group share: the run, the first number, the first time. A line has the
 //! rest, in the words of the wire; one that begins with `+` is the record of the event before it.
 
 use agent_types::{EventBody, EventLocation, ReplayData, RunId, StoredEvent, Timestamp, TraceEvent};
@@ -12,7 +12,7 @@ use crate::json::read;
 /// Marks a line as the record of the event before it.
 const RECORD_MARK: u8 = b'+';
 
-/// What the events of a group share.
+/// Fields that all events of a group share.
 #[derive(Serialize, Deserialize)]
 struct Head {
     run: RunId,
@@ -83,7 +83,7 @@ impl Writing {
         if let Some(parent) = parent {
             self.member("parent", parent)?;
         }
-        // The body is an object of its own; its members go on with this one.
+        // The body is an object of its own; its members continue this one.
         let comma = self.lines.len() - 1;
         self.lines.truncate(comma);
         serde_json::to_writer(&mut self.lines, &event.body).map_err(StoreError::io)?;
@@ -147,7 +147,7 @@ fn parts(lines: &[u8]) -> Result<(Head, impl Iterator<Item = &[u8]>), StoreError
 /// The events in a group of lines.
 ///
 /// # Errors
-/// A line is no event: the store is damaged.
+/// A line is not an event: the store is damaged.
 pub fn read_lines(lines: &[u8]) -> Result<Vec<StoredEvent>, StoreError> {
     let (head, lines) = parts(lines)?;
     let mut kept: Vec<StoredEvent> = Vec::new();
@@ -173,14 +173,14 @@ pub fn read_lines(lines: &[u8]) -> Result<Vec<StoredEvent>, StoreError> {
 /// The first of a group of lines, up to and including the first event that `is_last` accepts, with its number.
 ///
 /// # Errors
-/// A line is no event.
+/// A line is not an event.
 pub fn cut_lines(
     lines: &[u8],
     mut is_last: impl FnMut(&TraceEvent) -> bool,
 ) -> Result<Option<(Vec<u8>, u64)>, StoreError> {
     let kept = read_lines(lines)?;
     let Some(at) = kept.iter().position(|kept| is_last(&kept.event)) else { return Ok(None) };
-    // The head is no event.
+    // The head is not an event.
     let mut events = 0;
     let is_within = |line: &&[u8]| {
         events += usize::from(!line.is_empty() && line.first() != Some(&RECORD_MARK));

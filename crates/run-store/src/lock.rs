@@ -10,11 +10,11 @@ use agent_types::RunId;
 use crate::StoreError;
 use crate::blob::digest;
 
-/// Who works on which run.
+/// Locks of the runs that are being executed.
 #[derive(Debug, Clone)]
 pub(crate) struct RunLocks {
     here: Arc<Mutex<HashSet<RunId>>>,
-    /// Where other processes look.
+    /// Folder of the lock files, shared with other processes.
     folder: Option<PathBuf>,
 }
 
@@ -60,7 +60,7 @@ impl RunLocks {
         Ok(RunLock { run: run.clone(), here: Arc::clone(&self.here), _file: file })
     }
 
-    /// Whether somebody works on the run just now.
+    /// Returns `true` while a process executes the run.
     pub(crate) fn is_taken(&self, run: &RunId) -> bool {
         self.take(run).is_err()
     }

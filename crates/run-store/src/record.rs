@@ -1,10 +1,10 @@
-//! What is known of a run besides its events.
+//! Metadata of runs.
 
 use agent_types::{AskSummary, ExitReason, RunId, RunStatus, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How far a run is.
+/// Phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunPhase {
@@ -41,7 +41,7 @@ impl RunPhase {
             .find(|phase| phase.as_str() == word)
     }
 
-    /// Whether nothing follows.
+    /// Returns `true` if no further event follows.
     #[must_use]
     pub const fn has_ended(self) -> bool {
         matches!(self, Self::Ok | Self::Error | Self::Cancelled)
@@ -59,7 +59,7 @@ impl From<RunStatus> for RunPhase {
     }
 }
 
-/// What is known when a run begins.
+/// Metadata known when a run begins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewRun {
     /// Its id.
@@ -72,7 +72,7 @@ pub struct NewRun {
     pub thread: Option<String>,
     /// The run that it was started or forked from.
     pub parent: Option<RunId>,
-    /// Whatever the program needs to go on with it: the definition that ran, its inputs.
+    /// Data that the program needs to resume the run: the definition that ran, its inputs.
     pub plan: Value,
 }
 
@@ -84,27 +84,27 @@ impl NewRun {
     }
 }
 
-/// How a run stands; changes with its events.
+/// State of a run; changes with its events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunState {
-    /// How far it is.
+    /// Phase of the run.
     pub phase: RunPhase,
-    /// Why an agent run ended or waits.
+    /// Reason why an agent run ended or is suspended.
     pub exit: Option<ExitReason>,
     /// The kind of the error that ended it.
     pub kind: Option<String>,
-    /// When it ended.
+    /// Time at which the run ended.
     pub finished: Option<Timestamp>,
 }
 
 /// A run as the store knows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRecord {
-    /// What was known when it began.
+    /// Metadata known when the run began.
     pub new: NewRun,
-    /// When it began.
+    /// Time at which the run began.
     pub started: Timestamp,
-    /// How it stands.
+    /// State of the run.
     pub state: RunState,
     /// Number of the last event; 0 before the first.
     pub last_seq: u64,
@@ -114,7 +114,7 @@ pub struct RunRecord {
     pub last_span: u64,
 }
 
-/// Which runs are wanted, newest first.
+/// Filter of a list of runs, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct RunFilter {
     /// Only those in this phase.
@@ -145,7 +145,7 @@ impl RunFilter {
 /// A question of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AskRecord {
-    /// What is asked.
+    /// Question itself.
     pub summary: AskSummary,
     /// Number of the event that put it.
     pub opened: u64,

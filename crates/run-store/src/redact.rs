@@ -8,7 +8,7 @@ use aho_corasick::AhoCorasick;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// Shorter values are no secrets worth the name: masking them would destroy ordinary text.
+/// Shortest secret that is masked. Masking shorter values would destroy ordinary text.
 const SHORTEST: usize = 6;
 const MASK: &str = "***";
 
@@ -43,7 +43,7 @@ impl Redactor {
         Self { finder: finder.and_then(Result::ok), masks }
     }
 
-    /// Whether there is anything to mask.
+    /// Returns `true` if there is a secret to mask.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.finder.is_some()
@@ -59,7 +59,7 @@ impl Redactor {
     }
 }
 
-/// How a secret may stand in a line of JSON.
+/// Returns the forms in which a secret may appear in a line of JSON.
 fn forms(secret: &str) -> Vec<String> {
     let json = serde_json::Value::from(secret).to_string();
     let escaped = json.trim_matches('"').to_owned();

@@ -1,4 +1,4 @@
-//! A run that is kept while it goes on.
+//! A run that is persisted while it executes.
 
 use std::future::ready;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use crate::{Change, StoreError};
 /// Events that may wait to be written before a run should wait for them.
 const BEHIND: usize = 4 * 1024;
 
-/// What the writer knows of a run.
+/// State of a run that the writer keeps.
 #[derive(Debug)]
 pub(crate) struct RunCore {
     pub(crate) run: RunId,
@@ -41,7 +41,7 @@ impl RunCore {
     }
 }
 
-/// A run that is kept while it goes on. It numbers the run's events and holds the right to work on it.
+/// A run that is persisted while it executes. It numbers the run's events and holds the right to work on it.
 #[derive(Debug)]
 pub struct StoredRun {
     store: Arc<StoreInner>,
@@ -91,7 +91,7 @@ impl StoredRun {
         *self.seq.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that nothing follows; watchers end after what they hold.
+    /// Closes the run. Subscriptions end after the events that they have buffered.
     ///
     /// # Errors
     /// The last events could not be kept.
@@ -101,10 +101,10 @@ impl StoredRun {
         result
     }
 
-    /// Leaves the run as it stands, as the end of the process would: whatever is told from now on is dropped, so that
-    /// what still goes on can be ended, and the run be taken up again later.
+    /// Abandons the run as a crash of the process would. Events emitted from now on are dropped, so that the
+    /// remaining work can be stopped and the run can be resumed later.
     pub fn leave(&self) {
-        // Under the lock: what is being told now is taken whole.
+        // Under the lock: a batch that is being emitted is taken whole.
         let _seq = self.seq.lock().unwrap_or_else(PoisonError::into_inner);
         self.left.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! A store: one writer, any number of readers, and the runs that are at work.
+//! A store: one writer, any number of readers, and the runs that are executed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::{
 /// Groups of events that are read at once.
 const PAGE: usize = 256;
 
-/// How a store keeps things.
+/// Options of a store.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
     /// Values that must never be kept or shown.
     pub secrets: Vec<String>,
-    /// Bytes of events that a run keeps behind its newest snapshot; older ones are let go. Runs without loops write
+    /// Bytes of events that a run keeps behind its newest snapshot; older ones are pruned. Runs without loops write
     /// no snapshots and keep everything.
     pub log_bytes: u64,
-    /// Where the locks of runs are; `None` where no other process uses the store.
+    /// Folder of the locks of runs; `None` where no other process uses the store.
     pub locks: Option<PathBuf>,
 }
 
@@ -36,7 +36,7 @@ impl Default for StoreOptions {
     }
 }
 
-/// What lasts of runs. Clones share it; the last one to go waits until everything is written.
+/// Store of runs. Clones share it; dropping the last one waits until everything is written.
 #[derive(Debug, Clone)]
 pub struct Store(Arc<StoreInner>);
 
@@ -86,7 +86,7 @@ impl Store {
     /// Takes a run up again that has no end yet.
     ///
     /// # Errors
-    /// There is no such run, it has ended, or somebody works on it.
+    /// The run is unknown, has ended, or is being executed.
     pub fn resume(
         &self,
         run: &RunId,
@@ -122,10 +122,10 @@ impl Store {
         Ok((stored, log))
     }
 
-    /// Answers an open question of a run that nobody works on. It is safe when this returns.
+    /// Answers an open question of a run that is not executed. The answer is durable when this returns.
     ///
     /// # Errors
-    /// There is no such run or question, it takes no such answer and stays open, or somebody works on the run.
+    /// The run or question is unknown, the answer does not fit (the question stays open), or the run is being executed.
     pub fn answer(&self, run: &RunId, ask: &str, value: &Value) -> Result<(), StoreError> {
         let _lock = self.0.locks.take(run)?;
         let record = self.known(run)?;
@@ -146,7 +146,7 @@ impl Store {
     /// Removes a run and all that belongs to it.
     ///
     /// # Errors
-    /// There is no such run, or somebody works on it.
+    /// The run is unknown or is being executed.
     pub fn remove(&self, run: &RunId) -> Result<(), StoreError> {
         let lock = self.0.locks.take(run)?;
         self.known(run)?;
@@ -160,7 +160,7 @@ impl Store {
     /// A run.
     ///
     /// # Errors
-    /// There is none of that id.
+    /// The id is unknown.
     pub fn known(&self, run: &RunId) -> Result<RunRecord, StoreError> {
         self.flush()?;
         self.0.backend.run(run)?.ok_or_else(|| StoreError::UnknownRun { run: run.to_string() })
@@ -175,13 +175,13 @@ impl Store {
         self.0.backend.runs(filter)
     }
 
-    /// Whether somebody works on a run just now, in this process or another one.
+    /// Returns `true` while this process or another one executes the run.
     #[must_use]
     pub fn is_at_work(&self, run: &RunId) -> bool {
         self.0.locks.is_taken(run)
     }
 
-    /// Events behind `after`, oldest first, about `limit` of them; none means that there are no more.
+    /// Events behind `after`, oldest first, about `limit` of them; an empty list means that no more follow.
     /// Large values are names of blobs.
     ///
     /// # Errors
@@ -206,8 +206,8 @@ impl Store {
         Ok(events)
     }
 
-    /// Events behind `after` that were committed together, oldest first; none means that there are no more.
-    /// What is read is at most one group, whatever the run has told. Large values are names of blobs.
+    /// Events behind `after` that were committed together, oldest first; an empty list means that no more follow.
+    /// At most one group is read, however many events the run has emitted. Large values are names of blobs.
     ///
     /// # Errors
     /// The store cannot be read, or is damaged.
@@ -297,7 +297,7 @@ impl Store {
         self.0.writer.send(Job::Write(Change::Put { key: key.to_owned(), value }));
     }
 
-    /// Changes a named value of the project: nobody else changes it between reading and writing, not even another process.
+    /// Updates a named value of the project atomically, also with respect to other processes.
     /// `change` gives the new value, or why the old one stays. It is safe when this returns.
     ///
     /// # Errors
@@ -323,7 +323,7 @@ impl Store {
         receiver.try_recv().map_err(|_| stopped())
     }
 
-    /// How much room it takes.
+    /// Returns the disk usage of the store.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -365,16 +365,16 @@ impl Store {
         blob_error.map_or(Ok(()), Err)
     }
 
-    /// What a run needs to go on from its event `upto`.
+    /// Reads the log from which a run resumes after its event `upto`.
     ///
     /// # Errors
-    /// There is no such run, or the store cannot be read, or is damaged.
+    /// The run is unknown, or the store cannot be read, or is damaged.
     pub fn log(&self, run: &RunId, upto: u64) -> Result<ResumeLog, StoreError> {
         let record = self.known(run)?;
         self.log_where(&record, upto, |_| true, upto)
     }
 
-    /// The same with a snapshot that is no newer than the event `before` and that fits, or without one.
+    /// Reads the same with a checkpoint of the event `before` or an earlier one that fits, or without one.
     pub(crate) fn log_where(
         &self,
         record: &RunRecord,

@@ -8,14 +8,14 @@ use std::sync::{PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
-/// How soon a term that occurs again counts for less, and how much long passages count for less (Robertson's BM25).
+/// BM25 parameters (Robertson): saturation of repeated terms, and penalty on long passages.
 const SATURATION: f64 = 1.2;
 const LENGTH: f64 = 0.75;
 
 /// A piece of text with its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passage {
-    /// Where it stands: a file, with a heading or a line.
+    /// Source of the passage: a file, with a heading or a line.
     pub source: String,
     /// The text.
     pub text: String,
@@ -26,7 +26,7 @@ pub struct Passage {
 pub struct Hit {
     /// The passage.
     pub passage: Passage,
-    /// How well it fits; only the order means something.
+    /// Relevance of the passage; only the order is meaningful.
     pub score: f64,
 }
 
@@ -162,7 +162,7 @@ fn end_run(run: &mut Vec<char>, terms: &mut Vec<String>) {
     run.clear();
 }
 
-/// Whether a term is of a script without blanks.
+/// Returns `true` if a term is of a script without spaces between words.
 #[cfg(feature = "sqlite")]
 pub(crate) fn is_pair(term: &str) -> bool {
     term.chars().next().is_some_and(is_unspaced)

@@ -42,7 +42,7 @@ pub(crate) enum Job {
         started: Timestamp,
     },
     Write(Change),
-    /// Change a named value, and tell when the new one is safe.
+    /// Updates a named value, and reports when the new one is durable.
     Update {
         key: String,
         change: Update<'static>,
@@ -63,7 +63,7 @@ impl Job {
         }
     }
 
-    /// Whether somebody waits for it, or time stands still meanwhile.
+    /// Returns `true` if a caller waits for the job, or if it blocks the clock.
     pub(crate) fn is_urgent(&self) -> bool {
         match self {
             Self::Events { hold, .. } => hold.is_some(),
@@ -85,10 +85,11 @@ impl Writer {
     pub(crate) fn start(backend: Arc<dyn Backend>, redactor: Redactor) -> Result<Self, StoreError> {
         let inbox = Arc::new(Inbox::default());
         let pending = Arc::new(AtomicUsize::new(0));
-        let desk = Desk { backend, redactor, inbox: Arc::clone(&inbox), pending: Arc::clone(&pending) };
+        let worker =
+            WriterThread { backend, redactor, inbox: Arc::clone(&inbox), pending: Arc::clone(&pending) };
         let thread = std::thread::Builder::new()
             .name("weft-store".to_owned())
-            .spawn(move || desk.work())
+            .spawn(move || worker.work())
             .map_err(StoreError::io)?;
         Ok(Self { inbox, pending, thread: Mutex::new(Some(thread)) })
     }
@@ -125,8 +126,8 @@ impl Drop for Writer {
     }
 }
 
-/// What the writer's thread has.
-struct Desk {
+/// State of the writer thread.
+struct WriterThread {
     backend: Arc<dyn Backend>,
     redactor: Redactor,
     inbox: Arc<Inbox>,
@@ -136,9 +137,9 @@ struct Desk {
 /// Events that are shown when they are committed.
 struct Shown {
     core: Arc<RunCore>,
-    /// None where nobody watched when they were encoded.
+    /// `None` if there was no subscriber when they were encoded.
     batch: Option<Batch>,
-    /// Where they are among the changes.
+    /// Index of the job's change within the commit.
     change: usize,
 }
 
@@ -149,7 +150,7 @@ struct NamedUpdate {
     done: oneshot::Sender<Result<(), StoreError>>,
 }
 
-/// What goes into one commit, and who is to hear of it.
+/// Changes of one commit, and the callers to notify.
 #[derive(Default)]
 struct Group {
     changes: Vec<Change>,
@@ -162,7 +163,7 @@ struct Group {
     stop: bool,
 }
 
-impl Desk {
+impl WriterThread {
     fn work(self) {
         let mut jobs = VecDeque::new();
         loop {
@@ -234,12 +235,12 @@ impl Desk {
             // Whoever asked may have gone.
             let _ = done.send(self.update(&key, change));
         }
-        // Time may move only after those who wait have been told.
+        // Time may move only after the waiting callers have been notified.
         drop(group.holds);
     }
 }
 
-impl Desk {
+impl WriterThread {
     fn update(&self, key: &str, change: Update<'static>) -> Result<(), StoreError> {
         // A change that panics must not take the writer with it.
         let update = AssertUnwindSafe(|| self.backend.update(key, change));

@@ -80,12 +80,12 @@ fn what_was_recorded_is_read_back_with_large_values_in_place() {
         ]);
         let id = RunId::new("r");
         store.flush().unwrap();
-        let told = store.events(&id, 0, 100).unwrap();
-        let value = serde_json::to_value(&told[1].event).unwrap();
+        let events = store.events(&id, 0, 100).unwrap();
+        let value = serde_json::to_value(&events[1].event).unwrap();
         assert_eq!(value["data"]["value"]["bytes"], 5002);
         let sha = value["data"]["value"]["$blob"].as_str().unwrap();
         assert_eq!(store.blob(sha).unwrap().unwrap().len(), 5002);
-        let value = serde_json::to_value(&told[4].event).unwrap();
+        let value = serde_json::to_value(&events[4].event).unwrap();
         assert_eq!(value["data"]["outputs"], json!({"c": {"$blob": sha, "bytes": 5002}, "d": deep}));
         drop(run);
         let (_run, log) = store.resume(&id, clock()).unwrap();
@@ -173,8 +173,8 @@ fn runs_are_listed_newest_first_and_removed_with_all_they_had() {
         let failed = RunFilter { phase: Some(RunPhase::Error), ..RunFilter::default() };
         assert_eq!(ids(&failed), ["b"]);
         assert_eq!(ids(&RunFilter { limit: Some(1), ..RunFilter::default() }), ["c"]);
-        let told = store.events(&RunId::new("a"), 1, 9).unwrap();
-        let sha = serde_json::to_value(&told[0].event).unwrap()["data"]["value"]["$blob"].clone();
+        let events = store.events(&RunId::new("a"), 1, 9).unwrap();
+        let sha = serde_json::to_value(&events[0].event).unwrap()["data"]["value"]["$blob"].clone();
         store.remove(&RunId::new("a")).unwrap();
         store.remove(&RunId::new("c")).unwrap();
         assert!(store.blob(sha.as_str().unwrap()).unwrap().is_some(), "b still has the value");
@@ -269,12 +269,12 @@ fn secrets_are_neither_kept_nor_shown() {
     let options = StoreOptions { secrets: vec!["S3CR3T-1".to_owned()], ..StoreOptions::default() };
     for (store, _folder) in stores(&options) {
         let run = begin(&store, "r");
-        let mut watcher = run.watch(10);
+        let mut subscriber = run.watch(10);
         let long = format!("{}S3CR3T-1", "z".repeat(4000));
         run.record(&mut vec![finished("a", "key S3CR3T-1!".into(), None), finished("b", long.into(), None)]);
         store.flush().unwrap();
         let mut text = String::new();
-        while let Some(Watched::Events(batch)) = watcher.try_next() {
+        while let Some(Watched::Events(batch)) = subscriber.try_next() {
             text.push_str(&serde_json::to_string(&batch[..]).unwrap());
         }
         for kept in store.events(&RunId::new("r"), 0, 9).unwrap() {
@@ -392,7 +392,7 @@ fn a_file_that_cannot_be_used_says_why() {
 }
 
 #[test]
-fn a_damaged_page_is_told_and_other_runs_are_still_read() {
+fn a_damaged_page_is_reported_and_other_runs_are_still_read() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::new(Arc::new(open(folder.path())), StoreOptions::default()).unwrap();
     for id in ["a", "b"] {
@@ -426,7 +426,7 @@ fn a_full_disk_ends_the_run_and_loses_nothing_that_was_acknowledged() {
     file.limit_pages(60).unwrap();
     let store = Store::new(Arc::clone(&file) as Arc<dyn Backend>, StoreOptions::default()).unwrap();
     let run = begin(&store, "r");
-    let mut watcher = run.watch(100_000);
+    let mut subscriber = run.watch(100_000);
     let mut acknowledged = 1;
     let error = loop {
         run.record(&mut vec![finished("n", "v".repeat(1900).into(), None)]);
@@ -439,7 +439,7 @@ fn a_full_disk_ends_the_run_and_loses_nothing_that_was_acknowledged() {
     assert_eq!(run.fault().unwrap().code, "store_full");
     assert!(acknowledged > 10);
     let mut seen = 1;
-    while let Some(Watched::Events(batch)) = watcher.try_next() {
+    while let Some(Watched::Events(batch)) = subscriber.try_next() {
         seen = batch.last().unwrap().seq;
     }
     assert_eq!(seen, acknowledged, "only what is safe was shown");
@@ -500,9 +500,9 @@ fn an_older_file_is_brought_up_to_date() {
 
 #[cfg(unix)]
 #[test]
-fn a_folder_that_may_not_be_written_is_told() {
+fn a_read_only_folder_is_reported() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    // No folder can be made below a file, whoever asks.
+    // No folder can be made below a file, not even by root.
     let error = Sqlite::open(&file.path().join("sub").join("weft.db"), Sync::Full).unwrap_err();
     assert!(matches!(error, StoreError::Io { .. } | StoreError::ReadOnly { .. }), "{error:?}");
     assert!(error.to_string().contains("sub"));

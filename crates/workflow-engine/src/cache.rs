@@ -12,15 +12,15 @@ use crate::outputs::Outputs;
 
 /// Bytes that a cache holds if nothing else is said.
 const DEFAULT_BYTES: usize = 64 << 20;
-/// What an entry costs besides its values.
+/// Size of an entry besides its values.
 const ENTRY_BYTES: usize = 128;
 
-/// What stands for a node's type, settings and inputs.
+/// Hash of a node's type, settings and inputs.
 pub(crate) type CacheKey = [u8; 32];
 
 /// Results kept in memory, for any number of runs. When it is full, what was not used for longest goes first.
 ///
-/// Equal work that is on already is not done again: whoever comes second waits for its result.
+/// Equal work that is already running is not repeated: a second caller waits for its result.
 #[derive(Debug)]
 pub struct Cache {
     state: Mutex<State>,
@@ -30,7 +30,7 @@ pub struct Cache {
 #[derive(Debug, Default)]
 struct State {
     entries: HashMap<CacheKey, Entry>,
-    /// When each entry was used last, the oldest first.
+    /// Keys by time of last use, the oldest first.
     ages: BTreeMap<u64, CacheKey>,
     clock: u64,
     bytes: usize,
@@ -50,12 +50,12 @@ enum Entry {
     },
 }
 
-/// What a cache says of a key.
-pub(crate) enum Look {
+/// Result of a cache look-up.
+pub(crate) enum Lookup {
     Hit(Arc<Outputs>),
-    /// Nobody works on it: the caller must.
+    /// The key is not being computed: the caller must do it.
     Lead(Lead),
-    /// Somebody does, at this path; none comes back if that one fails.
+    /// The node at this path computes it; the receiver yields `None` if that node fails.
     Wait(Arc<str>, oneshot::Receiver<Option<Arc<Outputs>>>),
 }
 
@@ -90,7 +90,7 @@ impl Cache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn look(self: &Arc<Self>, key: CacheKey, path: &Arc<str>) -> Look {
+    pub(crate) fn look(self: &Arc<Self>, key: CacheKey, path: &Arc<str>) -> Lookup {
         let mut state = self.lock();
         state.clock += 1;
         let now = state.clock;
@@ -100,16 +100,16 @@ impl Cache {
                 let old = std::mem::replace(age, now);
                 state.ages.remove(&old);
                 state.ages.insert(now, key);
-                Look::Hit(outputs)
+                Lookup::Hit(outputs)
             }
             Some(Entry::Flight { path, waiting }) => {
                 let (sender, receiver) = oneshot::channel();
                 waiting.push(sender);
-                Look::Wait(Arc::clone(path), receiver)
+                Lookup::Wait(Arc::clone(path), receiver)
             }
             None => {
                 state.entries.insert(key, Entry::Flight { path: Arc::clone(path), waiting: Vec::new() });
-                Look::Lead(Lead { cache: Arc::clone(self), key })
+                Lookup::Lead(Lead { cache: Arc::clone(self), key })
             }
         }
     }
@@ -262,13 +262,13 @@ mod tests {
 
     fn lead(cache: &Arc<Cache>, key: u8) -> Lead {
         match cache.look([key; 32], &Arc::from("a")) {
-            Look::Lead(lead) => lead,
-            Look::Hit(_) | Look::Wait(..) => panic!("{key} is there already"),
+            Lookup::Lead(lead) => lead,
+            Lookup::Hit(_) | Lookup::Wait(..) => panic!("{key} is there already"),
         }
     }
 
     fn hit(cache: &Arc<Cache>, key: u8) -> bool {
-        matches!(cache.look([key; 32], &Arc::from("b")), Look::Hit(_))
+        matches!(cache.look([key; 32], &Arc::from("b")), Lookup::Hit(_))
     }
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
         assert!(hit(&cache, 1));
         lead(&cache, 3).bring(&Arc::new(Outputs::value(Value::Null)));
         assert!(hit(&cache, 1) && hit(&cache, 3));
-        assert!(matches!(cache.look([2; 32], &Arc::from("b")), Look::Lead(_)));
+        assert!(matches!(cache.look([2; 32], &Arc::from("b")), Lookup::Lead(_)));
         lead(&cache, 4).bring(&Arc::new(Outputs::value("x".repeat(1000))));
         assert!(!hit(&cache, 4), "too large to keep");
     }
@@ -289,8 +289,8 @@ mod tests {
     fn a_second_one_waits_and_tries_itself_after_a_failure() {
         let cache = Cache::new();
         let first = lead(&cache, 1);
-        let Look::Wait(path, mut waiting) = cache.look([1; 32], &Arc::from("b")) else {
-            panic!("nobody works on it")
+        let Lookup::Wait(path, mut waiting) = cache.look([1; 32], &Arc::from("b")) else {
+            panic!("the key is not being computed")
         };
         assert_eq!(&*path, "a");
         drop(first);

@@ -1,4 +1,4 @@
-//! What a node can see and do while it runs.
+//! Context of a running node.
 
 use std::fmt;
 use std::sync::Arc;
@@ -54,9 +54,9 @@ pub struct NodeContext {
     pub(crate) activity: Option<Arc<Activity>>,
     /// A token of its own, where cancelling is not dropping.
     pub(crate) cancel: Option<CancellationToken>,
-    /// What it told of work inside it before the process ended.
+    /// Events that the node emitted through its sink before the process ended.
     pub(crate) past: Option<Arc<[StoredEvent]>>,
-    /// It asked before the process ended, and goes on.
+    /// It asked before the process ended, and resumes.
     pub(crate) asked: bool,
 }
 
@@ -77,7 +77,7 @@ impl NodeContext {
         self.shared.sink.run()
     }
 
-    /// Where the node stands, as in `loop[3]/a`.
+    /// Path of the node, as in `loop[3]/a`.
     #[must_use]
     pub fn path(&self) -> &Arc<str> {
         &self.path
@@ -117,7 +117,7 @@ impl NodeContext {
         self.details().map(|details| &details.config)
     }
 
-    /// What [`Node::prepare`](crate::Node::prepare) made of the settings.
+    /// Returns the value that [`Node::prepare`](crate::Node::prepare) made of the settings.
     #[must_use]
     pub fn prepared<T: 'static>(&self) -> Option<&T> {
         self.details()?.prepared.get()
@@ -129,7 +129,7 @@ impl NodeContext {
         &self.shared.plan.variables
     }
 
-    /// The id of the workflow, where whoever runs it knows one. Of workflows one in another, the outermost.
+    /// Returns the id of the workflow, if the caller has set one. Of nested workflows it is the outermost.
     #[must_use]
     pub fn workflow_id(&self) -> Option<&str> {
         self.shared.workflow.as_deref()
@@ -158,7 +158,7 @@ impl NodeContext {
         })
     }
 
-    /// Where time comes from.
+    /// Returns the clock of the run.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.shared.clock
@@ -220,7 +220,7 @@ impl NodeContext {
         self.shared.inbox.post(Message::Usage(self.key, usage));
     }
 
-    /// Whether the type declares a stream output of that name.
+    /// Returns `true` if the type declares a stream output of that name.
     #[must_use]
     pub fn has_stream(&self, slot: &str) -> bool {
         self.streams.as_deref().unwrap_or_default().iter().any(|open| &*open.name == slot)
@@ -247,7 +247,7 @@ impl NodeContext {
         let open = streams
             .iter()
             .find(|open| &*open.name == slot)
-            .ok_or_else(|| NodeError::fatal(format!("`{slot}` is no stream output of this node")))?;
+            .ok_or_else(|| NodeError::fatal(format!("`{slot}` is not a stream output of this node")))?;
         self.heartbeat();
         if open.stream.push(self.attempt, item).await {
             self.shared.inbox.post(Message::Chunks(open.clone()));
@@ -269,7 +269,7 @@ impl NodeContext {
     /// Asks a person and waits for the answer.
     ///
     /// # Errors
-    /// The run ends before somebody answers.
+    /// The run ends before the question is answered.
     pub async fn ask(&self, prompt: impl Into<String>) -> Result<Value, NodeError> {
         let answers = self.ask_all([Question::new(prompt)]).await?;
         Ok(answers.into_iter().next().unwrap_or_default())
@@ -278,7 +278,7 @@ impl NodeContext {
     /// Asks several questions at once and waits for all answers, in the order of the questions.
     ///
     /// # Errors
-    /// The run ends before somebody answers.
+    /// The run ends before the question is answered.
     pub async fn ask_all<Q: Into<Question>>(
         &self,
         asked: impl IntoIterator<Item = Q>,
@@ -292,7 +292,11 @@ impl NodeContext {
         self.shared.inbox.post(Message::Ask { key: self.key, place: self.place(), questions });
         let mut values = Vec::with_capacity(answers.len());
         for answer in answers {
-            values.push(answer.await.map_err(|_| NodeError::fatal("nobody answered"))?);
+            values.push(
+                answer
+                    .await
+                    .map_err(|_| NodeError::fatal("the run ended before the question was answered"))?,
+            );
         }
         Ok(values)
     }
@@ -306,21 +310,22 @@ impl NodeContext {
 
     /// A sink that puts events of something this node runs into the order of the run.
     ///
-    /// What was started there and has no end when the node ends gets one then; what is told later is dropped.
+    /// Work that was started there and is open when the node ends is ended then; later events are dropped.
     /// Where the run is kept, records that come with events are kept too, and [`past`](Self::past) gives them back.
     #[must_use]
     pub fn sink(&self) -> Arc<dyn EventSink> {
         Arc::new(InboxSink { shared: Arc::clone(&self.shared), key: self.key })
     }
 
-    /// Whether this start of the node has asked somebody in an earlier life of the run, and goes on with what was answered.
+    /// Returns `true` if this start of the node asked a question before the process ended, and now resumes
+    /// with the answer.
     #[must_use]
     pub fn has_asked(&self) -> bool {
         self.asked
     }
 
-    /// What this start of the node told through its [`sink`](Self::sink) before the process ended, in order.
-    /// A node that looks at it need not do again what is done, and says so by being idempotent.
+    /// Returns the events that this start of the node emitted through its [`sink`](Self::sink) before the
+    /// process ended, in order. An idempotent node reads them to avoid repeating finished work.
     #[must_use]
     pub fn past(&self) -> &[StoredEvent] {
         self.past.as_deref().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What can go wrong, in a node, a plan and a run.
+//! Errors of nodes, plans and runs.
 
 use std::sync::Arc;
 
@@ -6,23 +6,23 @@ use agent_types::NodeErrorKind;
 use serde_json::{Map, Value};
 use workflow_model::{Problem, Severity};
 
-/// Why an attempt of a node failed.
+/// Reason why an attempt of a node failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct NodeError {
-    /// What happened, for people.
+    /// Message for the user.
     pub message: String,
     /// A word for programs; the error slot hands it on.
     pub code: Option<String>,
     /// The kind that events and outcomes name.
     pub kind: NodeErrorKind,
-    /// Whether another attempt may help. Retries of the node are used only then.
+    /// Set if a retry may help. Retries of the node are used only then.
     pub retryable: bool,
 }
 
 impl NodeError {
-    /// A failure that another attempt may mend.
+    /// Creates a failure that a retry may fix.
     #[must_use]
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), code: None, kind: NodeErrorKind::Failed, retryable: true }
@@ -54,7 +54,7 @@ impl NodeError {
 pub struct SettingFault {
     /// The key of `configValues`.
     pub key: String,
-    /// What is wrong with it.
+    /// Description of the fault.
     pub message: String,
     /// The name that was probably meant.
     pub suggest: Option<String>,
@@ -68,7 +68,7 @@ impl SettingFault {
     }
 }
 
-/// Why a workflow cannot run: everything at once.
+/// Reasons why a workflow cannot run, all at once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", list(.problems))]
 #[non_exhaustive]
@@ -82,16 +82,16 @@ fn list(problems: &[Problem]) -> String {
     errors.map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// Why a run ended without what it was to give.
+/// Reason why a run ended without its results.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{}{message}", place(.path.as_deref()))]
 #[non_exhaustive]
 pub struct RunError {
-    /// What kind of failure, as events name it.
+    /// Kind of failure, as in events.
     pub kind: String,
     /// The word for programs that the node gave, such as `llm_failed`.
     pub code: Option<String>,
-    /// What happened, for people.
+    /// Message for the user.
     pub message: String,
     /// The node that failed.
     pub path: Option<Arc<str>>,

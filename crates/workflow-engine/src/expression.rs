@@ -22,19 +22,19 @@ const SPARE: usize = 64 * 1024;
 /// The functions of CEL, built once.
 static STANDARD: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
-/// Why an expression cannot be used.
+/// Reason why an expression is unusable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExpressionError {
     /// It is not written in CEL.
-    #[error("`{source_text}` is no expression: {message}")]
+    #[error("`{source_text}` is not a valid expression: {message}")]
     Syntax {
         /// The expression.
         source_text: String,
-        /// What the parser says.
+        /// Message of the parser.
         message: String,
     },
-    /// It uses a name that nobody gives.
+    /// It uses an undefined name.
     #[error("`{source_text}` uses `{name}`, which is not there")]
     UnknownName {
         /// The expression.
@@ -49,7 +49,7 @@ pub enum ExpressionError {
     Evaluation {
         /// The expression.
         source_text: String,
-        /// Why.
+        /// Reason of the failure.
         message: String,
     },
 }
@@ -161,7 +161,7 @@ impl Expression {
     /// [`ExpressionError::Evaluation`]: types that do not fit, a key or name that is not there, a division by zero.
     pub fn evaluate(&self, lookup: impl Fn(&str) -> Option<Value>) -> Result<Value, ExpressionError> {
         let value = self.run(|name| lookup(name).map(|value| to_cel(&value)))?;
-        value.json().map_err(|_| self.failed("its value is no JSON"))
+        value.json().map_err(|_| self.failed("its value is not JSON"))
     }
 
     /// Its value, which must be true or false.
@@ -441,7 +441,7 @@ mod tests {
         check("state.nam == 'x'", Err("uses `state.nam`"));
         check("stat.k", Err("uses `stat`"));
         check("has(state.other)", Ok(json!(false)));
-        check("state.k >", Err("is no expression"));
+        check("state.k >", Err("is not a valid expression"));
         let near = match Expression::compile("state.nam", &scope()) {
             Err(ExpressionError::UnknownName { suggest, .. }) => suggest,
             other => panic!("{other:?}"),

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A table keyed by numbers that nobody outside chooses, so that a plain mix is enough.
+/// A table keyed by internal numbers, so that a simple hash is enough.
 pub(crate) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 /// A set of such numbers.
 pub(crate) type NumberSet<K> = HashSet<K, BuildHasherDefault<NumberHasher>>;

@@ -1,4 +1,4 @@
-//! What a node is given.
+//! Inputs of a node.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -36,7 +36,7 @@ pub struct Inputs {
     pub(crate) scope: u32,
     pub(crate) range: (u32, u32),
     pub(crate) values: Vec<Given>,
-    /// Where several of them are streams.
+    /// Shared position of the readers, where several inputs are streams.
     pub(crate) reading: Option<Arc<Reading>>,
 }
 

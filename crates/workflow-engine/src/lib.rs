@@ -1,7 +1,7 @@
 //! Plans workflows and runs them: joins, errors, loops, streams, events.
 //!
 //! A [`Plan`] is a checked workflow in flat arrays; [`run`] starts it. One task owns a run: it decides whose turn it
-//! is, polls each node once in place, gives a task only to those that wait, and tells every start, chunk and end once
+//! is, polls each node once in place, gives a task only to those that wait, and emits every start, chunk and end once
 //! and in order. Nodes implement [`Node`] and see the run through their [`NodeContext`].
 
 #[cfg(doctest)]

@@ -14,7 +14,7 @@ use crate::error::{NodeError, SettingFault};
 use crate::inputs::Inputs;
 use crate::outputs::Outputs;
 
-/// What a node made of its settings when the plan was made; [`NodeContext::prepared`] gives it back.
+/// Value that a node makes of its settings at planning time; [`NodeContext::prepared`] returns it.
 #[derive(Clone, Default)]
 pub struct Prepared(Option<Arc<dyn Any + Send + Sync>>);
 
@@ -49,7 +49,7 @@ impl fmt::Debug for Prepared {
 /// A type of node: what it takes and gives, and what it does.
 #[async_trait]
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no node",
+    message = "`{Self}` is not a node",
     note = "implement `workflow_engine::Node` for it"
 )]
 pub trait Node: Send + Sync {
@@ -65,8 +65,8 @@ pub trait Node: Send + Sync {
         Ok(Prepared::none())
     }
 
-    /// Whether a node with these settings changes something outside; a file may say otherwise. As the type says, unless
-    /// the settings decide.
+    /// Returns `true` if a node with these settings has an effect outside of the run. The file may override
+    /// it. The default is that of the type.
     fn has_effect(&self, config: &Map<String, Value>) -> bool {
         let _ = config;
         self.definition().effect

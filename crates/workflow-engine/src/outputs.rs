@@ -1,4 +1,4 @@
-//! What a node gives.
+//! Outputs of a node.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ fn is_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// How much a stopping node ends.
+/// Scope that a stopping node ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopScope {
     /// The whole run, which ends well.
@@ -97,12 +97,12 @@ impl Outputs {
         self.main.as_ref().or_else(|| self.get(name))
     }
 
-    /// Whether a value is nested so deep that no reader of it could be expected to follow.
+    /// Returns `true` if a value exceeds the supported nesting depth.
     pub(crate) fn is_too_deep(&self) -> bool {
         self.all("").any(|(_, value)| is_deeper(value, MAX_DEPTH))
     }
 
-    /// What is given beside the main slot of that name.
+    /// Returns the outputs beside the main slot of that name.
     pub(crate) fn others(&self, main: &str) -> Option<OtherOutputs> {
         let others = self.named.iter().filter(|(name, _)| name != main);
         let others: BTreeMap<_, _> =

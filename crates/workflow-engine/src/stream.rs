@@ -16,12 +16,12 @@ use serde_json::Value;
 /// Chunks that wait in a stream before its writer must wait.
 const CAPACITY: usize = 64;
 
-/// What a reader gets.
+/// Item that a reader receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamItem {
     /// The next piece of text.
     Chunk(Arc<str>),
-    /// Something beside the text, such as why a model stopped. It is no part of the joined text.
+    /// Something beside the text, such as why a model stopped. It is not part of the joined text.
     Mark(Arc<str>),
     /// The attempt that wrote all so far has failed: forget it, another one begins.
     Retracted,
@@ -29,22 +29,22 @@ pub enum StreamItem {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Chunks that somebody has not read, with the attempt that wrote each.
+    /// Chunks that at least one reader has not read, with the attempt that wrote each.
     chunks: VecDeque<(u32, StreamItem)>,
     /// Number of the first chunk held.
     first: u64,
     /// Up to where the run has seen, as a number.
     seen: u64,
-    /// Where the current attempt began.
+    /// Number of the first chunk of the current attempt.
     began: u64,
     ended: bool,
     /// Readers that have started: the number of the chunk each reads next.
     readers: Vec<Option<Position>>,
     /// Readers that have not started yet.
     expected: u32,
-    /// Text of the current attempt, kept while somebody may want it as a whole.
+    /// Text of the current attempt, kept while a reader may need it as a whole.
     joined: Option<String>,
-    /// How much of `joined` is older than the first chunk held.
+    /// Length of the part of `joined` that is older than the first chunk held.
     forgotten: usize,
     writer: Option<Waker>,
     noticed: bool,
@@ -58,7 +58,7 @@ struct Position {
 }
 
 impl Position {
-    /// Whether its node may come to read on by itself: it does not wait for another stream.
+    /// Returns `true` if its node will read on without waiting for another stream.
     fn holds_back(&self) -> bool {
         let waits = self.reading.as_ref().is_some_and(|reading| reading.waits.load(Ordering::Acquire));
         !waits || self.waker.is_some()
@@ -100,7 +100,7 @@ pub(crate) struct Stream {
     joined: bool,
 }
 
-/// What the run takes out of a stream, with the attempt that wrote it.
+/// Item that the run takes from a stream, with the attempt that wrote it.
 pub(crate) type Seen = (u32, StreamItem);
 
 impl Stream {
@@ -115,7 +115,7 @@ impl Stream {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a chunk as soon as there is room; true if the run must be told that something is there.
+    /// Adds a chunk as soon as there is capacity; `true` if the run must be notified.
     pub(crate) async fn push(&self, attempt: u32, item: StreamItem) -> bool {
         let mut item = Some(item);
         poll_fn(|cx| self.poll_push(cx, attempt, &mut item)).await
@@ -134,7 +134,7 @@ impl Stream {
         Poll::Ready(!std::mem::replace(&mut state.noticed, true))
     }
 
-    /// Whether its writer may go on. If not, the waker is woken once it may.
+    /// Returns `true` if its writer may continue. If not, the waker is woken once it may.
     pub(crate) fn has_room(&self, waker: impl FnOnce() -> Waker) -> bool {
         let mut state = self.lock();
         state.make_room();
@@ -148,7 +148,7 @@ impl Stream {
         self.lock().append(1, StreamItem::Chunk(text));
     }
 
-    /// What the run has not seen yet; from now on nodes may read it.
+    /// Returns the items that are new to the run; from now on nodes may read them.
     pub(crate) fn see(&self, seen: &mut Vec<Seen>) {
         let mut state = self.lock();
         state.noticed = false;
@@ -177,7 +177,7 @@ impl Stream {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether something may follow.
+    /// Returns `true` if more items may follow.
     pub(crate) fn is_open(&self) -> bool {
         !self.lock().ended
     }
@@ -191,7 +191,7 @@ impl Stream {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// All text of the last attempt, where somebody takes it as a whole.
+    /// Returns all text of the last attempt, if a reader takes it as a whole.
     pub(crate) fn text(&self) -> Option<String> {
         self.joined.then(|| self.lock().joined.clone()).flatten()
     }
@@ -249,7 +249,7 @@ impl State {
         }
     }
 
-    /// Whether the run, or a reader that will read on by itself, is a whole ring behind.
+    /// Returns `true` if the run, or a reader that will read on by itself, is a whole ring behind.
     fn is_full(&self) -> bool {
         let end = self.first + self.chunks.len() as u64;
         let holding =
@@ -276,7 +276,7 @@ pub struct StreamReader {
     source: Option<(Arc<Stream>, usize)>,
     /// Chunks taken out of the ring and not given yet.
     held: VecDeque<StreamItem>,
-    /// Where the attempt began whose chunks were given last.
+    /// Start of the attempt whose chunks were returned last.
     began: Option<u64>,
 }
 
@@ -361,7 +361,7 @@ impl StreamReader {
 }
 
 impl Drop for StreamReader {
-    /// A reader that is gone holds nobody back.
+    /// A dropped reader does not block the writer.
     fn drop(&mut self) {
         if let Some((stream, place)) = &self.source {
             let mut state = stream.lock();
@@ -429,7 +429,7 @@ mod tests {
             }
         }
         see(&stream);
-        assert!(!push(&stream, 1, "x"), "nobody has read");
+        assert!(!push(&stream, 1, "x"), "the chunk was not read");
         assert_eq!(ready(early.next()), chunk("x"));
         assert!(push(&stream, 1, "y"), "the late reader does not count");
         see(&stream);

@@ -1,4 +1,4 @@
-//! What differs between two versions of a workflow, as far as it matters to a run.
+//! Differences between two versions of a workflow that matter to a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ const LOOKS: [&str; 4] = ["position", "displayName", "size", "width"];
 /// Ids of nodes that are new, gone, or do or take something else; a container counts with what is inside it.
 #[must_use]
 pub fn changed_nodes(before: &Workflow, after: &Workflow) -> BTreeSet<String> {
-    let (before, after) = (Sketch::of(before), Sketch::of(after));
+    let (before, after) = (Sketch::from_workflow(before), Sketch::from_workflow(after));
     let ids = before.nodes.keys().chain(after.nodes.keys());
     let mut changed: BTreeSet<String> =
         ids.filter(|id| before.nodes.get(*id) != after.nodes.get(*id)).cloned().collect();
@@ -29,14 +29,14 @@ pub fn changed_nodes(before: &Workflow, after: &Workflow) -> BTreeSet<String> {
     changed
 }
 
-/// What a node is and takes, by its id.
+/// Type, settings and inputs of each node, by its id.
 struct Sketch {
     nodes: BTreeMap<String, (Value, Vec<String>)>,
     parents: BTreeMap<String, String>,
 }
 
 impl Sketch {
-    fn of(workflow: &Workflow) -> Self {
+    fn from_workflow(workflow: &Workflow) -> Self {
         let whole = workflow.to_value();
         let list = |key: &str| whole.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
         let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);

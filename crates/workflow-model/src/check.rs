@@ -30,7 +30,7 @@ pub fn check(
     analyze(workflow, &World::new(definitions, workflows)).problems
 }
 
-/// What keeps a workflow from being a good tool: things that a model reads have no description.
+/// Checks that a workflow is usable as a tool: the parts that a model reads need a description.
 #[must_use]
 pub fn check_as_tool(workflow: &Workflow) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -55,7 +55,7 @@ pub fn check_as_tool(workflow: &Workflow) -> Vec<Problem> {
     problems
 }
 
-/// Where the reference would refuse the file and weft does not: notes for someone who takes it there.
+/// Notes on a file that weft accepts and the reference editor would refuse.
 #[must_use]
 pub fn reference_notes(workflow: &Workflow) -> Vec<String> {
     let sides =

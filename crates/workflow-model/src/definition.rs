@@ -1,4 +1,4 @@
-//! What a type of node takes, gives and does.
+//! Definitions of node types: inputs, outputs, settings and behaviour.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::workflow::Workflow;
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is a promise or property of its own")]
 pub struct SlotDefinition {
-    /// What kind of data it carries.
+    /// Data type of the slot.
     pub data_flow_type: DataFlowType,
-    /// What it is for.
+    /// Description for the user.
     pub description: String,
     /// For an input: a value must come from an edge, from the file or from the default.
     pub required: bool,
@@ -26,7 +26,7 @@ pub struct SlotDefinition {
     pub default: Option<Value>,
     /// For an input: several edges may lead here; the node gets the list of their values.
     pub multi: bool,
-    /// Whether values come piece by piece.
+    /// Set if the slot carries a stream of chunks.
     pub is_stream: bool,
     /// For an input: its source runs only when the node asks for the value.
     pub lazy: bool,
@@ -114,11 +114,11 @@ impl From<&Slot> for SlotDefinition {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ConfigDefinition {
-    /// What kind of value it has.
+    /// Data type of the setting.
     pub data_flow_type: DataFlowType,
-    /// What it is for.
+    /// Description for the user.
     pub description: String,
-    /// Whether the node cannot do without.
+    /// Set if the setting is required.
     pub required: bool,
     /// The value that counts when the file has none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,7 +141,7 @@ impl ConfigDefinition {
         }
     }
 
-    /// The same key, which must be there.
+    /// Marks the key as required.
     #[must_use]
     pub fn required(mut self) -> Self {
         self.required = true;
@@ -180,7 +180,7 @@ pub enum DynamicSlots {
     KeysOf(&'static str),
 }
 
-/// What a switched-off node gives.
+/// Outputs of a bypassed node.
 #[derive(Debug, Clone, PartialEq, Serialize, Default)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -298,7 +298,7 @@ pub struct NodeDefinition {
     pub version: String,
     /// A title for people.
     pub display_name: String,
-    /// What it does.
+    /// Description of the node type.
     pub description: String,
     /// Input slots, the main one first.
     pub inputs: IndexMap<String, SlotDefinition>,
@@ -323,7 +323,7 @@ pub struct NodeDefinition {
     pub blocking: bool,
     /// A second start after a crash does no harm.
     pub idempotent: bool,
-    /// What it gives when switched off.
+    /// Outputs of the node while it is bypassed.
     pub bypass: BypassBehavior,
 }
 
@@ -438,21 +438,21 @@ impl NodeDefinition {
     }
 }
 
-/// Where checks find types of nodes.
+/// Source of node types for the check.
 pub trait Definitions {
     /// The type of that full name.
     fn definition(&self, node_type: &str) -> Option<&NodeDefinition>;
 
-    /// All full names, for near names in messages.
+    /// Returns all full names, for suggestions in messages.
     fn type_names(&self) -> Vec<&str>;
 }
 
-/// Where node groups find the workflows they embed.
+/// Source of the workflows that node groups embed.
 pub trait WorkflowSource {
     /// The workflow of that id.
     fn workflow(&self, id: &str) -> Option<Arc<Workflow>>;
 
-    /// All ids, for near names in messages.
+    /// Returns all ids, for suggestions in messages.
     fn workflow_ids(&self) -> Vec<String>;
 }
 

@@ -75,7 +75,7 @@ fn line(out: &mut String, depth: usize, node: &Node, names: &HashMap<&str, Strin
     );
 }
 
-/// What Mermaid would read as its own signs, as entities.
+/// Escapes the characters that are special in Mermaid as entities.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -9,7 +9,7 @@ use crate::file::object::{KeyOrder, ObjectReader, ObjectWriter};
 use crate::file::report::Report;
 use crate::policy::{Bypass, Cache, OnError, Retry};
 
-/// Where an editor draws a node.
+/// Position of a node on the canvas.
 #[derive(Debug, Clone, PartialEq, JsonSchema)]
 pub struct Position {
     /// To the right, in pixels.
@@ -58,7 +58,7 @@ pub struct Node {
     /// Its full type, `namespace:Type`.
     #[schemars(rename = "type")]
     pub node_type: String,
-    /// Where an editor draws it.
+    /// Position on the canvas.
     pub position: Option<Position>,
     /// A title for people.
     pub display_name: Option<String>,
@@ -78,18 +78,18 @@ pub struct Node {
     pub idle_ms: Option<u64>,
     /// Limit of all attempts and the waits between them, in milliseconds.
     pub total_ms: Option<u64>,
-    /// How often it is tried again.
+    /// Retry policy of the node.
     pub retry: Option<Retry>,
-    /// What its failure means for the run; absent means `fail`.
+    /// Effect of its failure on the run; the default is `fail`.
     pub on_error: Option<OnError>,
-    /// Whether its result is kept; absent means no.
+    /// Caching of its result; the default is off.
     #[schemars(with = "Option<crate::schema::CacheForm>")]
     pub cache: Option<Cache>,
     /// Input slots whose sources run only when the node asks for them.
     pub lazy: Vec<String>,
     /// A named limit that it shares with others.
     pub group: Option<String>,
-    /// Whether it changes something outside; absent means what its type says.
+    /// Set if the node has an effect outside of the run; the default is that of its type.
     pub effect: Option<bool>,
     /// Ready with the first in-edge that is taken.
     pub first: bool,

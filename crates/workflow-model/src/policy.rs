@@ -1,11 +1,11 @@
-//! What a node says about failing, waiting and being left out.
+//! Policies of a node: retries, failures, timeouts, bypass and caching.
 
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
 use crate::file::field::Scalar;
 
-/// How often and how soon a failed node is tried again.
+/// Number of attempts and the backoff between them.
 #[derive(Debug, Clone, PartialEq, JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 pub struct Retry {
@@ -40,7 +40,7 @@ impl Scalar for Retry {
     }
 }
 
-/// A number that may be absent; none for something that is no number.
+/// Reads an optional number; `None` if the value is not a number.
 #[expect(clippy::option_option, reason = "absent and wrong are two things")]
 fn whole(map: &Map<String, Value>, key: &str) -> Option<Option<u64>> {
     match map.get(key) {
@@ -49,7 +49,7 @@ fn whole(map: &Map<String, Value>, key: &str) -> Option<Option<u64>> {
     }
 }
 
-/// What becomes of a node that has failed for good.
+/// Effect of a node's final failure.
 #[derive(Debug, Clone, PartialEq, Default, JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 pub enum OnError {
@@ -90,7 +90,7 @@ impl Scalar for OnError {
     }
 }
 
-/// How a node that is switched off behaves.
+/// Behaviour of a bypassed node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 pub enum Bypass {
@@ -119,7 +119,7 @@ impl Scalar for Bypass {
     }
 }
 
-/// Whether a node's result is kept and used again for equal inputs.
+/// Caching of a node's result by its inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cache {
     /// Always run.

@@ -1,4 +1,4 @@
-//! What is wrong with a workflow that has the shape of one.
+//! Problems of a workflow file that has a valid shape.
 
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub enum ProblemCode {
     UnknownNode,
     /// An edge or value names a slot that is not there.
     UnknownSlot,
-    /// A node of a type nobody has registered.
+    /// A node of a type that is not registered.
     UnknownType,
     /// An edge joins slots whose types do not fit.
     TypeMismatch,
@@ -66,7 +66,7 @@ impl ProblemCode {
     }
 }
 
-/// Whether a problem keeps the workflow from running.
+/// Severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
@@ -80,9 +80,9 @@ pub enum Severity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Problem {
-    /// Which kind.
+    /// Code of the problem.
     pub code: ProblemCode,
-    /// Whether it keeps the workflow from running.
+    /// Severity; an error keeps the workflow from running.
     pub severity: Severity,
     /// The path of the node it is about, as in `group/inner`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ pub struct Problem {
     /// The slot or key it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot: Option<String>,
-    /// What is wrong, for people.
+    /// Description for the user.
     pub message: String,
     /// The name that was probably meant.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::workflow::Workflow;
 
-/// What must be there, by definition; everything else may be absent.
+/// Required keys by definition; all others are optional.
 const REQUIRED: [(&str, &[&str]); 6] = [
     ("Node", &["id", "type"]),
     ("Edge", &["source", "target"]),
@@ -31,14 +31,14 @@ pub fn workflow_schema() -> Schema {
     schema
 }
 
-/// How a file writes [`Cache`](crate::Cache).
+/// Form of [`Cache`](crate::Cache) in a file.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(crate) enum CacheForm {
-    /// Whether the result is kept.
+    /// Turns caching on or off.
     Flag(bool),
-    /// Which inputs make the key.
+    /// Inputs that make up the key.
     Key {
         /// Input slots.
         key: Vec<String>,

@@ -8,7 +8,7 @@ use crate::file::field::Scalar;
 use crate::file::object::{KeyOrder, ObjectReader, ObjectWriter};
 use crate::file::report::Report;
 
-/// What kind of data a slot carries.
+/// Data type of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum DataFlowType {
@@ -68,7 +68,7 @@ impl DataFlowType {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// Whether values of every type may come in.
+    /// Returns `true` if the slot accepts values of every type.
     #[must_use]
     pub const fn is_any(self) -> bool {
         matches!(self, Self::Wildcard | Self::ConvertibleAny)
@@ -99,7 +99,7 @@ impl Scalar for DataFlowType {
 pub struct Suggestion {
     /// The value itself, with its own type.
     pub value: Value,
-    /// What a person reads instead of it.
+    /// Label displayed instead of the key.
     pub label: Option<String>,
 }
 
@@ -112,21 +112,21 @@ pub struct Suggestion {
 pub struct Slot {
     /// The name once more, as the reference writes it.
     pub key: Option<String>,
-    /// What kind of data it carries.
+    /// Data type.
     pub data_flow_type: DataFlowType,
     /// A title for people.
     pub display_name: Option<String>,
     pub(crate) description: Option<String>,
     pub(crate) custom_description: Option<String>,
-    /// Whether a value must be given. Absent means no.
+    /// Set if a value is required; the default is no.
     pub required: Option<bool>,
     /// `default`, `suggestions`, `min`, `max` and whatever an editor keeps there.
     pub config: Map<String, Value>,
     /// Tags such as `ComboOption`, `Trigger` or `StreamChunk`; free texts are allowed.
     pub match_categories: Vec<String>,
-    /// Whether values come piece by piece.
+    /// Set if the slot carries a stream of chunks.
     pub is_stream: bool,
-    /// Whether several edges may lead here.
+    /// Set if several edges may end here.
     pub multi: bool,
     /// The least value; `config.min` counts where this is absent.
     #[schemars(with = "Option<f64>")]
@@ -191,7 +191,7 @@ impl Slot {
         self
     }
 
-    /// What the slot is for: `customDescription`, else `description`. Blank texts do not count.
+    /// Description of the slot: `customDescription`, else `description`. Blank texts do not count.
     #[must_use]
     pub fn description(&self) -> Option<&str> {
         [&self.custom_description, &self.description]
@@ -200,7 +200,7 @@ impl Slot {
             .find(|text| !text.trim().is_empty())
     }
 
-    /// Whether a value must be given.
+    /// Returns `true` if a value is required.
     #[must_use]
     pub fn is_required(&self) -> bool {
         self.required == Some(true)
@@ -218,19 +218,19 @@ impl Slot {
         suggestions_of(&self.config)
     }
 
-    /// Whether only the suggested values are legal.
+    /// Returns `true` if only the suggested values are valid.
     #[must_use]
     pub fn is_combo(&self) -> bool {
         self.has_category("ComboOption")
     }
 
-    /// Whether the slot only starts something and carries no data.
+    /// Returns `true` if the slot is a trigger and carries no data.
     #[must_use]
     pub fn is_trigger(&self) -> bool {
         self.has_category("Trigger")
     }
 
-    /// Whether the slot has this tag.
+    /// Returns `true` if the slot has this tag.
     #[must_use]
     pub fn has_category(&self, category: &str) -> bool {
         self.match_categories.iter().any(|own| own == category)

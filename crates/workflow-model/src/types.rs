@@ -1,11 +1,11 @@
-//! Which values may go where.
+//! Compatibility of slot types.
 
 use serde_json::Value;
 
 use crate::definition::SlotDefinition;
 use crate::slot::{DataFlowType, Slot, suggestions_of};
 
-/// Whether a value of one type may go into a slot of the other without a category in common.
+/// Returns `true` if a value of one type fits into a slot of the other without a common category.
 #[must_use]
 pub const fn type_fits(from: DataFlowType, to: DataFlowType) -> bool {
     use DataFlowType::{Boolean, Float, Integer, String};
@@ -15,8 +15,8 @@ pub const fn type_fits(from: DataFlowType, to: DataFlowType) -> bool {
     matches!((from, to), (Integer, Float) | (Integer | Float | Boolean, String))
 }
 
-/// Whether an edge may join these slots. A stream may end in a plain slot, which gets the joined text, and a
-/// plain value may begin a stream of one chunk.
+/// Returns `true` if an edge may connect these slots. A stream may end in a plain slot, which gets the joined
+/// text. A plain value may start a stream of one chunk.
 #[must_use]
 pub fn slots_fit(from: &SlotDefinition, to: &SlotDefinition) -> bool {
     let shared = || from.match_categories.iter().any(|category| to.match_categories.contains(category));

@@ -11,18 +11,18 @@ use crate::file::report::{Report, ShapeFault};
 use crate::node::Node;
 use crate::slot::{DataFlowType, Slot};
 
-/// Why a file is no workflow.
+/// Reason why a file is not a valid workflow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The text is no JSON.
+    /// The text is not valid JSON.
     #[error("line {line}, column {column}: {message}")]
     Syntax {
         /// From 1.
         line: usize,
         /// From 1, in bytes.
         column: usize,
-        /// What the JSON reader says.
+        /// Message of the JSON parser.
         message: String,
     },
     /// It is JSON, but values have the wrong shape; all of them, in file order.
@@ -95,7 +95,7 @@ impl Variable {
     }
 }
 
-/// Which tools the workflow's LLM nodes may use.
+/// Tools that the workflow's LLM nodes may use.
 #[derive(Debug, Clone, PartialEq, Default, JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -193,17 +193,17 @@ pub struct Workflow {
     pub id: Option<String>,
     /// A title for people.
     pub name: Option<String>,
-    /// What it does; the description of the tool it becomes.
+    /// Description of the workflow and of the tool that it becomes.
     pub description: Option<String>,
     /// The steps, in file order.
     pub nodes: Vec<Node>,
     /// The connections, in file order.
     pub edges: Vec<Edge>,
-    /// What it is given, by name.
+    /// Inputs by name.
     pub interface_inputs: IndexMap<String, Slot>,
-    /// What it gives, by name.
+    /// Outputs by name.
     pub interface_outputs: IndexMap<String, Slot>,
-    /// Which tools its LLM nodes may use.
+    /// Tools that its LLM nodes may use.
     pub available_tools: Option<AvailableTools>,
     /// Read-only values for expressions and templates.
     pub variables: Vec<Variable>,
@@ -218,7 +218,7 @@ impl Workflow {
     /// Reads the text of a workflow file.
     ///
     /// # Errors
-    /// [`LoadError::Syntax`] where it is no JSON, else [`LoadError::Shape`] with every fault.
+    /// [`LoadError::Syntax`] where it is not valid JSON, else [`LoadError::Shape`] with every fault.
     pub fn from_json(text: &str) -> Result<Self, LoadError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let value = serde_json::from_str(text).map_err(|error| LoadError::Syntax {
@@ -311,7 +311,7 @@ fn without_place(error: &serde_json::Error) -> String {
     text.strip_suffix(&place).unwrap_or(&text).to_owned()
 }
 
-/// Whether a key must be there.
+/// Presence of a key: required or optional.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Presence {
     Required,

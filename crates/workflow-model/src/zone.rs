@@ -10,7 +10,7 @@ use crate::slot::DataFlowType;
 /// Passes of a zone that ends by its condition, where the file says nothing.
 pub const DEFAULT_MAX_ITERATIONS: u64 = 1_000;
 
-/// What decides that a zone ends.
+/// Mode of a loop zone, which determines its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZoneMode {
     /// A condition that becomes true.
@@ -36,7 +36,7 @@ impl ZoneMode {
     }
 }
 
-/// What reaching the last allowed pass means.
+/// Effect of reaching the maximum number of passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnMax {
     /// The zone ends with the state it has.
@@ -45,7 +45,7 @@ pub enum OnMax {
     Fail,
 }
 
-/// When the condition is read.
+/// Time at which the condition is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestAt {
     /// After each pass, on the new state.
@@ -54,7 +54,7 @@ pub enum TestAt {
     Before,
 }
 
-/// What a failed pass of a list means.
+/// Effect of a failed pass over a list item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnItemError {
     /// The zone fails.
@@ -65,7 +65,7 @@ pub enum OnItemError {
     Drop,
 }
 
-/// What a failed pass means in the other modes.
+/// Effect of a failed pass in the other modes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnPassError {
     /// The zone fails.
@@ -89,19 +89,19 @@ pub struct StateKey {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ZoneSpec {
-    /// What decides that it ends.
+    /// Mode, which determines the end of the loop.
     pub mode: ZoneMode,
-    /// What is carried from pass to pass.
+    /// State that is carried from pass to pass.
     pub state: Vec<StateKey>,
     /// An expression, or the name of a boolean key.
     pub condition: Option<String>,
     /// With [`ZoneMode::Times`]: how many passes.
     pub times: u64,
-    /// Passes at most; none is no limit.
+    /// Maximum number of passes; unlimited if absent.
     pub max_iterations: Option<u64>,
-    /// What reaching that limit means.
+    /// Effect of reaching that limit.
     pub on_max: OnMax,
-    /// When the condition is read.
+    /// Time at which the condition is evaluated.
     pub test: TestAt,
     /// With [`ZoneMode::Each`]: passes at once, at least 1.
     pub parallel: usize,
@@ -118,7 +118,7 @@ pub struct ZoneSpec {
 /// Names that a state key may not have, because the engine's own slots have them.
 const RESERVED: [&str; 8] = ["index", "item", "remaining", "break", "continue", "items", "stream", "error"];
 
-/// Whether a state key or a result of a body may have this name.
+/// Returns `true` if neither a state key nor a result of a body may have this name.
 pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name) || name.starts_with("collected.")
 }

@@ -1,4 +1,4 @@
-//! What the check finds, and what the graph of a sound workflow holds.
+//! Problems found by the check, and the graph of a valid workflow.
 #![expect(
     clippy::unwrap_used,
     clippy::format_push_string,
@@ -372,7 +372,7 @@ fn a_tool_needs_descriptions() {
 }
 
 #[test]
-fn zones_that_hold_themselves_are_told() {
+fn zones_that_contain_themselves_are_reported() {
     for parents in [&["a"][..], &["b", "a"], &["b", "c", "a"]] {
         let nodes: Vec<serde_json::Value> = ["a", "b", "c"]
             .iter()

@@ -1,4 +1,4 @@
-//! What loads, what does not and why, and that saving loses nothing.
+//! Files that load, files that are refused and why, and lossless saving.
 #![expect(
     clippy::unwrap_used,
     clippy::needless_pass_by_value,
@@ -235,7 +235,7 @@ fn object_with(required: Vec<(&'static str, Value)>) -> impl Strategy<Value = Va
 }
 
 proptest! {
-    /// Whatever loads is saved as it was, and no JSON makes the reader panic.
+    /// Every file that loads is saved unchanged, and no JSON makes the reader panic.
     #[test]
     fn load_and_save_is_identity(
         nodes in prop::collection::vec(object_with(vec![("id", "n".into()), ("type", "t".into())]), 0..3),

@@ -20,18 +20,18 @@ use serde_json::Value;
 
 use crate::{AskRecord, Backend, Change, Footprint, RunFilter, RunRecord, StoreError, Update};
 
-/// How long a write waits for another process.
+/// Longest wait of a write for another process.
 const BUSY: Duration = Duration::from_secs(30);
 /// Pages of the write-ahead log after which it is folded into the file.
 const CHECKPOINT_PAGES: u32 = 256;
 
-/// When a group counts as safe.
+/// Durability level of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sync {
-    /// When the disk has it: it survives a loss of power.
+    /// Commits wait until the data is on disk: they survive a loss of power.
     #[default]
     Full,
-    /// When the system has it: it survives the end of the process, however that ends.
+    /// Commits wait until the operating system has the data: they survive any end of the process.
     Normal,
 }
 
@@ -100,7 +100,7 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// What an error of the database means.
+/// Maps an error of the database to an error of the store.
 #[expect(clippy::needless_pass_by_value, reason = "so that `map_err` takes it by its name")]
 pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
     let message = error.to_string();

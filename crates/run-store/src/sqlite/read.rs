@@ -155,7 +155,7 @@ pub(super) fn value(db: &Connection, key: &str) -> Result<Option<Value>, StoreEr
 }
 
 pub(super) fn values(db: &Connection, prefix: &str) -> Result<Vec<(String, Value)>, StoreError> {
-    // No name goes on with the last of all characters.
+    // No name continues with the last of all characters.
     let query = "SELECT key, value FROM named WHERE key >= ?1 AND key < ?1 || char(1114111) ORDER BY key";
     let mut statement = db.prepare_cached(query).map_err(store_error)?;
     let rows = statement

@@ -5,7 +5,8 @@ use rusqlite::Connection;
 use super::store_error;
 use crate::StoreError;
 
-/// What each format adds to the one before it. A file of format n has had the first n of them.
+/// Migrations: statements that each format adds to the one before it. A file of format n has had the first n
+/// of them.
 const MIGRATIONS: &[&str] = &[
     // 1: runs and what belongs to them, threads, named values.
     "CREATE TABLE runs (
@@ -45,7 +46,7 @@ pub(crate) fn newest() -> i64 {
 
 /// Brings a file up to the newest format, step by step, all or nothing.
 pub(super) fn bring_up_to_date(connection: &mut Connection) -> Result<(), StoreError> {
-    // A file that is no database says so at the first question.
+    // A file that is not a database fails at the first query.
     let found: i64 =
         connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(store_error)?;
     if found > newest() {

@@ -99,7 +99,7 @@ fn add_events(db: &Transaction<'_>, events: &Events) -> Done {
     events.asks.iter().try_for_each(|ask| open(db, id, ask))
 }
 
-/// A question is put, or told again with the others.
+/// A question is asked, or emitted again with the others.
 fn open(db: &Transaction<'_>, id: i64, ask: &AskRecord) -> Done {
     let sql = "INSERT INTO asks (run, ask, opened, summary) VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT DO UPDATE SET summary = excluded.summary WHERE answer IS NULL";

@@ -18,7 +18,7 @@ use crate::node::NodeCatalog;
 /// Compiles a graph without errors; settings and expressions are looked at in any case.
 pub(super) fn compile(analysis: Analysis<'_>, catalog: &NodeCatalog) -> Result<PlanInner, PlanError> {
     let Analysis { graph, mut problems } = analysis;
-    let settled = settings::settle(&graph, catalog, &mut problems);
+    let settled = settings::prepare_settings(&graph, catalog, &mut problems);
     if problems.iter().any(|problem| problem.severity == Severity::Error) {
         return Err(PlanError { problems });
     }
@@ -43,14 +43,15 @@ fn arguments(graph: &Graph<'_>) -> Vec<Argument> {
     arguments.collect()
 }
 
-/// Whether a node in the graph changes something outside.
+/// Returns `true` if a node in the graph has an effect outside of the run.
 fn has_effect(graph: &Graph<'_>, catalog: &NodeCatalog) -> bool {
     graph.nodes.iter().any(|node| {
         !matches!(node.kind, NodeKind::Muted | NodeKind::Bypass(_)) && is_effect(graph.spec(node), catalog)
     })
 }
 
-/// Whether a node changes something outside: its file says so, or its type with its settings.
+/// Returns `true` if a node has an effect outside of the run, according to its file or its type with its
+/// settings.
 fn is_effect(spec: &Node, catalog: &NodeCatalog) -> bool {
     let by_type = || catalog.get(&spec.node_type).is_some_and(|node| node.has_effect(&spec.config_values));
     spec.effect.unwrap_or_else(by_type)

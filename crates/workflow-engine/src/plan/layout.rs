@@ -1,4 +1,4 @@
-//! Whether two plans number their parts alike.
+//! Compatibility of a plan with the checkpoints of another plan.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -8,8 +8,8 @@ use super::{Kind, Origin, Plan, PlanInner, ScopePlan, TypePlan};
 use crate::run::layout_of;
 
 impl Plan {
-    /// Whether a run of this plan can go on from a snapshot. A snapshot of another version of the workflow may number
-    /// its nodes otherwise: then a run is taken up by all of its events.
+    /// Returns `true` if a run of this plan can resume from a checkpoint. A checkpoint of another version of
+    /// the workflow may number its nodes differently; such a run resumes by replaying all of its events.
     #[must_use]
     pub fn fits(&self, snapshot: &str) -> bool {
         layout_of(snapshot) == Some(self.0.layout())

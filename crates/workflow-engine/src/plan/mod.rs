@@ -70,7 +70,7 @@ pub(crate) struct TypePlan {
     pub(crate) streams: Vec<Arc<str>>,
 }
 
-/// What only some nodes have.
+/// Rare parts of a node, kept apart from the common ones.
 pub(crate) struct Details {
     pub(crate) config: Map<String, Value>,
     pub(crate) prepared: Prepared,
@@ -85,7 +85,7 @@ pub(crate) struct Argument {
     pub(crate) default: Arc<Value>,
 }
 
-/// What runs together.
+/// Nodes that run in one frame.
 #[derive(Default)]
 pub(crate) struct ScopePlan {
     pub(crate) nodes: Vec<NodePlan>,
@@ -93,7 +93,7 @@ pub(crate) struct ScopePlan {
     pub(crate) outs: Vec<OutPlan>,
     /// In-edges of each node.
     pub(crate) counts: Vec<u32>,
-    /// What fills the first slots when a frame begins.
+    /// Initial values of a frame's first slots.
     pub(crate) entries: Vec<(SlotIx, Entry)>,
     pub(crate) n_slots: u32,
     /// The node that fills each slot; [`NONE`] for an entry.
@@ -126,13 +126,13 @@ pub(crate) struct NodePlan {
     pub(crate) outs: (u32, u32),
 }
 
-/// What happens when a node's turn comes.
+/// Action of a node when it is scheduled.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// The code of this type.
     Run(u32),
     Muted,
-    /// What its outputs take.
+    /// Values of its outputs.
     Bypass(u32),
     /// The body in this scope, once.
     Call(u32),
@@ -153,7 +153,7 @@ pub(crate) struct InputPlan {
     pub(crate) fallback: Option<Arc<Value>>,
 }
 
-/// Where the value of an input comes from.
+/// Source of an input's value.
 pub(crate) enum From {
     Nothing,
     One(Origin),
@@ -177,7 +177,7 @@ pub(crate) enum Origin {
     Value(Arc<Value>),
 }
 
-/// An output that somebody takes.
+/// An output that another node takes.
 pub(crate) struct OutPlan {
     pub(crate) name: NameIx,
     pub(crate) slot: SlotIx,
@@ -187,14 +187,14 @@ pub(crate) struct OutPlan {
     pub(crate) joined: bool,
 }
 
-/// What a switched-off node gives on one output.
+/// Value of one output of a bypassed node.
 pub(crate) struct BypassPlan {
     pub(crate) output: NameIx,
     pub(crate) input: Option<NameIx>,
     pub(crate) value: Arc<Value>,
 }
 
-/// What fills a slot when a frame begins.
+/// Initial value of a slot of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Entry {
     /// An argument.
@@ -209,7 +209,7 @@ pub(crate) enum Entry {
     Index,
     /// The item of the pass.
     Item,
-    /// How many passes are left.
+    /// Number of remaining passes.
     Remaining,
 }
 
@@ -293,13 +293,13 @@ impl Plan {
         }
     }
 
-    /// What the author should know, though it keeps nothing from running.
+    /// Returns the warnings, which do not keep the workflow from running.
     #[must_use]
     pub fn warnings(&self) -> &[Problem] {
         &self.0.warnings
     }
 
-    /// Whether a node in it changes something outside.
+    /// Returns `true` if a node of the plan has an effect outside of the run.
     #[must_use]
     pub fn has_effect(&self) -> bool {
         self.0.has_effect

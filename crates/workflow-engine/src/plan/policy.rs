@@ -1,4 +1,4 @@
-//! How one node is started, limited, tried again and given up.
+//! Policy of one node: start conditions, limits, retries and failure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) struct Policy {
 
 impl Policy {
     /// The rules that the file states; the group and the condition come later.
-    pub(crate) fn of(node: &Node, effect: bool) -> Self {
+    pub(crate) fn from_node(node: &Node, effect: bool) -> Self {
         let millis = |limit: Option<u64>| limit.map(Duration::from_millis);
         Self {
             timeout: millis(node.timeout_ms),
@@ -43,14 +43,14 @@ impl Policy {
         }
     }
 
-    /// Whether an attempt needs somebody around it.
-    pub(crate) fn watches_attempts(&self) -> bool {
+    /// Returns `true` if an attempt needs supervision by timers or retries.
+    pub(crate) fn supervises_attempts(&self) -> bool {
         self.timeout.is_some() || self.idle.is_some() || self.total.is_some() || self.retry.is_some()
     }
 
-    /// Whether there is any rule at all.
+    /// Returns `true` if there is no rule at all.
     pub(crate) fn is_plain(&self) -> bool {
-        !self.watches_attempts()
+        !self.supervises_attempts()
             && self.on_error == OnError::Fail
             && self.cache.is_none()
             && self.group.is_none()

@@ -1,4 +1,4 @@
-//! Which nodes some result or effect needs.
+//! Nodes that a result or an effect needs.
 
 use super::{LocalIx, NONE, Origin, ScopePlan, SlotIx};
 

@@ -13,7 +13,7 @@ pub(crate) struct ZonePlan {
     pub(crate) spec: ZoneSpec,
     pub(crate) keys: Vec<Arc<str>>,
     pub(crate) condition: Option<Condition>,
-    /// What fills each carried value for the next pass; none keeps it.
+    /// Source of each carried value in the next pass; `None` keeps the value.
     pub(crate) next: Vec<Option<Origin>>,
     pub(crate) break_if: Option<Origin>,
     pub(crate) continue_if: Option<Origin>,
@@ -31,7 +31,7 @@ pub(crate) enum KeyRef {
     Result(u32),
 }
 
-/// What is tested between passes.
+/// Condition tested between passes.
 #[derive(Debug)]
 pub(crate) enum Condition {
     /// A key that is true or false: no evaluator is needed.

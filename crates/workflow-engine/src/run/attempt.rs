@@ -21,7 +21,7 @@ use crate::node::Node;
 use crate::outputs::Outputs;
 use crate::plan::Policy;
 
-/// Why a node failed for good.
+/// Reason of a node's final failure.
 #[derive(Debug, Clone)]
 pub(super) struct Failure {
     pub(super) kind: NodeErrorKind,
@@ -30,7 +30,7 @@ pub(super) struct Failure {
     pub(super) limit_ms: Option<u64>,
     /// The attempt that failed last.
     pub(super) attempt: u32,
-    /// Its thread is still at work and its result will be thrown away.
+    /// Its thread is still running and its result will be discarded.
     pub(super) detached: bool,
     pub(super) retryable: bool,
 }
@@ -48,7 +48,7 @@ impl Failure {
         }
     }
 
-    fn of(error: NodeError, attempt: u32) -> Self {
+    fn from_error(error: NodeError, attempt: u32) -> Self {
         let NodeError { message, code, kind, retryable } = error;
         Self { code, attempt, retryable, ..Self::new(kind, message) }
     }
@@ -63,7 +63,7 @@ impl Failure {
     }
 }
 
-/// How a start of a node ended, with the number of its last attempt.
+/// End of a node's start, with the number of its last attempt.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) result: Result<Outputs, Failure>,
@@ -153,7 +153,7 @@ async fn after(clock: &dyn Clock, limit: Option<Duration>) -> Duration {
     }
 }
 
-/// Ends when there was no sign of life for too long.
+/// Ends when the node was idle for too long.
 async fn idle(clock: &dyn Clock, activity: &Activity, limit: Option<Duration>) -> Duration {
     let Some(limit) = limit else { return pending().await };
     loop {
@@ -170,7 +170,7 @@ struct Attempts<'a> {
     policy: &'a Policy,
     room: Option<Arc<Permit>>,
     attempt: &'a AtomicU32,
-    /// Attempts that ended with a process: they are no failures.
+    /// Attempts interrupted by the end of a process: they do not count as failures.
     interrupted: u32,
     token: CancellationToken,
 }
@@ -181,7 +181,7 @@ impl Attempts<'_> {
         loop {
             let attempt = self.attempt.fetch_add(1, Ordering::Relaxed) + 1;
             ctx.attempt = attempt;
-            let failure = match self.one(ctx.clone(), inputs.clone()).await {
+            let failure = match self.run_attempt(ctx.clone(), inputs.clone()).await {
                 Ok(outputs) => return Ok(outputs),
                 Err(failure) => failure,
             };
@@ -212,7 +212,7 @@ impl Attempts<'_> {
         }
     }
 
-    async fn one(&self, mut ctx: NodeContext, inputs: Inputs) -> Result<Outputs, Failure> {
+    async fn run_attempt(&self, mut ctx: NodeContext, inputs: Inputs) -> Result<Outputs, Failure> {
         let attempt = ctx.attempt;
         let clock = Arc::clone(&ctx.shared.clock);
         let activity = Arc::new(Activity::default());
@@ -259,7 +259,7 @@ async fn guarded(node: &dyn Node, ctx: NodeContext, inputs: Inputs) -> Result<Ou
     // A node that panicked is not called again in this attempt, and what it shares with others guards itself.
     match AssertUnwindSafe(async { node.run(ctx, inputs).await }).catch_unwind().await {
         Ok(Ok(outputs)) => Ok(outputs),
-        Ok(Err(error)) => Err(Failure::of(error, attempt)),
+        Ok(Err(error)) => Err(Failure::from_error(error, attempt)),
         Err(panic) => {
             let failure = Failure::new(NodeErrorKind::Panic, panic_message(&*panic));
             Err(Failure { attempt, retryable: true, ..failure })

@@ -1,4 +1,4 @@
-//! The whole state of a run as text, so that a long run can be taken up without all of its log.
+//! The whole state of a run as text, so that a long run can resume without all of its log.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -20,7 +20,7 @@ use crate::stream::Stream;
 const BYTES_AN_EVENT: usize = 64;
 const VERSION: u32 = 2;
 
-/// What is looked at first.
+/// Header of a checkpoint, read before the rest.
 #[derive(Deserialize)]
 struct Header {
     version: u32,
@@ -34,7 +34,8 @@ fn read<'de, T: Deserialize<'de>>(text: &'de str) -> serde_json::Result<T> {
     T::deserialize(&mut reader)
 }
 
-/// How the plan of a snapshot numbers its parts; none where the snapshot is of another version or none at all.
+/// Returns the layout number of a checkpoint's plan; `None` if the text is a checkpoint of another format or
+/// is not a checkpoint.
 pub(crate) fn layout_of(snapshot: &str) -> Option<u64> {
     let header: Header = read(snapshot).ok()?;
     (header.version == VERSION).then_some(header.layout)
@@ -101,7 +102,7 @@ pub(super) enum SavedGiven {
 
 impl SavedGiven {
     /// None for a stream, which no snapshot can hold.
-    pub(super) fn of(given: &Given) -> Option<Self> {
+    pub(super) fn from_given(given: &Given) -> Option<Self> {
         match given {
             Given::Nothing => Some(Self::Nothing),
             Given::One(value) => Some(Self::One(Arc::clone(value))),
@@ -112,7 +113,7 @@ impl SavedGiven {
     }
 
     pub(super) fn all(given: &[Given]) -> Option<Vec<Self>> {
-        given.iter().map(Self::of).collect()
+        given.iter().map(Self::from_given).collect()
     }
 }
 
@@ -142,7 +143,7 @@ pub(super) enum SavedSlot {
 }
 
 impl SavedSlot {
-    pub(super) fn of(slot: &Slot) -> Self {
+    pub(super) fn from_slot(slot: &Slot) -> Self {
         match slot {
             Slot::Unknown => Self::Unknown,
             Slot::Skipped(cause) => Self::Skipped(*cause),
@@ -184,11 +185,11 @@ impl Scheduler {
         }
     }
 
-    /// Gives the whole state to whoever keeps the events.
+    /// Passes a checkpoint of the whole state to the persister of the events.
     pub(super) fn take_snapshot(&mut self) {
         self.snapshot_due = false;
         self.flush();
-        let Some(text) = self.saved().and_then(|saved| serde_json::to_string(&saved).ok()) else {
+        let Some(text) = self.checkpoint().and_then(|saved| serde_json::to_string(&saved).ok()) else {
             // A stream on its way into a zone, or work inside a node: the next pass may be luckier.
             return;
         };
@@ -198,7 +199,7 @@ impl Scheduler {
         }
     }
 
-    fn saved(&self) -> Option<Saved> {
+    fn checkpoint(&self) -> Option<Saved> {
         if self.needs_its_log() {
             return None;
         }
@@ -211,7 +212,7 @@ impl Scheduler {
                 given: SavedGiven::all(&container.given)?,
             })
         });
-        let zones = self.zones.iter().map(|(key, zone)| Some((*key, zone.saved()?)));
+        let zones = self.zones.iter().map(|(key, zone)| Some((*key, zone.to_saved()?)));
         let at_work = self.active.iter().filter(|(key, _)| self.is_running(**key)).map(|(key, active)| {
             let (span, attempt, interrupted) = (active.span, active.attempt, active.interrupted);
             SavedWork { key: *key, span, attempt, interrupted }
@@ -233,7 +234,7 @@ impl Scheduler {
             was_waiting: self.was_waiting,
             failed: failed.map(|error| (error.kind.clone(), error.message.clone(), error.path.clone())),
             causes: self.causes.clone(),
-            frames: self.frames.iter().map(|frame| frame.as_deref().map(Frame::saved)).collect(),
+            frames: self.frames.iter().map(|frame| frame.as_deref().map(Frame::to_saved)).collect(),
             free: self.free.clone(),
             zones: zones.collect::<Option<_>>()?,
             calls: self.calls.iter().map(|(key, frame)| (*key, *frame)).collect(),
@@ -301,7 +302,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Where the zone's own stream stands in the restored frame.
+    /// Returns the zone's own stream in the restored frame.
     fn zone_stream(&self, plan: &PlanInner, key: Key) -> Option<Arc<Stream>> {
         let scope = &plan.scopes[self.frame(key)?.scope as usize];
         let out = scope.outs(&scope.nodes[key.node as usize]).iter().find(|out| out.stream)?;
@@ -313,7 +314,7 @@ impl Scheduler {
         let inside = |key: &Key| self.zones.contains_key(key) || self.calls.contains_key(key);
         let waiting: Vec<Key> = self.containers.keys().filter(|key| !inside(key)).copied().collect();
         for key in waiting {
-            self.timer_fired(plan, key, super::scheduler::Timer::Again);
+            self.timer_fired(plan, key, super::scheduler::Timer::Retry);
         }
     }
 }

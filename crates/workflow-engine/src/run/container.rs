@@ -109,7 +109,7 @@ impl Scheduler {
     /// A limit of time has passed, or a wait between attempts.
     pub(super) fn timer_fired(&mut self, plan: &PlanInner, key: Key, timer: Timer) {
         let Some(container) = self.containers.get_mut(&key) else { return };
-        if timer == Timer::Again {
+        if timer == Timer::Retry {
             container.attempt += 1;
             return self.begin_attempt(plan, key);
         }
@@ -155,7 +155,7 @@ impl Scheduler {
                 EventLocation { attempt: Some(attempt), ..self.place(plan, key, span, Some(attempt)) };
             self.emit(place, EventBody::NodeRetrying { kind, message: error.message, delay_ms: 0 });
             // The wait is over, or is not waited for again.
-            return self.timer_fired(plan, key, Timer::Again);
+            return self.timer_fired(plan, key, Timer::Retry);
         }
         if let Some(policy) = policy.filter(|_| !last && attempt <= more) {
             let path = self.path(plan, key);
@@ -164,7 +164,7 @@ impl Scheduler {
                 EventLocation { attempt: Some(attempt), ..self.place(plan, key, span, Some(attempt)) };
             let delay_ms = millis(delay);
             self.emit(place, EventBody::NodeRetrying { kind, message: error.message, delay_ms });
-            let timer = self.timer(key, Timer::Again, delay);
+            let timer = self.timer(key, Timer::Retry, delay);
             if let Some(container) = self.containers.get_mut(&key) {
                 container.timers.push(timer);
             }

@@ -23,7 +23,7 @@ impl Scheduler {
             Ending::Waiting => self.asks.iter().map(|ask| ask.summary.clone()).collect(),
             _ => Vec::new(),
         };
-        let (mut status, mut error, stopped, cause, why) = self.verdict(plan, ending);
+        let (mut status, mut error, stopped, cause, why) = self.final_status(plan, ending);
         if status != RunStatus::Waiting {
             self.end_results(plan, &cause);
             self.close_root(plan, &cause, why);
@@ -40,7 +40,7 @@ impl Scheduler {
             let values = outputs.iter().filter(|_| self.keeps);
             let values =
                 values.map(|(name, value)| (name.as_str().into(), Arc::new(value.clone()))).collect();
-            let record = self.keeps.then(|| Box::new(ReplayData::of(values)));
+            let record = self.keeps.then(|| Box::new(ReplayData::from_values(values)));
             self.emit_with(EventLocation::default(), body, record);
         }
         self.flush();
@@ -56,7 +56,7 @@ impl Scheduler {
     }
 
     /// Status, error, value of a stop, and what cancelled nodes name as their cause.
-    fn verdict(
+    fn final_status(
         &mut self,
         plan: &PlanInner,
         ending: Ending,
@@ -117,9 +117,9 @@ impl Scheduler {
                 let started = EventBody::NodeStarted { node_type: Some(Arc::from("core:GroupOutput")) };
                 let span = self.span_for(&place, &started);
                 let place = EventLocation { attempt: Some(1), span, ..place };
-                self.tell_once(place.clone(), started);
+                self.emit_once(place.clone(), started);
                 let finished = EventBody::node_finished(None);
-                self.tell_once(place, finished);
+                self.emit_once(place, finished);
                 continue;
             }
             let body = if complete && cause.is_empty() {
@@ -129,7 +129,7 @@ impl Scheduler {
                 EventBody::NodeCancelled { cause: Arc::clone(cause) }
             };
             let span = self.shared.sink.new_span();
-            self.tell_once(EventLocation { span, ..place }, body);
+            self.emit_once(EventLocation { span, ..place }, body);
         }
     }
 

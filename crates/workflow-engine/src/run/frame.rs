@@ -17,7 +17,7 @@ pub(crate) struct Key {
     pub(crate) node: LocalIx,
 }
 
-/// How far a node is.
+/// State of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum NodeState {
     /// Nothing needs it.
@@ -61,7 +61,7 @@ impl Slot {
     }
 }
 
-/// Whether an edge was taken.
+/// Arrival of an edge: taken or skipped.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Arrival {
     Taken,
@@ -77,10 +77,10 @@ pub(super) struct InEdge {
     pub(super) rank: u32,
 }
 
-/// What the last arrival means for a node.
+/// Effect of the last arrival on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It goes on waiting, or is past it.
+    /// It continues to wait, or is past it.
     NotYet,
     Ready,
     Skip,
@@ -93,7 +93,7 @@ pub(super) struct Frame {
     pub(super) generation: u32,
     /// The node whose body this is.
     pub(super) container: Option<Key>,
-    /// What stands before the paths of its nodes.
+    /// Prefix of the paths of its nodes.
     pub(super) prefix: Arc<str>,
     /// The pass, for the body of a zone.
     pub(super) pass: Option<u64>,
@@ -111,7 +111,7 @@ pub(super) struct Frame {
     pub(super) remaining: u32,
 }
 
-/// Where a frame stands.
+/// Position of a frame in the run.
 #[derive(Debug, Clone)]
 pub(super) struct Standing {
     pub(super) scope: u32,
@@ -177,7 +177,7 @@ impl Frame {
         self.turn(node, first)
     }
 
-    /// Whether a waiting node's turn has come; it is queued then.
+    /// Checks a waiting node, and queues it when it is ready.
     pub(super) fn turn(&mut self, node: LocalIx, first: bool) -> Turn {
         let at = node as usize;
         if self.state[at] != NodeState::Waiting {
@@ -206,7 +206,7 @@ impl Frame {
     }
 
     /// A scheduled node gets its terminal event; false if it had one.
-    pub(super) fn settle(&mut self, node: LocalIx) -> bool {
+    pub(super) fn finish_node(&mut self, node: LocalIx) -> bool {
         let state = &mut self.state[node as usize];
         if matches!(state, NodeState::Settled | NodeState::Dormant) {
             return false;
@@ -246,7 +246,7 @@ pub(super) struct SavedFrame {
 }
 
 impl Frame {
-    pub(super) fn saved(&self) -> SavedFrame {
+    pub(super) fn to_saved(&self) -> SavedFrame {
         SavedFrame {
             scope: self.scope,
             generation: self.generation,
@@ -259,14 +259,14 @@ impl Frame {
             taken: self.taken.clone(),
             cause: self.cause.clone(),
             state: self.state.clone(),
-            slots: self.slots.iter().map(SavedSlot::of).collect(),
+            slots: self.slots.iter().map(SavedSlot::from_slot).collect(),
             remaining: self.remaining,
         }
     }
 }
 
 impl SavedFrame {
-    /// Whether it is a frame of such a scope; one that is not in use has no slots.
+    /// Restores a frame of the given scope. A frame that is not in use has no slots.
     pub(super) fn restored(self, scope: &ScopePlan) -> Frame {
         let readers = |slot: u32| u32::try_from(scope.stream_readers.row(slot).len()).unwrap_or(NONE);
         let slots = (0..).zip(self.slots).map(|(at, slot)| slot.restored(readers(at)));

@@ -24,7 +24,7 @@ use crate::error::RunError;
 use crate::hash::{NumberMap, NumberSet};
 use crate::plan::{Plan, PlanInner};
 
-/// A run that goes on by itself. Dropping the handle cancels it.
+/// A running run, which needs no polling. Dropping the handle cancels it.
 pub struct RunHandle {
     run: RunId,
     shared: Arc<RunShared>,
@@ -32,7 +32,7 @@ pub struct RunHandle {
     abort: AbortHandle,
 }
 
-/// Reaches a run from elsewhere while somebody waits for its outcome. It keeps nothing alive.
+/// Controls a run while another task waits for its outcome. It keeps nothing alive.
 #[derive(Clone)]
 pub struct RunRemote {
     shared: Arc<RunShared>,
@@ -104,18 +104,18 @@ impl RunHandle {
         &self.run
     }
 
-    /// Asks the run to end; [`outcome`](Self::outcome) tells when it has.
+    /// Asks the run to end; [`outcome`](Self::outcome) resolves when it has.
     pub fn cancel(&self) {
         self.shared.cancel.cancel();
     }
 
-    /// A token that cancels the run, for somebody else to hold.
+    /// Returns a token that cancels the run, for another task to hold.
     #[must_use]
     pub fn cancel_token(&self) -> CancellationToken {
         self.shared.cancel.clone()
     }
 
-    /// Reaches the run while somebody else waits for its outcome.
+    /// Returns a control of the run, for use while another task waits for its outcome.
     #[must_use]
     pub fn remote(&self) -> RunRemote {
         RunRemote { shared: Arc::clone(&self.shared), abort: self.abort.clone() }
@@ -126,7 +126,7 @@ impl RunHandle {
         self.remote().answer(ask, value).await
     }
 
-    /// Waits for the end. The run goes on as long as this future is polled or the handle lives.
+    /// Waits for the end. The run continues as long as this future is polled or the handle lives.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the run.
@@ -146,7 +146,7 @@ impl RunRemote {
         self.shared.cancel.cancel();
     }
 
-    /// Answers an open question by its id. False if there is none of that id, or the answer is none to it.
+    /// Answers an open question by its id. Returns `false` if the id is unknown or the answer does not fit.
     /// Where the run is kept, the answer is safe when this returns.
     pub async fn answer(&self, ask: &str, value: Value) -> bool {
         let (known, answer) = oneshot::channel();
@@ -168,8 +168,8 @@ impl RunRemote {
         self.shared.inbox.post(Message::EndWhenWaiting);
     }
 
-    /// Drops the run where it is, as the end of the process would: no node goes on and no event says so.
-    /// A run that is kept can be taken up again later; its outcome here has the kind `aborted`.
+    /// Aborts the run as a crash of the process would: no node continues and no event is emitted.
+    /// A persisted run can be resumed later; its outcome here has the kind `aborted`.
     pub fn abort(&self) {
         self.abort.abort();
     }
@@ -303,7 +303,7 @@ pub(super) fn owner(shared: &Arc<RunShared>, arguments: Vec<Arc<Value>>, options
         was_waiting: false,
         keeps: shared.sink.keeper().is_some(),
         replay: None,
-        told: None,
+        pending_log: None,
         restarts: NumberMap::default(),
         answers: HashMap::new(),
         asked: NumberMap::default(),

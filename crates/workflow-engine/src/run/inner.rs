@@ -1,4 +1,4 @@
-//! Work inside a node, such as calls of tools and what runs in them: a node tells of it, and the run sees to it that
+//! Work inside a node, such as tool calls and what runs in them: a node emits its events, and the run ensures that
 //! what was started there has an end.
 
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use super::frame::{Key, NodeState};
 use super::scheduler::Scheduler;
 use crate::plan::PlanInner;
 
-/// What a node at work has told of work inside it.
+/// Events that a running node emitted through its sink.
 #[derive(Debug, Default)]
 pub(super) struct Inner {
     open: Vec<Open>,
     /// Spans of what was given up with an attempt: what they say later is dropped.
     given_up: Vec<u64>,
-    /// It keeps records with its events, so that whoever takes the run up again needs all of them.
+    /// It persists replay data with its events, so that a resumed run needs all of them.
     keeps: bool,
 }
 
@@ -39,7 +39,7 @@ enum Started {
     Call,
 }
 
-/// What an event starts, with the end that it gets if it is given up.
+/// Returns the work that an event starts, with its end event in case the work is abandoned.
 fn start(body: &EventBody, cause: &Arc<str>) -> Option<(Started, EventBody)> {
     Some(match body {
         EventBody::NodeStarted { .. } => {
@@ -74,7 +74,7 @@ fn start(body: &EventBody, cause: &Arc<str>) -> Option<(Started, EventBody)> {
     })
 }
 
-/// What an event ends.
+/// Returns the work that an event ends.
 fn end(body: &EventBody) -> Option<Started> {
     Some(match body {
         EventBody::NodeFinished { .. }
@@ -123,7 +123,7 @@ impl Inner {
     }
 }
 
-/// Whether an event tells of work inside a node, which is nothing to the run itself.
+/// Returns `true` if an event is about work inside a node, which replay of the run ignores.
 pub(super) fn is_inner(kept: &StoredEvent) -> bool {
     let body = &kept.event.body;
     kept.event.place.call.is_some()
@@ -140,7 +140,7 @@ pub(super) fn is_inner(kept: &StoredEvent) -> bool {
 
 impl Scheduler {
     /// Tells a fact of work inside a node, unless the node has ended.
-    pub(super) fn tell_inner(&mut self, key: Key, draft: UnsequencedEvent) {
+    pub(super) fn emit_inner(&mut self, key: Key, draft: UnsequencedEvent) {
         if !self.is_running(key) {
             return;
         }
@@ -173,13 +173,13 @@ impl Scheduler {
         }
     }
 
-    /// Whether work is going on inside a node that nobody could go on with without its events.
+    /// Returns `true` if a node has open work that can resume only from its events.
     pub(super) fn needs_its_log(&self) -> bool {
         let kept = |(key, inner): (&Key, &Inner)| inner.keeps && self.is_running(*key);
         self.inner.iter().any(kept) || self.pasts.keys().any(|key| self.is_running(*key))
     }
 
-    /// What a node that goes on has told before.
+    /// Returns the earlier events of a node that resumes.
     pub(super) fn past_of(&mut self, key: Key) -> Option<Arc<[StoredEvent]>> {
         if self.pasts.is_empty() {
             return None;
@@ -187,7 +187,7 @@ impl Scheduler {
         self.pasts.remove(&key).map(Arc::from)
     }
 
-    /// Keeps what a node told of work inside it, for when the node goes on.
+    /// Keeps the events from inside a node, for when the node resumes.
     pub(super) fn redo_inner(&mut self, plan: &PlanInner, kept: &StoredEvent) {
         let Some(key) = self.teller(plan, kept) else { return };
         if self.frame(key).is_some_and(|frame| frame.state[key.node as usize] == NodeState::Running)
@@ -197,7 +197,7 @@ impl Scheduler {
         }
     }
 
-    /// The node that tells of something: the one that made the call in which it happened, else the one of its path.
+    /// Returns the node that an event belongs to: the one that made the call in which it happened, else the one of its path.
     fn teller(&mut self, plan: &PlanInner, kept: &StoredEvent) -> Option<Key> {
         let place = &kept.event.place;
         let makes_call = matches!(

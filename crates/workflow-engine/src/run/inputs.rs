@@ -13,17 +13,21 @@ use crate::plan::{From, InputPlan, Origin, PlanInner};
 ///
 /// # Errors
 /// The slot and what was wrong with its value.
-pub(super) fn gather(plan: &PlanInner, frame: &Frame, inputs: &[InputPlan]) -> Result<Vec<Given>, String> {
+pub(super) fn collect_inputs(
+    plan: &PlanInner,
+    frame: &Frame,
+    inputs: &[InputPlan],
+) -> Result<Vec<Given>, String> {
     let mut given = Vec::with_capacity(inputs.len());
     for input in inputs {
-        let value = one(frame, input);
+        let value = collect_input(frame, input);
         given
             .push(value.map_err(|fault| format!("the input `{}` {fault}", plan.names[input.slot as usize]))?);
     }
     Ok(given)
 }
 
-fn one(frame: &Frame, input: &InputPlan) -> Result<Given, String> {
+fn collect_input(frame: &Frame, input: &InputPlan) -> Result<Given, String> {
     if input.lazy && !matches!(input.from, From::Nothing) {
         return Ok(Given::Lazy);
     }

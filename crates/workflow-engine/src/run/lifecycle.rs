@@ -15,7 +15,7 @@ use crate::inputs::Given;
 use crate::outputs::Outputs;
 use crate::plan::{Entry, NONE, PlanInner, ResultPlan};
 
-/// Why a run comes to its end.
+/// Reason of a run's end.
 #[derive(Debug)]
 pub(super) enum Ending {
     /// Every node is settled.
@@ -32,7 +32,7 @@ pub(super) enum Ending {
     Waiting,
 }
 
-/// What fills the slots that a frame begins with.
+/// Initial slot values of a frame.
 pub(super) struct Opening<'a> {
     pub(super) inputs: &'a [Given],
     pub(super) state: &'a [Arc<Value>],
@@ -170,7 +170,7 @@ impl Scheduler {
         self.finished(plan, container, span, &outputs, &note);
     }
 
-    /// What a frame gives, by name; results whose branch was not taken are left out.
+    /// Returns the results of a frame, by name. Results of a branch that was not taken are left out.
     pub(super) fn results(&self, plan: &PlanInner, at: u32) -> Outputs {
         let Some(frame) = self.frames[at as usize].as_deref() else { return Outputs::none() };
         let mut outputs = Outputs::none();
@@ -203,13 +203,13 @@ impl Scheduler {
             }
             None => {
                 if let Some(frame) = self.frame_mut(key) {
-                    frame.settle(key.node);
+                    frame.finish_node(key.node);
                 }
                 self.ending = Some(Ending::Failed(error));
             }
             Some(container) => {
                 if let Some(frame) = self.frame_mut(key) {
-                    frame.settle(key.node);
+                    frame.finish_node(key.node);
                 }
                 if self.zones.contains_key(&container) {
                     return self.pass_failed(plan, key.frame, error);
@@ -240,7 +240,7 @@ impl Scheduler {
         true
     }
 
-    /// Stops what a node does and gives it its terminal event; nobody hears of its outputs.
+    /// Stops a node and emits its terminal event; its outputs are dropped.
     pub(super) fn abandon(&mut self, plan: &PlanInner, key: Key, cause: &Arc<str>, why: LoopEnd) -> bool {
         let Some(frame) = self.frame(key) else { return false };
         let state = frame.state[key.node as usize];
@@ -268,7 +268,7 @@ impl Scheduler {
             if state == NodeState::Running { place } else { EventLocation { attempt: None, ..place } };
         self.emit(place, EventBody::NodeCancelled { cause: Arc::clone(cause) });
         if let Some(frame) = self.frame_mut(key) {
-            frame.settle(key.node);
+            frame.finish_node(key.node);
         }
         true
     }

@@ -1,14 +1,14 @@
-//! How many nodes are at work at once, in the run and in its named groups.
+//! Concurrency limits of a run and of its named groups.
 
 use std::collections::VecDeque;
 
 use super::frame::Key;
 use crate::inputs::Given;
 
-/// What a start takes of the room there is.
+/// Permits that a start needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claim {
-    /// A place among the nodes at work; containers only hold others and take none.
+    /// Permit of a running node; containers only hold other nodes and need none.
     pub(super) run: bool,
     /// A place in a named group.
     pub(super) group: Option<u32>,
@@ -20,7 +20,7 @@ pub(super) struct Parked {
     pub(super) inputs: Vec<Given>,
 }
 
-/// Room for nodes at work. Nodes without room wait in the order in which they came.
+/// Permits for running nodes. Nodes without a permit wait in the order in which they came.
 pub(super) struct Limits {
     run: Counter,
     groups: Vec<Counter>,
@@ -53,7 +53,7 @@ impl Limits {
         in_run && claim.group.is_none_or(|group| self.groups[group as usize].has_room())
     }
 
-    /// Takes room for a node, if there is some and nobody came before it.
+    /// Takes a permit for a node, if one is free and no other node came before it.
     pub(super) fn enter(&mut self, claim: Claim) -> bool {
         let before = self.parked.iter().any(|(other, _)| *other == claim);
         let enters = self.has_room(claim) && !before;
@@ -63,7 +63,7 @@ impl Limits {
         enters
     }
 
-    /// Takes room whether there is some or not; for a node that had it, gave it back to wait, and goes on.
+    /// Takes a permit even if none is free, for a node that had returned its permit to wait and now continues.
     pub(super) fn take(&mut self, claim: Claim) {
         self.run.used += usize::from(claim.run);
         if let Some(group) = claim.group {

@@ -1,4 +1,4 @@
-//! What running nodes say, taken into the order of the run.
+//! Handling of the messages of running nodes, in the order of the run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,10 +30,10 @@ impl Scheduler {
     fn read_message(&mut self, plan: &PlanInner, message: Message) {
         match message {
             Message::Event(draft) => self.emit(draft.place, draft.body),
-            Message::Inner(key, draft) => self.tell_inner(key, draft),
+            Message::Inner(key, draft) => self.emit_inner(key, draft),
             Message::Flush(written) => {
                 self.flush();
-                // Without a receiver nobody waits any more.
+                // Without a receiver no node waits any more.
                 let _ = written.send(());
             }
             Message::Usage(key, usage) => {
@@ -44,8 +44,8 @@ impl Scheduler {
             }
             Message::Chunks(open) => self.see_chunks(&open),
             // Readers that end with the run make room too, for a pass that must not begin.
-            Message::Room(key) if self.ending.is_none() => self.go_on(plan, key),
-            Message::Room(_) => {}
+            Message::StreamReady(key) if self.ending.is_none() => self.advance_zone(plan, key),
+            Message::StreamReady(_) => {}
             Message::Retrying { key, place, kind, message, delay, noted } => {
                 if self.is_running(key) {
                     self.retrying(key, place, kind, message, delay);
@@ -76,7 +76,7 @@ impl Scheduler {
         }
     }
 
-    /// What is kept with the end of a node, with what was counted for it.
+    /// Adds the usage of a node to the replay data of its end.
     pub(super) fn with_usage(
         &mut self,
         key: Key,
@@ -227,7 +227,7 @@ impl Scheduler {
     }
 }
 
-/// What must be kept of a question beside what its event shows.
+/// Returns the replay data of a question, beyond its event.
 fn about(ask: &AskSummary) -> Option<Box<ReplayData>> {
     let tool = ask.tool.as_ref()?;
     let text = |text: &str| Arc::new(Value::from(text));
@@ -237,10 +237,10 @@ fn about(ask: &AskSummary) -> Option<Box<ReplayData>> {
             .as_deref()
             .map(|arguments| (Arc::from(ARGUMENTS), Arc::new(Value::Object(arguments.clone())))),
     );
-    Some(Box::new(ReplayData::of(values)))
+    Some(Box::new(ReplayData::from_values(values)))
 }
 
-/// What is asked about a call: what it is about, the tool and its arguments.
+/// Subject of a question about a call: its kind, the tool and its arguments.
 pub(super) type AskedCall = (AskKind, ToolId, Arc<Map<String, Value>>);
 
 /// The same, read.

@@ -1,4 +1,4 @@
-//! What running nodes tell the run that owns them.
+//! Messages of running nodes to their run.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,15 +24,15 @@ pub(crate) struct OpenStream {
     pub(crate) place: EventLocation,
 }
 
-/// What is asked of a person.
+/// Question to the user.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Question {
     /// The question.
     pub prompt: String,
-    /// What it is about.
+    /// Subject of the question.
     pub kind: AskKind,
-    /// The tool whose call needs a person's word.
+    /// The tool whose call needs human approval.
     pub tool: Option<ToolId>,
     /// The arguments of that call.
     pub arguments: Option<Arc<Map<String, Value>>>,
@@ -73,7 +73,7 @@ pub(crate) enum Message {
     /// A stream holds something new.
     Chunks(OpenStream),
     /// The stream of a zone has room for another pass.
-    Room(Key),
+    StreamReady(Key),
     /// An attempt failed; the next one begins when the run has taken note.
     Retrying {
         key: Key,
@@ -106,20 +106,20 @@ pub(crate) enum Message {
         id: Arc<str>,
         reply: oneshot::Sender<bool>,
     },
-    /// The room of a blocking node is free: its threads are done and nobody starts another.
+    /// The permit of a blocking node is free: its threads are done and it starts no other.
     Freed(Claim),
 }
 
 /// Posts that the stream of a zone has room.
-pub(crate) struct Room {
+pub(crate) struct StreamWaker {
     pub(crate) run: Weak<RunShared>,
     pub(crate) key: Key,
 }
 
-impl Wake for Room {
+impl Wake for StreamWaker {
     fn wake(self: Arc<Self>) {
         if let Some(run) = self.run.upgrade() {
-            run.inbox.post(Message::Room(self.key));
+            run.inbox.post(Message::StreamReady(self.key));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How a run is run.
+//! Options of a run.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,30 +15,30 @@ use crate::cache::Cache;
 /// Events after which a snapshot is worth its price.
 const SNAPSHOT_EVENTS: usize = 4000;
 
-/// What the failure of a node means for the others.
+/// Effect of a node's failure on the other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFail {
     /// They are cancelled.
     #[default]
     Cancel,
-    /// What does not hang on the failed node runs to its end.
+    /// Nodes that do not depend on the failed one run to their end.
     FinishOthers,
 }
 
-/// What a run does when nothing is left but questions.
+/// Behaviour of a run in which only open questions are left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnWaiting {
-    /// It stays and goes on when somebody answers.
+    /// It stays and continues when a question is answered.
     #[default]
     Stay,
     /// It ends with the status `waiting`.
     End,
 }
 
-/// What a hook says before a node starts.
+/// Decision of a hook before a node starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
-    /// Go on.
+    /// Start the node.
     Run,
     /// Skip the node.
     Skip,
@@ -47,26 +47,26 @@ pub enum Before {
 /// Asked before each start with the path of the node.
 pub type BeforeHook = Arc<dyn Fn(&str) -> Before + Send + Sync>;
 
-/// How a run is run. The default: real time, no limits, no events kept.
+/// Options of a run. The default: real time, no limits, no persisted events.
 #[derive(Clone)]
 pub struct RunOptions {
-    /// Where events go.
+    /// Sink of the run's events.
     pub sink: Option<Arc<dyn EventSink>>,
     /// The run is part of another: its sink has `run.started` already and will have `run.finished`.
     pub nested: bool,
     /// The id of the workflow, for `run.started`.
     pub workflow: Option<String>,
-    /// Where time comes from.
+    /// Clock of the run.
     pub clock: Arc<dyn Clock>,
-    /// What nodes need from outside.
+    /// Services that nodes use.
     pub services: Services,
-    /// Nodes at work at once. One that reads a stream while it is written shares the place of the writer.
+    /// Maximum number of nodes that run at once. A node that reads an open stream shares the permit of the writer.
     pub max_parallel: Option<usize>,
-    /// Nodes at work at once among those of a named group.
+    /// Maximum number of nodes of a named group that run at once.
     pub groups: HashMap<String, usize>,
-    /// What the failure of a node means for the others.
+    /// Effect of a node's failure on the others.
     pub on_fail: OnFail,
-    /// What to do when nothing is left but questions.
+    /// Behaviour when only open questions are left.
     pub on_waiting: OnWaiting,
     /// Time for the whole run.
     pub deadline: Option<Duration>,
@@ -82,9 +82,9 @@ pub struct RunOptions {
     pub cache: Option<Arc<Cache>>,
     /// Cancels the run when it is cancelled.
     pub cancel: Option<CancellationToken>,
-    /// What the run has done already; it goes on from there, with the same arguments.
+    /// Log of the run so far; the run resumes from it, with the same arguments.
     pub resume: Option<Box<ResumeLog>>,
-    /// Events after which, at the end of a pass, the whole state is given to whoever keeps the events.
+    /// Number of events after which a checkpoint is persisted, at the end of a pass.
     pub snapshot_events: usize,
 }
 
@@ -159,7 +159,7 @@ impl RunOptions {
     #[must_use]
     pub fn watched(self, capacity: usize) -> (Self, EventSubscription) {
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.clock));
-        let watcher = recorder.watch(capacity);
-        (self.with_sink(recorder), watcher)
+        let subscription = recorder.watch(capacity);
+        (self.with_sink(recorder), subscription)
     }
 }

@@ -1,4 +1,4 @@
-//! How a run ended.
+//! Outcome of a run.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 
 use crate::error::RunError;
 
-/// How a run ended and what it gave.
+/// Outcome of a run: its status and results.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RunOutcome {
     /// The run.
     pub run: RunId,
-    /// How it ended.
+    /// Final status.
     pub status: RunStatus,
     /// Results by name, those that were reached; a skipped one is absent, not null.
     pub outputs: Map<String, Value>,

@@ -1,4 +1,4 @@
-//! What a node's end means for those that wait for it.
+//! Propagation of a node's end to the nodes that depend on it.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::error::RunError;
 use crate::outputs::{MAX_DEPTH, Outputs, StopScope};
 use crate::plan::{Kind, NodePlan, PlanInner, SlotIx};
 
-/// What the event of a finished node says besides its value.
+/// Data of a finished node's event besides its value.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Note {
     pub(super) handled: Option<&'static str>,
@@ -150,7 +150,7 @@ impl Scheduler {
     /// Hands the values of a settled node on.
     pub(super) fn fill(&mut self, plan: &PlanInner, key: Key, outputs: &Outputs, handled: Option<&str>) {
         let Some(frame) = self.frame_mut(key) else { return };
-        if !frame.settle(key.node) {
+        if !frame.finish_node(key.node) {
             return;
         }
         let done = frame.remaining == 0;
@@ -218,7 +218,7 @@ impl Scheduler {
         }
     }
 
-    /// An output that is no open stream is known.
+    /// The value of an output that is not an open stream is known.
     pub(super) fn set_slot(&mut self, plan: &PlanInner, key: Key, slot: SlotIx, value: Slot) {
         let Some(frame) = self.frame_mut(key) else { return };
         let arrival = match &value {
@@ -281,7 +281,7 @@ impl Scheduler {
     /// A node is skipped, and so is what hangs on it alone.
     pub(super) fn skip(&mut self, plan: &PlanInner, key: Key, cause: Arc<str>) {
         let Some(frame) = self.frame_mut(key) else { return };
-        if !frame.settle(key.node) {
+        if !frame.finish_node(key.node) {
             return;
         }
         let done = frame.remaining == 0;
@@ -332,7 +332,7 @@ impl Scheduler {
         let Some(frame) = self.frame(key) else { return };
         let node = &plan.scopes[frame.scope as usize].nodes[key.node as usize];
         let strategy = policy(plan, node).map_or(&OnError::Fail, |policy| &policy.on_error);
-        // A spent budget is spent: no strategy of a node mends it.
+        // An exceeded budget stays exceeded: no strategy of a node can fix it.
         if failure.kind == NodeErrorKind::BudgetExceeded {
             return self.fail(plan, key, span, failure, error);
         }
@@ -389,7 +389,7 @@ impl Scheduler {
     /// A settled node whose outputs and followers are all skipped.
     pub(super) fn settle_without_outputs(&mut self, plan: &PlanInner, key: Key) {
         let Some(frame) = self.frame_mut(key) else { return };
-        if !frame.settle(key.node) {
+        if !frame.finish_node(key.node) {
             return;
         }
         let done = frame.remaining == 0;
@@ -400,7 +400,7 @@ impl Scheduler {
         }
     }
 
-    /// Those who have begun to read a stream whose writer failed cannot go on.
+    /// Fails the nodes that have begun to read a stream whose writer failed.
     pub(super) fn end_readers(&mut self, plan: &PlanInner, key: Key) {
         let open = self.open_slots(plan, key);
         let Some(frame) = self.frame(key).filter(|_| !open.is_empty()) else { return };

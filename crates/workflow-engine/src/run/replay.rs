@@ -1,8 +1,8 @@
-//! Taking a run up again: what its log tells is done once more, without running and without telling it again.
+//! Replay of a log, to resume a run: recorded events are applied without executing nodes and without emitting again.
 //!
 //! Only what came from outside is taken from the log: that a node started, what it gave or how it failed, what was
 //! answered. What follows from that (skipped nodes, passes, ends of zones) is worked out anew by the same code as
-//! ever; an event of it that the log has is not told twice, one that the log lacks is told when the run goes on.
+//! ever; an event of it that the log has is not emitted twice, one that the log lacks is emitted when the run resumes.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::attempt::Failure;
 use super::checkpoint::SavedWork;
 use super::frame::{Key, NodeState};
 use super::inner::is_inner;
-use super::inputs::gather;
+use super::inputs::collect_inputs;
 use super::lifecycle::Ending;
 use super::limits::Claim;
 use super::mailbox::{AskedCall, call_of};
@@ -28,15 +28,15 @@ use crate::error::RunError;
 use crate::outputs::{Outputs, StopScope};
 use crate::plan::{Kind, PlanInner};
 
-/// A question that the log tells of: its id, what it asks, and the call that it is about.
+/// A recorded question: its id, what it asks, and the call that it is about.
 type Asked<'e> = (&'e Arc<str>, Option<&'e str>, Option<AskedCall>);
 
-/// The cause of nodes that were at work when the process ended.
+/// The cause of nodes that were running when the process ended.
 const INTERRUPTED: &str = "interrupted";
 
 impl Scheduler {
-    /// Brings the run to where its log ends, tells that it goes on, and queues what was at work.
-    pub(super) fn take_up(&mut self, plan: &PlanInner, log: ResumeLog) -> Result<(), Box<RunError>> {
+    /// Replays the log, emits that the run resumes, and queues the nodes that were running.
+    pub(super) fn replay_log(&mut self, plan: &PlanInner, log: ResumeLog) -> Result<(), Box<RunError>> {
         self.answers = log.answers;
         self.replay = Some(Box::new(ReplayIndex::new(&log.events)));
         match &log.snapshot {
@@ -56,7 +56,7 @@ impl Scheduler {
         let over = self.ending.is_some();
         for (key, node) in &at_work {
             if over && let Some(frame) = self.frame_mut(*key) {
-                frame.settle(key.node);
+                frame.finish_node(key.node);
             }
             if node.closed || !over && (!node.called || self.has_asked(*key)) {
                 continue;
@@ -71,14 +71,14 @@ impl Scheduler {
         self.was_waiting = false;
         self.drafts.append(&mut replay.missing);
         // The log may have some of the last events already.
-        self.told = over.then_some(replay);
+        self.pending_log = over.then_some(replay);
         for (key, node) in at_work.into_iter().rev().filter(|_| !over) {
-            self.go_on_with(plan, key, node);
+            self.resume_node(plan, key, node);
         }
         Ok(())
     }
 
-    /// Nodes that were at work when a snapshot was taken, and frames by their prefix.
+    /// Restores the nodes that were running at a checkpoint, and the frames by their prefix.
     pub(super) fn restore_work(&mut self, at_work: Vec<SavedWork>) {
         let Some(replay) = &mut self.replay else { return };
         let at_work = at_work.into_iter().map(|work| {
@@ -86,7 +86,7 @@ impl Scheduler {
             (key, AtWork { span, attempt, interrupted, closed: false, called: true, asked: false })
         });
         replay.at_work.extend(at_work);
-        // A node that asked and was not run since is at work as well.
+        // A node that asked and was not run since counts as running as well.
         for ask in &self.asks {
             let node = AtWork {
                 span: ask.span,
@@ -106,14 +106,14 @@ impl Scheduler {
     }
 
     /// Tells a fact of the end of the run, unless the log has it.
-    pub(super) fn tell_once(&mut self, place: EventLocation, body: EventBody) {
-        let told = self.told.as_mut().is_some_and(|told| told.take(&place, &body));
-        if !told {
+    pub(super) fn emit_once(&mut self, place: EventLocation, body: EventBody) {
+        let is_recorded = self.pending_log.as_mut().is_some_and(|log| log.take(&place, &body));
+        if !is_recorded {
             self.emit(place, body);
         }
     }
 
-    /// What follows from what is known, without starting anything.
+    /// Propagates known ends until nothing follows any more, without starting nodes.
     fn drain(&mut self, plan: &PlanInner) {
         while self.ending.is_none() {
             if let Some(key) = self.skips.pop_front() {
@@ -149,7 +149,7 @@ impl Scheduler {
         self.frame(key).map_or(NodeState::Settled, |frame| frame.state[key.node as usize])
     }
 
-    /// Does again what an event tells, where it came from outside and is not known yet.
+    /// Applies an event that came from outside and is not known yet.
     fn redo(&mut self, plan: &PlanInner, kept: &StoredEvent) {
         match &kept.event.body {
             EventBody::RunWaiting { .. } => self.was_waiting = true,
@@ -279,7 +279,7 @@ impl Scheduler {
         }
     }
 
-    /// What the attempt before wrote counts no more.
+    /// Retracts the chunks that the previous attempt wrote.
     pub(super) fn retract_streams(&self, plan: &PlanInner, key: Key) {
         for (_, open) in self.open_slots(plan, key) {
             open.stream.retract();
@@ -356,7 +356,7 @@ impl Scheduler {
             prompt: prompt.map(str::to_owned),
         };
         if unknown {
-            // It is asked again when the run goes on.
+            // It is asked again when the run resumes.
             self.asked.remove(&key);
             return;
         }
@@ -370,7 +370,7 @@ impl Scheduler {
         });
     }
 
-    /// The node is not at work any more, and what it asked is settled.
+    /// Ends a node and closes its open questions.
     fn forget(&mut self, key: Key) {
         self.asks.retain(|ask| ask.key != key);
         self.asked.remove(&key);
@@ -389,7 +389,7 @@ impl Scheduler {
                 let scope = &plan.scopes[frame.scope as usize];
                 let node = &scope.nodes[key.node as usize];
                 // It was gathered before it started, so it can be again.
-                let Ok(given) = gather(plan, frame, scope.inputs(node)) else { return };
+                let Ok(given) = collect_inputs(plan, frame, scope.inputs(node)) else { return };
                 let group = policy(plan, node).and_then(|policy| policy.group);
                 let claim = Claim { run: false, group };
                 self.limits.take(claim);
@@ -416,7 +416,7 @@ impl Scheduler {
     }
 }
 
-/// Whether an event is about a node that something needed.
+/// Returns `true` if an event shows that its node is needed.
 fn needs_node(body: &EventBody) -> bool {
     matches!(
         body,
@@ -424,7 +424,7 @@ fn needs_node(body: &EventBody) -> bool {
     )
 }
 
-/// What a node gave, by its event and what was kept with it.
+/// Restores the outputs of a node from its event and the replay data.
 fn outputs_of(
     value: Option<&Arc<Value>>,
     others: Option<&OtherOutputs>,
@@ -442,7 +442,7 @@ fn outputs_of(
     outputs
 }
 
-/// What must be kept of outputs beside the values that the event shows.
+/// Returns the replay data of outputs, beyond the values in the event.
 pub(super) fn record_of(outputs: &Outputs) -> Option<Box<ReplayData>> {
     let how = match outputs.stop? {
         StopScope::Run => "stop_run",

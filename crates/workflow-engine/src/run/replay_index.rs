@@ -1,4 +1,4 @@
-//! What a log tells, while a run is brought to where it ends.
+//! Index of the recorded events of a run, used during replay.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem::{Discriminant, discriminant};
@@ -9,21 +9,21 @@ use agent_types::{CallId, EventBody, EventLocation, StoredEvent, UnsequencedEven
 use super::frame::Key;
 use super::restart::AtWork;
 
-/// What an event is about: path, pass and type.
+/// Subject of an event: path, pass and type.
 type About = (Arc<str>, Option<u64>, Discriminant<EventBody>);
 
-/// What is known while a log is done again.
+/// Index of a log during replay.
 #[derive(Debug, Default)]
 pub(super) struct ReplayIndex {
     /// Events of the log that work done again may stand for: number and span.
-    told: HashMap<About, VecDeque<(u64, u64)>>,
-    /// What the log lacks.
+    recorded: HashMap<About, VecDeque<(u64, u64)>>,
+    /// Events that the log lacks.
     pub(super) missing: Vec<UnsequencedEvent>,
     /// Frames by what stands before the paths of their nodes.
     pub(super) frames: HashMap<Arc<str>, u32>,
     pub(super) nodes: HashMap<u32, HashMap<Arc<str>, u32>>,
     pub(super) at_work: HashMap<Key, AtWork>,
-    /// What nodes at work told of work inside them.
+    /// Events from inside running nodes.
     pub(super) inner: HashMap<Key, Vec<StoredEvent>>,
     /// The nodes that made calls.
     pub(super) callers: HashMap<CallId, Key>,
@@ -39,14 +39,14 @@ impl ReplayIndex {
         // What happened inside calls is done again by the nodes that made them.
         for StoredEvent { event, .. } in events.iter().filter(|kept| kept.event.place.call.is_none()) {
             let about = about(&event.place, &event.body);
-            replay.told.entry(about).or_default().push_back((event.seq, event.place.span));
+            replay.recorded.entry(about).or_default().push_back((event.seq, event.place.span));
         }
         replay
     }
 
-    /// Takes an event as told; false if the log does not have it, or has it no more.
+    /// Takes a recorded event; `false` if the log does not have it, or has it no more.
     pub(super) fn take(&mut self, place: &EventLocation, body: &EventBody) -> bool {
-        self.told.get_mut(&about(place, body)).and_then(VecDeque::pop_front).is_some()
+        self.recorded.get_mut(&about(place, body)).and_then(VecDeque::pop_front).is_some()
     }
 
     /// An event of work done again: dropped if the log has it.
@@ -63,13 +63,13 @@ impl ReplayIndex {
 
     /// The next event of the log of that kind: number and span.
     pub(super) fn next(&self, place: &EventLocation, body: &EventBody) -> Option<(u64, u64)> {
-        self.told.get(&about(place, body))?.front().copied()
+        self.recorded.get(&about(place, body))?.front().copied()
     }
 
-    /// Whether nothing done again has stood for an event so far.
+    /// Returns `true` if replay has not matched the event yet.
     pub(super) fn is_open(&self, kept: &StoredEvent) -> bool {
         let event = &kept.event;
-        let told = self.told.get(&about(&event.place, &event.body));
-        told.is_some_and(|told| told.iter().any(|(seq, _)| *seq == event.seq))
+        let events = self.recorded.get(&about(&event.place, &event.body));
+        events.is_some_and(|events| events.iter().any(|(seq, _)| *seq == event.seq))
     }
 }

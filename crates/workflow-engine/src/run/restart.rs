@@ -1,4 +1,4 @@
-//! Nodes that were at work when a run stopped, and how each goes on.
+//! Nodes that were running when a run stopped, and how each resumes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::start::policy;
 use crate::outputs::Outputs;
 use crate::plan::{Kind, PlanInner};
 
-/// A node that goes on where it was.
+/// A node that resumes where it was.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Restart {
     /// The attempt that runs next.
@@ -25,7 +25,7 @@ pub(super) struct Restart {
     pub(super) called: bool,
 }
 
-/// A node that was at work when the log ended.
+/// A node that was running when the log ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AtWork {
     pub(super) span: u64,
@@ -44,8 +44,8 @@ impl Scheduler {
         self.asks.iter().any(|ask| ask.key == key)
     }
 
-    /// A node that was at work runs again, unless its effect may have happened.
-    pub(super) fn go_on_with(&mut self, plan: &PlanInner, key: Key, node: AtWork) {
+    /// Retries a node that was running, unless its effect may have happened.
+    pub(super) fn resume_node(&mut self, plan: &PlanInner, key: Key, node: AtWork) {
         if self.has_asked(key) {
             return self.wake_if_answered(key, node.span, node.attempt);
         }
@@ -84,7 +84,7 @@ impl Scheduler {
         }
     }
 
-    /// The answers of a node that only asked may have come while nobody ran it.
+    /// The answers of a node that only asked may have arrived while it was suspended.
     pub(super) fn wake_if_answered(&mut self, key: Key, span: u64, attempt: u32) {
         let answered = |ask: &OpenAsk| ask.key == key && self.answers.contains_key(&*ask.summary.ask);
         if !self.asks.iter().any(answered) {
@@ -96,12 +96,12 @@ impl Scheduler {
         self.restart(key, Restart { attempt, interrupted, span: Some(span), called: true });
     }
 
-    /// Whether an effect has happened is for somebody to say.
+    /// Asks for the outcome of an effect that may have happened.
     fn ask_about(&mut self, plan: &PlanInner, key: Key, node: AtWork) {
         let place = self.place(plan, key, node.span, Some(node.attempt));
         let Some(path) = place.path.clone() else { return };
         let ask = unused_ask(&path, node);
-        let prompt = format!("`{path}` was at work when the process ended: `retry`, `skip` or `done`?");
+        let prompt = format!("`{path}` was running when the process ended: `retry`, `skip` or `done`?");
         let summary = AskSummary {
             ask: Arc::clone(&ask),
             kind: AskKind::Outcome,
@@ -127,7 +127,7 @@ impl Scheduler {
         }
     }
 
-    /// Somebody says what became of an effect; false if that is none of the three words.
+    /// Applies the user's answer about an unknown outcome; `false` if it is not one of the three words.
     pub(super) fn decide_effect(&mut self, plan: &PlanInner, at: usize, value: &Value) -> bool {
         if !AskKind::Outcome.takes(value) {
             return false;

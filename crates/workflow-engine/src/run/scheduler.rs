@@ -1,4 +1,4 @@
-//! The one owner of a run's state: it decides whose turn it is, numbers nothing itself, and tells everything once.
+//! The scheduler, sole owner of a run's state: it decides which node is next, numbers nothing itself, and emits every event once.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -53,7 +53,7 @@ pub(super) struct Active {
     pub(super) interrupted: u32,
 }
 
-/// What a task brings home.
+/// Result of a task.
 pub(super) enum Report {
     /// A node has ended.
     Node(Key, Ended),
@@ -63,22 +63,22 @@ pub(super) enum Report {
     Flight(Key, Option<(Arc<Outputs>, Arc<str>)>),
 }
 
-/// What a time was set for.
+/// Purpose of a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
     /// One attempt.
     Attempt(u32),
     /// All attempts.
     Total,
-    /// The next attempt begins.
-    Again,
+    /// Backoff before the next attempt.
+    Retry,
 }
 
 /// An open question.
 pub(super) struct OpenAsk {
     pub(super) key: Key,
     pub(super) summary: AskSummary,
-    /// The way to the node that waits; none where nobody has run it since the run was taken up.
+    /// Reply channel to the waiting node; `None` if the node has not run since the run was resumed.
     pub(super) reply: Option<oneshot::Sender<Value>>,
     /// It is about the node's effect, which may have happened.
     pub(super) unknown_effect: bool,
@@ -86,7 +86,7 @@ pub(super) struct OpenAsk {
     pub(super) attempt: u32,
 }
 
-/// Somebody who waits for a lazy input.
+/// A node that waits for a lazy input.
 pub(super) struct Puller {
     pub(super) key: Key,
     pub(super) reply: oneshot::Sender<Option<Arc<Value>>>,
@@ -123,32 +123,32 @@ pub(super) struct Scheduler {
     pub(super) usage: Usage,
     pub(super) starts: u64,
     pub(super) was_waiting: bool,
-    /// Somebody keeps the events, so that the run can be taken up again.
+    /// Events are persisted, so that the run can be resumed.
     pub(super) keeps: bool,
-    /// What is known while a log is done again.
+    /// Index of the log during replay.
     pub(super) replay: Option<Box<ReplayIndex>>,
-    /// What the log of a run has that was about to end.
-    pub(super) told: Option<Box<ReplayIndex>>,
-    /// Nodes that go on where they were.
+    /// Index of the remaining log of a run that was about to end.
+    pub(super) pending_log: Option<Box<ReplayIndex>>,
+    /// Nodes that resume where they were.
     pub(super) restarts: NumberMap<Key, Restart>,
-    /// Answers that came while nobody waited for them.
+    /// Answers that came while no node waited for them.
     pub(super) answers: HashMap<String, Value>,
     /// Questions that a node has put since it started.
     pub(super) asked: NumberMap<Key, u32>,
-    /// What was counted for nodes at work, where it is kept.
+    /// Usage of running nodes, where events are persisted.
     pub(super) used: NumberMap<Key, Usage>,
-    /// What nodes at work have told of work inside them.
+    /// Events that running nodes emitted through their sinks.
     pub(super) inner: NumberMap<Key, Inner>,
-    /// What nodes that go on have told of work inside them before the process ended.
+    /// Events that resuming nodes emitted through their sinks before the process ended.
     pub(super) pasts: NumberMap<Key, Vec<StoredEvent>>,
     /// Events since the last snapshot, and how large that was.
     pub(super) since_snapshot: (usize, usize),
     pub(super) snapshot_due: bool,
-    /// Where texts are put together.
+    /// Buffer for building texts.
     pub(super) scratch: RefCell<String>,
 }
 
-/// Why the owner woke.
+/// Reason why the scheduler woke.
 enum Woken {
     Cancelled,
     Deadline,
@@ -162,7 +162,7 @@ impl Scheduler {
         let plan = &*shared.plan;
         match self.options.resume.take() {
             Some(log) => {
-                if let Err(error) = self.take_up(plan, *log) {
+                if let Err(error) = self.replay_log(plan, *log) {
                     self.ending = Some(Ending::Failed(*error));
                 }
             }
@@ -272,7 +272,7 @@ impl Scheduler {
         true
     }
 
-    /// Whether the run is over, or waits for people only; sets how it ends.
+    /// Returns `true` if the run is over, or waits for answers only, and then sets its ending.
     fn nothing_left(&mut self, _plan: &PlanInner) -> bool {
         let waiting = !self.asks.is_empty() && self.active.values().all(|active| active.paused);
         if waiting && self.pullers.is_empty() {
@@ -344,9 +344,9 @@ impl Scheduler {
 
     /// A span for what is about to start: the one that the log has for it, or a new one.
     pub(super) fn span_for(&self, place: &EventLocation, body: &EventBody) -> u64 {
-        let log = self.replay.as_ref().or(self.told.as_ref());
-        let told = log.and_then(|log| log.span(place, body));
-        told.unwrap_or_else(|| self.shared.sink.new_span())
+        let log = self.replay.as_ref().or(self.pending_log.as_ref());
+        let recorded = log.and_then(|log| log.span(place, body));
+        recorded.unwrap_or_else(|| self.shared.sink.new_span())
     }
 
     pub(super) fn frame(&self, key: Key) -> Option<&Frame> {

@@ -1,4 +1,4 @@
-//! What a run and its nodes share.
+//! State shared by a run and its nodes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::plan::PlanInner;
 pub(crate) struct RunShared {
     pub(crate) plan: Arc<PlanInner>,
     pub(crate) sink: Arc<dyn EventSink>,
-    /// The id of the workflow, where whoever runs it knows one.
+    /// The id of the workflow, if the caller has set one.
     pub(crate) workflow: Option<Arc<str>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) services: Services,
     pub(crate) budget: Option<Budget>,
     pub(crate) cancel: CancellationToken,
     pub(crate) inbox: Inbox,
-    /// Cancelled when nobody reads the inbox any more.
+    /// Cancelled when the scheduler has stopped reading the inbox.
     pub(crate) over: CancellationToken,
 }
 

@@ -11,13 +11,13 @@ use workflow_model::structural::{LOOP_ZONE, NODE_GROUP};
 
 use super::attempt::{Ended, Failure, Permit, Work, plain, watched};
 use super::frame::{Key, NodeState, Slot, StreamSlot};
-use super::inputs::gather;
+use super::inputs::collect_inputs;
 use super::limits::{Claim, Parked};
 use super::message::OpenStream;
 use super::options::Before;
 use super::propagate::Note;
 use super::scheduler::{Active, Report, Scheduler};
-use crate::cache::{Look, key_of};
+use crate::cache::{Lookup, key_of};
 use crate::context::NodeContext;
 use crate::inputs::{Given, Inputs};
 use crate::outputs::Outputs;
@@ -25,7 +25,7 @@ use crate::plan::{Kind, NONE, NodePlan, PlanInner, Policy};
 use crate::stream::Stream;
 
 impl Scheduler {
-    /// What is decided before a node takes room: hook, switch, condition.
+    /// Decides on a node before it takes a permit: hook, switch, condition.
     pub(super) fn consider(&mut self, plan: &PlanInner, key: Key) {
         if let Some(before) = &self.options.before {
             let before = Arc::clone(before);
@@ -40,14 +40,14 @@ impl Scheduler {
             let path = self.path(plan, key);
             return self.skip(plan, key, path);
         }
-        let given = match gather(plan, frame, scope.inputs(node)) {
+        let given = match collect_inputs(plan, frame, scope.inputs(node)) {
             Ok(given) => given,
             Err(message) => return self.refuse(plan, key, &Failure::new(NodeErrorKind::Failed, message)),
         };
         if let Kind::Bypass(outputs) = node.kind {
             return self.bypass(plan, key, outputs, &given);
         }
-        // What was decided before a start that was told stands.
+        // A decision made before a recorded start stands.
         let called = self.restarts.get(&key).is_some_and(|restart| restart.called);
         let skipped = if called { Ok(false) } else { self.wants_skip(plan, key, &given) };
         match skipped {
@@ -96,12 +96,12 @@ impl Scheduler {
         };
         let path = self.path(plan, key);
         match self.cache.look(hash, &path) {
-            Look::Hit(outputs) => self.cached(plan, key, &outputs, None),
-            Look::Lead(lead) => {
+            Lookup::Hit(outputs) => self.cached(plan, key, &outputs, None),
+            Lookup::Lead(lead) => {
                 self.leads.insert(key, lead);
                 return false;
             }
-            Look::Wait(from, landing) => self.wait_for(key, from, landing),
+            Lookup::Wait(from, landing) => self.wait_for(key, from, landing),
         }
         true
     }
@@ -180,10 +180,10 @@ impl Scheduler {
             Kind::Call(_) | Kind::Muted | Kind::Bypass(_) => Arc::from(NODE_GROUP),
         };
         let started = EventBody::NodeStarted { node_type: Some(node_type) };
-        let goes_on = restart.and_then(|restart| restart.span);
-        let span = goes_on.unwrap_or_else(|| self.span_for(&place, &started));
+        let resumed_span = restart.and_then(|restart| restart.span);
+        let span = resumed_span.unwrap_or_else(|| self.span_for(&place, &started));
         place.span = span;
-        if goes_on.is_none() {
+        if resumed_span.is_none() {
             self.emit(place.clone(), started);
         }
         match node.kind {
@@ -203,13 +203,13 @@ impl Scheduler {
                     activity: None,
                     cancel: None,
                     past: self.past_of(key),
-                    asked: goes_on.is_some() && restart.is_some_and(|restart| restart.called),
+                    asked: resumed_span.is_some() && restart.is_some_and(|restart| restart.called),
                 };
                 let interrupted = restart.map_or(0, |restart| restart.interrupted);
                 let inputs = self.inputs(scope, node, given);
                 let room = node_type.blocking.then(|| Permit::new(&self.shared, claim));
                 let blocking = room.is_some();
-                let work = if blocking || policy(plan, node).is_some_and(Policy::watches_attempts) {
+                let work = if blocking || policy(plan, node).is_some_and(Policy::supervises_attempts) {
                     watched(Arc::clone(&node_type.node), ctx, inputs, room, interrupted)
                 } else {
                     plain(Arc::clone(&node_type.node), ctx, inputs)
@@ -292,7 +292,7 @@ impl Scheduler {
         for name in names {
             let out = scope.outs(node).iter().find(|out| *plan.names[out.name as usize] == **name);
             let readers = out.map_or(0, |out| scope.stream_readers.row(out.slot).len());
-            // A reader that is taken up again reads from the beginning.
+            // A resumed reader reads from the beginning.
             let joined = self.keeps || out.is_some_and(|out| out.joined);
             let known = out.and_then(|out| self.open_stream(key, out.slot));
             let stream = match &known {
@@ -333,9 +333,9 @@ impl Scheduler {
         let frame = self.frame_mut(key)?;
         frame.state[key.node as usize] = NodeState::Running;
         let (iteration, parent) = (frame.iteration, frame.span);
-        let told = self.restarts.remove(&key).and_then(|restart| restart.span);
-        if told.is_some() {
-            return told;
+        let recorded = self.restarts.remove(&key).and_then(|restart| restart.span);
+        if recorded.is_some() {
+            return recorded;
         }
         let (path, span) = (self.path(plan, key), self.shared.sink.new_span());
         let place = EventLocation {

@@ -15,7 +15,7 @@ pub(super) use state::{SavedZone, ZoneRun};
 use super::frame::{Key, Slot, Standing, StreamSlot};
 use super::inputs::origin_value;
 use super::lifecycle::Opening;
-use super::message::Room;
+use super::message::StreamWaker;
 use super::scheduler::Scheduler;
 use crate::convert::convert;
 use crate::error::RunError;
@@ -24,7 +24,7 @@ use crate::inputs::Given;
 use crate::plan::{Condition, NONE, Origin, PlanInner, ZonePlan};
 use crate::stream::Stream;
 
-/// What a zone does next.
+/// Next step of a zone.
 enum Step {
     Start,
     Exit(LoopEnd),
@@ -63,7 +63,7 @@ impl Scheduler {
             stream,
         };
         self.zones.insert(key, Box::new(run));
-        self.go_on(plan, key);
+        self.advance_zone(plan, key);
     }
 
     fn open_zone_stream(&mut self, plan: &PlanInner, key: Key) -> Option<Arc<Stream>> {
@@ -82,7 +82,7 @@ impl Scheduler {
     }
 
     /// Starts the passes that may start, or ends the zone.
-    pub(super) fn go_on(&mut self, plan: &PlanInner, key: Key) {
+    pub(super) fn advance_zone(&mut self, plan: &PlanInner, key: Key) {
         loop {
             let Some(run) = self.zones.get(&key) else { return };
             let zone = &plan.zones[run.zone as usize];
@@ -99,14 +99,15 @@ impl Scheduler {
         }
     }
 
-    /// Whether whoever reads the zone's stream has come far enough for another pass. If not, the run is told when.
+    /// Returns `true` if the readers of the zone's stream are close enough for another pass. If not, the run
+    /// is notified later.
     fn has_room(&self, key: Key, run: &ZoneRun) -> bool {
-        // What the log tells has happened.
+        // Recorded passes have happened.
         let Some(stream) = run.stream.as_ref().filter(|_| self.replay.is_none()) else { return true };
-        stream.has_room(|| Waker::from(Arc::new(Room { run: Arc::downgrade(&self.shared), key })))
+        stream.has_room(|| Waker::from(Arc::new(StreamWaker { run: Arc::downgrade(&self.shared), key })))
     }
 
-    /// Whether a zone stands between two passes until its stream has room.
+    /// Returns `true` if a zone waits between two passes for capacity of its stream.
     pub(super) fn has_held_zone(&self) -> bool {
         self.zones.values().any(|run| run.running.is_empty() && run.stream.is_some())
     }
@@ -115,7 +116,7 @@ impl Scheduler {
     pub(super) fn wake_held_zones(&mut self, plan: &PlanInner) {
         let held: Vec<Key> =
             self.zones.iter().filter(|(_, run)| run.running.is_empty()).map(|(key, _)| *key).collect();
-        held.into_iter().for_each(|key| self.go_on(plan, key));
+        held.into_iter().for_each(|key| self.advance_zone(plan, key));
     }
 
     fn next_step(&self, plan: &PlanInner, key: Key, run: &ZoneRun, zone: &ZonePlan) -> Step {
@@ -147,7 +148,7 @@ impl Scheduler {
         let remaining = run.total(zone).0.map(|total| total - 1 - number);
         let place = pass_place(Arc::clone(&path), number, 0, zone_span);
         let span = self.span_for(&place, &EventBody::LoopIterStarted {});
-        let prefix = self.text(&[&path, "[", Digits::of(number).as_str(), "]/"]);
+        let prefix = self.text(&[&path, "[", Digits::from_number(number).as_str(), "]/"]);
         let standing = Standing {
             scope: zone.scope,
             container: Some(key),
@@ -206,7 +207,7 @@ impl Scheduler {
         self.pass_finished(plan, key, pass, changed);
         self.write_chunk(plan, key, chunk);
         self.test_after(plan, key, pass.number);
-        self.go_on(plan, key);
+        self.advance_zone(plan, key);
     }
 
     /// Reads the condition after a pass, on the new state.
@@ -238,7 +239,7 @@ impl Scheduler {
         if let Some(item) = run.item(pass.number) {
             error.details.entry("item").or_insert_with(|| (*item).clone());
         }
-        let goes_on = match (zone.spec.mode, zone.spec.on_item_error, zone.spec.on_pass_error) {
+        let continues = match (zone.spec.mode, zone.spec.on_item_error, zone.spec.on_pass_error) {
             (ZoneMode::Each, OnItemError::Fail, _) => false,
             (ZoneMode::Each, OnItemError::Null, _) => {
                 run.collected.iter_mut().for_each(|list| list.push((pass.number, Value::Null)));
@@ -249,11 +250,11 @@ impl Scheduler {
                 on_pass_error == OnPassError::Continue
             }
         };
-        run.finished += u64::from(goes_on);
+        run.finished += u64::from(continues);
         self.pass_finished(plan, key, pass, Vec::new());
         // A spent budget ends the run whatever a pass may lose.
-        if goes_on && error.kind != "node_starts" {
-            self.go_on(plan, key);
+        if continues && error.kind != "node_starts" {
+            self.advance_zone(plan, key);
         } else {
             self.fail_zone(plan, key, error);
         }
@@ -297,7 +298,7 @@ impl Scheduler {
         filled.map(value).collect()
     }
 
-    /// Whether the condition says that it is enough.
+    /// Evaluates the condition; `true` ends the zone.
     fn is_over(
         &self,
         plan: &PlanInner,

@@ -291,7 +291,7 @@ fn wire(text: &str) -> Value {
     json!({"source": source, "sourceHandle": source_handle, "target": target, "targetHandle": target_handle})
 }
 
-/// What a run left behind.
+/// Observed events and outcome of a run.
 pub(crate) struct Seen {
     pub(crate) outcome: RunOutcome,
     pub(crate) events: Vec<TraceEvent>,
@@ -374,7 +374,7 @@ pub(crate) fn run_plan<F: Future<Output = ()>>(
     seen
 }
 
-/// What runs beside a run may use.
+/// Capabilities of a task that runs beside a run.
 pub(crate) struct Beside {
     pub(crate) clock: VirtualClock,
     pub(crate) cancel: tokio_util::sync::CancellationToken,

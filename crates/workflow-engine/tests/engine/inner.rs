@@ -63,7 +63,7 @@ pub(crate) async fn calls(ctx: &NodeContext) -> Result<Outputs, NodeError> {
         }
         ctx.sleep(Duration::from_millis(2)).await;
         let value = json!(number);
-        let record = ReplayData::of(vec![("value".into(), Arc::new(value.clone()))]);
+        let record = ReplayData::from_values(vec![("value".into(), Arc::new(value.clone()))]);
         tell(finished(2), Some(Box::new(record)));
         results.push(value);
     }

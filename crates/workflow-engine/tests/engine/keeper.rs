@@ -32,7 +32,8 @@ impl Log {
         self.state.lock().unwrap()
     }
 
-    /// What a process finds after one that died behind its event `upto`; with the newest snapshot or without any.
+    /// Returns the log found after a crash behind the event `upto`, with the newest checkpoint or without
+    /// any.
     pub(crate) fn cut(&self, upto: usize, with_snapshot: bool) -> (Arc<Self>, ResumeLog) {
         let state = self.state();
         let snapshots: Vec<_> =

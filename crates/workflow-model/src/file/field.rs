@@ -1,4 +1,4 @@
-//! How single values of a file are read and written.
+//! Reading and writing of single values of a file.
 
 use serde_json::{Number, Value};
 
@@ -12,7 +12,7 @@ pub(crate) trait Field: Sized + PartialEq + Default {
 
 /// A value that is there or not.
 pub(crate) trait Scalar: Sized + PartialEq {
-    /// What a message calls it, with its article.
+    /// Name of the expected type in messages, with its article.
     const EXPECTED: &'static str;
     fn from_json(value: &Value) -> Option<Self>;
     fn to_json(&self) -> Value;

@@ -24,7 +24,7 @@ impl PartialEq for KeyOrder {
 }
 
 impl KeyOrder {
-    fn of(map: &Map<String, Value>) -> Self {
+    fn from_map(map: &Map<String, Value>) -> Self {
         Self { keys: map.keys().map(|key| (key.as_str().into(), None)).collect() }
     }
 
@@ -54,7 +54,7 @@ impl<'r> ObjectReader<'r> {
     /// Begins with an object; anything else is a fault.
     pub(crate) fn new(value: Value, report: &'r mut Report) -> Option<Self> {
         match value {
-            Value::Object(rest) => Some(Self { order: KeyOrder::of(&rest), rest, report }),
+            Value::Object(rest) => Some(Self { order: KeyOrder::from_map(&rest), rest, report }),
             other => {
                 report.expected("an object", &other);
                 None
@@ -74,7 +74,7 @@ impl<'r> ObjectReader<'r> {
         }
     }
 
-    /// A key that must be there. Missing is a fault, and gives the default so that reading goes on.
+    /// Takes a required key. A missing one is a fault and yields the default, so that reading continues.
     pub(crate) fn required<T: Field>(&mut self, key: &str, wanted: &str) -> T {
         if self.rest.get(key).is_none_or(Value::is_null) {
             self.report.at_key(key, |report| report.fault(format!("missing, expected {wanted}")));
@@ -120,7 +120,7 @@ impl<'r> ObjectReader<'r> {
         }
     }
 
-    /// The keys nobody took, and the memory for writing.
+    /// Returns the unread keys, and the key order for writing.
     pub(crate) fn finish(self) -> (Map<String, Value>, KeyOrder) {
         (self.rest, self.order)
     }

@@ -1,13 +1,13 @@
-//! Where a value stands in the file, and what is wrong with it.
+//! Faults of a file with their paths.
 
 use serde_json::Value;
 
 /// One value of a file that does not have the shape it should have.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ShapeFault {
-    /// Where, as in `nodes[0].position.x`; the empty path is the file itself.
+    /// Path of the value, as in `nodes[0].position.x`; the empty path is the file itself.
     pub path: String,
-    /// What was expected and what was found.
+    /// Expected and actual value.
     pub message: String,
 }
 

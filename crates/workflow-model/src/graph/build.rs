@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::levels::Level;
 use super::wires::WireIn;
-use super::{Analysis, Graph, Held, Names, NodeIx, ScopeIx, World};
+use super::{Analysis, Graph, Names, NodeIx, ScopeIx, WorkflowRef, World};
 use crate::definition::NodeDefinition;
 use crate::problem::{Problem, ProblemCode};
 use crate::workflow::Workflow;
@@ -44,7 +44,7 @@ impl<'a, 'w> Builder<'a, 'w> {
     }
 
     pub(super) fn build(mut self, workflow: &'a Workflow) -> Analysis<'a> {
-        self.add_levels(Held::Borrowed(workflow));
+        self.add_levels(WorkflowRef::Borrowed(workflow));
         self.expose_outputs();
         self.add_wires();
         self.finish_nodes();

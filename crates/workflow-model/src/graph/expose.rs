@@ -1,7 +1,7 @@
-//! What scopes give, as far as it can be known before the wires are followed.
+//! Results of scopes, as far as they are known before the edges are resolved.
 
 use super::build::Builder;
-use super::levels::{Boundary, Place};
+use super::levels::{Boundary, Role};
 use super::{Output, ScopeIx, ScopeKind};
 use crate::definition::SlotDefinition;
 use crate::node::Node;
@@ -22,11 +22,11 @@ impl Builder<'_, '_> {
                 }
             }
             for (index, node) in workflow.nodes.iter().enumerate() {
-                if let Place::GroupOutput(inner) = self.levels[level].places[index] {
+                if let Role::GroupOutput(inner) = self.levels[level].places[index] {
                     self.expose_constants(level, inner, node);
                 }
             }
-            let is_border = |place: &Place| matches!(place, Place::GroupOutput(_) | Place::Flat { .. });
+            let is_border = |place: &Role| matches!(place, Role::GroupOutput(_) | Role::Flat { .. });
             if !self.levels[level].places.iter().any(is_border) {
                 continue;
             }
@@ -37,16 +37,16 @@ impl Builder<'_, '_> {
                 let Some(handle) = edge.target_slot() else { continue };
                 let index = u32::try_from(index).unwrap_or(u32::MAX);
                 match self.levels[level].places[target as usize] {
-                    Place::GroupOutput(inner) => self.expose(level, inner, handle, index),
-                    Place::Flat { level: child } => {
+                    Role::GroupOutput(inner) => self.expose(level, inner, handle, index),
+                    Role::Flat { level: child } => {
                         let name = self.group_input_name(child, handle);
                         self.levels[level].into.entry((target, name)).or_default().push(index);
                     }
-                    Place::Node(_)
-                    | Place::GroupInput
-                    | Place::LoopState(_)
-                    | Place::LoopNext(_)
-                    | Place::Nothing => {}
+                    Role::Node(_)
+                    | Role::GroupInput
+                    | Role::LoopState(_)
+                    | Role::LoopNext(_)
+                    | Role::Nothing => {}
                 }
             }
         }
@@ -73,7 +73,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Whether the results of a scope are those that lead to its `GroupOutput`.
+    /// Returns `true` if the edges to its `GroupOutput` declare the results of a scope.
     fn declares_by_edges(&self, level: usize, scope: ScopeIx) -> bool {
         match self.graph.scopes[scope as usize].kind {
             ScopeKind::Zone => true,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::build::Builder;
 use super::wires::{Shape, WireIn};
-use super::{BypassOutput, BypassSource, Held, Input, NameIx, NodeIx, NodeKind, ScopeKind};
+use super::{BypassOutput, BypassSource, Input, NameIx, NodeIx, NodeKind, ScopeKind, WorkflowRef};
 use crate::definition::{BypassBehavior, SlotDefinition};
 use crate::node::Node;
 use crate::problem::{Problem, ProblemCode, Severity};
@@ -51,7 +51,7 @@ impl<'a> Builder<'a, '_> {
     }
 
     /// The workflow that a node stands in.
-    fn held_of(&self, node: NodeIx) -> Held<'a> {
+    fn held_of(&self, node: NodeIx) -> WorkflowRef<'a> {
         self.graph.workflows[self.graph.nodes[node as usize].workflow as usize].clone()
     }
 
@@ -119,7 +119,7 @@ impl<'a> Builder<'a, '_> {
             );
             return None;
         };
-        let shape = Shape::of(&found.slot);
+        let shape = Shape::from_slot(&found.slot);
         Some(Input {
             slot: self.graph.names.intern(&found.name),
             data_flow_type: shape.data_flow_type,
@@ -175,7 +175,7 @@ impl<'a> Builder<'a, '_> {
         self.graph.nodes[node as usize].inputs.iter().find(|input| input.slot == slot)
     }
 
-    /// What each output of a switched-off node gives.
+    /// Returns the value of each output of a bypassed node.
     fn bypass_of(&mut self, node: NodeIx) -> Vec<BypassOutput> {
         let Some(definition) = self.definitions[node as usize] else { return Vec::new() };
         let mut given = Vec::new();
@@ -229,7 +229,7 @@ impl<'a> Builder<'a, '_> {
         self.output_of(node, Some(output)).map_or(Value::Null, |(_, slot)| type_default(slot.data_flow_type))
     }
 
-    /// What can be said of a scope only when all its wires are known.
+    /// Checks scopes, once all their edges are resolved.
     pub(super) fn check_scopes(&mut self) {
         for scope in 0..self.graph.scopes.len() {
             match self.graph.scopes[scope].kind {

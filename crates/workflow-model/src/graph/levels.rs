@@ -1,4 +1,4 @@
-//! Which nodes there are: the workflow's own, those of the groups it embeds, and those of bodies.
+//! Levels of the graph: nodes of the workflow itself, of embedded groups, and of loop bodies.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -7,7 +7,9 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use super::build::Builder;
-use super::{GraphNode, Held, MAX_DEPTH, MAX_LEVELS, MAX_NODES, NodeIx, NodeKind, Scope, ScopeIx, ScopeKind};
+use super::{
+    GraphNode, MAX_DEPTH, MAX_LEVELS, MAX_NODES, NodeIx, NodeKind, Scope, ScopeIx, ScopeKind, WorkflowRef,
+};
 use crate::node::Node;
 use crate::policy::{Bypass, Cache, OnError};
 use crate::problem::{Problem, ProblemCode};
@@ -19,13 +21,13 @@ use crate::zone::ZoneSpec;
 pub(super) struct Level {
     /// Index among the workflows that the graph holds.
     pub(super) workflow: usize,
-    /// What stands before its ids within the scope.
+    /// Prefix of its node ids within the scope.
     pub(super) prefix: String,
-    /// Where nodes without a zone around them run.
+    /// Scope of the nodes that are in no zone.
     pub(super) scope: ScopeIx,
     pub(super) boundary: Boundary,
-    /// What each node of the file became.
-    pub(super) places: Vec<Place>,
+    /// Result for each node of the file.
+    pub(super) places: Vec<Role>,
     pub(super) ids: HashMap<Box<str>, u32>,
     /// Edges into groups and results of this level, by node and slot.
     pub(super) into: HashMap<(u32, String), Vec<u32>>,
@@ -33,7 +35,7 @@ pub(super) struct Level {
     ancestry: Vec<Arc<str>>,
 }
 
-/// How a level is joined to the one around it.
+/// Connection of a level to the one around it.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Boundary {
     Root,
@@ -53,9 +55,9 @@ pub(super) enum Boundary {
     },
 }
 
-/// What a node of a file became.
+/// Role of a node of the file in the graph.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Place {
+pub(super) enum Role {
     Node(NodeIx),
     Flat {
         level: usize,
@@ -70,18 +72,18 @@ pub(super) enum Place {
 
 /// A level that is still to be read.
 struct Task<'a> {
-    held: Held<'a>,
+    held: WorkflowRef<'a>,
     prefix: String,
     scope: ScopeIx,
     boundary: Boundary,
     ancestry: Vec<Arc<str>>,
-    /// Where the group's node learns of its level.
+    /// Group node that refers to this level.
     parent: Option<(usize, usize)>,
 }
 
 impl<'a> Builder<'a, '_> {
     /// Reads the workflow and, one after the other, everything inside it.
-    pub(super) fn add_levels(&mut self, root: Held<'a>) {
+    pub(super) fn add_levels(&mut self, root: WorkflowRef<'a>) {
         self.graph
             .scopes
             .push(Scope { inputs: root.interface_inputs.clone(), ..scope(None, ScopeKind::Root) });
@@ -110,7 +112,7 @@ impl<'a> Builder<'a, '_> {
     fn add_level(&mut self, task: Task<'a>, tasks: &mut VecDeque<Task<'a>>) {
         let index = self.levels.len();
         if let Some((level, node)) = task.parent {
-            self.levels[level].places[node] = Place::Flat { level: index };
+            self.levels[level].places[node] = Role::Flat { level: index };
         }
         let held = task.held.clone();
         let n_nodes = held.nodes.len();
@@ -120,7 +122,7 @@ impl<'a> Builder<'a, '_> {
             prefix: task.prefix,
             scope: task.scope,
             boundary: task.boundary,
-            places: vec![Place::Nothing; n_nodes],
+            places: vec![Role::Nothing; n_nodes],
             ids: HashMap::with_capacity(n_nodes),
             into: HashMap::new(),
             ancestry: task.ancestry,
@@ -234,11 +236,12 @@ impl<'a> Builder<'a, '_> {
         scopes
     }
 
-    /// How many zones each node stands in. Zones by `parentNode` nest as deep as groups in groups, no deeper; where
-    /// they form a circle or nest deeper, a node is taken out of its zone, so that nothing later walks for ever.
+    /// Nesting depth of each node's zones. Zones by `parentNode` nest as deep as groups in groups, no deeper.
+    /// Where they form a cycle or nest deeper, a node is taken out of its zone, so that every later walk
+    /// terminates.
     fn depths(&mut self, level: usize, zones: &mut [Option<usize>]) -> Vec<usize> {
         let mut depths = vec![0; zones.len()];
-        let mut told = false;
+        let mut is_reported = false;
         for start in 0..zones.len() {
             let mut at = zones[start];
             let mut circle = false;
@@ -249,9 +252,9 @@ impl<'a> Builder<'a, '_> {
             }
             if depths[start] > MAX_DEPTH {
                 zones[start] = None;
-                if !told {
+                if !is_reported {
                     self.parent_fault(level, start, circle);
-                    told = true;
+                    is_reported = true;
                 }
             }
         }
@@ -265,27 +268,27 @@ impl<'a> Builder<'a, '_> {
         let path: Arc<str> = format!("{prefix}{}", new.spec.id).into();
         let zone_kind = self.graph.scopes[new.scope as usize].kind;
         let place = match new.spec.node_type.as_str() {
-            FRAME => Place::Nothing,
+            FRAME => Role::Nothing,
             GROUP_INPUT => {
                 if self.levels[new.level].boundary == Boundary::Root {
                     self.graph.scopes[0].input_nodes.push(path);
                 }
-                Place::GroupInput
+                Role::GroupInput
             }
             GROUP_OUTPUT => {
                 if self.levels[new.level].boundary == Boundary::Root && new.scope == 0 {
                     self.graph.scopes[0].output_nodes.push(path);
                 }
-                Place::GroupOutput(new.scope)
+                Role::GroupOutput(new.scope)
             }
             LOOP_STATE | LOOP_NEXT if zone_kind != ScopeKind::Zone => {
                 let message = format!("`{}` stands in no loop zone", new.spec.node_type);
                 let path = self.path_in(new.level, new.node);
                 self.problem(Problem::error(ProblemCode::BadValue, message).at(path));
-                Place::Nothing
+                Role::Nothing
             }
-            LOOP_STATE => Place::LoopState(new.scope),
-            LOOP_NEXT => Place::LoopNext(new.scope),
+            LOOP_STATE => Role::LoopState(new.scope),
+            LOOP_NEXT => Role::LoopNext(new.scope),
             LOOP_ZONE => self.place_zone(new, path, tasks),
             NODE_GROUP => self.place_group(new, path, tasks),
             _ => self.place_plain(new, path),
@@ -293,7 +296,7 @@ impl<'a> Builder<'a, '_> {
         self.levels[new.level].places[new.node] = place;
     }
 
-    fn place_plain(&mut self, new: &Placing<'_>, path: Arc<str>) -> Place {
+    fn place_plain(&mut self, new: &Placing<'_>, path: Arc<str>) -> Role {
         let wanted = new.spec.node_type.as_str();
         if self.world.definitions.definition(wanted).is_none() {
             let names = self.world.definitions.type_names();
@@ -308,11 +311,11 @@ impl<'a> Builder<'a, '_> {
             // What goes where is known when its inputs are.
             Some(Bypass::Pass) => NodeKind::Bypass(Vec::new()),
         };
-        Place::Node(self.push_node(new, path, kind))
+        Role::Node(self.push_node(new, path, kind))
     }
 
-    fn place_zone(&mut self, new: &Placing<'_>, path: Arc<str>, tasks: &mut VecDeque<Task<'a>>) -> Place {
-        let Some(scope) = new.zone_scope else { return Place::Nothing };
+    fn place_zone(&mut self, new: &Placing<'_>, path: Arc<str>, tasks: &mut VecDeque<Task<'a>>) -> Role {
+        let Some(scope) = new.zone_scope else { return Role::Nothing };
         let full = self.path_in(new.level, new.node);
         let spec = Box::new(ZoneSpec::read(new.spec, &full, &mut self.problems));
         let kind = match new.spec.bypass {
@@ -324,7 +327,7 @@ impl<'a> Builder<'a, '_> {
         if let Some(body) = new.spec.config_values.get("body").filter(|body| !body.is_null()) {
             match read_body(body) {
                 Ok(body) => tasks.push_back(Task {
-                    held: Held::Shared(Arc::new(body)),
+                    held: WorkflowRef::Shared(Arc::new(body)),
                     prefix: String::new(),
                     scope,
                     boundary: Boundary::Body { level: new.level },
@@ -337,13 +340,13 @@ impl<'a> Builder<'a, '_> {
                 }
             }
         }
-        Place::Node(node)
+        Role::Node(node)
     }
 
-    fn place_group(&mut self, new: &Placing<'_>, path: Arc<str>, tasks: &mut VecDeque<Task<'a>>) -> Place {
-        let Some((id, workflow)) = self.referenced(new) else { return Place::Nothing };
+    fn place_group(&mut self, new: &Placing<'_>, path: Arc<str>, tasks: &mut VecDeque<Task<'a>>) -> Role {
+        let Some((id, workflow)) = self.referenced(new) else { return Role::Nothing };
         if new.spec.bypass.is_some() {
-            return Place::Node(self.push_node(new, path, NodeKind::Muted));
+            return Role::Node(self.push_node(new, path, NodeKind::Muted));
         }
         let mut ancestry = self.levels[new.level].ancestry.clone();
         ancestry.push(id.into());
@@ -353,11 +356,11 @@ impl<'a> Builder<'a, '_> {
                 prefix: format!("{path}/"),
                 scope: new.scope,
                 boundary: Boundary::Flat { level: new.level, index: new.node },
-                held: Held::Shared(workflow),
+                held: WorkflowRef::Shared(workflow),
                 ancestry,
                 parent: Some(owner),
             });
-            return Place::Nothing;
+            return Role::Nothing;
         }
         let inner = Self::scope_ix(self.graph.scopes.len());
         let node = self.push_node(new, path, NodeKind::Call { scope: inner });
@@ -367,11 +370,11 @@ impl<'a> Builder<'a, '_> {
             prefix: String::new(),
             scope: inner,
             boundary: Boundary::Call { level: new.level, index: new.node },
-            held: Held::Shared(workflow),
+            held: WorkflowRef::Shared(workflow),
             ancestry,
             parent: None,
         });
-        Place::Node(node)
+        Role::Node(node)
     }
 
     /// The workflow that a group embeds, unless that is itself or not there.
@@ -446,7 +449,7 @@ fn scope(owner: Option<NodeIx>, kind: ScopeKind) -> Scope {
     }
 }
 
-/// Whether a group must run as one node because it has rules of its own.
+/// Returns `true` if a group has policies of its own and must therefore run as one node.
 fn says_how_to_run(node: &Node) -> bool {
     let limits = [node.timeout_ms, node.idle_ms, node.total_ms];
     limits.iter().any(Option::is_some)

@@ -36,7 +36,7 @@ pub const MAX_NODES: usize = 1_000_000;
 /// Uses of groups and bodies in one workflow.
 pub const MAX_LEVELS: usize = 10_000;
 
-/// What a workflow is checked against.
+/// Context of a check: node types, embedded workflows, tools.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
     /// Types of nodes.
@@ -89,12 +89,12 @@ pub type NameIx = u32;
 
 /// A workflow that was kept, borrowed or shared.
 #[derive(Debug, Clone)]
-enum Held<'a> {
+enum WorkflowRef<'a> {
     Borrowed(&'a Workflow),
     Shared(Arc<Workflow>),
 }
 
-impl Deref for Held<'_> {
+impl Deref for WorkflowRef<'_> {
     type Target = Workflow;
 
     fn deref(&self) -> &Workflow {
@@ -113,7 +113,7 @@ pub struct Graph<'a> {
     /// The root first.
     pub scopes: Vec<Scope>,
     names: Names,
-    workflows: Vec<Held<'a>>,
+    workflows: Vec<WorkflowRef<'a>>,
 }
 
 /// One node.
@@ -123,7 +123,7 @@ pub struct GraphNode {
     pub path: Arc<str>,
     /// The scope it runs in.
     pub scope: ScopeIx,
-    /// What happens when its turn comes.
+    /// Action of the node when it is scheduled.
     pub kind: NodeKind,
     /// Slots that an edge or a value leads to.
     pub inputs: Vec<Input>,
@@ -133,7 +133,7 @@ pub struct GraphNode {
     index: u32,
 }
 
-/// What happens when a node's turn comes.
+/// Action of a node when it is scheduled.
 #[derive(Debug)]
 pub enum NodeKind {
     /// Its type's code runs.
@@ -156,16 +156,16 @@ pub enum NodeKind {
     },
 }
 
-/// What a switched-off node gives on one output.
+/// Value of one output of a bypassed node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BypassOutput {
     /// The output slot.
     pub output: NameIx,
-    /// Where its value comes from.
+    /// Source of its value.
     pub from: BypassSource,
 }
 
-/// Where a switched-off node takes a value from.
+/// Source of a value of a bypassed node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BypassSource {
     /// An input slot, and the value that counts when the slot has none.
@@ -190,13 +190,13 @@ pub struct Input {
     pub stream: bool,
     /// Its sources run only when the node asks.
     pub lazy: bool,
-    /// Where its values come from, in order. None for a value that only the file gives.
+    /// Sources of its values, in order. Empty for a value that only the file gives.
     pub sources: Vec<Source>,
     /// The value that counts when no source gives one.
     pub fallback: Option<Arc<Value>>,
 }
 
-/// Where a value comes from.
+/// Source of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
     /// An output of a node of this scope or of one around it.
@@ -207,12 +207,12 @@ pub enum Source {
     Value(Arc<Value>),
 }
 
-/// What runs together: the workflow, a called group, or the body of a zone.
+/// Nodes that run in one frame: the workflow, a called group, or the body of a zone.
 #[derive(Debug)]
 pub struct Scope {
     /// The node that holds it; none for the root.
     pub owner: Option<NodeIx>,
-    /// What it is.
+    /// Kind of the scope.
     pub kind: ScopeKind,
     /// Its results by name, in declared order.
     pub outputs: IndexMap<NameIx, Output>,
@@ -242,21 +242,21 @@ pub enum ScopeKind {
 pub struct Output {
     /// Its declaration.
     pub slot: SlotDefinition,
-    /// Where its value comes from.
+    /// Sources of its value.
     pub sources: Vec<Source>,
 }
 
 /// A graph and what is wrong with it.
 #[derive(Debug)]
 pub struct Analysis<'a> {
-    /// What could be made of the workflow; complete where there is no error.
+    /// Graph of the workflow; complete if there is no error.
     pub graph: Graph<'a>,
     /// Everything found, errors and warnings, in file order as far as possible.
     pub problems: Vec<Problem>,
 }
 
 impl Analysis<'_> {
-    /// Whether nothing keeps the workflow from running.
+    /// Returns `true` if the workflow can run.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.problems.iter().all(|problem| problem.severity == Severity::Warning)
@@ -288,7 +288,7 @@ impl Graph<'_> {
         self.names.indexes.get(name).copied()
     }
 
-    /// What the file says about a node.
+    /// Returns the definition of a node in the file.
     #[must_use]
     pub fn spec(&self, node: &GraphNode) -> &Node {
         &self.workflows[node.workflow as usize].nodes[node.index as usize]
@@ -301,7 +301,7 @@ impl Graph<'_> {
         format!("{}{}", self.scope_prefix(node.scope), node.path)
     }
 
-    /// What stands before the paths of a scope's nodes.
+    /// Prefix of the paths of a scope's nodes.
     fn scope_prefix(&self, scope: ScopeIx) -> String {
         let mut parts = Vec::new();
         let mut scope = scope;

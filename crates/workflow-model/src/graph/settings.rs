@@ -1,4 +1,4 @@
-//! Settings of nodes and the parts of a file that are no graph.
+//! Settings of nodes, and the parts of a file outside of the graph.
 
 use std::collections::HashSet;
 
@@ -113,7 +113,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// What is wrong with a setting, and the value that was probably meant.
+/// Describes the fault of a setting, with a suggested value.
 fn config_fault(rule: &ConfigDefinition, value: Option<&Value>) -> Option<(String, Option<String>)> {
     let Some(value) = value else {
         let missing = rule.required && rule.default.is_none();

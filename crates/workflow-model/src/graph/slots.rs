@@ -1,4 +1,4 @@
-//! Which slots a node has.
+//! Slots of nodes.
 
 use std::borrow::Cow;
 
@@ -223,7 +223,7 @@ fn dynamic_slot(rule: DynamicSlots, config: &Map<String, Value>, name: &str) -> 
     is_dynamic(rule, config, name).then_some(slot)
 }
 
-/// Whether a name that is not declared is a slot all the same.
+/// Returns `true` if an undeclared name is accepted as a dynamic slot.
 fn is_dynamic(rule: DynamicSlots, config: &Map<String, Value>, name: &str) -> bool {
     match rule {
         DynamicSlots::None => false,
@@ -239,7 +239,7 @@ fn is_dynamic(rule: DynamicSlots, config: &Map<String, Value>, name: &str) -> bo
     }
 }
 
-/// Whether `word` stands in `text` with nothing before or behind that would make it a longer name.
+/// Returns `true` if `text` contains `word` as a whole name, not as a part of a longer one.
 fn has_word(text: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {

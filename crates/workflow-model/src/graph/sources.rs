@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::build::Builder;
 use super::expose::RESULTS;
-use super::levels::{Boundary, Place};
+use super::levels::{Boundary, Role};
 use super::{ScopeIx, Source};
 use crate::definition::SlotDefinition;
 use crate::problem::{Problem, ProblemCode};
@@ -24,9 +24,9 @@ enum Want {
 pub(super) type Found<'w> = (Source, Cow<'w, SlotDefinition>);
 
 impl<'w> Builder<'_, 'w> {
-    /// What gives the value of an output slot; several where a group takes several.
+    /// Sources of an output slot; several where a group takes several.
     pub(super) fn sources_of(&mut self, level: usize, node: usize, slot: Option<&str>) -> Vec<Found<'w>> {
-        if let Place::Node(source) = self.levels[level].places[node]
+        if let Role::Node(source) = self.levels[level].places[node]
             && let Some((name, definition)) = self.output_of(source, slot)
         {
             let name = self.graph.names.intern(&name);
@@ -67,7 +67,7 @@ impl<'w> Builder<'_, 'w> {
         found: &mut Vec<Found<'w>>,
     ) {
         match self.levels[level].places[node] {
-            Place::Node(source) => {
+            Role::Node(source) => {
                 if let Some((name, definition)) = self.output_of(source, slot.as_deref()) {
                     let name = self.graph.names.intern(&name);
                     found.push((Source::Node(source, name), definition));
@@ -76,17 +76,17 @@ impl<'w> Builder<'_, 'w> {
                     self.no_output(level, node, slot.as_deref(), &names);
                 }
             }
-            Place::Flat { level: child } => self.follow_result(level, node, child, slot.as_deref(), stack),
-            Place::GroupInput => {
+            Role::Flat { level: child } => self.follow_result(level, node, child, slot.as_deref(), stack),
+            Role::GroupInput => {
                 let first = self.arguments(level).next().cloned();
                 match slot.or(first) {
                     Some(name) => stack.push(Want::Argument { level, name }),
                     None => self.no_output(level, node, None, &[]),
                 }
             }
-            Place::LoopState(scope) => self.follow_state(level, node, scope, slot.as_deref(), found),
-            Place::GroupOutput(_) | Place::LoopNext(_) => self.no_output(level, node, slot.as_deref(), &[]),
-            Place::Nothing => {}
+            Role::LoopState(scope) => self.follow_state(level, node, scope, slot.as_deref(), found),
+            Role::GroupOutput(_) | Role::LoopNext(_) => self.no_output(level, node, slot.as_deref(), &[]),
+            Role::Nothing => {}
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::build::Builder;
-use super::levels::{Boundary, Place};
+use super::levels::{Boundary, Role};
 use super::sources::Found;
 use super::{NameIx, NodeIx, NodeKind, ScopeIx, ScopeKind, Source};
 use crate::definition::SlotDefinition;
@@ -26,7 +26,7 @@ pub(super) struct WireIn {
     pub(super) sources: Vec<Source>,
 }
 
-/// What the slot takes.
+/// Values that a slot accepts.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) data_flow_type: crate::slot::DataFlowType,
@@ -36,7 +36,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn of(slot: &SlotDefinition) -> Self {
+    pub(super) fn from_slot(slot: &SlotDefinition) -> Self {
         Self {
             data_flow_type: slot.data_flow_type,
             multi: slot.multi,
@@ -77,21 +77,18 @@ impl<'w> Builder<'_, 'w> {
             let constant = Source::Value(Arc::new(value.clone()));
             let name = self.graph.names.intern(name);
             match place {
-                Place::GroupOutput(scope) => {
+                Role::GroupOutput(scope) => {
                     if let Some(output) = self.graph.scopes[scope as usize].outputs.get_mut(&name)
                         && output.sources.is_empty()
                     {
                         output.sources.push(constant);
                     }
                 }
-                Place::LoopNext(scope) => {
+                Role::LoopNext(scope) => {
                     self.graph.scopes[scope as usize].next.entry(name).or_insert(constant);
                 }
-                Place::Node(_)
-                | Place::Flat { .. }
-                | Place::GroupInput
-                | Place::LoopState(_)
-                | Place::Nothing => {}
+                Role::Node(_) | Role::Flat { .. } | Role::GroupInput | Role::LoopState(_) | Role::Nothing => {
+                }
             }
         }
     }
@@ -122,11 +119,11 @@ impl<'w> Builder<'_, 'w> {
 
     /// An edge from nowhere is reported as such; its slot is not reported as empty too.
     fn count_as_wired(&mut self, level: usize, target: usize, handle: Option<&str>) {
-        if let Place::Node(target) = self.levels[level].places[target]
+        if let Role::Node(target) = self.levels[level].places[target]
             && let Some(found) = self.input_of(target, handle)
         {
             let slot = self.graph.names.intern(&found.name);
-            let shape = Shape::of(&found.slot);
+            let shape = Shape::from_slot(&found.slot);
             self.wires[target as usize].push(WireIn {
                 slot,
                 ordinal: found.ordinal,
@@ -158,15 +155,15 @@ impl<'w> Builder<'_, 'w> {
         let target = self.levels[ends.level].places[ends.target];
         let source = self.levels[ends.source.0].places[ends.source.1];
         match (target, source) {
-            (Place::Nothing, _) | (_, Place::Nothing) => {}
-            (Place::Node(target), Place::Node(source)) if is_order => self.add_order(source, target),
+            (Role::Nothing, _) | (_, Role::Nothing) => {}
+            (Role::Node(target), Role::Node(source)) if is_order => self.add_order(source, target),
             // What a scope gives is there before its nodes, what it takes comes after them.
-            (Place::Node(_) | Place::GroupOutput(_) | Place::LoopNext(_), _) if is_order => {}
-            (Place::Node(target), _) => self.wire_input(ends, target),
-            (Place::GroupOutput(scope), _) => self.wire_result(ends, scope),
-            (Place::LoopNext(scope), _) => self.wire_next(ends, scope),
-            (Place::Flat { level: child }, _) => self.check_group_input(ends, child),
-            (Place::GroupInput | Place::LoopState(_), _) => self.no_input(ends, &[]),
+            (Role::Node(_) | Role::GroupOutput(_) | Role::LoopNext(_), _) if is_order => {}
+            (Role::Node(target), _) => self.wire_input(ends, target),
+            (Role::GroupOutput(scope), _) => self.wire_result(ends, scope),
+            (Role::LoopNext(scope), _) => self.wire_next(ends, scope),
+            (Role::Flat { level: child }, _) => self.check_group_input(ends, child),
+            (Role::GroupInput | Role::LoopState(_), _) => self.no_input(ends, &[]),
         }
     }
 
@@ -190,7 +187,7 @@ impl<'w> Builder<'_, 'w> {
         let typed = sources.iter().all(|(_, from)| type_fits(from.data_flow_type, found.slot.data_flow_type));
         let sources = self.join(sources, (scope, Some(target)), &found.slot, ends);
         let slot = self.graph.names.intern(&found.name);
-        let mut shape = Shape::of(&found.slot);
+        let mut shape = Shape::from_slot(&found.slot);
         shape.lazy |=
             self.graph.spec(&self.graph.nodes[target as usize]).lazy.iter().any(|name| *name == *found.name);
         let as_u32 = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
@@ -233,7 +230,7 @@ impl<'w> Builder<'_, 'w> {
         joined
     }
 
-    /// Whether a source may be seen from a scope: it stands in it or around it.
+    /// Returns `true` if a source is visible in a scope: it is in that scope or in an enclosing one.
     fn reaches(&mut self, source: &Source, scope: ScopeIx, node: Option<NodeIx>, ends: &Ends<'_>) -> bool {
         let reached = match source {
             Source::Value(_) => true,

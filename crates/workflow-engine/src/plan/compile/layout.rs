@@ -7,7 +7,7 @@ use workflow_model::graph::{BypassSource, Graph, GraphNode, Input, NameIx, NodeK
 use workflow_model::{Problem, ZoneSpec, effective_default};
 
 use super::needed::mark_needed;
-use super::settings::{Settled, is_detailed, key_ref};
+use super::settings::{PreparedSettings, is_detailed, key_ref};
 use super::streams::{is_stream, stream_names};
 use super::{arguments, has_effect, is_dead, variables};
 use crate::node::NodeCatalog;
@@ -19,7 +19,7 @@ use crate::plan::{
 
 /// A scope while its wires are gathered.
 #[derive(Default)]
-pub(super) struct Draft {
+pub(super) struct ScopeDraft {
     plan: ScopePlan,
     /// (slot, reader), and the same for those that read a stream.
     reads: Vec<(u32, u32)>,
@@ -30,12 +30,12 @@ pub(super) struct Draft {
     sources: Vec<(u32, u32)>,
     entries: HashMap<EntryKey, SlotIx>,
     captured: HashSet<(SlotIx, LocalIx)>,
-    /// By slot: whether somebody takes it as one value.
+    /// By slot: set if an input takes it as one value.
     joined: Vec<bool>,
     pub(super) next: Vec<Origin>,
 }
 
-impl Draft {
+impl ScopeDraft {
     /// Somebody takes these as one value each.
     fn join(&mut self, slots: impl IntoIterator<Item = SlotIx>) {
         self.joined.resize(self.plan.n_slots as usize, false);
@@ -54,8 +54,8 @@ enum EntryKey {
 pub(super) struct Layout<'g> {
     graph: &'g Graph<'g>,
     catalog: &'g NodeCatalog,
-    settled: Settled,
-    drafts: Vec<Draft>,
+    settled: PreparedSettings,
+    drafts: Vec<ScopeDraft>,
     /// Index of each node of the graph within its scope.
     local: Vec<LocalIx>,
     /// Used outputs of each node of the graph.
@@ -72,8 +72,8 @@ pub(super) fn index(value: usize) -> u32 {
 }
 
 impl<'g> Layout<'g> {
-    pub(super) fn new(graph: &'g Graph<'g>, catalog: &'g NodeCatalog, settled: Settled) -> Self {
-        let mut drafts: Vec<Draft> = graph.scopes.iter().map(|_| Draft::default()).collect();
+    pub(super) fn new(graph: &'g Graph<'g>, catalog: &'g NodeCatalog, settled: PreparedSettings) -> Self {
+        let mut drafts: Vec<ScopeDraft> = graph.scopes.iter().map(|_| ScopeDraft::default()).collect();
         let mut local = Vec::with_capacity(graph.nodes.len());
         let mut counts = vec![0_u32; drafts.len()];
         for node in &graph.nodes {
@@ -215,7 +215,7 @@ impl<'g> Layout<'g> {
         }
     }
 
-    /// Where a value stands in the frames of a scope.
+    /// Returns the position of a value in the frames of a scope.
     fn origin(&mut self, scope: usize, source: &Source) -> Option<Origin> {
         let slot = match source {
             Source::Value(value) => return Some(Origin::Value(Arc::clone(value))),
@@ -299,7 +299,7 @@ impl<'g> Layout<'g> {
         slot
     }
 
-    /// What a scope gives, and what the next pass takes.
+    /// Adds the results of a scope and the state of its next pass.
     fn add_results(&mut self, scope: usize) {
         let graph = self.graph;
         for (name, output) in &graph.scopes[scope].outputs {
@@ -320,7 +320,7 @@ impl<'g> Layout<'g> {
         }
     }
 
-    /// What happens when the node's turn comes, now that all slots are known.
+    /// Adds the action of a node, once all slots are known.
     fn add_kind(&mut self, number: usize, node: &GraphNode) {
         let scope = node.scope as usize;
         let kind = match &node.kind {

@@ -1,15 +1,15 @@
-//! Which nodes run: those that a result or an effect needs.
+//! Selection of the nodes to run: those that a result or an effect needs.
 
 use std::collections::HashSet;
 
 use workflow_model::graph::Graph;
 
-use super::layout::{Draft, index};
+use super::layout::{ScopeDraft, index};
 use crate::plan::reach::slots;
 use crate::plan::{Kind, LocalIx, OutPlan, PlanInner, ScopePlan, SlotIx};
 
 /// Finds the nodes that run whatever is wanted, and with them those that something needs.
-pub(super) fn mark_needed(plan: &mut PlanInner, graph: &Graph<'_>, local: &[LocalIx], drafts: &[Draft]) {
+pub(super) fn mark_needed(plan: &mut PlanInner, graph: &Graph<'_>, local: &[LocalIx], drafts: &[ScopeDraft]) {
     let mut always: Vec<HashSet<LocalIx>> = vec![HashSet::new(); plan.scopes.len()];
     for (number, node) in graph.nodes.iter().enumerate() {
         let spec = graph.spec(node);

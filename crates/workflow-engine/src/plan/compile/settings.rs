@@ -12,17 +12,21 @@ use crate::expression::{Expression, ExpressionError, Scope};
 use crate::node::{NodeCatalog, Prepared};
 use crate::plan::{Condition, KeyRef, Policy};
 
-/// What was made of the settings, by node of the graph.
+/// Prepared settings, by node of the graph.
 #[derive(Default)]
-pub(super) struct Settled {
+pub(super) struct PreparedSettings {
     pub(super) prepared: HashMap<usize, Prepared>,
     pub(super) policies: HashMap<usize, Policy>,
     pub(super) conditions: HashMap<usize, Condition>,
     pub(super) groups: Vec<Arc<str>>,
 }
 
-pub(super) fn settle(graph: &Graph<'_>, catalog: &NodeCatalog, problems: &mut Vec<Problem>) -> Settled {
-    let mut settled = Settled::default();
+pub(super) fn prepare_settings(
+    graph: &Graph<'_>,
+    catalog: &NodeCatalog,
+    problems: &mut Vec<Problem>,
+) -> PreparedSettings {
+    let mut settled = PreparedSettings::default();
     for (index, node) in graph.nodes.iter().enumerate() {
         let spec = graph.spec(node);
         if matches!(node.kind, NodeKind::Muted | NodeKind::Bypass(_)) {
@@ -31,7 +35,7 @@ pub(super) fn settle(graph: &Graph<'_>, catalog: &NodeCatalog, problems: &mut Ve
         if let NodeKind::Plain = node.kind {
             prepare(graph, catalog, index, problems, &mut settled);
         }
-        let mut policy = Policy::of(spec, is_effect(spec, catalog));
+        let mut policy = Policy::from_node(spec, is_effect(spec, catalog));
         policy.group = spec.group.as_deref().map(|name| group_index(&mut settled.groups, name));
         let skip_if = match &node.kind {
             NodeKind::Zone { spec: zone, .. } => zone.skip_if.as_deref(),
@@ -63,7 +67,7 @@ fn prepare(
     catalog: &NodeCatalog,
     index: usize,
     problems: &mut Vec<Problem>,
-    settled: &mut Settled,
+    settled: &mut PreparedSettings,
 ) {
     let spec = graph.spec(&graph.nodes[index]);
     let Some(node) = catalog.get(&spec.node_type) else { return };
@@ -203,7 +207,7 @@ fn expression_problem(graph: &Graph<'_>, index: usize, key: &str, error: &Expres
     problem_at(graph, index, problem).slot(key)
 }
 
-/// Whether a node has anything that needs a place of its own in the plan.
+/// Returns `true` if a node needs an entry of its own in the plan's details.
 pub(super) fn is_detailed(spec: &Node, prepared: Option<&Prepared>, policy: Option<&Policy>) -> bool {
     !spec.config_values.is_empty() || prepared.is_some_and(Prepared::is_some) || policy.is_some()
 }

@@ -1,4 +1,4 @@
-//! Which outputs are written piece by piece.
+//! Stream outputs.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(super) fn stream_names(definition: &NodeDefinition) -> Vec<Arc<str>> {
     streams.map(|(name, _)| name.as_str().into()).collect()
 }
 
-/// Whether an output is written piece by piece.
+/// Returns `true` if an output is a stream.
 pub(super) fn is_stream(graph: &Graph<'_>, catalog: &NodeCatalog, node: u32, name: NameIx) -> bool {
     let node = &graph.nodes[node as usize];
     match &node.kind {

@@ -44,7 +44,7 @@ async fn a_node_that_nobody_settles_ends_the_run_as_stalled() {
     let plan = Plan::new(&Workflow::from_value(file).unwrap(), &catalog, &NoWorkflows).unwrap();
     let clock = Arc::new(VirtualClock::new(Timestamp::default()));
     let recorder = Recorder::new(RunId::new("r"), clock.clone());
-    let mut watcher = recorder.watch(100);
+    let mut subscription = recorder.watch(100);
     let options = RunOptions::new().with_clock(clock);
     let shared = Arc::new(RunShared {
         plan: Arc::clone(&plan.0),
@@ -69,7 +69,7 @@ async fn a_node_that_nobody_settles_ends_the_run_as_stalled() {
     assert_eq!(error.kind, NodeErrorKind::Stalled.as_str());
     assert_eq!(error.details["nodes"], json!(["a", "b"]));
     let mut ends = Vec::new();
-    while let Some(Watched::Events(events)) = watcher.try_next() {
+    while let Some(Watched::Events(events)) = subscription.try_next() {
         ends.extend(events.iter().map(|event| event.body.clone()));
     }
     let cancelled = ends

@@ -1,4 +1,4 @@
-//! What a zone holds between its passes.
+//! State of a zone between its passes.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ fn restored_outputs(saved: SavedOutputs) -> Outputs {
 
 impl ZoneRun {
     /// None while a stream is on its way into the zone.
-    pub(in crate::run) fn saved(&self) -> Option<SavedZone> {
+    pub(in crate::run) fn to_saved(&self) -> Option<SavedZone> {
         Some(SavedZone {
             zone: self.zone,
             given: SavedGiven::all(&self.given)?,
@@ -112,7 +112,7 @@ impl ZoneRun {
         items.get(usize::try_from(pass).ok()?).cloned().map(Arc::new)
     }
 
-    /// How many passes there are at most, and which limit that is.
+    /// Returns the maximum number of passes, and the reason to report if it is reached.
     pub(super) fn total(&self, zone: &ZonePlan) -> (Option<u64>, LoopEnd) {
         let own = match zone.spec.mode {
             ZoneMode::Until | ZoneMode::While => None,
@@ -238,7 +238,7 @@ pub(super) fn chunk_of(results: &Outputs) -> Option<Arc<str>> {
 pub(super) struct Digits([u8; 20], usize);
 
 impl Digits {
-    pub(super) fn of(mut number: u64) -> Self {
+    pub(super) fn from_number(mut number: u64) -> Self {
         let mut digits = [b'0'; 20];
         let mut at = digits.len();
         loop {
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn digits_are_those_of_the_number() {
         for number in [0, 7, 10, 1234, u64::MAX] {
-            assert_eq!(Digits::of(number).as_str(), number.to_string());
+            assert_eq!(Digits::from_number(number).as_str(), number.to_string());
         }
     }
 }
