@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use agent_types::{ApprovalState, AskKind, CallId, EventBody, EventLocation};
+use agent_types::{ApprovalState, AskKind, CallId, EventBody, EventLocation, canonical_json};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tool_registry::Tool;
@@ -17,21 +17,8 @@ pub fn approval_digest(tool: &str, arguments: &Map<String, Value>) -> String {
     let mut hash = Sha256::new();
     hash.update(tool);
     hash.update([0]);
-    hash.update(canonical(&Value::Object(arguments.clone())).to_string());
+    hash.update(canonical_json(&Value::Object(arguments.clone())));
     format!("{:x}", hash.finalize())
-}
-
-/// The same value with its keys in order.
-fn canonical(value: &Value) -> Value {
-    match value {
-        Value::Object(map) => {
-            let mut keys: Vec<&String> = map.keys().collect();
-            keys.sort();
-            keys.into_iter().map(|key| (key.clone(), canonical(&map[key]))).collect()
-        }
-        Value::Array(items) => items.iter().map(canonical).collect(),
-        other => other.clone(),
-    }
 }
 
 /// Gives calls that need a person the word that a person has given. What is refused is remembered by its digest.

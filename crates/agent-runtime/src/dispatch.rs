@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{
-    AskSummary, Budget, BudgetExceeded, BudgetKey, EventBody, EventLocation, ExitReason, Observation,
-    ToolStatus,
+    AskSummary, Backoff, Budget, BudgetExceeded, BudgetKey, EventBody, EventLocation, ExitReason,
+    Observation, ToolStatus,
 };
 use llm_provider::Attachment;
 use serde_json::Value;
@@ -292,7 +292,9 @@ fn image(part: &Part) -> Option<Attachment> {
 /// attempts, the error is returned with the last failure.
 async fn attempts(call: &PlannedCall, cx: ToolContext) -> (CallOutcome, Option<BudgetExceeded>) {
     let retry = call.tool.settings().retry;
-    let (mut left, mut wait) = retry.map_or((0, Duration::ZERO), |retry| (retry.max, retry.backoff));
+    let retries = retry.map_or(0, |retry| retry.max);
+    let backoff = Backoff::new(retry.map_or(Duration::ZERO, |retry| retry.backoff));
+    let mut failures = 0;
     let mut took = Duration::ZERO;
     loop {
         let mut outcome = call.tool.invoke(call.call.arguments.clone(), cx.clone()).await;
@@ -303,13 +305,12 @@ async fn attempts(call: &PlannedCall, cx: ToolContext) -> (CallOutcome, Option<B
             CallEnd::TimedOut { .. } if call.tool.definition().annotations.read_only => Some(None),
             _ => None,
         };
-        let Some(after) = again.filter(|_| left > 0) else { return (outcome, None) };
+        let Some(after) = again.filter(|_| failures < retries) else { return (outcome, None) };
         if let Err(exceeded) = cx.budget.take(BudgetKey::ToolCalls) {
             return (outcome, Some(exceeded));
         }
-        left -= 1;
-        let pause = after.unwrap_or(wait);
-        wait = wait.saturating_mul(2);
+        failures += 1;
+        let pause = after.unwrap_or_else(|| backoff.after(failures));
         let slept = cx.clock.sleep(pause);
         let cancelled = std::pin::pin!(cx.cancel.cancelled());
         if let futures::future::Either::Right(_) = futures::future::select(slept, cancelled).await {
@@ -328,8 +329,8 @@ async fn within(
         return (output, None);
     }
     let whole = output.into_text();
-    let head = floor(&whole, limit - limit / 4);
-    let tail = ceiling(&whole, whole.len() - (limit / 4).saturating_sub(GAP));
+    let head = whole.floor_char_boundary(limit - limit / 4);
+    let tail = whole.ceil_char_boundary(whole.len() - (limit / 4).saturating_sub(GAP));
     let gap = tail - head;
     let text = format!("{}… ({gap} bytes left out) …{}", &whole[..head], &whole[tail..]);
     let blob = match blobs {
@@ -337,16 +338,6 @@ async fn within(
         None => None,
     };
     (ToolOutput::Text(text), blob)
-}
-
-/// Last character boundary at or before an index.
-fn floor(text: &str, at: usize) -> usize {
-    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
-}
-
-/// First character boundary at or after an index.
-fn ceiling(text: &str, at: usize) -> usize {
-    (at..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }
 
 fn emit_finished(
@@ -380,7 +371,7 @@ fn shorten_end(text: &mut String, limit: usize) {
     if text.len() <= limit {
         return;
     }
-    let end = floor(text, limit);
+    let end = text.floor_char_boundary(limit);
     let missing = text.len() - end;
     text.truncate(end);
     text.extend(["… (", &missing.to_string(), " more bytes)"]);

@@ -24,8 +24,7 @@ impl UntrustedTexts {
             return;
         }
         let mut folded = without_blanks(text);
-        let end = (0..=MAX_BYTES.min(folded.len())).rev().find(|at| folded.is_char_boundary(*at));
-        folded.truncate(end.unwrap_or_default());
+        folded.truncate(folded.floor_char_boundary(MAX_BYTES));
         if folded.contains("&lt;") {
             // A model may write what an escaped text means.
             let meant = folded.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");

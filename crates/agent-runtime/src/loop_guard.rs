@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use agent_types::canonical_json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -36,7 +37,7 @@ impl LoopGuard {
     /// Remembers a call with its result and says what its repetition means.
     pub(crate) fn note(&mut self, tool: &str, arguments: &Map<String, Value>, result: &str) -> Repetition {
         let mut hash = Sha256::new();
-        for part in [tool, &canonical(arguments), result] {
+        for part in [tool, &canonical_json(&Value::Object(arguments.clone())), result] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
@@ -52,13 +53,6 @@ impl LoopGuard {
             _ => Repetition::None,
         }
     }
-}
-
-/// The arguments as text in which the order of keys does not count.
-fn canonical(arguments: &Map<String, Value>) -> String {
-    let mut sorted: Vec<_> = arguments.iter().collect();
-    sorted.sort_by_key(|(name, _)| name.as_str());
-    serde_json::to_string(&sorted).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -81,6 +75,15 @@ mod tests {
         assert_eq!(note(&mut guard, &same, "b"), Repetition::None, "a new result is progress");
         assert_eq!(note(&mut guard, &same, "a"), Repetition::Warn(3));
         assert_eq!(note(&mut guard, &same, "a"), Repetition::Stop);
+    }
+
+    #[test]
+    fn the_order_of_nested_keys_does_not_count() {
+        let mut guard = LoopGuard::default();
+        for _ in 0..2 {
+            note(&mut guard, &json!({"p": [{"a": 1, "b": 2}]}), "a");
+        }
+        assert_eq!(note(&mut guard, &json!({"p": [{"b": 2, "a": 1}]}), "a"), Repetition::Warn(3));
     }
 
     #[test]

@@ -6,13 +6,14 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem::{Discriminant, discriminant};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use agent_types::{
     ApprovalState, CallId, EventBody, EventLocation, EventPersister, EventSink, Observation, ReplayData,
     ResumeLog, RunId, StoredEvent, ToolId, ToolStatus, UnsequencedEvent, Usage,
 };
 use llm_provider::{Attachment, StandardResponse};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -212,7 +213,7 @@ impl RunLog {
 
     fn past(&self) -> MutexGuard<'_, Option<Past>> {
         // Nothing that can panic runs under this lock.
-        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+        self.past.lock()
     }
 
     /// Makes the run live: interrupted calls have ended, and from now on every event is emitted.
@@ -258,22 +259,22 @@ impl RunLog {
 
     /// The next reply that the log has, with what it cost.
     pub(crate) fn reply(&self) -> Option<(StandardResponse, u64)> {
-        self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        self.replies.lock().pop_front()
     }
 
     /// Returns `true` when the log has a reply that the run has not replayed yet.
     pub(crate) fn has_reply(&self) -> bool {
-        !self.is_live() && !self.replies.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        !self.is_live() && !self.replies.lock().is_empty()
     }
 
     /// Next summary that the log has.
     pub(crate) fn summary(&self) -> Option<(String, String)> {
-        self.summaries.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        self.summaries.lock().pop_front()
     }
 
     /// The next ends of tasks that the log has.
     pub(crate) fn woken(&self) -> Option<Vec<TaskEnd>> {
-        self.woken.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        self.woken.lock().pop_front()
     }
 
     /// Recorded state of a call.

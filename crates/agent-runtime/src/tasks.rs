@@ -119,6 +119,6 @@ fn excerpt(value: &Value) -> String {
     if text.len() <= MAX_SHOWN {
         return text;
     }
-    let end = (0..=MAX_SHOWN).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    let end = text.floor_char_boundary(MAX_SHOWN);
     format!("{}… ({} more bytes)", &text[..end], text.len() - end)
 }

@@ -70,7 +70,7 @@ impl Run {
         texts.collect()
     }
 
-    fn names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<&'static str> {
         self.events.iter().map(|event| event.body.name()).collect()
     }
 }
@@ -164,8 +164,8 @@ async fn a_block_is_run_whole_or_not_at_all() {
         ]
     );
     let names = run.names();
-    assert!(names.contains(&"agent.parse_failed".to_owned()));
-    assert!(!names.iter().any(|name| name.starts_with("agent.tool.") || name == "agent.call.ready"));
+    assert!(names.contains(&"agent.parse_failed"));
+    assert!(!names.iter().any(|name| name.starts_with("agent.tool.") || *name == "agent.call.ready"));
 }
 
 #[tokio::test]
@@ -265,7 +265,7 @@ async fn the_same_call_with_the_same_result_is_a_loop() {
     assert_eq!(run.outcome.exit, ExitReason::LoopDetected);
     assert_eq!(run.observations().len(), 4);
     assert!(run.observations()[2].ends_with("Note - the same call gave the same result 3 times"));
-    assert_eq!(run.names().iter().filter(|name| *name == "agent.warning").count(), 1);
+    assert_eq!(run.names().iter().filter(|name| **name == "agent.warning").count(), 1);
 }
 
 #[tokio::test]

@@ -381,13 +381,55 @@ impl EventBody {
 
     /// The dotted name on the wire.
     #[must_use]
-    pub fn name(&self) -> String {
-        match serde_json::to_value(self) {
-            Ok(Value::Object(mut object)) => match object.remove("type") {
-                Some(Value::String(name)) => name,
-                Some(_) | None => String::new(),
-            },
-            Ok(_) | Err(_) => String::new(),
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::RunQueued { .. } => "run.queued",
+            Self::RunStarted { .. } => "run.started",
+            Self::RunWaiting { .. } => "run.waiting",
+            Self::RunResumed { .. } => "run.resumed",
+            Self::RunFinished { .. } => "run.finished",
+            Self::NodeStarted { .. } => "node.started",
+            Self::NodeProgress { .. } => "node.progress",
+            Self::NodeChunk { .. } => "node.chunk",
+            Self::NodeRetrying { .. } => "node.retrying",
+            Self::NodeCached { .. } => "node.cached",
+            Self::NodeFinished { .. } => "node.finished",
+            Self::NodeFailed { .. } => "node.failed",
+            Self::NodeSkipped { .. } => "node.skipped",
+            Self::NodeCancelled { .. } => "node.cancelled",
+            Self::NodeWaiting { .. } => "node.waiting",
+            Self::LoopEntered { .. } => "loop.entered",
+            Self::LoopIterStarted { .. } => "loop.iter.started",
+            Self::LoopIterFinished { .. } => "loop.iter.finished",
+            Self::LoopExited { .. } => "loop.exited",
+            Self::AgentTurnStarted { .. } => "agent.turn.started",
+            Self::AgentLlmStarted { .. } => "agent.llm.started",
+            Self::AgentThinking { .. } => "agent.thinking",
+            Self::AgentReasoningDelta { .. } => "agent.reasoning.delta",
+            Self::AgentTextDelta { .. } => "agent.text.delta",
+            Self::AgentCallDelta { .. } => "agent.call.delta",
+            Self::AgentCallReady { .. } => "agent.call.ready",
+            Self::AgentLlmFinished { .. } => "agent.llm.finished",
+            Self::AgentParsed { .. } => "agent.parsed",
+            Self::AgentParseFailed { .. } => "agent.parse_failed",
+            Self::AgentMessage { .. } => "agent.message",
+            Self::AgentToolChosen { .. } => "agent.tool.chosen",
+            Self::AgentToolApproval { .. } => "agent.tool.approval",
+            Self::AgentToolStarted { .. } => "agent.tool.started",
+            Self::AgentToolChunk { .. } => "agent.tool.chunk",
+            Self::AgentToolFinished { .. } => "agent.tool.finished",
+            Self::AgentObservation { .. } => "agent.observation",
+            Self::AgentCompacted { .. } => "agent.compacted",
+            Self::AgentBudget { .. } => "agent.budget",
+            Self::AgentWarning { .. } => "agent.warning",
+            Self::AgentTurnFinished { .. } => "agent.turn.finished",
+            Self::FlowMatched { .. } => "flow.matched",
+            Self::FlowFinished { .. } => "flow.finished",
+            Self::FlowFailed { .. } => "flow.failed",
+            Self::SystemAction { .. } => "system.action",
+            Self::SystemHandedOff { .. } => "system.handed_off",
+            Self::RegistryChanged { .. } => "registry.changed",
+            Self::LogLine { .. } => "log.line",
         }
     }
 }

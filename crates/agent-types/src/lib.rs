@@ -16,8 +16,10 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod backoff;
 mod budget;
 mod call;
+mod canonical;
 mod clock;
 mod event;
 mod event_broadcast;
@@ -32,8 +34,10 @@ mod timestamp;
 mod tool_definition;
 mod virtual_clock;
 
+pub use backoff::Backoff;
 pub use budget::{Budget, BudgetExceeded, BudgetKey, BudgetLimits};
 pub use call::{Annotations, ApprovalDefault, ToolCall, ToolSpec, Usage};
+pub use canonical::canonical_json;
 pub use clock::{Clock, Sleep};
 pub use event::{AskSummary, CallSummary, EventBody, EventLocation, OtherOutputs, TraceEvent};
 pub use event_broadcast::{Batch, EventBroadcast, EventSubscription, Watched};

@@ -45,7 +45,7 @@ fn best<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option
 
 /// A name prepared for comparison.
 struct Target {
-    folded: Vec<char>,
+    folded: String,
     words: BTreeSet<String>,
     /// The same without its namespace, where it has one.
     bare: Option<Box<Self>>,
@@ -93,7 +93,7 @@ impl Score {
 impl Target {
     fn new(name: &str) -> Self {
         let bare = name.rsplit_once(':').map(|(_, bare)| Box::new(Self::new(bare)));
-        Self { folded: fold(name).chars().collect(), words: words(name), bare }
+        Self { folded: fold(name), words: words(name), bare }
     }
 
     /// Scores a candidate. A namespace that only one of the two has does not count against it.
@@ -108,12 +108,12 @@ impl Target {
     }
 
     fn compare(&self, candidate: &str) -> Score {
-        let folded: Vec<char> = fold(candidate).chars().collect();
+        let folded = fold(candidate);
         let other_words = words(candidate);
         let shared_words = self.words.intersection(&other_words).count();
         Score {
             distance: distance(&self.folded, &folded),
-            length: self.folded.len().max(folded.len()),
+            length: length(&self.folded).max(length(&folded)),
             contained: contains(&self.folded, &folded) || contains(&folded, &self.folded),
             shared_words,
             words: self.words.len().max(other_words.len()),
@@ -122,8 +122,12 @@ impl Target {
     }
 }
 
-fn contains(long: &[char], short: &[char]) -> bool {
-    short.len() >= 3 && short.len() <= long.len() && long.windows(short.len()).any(|part| part == short)
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn contains(long: &str, short: &str) -> bool {
+    length(short) >= 3 && long.contains(short)
 }
 
 /// The words of a name: parted by separators and by a capital after a small letter.
@@ -147,32 +151,10 @@ fn words(name: &str) -> BTreeSet<String> {
     words
 }
 
-/// Edits (insert, delete, replace, swap two neighbours) from one text to the other.
-fn distance(left: &[char], right: &[char]) -> usize {
-    if left == right {
-        return 0;
-    }
-    if left.len().max(right.len()) > MAX_COMPARED {
-        return left.len().max(right.len());
-    }
-    let width = right.len() + 1;
-    let mut before_last = vec![0; width];
-    let mut last: Vec<usize> = (0..width).collect();
-    let mut current = vec![0; width];
-    for (i, a) in left.iter().enumerate() {
-        current[0] = i + 1;
-        for (j, b) in right.iter().enumerate() {
-            let replaced = last[j] + usize::from(a != b);
-            let mut cheapest = replaced.min(last[j + 1] + 1).min(current[j] + 1);
-            if i > 0 && j > 0 && *a == right[j - 1] && left[i - 1] == *b {
-                cheapest = cheapest.min(before_last[j - 1] + 1);
-            }
-            current[j + 1] = cheapest;
-        }
-        std::mem::swap(&mut before_last, &mut last);
-        std::mem::swap(&mut last, &mut current);
-    }
-    last[right.len()]
+/// Edits (insert, delete, replace, swap two neighbours) from one text to the other; long texts that differ share nothing.
+fn distance(left: &str, right: &str) -> usize {
+    let longer = length(left).max(length(right));
+    if longer > MAX_COMPARED && left != right { longer } else { strsim::osa_distance(left, right) }
 }
 
 #[cfg(test)]
@@ -204,11 +186,10 @@ mod tests {
 
     #[test]
     fn distance_counts_a_swap_once() {
-        let chars = |text: &str| text.chars().collect::<Vec<_>>();
         for (left, right, edits) in
             [("", "abc", 3), ("abc", "acb", 1), ("kitten", "sitting", 3), ("é", "e", 1)]
         {
-            assert_eq!(distance(&chars(left), &chars(right)), edits, "{left} {right}");
+            assert_eq!(distance(left, right), edits, "{left} {right}");
         }
     }
 

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -172,7 +173,7 @@ impl Recorder {
     /// The number of the last event.
     #[must_use]
     pub fn last_seq(&self) -> u64 {
-        *self.seq.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.seq.lock()
     }
 
     /// Records one fact.
@@ -187,7 +188,7 @@ impl EventSink for Recorder {
             return;
         }
         // Watchers are fed under the lock, so that every one of them sees the order of the numbers.
-        let mut seq = self.seq.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seq = self.seq.lock();
         let first = *seq + 1;
         *seq += drafts.len() as u64;
         if !self.feed.is_watched() {

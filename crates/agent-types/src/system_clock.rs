@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::{Clock, Sleep, Timestamp};
 
@@ -67,7 +69,7 @@ impl Timer {
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         // No waker runs under the lock, so a panic elsewhere leaves the map whole.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     fn run(&self) {
@@ -82,13 +84,12 @@ impl Timer {
                 waiting = self.lock();
                 continue;
             }
-            waiting = match waiting.wakers.first_key_value() {
+            match waiting.wakers.first_key_value() {
                 Some((&(deadline, _), _)) => {
-                    let result = self.changed.wait_timeout(waiting, deadline.saturating_duration_since(now));
-                    result.unwrap_or_else(PoisonError::into_inner).0
+                    self.changed.wait_until(&mut waiting, deadline);
                 }
-                None => self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner),
-            };
+                None => self.changed.wait(&mut waiting),
+            }
         }
     }
 }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{Clock, Sleep, Timestamp};
 
@@ -80,7 +82,7 @@ impl VirtualClock {
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     // Wakers run outside the lock, so a panic elsewhere leaves the state whole.
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+    state.lock()
 }
 
 impl Drop for ClockHold {

@@ -1,11 +1,12 @@
 //! Looking things up: a tool, and an answer that is on its way before the model asks.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use http_caller::{EndpointConfig, HttpCaller};
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tool_http::{HttpToolFile, http_tool};
 use tool_registry::{CallEnd, Tool, ToolContext, ToolError, ToolHandler, ToolOutput};
@@ -49,7 +50,7 @@ impl Prefetched {
     }
 
     fn take(&self) -> Option<Underway> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lock().take()
     }
 
     /// Nobody asks any more.

@@ -1,12 +1,13 @@
 //! Sessions: one message of each at a time, all of them in parallel.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use agent_runtime::{Agent, AgentError, Exchange, PendingCall, RunOutcome};
 use agent_types::{Clock, ExitReason, Recorder, RunId, SystemClock, Timestamp, Usage};
 use futures::future::{Either, select};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, OnceCell, OwnedMutexGuard};
@@ -307,14 +308,14 @@ impl DueTimes {
         meant.min_by_key(|(_, at)| **at).map(|(session, at)| (session.clone(), *at))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Timestamp>> {
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, BTreeMap<String, Timestamp>> {
+        self.times.lock()
     }
 }
 
 impl Shared {
     fn lock(&self, session: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut locks = self.sessions.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut locks = self.sessions.locks.lock();
         if let Some(lock) = locks.get(session).and_then(Weak::upgrade) {
             return lock;
         }

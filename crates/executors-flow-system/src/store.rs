@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use agent_runtime::Exchange;
 use agent_types::Timestamp;
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use run_store::{Store, StoreError};
 use serde_json::Value;
 
@@ -77,7 +78,7 @@ impl MemorySessions {
     }
 
     fn with<T>(&self, session: &str, change: impl FnOnce(&mut Session) -> T) -> T {
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.0.lock();
         change(sessions.entry(session.to_owned()).or_default())
     }
 }
@@ -99,7 +100,7 @@ impl SessionStore for MemorySessions {
     }
 
     async fn waiting(&self) -> Result<Vec<(String, Timestamp)>, SessionError> {
-        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.0.lock();
         let waiting =
             sessions.iter().filter_map(|(id, session)| Some((id.clone(), session.state.next_due()?)));
         Ok(waiting.collect())

@@ -1,8 +1,9 @@
 //! Where the events of a message go, and what is in them already when a run goes on.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use agent_types::{EventBody, EventLocation, EventPersister, EventSink, ResumeLog, RunId, UnsequencedEvent};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tool_registry::TaskBoard;
 
@@ -98,14 +99,14 @@ impl FlowEventSink {
 
     /// Takes something out of the log.
     pub(crate) fn forget(&self, is_meant: impl Fn(&EventBody) -> bool) -> Option<EventBody> {
-        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut past = self.past.lock();
         let at = past.iter().position(is_meant)?;
         Some(past.remove(at))
     }
 
     /// Tells the end of the agent's run as that of the whole run; false where no agent ran.
     pub(crate) fn finish(&self) -> bool {
-        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let end = self.end.lock().take();
         let ended = end.is_some();
         self.sink.record(&mut end.into_iter().collect());
         ended
@@ -127,7 +128,7 @@ pub(crate) fn is_own(body: &EventBody) -> bool {
 
 impl EventSink for FlowEventSink {
     fn record(&self, drafts: &mut Vec<UnsequencedEvent>) {
-        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut end = self.end.lock();
         let mut rest = Vec::with_capacity(drafts.len());
         for draft in drafts.drain(..) {
             match draft.body {

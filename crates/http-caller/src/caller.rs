@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
-use agent_types::{Clock, SystemClock, Timestamp};
+use agent_types::{Backoff, Clock, SystemClock, Timestamp};
 use futures::future::{Either, select};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Method, StatusCode, Url};
@@ -204,13 +204,16 @@ impl HttpCaller {
         deadline: Duration,
     ) -> Result<HttpAnswer, HttpError> {
         let clock = &*self.0.clock;
-        let mut left = endpoint.retry.map_or(0, |retry| retry.max);
-        let mut backoff = Duration::from_millis(endpoint.retry.map_or(0, |retry| retry.backoff_ms));
+        let retries = endpoint.retry.map_or(0, |retry| retry.max);
+        let backoff = Backoff::new(Duration::from_millis(endpoint.retry.map_or(0, |retry| retry.backoff_ms)));
+        let mut failures = 0;
         loop {
             let error = match self.attempt(endpoint, request.clone()).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
+            failures += 1;
+            let backoff = backoff.after(failures);
             let wait = match &error {
                 HttpError::Unreachable { .. } => backoff,
                 HttpError::Status { status: 429 | 502 | 503 | 504, retry_after, .. } => {
@@ -219,11 +222,9 @@ impl HttpCaller {
                 _ => return Err(error),
             };
             // A backoff that outlasts the call is pointless.
-            if left == 0 || clock.elapsed().saturating_add(wait) >= deadline {
+            if failures > retries || clock.elapsed().saturating_add(wait) >= deadline {
                 return Err(error);
             }
-            left -= 1;
-            backoff = backoff.saturating_mul(2);
             clock.sleep(wait).await;
         }
     }
@@ -370,20 +371,11 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let seconds = value.parse::<u64>().ok().map(Duration::from_secs);
     let wait = seconds.or_else(|| {
-        let millis = http_date(value)?.as_millis().saturating_sub(now.as_millis());
-        Some(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
+        let date = httpdate::parse_http_date(value).ok()?.duration_since(UNIX_EPOCH).ok()?;
+        let now = Duration::from_millis(u64::try_from(now.as_millis()).unwrap_or(0));
+        Some(date.saturating_sub(now))
     })?;
     Some(wait.min(MAX_RETRY_AFTER))
-}
-
-/// A date as servers write it: `Sun, 06 Nov 1994 08:49:37 GMT`.
-fn http_date(text: &str) -> Option<Timestamp> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let parts: Vec<&str> = text.split_ascii_whitespace().collect();
-    let [_, day, month, year, time, "GMT"] = parts[..] else { return None };
-    let month = MONTHS.iter().position(|name| *name == month)? + 1;
-    Timestamp::parse(&format!("{year}-{month:02}-{day:0>2}T{time}.000Z"))
 }
 
 fn shortened(text: &str) -> String {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use parking_lot::RwLock;
 use serde_json::{Map, Value};
 
 use crate::encode;
@@ -103,7 +104,7 @@ impl SecretMask {
         if secret.reveal().is_empty() {
             return;
         }
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.write();
         for form in forms(secret.reveal()) {
             if !known.contains(&form) {
                 known.push(form);
@@ -116,7 +117,7 @@ impl SecretMask {
     /// The text without any secret.
     #[must_use]
     pub fn text(&self, text: &str) -> String {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.read();
         let mut text = text.to_owned();
         for form in known.iter().filter(|form| !form.is_empty()) {
             if text.contains(form.as_str()) {
@@ -129,7 +130,7 @@ impl SecretMask {
     /// The value without any secret, names of members included.
     #[must_use]
     pub fn value(&self, value: Value) -> Value {
-        if self.0.read().unwrap_or_else(PoisonError::into_inner).is_empty() {
+        if self.0.read().is_empty() {
             return value;
         }
         self.masked(value)

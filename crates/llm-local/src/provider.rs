@@ -1,14 +1,15 @@
 //! The model as all models are.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use agent_types::{Clock, SystemClock};
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use llm_provider::{GrammarForm, LlmError, LlmProvider, LlmRequest, LlmStream, ModelInfo, ModelParameters};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::LocalError;
@@ -102,7 +103,7 @@ impl LocalModel {
     /// Figures of the last complete answer.
     #[must_use]
     pub fn figures(&self) -> Option<Figures> {
-        *self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.figures.lock()
     }
 }
 

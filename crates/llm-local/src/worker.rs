@@ -1,9 +1,10 @@
 //! The thread that owns a model: it answers one request after the other.
 
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use llm_provider::{LlmError, LlmEvent, Message, ModelParameters, StandardResponse};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::LocalError;
@@ -96,7 +97,7 @@ pub(crate) fn work(weights: &Weights, context: usize, jobs: Receiver<Job>, figur
         };
         match model.answer(&mut job) {
             Ok((answer, taken)) => {
-                *figures.lock().unwrap_or_else(PoisonError::into_inner) = Some(taken);
+                *figures.lock() = Some(taken);
                 // The client may have left before the end.
                 job.answer.emit(LlmEvent::Finished(answer));
             }

@@ -3,6 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use agent_types::Backoff;
+
 use crate::LlmError;
 
 /// Timeouts, attempts and concurrency of requests.
@@ -54,8 +56,7 @@ impl CallPolicy {
         if let Some(asked) = error.retry_after() {
             return (asked <= self.max_retry_after).then_some(asked);
         }
-        let doubled = 2_u32.saturating_pow(attempt.saturating_sub(1));
-        let longest = self.backoff.saturating_mul(doubled).min(self.max_backoff);
+        let longest = Backoff::new(self.backoff).with_max(self.max_backoff).after(attempt);
         Some(longest.mul_f64(1.0 - spread.clamp(0.0, 1.0) / 4.0))
     }
 }

@@ -1,11 +1,11 @@
 //! A model that says again what was recorded.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 
 use agent_types::EventBody;
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
+use parking_lot::Mutex;
 
 use crate::{LlmError, LlmProvider, LlmRequest, LlmStream, ModelInfo, StandardResponse};
 
@@ -48,11 +48,11 @@ impl ReplayProvider {
     /// Number of answers that were not requested yet.
     #[must_use]
     pub fn left(&self) -> usize {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).replies.len()
+        self.state.lock().replies.len()
     }
 
     fn take(&self) -> Result<StandardResponse, LlmError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let reply = state.replies.pop_front().ok_or_else(|| LlmError::NoReply {
             message: format!("the recording ends after {} replies", state.given),
         })?;

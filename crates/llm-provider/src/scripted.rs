@@ -1,12 +1,13 @@
 //! A model that plays a written script.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{Clock, SystemClock};
 use async_trait::async_trait;
 use futures::{StreamExt, future, stream};
+use parking_lot::Mutex;
 
 use crate::script::{self, Reply, ScriptError};
 use crate::script_request::{argument_text, message_texts};
@@ -66,7 +67,7 @@ impl ScriptedModel {
     /// Skips replies, as for a conversation that continues after them, and errors before them.
     /// A last reply that repeats stays.
     pub fn skip(&self, replies: usize) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let mut left = replies;
         while left > 0 {
             let Some(position) = state.replies.iter().position(|reply| reply.purpose.is_none()) else {
@@ -83,7 +84,7 @@ impl ScriptedModel {
 
     /// The reply to this request, taken from the script.
     fn take(&self, request: &LlmRequest) -> Result<(Reply, u64), LlmError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let wanted = request.purpose;
         let position = state.replies.iter().position(|reply| reply.purpose.as_deref() == wanted);
         let index = state.requests.len();

@@ -8,8 +8,9 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::writer::{GROUP, Job};
 
@@ -53,7 +54,7 @@ impl Queue {
 impl Inbox {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         // Nothing that can panic runs under this lock.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     pub(crate) fn send(&self, job: Job) {
@@ -79,12 +80,11 @@ impl Inbox {
         let mut queue = self.lock();
         while queue.jobs.is_empty() {
             queue.rest = Rest::Sleeps;
-            queue = self.woken.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            self.woken.wait(&mut queue);
         }
         if !queue.is_due() {
             queue.rest = Rest::Lingers;
-            let due = self.woken.wait_timeout_while(queue, LINGER, |queue| !queue.is_due());
-            queue = due.unwrap_or_else(PoisonError::into_inner).0;
+            self.woken.wait_while_for(&mut queue, |queue| !queue.is_due(), LINGER);
         }
         queue.rest = Rest::Works;
         queue.urgent = false;

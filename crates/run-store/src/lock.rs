@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use agent_types::RunId;
+use parking_lot::Mutex;
 
 use crate::StoreError;
 use crate::blob::digest;
@@ -54,7 +55,7 @@ impl RunLocks {
             }
             None => None,
         };
-        if !self.here.lock().unwrap_or_else(PoisonError::into_inner).insert(run.clone()) {
+        if !self.here.lock().insert(run.clone()) {
             return Err(busy());
         }
         Ok(RunLock { run: run.clone(), here: Arc::clone(&self.here), _file: file })
@@ -83,6 +84,6 @@ fn file_name(run: &RunId) -> String {
 
 impl Drop for RunLock {
     fn drop(&mut self) {
-        self.here.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.run);
+        self.here.lock().remove(&self.run);
     }
 }

@@ -1,9 +1,9 @@
 //! A store that is gone with the process, for tests and for programs that keep nothing.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use agent_types::RunId;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 use crate::{
@@ -37,7 +37,7 @@ struct Run {
 impl Memory {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

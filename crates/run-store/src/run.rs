@@ -2,8 +2,9 @@
 
 use std::future::ready;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use agent_types::{
     Clock, Durable, EventBroadcast, EventPersister, EventSink, EventSubscription, KeepError, ResumeLog,
     RunId, TraceEvent, UnsequencedEvent,
@@ -88,7 +89,7 @@ impl StoredRun {
     /// Number of the last event, committed or not.
     #[must_use]
     pub fn last_seq(&self) -> u64 {
-        *self.seq.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.seq.lock()
     }
 
     /// Closes the run. Subscriptions end after the events that they have buffered.
@@ -105,7 +106,7 @@ impl StoredRun {
     /// remaining work can be stopped and the run can be resumed later.
     pub fn leave(&self) {
         // Under the lock: a batch that is being emitted is taken whole.
-        let _seq = self.seq.lock().unwrap_or_else(PoisonError::into_inner);
+        let _seq = self.seq.lock();
         self.left.store(true, Ordering::Relaxed);
     }
 
@@ -126,7 +127,7 @@ impl EventSink for StoredRun {
         }
         let ts = self.clock.now();
         // Jobs are sent under the lock, so that they reach the writer in the order of the numbers.
-        let mut seq = self.seq.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seq = self.seq.lock();
         if self.is_left() {
             drafts.clear();
             return;
@@ -218,7 +219,7 @@ impl StoredRun {
         let last = log.events.last().map(|kept| kept.event.seq);
         let last = last.or(log.snapshot.as_ref().map(|(seq, _)| *seq)).unwrap_or(0);
         self.spans.fetch_max(last_span + 1, Ordering::Relaxed);
-        *self.seq.lock().unwrap_or_else(PoisonError::into_inner) = last;
+        *self.seq.lock() = last;
         if let Some((seq, state)) = &log.snapshot {
             let state = state.clone().into_bytes();
             let change = Change::Snapshot { run: self.core.run.clone(), seq: *seq, state };

@@ -4,8 +4,8 @@
 //! words: they are taken as overlapping pairs, so that a word of two letters is found wherever it stands.
 
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
 
+use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
 /// BM25 parameters (Robertson): saturation of repeated terms, and penalty on long passages.
@@ -63,13 +63,13 @@ impl MemoryIndex {
 
 impl TextIndex for MemoryIndex {
     fn search(&self, query: &str, limit: usize) -> Vec<Hit> {
-        let inner = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let inner = self.0.read();
         inner.search(query, limit)
     }
 
     fn replace(&self, passages: Vec<Passage>) {
         let built = Inner::build(passages);
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = built;
+        *self.0.write() = built;
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use agent_types::{Batch, ClockHold, Timestamp};
 use futures::channel::oneshot;
+use parking_lot::Mutex;
 
 use crate::encode::{Numbered, encode};
 use crate::inbox::Inbox;
@@ -120,7 +121,7 @@ impl fmt::Debug for Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.inbox.send(Job::Stop);
-        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.get_mut().take();
         // A panic of the writer has been reported by its own thread.
         let _ = thread.map(JoinHandle::join);
     }

@@ -372,7 +372,7 @@ fn time_that_goes_back_changes_no_order() {
     store.flush().unwrap();
     let events = store.events(&RunId::new("r"), 0, 9).unwrap();
     let seen: Vec<_> = events.iter().map(|kept| (kept.event.seq, kept.event.body.name())).collect();
-    assert_eq!(seen, [(1, "agent.thinking".to_owned()), (2, "run.queued".to_owned())]);
+    assert_eq!(seen, [(1, "agent.thinking"), (2, "run.queued")]);
 }
 
 #[test]

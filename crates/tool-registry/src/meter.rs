@@ -1,8 +1,7 @@
 //! Tokens that are used inside calls.
 
-use std::sync::{Mutex, PoisonError};
-
 use agent_types::Usage;
+use parking_lot::Mutex;
 
 /// Tokens that agents and workflows inside calls used; shared by a tree of agents, among the services of their calls.
 #[derive(Debug, Default)]
@@ -11,12 +10,12 @@ pub struct UsageMeter(Mutex<Usage>);
 impl UsageMeter {
     /// Counts what was used.
     pub fn add(&self, usage: Usage) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) += usage;
+        *self.0.lock() += usage;
     }
 
     /// What was used so far.
     #[must_use]
     pub fn total(&self) -> Usage {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 }

@@ -1,11 +1,12 @@
 //! The tools of a process, and what one turn sees of them.
 
 use std::collections::HashSet;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use agent_types::{EventBody, InvalidToolId, ToolId, nearest, ranked};
 use indexmap::IndexMap;
 use indexmap::map::Entry;
+use parking_lot::RwLock;
 
 use crate::function::IntoTool;
 use crate::tool::Tool;
@@ -123,7 +124,7 @@ impl Registry {
     /// There is one of that id.
     pub fn register(&self, tool: impl IntoTool) -> Result<(), RegistryError> {
         let tool = tool.into_tool()?;
-        let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.tools.write();
         insert(Arc::make_mut(&mut tools), tool)
     }
 
@@ -136,7 +137,7 @@ impl Registry {
         old: impl IntoIterator<Item = &'a ToolId>,
         new: impl IntoIterator<Item = T>,
     ) -> Result<RegistryChange, RegistryError> {
-        let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.tools.write();
         let before = Snapshot::from(Arc::clone(&tools));
         let old: HashSet<&ToolId> = old.into_iter().collect();
         let mut next: IndexMap<ToolId, Tool> = IndexMap::with_capacity(tools.len());
@@ -153,7 +154,7 @@ impl Registry {
     /// What there is now; later changes do not show in it.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::from(Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner)))
+        Snapshot::from(Arc::clone(&self.tools.read()))
     }
 }
 

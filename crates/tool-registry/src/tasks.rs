@@ -1,10 +1,11 @@
 //! Work that goes on after its call has answered.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use agent_types::{EventBody, EventSink, Recorder, RunId, RunStatus, ToolId};
 use indexmap::IndexMap;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
@@ -55,7 +56,7 @@ impl Output {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// What is known of a task.
@@ -190,10 +191,8 @@ impl TaskBoard {
         let tasks = lock(&self.0);
         let entry = tasks.entries.get(task)?;
         let output = lock(&entry.output.0);
-        let boundary =
-            |at: usize| (at.min(output.len())..=output.len()).find(|at| output.is_char_boundary(*at));
-        let start = boundary(offset).unwrap_or(output.len());
-        let end = boundary(start.saturating_add(limit)).unwrap_or(output.len());
+        let start = output.ceil_char_boundary(offset);
+        let end = output.ceil_char_boundary(start.saturating_add(limit));
         let result = entry.result.clone().filter(|_| end == output.len());
         Some(TaskResult { state: entry.state, text: output[start..end].to_owned(), next: end, result })
     }

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tool_registry::{Dep, RegistryError, Tool, ToolError, ToolErrorKind, tool};
 
@@ -79,7 +80,7 @@ impl BlobSource for MemoryBlobs {
             // Writing to a string cannot fail.
             let _ = write!(sha256, "{byte:02x}");
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         if kept.blobs.contains_key(&sha256) {
             return Ok(sha256);
         }
@@ -94,7 +95,7 @@ impl BlobSource for MemoryBlobs {
     }
 
     async fn read(&self, sha256: &str, offset: u64, length: usize) -> Result<Option<BlobPart>, ToolError> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock();
         Ok(kept.blobs.get(sha256).map(|bytes| {
             let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
             let end = start.saturating_add(length).min(bytes.len());

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 
 use agent_types::EventBody;
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tool_registry::{Dep, RegistryError, Tool, ToolContext, ToolError, ToolOutput, tool};
 
@@ -55,14 +55,14 @@ impl MemoryEvents {
     /// Takes what waits, oldest first.
     #[must_use]
     pub fn take(&self) -> Vec<Published> {
-        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner)).into()
+        std::mem::take(&mut *self.waiting.lock()).into()
     }
 }
 
 #[async_trait]
 impl EventPublisher for MemoryEvents {
     async fn publish(&self, event: &str, payload: Value) -> Result<(), ToolError> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         waiting.push_back(Published { event: event.to_owned(), payload });
         while waiting.len() > self.limit {
             waiting.pop_front();

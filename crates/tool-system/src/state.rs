@@ -1,9 +1,10 @@
 //! Values that live longer than a call: what an agent keeps for itself, and what all agents of a project share.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tool_registry::{Dep, RegistryError, Tool, ToolError, ToolErrorKind, tool};
 use tool_schema::{CompiledSchema, SchemaError};
@@ -65,11 +66,11 @@ impl MemoryState {
 #[async_trait]
 impl StateSource for MemoryState {
     async fn read(&self) -> Result<Value, ToolError> {
-        Ok(self.value.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        Ok(self.value.lock().clone())
     }
 
     async fn update(&self, changes: Value) -> Result<Value, ToolError> {
-        let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut value = self.value.lock();
         let next = merged_state(value.clone(), changes, self.schema.as_ref())?;
         value.clone_from(&next);
         Ok(next)

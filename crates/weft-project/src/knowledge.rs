@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use agent_types::ToolId;
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use run_store::{MemoryIndex, Passage, TextIndex};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -52,7 +53,7 @@ impl KnowledgeTools {
         let known = settings.description.clone();
         let description = known.unwrap_or_else(|| format!("Searches the documents {}.", settings.path));
         let tool = knowledge_tool(name, &description, Arc::new(Knowledge(MemoryIndex::new(passages))))?;
-        if self.logged.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned()) {
+        if self.logged.lock().insert(name.to_owned()) {
             for passed in passed {
                 log::warn!("[kb.{name}]: {}: {}", passed.at.path.display(), passed.at.message);
             }

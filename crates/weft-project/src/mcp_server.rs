@@ -1,7 +1,7 @@
 //! The project as a server of the Model Context Protocol: its tools, its agents' prompts, its workflow files and runs.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use agent_types::{Budget, BudgetLimits, RunId};
 use async_trait::async_trait;
@@ -9,6 +9,7 @@ use mcp_bridge::{
     CallContextProvider, CallScope, McpServer, MemoryDesk, PromptArgument, PromptInfo, PromptMessage,
     PromptSource, ResourceInfo, ResourceSource, ResourceTemplate, Speaker,
 };
+use parking_lot::Mutex;
 use run_store::RunFilter;
 use serde_json::{Map, Value, json};
 use tool_registry::{Part, Reach, Services, Snapshot, Tool, ToolError, ToolSource};
@@ -83,7 +84,7 @@ impl ProjectMcp {
     /// There is no such agent, or one of its tools cannot be used.
     pub fn tools(&self) -> Result<Snapshot, ProjectError> {
         let project = (self.now)();
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         if let Some((of, tools)) = &*made
             && Arc::ptr_eq(of, &project)
         {

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use agent_types::{Clock, EventBody, StoredEvent, nearest};
 use llm_provider::{
     CallPolicy, GuardedModel, LlmProvider, ModelConfig, ModelError, ModelSource, ProviderKind, ScriptedModel,
 };
+use parking_lot::Mutex;
 
 use crate::local;
 
@@ -76,7 +77,7 @@ impl ProjectModels {
     }
 
     fn made(&self, name: &str, config: &ModelConfig) -> Result<Arc<dyn LlmProvider>, ModelError> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         if let Some(model) = made.get(name) {
             return Ok(Arc::clone(model));
         }

@@ -5,13 +5,14 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use agent_runtime::AgentProfile;
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use parking_lot::{Condvar, Mutex, RwLock};
 use tool_registry::{Snapshot, Tool, ToolSource};
 
 use crate::error::ProjectError;
@@ -53,7 +54,7 @@ pub struct LiveTools {
 
 impl ToolSource for LiveTools {
     fn snapshot(&self) -> Snapshot {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.read().clone()
     }
 }
 
@@ -108,7 +109,7 @@ impl ProjectWatch {
         let project = self.project();
         let current = RwLock::new(project.tools_of(project.agent_file(agent)?)?);
         let tools = Arc::new(LiveTools { agent: agent.to_owned(), current });
-        let mut live = self.shared.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut live = self.shared.live.lock();
         live.retain(|other| other.strong_count() > 0);
         live.push(Arc::downgrade(&tools));
         Ok(tools)
@@ -125,15 +126,15 @@ impl ProjectWatch {
     /// How often the files have been read again.
     #[must_use]
     pub fn reloads(&self) -> u64 {
-        *self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.shared.reloads.lock()
     }
 
     /// Blocks until the files have been read more often than `seen`; gives how often.
     #[must_use]
     pub fn wait_past(&self, seen: u64) -> u64 {
-        let reloads = self.shared.reloads.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.shared.reloaded.wait_while(reloads, |reloads| *reloads <= seen);
-        *waited.unwrap_or_else(PoisonError::into_inner)
+        let mut reloads = self.shared.reloads.lock();
+        self.shared.reloaded.wait_while(&mut reloads, |reloads| *reloads <= seen);
+        *reloads
     }
 }
 
@@ -187,29 +188,29 @@ impl Shared {
     }
 
     fn project(&self) -> Arc<Project> {
-        Arc::clone(&self.project.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.project.read())
     }
 
     fn reload(&self) -> Result<(), ProjectError> {
         let reloaded = self.project().reloaded().map(Arc::new);
         match &reloaded {
             Ok(project) => {
-                *self.project.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(project);
+                *self.project.write() = Arc::clone(project);
             }
             Err(error) => {
                 log::warn!("the project stays as it was: {}", told(error, self.project().root()));
             }
         }
-        let live: Vec<_> = self.live.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let live: Vec<_> = self.live.lock().clone();
         for tools in live.iter().filter_map(Weak::upgrade) {
             let current = tools.snapshot();
             let next = match &reloaded {
                 Ok(project) => next_tools(project, &tools.agent, &current),
                 Err(error) => stays(&current, error, self.project().root()),
             };
-            *tools.current.write().unwrap_or_else(PoisonError::into_inner) = next;
+            *tools.current.write() = next;
         }
-        *self.reloads.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.reloads.lock() += 1;
         self.reloaded.notify_all();
         reloaded.map(drop)
     }

@@ -1,8 +1,9 @@
 //! The project whose runs are driven, as its files are now.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tool_registry::ToolSource;
@@ -48,7 +49,7 @@ impl ProjectFiles {
     pub fn project(&self) -> Arc<Project> {
         match &self.files {
             Files::Watched(watch) => watch.project(),
-            Files::Fixed(project) => Arc::clone(&project.read().unwrap_or_else(PoisonError::into_inner)),
+            Files::Fixed(project) => Arc::clone(&project.read()),
         }
     }
 
@@ -70,7 +71,7 @@ impl ProjectFiles {
             Files::Watched(watch) => watch.reload_now()?,
             Files::Fixed(project) => {
                 let now = Arc::new(self.project().reloaded()?);
-                *project.write().unwrap_or_else(PoisonError::into_inner) = now;
+                *project.write() = now;
             }
         }
         self.changes.send_modify(|changes| *changes += 1);

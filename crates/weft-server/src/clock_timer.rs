@@ -2,12 +2,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use agent_types::Clock;
 use hyper::rt;
+use parking_lot::Mutex;
 
 /// Lets connections wait by the project's clock.
 #[derive(Debug, Clone)]
@@ -20,7 +21,7 @@ impl Future for Wait {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll(cx)
+        self.0.get_mut().as_mut().poll(cx)
     }
 }
 

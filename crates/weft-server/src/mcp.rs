@@ -1,7 +1,7 @@
 //! The project's tools for clients of the Model Context Protocol, at `/mcp` and `/mcp/<agent>`.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use axum::Router;
 use axum::body::Body;
@@ -9,6 +9,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::any;
 use mcp_bridge::{CallContextProvider, CallPermit, CallScope, McpHttp};
+use parking_lot::Mutex;
 use tool_registry::{Tool, ToolError};
 use weft_project::ProjectMcp;
 use weft_runs::{CallRoom, RunsError};
@@ -23,7 +24,7 @@ pub(crate) struct McpServers(Mutex<HashMap<Option<String>, McpHttp>>);
 
 impl McpServers {
     fn of(&self, app: &Arc<App>, agent: Option<&str>) -> McpHttp {
-        let mut servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = self.0.lock();
         let make = || {
             // What the application holds must not hold the application.
             let weak = Arc::downgrade(app);

@@ -1,8 +1,9 @@
 //! Results of pure nodes, kept for equal inputs.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
@@ -87,7 +88,7 @@ impl Cache {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(crate) fn look(self: &Arc<Self>, key: CacheKey, path: &Arc<str>) -> Lookup {

@@ -8,9 +8,10 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 /// Chunks that wait in a stream before its writer must wait.
@@ -76,7 +77,7 @@ pub(crate) struct Reading {
 impl Reading {
     fn lock(&self) -> MutexGuard<'_, Vec<Weak<Stream>>> {
         // Nothing that can panic runs under this lock.
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+        self.streams.lock()
     }
 
     /// The node waits: the writers of its other streams are not held back by it meanwhile.
@@ -112,7 +113,7 @@ impl Stream {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Adds a chunk as soon as there is capacity; `true` if the run must be notified.

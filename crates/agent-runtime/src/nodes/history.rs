@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use llm_provider::{Message, NativeCall};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs};
@@ -77,12 +78,12 @@ struct Thread {
 #[async_trait]
 impl Threads for MemoryThreads {
     async fn load(&self, thread: &str) -> Result<Vec<Exchange>, ThreadError> {
-        let threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let threads = self.0.lock();
         Ok(threads.get(thread).map(|kept| kept.exchanges.clone()).unwrap_or_default())
     }
 
     async fn append(&self, thread: &str, key: &str, more: &[Exchange]) -> Result<Vec<Exchange>, ThreadError> {
-        let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.0.lock();
         let kept = threads.entry(thread.to_owned()).or_default();
         if kept.keys.insert(key.to_owned()) {
             kept.exchanges.extend_from_slice(more);

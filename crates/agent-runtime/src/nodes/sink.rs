@@ -1,13 +1,14 @@
 //! Event sink of nodes: it emits at the node's location, as the built-in loop does at the root of its run.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use agent_types::{
     ApprovalState, CallId, Durable, EventBody, EventLocation, EventPersister, EventSink, KeepError,
     ResumeLog, RunId, StoredEvent, Timestamp, TraceEvent, UnsequencedEvent,
 };
 use futures::channel::mpsc::UnboundedSender;
+use parking_lot::Mutex;
 use serde_json::Value;
 use workflow_engine::NodeContext;
 
@@ -42,7 +43,7 @@ impl NodeSink {
     /// Log of the events emitted so far, from which work resumes.
     pub(super) fn log(self: &Arc<Self>, waited: bool, answers: HashMap<String, Value>) -> Arc<RunLog> {
         let sink = Arc::clone(self) as Arc<dyn EventSink>;
-        let mut events = self.emitted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut events = self.emitted.lock().clone();
         if events.is_empty() {
             return RunLog::new(sink, self.level);
         }
@@ -56,7 +57,7 @@ impl NodeSink {
 
     /// Returns `true` when the user was asked about a call.
     pub(super) fn has_asked_about(&self, call: &CallId) -> bool {
-        let emitted = self.emitted.lock().unwrap_or_else(PoisonError::into_inner);
+        let emitted = self.emitted.lock();
         emitted.iter().any(|stored| {
             stored.event.place.call.as_ref() == Some(call)
                 && matches!(
@@ -88,7 +89,7 @@ impl NodeSink {
         if !is_piece {
             let record = event.record.as_deref().cloned();
             let stored = StoredEvent { record, ..self.stored(event.place.clone(), event.body.clone()) };
-            self.emitted.lock().unwrap_or_else(PoisonError::into_inner).push(stored);
+            self.emitted.lock().push(stored);
         }
     }
 }

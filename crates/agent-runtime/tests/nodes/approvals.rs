@@ -58,7 +58,7 @@ impl Lasting {
         })
     }
 
-    fn names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<&'static str> {
         let events = self.store.events(&self.run, 0, usize::MAX).unwrap();
         events.iter().map(|kept| kept.event.body.name()).collect()
     }
@@ -96,7 +96,7 @@ fn check(answer: Value, ran: &[&str], observation: &str) {
     let text = outcome.outputs["observation"].as_str().unwrap();
     assert!(text.contains(observation), "{text}");
     assert_eq!(outcome.outputs["results"].as_array().unwrap().len(), 4);
-    let count = |name: &str| lasting.names().iter().filter(|own| *own == name).count();
+    let count = |name: &str| lasting.names().iter().filter(|own| **own == name).count();
     assert_eq!(count("agent.tool.started"), count("agent.tool.finished") - usize::from(ran.len() == 1));
     assert_eq!((count("agent.tool.approval"), count("agent.observation")), (2, 4));
 }
@@ -235,7 +235,7 @@ fn a_workflow_inside_a_call_may_ask() {
     let result = "Observation: Tool workflow:ask executed successfully. Result: yes";
     assert!(outcome.outputs["observation"].as_str().unwrap().ends_with(result), "{outcome:?}");
     assert!(second.calls().is_empty(), "what is done is not done again");
-    let count = |name: &str| lasting.names().iter().filter(|own| *own == name).count();
+    let count = |name: &str| lasting.names().iter().filter(|own| **own == name).count();
     assert_eq!((count("agent.tool.started"), count("agent.tool.finished")), (2, 2), "{:#?}", lasting.names());
     assert_eq!(count("node.started"), count("node.finished"), "{:#?}", lasting.names());
 }

@@ -149,7 +149,7 @@ fn failures_of_models_have_their_code() {
     assert_eq!(error.code.as_deref(), Some("llm_failed"));
     let seen = World::new(&[json!({"error": {"status": 401}})]).run(&asked, json!({}));
     assert_eq!(seen.outcome.error.as_ref().unwrap().code.as_deref(), Some("llm_authentication"));
-    assert_eq!(seen.names().last().map(String::as_str), Some("agent.llm.finished"));
+    assert_eq!(seen.names().last().copied(), Some("agent.llm.finished"));
 }
 
 #[test]

@@ -228,7 +228,7 @@ impl Seen {
     }
 
     /// Names of the events of nodes that are agents'.
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<&'static str> {
         let names = self.events.iter().map(|event| event.body.name());
         names.filter(|name| name.starts_with("agent.")).collect()
     }

@@ -28,7 +28,7 @@ fn check(response: Value, message: &str, calls: &[(&str, Value)], errors: &[&str
         told.as_array().unwrap().iter().map(|error| error["code"].as_str().unwrap()).collect();
     assert_eq!(codes, errors, "{response}: {told}");
     assert_eq!(seen.observations().len(), errors.len(), "each error is told");
-    let failed = seen.names().contains(&"agent.parse_failed".to_owned());
+    let failed = seen.names().contains(&"agent.parse_failed");
     assert_eq!(failed, !errors.is_empty(), "{response}");
 }
 

@@ -202,7 +202,7 @@ pub(crate) struct Told {
 
 impl Told {
     pub(crate) fn names(&self) -> Vec<String> {
-        self.events.iter().map(|event| event.body.name()).collect()
+        self.events.iter().map(|event| event.body.name().to_owned()).collect()
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {

@@ -117,7 +117,7 @@ fn world(stub: &Stub, store: Arc<dyn SessionStore>) -> World {
 }
 
 fn names(kept: &[StoredEvent]) -> Vec<String> {
-    kept.iter().map(|kept| kept.event.body.name()).collect()
+    kept.iter().map(|kept| kept.event.body.name().to_owned()).collect()
 }
 
 /// The run of a message that is cut behind `limit` events, and goes on. None where it came to its end before.

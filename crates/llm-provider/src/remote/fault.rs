@@ -27,10 +27,7 @@ impl Secret {
             Some(key) => text.replace(&**key, "[key]"),
             None => text.to_owned(),
         };
-        let mut end = text.len().min(MAX_MESSAGE);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
+        let end = text.floor_char_boundary(MAX_MESSAGE);
         if end < text.len() { format!("{}…", &text[..end]) } else { text }
     }
 }

@@ -1,9 +1,8 @@
 //! The end of chat completions whose server leaves out `[DONE]`.
 
-use std::sync::{Mutex, PoisonError};
-
 use agent_types::Usage;
 use genai::chat::{ChatFrameSink, FrameCtx, RawFrameRef, StopReason};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 /// Records the finish reason and the tokens from the last events.
@@ -22,14 +21,14 @@ pub(super) struct Ending {
 impl LastFrame {
     /// Takes the recorded ending, if the model has stopped.
     pub(super) fn take(&self) -> Option<Ending> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lock().take()
     }
 }
 
 impl ChatFrameSink for LastFrame {
     fn on_frame(&self, _: &FrameCtx, frame: RawFrameRef<'_>) {
         if let Some(ending) = ending(frame.data) {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(ending);
+            *self.0.lock() = Some(ending);
         }
     }
 }

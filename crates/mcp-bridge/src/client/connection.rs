@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::Clock;
+use agent_types::{Backoff, Clock};
 use futures::future::{Either, select};
 use http::{HeaderName, HeaderValue};
 use rmcp::model::ProtocolVersion;
@@ -271,10 +271,7 @@ impl Connection {
 
 /// How long a server is left alone after so many failures in a row.
 fn pause(failures: u32) -> Duration {
-    match failures {
-        0 => Duration::ZERO,
-        failures => PAUSE.0.saturating_mul(1 << (failures - 1).min(16)).min(PAUSE.1),
-    }
+    Backoff::new(PAUSE.0).with_max(PAUSE.1).after(failures)
 }
 
 async fn tell_stderr(server: Arc<str>, stderr: ChildStderr, secrets: Vec<String>) {

@@ -1,8 +1,9 @@
 //! The tools of a server as they were listed last.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use parking_lot::{Mutex, RwLock};
 use rmcp::model::Tool as WireTool;
 
 use super::foreign::ForeignTool;
@@ -22,11 +23,11 @@ pub struct MemoryPins(Mutex<std::collections::HashMap<String, String>>);
 
 impl PinStore for MemoryPins {
     fn pin(&self, tool: &str) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(tool).cloned()
+        self.0.lock().get(tool).cloned()
     }
 
     fn set_pin(&self, tool: &str, pin: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(tool.to_owned(), pin.to_owned());
+        self.0.lock().insert(tool.to_owned(), pin.to_owned());
     }
 }
 
@@ -51,7 +52,7 @@ impl Listed {
     }
 
     pub(super) fn tools(&self) -> Arc<[ForeignTool]> {
-        Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.tools.read())
     }
 
     /// Takes a list. A tool that a server describes otherwise than it did must be approved.
@@ -89,7 +90,7 @@ impl Listed {
                 }
             }
         }
-        *self.tools.write().unwrap_or_else(PoisonError::into_inner) = tools.into();
+        *self.tools.write() = tools.into();
         self.version.fetch_add(1, Ordering::Release);
     }
 

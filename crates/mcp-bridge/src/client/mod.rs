@@ -14,10 +14,11 @@ mod source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use agent_types::{Clock, nearest};
+use parking_lot::Mutex;
 use tokio::runtime::{Handle, Runtime};
 use tool_registry::{Tool, ToolKind, ToolSettings};
 
@@ -66,7 +67,7 @@ impl Background {
                 .build();
             Mutex::new(runtime.inspect_err(|error| log::error!("no thread for MCP servers: {error}")).ok())
         });
-        let runtime = started.lock().unwrap_or_else(PoisonError::into_inner);
+        let runtime = started.lock();
         runtime.as_ref().map(|runtime| runtime.handle().clone())
     }
 }
@@ -74,7 +75,7 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         let runtime = self.started.take().and_then(|started| {
-            let mut runtime = started.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut runtime = started.lock();
             runtime.take()
         });
         // Waiting is not possible everywhere; programs that were started are ended with their connections.

@@ -1,8 +1,8 @@
 //! Steps of calls, on their way to whoever made the call.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use tokio::sync::mpsc;
 
@@ -60,7 +60,7 @@ impl Progress {
 
     fn lock(&self) -> MutexGuard<'_, Routes> {
         // Nothing that can panic runs under this lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Tools of an agent, those of servers as they are listed now.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tool_registry::{Snapshot, ToolSource};
 
 use super::{MCP, McpClients, parts};
@@ -58,7 +59,7 @@ impl McpClients {
 impl ToolSource for FollowedTools {
     fn snapshot(&self) -> Snapshot {
         let base = self.base.snapshot();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         if !last.base.is_same(&base) || last.version != self.clients.version(&last.servers) {
             *last = self.clients.seen(base);
         }

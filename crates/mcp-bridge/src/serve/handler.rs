@@ -2,7 +2,7 @@
 #![expect(deprecated, reason = "clients of today still know logging and subscriptions of that form")]
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CompletionInfo,
@@ -175,7 +175,7 @@ impl ServerHandler for McpServer {
         request: SetLevelRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        *self.session.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level.into());
+        *self.session.level.lock() = Some(request.level.into());
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl ServerHandler for McpServer {
         request: SubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.session.subscribed.lock().unwrap_or_else(PoisonError::into_inner).insert(request.uri);
+        self.session.subscribed.lock().insert(request.uri);
         Ok(())
     }
 
@@ -193,7 +193,7 @@ impl ServerHandler for McpServer {
         request: UnsubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.session.subscribed.lock().unwrap_or_else(PoisonError::into_inner).remove(&request.uri);
+        self.session.subscribed.lock().remove(&request.uri);
         Ok(())
     }
 
@@ -204,13 +204,7 @@ impl ServerHandler for McpServer {
         self.session.tasks.spawn(async move {
             while changes.changed().await.is_ok() && !peer.is_transport_closed() {
                 let Some(session) = session.upgrade() else { return };
-                let subscribed: BTreeSet<String> = session
-                    .subscribed
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .iter()
-                    .cloned()
-                    .collect();
+                let subscribed: BTreeSet<String> = session.subscribed.lock().iter().cloned().collect();
                 drop(session);
                 if tell_changes(&peer, has_prompts, has_resources, subscribed).await.is_err() {
                     return;

@@ -11,8 +11,9 @@ mod stdio;
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tool_registry::ToolSource;
@@ -125,7 +126,7 @@ impl McpServer {
 
 impl Session {
     fn wants(&self, level: Level) -> bool {
-        let least = self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let least = self.level.lock();
         // Clients that said nothing hear what matters.
         level >= least.unwrap_or(Level::Info)
     }

@@ -32,11 +32,7 @@ impl<'a> Source<'a> {
         if self.len() <= limit {
             return self;
         }
-        let mut cut = limit;
-        while !self.text.is_char_boundary(cut) {
-            cut -= 1;
-        }
-        Self { text: &self.text[..cut], end: None }
+        Self { text: &self.text[..self.text.floor_char_boundary(limit)], end: None }
     }
 
     /// Returns `true` when the text at `at` begins with `prefix`; `None` while more text may complete it.

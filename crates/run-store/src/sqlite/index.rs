@@ -3,8 +3,7 @@
 //! Words lie in a column of their own, pairs of letters of scripts without blanks in another one: FTS5 knows no word
 //! of two Chinese letters by itself.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection, params};
 
 use super::{Sqlite, store_error};
@@ -32,7 +31,7 @@ impl Sqlite {
 
 impl SqliteIndex {
     fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connection.lock()
     }
 
     /// The passages that fit best, best first.

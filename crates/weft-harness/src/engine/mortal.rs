@@ -1,8 +1,7 @@
 //! A store whose process ends with a certain event.
 
-use std::sync::{Mutex, PoisonError};
-
 use agent_types::RunId;
+use parking_lot::Mutex;
 use run_store::{
     AskRecord, Backend, Change, Footprint, RunFilter, RunRecord, Sqlite, StoreError, Update, cut_lines,
 };
@@ -32,7 +31,7 @@ impl Mortal {
 
     pub(crate) fn die_with(&self, pattern: Option<Pattern>) {
         let life = pattern.map_or(Life::Long, Life::Until);
-        *self.life.lock().unwrap_or_else(PoisonError::into_inner) = life;
+        *self.life.lock() = life;
     }
 
     /// The changes up to the fatal event, if it is among them.
@@ -60,7 +59,7 @@ impl Mortal {
 
 impl Backend for Mortal {
     fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
-        let mut life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut life = self.life.lock();
         let words = match &*life {
             Life::Long => None,
             Life::Over => return Ok(()),
@@ -76,7 +75,7 @@ impl Backend for Mortal {
     }
 
     fn update(&self, key: &str, change: Update<'_>) -> Result<(), StoreError> {
-        let life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        let life = self.life.lock();
         if matches!(*life, Life::Over) { Ok(()) } else { self.file.update(key, change) }
     }
 

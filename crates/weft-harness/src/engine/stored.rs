@@ -1,9 +1,10 @@
 //! Stores of one case, and the runs that earlier lines left in them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use agent_types::{Clock, EventSink, EventSubscription, Recorder, ResumeLog, RunId, StoredEvent};
+use parking_lot::{Mutex, MutexGuard};
 use run_store::{Backend, NewRun, Sqlite, Store, StoreOptions, StoredRun, Sync};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
@@ -66,7 +67,7 @@ pub(crate) struct Begun {
 
 impl Stores {
     fn opened(&self) -> MutexGuard<'_, HashMap<String, Opened>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<Store, Fault> {
@@ -96,7 +97,7 @@ impl Stores {
     }
 
     pub(crate) fn note(&self, number: usize, past: Past) {
-        let mut all = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.past.lock();
         if all.len() <= number {
             all.resize(number + 1, None);
         }
@@ -105,7 +106,7 @@ impl Stores {
 
     pub(crate) fn past(&self, of: Option<&Value>) -> Result<Past, Fault> {
         let number = of.and_then(Value::as_u64).and_then(|of| usize::try_from(of).ok());
-        let all = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.past.lock();
         let past = number.and_then(|number| all.get(number).cloned().flatten());
         past.ok_or_else(|| "`of` names no earlier run".to_owned())
     }

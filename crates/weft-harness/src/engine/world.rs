@@ -1,8 +1,9 @@
 //! What is outside of the runs of one case: counters, sets, time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 /// Outside counters and sets, shared by all runs of a case.
@@ -19,7 +20,7 @@ struct State {
 
 impl World {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Adds to a counter and gives its new value.

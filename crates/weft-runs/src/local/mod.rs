@@ -18,11 +18,12 @@ mod version;
 mod workflow;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_types::{Clock, EventSubscription, RunId};
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use weft_project::Project;
@@ -131,7 +132,7 @@ impl LocalRuns {
 
     fn live(&self) -> MutexGuard<'_, HashMap<RunId, Live>> {
         // Nothing that can panic runs under this lock.
-        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.live.lock()
     }
 
     /// Whether nothing executes or waits for its turn, single calls included.

@@ -1,10 +1,11 @@
 //! Sessions: messages with flows and system actions around the agent, and timers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent_runtime::ApprovalMode;
 use executors_flow_system::{Orchestrator, Phase};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use weft_project::Project;
 
@@ -39,7 +40,7 @@ impl LocalRuns {
         project: &Arc<Project>,
         approval: ApprovalMode,
     ) -> Result<Orchestrator, RunsError> {
-        let mut last = self.0.sessions.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.sessions.0.lock();
         if let Some(made) = &*last
             && made.approval == approval
             && Arc::ptr_eq(&made.of, project)

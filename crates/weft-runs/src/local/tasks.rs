@@ -1,10 +1,11 @@
 //! Runs that wait for work which their calls began, and continue when it ends.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{ExitReason, RunId};
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tool_registry::TaskBoard;
 
@@ -39,7 +40,7 @@ struct Entry {
 impl Waiting {
     fn entries(&self) -> MutexGuard<'_, HashMap<RunId, Entry>> {
         // Nothing that can panic runs under this lock.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     /// The work that a run has begun which goes on; none where it has begun none here.
@@ -55,12 +56,12 @@ impl Waiting {
 
     /// Notes that this process executes a run.
     pub(super) fn note(&self, run: &RunId) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(run.clone());
+        self.known.lock().insert(run.clone());
     }
 
     /// Whether this process has not executed a run yet.
     pub(super) fn is_first(&self, run: &RunId) -> bool {
-        !self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(run)
+        !self.known.lock().contains(run)
     }
 }
 

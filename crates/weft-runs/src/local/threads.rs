@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use agent_runtime::{AgentState, Exchange};
 use agent_types::{EventSink, Recorder, RunId};
+use parking_lot::{Mutex, MutexGuard};
 use run_store::{RunFilter, RunPhase, StoreError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -37,12 +38,12 @@ pub(super) struct ThreadHold {
 impl Threads {
     fn held(&self) -> MutexGuard<'_, HashMap<ThreadName, CancellationToken>> {
         // Nothing that can panic runs under this lock.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 
     fn states(&self) -> MutexGuard<'_, HashMap<ThreadName, AgentState>> {
         // Nothing that can panic runs under this lock.
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+        self.states.lock()
     }
 
     /// Holds a conversation; where it is held, gives what is cancelled when it is free.

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use agent_types::{
     Clock, Durable, EventPersister, EventSink, KeepError, RunId, TraceEvent, UnsequencedEvent,
 };
+use parking_lot::{Mutex, MutexGuard};
 use run_store::StoredRun;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -76,7 +77,7 @@ impl Life {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn stored(&self) -> Option<Arc<StoredRun>> {

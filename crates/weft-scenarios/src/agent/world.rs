@@ -1,13 +1,14 @@
 //! What is outside of the runs of one case: executions of its tools, and whoever answers requests.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::Clock;
 use async_trait::async_trait;
 use http_caller::{Transport, WireAnswer, WireRequest};
 use llm_provider::{LlmError, LlmProvider, LlmRequest, LlmStream, ModelInfo};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
 
 use super::case::HttpRule;
@@ -65,7 +66,7 @@ pub(crate) enum Pulse {
 
 impl World {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn executed(&self, tool: &str, arguments: &Map<String, Value>) {
@@ -155,7 +156,7 @@ impl Transport for Outside {
             return Err(std::io::Error::other(format!("the case has no answer to {method} {url}")));
         };
         let at = {
-            let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut used = self.used.lock();
             let count = used.entry(index).or_default();
             *count += 1;
             *count - 1

@@ -1,10 +1,11 @@
 //! One reader of a run for all who watch it: each event is written as JSON once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use agent_types::{EventBody, EventSubscription, RunId, TraceEvent, Watched};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use weft_runs::RunService;
@@ -69,7 +70,7 @@ impl Hub {
 impl Hubs {
     fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Weak<Hub>>> {
         // Nothing that can panic runs under this lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// The hub of a run. Whoever waits until it is placed, subscribes to it and then reads the store misses nothing.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent_types::Backoff;
 use workflow_model::{Cache, Node, OnError, Retry};
 
 use crate::expression::Expression;
@@ -62,9 +63,8 @@ impl Policy {
     /// The wait before the attempt after the `failed`th: doubled each time, up to its limit.
     pub(crate) fn backoff(&self, failed: u32) -> Duration {
         let Some(retry) = &self.retry else { return Duration::ZERO };
-        let factor = 1_u64.checked_shl(failed.saturating_sub(1)).unwrap_or(u64::MAX);
-        let wait = retry.backoff_ms.saturating_mul(factor);
-        Duration::from_millis(wait.min(retry.max_backoff_ms.unwrap_or(u64::MAX)))
+        let max = retry.max_backoff_ms.map_or(Duration::MAX, Duration::from_millis);
+        Backoff::new(Duration::from_millis(retry.backoff_ms)).with_max(max).after(failed.max(1))
     }
 }
 

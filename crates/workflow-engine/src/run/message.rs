@@ -2,11 +2,12 @@
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Wake;
 use std::time::Duration;
 
 use agent_types::{AskKind, EventLocation, NodeErrorKind, ToolId, UnsequencedEvent, Usage};
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, oneshot};
 
@@ -136,7 +137,7 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     pub(crate) fn post(&self, message: Message) {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        self.messages.lock().push(message);
         self.filled.store(true, Ordering::Release);
         self.notify.notify_one();
     }
@@ -146,7 +147,7 @@ impl Inbox {
         if !self.filled.swap(false, Ordering::Acquire) {
             return Vec::new();
         }
-        mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+        mem::take(&mut *self.messages.lock())
     }
 
     /// Waits until something is posted.
