@@ -15,7 +15,7 @@ use crate::config::Problems;
 use crate::mapping::{Mapping, Sources};
 
 /// Name of what the user wrote, in requests and replies.
-pub(crate) const USER_MESSAGE: &str = "user_message";
+pub const USER_MESSAGE: &str = "user_message";
 
 /// Parameters of workflows and code that take what the user wrote where nothing is mapped to them.
 const OWN_NAMES: [&str; 2] = [USER_MESSAGE, "message"];
@@ -196,7 +196,7 @@ async fn call(
 }
 
 /// The first names of all placeholders of a request that are neither context values nor secrets.
-pub(crate) fn placeholders(config: &EndpointConfig) -> BTreeSet<String> {
+pub fn placeholders(config: &EndpointConfig) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let value = serde_json::to_value(config).unwrap_or_default();
     let mut open = vec![&value];

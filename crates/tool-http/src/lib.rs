@@ -9,7 +9,6 @@ struct Readme;
 
 mod error;
 mod file;
-pub mod import;
 mod tool;
 
 pub use error::HttpToolError;

@@ -25,7 +25,6 @@ mod edge;
 mod export;
 mod file;
 pub mod graph;
-pub mod import;
 mod node;
 mod payload;
 mod policy;

@@ -130,11 +130,6 @@ impl Problems {
         self.near(path, problem.code.as_str(), problem.message.as_str(), problem.suggest.clone());
     }
 
-    /// All of them.
-    pub(crate) fn into_list(self) -> Vec<Problem> {
-        self.0
-    }
-
     /// The warnings, where nothing is worse.
     pub(crate) fn into_result(self) -> Result<Vec<Problem>, FlowsError> {
         if self.0.iter().any(|problem| problem.severity == Severity::Error) {

@@ -2,8 +2,8 @@
 
 use agent_types::ExitReason;
 use executors_flow_system::UserMessage;
-use executors_flow_system::import::{from_bu, is_bu_configuration};
 use serde_json::{Value, json};
+use weft_import::{from_bu, is_bu_configuration};
 
 use crate::common::{Setup, Stub};
 
@@ -51,8 +51,11 @@ fn configuration(base: &str) -> Value {
 #[test]
 fn every_field_is_taken_over_or_told() {
     let imported = from_bu(&configuration("http://shop.test").to_string()).unwrap();
-    let warnings: Vec<String> =
-        imported.warnings.iter().map(|warning| format!("{} {warning}", warning.code)).collect();
+    let warnings: Vec<String> = imported
+        .report
+        .notable()
+        .map(|entry| format!("{} {entry}", entry.code.unwrap_or_default()))
+        .collect();
     insta::assert_snapshot!("warnings", warnings.join("\n"));
     insta::assert_snapshot!("flows", imported.flows.to_json().unwrap());
     insta::assert_snapshot!("agent", serde_json::to_string_pretty(&imported.agent).unwrap());
@@ -71,7 +74,7 @@ fn the_form_of_the_document_stays_as_it_is() {
     let imported = from_bu(&file.to_string()).unwrap();
     assert_eq!(serde_json::to_value(&imported.flows).unwrap(), file);
     assert_eq!(imported.agent, None);
-    let codes: Vec<&str> = imported.warnings.iter().map(|warning| warning.code).collect();
+    let codes: Vec<&str> = imported.report.notable().filter_map(|entry| entry.code).collect();
     assert_eq!(codes, ["never_fires", "never_fires", "missing_description", "missing_description"]);
 }
 

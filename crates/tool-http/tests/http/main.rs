@@ -2,5 +2,4 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
-mod import;
 mod tools;

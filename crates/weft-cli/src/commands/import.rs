@@ -3,14 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use executors_flow_system::import;
 use serde_json::{Value, json};
-use tool_http::import::{
-    ImportedTools, OpenApiOptions, ToolImportError, from_bu, from_comfytavern_tool, from_openapi,
-    from_openapi_value,
-};
-use workflow_model::import::{
-    ImportError, Imported, from_comfytavern, from_comfyui, from_modular, from_modular_value,
+use weft_import::{
+    ImportError, ImportedTools, ImportedWorkflows, OpenApiOptions, Report, from_bu, from_bu_tools,
+    from_comfytavern, from_comfytavern_tool, from_comfyui, from_modular, from_modular_value, from_openapi,
+    from_openapi_value, is_bu_configuration,
 };
 
 use super::Context;
@@ -42,11 +39,11 @@ pub(super) fn run(context: &Context, arguments: &ImportArguments) -> Result<Exit
             tools(context, arguments, imported)
         }
         ImportKind::Bu => {
-            let is_whole = serde_json::from_str(&text).is_ok_and(|value| import::is_bu_configuration(&value));
+            let is_whole = serde_json::from_str(&text).is_ok_and(|value| is_bu_configuration(&value));
             if is_whole {
                 flows(context, arguments, &text)
             } else {
-                tools(context, arguments, from_bu(&text))
+                tools(context, arguments, from_bu_tools(&text))
             }
         }
         ImportKind::Comfytavern if file.to_string_lossy().ends_with(TOOL) => {
@@ -93,33 +90,29 @@ fn workflows(context: &Context, arguments: &ImportArguments, text: &str) -> Resu
         }
         _ => from_modular(&id, text),
     };
-    let imported: Imported = imported.map_err(|error| refused(file, &error))?;
+    let imported: ImportedWorkflows = imported.map_err(|error| refused(file, &error))?;
     let files = imported.workflows.iter().map(|(id, workflow)| (format!("{id}.json"), workflow.to_json()));
     let files = write(context, arguments, "workflows", files.collect())?;
     let ids: Vec<&str> = imported.workflows.iter().map(|(id, _)| id.as_str()).collect();
-    tell(
+    let notes = imported.notes.iter().map(ToString::to_string).chain(imported.report.left_out());
+    print(
         context,
         &files,
-        &imported.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        &notes.collect::<Vec<_>>(),
+        &imported.report,
         || json!({"workflows": ids, "files": files, "notes": imported.notes}),
     )?;
     Ok(Exit::Ok)
 }
 
-/// Writes a tool file for each tool. Operations that cannot be used are told; where none can, that is a failure.
+/// Writes a tool file for each tool. Operations that cannot be used are reported; where none can, that is a failure.
 fn tools(
     context: &Context,
     arguments: &ImportArguments,
-    imported: Result<ImportedTools, ToolImportError>,
+    imported: Result<ImportedTools, ImportError>,
 ) -> Result<Exit, Failure> {
     let file = &arguments.file;
-    let imported = imported.map_err(|error| {
-        let (line, column) = match &error {
-            ToolImportError::Json(error) => (Some(error.line()), Some(error.column())),
-            _ => (None, None),
-        };
-        Failure::new(Exit::Invalid, error.code(), error.to_string()).at(file, line, column)
-    })?;
+    let imported = imported.map_err(|error| refused(file, &error))?;
     let mut files = Vec::new();
     for (_, tool) in &imported.tools {
         let text =
@@ -128,16 +121,17 @@ fn tools(
     }
     let files = write(context, arguments, "tools", files)?;
     let refused = imported.refused.iter().map(|one| format!("{} is no tool: {}", one.operation, one.reason));
-    let told: Vec<String> = imported.notes.iter().cloned().chain(refused).collect();
+    let notes = imported.notes.iter().cloned().chain(refused).chain(imported.report.left_out());
     let tools: Vec<Value> = imported
         .tools
         .iter()
         .map(|(operation, tool)| json!({"name": tool.name, "operation": operation}))
         .collect();
-    tell(
+    print(
         context,
         &files,
-        &told,
+        &notes.collect::<Vec<_>>(),
+        &imported.report,
         || json!({"tools": tools, "files": files, "notes": imported.notes, "refused": imported.refused}),
     )?;
     if !imported.tools.is_empty() {
@@ -156,29 +150,38 @@ fn tools(
 /// Writes `flows.json`, and the agent that a configuration describes.
 fn flows(context: &Context, arguments: &ImportArguments, text: &str) -> Result<Exit, Failure> {
     let no_json = |error: serde_json::Error| Failure::new(Exit::Failed, "no_json", error.to_string());
-    let imported = import::from_bu(text).map_err(|error| {
-        Failure::new(Exit::Invalid, error.code(), error.to_string()).at(&arguments.file, None, None)
-    })?;
+    let imported = from_bu(text).map_err(|error| refused(&arguments.file, &error))?;
     let mut files = vec![("flows.json".to_owned(), imported.flows.to_json().map_err(no_json)?)];
     if let Some(agent) = &imported.agent {
         let name = format!("agents/{}.json", agent.id.replace(['/', ':'], "_"));
         files.push((name, serde_json::to_string_pretty(agent).map_err(no_json)? + "\n"));
     }
     let files = write(context, arguments, "", files)?;
-    let told: Vec<String> = imported.warnings.iter().map(ToString::to_string).collect();
+    let warnings: Vec<_> = imported.report.notable().collect();
+    let notes: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     let agent = imported.agent.as_ref().map(|agent| &agent.id);
-    tell(context, &files, &told, || json!({"agent": agent, "files": files, "warnings": imported.warnings}))?;
+    print(
+        context,
+        &files,
+        &notes,
+        &imported.report,
+        || json!({"agent": agent, "files": files, "warnings": warnings}),
+    )?;
     Ok(Exit::Ok)
 }
 
-fn tell(
+/// Prints the files that were written, and the report: whole in JSON, what needs a look in text.
+fn print(
     context: &Context,
     files: &[PathBuf],
     notes: &[String],
+    report: &Report,
     value: impl FnOnce() -> Value,
 ) -> Result<(), Failure> {
     if context.output != Output::Text {
-        return output::json(&value());
+        let mut value = value();
+        value["report"] = json!(report);
+        return output::json(&value);
     }
     notes.iter().for_each(|note| note!("note: {note}"));
     files.iter().try_for_each(|file| output::line(&format!("wrote {}", shown(file).display())))

@@ -5,35 +5,31 @@ use std::collections::BTreeSet;
 use http_caller::EndpointConfig;
 use serde_json::{Map, Value, json};
 use tool_http::HttpToolFile;
-use tool_http::import::from_bu;
 
-use crate::config::Problems;
+use crate::fields::{Ledger, escaped};
+use crate::report::LEFT_OUT;
+use crate::tools::{ImportedTools, read_tool};
 
 /// What fills itself in at the other system.
 const AUTOFILL: &str = "todo_autofill_by_system";
 
 /// A tool of theirs; none where it cannot be called, which is told.
-pub(super) fn tool(config: &Value, place: &str, problems: &mut Problems) -> Option<HttpToolFile> {
+pub(super) fn tool(config: &Value, place: &str, ledger: &Ledger<'_>) -> Option<HttpToolFile> {
     let mut config = config.clone();
-    tell_autofill(config.get("endpoint").unwrap_or(&Value::Null), &format!("{place}/endpoint"), problems);
-    body_to_query(&mut config, place, problems);
-    undeclared_to_context(&mut config, place, problems);
-    let text = config.to_string();
-    let imported = match from_bu(&text) {
-        Ok(imported) => imported,
-        Err(error) => {
-            problems.warning(place, error.code(), format!("it is left out: {error}"));
-            return None;
+    report_autofill(config.get("endpoint").unwrap_or(&Value::Null), &format!("{place}/endpoint"), ledger);
+    body_to_query(&mut config, place, ledger);
+    undeclared_to_context(&mut config, place, ledger);
+    let label = config.get("name").and_then(Value::as_str).unwrap_or("tool 1").to_owned();
+    match read_tool(&config, &label, &ImportedTools::default()) {
+        Ok((tool, notes)) => {
+            notes.into_iter().for_each(|note| ledger.changed(place, "changed", note));
+            Some(tool)
         }
-    };
-    for refused in imported.refused {
-        problems.warning(place, "unusable", format!("it is left out: {}", refused.reason));
+        Err(reason) => {
+            ledger.unsupported(place, "unusable", format!("it is left out: {reason}"));
+            None
+        }
     }
-    for note in imported.notes {
-        let note = note.split_once(": ").map_or(note.as_str(), |(_, note)| note);
-        problems.warning(place, "changed", note);
-    }
-    imported.tools.into_iter().next().map(|(_, tool)| tool)
 }
 
 /// A request of theirs whose placeholders are these.
@@ -41,7 +37,7 @@ pub(super) fn endpoint(
     config: &Value,
     names: &[&str],
     place: &str,
-    problems: &mut Problems,
+    ledger: &Ledger<'_>,
 ) -> Option<EndpointConfig> {
     let properties: Map<String, Value> =
         names.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
@@ -49,7 +45,7 @@ pub(super) fn endpoint(
     let whole =
         json!({"name": "request", "description": "A request.", "parameters": parameters, "endpoint": config});
     let parent = place.strip_suffix("/endpoint").unwrap_or(place);
-    tool(&whole, parent, problems).map(|tool| tool.endpoint)
+    tool(&whole, parent, ledger).map(|tool| tool.endpoint)
 }
 
 /// A text for people: `{{$contact.name}}` is what is known of the user.
@@ -70,19 +66,20 @@ pub(super) fn text(text: &str) -> String {
     out + rest
 }
 
-fn tell_autofill(value: &Value, place: &str, problems: &mut Problems) {
+/// Reports what the other system fills in.
+fn report_autofill(value: &Value, place: &str, ledger: &Ledger<'_>) {
     match value {
         Value::String(text) if text == AUTOFILL => {
-            problems.warning(place, "left_out", "the other system fills it in; here it is left out");
+            ledger.unsupported(place, LEFT_OUT, "the other system fills it in; here it is left out");
         }
         Value::Array(items) => {
             for (at, item) in items.iter().enumerate() {
-                tell_autofill(item, &format!("{place}/{at}"), problems);
+                report_autofill(item, &format!("{place}/{at}"), ledger);
             }
         }
         Value::Object(members) => {
             for (key, value) in members {
-                tell_autofill(value, &format!("{place}/{}", crate::config::escaped(key)), problems);
+                report_autofill(value, &format!("{place}/{}", escaped(key)), ledger);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -90,7 +87,7 @@ fn tell_autofill(value: &Value, place: &str, problems: &mut Problems) {
 }
 
 /// A GET has no body here: what stands in it goes into the query.
-fn body_to_query(config: &mut Value, place: &str, problems: &mut Problems) {
+fn body_to_query(config: &mut Value, place: &str, ledger: &Ledger<'_>) {
     let Some(endpoint) = config.get_mut("endpoint").and_then(Value::as_object_mut) else { return };
     let is_get = endpoint
         .get("method")
@@ -106,15 +103,11 @@ fn body_to_query(config: &mut Value, place: &str, problems: &mut Problems) {
             query.entry(name).or_insert(value);
         }
     }
-    problems.warning(
-        format!("{place}/endpoint/body"),
-        "changed",
-        "a GET has no body: it goes into the query",
-    );
+    ledger.changed(format!("{place}/endpoint/body"), "changed", "a GET has no body: it goes into the query");
 }
 
 /// A placeholder that no parameter declares is a context value, but for what a lookup is about.
-fn undeclared_to_context(config: &mut Value, place: &str, problems: &mut Problems) {
+fn undeclared_to_context(config: &mut Value, place: &str, ledger: &Ledger<'_>) {
     let is_lookup = config.get("name").and_then(Value::as_str) == Some("retrieve_knowledge");
     let declared: BTreeSet<String> = config
         .pointer("/parameters/properties")
@@ -139,7 +132,7 @@ fn undeclared_to_context(config: &mut Value, place: &str, problems: &mut Problem
             continue;
         }
         let message = format!("`{{{name}}}` is no parameter: it is one now, a text");
-        problems.warning(format!("{place}/parameters"), "changed", message);
+        ledger.changed(format!("{place}/parameters"), "changed", message);
         let Some(object) = config.as_object_mut() else { return };
         let parameters = object.entry("parameters").or_insert_with(|| json!({"type": "object"}));
         parameters["properties"][&name] = json!({"type": "string", "description": "words to look for"});

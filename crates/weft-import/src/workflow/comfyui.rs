@@ -4,8 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{Draft, ImportError, Imported, id_text};
-use crate::structural::{GROUP_INPUT, GROUP_OUTPUT, NODE_GROUP};
+use workflow_model::structural::{GROUP_INPUT, GROUP_OUTPUT, NODE_GROUP};
+
+use super::{Draft, Mapped};
+use crate::error::ImportError;
+use crate::fields::Fields;
 
 /// The side of a subgraph where its inputs come from.
 const INPUT_SIDE: &str = "-10";
@@ -15,51 +18,56 @@ const OUTPUT_SIDE: &str = "-20";
 const INPUT_NODE: &str = "inputs";
 const OUTPUT_NODE: &str = "outputs";
 
-/// Reads a graph of `ComfyUI`. Each subgraph becomes a workflow of its own, named `ID/SUBGRAPH`.
-///
-/// Muted nodes are muted, bypassed ones hand their inputs on. Links that lead nowhere are left out and told.
-///
-/// # Errors
-/// The text is no JSON, or no graph of `ComfyUI`.
-pub fn from_comfyui(id: &str, text: &str) -> Result<Imported, ImportError> {
-    let file: Value = serde_json::from_str(text)?;
+/// The name under which members without a counterpart are kept.
+const SYSTEM: &str = "comfyui";
+
+pub(super) fn read(id: &str, file: Fields<'_>) -> Result<Mapped, ImportError> {
     let mut notes = Vec::new();
-    if file["nodes"].is_array() {
-        let empty = Vec::new();
-        let subgraphs = file["definitions"]["subgraphs"].as_array().unwrap_or(&empty);
+    if file.peek()["nodes"].is_array() {
+        let definitions = file.get("definitions").and_then(|definitions| definitions.get("subgraphs"));
+        let subgraphs: Vec<Fields<'_>> = definitions.into_iter().flat_map(Fields::items).collect();
         let editor = Editor {
-            subgraphs: subgraphs.iter().filter_map(|graph| Some((graph["id"].as_str()?, graph))).collect(),
-            names: names(id, subgraphs),
+            subgraphs: subgraphs
+                .iter()
+                .filter_map(|graph| Some((graph.get("id")?.text()?, graph.peek())))
+                .collect(),
+            names: names(id, &subgraphs),
         };
-        let mut workflows = vec![(id.to_owned(), editor.graph(&file)?.finish(id, None, &mut notes)?)];
-        for graph in subgraphs {
-            let Some(own) = graph["id"].as_str().and_then(|id| editor.names.get(id)) else { continue };
-            let workflow = editor.graph(graph)?.finish(own, graph["name"].as_str(), &mut notes)?;
-            workflows.push((own.clone(), workflow));
+        let mut workflows = vec![(id.to_owned(), editor.graph(file)?.finish(id, None, &mut notes)?)];
+        for graph in &subgraphs {
+            let named = graph.peek()["id"].as_str();
+            let Some(own) = named.and_then(|id| editor.names.get(id)) else { continue };
+            let name = graph.get("name").and_then(Fields::text);
+            workflows.push((own.clone(), editor.graph(*graph)?.finish(own, name, &mut notes)?));
         }
-        return Ok(Imported { workflows, notes });
+        return Ok((workflows, notes));
     }
-    let prompt = if file["prompt"].is_object() { &file["prompt"] } else { &file };
-    let nodes = prompt.as_object().filter(|nodes| nodes.values().any(|node| node["class_type"].is_string()));
-    let nodes = nodes.ok_or_else(|| {
+    let prompt = file.get("prompt").filter(|prompt| prompt.peek().is_object()).unwrap_or(file);
+    let nodes = prompt.peek().as_object();
+    let is_graph = |nodes: &&Map<String, Value>| nodes.values().any(|node| node["class_type"].is_string());
+    let nodes = nodes.filter(is_graph).ok_or_else(|| {
         ImportError::Shape(
             "a graph of ComfyUI has `nodes`, or nodes by id, each with its `class_type`".into(),
         )
     })?;
-    let workflow = prompt_graph(nodes).finish(id, None, &mut notes)?;
-    Ok(Imported { workflows: vec![(id.to_owned(), workflow)], notes })
+    let mut draft = prompt_graph(prompt, nodes);
+    if !std::ptr::eq(prompt.peek(), file.peek()) {
+        draft.kept = Some((SYSTEM, file.keep_rest(&["prompt"])));
+    }
+    Ok((vec![(id.to_owned(), draft.finish(id, None, &mut notes)?)], notes))
 }
 
 /// The form of the API: nodes by id, whose inputs are values or `[node, output]`.
-fn prompt_graph(nodes: &Map<String, Value>) -> Draft {
+fn prompt_graph(prompt: Fields<'_>, nodes: &Map<String, Value>) -> Draft {
     let mut draft = Draft::default();
-    for (id, node) in nodes {
-        let Some(class) = node["class_type"].as_str() else {
+    for (id, node) in prompt.members() {
+        let Some(class) = node.get("class_type").and_then(Fields::text) else {
             draft.note(id, "it has no `class_type` and was left out");
             continue;
         };
         let mut values = Map::new();
-        for (slot, value) in node["inputs"].as_object().into_iter().flatten() {
+        for (slot, value) in node.get("inputs").into_iter().flat_map(Fields::members) {
+            let value = value.take();
             match linked(value, nodes) {
                 Some((source, output)) => draft.edge((&source, Some(&output)), (id, Some(slot))),
                 None => {
@@ -71,12 +79,20 @@ fn prompt_graph(nodes: &Map<String, Value>) -> Draft {
         if !values.is_empty() {
             written["inputValues"] = values.into();
         }
-        if let Some(title) = node["_meta"]["title"].as_str() {
+        if let Some(title) = node.get("_meta").and_then(|meta| meta.get("title")?.text()) {
             written["displayName"] = title.into();
         }
+        keep(&mut written, node.keep_rest(&[]));
         draft.nodes.push(written);
     }
     draft
+}
+
+/// Writes what is kept of a part beside its own members.
+fn keep(written: &mut Value, rest: Map<String, Value>) {
+    if !rest.is_empty() {
+        written[SYSTEM] = rest.into();
+    }
 }
 
 /// `[node, output]`, where there is such a node.
@@ -84,6 +100,11 @@ fn linked(value: &Value, nodes: &Map<String, Value>) -> Option<(String, String)>
     let [source, output] = value.as_array()?.as_slice() else { return None };
     let source = id_text(source).filter(|source| nodes.contains_key(source))?;
     Some((source, output.as_u64()?.to_string()))
+}
+
+/// An id that is written as a number or a text.
+fn id_text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned).or_else(|| value.is_number().then(|| value.to_string()))
 }
 
 fn foreign(class: &str) -> String {
@@ -99,11 +120,11 @@ struct Editor<'f> {
 
 /// Workflows for the subgraphs, no two alike: what cannot stand in the name of a file is replaced, and a name that is taken then
 /// gets a number.
-fn names<'f>(base: &str, subgraphs: &'f [Value]) -> HashMap<&'f str, String> {
+fn names<'f>(base: &str, subgraphs: &[Fields<'f>]) -> HashMap<&'f str, String> {
     let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_');
     let mut names = HashMap::new();
     let mut taken = HashSet::new();
-    for id in subgraphs.iter().filter_map(|graph| graph["id"].as_str()) {
+    for id in subgraphs.iter().filter_map(|graph| graph.peek()["id"].as_str()) {
         if names.contains_key(id) {
             continue;
         }
@@ -128,10 +149,7 @@ struct Link {
 
 impl Link {
     fn read(link: &Value) -> Option<Self> {
-        let field = |at: usize, name: &str| match link {
-            Value::Array(fields) => fields.get(at),
-            _ => link.get(name),
-        };
+        let field = |at: usize, name: &str| link.get(at).or_else(|| link.get(name));
         Some(Self {
             source: id_text(field(1, "origin_id")?)?,
             output: field(2, "origin_slot")?.as_u64()?,
@@ -143,66 +161,77 @@ impl Link {
 
 impl Editor<'_> {
     /// A graph, be it the file or one of its subgraphs.
-    fn graph(&self, graph: &Value) -> Result<Draft, ImportError> {
+    fn graph(&self, graph: Fields<'_>) -> Result<Draft, ImportError> {
         let mut draft = Draft::default();
         let mut nodes: HashMap<String, &Value> = HashMap::new();
-        for node in graph["nodes"].as_array().into_iter().flatten() {
-            let Some(id) = id_text(&node["id"]) else {
+        for node in graph.get("nodes").into_iter().flat_map(Fields::items) {
+            let Some(id) = node.get("id").and_then(Fields::id) else {
                 return Err(ImportError::Shape("nodes: a node has no id".into()));
             };
             draft.nodes.push(self.node(&id, node));
-            nodes.insert(id, node);
+            nodes.insert(id, node.peek());
         }
-        let is_subgraph = graph["inputs"].is_array() || graph["outputs"].is_array();
-        for link in graph["links"].as_array().into_iter().flatten() {
-            let Some(link) = Link::read(link) else { continue };
-            let source = match &*link.source {
-                INPUT_SIDE if is_subgraph => Some((INPUT_NODE, slot_name(&graph["inputs"], link.output))),
-                id => nodes.get(id).map(|node| (id, self.slot(node, "outputs", link.output))),
-            };
-            let target = match &*link.target {
-                OUTPUT_SIDE if is_subgraph => Some((OUTPUT_NODE, slot_name(&graph["outputs"], link.input))),
-                id => nodes.get(id).map(|node| (id, self.slot(node, "inputs", link.input))),
-            };
-            match (source, target) {
-                (Some(source), Some(target)) => {
-                    draft.edge((source.0, Some(&source.1)), (target.0, Some(&target.1)));
-                }
-                (Some((node, _)), None) | (None, Some((node, _))) => {
-                    draft.note(node, "a link with its other end nowhere was left out");
-                }
-                (None, None) => {}
-            }
+        for link in graph.get("links").into_iter().flat_map(Fields::items) {
+            self.link(link, graph.peek(), &nodes, &mut draft);
         }
-        if is_subgraph {
+        if is_subgraph(graph.peek()) {
             sides(&mut draft, graph);
         }
+        draft.kept = Some((SYSTEM, graph.keep_rest(&["nodes", "links", "definitions"])));
         Ok(draft)
     }
 
-    fn node(&self, id: &str, node: &Value) -> Value {
-        let class = node["type"].as_str().unwrap_or_default();
+    /// A link as an edge. Its id and the type of its values follow from the rest.
+    fn link(&self, link: Fields<'_>, graph: &Value, nodes: &HashMap<String, &Value>, draft: &mut Draft) {
+        let Some(read) = Link::read(link.peek()) else { return };
+        let source = match &*read.source {
+            INPUT_SIDE if is_subgraph(graph) => Some((INPUT_NODE, slot_name(&graph["inputs"], read.output))),
+            id => nodes.get(id).map(|node| (id, self.slot(node, "outputs", read.output))),
+        };
+        let target = match &*read.target {
+            OUTPUT_SIDE if is_subgraph(graph) => {
+                Some((OUTPUT_NODE, slot_name(&graph["outputs"], read.input)))
+            }
+            id => nodes.get(id).map(|node| (id, self.slot(node, "inputs", read.input))),
+        };
+        match (source, target) {
+            (Some(source), Some(target)) => {
+                link.take();
+                draft.edge((source.0, Some(&source.1)), (target.0, Some(&target.1)));
+            }
+            (Some((node, _)), None) | (None, Some((node, _))) => {
+                draft.note(node, "a link with its other end nowhere was left out");
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn node(&self, id: &str, node: Fields<'_>) -> Value {
+        let class = node.get("type").and_then(Fields::text).unwrap_or_default();
         let mut written = json!({"id": id});
         if let Some(name) = self.names.get(class) {
             written["type"] = NODE_GROUP.into();
             written["configValues"] = json!({"referencedWorkflowId": name});
         } else {
             written["type"] = foreign(class).into();
-            if let Some(widgets) = node.get("widgets_values").filter(|widgets| !widgets.is_null()) {
-                written["configValues"] = json!({"widgets_values": widgets});
+            if let Some(widgets) = node.get("widgets_values") {
+                written["configValues"] = json!({"widgets_values": widgets.take()});
             }
         }
-        match node["mode"].as_u64() {
+        let mode = node.get("mode").filter(|mode| matches!(mode.peek().as_u64(), Some(0 | 2 | 4)));
+        match mode.and_then(Fields::whole) {
             Some(2) => written["bypass"] = "mute".into(),
             Some(4) => written["bypass"] = "pass".into(),
             _ => {}
         }
-        if let Some(title) = node["title"].as_str() {
+        if let Some(title) = node.get("title").and_then(Fields::text) {
             written["displayName"] = title.into();
         }
-        if let (Some(x), Some(y)) = (coordinate(&node["pos"], 0), coordinate(&node["pos"], 1)) {
+        let position = node.get("pos");
+        if let (Some(x), Some(y)) = (coordinate(position, 0), coordinate(position, 1)) {
             written["position"] = json!({"x": x, "y": y});
         }
+        keep(&mut written, node.keep_rest(&[]));
         written
     }
 
@@ -221,12 +250,15 @@ impl Editor<'_> {
     }
 }
 
+/// A graph inside another has an interface.
+fn is_subgraph(graph: &Value) -> bool {
+    graph["inputs"].is_array() || graph["outputs"].is_array()
+}
+
 /// A position is a list, or an object with the places as keys.
-fn coordinate(position: &Value, at: usize) -> Option<f64> {
-    match position {
-        Value::Array(list) => list.get(at)?.as_f64(),
-        _ => position.get(at.to_string())?.as_f64(),
-    }
+fn coordinate(position: Option<Fields<'_>>, at: usize) -> Option<f64> {
+    let position = position?;
+    position.item(at).or_else(|| position.get(&at.to_string()))?.number()
 }
 
 /// The name of a slot by its place. Names may repeat: then the place makes the difference.
@@ -243,22 +275,25 @@ fn slot_name(slots: &Value, index: u64) -> String {
 }
 
 /// The interface of a subgraph, and the nodes that stand for it.
-fn sides(draft: &mut Draft, graph: &Value) {
-    let interface = |side: &Value| -> Map<String, Value> {
-        let slots = side.as_array().into_iter().flatten().enumerate();
+fn sides(draft: &mut Draft, graph: Fields<'_>) {
+    let interface = |side: &str| -> Map<String, Value> {
+        let slots = graph.get(side).into_iter().flat_map(Fields::items).enumerate();
         slots
             .map(|(index, slot)| {
-                let name = slot_name(side, index as u64);
-                let mut declared = json!({"key": name, "dataFlowType": data_flow_type(&slot["type"])});
-                if let Some(label) = slot["label"].as_str() {
+                let name = slot_name(&graph.peek()[side], index as u64);
+                let kind = slot.get("type").map_or("WILDCARD", |kind| data_flow_type(kind.take()));
+                slot.get("name").and_then(Fields::text);
+                let mut declared = json!({"key": name, "dataFlowType": kind});
+                if let Some(label) = slot.get("label").and_then(Fields::text) {
                     declared["displayName"] = label.into();
                 }
+                keep(&mut declared, slot.keep_rest(&[]));
                 (name, declared)
             })
             .collect()
     };
-    draft.inputs = interface(&graph["inputs"]);
-    draft.outputs = interface(&graph["outputs"]);
+    draft.inputs = interface("inputs");
+    draft.outputs = interface("outputs");
     for (id, node_type) in [(INPUT_NODE, GROUP_INPUT), (OUTPUT_NODE, GROUP_OUTPUT)] {
         draft.nodes.push(json!({"id": id, "type": node_type}));
     }

@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 use tool_schema::{CompiledSchema, map_schema};
 
+use crate::fields::{Ledger, escaped};
+
 /// Deepest nesting that is looked through.
 const MAX_DEPTH: usize = 64;
 
@@ -14,7 +16,7 @@ const DROPPED: [&str; 7] =
 
 /// Reads schemas of one document.
 pub(super) struct Schemas<'d> {
-    document: &'d Value,
+    ledger: &'d Ledger<'d>,
     /// References that were met and are not read yet.
     open: Vec<String>,
     /// Every reference that was met.
@@ -23,37 +25,54 @@ pub(super) struct Schemas<'d> {
 }
 
 impl<'d> Schemas<'d> {
-    pub(super) fn new(document: &'d Value) -> Self {
-        Self { document, open: Vec::new(), met: HashSet::new(), notes: Vec::new() }
+    pub(super) fn new(ledger: &'d Ledger<'d>) -> Self {
+        Self { ledger, open: Vec::new(), met: HashSet::new(), notes: Vec::new() }
     }
 
-    /// What a reference inside the document stands for, followed to its end.
+    /// The ledger of the document.
+    pub(super) fn ledger(&self) -> &'d Ledger<'d> {
+        self.ledger
+    }
+
+    /// The target of a reference inside the document, followed to its end.
     pub(super) fn resolved(&self, value: &'d Value) -> Option<&'d Value> {
         let mut value = value;
         for _ in 0..MAX_DEPTH {
-            match value.get("$ref").and_then(Value::as_str) {
-                Some(reference) => value = self.document.pointer(reference.strip_prefix('#')?)?,
-                None => return Some(value),
-            }
+            let Some(reference) = value.get("$ref") else { return Some(value) };
+            let Some(text) = reference.as_str() else { return Some(value) };
+            value = self.ledger.document().pointer(text.strip_prefix('#')?)?;
+            self.ledger.mapped(reference);
         }
         None
     }
 
-    /// The same for any part of the document.
-    pub(super) fn raw<'v>(&self, value: &'v Value) -> Option<&'v Value>
-    where
-        'd: 'v,
-    {
-        match value.get("$ref").and_then(Value::as_str) {
-            Some(reference) => self.resolved(self.document.pointer(reference.strip_prefix('#')?)?),
-            None => Some(value),
-        }
-    }
-
     /// A schema that can stand alone; the definitions it needs are added by [`close`](Self::close).
-    pub(super) fn read(&mut self, schema: &Value) -> Value {
+    pub(super) fn read(&mut self, schema: &'d Value) -> Value {
+        self.ledger.mapped(schema);
+        self.mark_dropped(schema);
         let mapped = map_schema(schema);
         self.schema(&mapped.schema, 0)
+    }
+
+    /// Marks the keywords of a schema that say nothing about a value.
+    fn mark_dropped(&self, schema: &'d Value) {
+        for (key, value) in schema.as_object().into_iter().flatten() {
+            let is_dropped = DROPPED.contains(&key.as_str()) && key != "nullable";
+            match (key.as_str(), value) {
+                _ if is_dropped || key.starts_with("x-") => self.ledger.left(value),
+                (
+                    "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
+                    Value::Object(parts),
+                ) => parts.values().for_each(|part| self.mark_dropped(part)),
+                (_, Value::Array(parts)) if !matches!(key.as_str(), "enum" | "examples" | "default") => {
+                    parts.iter().for_each(|part| self.mark_dropped(part));
+                }
+                (_, Value::Object(_)) if !matches!(key.as_str(), "const" | "default") => {
+                    self.mark_dropped(value);
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Adds the definitions that were referred to, and lets go of what the validator does not take.
@@ -63,8 +82,8 @@ impl<'d> Schemas<'d> {
     pub(super) fn close(&mut self, mut schema: Value) -> Result<Value, String> {
         let mut definitions = Map::new();
         while let Some(reference) = self.open.pop() {
-            let target = self.document.pointer(&reference).cloned().unwrap_or_else(|| json!({}));
-            let read = self.read(&target);
+            let target = self.ledger.document().pointer(&reference);
+            let read = target.map_or_else(|| json!({}), |target| self.read(target));
             definitions.insert(key_of(&reference), read);
         }
         if let (false, Some(object)) = (definitions.is_empty(), schema.as_object_mut()) {
@@ -85,7 +104,8 @@ impl<'d> Schemas<'d> {
             return json!({});
         }
         if let Some(reference) = object.get("$ref").and_then(Value::as_str) {
-            let Some(pointer) = reference.strip_prefix('#').filter(|at| self.document.pointer(at).is_some())
+            let Some(pointer) =
+                reference.strip_prefix('#').filter(|at| self.ledger.document().pointer(at).is_some())
             else {
                 self.notes.push(format!("`{reference}` leads nowhere: any value fits"));
                 return json!({});
@@ -337,9 +357,4 @@ fn key_of(pointer: &str) -> String {
     let named = pointer.strip_prefix("/components/schemas/").filter(|name| !name.contains('/'));
     let name = named.map_or_else(|| pointer.trim_start_matches('/').replace('/', "."), str::to_owned);
     name.replace("~1", "/").replace("~0", "~")
-}
-
-/// A name as a step of a pointer.
-fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }

@@ -10,11 +10,14 @@ mod security;
 
 use agent_types::ToolId;
 use serde::Serialize;
+use tool_http::HttpToolFile;
 
-pub use foreign::{from_bu, from_comfytavern_tool};
+pub(crate) use foreign::{endpoint_config, read_tool, tool_config};
+pub use foreign::{from_bu_tools, from_comfytavern_tool};
 pub use openapi::{OpenApiOptions, from_openapi, from_openapi_value};
 
-use crate::file::HttpToolFile;
+use crate::fields::Ledger;
+use crate::report::Report;
 
 /// An operation that is no tool, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,41 +39,35 @@ pub struct ImportedTools {
     pub refused: Vec<RefusedOperation>,
     /// What was changed or left out, each with its operation.
     pub notes: Vec<String>,
+    /// The fate of every member of the file.
+    pub report: Report,
 }
 
 impl ImportedTools {
     fn refuse(&mut self, operation: impl Into<String>, reason: impl Into<String>) {
         self.refused.push(RefusedOperation { operation: operation.into(), reason: reason.into() });
     }
-}
 
-/// Why a file cannot be imported at all.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ToolImportError {
-    /// No JSON.
-    #[error("the file is no JSON: {0}")]
-    Json(#[from] serde_json::Error),
-    /// Another kind of file, or another version.
-    #[error("{message}")]
-    Kind {
-        /// What was expected.
-        message: String,
-    },
-}
-
-impl ToolImportError {
-    /// Stable code for logs, tests and the wire.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Json(_) => "bad_json",
-            Self::Kind { .. } => "bad_import",
+    /// Adds a tool with its notes, or the reason why it is not one, and reports either at the place of the operation.
+    fn add(
+        &mut self,
+        ledger: &Ledger<'_>,
+        (label, path): (&str, &str),
+        read: Result<(HttpToolFile, Vec<String>), String>,
+    ) {
+        match read {
+            Ok((tool, notes)) => {
+                for note in notes {
+                    ledger.changed(path, "changed", note.clone());
+                    self.notes.push(format!("{label}: {note}"));
+                }
+                self.tools.push((label.to_owned(), tool));
+            }
+            Err(reason) => {
+                ledger.unsupported(path, "unusable", reason.clone());
+                self.refuse(label, reason);
+            }
         }
-    }
-
-    fn kind(message: impl Into<String>) -> Self {
-        Self::Kind { message: message.into() }
     }
 }
 

@@ -2,10 +2,12 @@
 
 use http_caller::{EndpointConfig, QueryValue};
 use serde_json::{Map, Value, json};
+use tool_http::HttpToolFile;
 use tool_schema::map_schema;
 
-use super::{ImportedTools, ToolImportError, tool_name, unique};
-use crate::file::HttpToolFile;
+use super::{ImportedTools, tool_name, unique};
+use crate::error::ImportError;
+use crate::fields::{Fields, Ledger};
 
 /// What fills itself in at the other system, and is dropped.
 const AUTOFILL: &str = "todo_autofill_by_system";
@@ -16,34 +18,68 @@ const AUTOFILL: &str = "todo_autofill_by_system";
 /// Placeholders are `{param}` or, with `"template": "double"`, `{{param}}`; `#var#` becomes a context value, and so does `{{$contact.name}}`.
 ///
 /// # Errors
-/// No JSON, or nothing of the kind in it.
-pub fn from_bu(text: &str) -> Result<ImportedTools, ToolImportError> {
+/// The text is not JSON, or holds nothing of the kind.
+pub fn from_bu_tools(text: &str) -> Result<ImportedTools, ImportError> {
     let document: Value = serde_json::from_str(text)?;
-    let listed = document.get("tools").or(Some(&document)).and_then(Value::as_array).cloned();
-    let configs = listed.unwrap_or_else(|| vec![document.clone()]);
+    let ledger = Ledger::new(&document);
+    let root = ledger.root();
+    let (list, base) = match root.get("tools") {
+        Some(list) => (list, "/tools"),
+        None => (root, ""),
+    };
+    let single = (!list.peek().is_array()).then_some((root, String::new()));
+    let listed = list.items().enumerate().map(|(at, config)| (config, format!("{base}/{at}")));
     let mut imported = ImportedTools::default();
-    for (index, config) in configs.iter().enumerate() {
-        let label = config
-            .get("name")
-            .and_then(Value::as_str)
-            .map_or_else(|| format!("tool {}", index + 1), str::to_owned);
-        match tool_of(config, &label, &imported) {
-            Ok((tool, notes)) => {
-                imported.notes.extend(notes.into_iter().map(|note| format!("{label}: {note}")));
-                imported.tools.push((label, tool));
-            }
-            Err(reason) => imported.refuse(label, reason),
-        }
+    for (index, (config, path)) in single.into_iter().chain(listed).enumerate() {
+        let label = config.word("name").map_or_else(|| format!("tool {}", index + 1), str::to_owned);
+        let read = read_tool(&tool_config(config), &label, &imported);
+        imported.add(&ledger, (&label, &path), read);
     }
     if imported.tools.is_empty() && imported.refused.is_empty() {
-        return Err(ToolImportError::kind(
-            "expected {name, description, parameters, endpoint}, or a list of them",
+        return Err(ImportError::Kind(
+            "expected {name, description, parameters, endpoint}, or a list of them".into(),
         ));
     }
+    imported.report = ledger.close();
     Ok(imported)
 }
 
-fn tool_of(
+/// The members of a tool that have a counterpart, taken.
+pub(crate) fn tool_config(tool: Fields<'_>) -> Value {
+    let mut config = Map::new();
+    for name in ["name", "description", "template"] {
+        let text = tool.get(name).and_then(Fields::text);
+        config.extend(text.map(|text| (name.to_owned(), text.into())));
+    }
+    let parameters = tool.get("parameters").map(|parameters| parameters.take().clone());
+    config.extend(parameters.map(|parameters| ("parameters".to_owned(), parameters)));
+    config.extend(tool.get("endpoint").map(|endpoint| ("endpoint".to_owned(), endpoint_config(endpoint))));
+    config.into()
+}
+
+/// The members of a request that have a counterpart, taken.
+pub(crate) fn endpoint_config(endpoint: Fields<'_>) -> Value {
+    let mut config = Map::new();
+    for name in ["url", "method"] {
+        let text = endpoint.get(name).and_then(Fields::text);
+        config.extend(text.map(|text| (name.to_owned(), text.into())));
+    }
+    if let Some(headers) = endpoint.get("headers") {
+        let texts = headers.members().filter_map(|(name, value)| Some((name.clone(), value.text()?.into())));
+        config.insert("headers".into(), Value::Object(texts.collect()));
+    }
+    for name in ["query_params", "body"] {
+        let value = endpoint.get(name).map(|value| value.take().clone());
+        config.extend(value.map(|value| (name.to_owned(), value)));
+    }
+    let timeout =
+        endpoint.get("timeout").filter(|timeout| timeout.peek().as_f64().is_some_and(|time| time > 0.0));
+    config.extend(timeout.map(|timeout| ("timeout".to_owned(), timeout.take().clone())));
+    config.into()
+}
+
+/// The tool that a configuration describes, with notes, or the reason why it is not one.
+pub(crate) fn read_tool(
     config: &Value,
     label: &str,
     known: &ImportedTools,
@@ -103,7 +139,7 @@ fn tool_of(
 /// Whether the tool could be called at all.
 fn check(tool: &HttpToolFile) -> Result<(), String> {
     let caller = http_caller::HttpCaller::builder(http_caller::NetworkPolicy::public_only()).build();
-    crate::tool::http_tool(tool, &caller).map(|_| ()).map_err(|error| error.to_string())
+    tool_http::http_tool(tool, &caller).map(|_| ()).map_err(|error| error.to_string())
 }
 
 /// A body may be JSON in a text, which their reader drops without a word where it is none.
@@ -227,59 +263,60 @@ impl Templates {
     }
 }
 
-/// A `*.tool.json` of ComfyTavern, in either of its two shapes. Only what speaks HTTP can be called.
+/// A `*.tool.json` of `ComfyTavern`, in either of its two shapes. Only tools that speak HTTP can be called.
 ///
 /// # Errors
-/// No JSON, or neither of the shapes.
-pub fn from_comfytavern_tool(text: &str) -> Result<ImportedTools, ToolImportError> {
+/// The text is not JSON, or has neither of the shapes.
+pub fn from_comfytavern_tool(text: &str) -> Result<ImportedTools, ImportError> {
     let document: Value = serde_json::from_str(text)?;
-    let name = document.get("id").or_else(|| document.get("toolId")).and_then(Value::as_str);
-    let body = document.get("implementation").or_else(|| document.get("handler"));
+    let ledger = Ledger::new(&document);
+    let root = ledger.root();
+    let name = root.get("id").or_else(|| root.get("toolId")).and_then(Fields::text);
+    let body = root.get("implementation").or_else(|| root.get("handler"));
     let (Some(name), Some(body)) = (name, body) else {
-        return Err(ToolImportError::kind("expected {id, implementation} or {toolId, handler}"));
+        return Err(ImportError::Kind("expected {id, implementation} or {toolId, handler}".into()));
     };
     let mut imported = ImportedTools::default();
-    let kind = body.get("type").and_then(Value::as_str).unwrap_or("none");
-    let url = ["url", "endpoint"].iter().find_map(|key| body.get(key)?.as_str());
-    let Some(url) = url else {
-        let reason = match (kind, body.get("workflowId").and_then(Value::as_str)) {
-            ("workflow", Some(id)) => {
-                format!("it is a workflow: list `workflow:{id}` in the agent's inventory")
-            }
-            ("workflow", None) => {
-                "it is a workflow: list it as `workflow:<id>` in the agent's inventory".to_owned()
-            }
-            (kind, _) => {
-                format!("`{kind}` runs code of its own: only workflows and HTTP endpoints can be called")
-            }
-        };
-        imported.refuse(name, reason);
-        return Ok(imported);
+    let kind = body.get("type").and_then(Fields::text).unwrap_or("none");
+    let url = ["url", "endpoint"].iter().find_map(|key| body.get(key)?.text());
+    let read = match url {
+        None => Err(no_address(kind, body.peek().get("workflowId").and_then(Value::as_str))),
+        Some(url) => read_tool(&comfytavern_config(root, body, url), name, &imported),
     };
-    let mut endpoint = Map::from_iter([("url".to_owned(), Value::from(url))]);
-    for key in ["method", "headers", "body", "query_params"] {
-        endpoint.extend(body.get(key).map(|value| (key.to_owned(), value.clone())));
-    }
-    if !endpoint.contains_key("method") {
-        endpoint.insert("method".into(), if endpoint.contains_key("body") { "POST" } else { "GET" }.into());
-    }
-    let description = document.get("description").or_else(|| document.get("displayName")).cloned();
-    let config = json!({"name": name, "description": description, "parameters": document.get("parameters"), "endpoint": endpoint});
-    match tool_of(&without_nulls(config), name, &imported) {
-        Ok((tool, notes)) => {
-            imported.notes.extend(notes);
-            imported.tools.push((name.to_owned(), tool));
-        }
-        Err(reason) => imported.refuse(name, reason),
-    }
+    imported.add(&ledger, (name, ""), read);
+    imported.report = ledger.close();
     Ok(imported)
 }
 
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            Value::Object(members.into_iter().filter(|(_, value)| !value.is_null()).collect())
+/// The reason why a tool without an address cannot be called.
+fn no_address(kind: &str, workflow: Option<&str>) -> String {
+    match (kind, workflow) {
+        ("workflow", Some(id)) => format!("it is a workflow: list `workflow:{id}` in the agent's inventory"),
+        ("workflow", None) => {
+            "it is a workflow: list it as `workflow:<id>` in the agent's inventory".to_owned()
         }
-        other => other,
+        (kind, _) => {
+            format!("`{kind}` runs code of its own: only workflows and HTTP endpoints can be called")
+        }
     }
+}
+
+/// A tool of `ComfyTavern` in the form that [`read_tool`] reads.
+fn comfytavern_config(root: Fields<'_>, body: Fields<'_>, url: &str) -> Value {
+    let mut endpoint = endpoint_config(body);
+    endpoint["url"] = url.into();
+    if endpoint.get("method").is_none() {
+        endpoint["method"] = if endpoint.get("body").is_some() { "POST" } else { "GET" }.into();
+    }
+    let mut config = json!({"endpoint": endpoint});
+    let description = root.get("description").or_else(|| root.get("displayName")).and_then(Fields::text);
+    for (name, value) in [
+        ("description", description.map(Value::from)),
+        ("parameters", root.get("parameters").map(|parameters| parameters.take().clone())),
+    ] {
+        if let Some(value) = value {
+            config[name] = value;
+        }
+    }
+    config
 }

@@ -1,18 +1,20 @@
 //! Configurations of another system, read as ours.
 //!
-//! What has a counterpart is taken over; every field that has none is a warning with its place in their file.
+//! Parts with a counterpart are mapped; every other field is reported with its place in the file.
 
 mod parts;
 mod prompt;
 mod request;
 
 use agent_runtime::AgentProfile;
+use executors_flow_system::{FlowsBuilder, FlowsError, FlowsFile, Severity};
 use serde_json::Value;
 
-use crate::builder::FlowsBuilder;
-use crate::config::{FlowsError, FlowsFile, Problem, Problems, Severity};
+use crate::error::ImportError;
+use crate::fields::Ledger;
+use crate::report::{LEFT_OUT, Report};
 
-/// Keys of theirs that ours have not: a file with one of them is a configuration of theirs, not a list of tools.
+/// Keys that `flows.json` does not have: a file with one of them is a configuration of theirs, not a list of tools.
 const MARKS: [&str; 9] = [
     "basic_settings",
     "instructions",
@@ -25,7 +27,7 @@ const MARKS: [&str; 9] = [
     "retrieve_knowledge_url",
 ];
 
-/// What was read.
+/// Flows and an agent that were read from a configuration.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ImportedFlows {
@@ -33,11 +35,11 @@ pub struct ImportedFlows {
     pub flows: FlowsFile,
     /// The agent that it describes; none where it describes none.
     pub agent: Option<AgentProfile>,
-    /// What was left out or changed, each with its place in their file.
-    pub warnings: Vec<Problem>,
+    /// The fate of every member of the file.
+    pub report: Report,
 }
 
-/// Whether a value is a configuration of flows, and not of single tools.
+/// Tells a configuration of flows from one of single tools.
 #[must_use]
 pub fn is_bu_configuration(value: &Value) -> bool {
     MARKS.iter().any(|key| value.get(key).is_some())
@@ -46,46 +48,41 @@ pub fn is_bu_configuration(value: &Value) -> bool {
 /// Reads a configuration in the form of document 004, or in the form that its program reads.
 ///
 /// # Errors
-/// No JSON, or no object. Everything else is a warning.
-pub fn from_bu(text: &str) -> Result<ImportedFlows, FlowsError> {
-    let value: Value = serde_json::from_str(text).map_err(|error| FlowsError::Json {
-        line: error.line(),
-        column: error.column(),
-        message: error.to_string(),
-    })?;
-    let mut problems = Problems::default();
-    let Value::Object(members) = value else {
-        problems.error("", "bad_value", "the file must hold an object");
-        return Err(FlowsError::Problems { problems: problems.into_list() });
-    };
+/// The text is not JSON, or not an object. Everything else is an entry of the report.
+pub fn from_bu(text: &str) -> Result<ImportedFlows, ImportError> {
+    let value: Value = serde_json::from_str(text)?;
+    if !value.is_object() {
+        return Err(ImportError::NoObject);
+    }
+    let ledger = Ledger::new(&value);
     let mut reader = parts::Reader {
-        problems,
+        ledger: &ledger,
         file: FlowsFile::default(),
         profile: prompt::Profile::default(),
         places: parts::Places::default(),
     };
-    reader.read(&members);
-    let parts::Reader { mut problems, mut file, profile, mut places } = reader;
+    reader.read(ledger.root());
+    let parts::Reader { mut file, profile, mut places, .. } = reader;
     let agent = profile.into_agent();
     file.agent = agent.as_ref().map(|agent| agent.id.clone()).or(file.agent);
-    drop_unusable(&mut file, &mut places, &mut problems);
-    Ok(ImportedFlows { flows: file, agent, warnings: problems.into_list() })
+    drop_unusable(&mut file, &mut places, &ledger);
+    Ok(ImportedFlows { flows: file, agent, report: ledger.close() })
 }
 
 /// Leaves out what cannot be used, part by part, until the rest can.
-fn drop_unusable(file: &mut FlowsFile, places: &mut parts::Places, problems: &mut Problems) {
+fn drop_unusable(file: &mut FlowsFile, places: &mut parts::Places, ledger: &Ledger<'_>) {
     loop {
         let found = match FlowsBuilder::new(file).build() {
             Ok(flows) => {
                 // Names of tools lead nowhere here: the project knows them.
-                let told = flows.warnings().iter().filter(|warning| warning.code != "unknown_tool");
-                told.for_each(|warning| {
-                    problems.add(Problem { path: places.theirs(&warning.path), ..warning.clone() });
+                let warnings = flows.warnings().iter().filter(|warning| warning.code != "unknown_tool");
+                warnings.for_each(|warning| {
+                    ledger.changed(places.theirs(&warning.path), warning.code, warning.message.clone());
                 });
                 return;
             }
             Err(FlowsError::Problems { problems }) => problems,
-            Err(FlowsError::Json { .. }) => return,
+            Err(_) => return,
         };
         let errors = found.into_iter().filter(|problem| problem.severity == Severity::Error);
         let mut unusable: Vec<(String, usize)> = Vec::new();
@@ -94,8 +91,11 @@ fn drop_unusable(file: &mut FlowsFile, places: &mut parts::Places, problems: &mu
             let list = steps.next().unwrap_or_default().to_owned();
             let at = steps.next().and_then(|step| step.parse().ok()).unwrap_or(0);
             let message = format!("it is left out: {}", problem.message);
-            let path = places.theirs(&problem.path);
-            problems.add(Problem { severity: Severity::Warning, message, path, ..problem });
+            let (place, whole) = (places.theirs(&problem.path), places.theirs(&format!("/{list}/{at}")));
+            if place != whole {
+                ledger.unsupported(whole, LEFT_OUT, "it is left out: a part of it cannot be used");
+            }
+            ledger.unsupported(place, problem.code, message);
             if !unusable.contains(&(list.clone(), at)) {
                 unusable.push((list, at));
             }

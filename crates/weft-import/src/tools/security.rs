@@ -7,13 +7,16 @@ use super::schema::Schemas;
 
 /// How an operation proves who it is, and what cannot be taken over. An operation that may also be called without is called without.
 pub(super) fn auth_of(
-    document: &Value,
     schemas: &Schemas<'_>,
     operation: &Value,
     notes: &mut Vec<String>,
 ) -> Option<AuthConfig> {
-    let required = operation.get("security").or_else(|| document.get("security"))?.as_array()?;
+    let ledger = schemas.ledger();
+    let document = ledger.document();
+    let stated = operation.get("security").or_else(|| document.get("security"))?;
+    let required = stated.as_array()?;
     if required.iter().any(|choice| choice.as_object().is_none_or(serde_json::Map::is_empty)) {
+        ledger.mapped(stated);
         return None;
     }
     let declared = document.pointer("/components/securitySchemes");
@@ -21,8 +24,12 @@ pub(super) fn auth_of(
         let names: Vec<&String> = choice.as_object()?.keys().collect();
         let [name] = names[..] else { continue };
         let scheme = declared.and_then(|declared| declared.get(name));
-        let scheme = scheme.and_then(|scheme| schemas.raw(scheme));
-        if let Some(auth) = scheme.and_then(|scheme| auth(name, scheme)) {
+        let Some(scheme) = scheme.and_then(|scheme| schemas.resolved(scheme)) else { continue };
+        if let Some(auth) = auth(name, scheme) {
+            ledger.mapped(choice);
+            for key in ["type", "in", "name", "scheme"] {
+                scheme.get(key).into_iter().for_each(|part| ledger.mapped(part));
+            }
             return Some(auth);
         }
     }

@@ -4,87 +4,95 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{Draft, ImportError, Imported, id_text};
-use crate::structural::{GROUP_INPUT, GROUP_OUTPUT, LOOP_ZONE, NODE_GROUP};
-use crate::workflow::Variable;
+use workflow_model::Variable;
+use workflow_model::structural::{GROUP_INPUT, GROUP_OUTPUT, LOOP_ZONE, NODE_GROUP};
 
-/// Reads the structure of a modular-agent workflow.
-///
-/// A `LOOP_START` and its `LOOP_END` become a loop zone around what lies between them, `START` and `END` the ends of
-/// the workflow, `SUBGRAPH` a node group; all edges are order only. Other nodes keep their type as `modular:TYPE` and
-/// their settings. Conditions on edges, routes, forks and loops that cross each other have no counterpart and are
-/// told.
-///
-/// Files that wrap the workflow in `workflow`, name the ends of edges `from` and `to`, or write types in small letters
-/// are of older generations and are read as well.
-///
-/// # Errors
-/// The text is no JSON, or has no `nodes`.
-pub fn from_modular(id: &str, text: &str) -> Result<Imported, ImportError> {
-    from_modular_value(id, &serde_json::from_str(text)?)
-}
+use super::{Draft, Mapped};
+use crate::error::ImportError;
+use crate::fields::Fields;
 
-/// The same for a file that was read already, such as one in TOML.
-///
-/// # Errors
-/// It has no `nodes`.
-pub fn from_modular_value(id: &str, file: &Value) -> Result<Imported, ImportError> {
-    let file = if file["workflow"].is_object() { &file["workflow"] } else { file };
-    let nodes = file["nodes"].as_array();
+/// The name under which members without a counterpart are kept.
+const SYSTEM: &str = "modular";
+
+pub(super) fn read(id: &str, file: Fields<'_>) -> Result<Mapped, ImportError> {
+    let whole = file;
+    let inner = file.get("workflow").filter(|inner| inner.peek().is_object());
+    let file = inner.unwrap_or(file);
+    let nodes = file.get("nodes").filter(|nodes| nodes.peek().is_array());
     let nodes =
         nodes.ok_or_else(|| ImportError::Shape("a modular-agent workflow has a list `nodes`".into()))?;
-    let graph = Structure::read(nodes, &file["edges"])?;
-    let mut draft = Draft { inputs: parameters(&file["parameters"]), ..Draft::default() };
+    let edges: Vec<Fields<'_>> = file.get("edges").into_iter().flat_map(Fields::items).collect();
+    let graph = Structure::read(nodes, &edges)?;
+    let inputs = file.get("parameters").map(parameters).unwrap_or_default();
+    let mut draft = Draft { inputs, ..Draft::default() };
     let loops = graph.loops(&mut draft);
     graph.write_nodes(&loops, &mut draft);
-    graph.write_edges(&loops, &file["edges"], &mut draft);
+    graph.write_edges(&loops, &edges, &mut draft);
+    let name = file.get("name").and_then(Fields::text);
+    let description = file.get("description").and_then(Fields::text);
+    let variables = file.get("variables").into_iter().flat_map(Fields::items);
+    let variables = variables.filter_map(variable).collect();
+    let mut rest = file.keep_rest(&["nodes", "edges", "parameters"]);
+    if inner.is_some() {
+        rest.extend(whole.keep_rest(&["workflow"]));
+    }
+    draft.kept = Some((SYSTEM, rest));
     let mut notes = Vec::new();
-    let mut workflow = draft.finish(id, file["name"].as_str(), &mut notes)?;
-    workflow.description = file["description"].as_str().map(str::to_owned);
-    let variables = file["variables"].as_array().into_iter().flatten();
-    workflow.variables = variables
-        .filter_map(|variable| {
-            Some(Variable::new(variable["name"].as_str()?, variable["defaultValue"].clone()))
-        })
-        .collect();
-    Ok(Imported { workflows: vec![(id.to_owned(), workflow)], notes })
+    let mut workflow = draft.finish(id, name, &mut notes)?;
+    workflow.description = description.map(str::to_owned);
+    workflow.variables = variables;
+    Ok((vec![(id.to_owned(), workflow)], notes))
 }
 
-/// What the workflow is called with.
-fn parameters(declared: &Value) -> Map<String, Value> {
-    let parameters = declared.as_object().into_iter().flatten();
+/// A variable; its other members are kept with the file.
+fn variable(variable: Fields<'_>) -> Option<Variable> {
+    let name = variable.get("name")?.text()?;
+    let default = variable.get("defaultValue").map(Fields::take).cloned().unwrap_or_default();
+    Some(Variable::new(name, default))
+}
+
+/// The arguments that the workflow is called with.
+fn parameters(declared: Fields<'_>) -> Map<String, Value> {
+    let parameters = declared.members();
     parameters
         .map(|(name, parameter)| {
-            let mut slot = json!({"key": name, "dataFlowType": data_flow_type(&parameter["type"])});
-            if let Some(description) = parameter["description"].as_str() {
+            let kind = parameter.one_of("type", &TYPES).unwrap_or("WILDCARD");
+            let mut slot = json!({"key": name, "dataFlowType": kind});
+            if let Some(description) = parameter.get("description").and_then(Fields::text) {
                 slot["customDescription"] = description.into();
             }
-            if parameter["required"] == true {
+            if parameter.get("required").and_then(Fields::truth) == Some(true) {
                 slot["required"] = true.into();
             }
             if let Some(default) = parameter.get("default") {
-                slot["config"] = json!({"default": default});
+                slot["config"] = json!({"default": default.take()});
             }
+            keep(&mut slot, parameter.keep_rest(&[]));
             (name.clone(), slot)
         })
         .collect()
 }
 
-fn data_flow_type(kind: &Value) -> &'static str {
-    match kind.as_str() {
-        Some("string") => "STRING",
-        Some("integer") => "INTEGER",
-        Some("number") => "FLOAT",
-        Some("boolean") => "BOOLEAN",
-        Some("object") => "OBJECT",
-        Some("array") => "ARRAY",
-        _ => "WILDCARD",
+/// Writes what is kept of a part beside its own members.
+fn keep(written: &mut Value, rest: Map<String, Value>) {
+    if !rest.is_empty() {
+        written[SYSTEM] = rest.into();
     }
 }
 
+/// Types of parameters.
+const TYPES: [(&str, &str); 6] = [
+    ("string", "STRING"),
+    ("integer", "INTEGER"),
+    ("number", "FLOAT"),
+    ("boolean", "BOOLEAN"),
+    ("object", "OBJECT"),
+    ("array", "ARRAY"),
+];
+
 /// Nodes by id, and what follows and precedes each.
 struct Structure<'f> {
-    nodes: Vec<(String, &'f Value)>,
+    nodes: Vec<(String, Fields<'f>)>,
     indexes: HashMap<String, usize>,
     after: Vec<Vec<usize>>,
     before: Vec<Vec<usize>>,
@@ -98,22 +106,22 @@ struct Zone {
 }
 
 /// The type, in capitals as in the newest generation.
-fn kind(node: &Value) -> String {
-    node["type"].as_str().unwrap_or_default().to_uppercase()
+fn kind(node: Fields<'_>) -> String {
+    node.get("type").and_then(Fields::text).unwrap_or_default().to_uppercase()
 }
 
 /// An end of an edge.
-fn end(edge: &Value, keys: [&str; 2]) -> Option<String> {
-    keys.iter().find_map(|key| id_text(&edge[*key]))
+fn end(edge: Fields<'_>, keys: [&str; 2]) -> Option<String> {
+    keys.iter().find_map(|key| edge.get(key)?.id())
 }
 
 impl<'f> Structure<'f> {
-    fn read(list: &'f [Value], edges: &Value) -> Result<Self, ImportError> {
-        let mut nodes = Vec::with_capacity(list.len());
+    fn read(list: Fields<'f>, edges: &[Fields<'_>]) -> Result<Self, ImportError> {
+        let mut nodes = Vec::new();
         let mut indexes = HashMap::new();
-        for node in list {
-            let id =
-                id_text(&node["id"]).ok_or_else(|| ImportError::Shape("nodes: a node has no id".into()))?;
+        for node in list.items() {
+            let id = node.get("id").and_then(Fields::id);
+            let id = id.ok_or_else(|| ImportError::Shape("nodes: a node has no id".into()))?;
             indexes.entry(id.clone()).or_insert(nodes.len());
             nodes.push((id, node));
         }
@@ -123,8 +131,8 @@ impl<'f> Structure<'f> {
             nodes,
             indexes,
         };
-        for edge in edges.as_array().into_iter().flatten() {
-            if let (Some(source), Some(target)) = graph.ends(edge) {
+        for edge in edges {
+            if let (Some(source), Some(target)) = graph.ends(*edge) {
                 graph.after[source].push(target);
                 graph.before[target].push(source);
             }
@@ -132,7 +140,7 @@ impl<'f> Structure<'f> {
         Ok(graph)
     }
 
-    fn ends(&self, edge: &Value) -> (Option<usize>, Option<usize>) {
+    fn ends(&self, edge: Fields<'_>) -> (Option<usize>, Option<usize>) {
         let index = |keys| self.indexes.get(&end(edge, keys)?).copied();
         (index(["sourceNodeId", "from"]), index(["targetNodeId", "to"]))
     }
@@ -141,8 +149,9 @@ impl<'f> Structure<'f> {
     fn loops(&self, draft: &mut Draft) -> Vec<Zone> {
         let mut open: BTreeMap<String, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
         for (index, (_, node)) in self.nodes.iter().enumerate() {
-            let loop_id = || id_text(&node["config"]["loopId"]).unwrap_or_default();
-            match &*kind(node) {
+            let loop_id =
+                || node.get("config").and_then(|config| config.get("loopId")?.id()).unwrap_or_default();
+            match &*kind(*node) {
                 "LOOP_START" => open.entry(loop_id()).or_default().0.push(index),
                 "LOOP_END" => open.entry(loop_id()).or_default().1.push(index),
                 _ => {}
@@ -195,45 +204,27 @@ impl<'f> Structure<'f> {
             if loops.iter().any(|zone| zone.end == index) {
                 continue;
             }
-            let config = &node["config"];
             let mut written = json!({"id": id});
-            match &*kind(node) {
+            match &*kind(*node) {
                 "START" => written["type"] = GROUP_INPUT.into(),
                 "END" if !has_output => {
                     has_output = true;
                     written["type"] = GROUP_OUTPUT.into();
                 }
-                "SUBGRAPH" => {
-                    written["type"] = NODE_GROUP.into();
-                    written["configValues"] = json!({"referencedWorkflowId": config["subgraphId"]});
-                    if config["async"] == true {
-                        draft.note(id, "the subgraph is waited for; `async` has no counterpart");
-                    }
-                }
+                "SUBGRAPH" => subgraph(id, *node, &mut written, draft),
                 "LOOP_START" if loops.iter().any(|zone| zone.start == index) => {
                     let end = loops.iter().find(|zone| zone.start == index).map_or(index, |zone| zone.end);
                     written["type"] = LOOP_ZONE.into();
-                    written["configValues"] =
-                        zone_settings(id, config, &self.nodes[end].1["config"], draft).into();
-                }
-                other => {
-                    written["type"] = format!("modular:{other}").into();
-                    let mut settings = config.as_object().cloned().unwrap_or_default();
-                    if let Some(function) = node.get("function") {
-                        settings.insert("function".into(), function.clone());
-                    }
-                    if !settings.is_empty() {
-                        written["configValues"] = settings.into();
-                    }
-                    if matches!(other, "ROUTE" | "ROUTING" | "CONDITION" | "FORK" | "JOIN") {
-                        draft.note(
-                            id,
-                            format!("what {other} decides has no counterpart among order-only edges"),
-                        );
+                    let settings = zone_settings(id, *node, self.nodes[end].1, draft);
+                    written["configValues"] = settings.into();
+                    let rest = self.nodes[end].1.keep_rest(&[]);
+                    if !rest.is_empty() {
+                        written[SYSTEM] = json!({"end": rest});
                     }
                 }
+                other => plain_node(id, other, *node, &mut written, draft),
             }
-            if let Some(name) = node["name"].as_str() {
+            if let Some(name) = node.get("name").and_then(Fields::text) {
                 written["displayName"] = name.into();
             }
             let holder =
@@ -241,14 +232,17 @@ impl<'f> Structure<'f> {
             if let Some(zone) = holder {
                 written["parentNode"] = self.nodes[zone.start].0.as_str().into();
             }
+            for (name, value) in node.keep_rest(&[]) {
+                written[SYSTEM][name] = value;
+            }
             draft.nodes.push(written);
         }
     }
 
-    fn write_edges(&self, loops: &[Zone], edges: &Value, draft: &mut Draft) {
-        for edge in edges.as_array().into_iter().flatten() {
-            let (Some(source), Some(target)) = self.ends(edge) else {
-                let known = end(edge, ["sourceNodeId", "from"]).unwrap_or_default();
+    fn write_edges(&self, loops: &[Zone], edges: &[Fields<'_>], draft: &mut Draft) {
+        for edge in edges {
+            let (Some(source), Some(target)) = self.ends(*edge) else {
+                let known = end(*edge, ["sourceNodeId", "from"]).unwrap_or_default();
                 draft.note(known, "an edge with its other end nowhere was left out");
                 continue;
             };
@@ -259,9 +253,7 @@ impl<'f> Structure<'f> {
             if leads_in || leads_back {
                 continue;
             }
-            if let Some(condition) =
-                edge["condition"]["expression"].as_str().or_else(|| edge["condition"].as_str())
-            {
+            if let Some(condition) = edge.get("condition").and_then(expression) {
                 let message = format!(
                     "the condition `{condition}` of an edge has no counterpart; use a `core:Condition`"
                 );
@@ -276,7 +268,42 @@ impl<'f> Structure<'f> {
             // What follows the end of a loop follows the zone.
             let source = loops.iter().find(|zone| zone.end == source).map_or(source, |zone| zone.start);
             draft.edge((&self.nodes[source].0, None), (&self.nodes[target].0, None));
+            if let Some(written) = draft.edges.last_mut() {
+                keep(written, edge.keep_rest(&["condition"]));
+            }
         }
+    }
+}
+
+/// The text of a condition, which may stand in an object. It is not taken: conditions are reported.
+fn expression(condition: Fields<'_>) -> Option<&str> {
+    let condition = condition.peek();
+    condition["expression"].as_str().or_else(|| condition.as_str())
+}
+
+/// A call of another workflow, which is waited for.
+fn subgraph(id: &str, node: Fields<'_>, written: &mut Value, draft: &mut Draft) {
+    let config = node.get("config");
+    let named = config.and_then(|config| config.get("subgraphId")).map(Fields::take);
+    written["type"] = NODE_GROUP.into();
+    written["configValues"] = json!({"referencedWorkflowId": named});
+    if config.is_some_and(|config| config.peek()["async"] == true) {
+        draft.note(id, "the subgraph is waited for; `async` has no counterpart");
+    }
+}
+
+/// A node that keeps its type and settings.
+fn plain_node(id: &str, kind: &str, node: Fields<'_>, written: &mut Value, draft: &mut Draft) {
+    written["type"] = format!("modular:{kind}").into();
+    let mut settings = node.get("config").and_then(Fields::object).cloned().unwrap_or_default();
+    if let Some(function) = node.get("function") {
+        settings.insert("function".into(), function.take().clone());
+    }
+    if !settings.is_empty() {
+        written["configValues"] = settings.into();
+    }
+    if matches!(kind, "ROUTE" | "ROUTING" | "CONDITION" | "FORK" | "JOIN") {
+        draft.note(id, format!("what {kind} decides has no counterpart among order-only edges"));
     }
 }
 
@@ -293,21 +320,24 @@ fn reach(next: &[Vec<usize>], from: usize, stop: usize) -> HashSet<usize> {
 }
 
 /// The settings of a zone, from those of the start and of the end of a loop.
-fn zone_settings(id: &str, start: &Value, end: &Value, draft: &mut Draft) -> Map<String, Value> {
+fn zone_settings(id: &str, start: Fields<'_>, end: Fields<'_>, draft: &mut Draft) -> Map<String, Value> {
     let mut settings = Map::new();
-    let max = start["maxIterations"].as_u64();
+    let max = start.get("config").and_then(|config| config.get("maxIterations")?.whole());
     if let Some(max) = max {
         settings.insert("maxIterations".into(), max.into());
     }
-    let condition = end["breakCondition"]["expression"].as_str().or_else(|| end["breakCondition"].as_str());
-    let iterable = &start["dataSource"]["iterable"];
+    let condition = end.get("config").and_then(|config| config.get("breakCondition"));
+    let iterable = start.peek()["config"]["dataSource"]["iterable"].clone();
     if !iterable.is_null() {
         settings.insert("mode".into(), "each".into());
         draft.note(id, format!("the list `{iterable}` must be led into the slot `items`"));
-    } else if let Some(condition) = condition {
+    } else if let Some(written) = condition.and_then(expression) {
         settings.insert("mode".into(), "until".into());
-        settings.insert("condition".into(), condition.into());
-        draft.note(id, format!("write the condition `{condition}` over `state`, `index` and `out`"));
+        settings.insert("condition".into(), written.into());
+        if let Some(condition) = condition {
+            condition.get("expression").unwrap_or(condition).text();
+        }
+        draft.note(id, format!("write the condition `{written}` over `state`, `index` and `out`"));
     } else {
         settings.insert("mode".into(), "times".into());
         settings.insert("times".into(), max.unwrap_or(1).into());

@@ -1,11 +1,11 @@
-//! What a configuration says of the agent itself.
+//! The agent that a configuration describes.
 
 use agent_runtime::{AgentProfile, Budgets, Language};
-use serde_json::{Map, Value};
 
-use crate::config::Problems;
+use crate::fields::{Fields, escaped};
+use crate::report::LEFT_OUT;
 
-/// What is known of the agent.
+/// Settings of the agent.
 #[derive(Debug, Default)]
 pub(super) struct Profile {
     id: Option<String>,
@@ -19,31 +19,32 @@ pub(super) struct Profile {
 
 impl Profile {
     /// `basic_settings`.
-    pub(super) fn settings(&mut self, settings: &Map<String, Value>, problems: &mut Problems) {
-        for (key, value) in settings {
-            let place = format!("/basic_settings/{}", crate::config::escaped(key));
-            let Some(text) = value.as_str().filter(|text| !text.trim().is_empty()) else {
-                problems.warning(place, "left_out", "expected a text");
+    pub(super) fn settings(&mut self, settings: Fields<'_>) {
+        for (key, value) in settings.members() {
+            let place = format!("/basic_settings/{}", escaped(key));
+            if value.peek().as_str().is_none_or(|text| text.trim().is_empty()) {
+                settings.ledger().unsupported(place, LEFT_OUT, "expected a text");
                 continue;
-            };
+            }
+            let text = || value.text().unwrap_or_default();
             match key.as_str() {
-                "name" => self.name = Some(text.to_owned()),
+                "name" => self.name = Some(text().to_owned()),
                 "description" => {
-                    self.description = Some(text.to_owned());
-                    self.sections.push(text.to_owned());
+                    self.description = Some(text().to_owned());
+                    self.sections.push(text().to_owned());
                 }
-                "background" => self.section("Background", text),
-                "tone" => self.section("Tone", text),
-                "language" => self.language(text),
+                "background" => self.section("Background", text()),
+                "tone" => self.section("Tone", text()),
+                "language" => self.language(text()),
                 "chatbot_id" => {
-                    self.id = Some(text.to_owned());
-                    problems.warning(
+                    self.id = Some(text().to_owned());
+                    settings.ledger().changed(
                         place,
                         "changed",
                         "it is the agent's id, and what `{chatbotId}` stood for in requests",
                     );
                 }
-                _ => problems.warning(place, "left_out", format!("`{key}` has no counterpart")),
+                _ => {}
             }
         }
     }
@@ -68,11 +69,10 @@ impl Profile {
         self.sections.push(format!("{heading}: {text}"));
     }
 
-    /// What is done when something is the case.
-    pub(super) fn rule(&mut self, entry: &Map<String, Value>) {
-        let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().trim();
-        let named = entry.get("tools").and_then(Value::as_array).into_iter().flatten();
-        let tools: Vec<&str> = named.filter_map(Value::as_str).collect();
+    /// An action under a condition.
+    pub(super) fn rule(&mut self, entry: Fields<'_>) {
+        let text = |key: &str| entry.word(key).unwrap_or_default().trim();
+        let tools = entry.texts("tools");
         let with = if tools.is_empty() { String::new() } else { format!(" (tools: {})", tools.join(", ")) };
         self.rules.push(format!("- When: {}\n  Do: {}{with}", text("condition"), text("action")));
     }

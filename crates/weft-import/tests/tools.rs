@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tool_http::import::{ImportedTools, OpenApiOptions, from_bu, from_comfytavern_tool, from_openapi};
+use weft_import::{
+    ImportedTools, OpenApiOptions, from_bu_tools as from_bu, from_comfytavern_tool, from_openapi,
+};
 
 fn shop() -> Value {
     json!({

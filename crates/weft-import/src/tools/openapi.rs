@@ -4,11 +4,13 @@ use std::collections::HashSet;
 
 use http_caller::{HttpCaller, NetworkPolicy};
 use serde_json::Value;
+use tool_http::http_tool;
 
 use super::operation::{Operation, read};
 use super::schema::Schemas;
-use super::{ImportedTools, ToolImportError, tool_name, unique};
-use crate::tool::http_tool;
+use super::{ImportedTools, tool_name, unique};
+use crate::error::ImportError;
+use crate::fields::{Fields, Ledger, escaped};
 
 /// What a path may be done with.
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
@@ -30,64 +32,61 @@ impl OpenApiOptions {
     }
 }
 
-/// Every operation of a description as a tool, or a reason why not.
+/// Reads every operation of a description as a tool, or states the reason why not.
 ///
 /// Parameters keep their names where a name is free; a body is the parameter `body`. References are resolved within the file, nothing is fetched.
 ///
 /// # Errors
-/// No JSON, or no OpenAPI 3.
-pub fn from_openapi(text: &str, options: &OpenApiOptions) -> Result<ImportedTools, ToolImportError> {
+/// The text is not JSON, or not OpenAPI 3.
+pub fn from_openapi(text: &str, options: &OpenApiOptions) -> Result<ImportedTools, ImportError> {
     from_openapi_value(&serde_json::from_str(text)?, options)
 }
 
-/// The same of a description that was read already, from YAML for instance.
+/// Reads a description that was parsed already, from YAML for instance.
 ///
 /// # Errors
-/// No OpenAPI 3.
-pub fn from_openapi_value(
-    document: &Value,
-    options: &OpenApiOptions,
-) -> Result<ImportedTools, ToolImportError> {
+/// It is not OpenAPI 3.
+pub fn from_openapi_value(document: &Value, options: &OpenApiOptions) -> Result<ImportedTools, ImportError> {
     let version = document.get("openapi").and_then(Value::as_str).unwrap_or_default();
     if !version.starts_with("3.") {
         let old =
             document.get("swagger").map(|old| old.as_str().map_or_else(|| old.to_string(), str::to_owned));
         let found = old.map_or_else(|| "no `openapi` key".to_owned(), |old| format!("swagger {old}"));
-        return Err(ToolImportError::kind(format!("expected OpenAPI 3.0 or 3.1, found {found}")));
+        return Err(ImportError::Kind(format!("expected OpenAPI 3.0 or 3.1, found {found}")));
     }
-    // Whether an operation can be called is decided by what would call it.
+    let ledger = Ledger::new(document);
+    let root = ledger.root();
+    root.word("openapi");
+    // An operation can be called if the caller takes it.
     let caller = HttpCaller::builder(NetworkPolicy::public_only()).build();
     let mut imported = ImportedTools::default();
     let mut names = HashSet::new();
-    for (path, item) in document.get("paths").and_then(Value::as_object).into_iter().flatten() {
-        let Some(item) = Schemas::new(document).resolved(item) else {
-            imported.refuse(path, "its reference leads nowhere");
+    for (path, item) in root.get("paths").into_iter().flat_map(Fields::members) {
+        let place = format!("/paths/{}", escaped(path));
+        let Some(item) = Schemas::new(&ledger).resolved(item.peek()) else {
+            imported.add(&ledger, (path, &place), Err("its reference leads nowhere".into()));
             continue;
         };
         for method in METHODS {
-            let Some(operation) = item.get(method) else { continue };
+            let Some(about) = item.get(method) else { continue };
             let label = format!("{} {path}", method.to_ascii_uppercase());
-            let named = operation.get("operationId").and_then(Value::as_str).map(str::trim);
-            let wanted =
-                named.filter(|id| !id.is_empty()).map_or_else(|| format!("{method}_{path}"), str::to_owned);
+            let named = ledger.view(about).word("operationId").map(str::trim);
+            let wanted = named.map_or_else(|| format!("{method}_{path}"), str::to_owned);
             // Files of two names that differ in case only are one file on some systems.
             let name = unique(tool_name(&wanted), |name| names.contains(&name.to_lowercase()));
-            let operation = Operation { document, item, about: operation, method, path, name: &name };
+            let operation = Operation { ledger: &ledger, item, about, method, path, name: &name };
             let mut notes = Vec::new();
             let tool = read(&operation, options, &mut notes);
             let checked = tool.and_then(|tool| match http_tool(&tool, &caller) {
-                Ok(_) => Ok(tool),
+                Ok(_) => Ok((tool, notes)),
                 Err(error) => Err(error.to_string()),
             });
-            match checked {
-                Ok(tool) => {
-                    names.insert(name.to_lowercase());
-                    imported.notes.extend(notes.into_iter().map(|note| format!("{label}: {note}")));
-                    imported.tools.push((label, tool));
-                }
-                Err(reason) => imported.refuse(label, reason),
+            if checked.is_ok() {
+                names.insert(name.to_lowercase());
             }
+            imported.add(&ledger, (&label, &format!("{place}/{method}")), checked);
         }
     }
+    imported.report = ledger.close();
     Ok(imported)
 }

@@ -1,7 +1,7 @@
 //! Graphs of other systems become workflow files.
 
 use serde_json::{Value, json};
-use workflow_model::import::{Imported, from_comfytavern, from_comfyui, from_modular};
+use weft_import::{ImportedWorkflows as Imported, from_comfytavern, from_comfyui, from_modular};
 use workflow_model::{Definitions, NoWorkflows, NodeDefinition, World, analyze};
 
 /// Nobody knows any type.
@@ -70,9 +70,9 @@ fn a_graph_of_the_comfyui_editor_with_a_subgraph() {
     let nodes: Vec<String> =
         main.to_value()["nodes"].as_array().unwrap().iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(nodes.join("\n"), @r#"
-    {"id":"1","type":"comfyui:LoadImage","configValues":{"widgets_values":["a.png","image"]},"displayName":"The picture","position":{"x":10.0,"y":20.0}}
-    {"id":"2","type":"core:NodeGroup","configValues":{"referencedWorkflowId":"pictures/b1____x"},"position":{"x":1.5,"y":2.0}}
-    {"id":"3","type":"comfyui:SaveImage","bypass":"mute"}
+    {"id":"1","type":"comfyui:LoadImage","configValues":{"widgets_values":["a.png","image"]},"displayName":"The picture","position":{"x":10.0,"y":20.0},"comfyui":{"outputs":[{"name":"IMAGE","type":"IMAGE","links":[1]}]}}
+    {"id":"2","type":"core:NodeGroup","configValues":{"referencedWorkflowId":"pictures/b1____x"},"position":{"x":1.5,"y":2.0},"comfyui":{"inputs":[{"name":"image","type":"IMAGE","link":1}],"outputs":[{"name":"IMAGE","type":"IMAGE"}]}}
+    {"id":"3","type":"comfyui:SaveImage","bypass":"mute","comfyui":{"inputs":[{"name":"images","type":"IMAGE"}]}}
     {"id":"4","type":"comfyui:Blur","bypass":"pass"}
     "#);
 }

@@ -2,12 +2,13 @@
 
 use http_caller::{AuthConfig, EndpointConfig, QueryValue};
 use serde_json::{Map, Value, json};
+use tool_http::HttpToolFile;
 
 use super::openapi::OpenApiOptions;
 use super::schema::Schemas;
 use super::security::auth_of;
 use super::unique;
-use crate::file::HttpToolFile;
+use crate::fields::Ledger;
 
 /// Longest description, in characters.
 const MAX_DESCRIPTION: usize = 1024;
@@ -20,7 +21,7 @@ const BODY: &str = "body";
 
 /// An operation and where it stands.
 pub(super) struct Operation<'d> {
-    pub(super) document: &'d Value,
+    pub(super) ledger: &'d Ledger<'d>,
     pub(super) item: &'d Value,
     pub(super) about: &'d Value,
     pub(super) method: &'d str,
@@ -37,8 +38,8 @@ pub(super) fn read(
     if operation.method == "trace" {
         return Err("the method TRACE cannot be called".into());
     }
-    let mut schemas = Schemas::new(operation.document);
-    let auth = auth_of(operation.document, &schemas, operation.about, notes);
+    let mut schemas = Schemas::new(operation.ledger);
+    let auth = auth_of(&schemas, operation.about, notes);
     let mut builder = Builder {
         schemas: &mut schemas,
         notes,
@@ -76,7 +77,7 @@ pub(super) fn read(
 /// Those of the operation, then those of the path that it does not declare anew.
 fn parameters<'d>(operation: &Operation<'d>) -> Vec<&'d Value> {
     let list = |value: &'d Value| value.get("parameters").and_then(Value::as_array).into_iter().flatten();
-    let schemas = Schemas::new(operation.document);
+    let schemas = Schemas::new(operation.ledger);
     let key = |parameter: &'d Value| {
         schemas.resolved(parameter).map(|parameter| (parameter.get("name"), parameter.get("in")))
     };
@@ -88,7 +89,7 @@ fn parameters<'d>(operation: &Operation<'d>) -> Vec<&'d Value> {
 
 fn description(operation: &Operation<'_>) -> String {
     let text =
-        |key: &str| operation.about.get(key).and_then(Value::as_str).map(str::trim).unwrap_or_default();
+        |key: &str| operation.ledger.view(operation.about).word(key).map(str::trim).unwrap_or_default();
     let (summary, long) = (text("summary"), text("description"));
     let joined = match (summary, long) {
         ("", "") => format!("{} {}", operation.method.to_ascii_uppercase(), operation.path),
@@ -104,9 +105,12 @@ fn server(operation: &Operation<'_>, options: &OpenApiOptions) -> Result<String,
     if let Some(server) = &options.server {
         return Ok(server.trim_end_matches('/').to_owned());
     }
-    let servers = [operation.about, operation.item, operation.document];
+    let servers = [operation.about, operation.item, operation.ledger.document()];
     let server = servers.into_iter().find_map(|holder| holder.get("servers")?.as_array()?.first());
     let server = server.ok_or("the description names no server; give one with --server")?;
+    ["url", "variables"].iter().filter_map(|name| server.get(name)).for_each(|part| {
+        operation.ledger.mapped(part);
+    });
     let mut url = server.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
     for (name, variable) in server.get("variables").and_then(Value::as_object).into_iter().flatten() {
         if let Some(default) = variable.get("default").and_then(Value::as_str).filter(|text| !text.is_empty())
@@ -158,6 +162,9 @@ impl<'d> Builder<'_, 'd> {
     fn parameter(&mut self, parameter: &'d Value, auth: Option<&AuthConfig>) -> Result<(), String> {
         let word = |key: &str| parameter.get(key).and_then(Value::as_str).unwrap_or_default();
         let (name, place) = (word("name"), word("in"));
+        for key in ["name", "in", "required", "style", "explode", "description"] {
+            parameter.get(key).into_iter().for_each(|part| self.schemas.ledger().mapped(part));
+        }
         let is_required = place == "path" || parameter.get("required") == Some(&Value::Bool(true));
         if name.is_empty() || is_credential(name, place, auth) {
             return Ok(());
@@ -308,6 +315,7 @@ impl<'d> Builder<'_, 'd> {
     fn body(&mut self, operation: &Operation<'d>) -> Result<(), String> {
         let Some(body) = operation.about.get("requestBody") else { return Ok(()) };
         let body = self.schemas.resolved(body).ok_or("the reference of its body leads nowhere")?;
+        body.get("required").into_iter().for_each(|required| self.schemas.ledger().mapped(required));
         let is_required = body.get("required") == Some(&Value::Bool(true));
         let content: Vec<(&String, &Value)> =
             body.get("content").and_then(Value::as_object).into_iter().flatten().collect();
@@ -332,6 +340,7 @@ impl<'d> Builder<'_, 'd> {
         match rank(media) {
             Some(FORM) => self.form(schema, media, is_required)?,
             Some(TEXT) => {
+                schema.into_iter().for_each(|schema| self.schemas.ledger().mapped(schema));
                 let own = self.declare(
                     BODY,
                     "body",
