@@ -4,11 +4,11 @@ use std::future::ready;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
 use agent_types::{
     Clock, Durable, EventBroadcast, EventPersister, EventSink, EventSubscription, KeepError, ResumeLog,
     RunId, TraceEvent, UnsequencedEvent,
 };
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::lock::RunLock;
