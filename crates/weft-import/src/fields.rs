@@ -106,7 +106,7 @@ impl<'d> Ledger<'d> {
     pub(crate) fn close(&self) -> Report {
         let mut entries = self.notes.take();
         let mut found = Vec::new();
-        if let Some(mark) = self.walk(self.document, String::new(), None, &mut found) {
+        if let Some(mark) = self.walk(self.document, "", None, &mut found) {
             found.push((String::new(), mark));
         }
         entries.extend(found.into_iter().filter_map(|(path, mark)| entry(path, mark)));
@@ -117,7 +117,7 @@ impl<'d> Ledger<'d> {
     fn walk(
         &self,
         value: &Value,
-        path: String,
+        path: &str,
         outer: Option<Mark>,
         found: &mut Vec<(String, Mark)>,
     ) -> Option<Mark> {
@@ -144,9 +144,9 @@ impl<'d> Ledger<'d> {
                 return Some(own.or(opened).unwrap_or(Mark::Left));
             }
         }
-        let direct = |path: &String, inner: &str| !inner[path.len() + 1..].contains('/');
+        let direct = |inner: &str| !inner[path.len() + 1..].contains('/');
         let shared = found[start..].first().map(|(_, mark)| *mark)?;
-        let is_shared = found[start..].iter().all(|(inner, mark)| *mark == shared && direct(&path, inner));
+        let is_shared = found[start..].iter().all(|(inner, mark)| *mark == shared && direct(inner));
         is_shared.then(|| {
             found.truncate(start);
             shared
@@ -154,7 +154,7 @@ impl<'d> Ledger<'d> {
     }
 
     fn member(&self, value: &Value, path: String, outer: Option<Mark>, found: &mut Vec<(String, Mark)>) {
-        if let Some(mark) = self.walk(value, path.clone(), outer, found) {
+        if let Some(mark) = self.walk(value, &path, outer, found) {
             found.push((path, mark));
         }
     }
@@ -309,7 +309,7 @@ impl<'d> Fields<'d> {
 
     fn has_rest(self) -> bool {
         let mut found = Vec::new();
-        let shared = self.ledger.walk(self.value, String::new(), None, &mut found);
+        let shared = self.ledger.walk(self.value, "", None, &mut found);
         shared.is_some_and(|mark| mark == Mark::Left) || found.iter().any(|(_, mark)| *mark == Mark::Left)
     }
 }

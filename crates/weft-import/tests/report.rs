@@ -1,7 +1,5 @@
 //! The report of every import accounts for every member of the file.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use weft_import::{

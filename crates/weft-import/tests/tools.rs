@@ -1,5 +1,7 @@
 //! Descriptions of other systems as tools.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use weft_import::{
