@@ -102,7 +102,7 @@ fn is_named(path: &Path, id: &str) -> bool {
     path.file_stem().is_some_and(|stem| stem == id) || folder.is_some_and(|folder| folder == id)
 }
 
-fn file_error(path: PathBuf, error: ProfileError) -> FileError {
+pub(crate) fn file_error(path: PathBuf, error: ProfileError) -> FileError {
     match error {
         ProfileError::Json { line, column, message } => {
             FileError { path, line: Some(line), column: Some(column), message }

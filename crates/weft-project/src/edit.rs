@@ -1,62 +1,95 @@
 //! Changes of the project's files, each written whole or not at all, every key that nobody knows as it was.
 
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use agent_runtime::AgentProfile;
 use agent_types::{ToolId, nearest};
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 use tool_registry::canonical_id;
 use workflow_model::Workflow;
 
+use crate::agents;
 use crate::error::{FileError, ProjectError};
-use crate::files::{is_safe_id, read_json};
+use crate::files::{is_safe_id, json_error, read_file};
 use crate::project::Project;
 
 const TOOLS: &str = "tool_ids_inventory";
 const SKILLS: &str = "skill_workflow_ids_inventory";
 
-/// A profile as it is to be.
+/// Exclusive right to change the files of a project, held against other processes until it is dropped.
+///
+/// The lock is advisory: programs that know nothing of it, such as editors, are noticed by comparing the file before it is replaced.
+#[derive(Debug)]
+pub struct EditLock {
+    _settings: File,
+}
+
+/// Change of an agent's profile that is not written yet.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ProfileChange {
-    /// Its file.
+    /// File of the profile.
     pub path: PathBuf,
-    /// What the file is to hold.
+    /// Content of the file before the change.
+    pub before: String,
+    /// Profile after the change.
     pub profile: Value,
-    /// Whether that differs from what it holds.
+    /// True if the change alters the profile.
     pub differs: bool,
 }
 
 impl ProfileChange {
-    /// The file's text as it is to be.
+    /// Text of the file after the change.
     #[must_use]
     pub fn text(&self) -> String {
         format!("{}\n", serde_json::to_string_pretty(&self.profile).unwrap_or_default())
     }
 
-    /// Writes the file, where there is something to write.
+    /// Replaces the file, if the change alters it.
     ///
     /// # Errors
-    /// It cannot be written.
-    pub fn write(&self) -> Result<(), ProjectError> {
+    /// The file cannot be written, or it has changed since the change was made.
+    pub fn write(&self, _lock: &EditLock) -> Result<(), ProjectError> {
         if !self.differs {
             return Ok(());
         }
-        write_whole(&self.path, &self.text())
+        if read_file(&self.path)? != self.before {
+            return Err(ProjectError::ChangedMeanwhile { path: self.path.clone() });
+        }
+        replace_file(&self.path, &self.text())
+    }
+}
+
+/// Profile of an agent as its file holds it now.
+struct ProfileFile {
+    path: PathBuf,
+    text: String,
+    profile: Value,
+    tool_ids: Vec<String>,
+}
+
+impl ProfileFile {
+    fn change(self, profile: Value) -> ProfileChange {
+        ProfileChange { differs: profile != self.profile, path: self.path, before: self.text, profile }
     }
 }
 
 impl Project {
-    /// The profile of an agent with one more tool.
+    /// Change that gives an agent one more tool.
     ///
     /// # Errors
-    /// No such agent, no such tool, a profile that is none.
+    /// The agent or the tool is unknown, or the profile is invalid.
     pub fn add_tool(&self, agent: &str, tool: &str) -> Result<ProfileChange, ProjectError> {
         self.add_to(agent, tool, TOOLS, tool)
     }
 
-    /// The profile of an agent with one more workflow among its skills.
+    /// Change that gives an agent one more workflow among its skills.
     ///
     /// # Errors
-    /// As [`add_tool`](Self::add_tool), or the tool is no workflow.
+    /// As [`add_tool`](Self::add_tool), or the tool is not a workflow.
     pub fn add_skill(&self, agent: &str, tool: &str) -> Result<ProfileChange, ProjectError> {
         let id = canonical_id(tool);
         let workflow =
@@ -64,46 +97,62 @@ impl Project {
         self.add_to(agent, tool, SKILLS, workflow)
     }
 
+    /// Waits for the exclusive right to change the files of the project. Blocks.
+    ///
+    /// # Errors
+    /// The settings file, which carries the lock, cannot be opened or locked.
+    pub fn lock_edits(&self) -> Result<EditLock, ProjectError> {
+        let path = self.settings_file();
+        let locked = File::open(&path).and_then(|file| file.lock().map(|()| file));
+        locked.map(|file| EditLock { _settings: file }).map_err(|error| not_written(&path, &error))
+    }
+
+    /// Reads the profile of an agent anew, since another process may have changed it.
+    fn read_profile(&self, agent: &str) -> Result<ProfileFile, ProjectError> {
+        let path = self.agent_file(agent)?.path.clone();
+        let text = read_file(&path)?;
+        let parsed = AgentProfile::from_json(&text).map_err(|error| agents::file_error(path.clone(), error));
+        let tool_ids = parsed.map_err(ProjectError::Profile)?.tool_ids();
+        let profile =
+            serde_json::from_str(&text).map_err(|error| ProjectError::Json(json_error(&path, &error)))?;
+        Ok(ProfileFile { path, text, profile, tool_ids })
+    }
+
     fn add_to(&self, agent: &str, tool: &str, key: &str, entry: &str) -> Result<ProfileChange, ProjectError> {
-        let file = self.agent_file(agent)?;
+        let file = self.read_profile(agent)?;
         let id = canonical_id(tool);
         self.tool(&id)?;
-        let path = file.path.clone();
-        let mut profile = read_json(&path)?;
-        if file.profile.tool_ids().contains(&id) {
-            return Ok(ProfileChange { path, profile, differs: false });
+        let mut profile = file.profile.clone();
+        if file.tool_ids.contains(&id) {
+            return Ok(file.change(profile));
         }
         let list = profile.as_object_mut().map(|profile| profile.entry(key).or_insert_with(|| json!([])));
         let Some(list) = list.and_then(Value::as_array_mut) else {
-            let message = format!("`{key}` is no list");
-            return Err(ProjectError::Profile(FileError { path, line: None, column: None, message }));
+            let message = format!("`{key}` is not a list");
+            let at = FileError { path: file.path, line: None, column: None, message };
+            return Err(ProjectError::Profile(at));
         };
         list.push(entry.into());
-        Ok(ProfileChange { path, profile, differs: true })
+        Ok(file.change(profile))
     }
 
-    /// The profile of an agent without a tool.
+    /// Change that takes a tool away from an agent.
     ///
     /// # Errors
-    /// No such agent, or it has no such tool (with the near one).
+    /// The agent is unknown, or it does not have the tool (with a suggestion).
     pub fn remove_tool(&self, agent: &str, tool: &str) -> Result<ProfileChange, ProjectError> {
-        let file = self.agent_file(agent)?;
+        let file = self.read_profile(agent)?;
         let id = canonical_id(tool);
-        let path = file.path.clone();
-        let mut profile = read_json(&path)?;
-        let mut removed = 0;
+        let mut profile = file.profile.clone();
         for (key, is_skill) in [(TOOLS, false), (SKILLS, true)] {
             let Some(list) = profile.get_mut(key).and_then(Value::as_array_mut) else { continue };
-            let before = list.len();
             list.retain(|entry| named(entry, is_skill).as_deref() != Some(id.as_str()));
-            removed += before - list.len();
         }
-        if removed == 0 {
-            let own = file.profile.tool_ids();
-            let near = nearest(&id, own.iter().map(String::as_str)).map(str::to_owned);
+        if profile == file.profile {
+            let near = nearest(&id, file.tool_ids.iter().map(String::as_str)).map(str::to_owned);
             return Err(ProjectError::NotItsTool { agent: agent.to_owned(), id, near });
         }
-        Ok(ProfileChange { path, profile, differs: true })
+        Ok(file.change(profile))
     }
 
     /// Where the workflow of an id is, or would be.
@@ -127,7 +176,7 @@ impl Project {
     ///
     /// # Errors
     /// The id is none, its folder leads out of the project, or the file cannot be written.
-    pub fn save_workflow(&self, id: &str, workflow: &Workflow) -> Result<(), ProjectError> {
+    pub fn save_workflow(&self, id: &str, workflow: &Workflow, _lock: &EditLock) -> Result<(), ProjectError> {
         let path = self.path_of_workflow(id)?;
         let folder = path.parent().unwrap_or(self.root());
         std::fs::create_dir_all(folder).map_err(|error| not_written(&path, &error))?;
@@ -135,7 +184,7 @@ impl Project {
         if !inside().unwrap_or(false) || path.is_symlink() {
             return Err(ProjectError::BadWorkflowId { id: id.to_owned() });
         }
-        write_whole(&path, &workflow.to_json())
+        replace_file(&path, &workflow.to_json())
     }
 }
 
@@ -146,11 +195,26 @@ fn named(entry: &Value, is_skill: bool) -> Option<String> {
     Some(if is_bare_skill { format!("workflow:{id}") } else { canonical_id(id) })
 }
 
-/// Writes the file beside itself first, so that nothing is lost half-way.
-fn write_whole(path: &Path, text: &str) -> Result<(), ProjectError> {
-    let beside = path.with_extension("json.new");
-    std::fs::write(&beside, text).map_err(|error| not_written(path, &error))?;
-    std::fs::rename(&beside, path).map_err(|error| not_written(path, &error))
+/// Replaces a file whole or not at all: each writer has a temporary file of its own beside it. Permissions stay.
+fn replace_file(path: &Path, text: &str) -> Result<(), ProjectError> {
+    let failed = |error: &std::io::Error| not_written(path, error);
+    let permissions = std::fs::metadata(path).ok().map(|metadata| metadata.permissions());
+    let mut beside = temporary_file(path.parent().unwrap_or(Path::new("."))).map_err(|error| failed(&error))?;
+    beside.write_all(text.as_bytes()).map_err(|error| failed(&error))?;
+    if let Some(permissions) = permissions {
+        beside.as_file().set_permissions(permissions).map_err(|error| failed(&error))?;
+    }
+    beside.as_file().sync_all().map_err(|error| failed(&error))?;
+    beside.persist(path).map(drop).map_err(|error| failed(&error.error))
+}
+
+/// A temporary file with the permissions of a new file.
+fn temporary_file(folder: &Path) -> std::io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".weft-").suffix(".new");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder)
 }
 
 fn not_written(path: &Path, error: &std::io::Error) -> ProjectError {

@@ -128,6 +128,12 @@ pub enum ProjectError {
         /// What the operating system said.
         message: String,
     },
+    /// A file that another program changed between reading and writing it.
+    #[error("{} has changed meanwhile", path.display())]
+    ChangedMeanwhile {
+        /// The file.
+        path: PathBuf,
+    },
     /// Two agents of one id.
     #[error("two agents have the id `{id}`: {} and {}", first.display(), second.display())]
     DuplicateAgent {
@@ -225,6 +231,7 @@ impl ProjectError {
             Self::BadWorkflowId { .. } | Self::WorkflowName(_) => "bad_workflow_id",
             Self::NoSkill { .. } => "no_skill",
             Self::NotWritten { .. } => "not_written",
+            Self::ChangedMeanwhile { .. } => "changed_meanwhile",
             Self::DuplicateAgent { .. } => "duplicate_agent",
             Self::UnknownTool { .. } | Self::UnknownToolId { .. } | Self::NotItsTool { .. } => "unknown_tool",
             Self::Tool(broken) => broken.code,
@@ -267,6 +274,7 @@ impl ProjectError {
             | Self::NoSkill { .. }
             | Self::NotItsTool { .. }
             | Self::NotWritten { .. }
+            | Self::ChangedMeanwhile { .. }
             | Self::DuplicateAgent { .. }
             | Self::UnknownToolId { .. }
             | Self::DuplicateTool { .. }
@@ -309,6 +317,7 @@ impl ProjectError {
             }
             Self::Model(error) => Some(error.help()),
             Self::MissingFile { .. } => Some("check the path".into()),
+            Self::ChangedMeanwhile { .. } => Some("nothing was written; try again".into()),
             Self::Unreadable { .. } | Self::NotWritten { .. } => Some("check the permissions".into()),
             Self::Unwatchable { .. } => Some("start again to see changes of files".into()),
             Self::NotText(_) => Some("save it as UTF-8".into()),

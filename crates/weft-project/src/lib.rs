@@ -33,7 +33,7 @@ mod watch;
 mod workflows;
 
 pub use agents::AgentFile;
-pub use edit::ProfileChange;
+pub use edit::{EditLock, ProfileChange};
 pub use error::{FileError, ProjectError};
 pub use files::{PassedOver, read_file, read_json, text_of};
 pub use knowledge::KnowledgeSettings;

@@ -157,6 +157,7 @@ impl From<ProjectError> for Problem {
                 Fault::Settings | Fault::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
             },
             ProjectError::BadWorkflowId { .. } => StatusCode::BAD_REQUEST,
+            ProjectError::ChangedMeanwhile { .. } => StatusCode::CONFLICT,
             ProjectError::Model(_) | ProjectError::NoProject { .. } => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::UNPROCESSABLE_ENTITY,
         };

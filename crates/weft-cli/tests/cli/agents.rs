@@ -84,6 +84,30 @@ fn a_tool_is_added_and_taken_away_and_nothing_else_changes() {
     assert!(not_there.stderr.contains("did you mean `system:get_current_time`?"), "{}", not_there.stderr);
 }
 
+/// Every process had the same temporary file once: one of two changes was lost, or the profile was cut.
+#[test]
+fn profile_changes_side_by_side_are_all_kept() {
+    let folder = desk();
+    clerk(folder.path(), &[]);
+    let tools = ["read_blob", "read_state", "update_state", "task_status", "task_result", "task_cancel"];
+    let path = folder.path();
+    std::thread::scope(|scope| {
+        for tool in tools {
+            let id = format!("system:{tool}");
+            scope.spawn(move || weft(path, &["agent", "add-tool", "clerk", &id]).ok());
+        }
+    });
+    let text = std::fs::read_to_string(folder.path().join("agents/clerk.json")).unwrap();
+    let profile: Value = serde_json::from_str(&text).unwrap();
+    for tool in tools {
+        let id = format!("system:{tool}");
+        assert!(profile["tool_ids_inventory"].as_array().unwrap().contains(&json!(id)), "{id}: {text}");
+    }
+    let left = std::fs::read_dir(folder.path().join("agents")).unwrap().flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).filter(|name| name.to_string_lossy().ends_with(".new")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 #[test]
 fn an_event_sets_to_work_whoever_listens() {
     let folder = desk();

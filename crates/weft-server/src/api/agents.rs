@@ -140,12 +140,12 @@ async fn preview(
 ) -> Result<([(http::HeaderName, String); 1], Json<ProfilePreview>), Problem> {
     app.with_project(move |project| {
         let change = project.add_tool(&agent, &tool)?;
-        let before = weft_project::read_file(&change.path)?;
-        let after = if change.differs { change.text() } else { before.clone() };
+        let after = if change.differs { change.text() } else { change.before.clone() };
         let file = change.path.strip_prefix(project.root()).unwrap_or(&change.path);
         let file = file.to_string_lossy().replace('\\', "/");
-        let tag = [(header::ETAG, tag_of(&before))];
-        Ok((tag, Json(ProfilePreview { file, before, after, differs: change.differs })))
+        let tag = [(header::ETAG, tag_of(&change.before))];
+        let (before, differs) = (change.before, change.differs);
+        Ok((tag, Json(ProfilePreview { file, before, after, differs })))
     })
     .await
 }
@@ -179,11 +179,13 @@ async fn change(
         // What the file is now counts, not what it was when it was last looked at.
         owner.reload()?;
         let project = owner.project();
+        let lock = project.lock_edits()?;
         let text = weft_project::read_file(&project.agent_file(&agent)?.path)?;
         if headers.contains_key(header::IF_MATCH) {
             check_match(&headers, Some(&tag_of(&text)))?;
         }
-        change(&project, &agent)?.write()?;
+        change(&project, &agent)?.write(&lock)?;
+        drop(lock);
         owner.reload()?;
         detail(&owner.project(), &agent)
     })

@@ -193,9 +193,11 @@ async fn save(
     app.blocking(move || {
         let project = owner.project();
         let path = project.path_of_workflow(&id)?;
+        let lock = project.lock_edits()?;
         let current = if path.is_file() { Some(tag_of(&weft_project::read_file(&path)?)) } else { None };
         check_match(&headers, current.as_deref())?;
-        project.save_workflow(&id, &workflow)?;
+        project.save_workflow(&id, &workflow, &lock)?;
+        drop(lock);
         owner.reload()?;
         detail(&owner.project(), &id)
     })
