@@ -21,7 +21,7 @@ pub fn standing(mut events: Vec<StoredEvent>) -> Vec<StoredEvent> {
     let mut last = events.split_off(turn);
     if let Some(asked) = unanswered(&last) {
         last.truncate(asked);
-    } else if is_of_reply(exit) && !last.iter().any(|kept| starts_call(kept)) {
+    } else if is_of_reply(exit) && !last.iter().any(starts_call) {
         last.clear();
     } else {
         last = without_calls(last, exit);

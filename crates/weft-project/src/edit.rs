@@ -199,7 +199,8 @@ fn named(entry: &Value, is_skill: bool) -> Option<String> {
 fn replace_file(path: &Path, text: &str) -> Result<(), ProjectError> {
     let failed = |error: &std::io::Error| not_written(path, error);
     let permissions = std::fs::metadata(path).ok().map(|metadata| metadata.permissions());
-    let mut beside = temporary_file(path.parent().unwrap_or(Path::new("."))).map_err(|error| failed(&error))?;
+    let mut beside =
+        temporary_file(path.parent().unwrap_or(Path::new("."))).map_err(|error| failed(&error))?;
     beside.write_all(text.as_bytes()).map_err(|error| failed(&error))?;
     if let Some(permissions) = permissions {
         beside.as_file().set_permissions(permissions).map_err(|error| failed(&error))?;

@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(shown, ["127.0.0.1:8080", "printer.local"]);
         let error = parse("[network]\nallow = [\"http://x\"]\n").unwrap_err();
         assert!(
-            error.to_string().starts_with("`http://x` is no host; write `host` or `host:port`"),
+            error.to_string().starts_with("`http://x` is not a host; write `host` or `host:port`"),
             "{error}"
         );
         assert_eq!(error.place().unwrap().1, Some(2));

@@ -33,12 +33,7 @@ impl Project {
         let usual = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
         let usual = usual.iter().filter_map(|name| std::env::var(name).ok());
         let named = self.settings().models.values().filter_map(ModelConfig::secret);
-        usual
-            .chain(named)
-            .chain(self.named_secrets().into_iter())
-            .collect::<BTreeSet<String>>()
-            .into_iter()
-            .collect()
+        usual.chain(named).chain(self.named_secrets()).collect::<BTreeSet<String>>().into_iter().collect()
     }
 
     /// The store, which a command about runs cannot do without.

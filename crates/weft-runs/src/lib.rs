@@ -26,8 +26,8 @@ pub use local::{CallHandle, CallRequest, CallRoom, LocalRuns, RunsOptions, Scrip
 pub use outcome::RunOutcome;
 pub use plan::{AgentPlan, CallPlan, WorkflowPlan, retry_of};
 pub use request::{
-    AgentRequest, AnswerRequest, Cancelled, ForkRequest, NodeValue, RunRequest, SessionAction, SessionInfo,
-    SessionPhase, Surroundings, Then, ThreadAction, ThreadInfo, ThreadName, Version, WorkflowRequest,
+    AgentRequest, AnswerRequest, Cancelled, ForkRequest, NodeValue, RunEnv, RunRequest, SessionAction,
+    SessionInfo, SessionPhase, Then, ThreadAction, ThreadInfo, ThreadName, Version, WorkflowRequest,
 };
 pub use service::RunService;
 pub use source::ProjectFiles;

@@ -42,12 +42,12 @@ pub struct AgentRequest {
     /// Decision on calls that need approval.
     pub approval: ApprovalMode,
     /// Flows and system actions around it.
-    pub surroundings: Surroundings,
+    pub surroundings: RunEnv,
 }
 
 /// Flows and system actions around an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Surroundings {
+pub enum RunEnv {
     /// Those that the project's `flows.json` gives the agent.
     #[default]
     OfProject,

@@ -1,5 +1,5 @@
 //! HTTP tools: files, calls over real sockets, imports.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod tools;

@@ -101,13 +101,13 @@ pub trait ToolProvider: Send + Sync + fmt::Debug {
     /// Kind of its tools.
     fn kind(&self) -> ToolKind;
 
-    /// Namespaces whose ids belong to this provider alone. A provider without any has tools in every namespace that nobody reserves.
+    /// Namespaces whose ids belong to this provider alone. A provider without any has tools in every namespace that is not reserved.
     fn namespaces(&self) -> &[&'static str];
 
     /// Ids of its tools, and those that cannot be used.
     fn list(&self, reach: Reach) -> Vec<Result<String, BrokenTool>>;
 
-    /// The tool of an id; also asked for ids in namespaces that nobody reserves. `services` are those of the project: what a tool that runs nodes gives them.
+    /// The tool of an id; also asked for ids in namespaces that are not reserved. `services` are those of the project: what a tool that runs nodes gives them.
     fn resolve(&self, id: &str, services: &Services) -> Resolution;
 
     /// Ids that a wrong one may have meant: the listed ones, and those that are tools only where they are named.

@@ -8,7 +8,7 @@ use llm_provider::ModelSource;
 use serde_json::{Value, json};
 use tool_schema::CompiledSchema;
 use weft_project::{PlannedEvent, Project};
-use weft_runs::{AgentPlan, AgentRequest, LocalRuns, ProjectFiles, RunService, RunsOptions, Surroundings};
+use weft_runs::{AgentPlan, AgentRequest, LocalRuns, ProjectFiles, RunEnv, RunService, RunsOptions};
 
 use super::{Context, agent_tools, block_on, chat};
 use crate::arguments::{AgentCommand, AgentRunArguments, Approve, Output};
@@ -118,7 +118,7 @@ fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Fail
     }
     let thread = arguments.thread.clone();
     let approval = mode_of(arguments.approve);
-    let request = AgentRequest { plan, thread, approval, surroundings: Surroundings::AgentOnly };
+    let request = AgentRequest { plan, thread, approval, surroundings: RunEnv::AgentOnly };
     run_agent(context, &watched(project), request)
 }
 

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use weft_project::Project;
 use weft_runs::{
-    AgentPlan, AgentRequest, Answer, AnswerRequest, LocalRuns, RunHandle, RunOutcome, RunService,
-    SessionAction, SessionPhase, Surroundings, Then, ThreadAction, ThreadName, Version,
+    AgentPlan, AgentRequest, Answer, AnswerRequest, LocalRuns, RunEnv, RunHandle, RunOutcome, RunService,
+    SessionAction, SessionPhase, Then, ThreadAction, ThreadName, Version,
 };
 
 use super::agent::{mode_of, note_script, watched};
@@ -211,8 +211,8 @@ impl Chat {
         }
         let plan = AgentPlan { values: self.values.clone(), ..AgentPlan::new(&self.name.agent, text) };
         let surroundings = match self.kind {
-            Kind::Thread => Surroundings::AgentOnly,
-            Kind::Session => Surroundings::Session,
+            Kind::Thread => RunEnv::AgentOnly,
+            Kind::Session => RunEnv::Session,
         };
         let (thread, approval) = (Some(self.name.thread.clone()), self.approval);
         let run = self.runs.begin(AgentRequest { plan, thread, approval, surroundings }.into()).await?;

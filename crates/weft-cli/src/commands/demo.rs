@@ -2,7 +2,7 @@
 
 use llm_provider::{ModelConfig, ProviderKind};
 use weft_project::Project;
-use weft_runs::{AgentPlan, AgentRequest, Surroundings};
+use weft_runs::{AgentPlan, AgentRequest, RunEnv};
 
 use super::{Context, agent};
 use crate::arguments::{DemoArguments, Output};
@@ -40,7 +40,7 @@ pub(super) fn run(context: &Context, arguments: &DemoArguments) -> Result<Exit, 
         note!("\nquestion:\n  {}\n", demo_project::question().trim().replace('\n', "\n  "));
     }
     let plan = AgentPlan::new("desk", demo_project::question());
-    let request = AgentRequest { plan, surroundings: Surroundings::AgentOnly, ..AgentRequest::default() };
+    let request = AgentRequest { plan, surroundings: RunEnv::AgentOnly, ..AgentRequest::default() };
     let exit = agent::run_agent(context, &agent::fixed(project), request)?;
     if context.output == Output::Text {
         note!("\nTry it in a project of your own:");

@@ -104,7 +104,8 @@ fn profile_changes_side_by_side_are_all_kept() {
         assert!(profile["tool_ids_inventory"].as_array().unwrap().contains(&json!(id)), "{id}: {text}");
     }
     let left = std::fs::read_dir(folder.path().join("agents")).unwrap().flatten();
-    let left: Vec<_> = left.map(|entry| entry.file_name()).filter(|name| name.to_string_lossy().ends_with(".new")).collect();
+    let left: Vec<_> =
+        left.map(|entry| entry.file_name()).filter(|name| name.to_string_lossy().ends_with(".new")).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 

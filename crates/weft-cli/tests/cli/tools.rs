@@ -45,8 +45,8 @@ fn tools_are_listed_shown_and_checked() {
         "{system:?}"
     );
     let workflows = ["workflow:agent_loop", "workflow:chat", "workflow:summarize_text"];
-    assert_eq!(others, [&["get_weather"][..], &workflows, &["kb:Query"]].concat());
-    assert_eq!(list[system.len()]["kind"], "http");
+    assert_eq!(others, [&["kb:Query", "get_weather"][..], &workflows].concat());
+    assert_eq!(list[system.len() + 1]["kind"], "http");
     let of_agent = weft(folder.path(), &["tool", "list", "--agent", "desk", "--output", "json"]).ok().json();
     assert_eq!(of_agent.as_array().unwrap().len(), 3);
     let show = weft(folder.path(), &["tool", "show", "get_weather", "--output", "json"]).ok().json();

@@ -16,7 +16,7 @@ use super::{LocalRuns, Scripts};
 use crate::error::RunsError;
 use crate::handle::RunHandle;
 use crate::plan::AgentPlan;
-use crate::request::{AgentRequest, Surroundings, ThreadName, WorkflowRequest};
+use crate::request::{AgentRequest, RunEnv, ThreadName, WorkflowRequest};
 
 impl LocalRuns {
     pub(super) async fn begin_agent(&self, request: AgentRequest) -> Result<RunHandle, RunsError> {
@@ -116,11 +116,11 @@ pub(super) fn kept(prepared: Prepared) -> Result<Prepared, RunsError> {
 }
 
 /// Whether flows and system actions stand around the agent. They take messages, not events.
-fn is_session(project: &Project, plan: &AgentPlan, surroundings: Surroundings) -> Result<bool, RunsError> {
+fn is_session(project: &Project, plan: &AgentPlan, surroundings: RunEnv) -> Result<bool, RunsError> {
     match surroundings {
-        Surroundings::Session => Ok(true),
-        Surroundings::AgentOnly => Ok(false),
-        Surroundings::OfProject => Ok(plan.event.is_none()
+        RunEnv::Session => Ok(true),
+        RunEnv::AgentOnly => Ok(false),
+        RunEnv::OfProject => Ok(plan.event.is_none()
             && project.flows_file()?.is_some()
             && project.flows_agent()? == plan.agent),
     }

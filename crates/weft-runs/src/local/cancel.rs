@@ -29,11 +29,16 @@ enum Found {
 
 impl LocalRuns {
     pub(super) async fn cancel_run(&self, run: RunId) -> Result<Cancelled, RunsError> {
-        if let Some(live) = self.live().get(&run) {
-            live.cancel.cancel();
-            return Ok(Cancelled::Asked);
-        }
         let of = run.clone();
+        let live = self.live().get(&run).map(|live| live.cancel.clone());
+        if let Some(cancel) = live {
+            cancel.cancel();
+            // A run whose end is recorded stays here for a moment.
+            let phase =
+                self.with_project(move |project| Ok(project.required_store(&of)?.known(&of)?.state.phase));
+            let ended = phase.await.ok().filter(|phase| phase.has_ended());
+            return Ok(ended.map_or(Cancelled::Asked, |phase| Cancelled::HadEnded(phase.as_str())));
+        }
         match self.with_project(move |project| find(project, &of)).await? {
             Found::Ended(status) => return Ok(Cancelled::HadEnded(status)),
             Found::Elsewhere => return Ok(Cancelled::Asked),

@@ -85,11 +85,10 @@ impl Workshop {
     }
 
     /// A tool of the project whose answers the case writes out.
-    pub(crate) fn stub(&self, spec: &ToolSpec, own: &Tool) -> Result<Tool, Fault> {
+    pub(crate) fn stub(&self, spec: &ToolSpec, own: &Tool) -> Tool {
         let answers = Fake { answers: spec.reply.clone(), given: AtomicUsize::new(0) };
         let handler = Noted { world: Arc::clone(&self.world), inner: answers };
-        let tool = Tool::new(own.definition().clone(), own.kind(), handler);
-        Ok(tool.with_settings(own.settings().clone()))
+        Tool::new(own.definition().clone(), own.kind(), handler).with_settings(own.settings().clone())
     }
 
     /// A tool of the case.
