@@ -100,12 +100,14 @@ impl KnownFailures {
         let ran = |entry: &str| {
             sets.iter().any(|set| entry.strip_prefix(set.as_str()).is_some_and(|rest| rest.starts_with('/')))
         };
-        let entries = self.0.iter().copied().filter(|entry| ran(entry));
+        // What goes by real time is marked `~`, and may pass.
+        let entries = self.0.iter().copied().filter(|entry| !entry.starts_with('~') && ran(entry));
         entries.filter(|entry| !failed.iter().any(|id| answers(entry, id))).collect()
     }
 }
 
 fn answers(entry: &str, id: &str) -> bool {
+    let entry = entry.trim_start_matches('~');
     entry.strip_suffix('*').map_or(entry == id, |beginning| id.starts_with(beginning))
 }
 
