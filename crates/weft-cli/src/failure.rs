@@ -117,7 +117,10 @@ impl Failure {
             | ProjectError::Unreadable { .. }
             | ProjectError::UnknownAgent { .. }
             | ProjectError::UnknownToolId { .. }
+            | ProjectError::NotItsTool { .. }
+            | ProjectError::NoSkill { .. }
             | ProjectError::UnknownWorkflow { .. } => Exit::Usage,
+            ProjectError::NotWritten { .. } | ProjectError::ChangedMeanwhile { .. } => Exit::Failed,
             ProjectError::Store(error) => return Self::of_store(error),
             _ => Exit::Invalid,
         };
