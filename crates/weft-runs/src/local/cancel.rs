@@ -32,11 +32,11 @@ impl LocalRuns {
         let of = run.clone();
         let live = self.live().get(&run).map(|live| live.cancel.clone());
         if let Some(cancel) = live {
-            cancel.cancel();
             // A run whose end is recorded stays here for a moment.
             let phase =
                 self.with_project(move |project| Ok(project.required_store(&of)?.known(&of)?.state.phase));
             let ended = phase.await.ok().filter(|phase| phase.has_ended());
+            cancel.cancel();
             return Ok(ended.map_or(Cancelled::Asked, |phase| Cancelled::HadEnded(phase.as_str())));
         }
         match self.with_project(move |project| find(project, &of)).await? {
