@@ -1,6 +1,6 @@
 //! Helpers of the maintainers' tests, which no product crate uses outside its own tests.
 //!
-//! [`VirtualTime`], [`StubServer`], [`Cuts`], [`events`] and [`write`] serve the tests of every crate. The feature `scenarios` adds the
+//! [`VirtualTime`], [`StubServer`], [`Cuts`], [`events`] and [`write()`] serve the tests of every crate. The feature `scenarios` adds the
 //! runners of engine scenarios and of execution payloads of ComfyTavern, and the soak of the store (`weft-soak`).
 #![expect(
     clippy::unwrap_used,
