@@ -32,12 +32,18 @@ impl LocalRuns {
         let of = run.clone();
         let live = self.live().get(&run).map(|live| live.cancel.clone());
         if let Some(cancel) = live {
-            // A run whose end is recorded stays here for a moment.
+            // A run whose end is recorded, or that waits, stays here for a moment.
+            let key = of.clone();
             let phase =
-                self.with_project(move |project| Ok(project.required_store(&of)?.known(&of)?.state.phase));
-            let ended = phase.await.ok().filter(|phase| phase.has_ended());
+                self.with_project(move |project| Ok(project.required_store(&key)?.known(&key)?.state.phase));
+            let phase = phase.await.ok();
             cancel.cancel();
-            return Ok(ended.map_or(Cancelled::Asked, |phase| Cancelled::HadEnded(phase.as_str())));
+            if phase.is_none_or(|phase| !phase.has_ended() && phase.as_str() != "waiting") {
+                return Ok(Cancelled::Asked);
+            }
+            while self.live().contains_key(&run) {
+                self.0.clock.sleep(std::time::Duration::from_millis(5)).await;
+            }
         }
         match self.with_project(move |project| find(project, &of)).await? {
             Found::Ended(status) => return Ok(Cancelled::HadEnded(status)),
