@@ -39,12 +39,18 @@ fn layer(package: &Package) -> Result<u64> {
         .with_context(|| format!("{} has no [package.metadata.weft] layer", package.name))
 }
 
+/// Program with its arguments, in the root. It does not inherit that a package is being run: programs such as
+/// cargo-machete conclude from `CARGO_PKG_NAME` that cargo did not start them.
+fn command(program: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root()).env_remove("CARGO_PKG_NAME");
+    command
+}
+
 /// Runs a program in the root and fails as it does.
 pub(crate) fn run(program: impl AsRef<Path>, arguments: &[&str]) -> Result<()> {
     let program = program.as_ref();
-    let child = Command::new(program)
-        .args(arguments)
-        .current_dir(root())
+    let child = command(program, arguments)
         .spawn()
         .with_context(|| format!("{} cannot be started", program.display()))?;
     let status = wait(child).with_context(|| format!("{} {}", program.display(), arguments.join(" ")))?;
@@ -111,9 +117,7 @@ pub(crate) fn installed(tool: Tool) -> Result<()> {
 /// Runs a program in the root and gives what it prints.
 pub(crate) fn output(program: impl AsRef<Path>, arguments: &[&str]) -> Result<String> {
     let program = program.as_ref();
-    let output = Command::new(program)
-        .args(arguments)
-        .current_dir(root())
+    let output = command(program, arguments)
         .output()
         .with_context(|| format!("{} cannot be started", program.display()))?;
     if !output.status.success() {
