@@ -5,13 +5,13 @@ use std::sync::Arc;
 use agent_types::{EventBody, EventLocation, EventPersister, LoopEnd, NodeErrorKind, ReplayData, RunStatus};
 use serde_json::{Map, Value};
 
-use super::frame::Key;
-use super::lifecycle::Ending;
-use super::outcome::RunOutcome;
-use super::scheduler::Scheduler;
 use crate::context::millis;
 use crate::error::RunError;
 use crate::plan::PlanInner;
+use crate::run::graph_state::frame::Key;
+use crate::run::lifecycle::Ending;
+use crate::run::outcome::RunOutcome;
+use crate::run::scheduler::Scheduler;
 
 impl Scheduler {
     /// The last events, after everything has really stopped.

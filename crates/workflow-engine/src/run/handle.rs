@@ -13,16 +13,16 @@ use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::limits::Limits;
-use super::message::{Inbox, Message};
-use super::options::RunOptions;
-use super::outcome::RunOutcome;
-use super::scheduler::Scheduler;
-use super::shared::RunShared;
 use crate::convert::convert;
 use crate::error::RunError;
 use crate::hash::{NumberMap, NumberSet};
 use crate::plan::{Plan, PlanInner};
+use crate::run::options::RunOptions;
+use crate::run::outcome::RunOutcome;
+use crate::run::scheduler::Scheduler;
+use crate::run::shared::RunShared;
+use crate::run::workers::message::{Inbox, Message};
+use crate::run::workers::permits::Limits;
 
 /// A running run, which needs no polling. Dropping the handle cancels it.
 pub struct RunHandle {

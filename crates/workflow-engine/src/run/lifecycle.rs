@@ -5,15 +5,15 @@ use std::sync::Arc;
 use agent_types::{EventBody, EventLocation, LoopEnd};
 use serde_json::Value;
 
-use super::frame::{Key, NodeState, Slot, Standing};
-use super::inputs::origin_value;
-use super::options::OnFail;
-use super::propagate::Note;
-use super::scheduler::Scheduler;
 use crate::error::RunError;
 use crate::inputs::Given;
 use crate::outputs::Outputs;
 use crate::plan::{Entry, NONE, PlanInner, ResultPlan};
+use crate::run::graph_state::frame::{Key, NodeState, Slot, Standing};
+use crate::run::graph_state::inputs::origin_value;
+use crate::run::graph_state::propagate::Note;
+use crate::run::options::OnFail;
+use crate::run::scheduler::Scheduler;
 
 /// Reason of a run's end.
 #[derive(Debug)]
@@ -303,7 +303,7 @@ impl Scheduler {
     pub(super) fn cancel_rest(&mut self, plan: &PlanInner, key: Key) {
         let Some(frame) = self.frame(key) else { return };
         let scope = &plan.scopes[frame.scope as usize];
-        let rest = super::start::policy(plan, &scope.nodes[key.node as usize])
+        let rest = crate::run::workers::start::policy(plan, &scope.nodes[key.node as usize])
             .is_some_and(|policy| policy.cancel_rest);
         if !rest {
             return;

@@ -1,35 +1,23 @@
 //! Running a plan.
 
-mod attempt;
-mod checkpoint;
-mod container;
 mod finalize;
-mod frame;
+mod graph_state;
 mod handle;
-mod inner;
-mod inputs;
 mod lifecycle;
-mod limits;
-mod mailbox;
-mod message;
 mod options;
 mod outcome;
-mod propagate;
-mod replay;
-mod replay_index;
-mod restart;
+mod resume;
 mod scheduler;
 mod shared;
-mod standing;
-mod start;
-mod zone;
+mod workers;
+mod zones;
 
-pub(crate) use checkpoint::layout_of;
-pub(crate) use frame::Key;
+pub(crate) use graph_state::frame::Key;
 pub use handle::{RunHandle, RunRemote, run};
-pub use message::Question;
-pub(crate) use message::{Message, OpenStream};
 pub use options::{Before, BeforeHook, OnFail, OnWaiting, RunOptions};
 pub use outcome::RunOutcome;
+pub(crate) use resume::checkpoint::layout_of;
+pub use resume::standing::standing;
 pub(crate) use shared::RunShared;
-pub use standing::standing;
+pub use workers::message::Question;
+pub(crate) use workers::message::{Message, OpenStream};

@@ -12,24 +12,24 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::attempt::{Ended, Failure};
-use super::container::Container;
-use super::frame::{Frame, Key, NodeState, Standing};
-use super::inner::Inner;
-use super::lifecycle::Ending;
-use super::limits::{Claim, Limits};
-use super::message::OpenStream;
-use super::options::{OnWaiting, RunOptions};
-use super::outcome::RunOutcome;
-use super::replay_index::ReplayIndex;
-use super::restart::Restart;
-use super::shared::RunShared;
-use super::zone::ZoneRun;
 use crate::cache::{Cache, Lead};
 use crate::error::RunError;
 use crate::hash::{NumberMap, NumberSet};
 use crate::outputs::Outputs;
 use crate::plan::{PlanInner, SlotIx};
+use crate::run::graph_state::frame::{Frame, Key, NodeState, Standing};
+use crate::run::lifecycle::Ending;
+use crate::run::options::{OnWaiting, RunOptions};
+use crate::run::outcome::RunOutcome;
+use crate::run::resume::inner::Inner;
+use crate::run::resume::replay_index::ReplayIndex;
+use crate::run::resume::restart::Restart;
+use crate::run::shared::RunShared;
+use crate::run::workers::attempt::{Ended, Failure};
+use crate::run::workers::message::OpenStream;
+use crate::run::workers::permits::{Claim, Limits};
+use crate::run::zones::ZoneRun;
+use crate::run::zones::container::Container;
 
 /// Events that are handed on together.
 const BATCH: usize = 256;

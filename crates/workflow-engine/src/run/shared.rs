@@ -6,8 +6,8 @@ use std::sync::Arc;
 use agent_types::{Budget, Clock, EventSink, Services};
 use tokio_util::sync::CancellationToken;
 
-use super::message::Inbox;
 use crate::plan::PlanInner;
+use crate::run::workers::message::Inbox;
 
 pub(crate) struct RunShared {
     pub(crate) plan: Arc<PlanInner>,

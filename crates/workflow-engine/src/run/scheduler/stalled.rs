@@ -16,9 +16,9 @@ use crate::node::{Node, NodeCatalog};
 use crate::outputs::Outputs;
 use crate::plan::Plan;
 use crate::run::handle::owner;
-use crate::run::message::Inbox;
 use crate::run::options::RunOptions;
 use crate::run::shared::RunShared;
+use crate::run::workers::message::Inbox;
 
 struct Nothing(NodeDefinition);
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use agent_types::{EventBody, StoredEvent, ToolStatus};
 
-use super::inner::is_inner;
+use crate::run::resume::inner::is_inner;
 
 /// The events of a run that stand when it is retried.
 #[must_use]

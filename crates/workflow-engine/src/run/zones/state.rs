@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use workflow_model::ZoneMode;
 
-use super::super::checkpoint::SavedGiven;
+use crate::run::resume::checkpoint::SavedGiven;
 
 use crate::convert::convert;
 use crate::expression::{cel_map, to_cel};

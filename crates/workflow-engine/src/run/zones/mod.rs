@@ -1,5 +1,6 @@
 //! Loop zones: passes, carried values, and when it is enough.
 
+pub(super) mod container;
 mod state;
 
 use std::sync::Arc;
@@ -10,18 +11,18 @@ use serde_json::Value;
 use workflow_model::{OnItemError, OnMax, OnPassError, TestAt, ZoneMode};
 
 use state::{Digits, Pass, changed_keys, chunk_of, first_state, items, outputs_map, pass_place, state_map};
-pub(super) use state::{SavedZone, ZoneRun};
+pub(in crate::run) use state::{SavedZone, ZoneRun};
 
-use super::frame::{Key, Slot, Standing, StreamSlot};
-use super::inputs::origin_value;
-use super::lifecycle::Opening;
-use super::message::StreamWaker;
-use super::scheduler::Scheduler;
 use crate::convert::convert;
 use crate::error::RunError;
 use crate::expression::{cel_map, to_cel};
 use crate::inputs::Given;
 use crate::plan::{Condition, NONE, Origin, PlanInner, ZonePlan};
+use crate::run::graph_state::frame::{Key, Slot, Standing, StreamSlot};
+use crate::run::graph_state::inputs::origin_value;
+use crate::run::lifecycle::Opening;
+use crate::run::scheduler::Scheduler;
+use crate::run::workers::message::StreamWaker;
 use crate::stream::Stream;
 
 /// Next step of a zone.
@@ -33,7 +34,7 @@ enum Step {
 
 impl Scheduler {
     /// Takes the first values and begins.
-    pub(super) fn enter_zone(&mut self, plan: &PlanInner, key: Key, zone_ix: u32, given: Vec<Given>) {
+    pub(in crate::run) fn enter_zone(&mut self, plan: &PlanInner, key: Key, zone_ix: u32, given: Vec<Given>) {
         let zone = &plan.zones[zone_ix as usize];
         let span = self.span_of(key);
         let place = EventLocation { attempt: None, ..self.place(plan, key, span, None) };
@@ -82,7 +83,7 @@ impl Scheduler {
     }
 
     /// Starts the passes that may start, or ends the zone.
-    pub(super) fn advance_zone(&mut self, plan: &PlanInner, key: Key) {
+    pub(in crate::run) fn advance_zone(&mut self, plan: &PlanInner, key: Key) {
         loop {
             let Some(run) = self.zones.get(&key) else { return };
             let zone = &plan.zones[run.zone as usize];
@@ -108,12 +109,12 @@ impl Scheduler {
     }
 
     /// Returns `true` if a zone waits between two passes for capacity of its stream.
-    pub(super) fn has_held_zone(&self) -> bool {
+    pub(in crate::run) fn has_held_zone(&self) -> bool {
         self.zones.values().any(|run| run.running.is_empty() && run.stream.is_some())
     }
 
     /// Zones that stood between two passes when a snapshot was taken begin the next one.
-    pub(super) fn wake_held_zones(&mut self, plan: &PlanInner) {
+    pub(in crate::run) fn wake_held_zones(&mut self, plan: &PlanInner) {
         let held: Vec<Key> =
             self.zones.iter().filter(|(_, run)| run.running.is_empty()).map(|(key, _)| *key).collect();
         held.into_iter().for_each(|key| self.advance_zone(plan, key));
@@ -169,7 +170,7 @@ impl Scheduler {
     }
 
     /// All nodes of a pass are settled.
-    pub(super) fn pass_complete(&mut self, plan: &PlanInner, at: u32) {
+    pub(in crate::run) fn pass_complete(&mut self, plan: &PlanInner, at: u32) {
         let Some((key, pass)) = self.pass_of(at) else { return };
         let Some(run) = self.zones.get(&key) else { return };
         let zone = &plan.zones[run.zone as usize];
@@ -229,7 +230,7 @@ impl Scheduler {
     }
 
     /// A node of a pass has failed and nothing in the pass handles it.
-    pub(super) fn pass_failed(&mut self, plan: &PlanInner, at: u32, mut error: RunError) {
+    pub(in crate::run) fn pass_failed(&mut self, plan: &PlanInner, at: u32, mut error: RunError) {
         let Some((key, pass)) = self.pass_of(at) else { return };
         let cause = error.path.clone().unwrap_or_else(|| Arc::from("error"));
         self.close_frame_why(plan, at, &cause, LoopEnd::Cancelled);
@@ -403,7 +404,7 @@ impl Scheduler {
     }
 
     /// The zone is cancelled, or the run ends around it.
-    pub(super) fn close_zone(&mut self, plan: &PlanInner, key: Key, cause: &Arc<str>, why: LoopEnd) {
+    pub(in crate::run) fn close_zone(&mut self, plan: &PlanInner, key: Key, cause: &Arc<str>, why: LoopEnd) {
         if self.zones.contains_key(&key) {
             let passes = self.close_passes(plan, key, cause);
             self.exited(plan, key, passes, why);
@@ -411,7 +412,7 @@ impl Scheduler {
     }
 
     /// A node inside ends the innermost zone around it.
-    pub(super) fn stop_loop(&mut self, plan: &PlanInner, key: Key) {
+    pub(in crate::run) fn stop_loop(&mut self, plan: &PlanInner, key: Key) {
         let mut at = key;
         let zone = loop {
             let Some(container) = self.frame(at).and_then(|frame| frame.container) else { return };

@@ -12,21 +12,21 @@ use agent_types::{
 };
 use serde_json::Value;
 
-use super::attempt::Failure;
-use super::checkpoint::SavedWork;
-use super::frame::{Key, NodeState};
-use super::inner::is_inner;
-use super::inputs::collect_inputs;
-use super::lifecycle::Ending;
-use super::limits::Claim;
-use super::mailbox::{AskedCall, call_of};
-use super::replay_index::ReplayIndex;
-use super::restart::AtWork;
-use super::scheduler::{OpenAsk, Scheduler, Timer};
-use super::start::policy;
 use crate::error::RunError;
 use crate::outputs::{Outputs, StopScope};
 use crate::plan::{Kind, PlanInner};
+use crate::run::graph_state::frame::{Key, NodeState};
+use crate::run::graph_state::inputs::collect_inputs;
+use crate::run::lifecycle::Ending;
+use crate::run::resume::checkpoint::SavedWork;
+use crate::run::resume::inner::is_inner;
+use crate::run::resume::replay_index::ReplayIndex;
+use crate::run::resume::restart::AtWork;
+use crate::run::scheduler::{OpenAsk, Scheduler, Timer};
+use crate::run::workers::attempt::Failure;
+use crate::run::workers::mailbox::{AskedCall, call_of};
+use crate::run::workers::permits::Claim;
+use crate::run::workers::start::policy;
 
 /// A recorded question: its id, what it asks, and the call that it is about.
 type Asked<'e> = (&'e Arc<str>, Option<&'e str>, Option<AskedCall>);
@@ -36,7 +36,11 @@ const INTERRUPTED: &str = "interrupted";
 
 impl Scheduler {
     /// Replays the log, emits that the run resumes, and queues the nodes that were running.
-    pub(super) fn replay_log(&mut self, plan: &PlanInner, log: ResumeLog) -> Result<(), Box<RunError>> {
+    pub(in crate::run) fn replay_log(
+        &mut self,
+        plan: &PlanInner,
+        log: ResumeLog,
+    ) -> Result<(), Box<RunError>> {
         self.answers = log.answers;
         self.replay = Some(Box::new(ReplayIndex::new(&log.events)));
         match &log.snapshot {
@@ -79,7 +83,7 @@ impl Scheduler {
     }
 
     /// Restores the nodes that were running at a checkpoint, and the frames by their prefix.
-    pub(super) fn restore_work(&mut self, at_work: Vec<SavedWork>) {
+    pub(in crate::run) fn restore_work(&mut self, at_work: Vec<SavedWork>) {
         let Some(replay) = &mut self.replay else { return };
         let at_work = at_work.into_iter().map(|work| {
             let SavedWork { key, span, attempt, interrupted } = work;
@@ -106,7 +110,7 @@ impl Scheduler {
     }
 
     /// Tells a fact of the end of the run, unless the log has it.
-    pub(super) fn emit_once(&mut self, place: EventLocation, body: EventBody) {
+    pub(in crate::run) fn emit_once(&mut self, place: EventLocation, body: EventBody) {
         let is_recorded = self.pending_log.as_mut().is_some_and(|log| log.take(&place, &body));
         if !is_recorded {
             self.emit(place, body);
@@ -127,7 +131,7 @@ impl Scheduler {
     }
 
     /// The node that an event is about, if it stands in a pass that is on.
-    pub(super) fn find(&mut self, plan: &PlanInner, path: &str) -> Option<Key> {
+    pub(in crate::run) fn find(&mut self, plan: &PlanInner, path: &str) -> Option<Key> {
         let replay = self.replay.as_mut()?;
         let cuts = path.char_indices().rev().filter(|(_, c)| *c == '/').map(|(at, _)| at + 1);
         for cut in cuts.chain([0]) {
@@ -280,7 +284,7 @@ impl Scheduler {
     }
 
     /// Retracts the chunks that the previous attempt wrote.
-    pub(super) fn retract_streams(&self, plan: &PlanInner, key: Key) {
+    pub(in crate::run) fn retract_streams(&self, plan: &PlanInner, key: Key) {
         for (_, open) in self.open_slots(plan, key) {
             open.stream.retract();
         }
@@ -443,7 +447,7 @@ fn outputs_of(
 }
 
 /// Returns the replay data of outputs, beyond the values in the event.
-pub(super) fn record_of(outputs: &Outputs) -> Option<Box<ReplayData>> {
+pub(in crate::run) fn record_of(outputs: &Outputs) -> Option<Box<ReplayData>> {
     let how = match outputs.stop? {
         StopScope::Run => "stop_run",
         StopScope::Loop => "stop_loop",

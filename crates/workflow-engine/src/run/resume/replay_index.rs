@@ -6,27 +6,27 @@ use std::sync::Arc;
 
 use agent_types::{CallId, EventBody, EventLocation, StoredEvent, UnsequencedEvent};
 
-use super::frame::Key;
-use super::restart::AtWork;
+use crate::run::graph_state::frame::Key;
+use crate::run::resume::restart::AtWork;
 
 /// Subject of an event: path, pass and type.
 type About = (Arc<str>, Option<u64>, Discriminant<EventBody>);
 
 /// Index of a log during replay.
 #[derive(Debug, Default)]
-pub(super) struct ReplayIndex {
+pub(in crate::run) struct ReplayIndex {
     /// Events of the log that work done again may stand for: number and span.
     recorded: HashMap<About, VecDeque<(u64, u64)>>,
     /// Events that the log lacks.
-    pub(super) missing: Vec<UnsequencedEvent>,
+    pub(in crate::run) missing: Vec<UnsequencedEvent>,
     /// Frames by what stands before the paths of their nodes.
-    pub(super) frames: HashMap<Arc<str>, u32>,
-    pub(super) nodes: HashMap<u32, HashMap<Arc<str>, u32>>,
-    pub(super) at_work: HashMap<Key, AtWork>,
+    pub(in crate::run) frames: HashMap<Arc<str>, u32>,
+    pub(in crate::run) nodes: HashMap<u32, HashMap<Arc<str>, u32>>,
+    pub(in crate::run) at_work: HashMap<Key, AtWork>,
     /// Events from inside running nodes.
-    pub(super) inner: HashMap<Key, Vec<StoredEvent>>,
+    pub(in crate::run) inner: HashMap<Key, Vec<StoredEvent>>,
     /// The nodes that made calls.
-    pub(super) callers: HashMap<CallId, Key>,
+    pub(in crate::run) callers: HashMap<CallId, Key>,
 }
 
 fn about(place: &EventLocation, body: &EventBody) -> About {
@@ -34,7 +34,7 @@ fn about(place: &EventLocation, body: &EventBody) -> About {
 }
 
 impl ReplayIndex {
-    pub(super) fn new(events: &[StoredEvent]) -> Self {
+    pub(in crate::run) fn new(events: &[StoredEvent]) -> Self {
         let mut replay = Self::default();
         // What happened inside calls is done again by the nodes that made them.
         for StoredEvent { event, .. } in events.iter().filter(|kept| kept.event.place.call.is_none()) {
@@ -45,29 +45,29 @@ impl ReplayIndex {
     }
 
     /// Takes a recorded event; `false` if the log does not have it, or has it no more.
-    pub(super) fn take(&mut self, place: &EventLocation, body: &EventBody) -> bool {
+    pub(in crate::run) fn take(&mut self, place: &EventLocation, body: &EventBody) -> bool {
         self.recorded.get_mut(&about(place, body)).and_then(VecDeque::pop_front).is_some()
     }
 
     /// An event of work done again: dropped if the log has it.
-    pub(super) fn emit(&mut self, draft: UnsequencedEvent) {
+    pub(in crate::run) fn emit(&mut self, draft: UnsequencedEvent) {
         if !self.take(&draft.place, &draft.body) {
             self.missing.push(draft);
         }
     }
 
     /// The span that the log has for what is about to start.
-    pub(super) fn span(&self, place: &EventLocation, body: &EventBody) -> Option<u64> {
+    pub(in crate::run) fn span(&self, place: &EventLocation, body: &EventBody) -> Option<u64> {
         self.next(place, body).map(|(_, span)| span)
     }
 
     /// The next event of the log of that kind: number and span.
-    pub(super) fn next(&self, place: &EventLocation, body: &EventBody) -> Option<(u64, u64)> {
+    pub(in crate::run) fn next(&self, place: &EventLocation, body: &EventBody) -> Option<(u64, u64)> {
         self.recorded.get(&about(place, body))?.front().copied()
     }
 
     /// Returns `true` if replay has not matched the event yet.
-    pub(super) fn is_open(&self, kept: &StoredEvent) -> bool {
+    pub(in crate::run) fn is_open(&self, kept: &StoredEvent) -> bool {
         let event = &kept.event;
         let events = self.recorded.get(&about(&event.place, &event.body));
         events.is_some_and(|events| events.iter().any(|(seq, _)| *seq == event.seq))

@@ -12,31 +12,31 @@ use agent_types::{Clock, NodeErrorKind};
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use super::limits::Claim;
-use super::message::Message;
 use crate::context::{Activity, NodeContext, millis};
 use crate::error::NodeError;
 use crate::inputs::Inputs;
 use crate::node::Node;
 use crate::outputs::Outputs;
 use crate::plan::Policy;
+use crate::run::workers::message::Message;
+use crate::run::workers::permits::Claim;
 
 /// Reason of a node's final failure.
 #[derive(Debug, Clone)]
-pub(super) struct Failure {
-    pub(super) kind: NodeErrorKind,
-    pub(super) message: String,
-    pub(super) code: Option<String>,
-    pub(super) limit_ms: Option<u64>,
+pub(in crate::run) struct Failure {
+    pub(in crate::run) kind: NodeErrorKind,
+    pub(in crate::run) message: String,
+    pub(in crate::run) code: Option<String>,
+    pub(in crate::run) limit_ms: Option<u64>,
     /// The attempt that failed last.
-    pub(super) attempt: u32,
+    pub(in crate::run) attempt: u32,
     /// Its thread is still running and its result will be discarded.
-    pub(super) detached: bool,
-    pub(super) retryable: bool,
+    pub(in crate::run) detached: bool,
+    pub(in crate::run) retryable: bool,
 }
 
 impl Failure {
-    pub(super) fn new(kind: NodeErrorKind, message: impl Into<String>) -> Self {
+    pub(in crate::run) fn new(kind: NodeErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
@@ -65,16 +65,16 @@ impl Failure {
 
 /// End of a node's start, with the number of its last attempt.
 #[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) result: Result<Outputs, Failure>,
-    pub(super) attempt: u32,
+pub(in crate::run) struct Ended {
+    pub(in crate::run) result: Result<Outputs, Failure>,
+    pub(in crate::run) attempt: u32,
 }
 
 /// A start of a node as one future.
-pub(super) type Work = Pin<Box<dyn Future<Output = Ended> + Send>>;
+pub(in crate::run) type Work = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
 /// One attempt without any limit.
-pub(super) fn plain(node: Arc<dyn Node>, ctx: NodeContext, inputs: Inputs) -> Work {
+pub(in crate::run) fn plain(node: Arc<dyn Node>, ctx: NodeContext, inputs: Inputs) -> Work {
     Box::pin(async move {
         let attempt = ctx.attempt;
         let result = guarded(&*node, ctx, inputs).await;
@@ -84,13 +84,13 @@ pub(super) fn plain(node: Arc<dyn Node>, ctx: NodeContext, inputs: Inputs) -> Wo
 
 /// The room that a blocking node takes. It is free when the node and all its threads are done with it.
 #[derive(Debug)]
-pub(super) struct Permit {
-    shared: Arc<super::RunShared>,
+pub(in crate::run) struct Permit {
+    shared: Arc<crate::run::RunShared>,
     claim: Claim,
 }
 
 impl Permit {
-    pub(super) fn new(shared: &Arc<super::RunShared>, claim: Claim) -> Arc<Self> {
+    pub(in crate::run) fn new(shared: &Arc<crate::run::RunShared>, claim: Claim) -> Arc<Self> {
         Arc::new(Self { shared: Arc::clone(shared), claim })
     }
 }
@@ -103,7 +103,7 @@ impl Drop for Permit {
 
 /// Attempts until one succeeds or none is left, within the limits. With a room the node blocks its thread.
 /// `interrupted` attempts before this one count against no limit.
-pub(super) fn watched(
+pub(in crate::run) fn watched(
     node: Arc<dyn Node>,
     ctx: NodeContext,
     inputs: Inputs,
@@ -273,7 +273,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 }
 
 /// Up to a tenth longer, different for each node, so that many that failed together do not come back together.
-pub(super) fn jittered(delay: Duration, run: &str, path: &str, attempt: u32) -> Duration {
+pub(in crate::run) fn jittered(delay: Duration, run: &str, path: &str, attempt: u32) -> Duration {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in run.bytes().chain(path.bytes()) {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

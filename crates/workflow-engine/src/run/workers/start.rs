@@ -9,24 +9,24 @@ use workflow_model::Cache as CacheRule;
 use workflow_model::graph::NameIx;
 use workflow_model::structural::{LOOP_ZONE, NODE_GROUP};
 
-use super::attempt::{Ended, Failure, Permit, Work, plain, watched};
-use super::frame::{Key, NodeState, Slot, StreamSlot};
-use super::inputs::collect_inputs;
-use super::limits::{Claim, Parked};
-use super::message::OpenStream;
-use super::options::Before;
-use super::propagate::Note;
-use super::scheduler::{Active, Report, Scheduler};
 use crate::cache::{Lookup, key_of};
 use crate::context::NodeContext;
 use crate::inputs::{Given, Inputs};
 use crate::outputs::Outputs;
 use crate::plan::{Kind, NONE, NodePlan, PlanInner, Policy};
+use crate::run::graph_state::frame::{Key, NodeState, Slot, StreamSlot};
+use crate::run::graph_state::inputs::collect_inputs;
+use crate::run::graph_state::propagate::Note;
+use crate::run::options::Before;
+use crate::run::scheduler::{Active, Report, Scheduler};
+use crate::run::workers::attempt::{Ended, Failure, Permit, Work, plain, watched};
+use crate::run::workers::message::OpenStream;
+use crate::run::workers::permits::{Claim, Parked};
 use crate::stream::Stream;
 
 impl Scheduler {
     /// Decides on a node before it takes a permit: hook, switch, condition.
-    pub(super) fn consider(&mut self, plan: &PlanInner, key: Key) {
+    pub(in crate::run) fn consider(&mut self, plan: &PlanInner, key: Key) {
         if let Some(before) = &self.options.before {
             let before = Arc::clone(before);
             if before(&self.path(plan, key)) == Before::Skip {
@@ -154,7 +154,7 @@ impl Scheduler {
     }
 
     /// Starts a node that has its room.
-    pub(super) fn enter(&mut self, plan: &PlanInner, key: Key, given: Vec<Given>, claim: Claim) {
+    pub(in crate::run) fn enter(&mut self, plan: &PlanInner, key: Key, given: Vec<Given>, claim: Claim) {
         if let Err(failure) = self.count_start() {
             self.limits.leave(claim);
             return self.refuse(plan, key, &failure);
@@ -276,7 +276,7 @@ impl Scheduler {
     }
 
     /// Opens the stream outputs of a node; those who read them may start.
-    pub(super) fn open_streams(
+    pub(in crate::run) fn open_streams(
         &mut self,
         plan: &PlanInner,
         key: Key,
@@ -378,7 +378,7 @@ impl Scheduler {
         self.finished(plan, key, span, &handed, &Note::handled("bypass"));
     }
 
-    pub(super) fn inputs(&self, scope: u32, node: &NodePlan, values: Vec<Given>) -> Inputs {
+    pub(in crate::run) fn inputs(&self, scope: u32, node: &NodePlan, values: Vec<Given>) -> Inputs {
         let streams = values.iter().filter(|given| matches!(given, Given::Stream(_))).count();
         let reading = (streams > 1).then(Arc::default);
         Inputs { plan: Arc::clone(&self.shared.plan), scope, range: node.inputs, values, reading }
@@ -397,7 +397,7 @@ struct Going {
 }
 
 /// The rules of a node, where it has any.
-pub(super) fn policy<'p>(plan: &'p PlanInner, node: &NodePlan) -> Option<&'p Policy> {
+pub(in crate::run) fn policy<'p>(plan: &'p PlanInner, node: &NodePlan) -> Option<&'p Policy> {
     (node.details != NONE).then(|| &plan.details[node.details as usize].policy)
 }
 

@@ -6,22 +6,22 @@ use std::time::Duration;
 use agent_types::{EventBody, EventLocation, LoopEnd, NodeErrorKind};
 use tokio::task::AbortHandle;
 
-use super::attempt::{Failure, jittered};
-use super::frame::Key;
-use super::limits::Claim;
-use super::scheduler::{Report, Scheduler, Timer};
-use super::start::policy;
 use crate::context::millis;
 use crate::error::RunError;
 use crate::inputs::Given;
 use crate::plan::{Kind, PlanInner};
+use crate::run::graph_state::frame::Key;
+use crate::run::scheduler::{Report, Scheduler, Timer};
+use crate::run::workers::attempt::{Failure, jittered};
+use crate::run::workers::permits::Claim;
+use crate::run::workers::start::policy;
 
 /// A container that has been entered.
-pub(super) struct Container {
-    pub(super) span: u64,
-    pub(super) attempt: u32,
-    pub(super) claim: Claim,
-    pub(super) given: Vec<Given>,
+pub(in crate::run) struct Container {
+    pub(in crate::run) span: u64,
+    pub(in crate::run) attempt: u32,
+    pub(in crate::run) claim: Claim,
+    pub(in crate::run) given: Vec<Given>,
     timers: Vec<AbortHandle>,
 }
 
@@ -33,7 +33,7 @@ impl Drop for Container {
 
 impl Scheduler {
     /// Enters a zone or a group that has its room.
-    pub(super) fn enter_container(
+    pub(in crate::run) fn enter_container(
         &mut self,
         plan: &PlanInner,
         key: Key,
@@ -48,7 +48,7 @@ impl Scheduler {
     }
 
     /// A container as a snapshot has it; its limits of time begin anew.
-    pub(super) fn restore_container(
+    pub(in crate::run) fn restore_container(
         &mut self,
         plan: &PlanInner,
         key: Key,
@@ -95,19 +95,19 @@ impl Scheduler {
     }
 
     /// The span of a container that runs.
-    pub(super) fn span_of(&self, key: Key) -> u64 {
+    pub(in crate::run) fn span_of(&self, key: Key) -> u64 {
         self.containers.get(&key).map_or(0, |container| container.span)
     }
 
     /// The container has its end; its room is free.
-    pub(super) fn leave_container(&mut self, key: Key) -> u64 {
+    pub(in crate::run) fn leave_container(&mut self, key: Key) -> u64 {
         let Some(container) = self.containers.remove(&key) else { return 0 };
         self.limits.leave(container.claim);
         container.span
     }
 
     /// A limit of time has passed, or a wait between attempts.
-    pub(super) fn timer_fired(&mut self, plan: &PlanInner, key: Key, timer: Timer) {
+    pub(in crate::run) fn timer_fired(&mut self, plan: &PlanInner, key: Key, timer: Timer) {
         let Some(container) = self.containers.get_mut(&key) else { return };
         if timer == Timer::Retry {
             container.attempt += 1;
@@ -143,7 +143,7 @@ impl Scheduler {
     }
 
     /// A container fails with the failure of something inside it; it may be tried again.
-    pub(super) fn container_failed(&mut self, plan: &PlanInner, key: Key, mut error: RunError) {
+    pub(in crate::run) fn container_failed(&mut self, plan: &PlanInner, key: Key, mut error: RunError) {
         let Some(container) = self.containers.get(&key) else { return };
         let (attempt, span) = (container.attempt, container.span);
         let kind = kind_of(&error.kind);

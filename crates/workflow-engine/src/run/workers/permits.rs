@@ -2,26 +2,26 @@
 
 use std::collections::VecDeque;
 
-use super::frame::Key;
 use crate::inputs::Given;
+use crate::run::graph_state::frame::Key;
 
 /// Permits that a start needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claim {
     /// Permit of a running node; containers only hold other nodes and need none.
-    pub(super) run: bool,
+    pub(in crate::run) run: bool,
     /// A place in a named group.
-    pub(super) group: Option<u32>,
+    pub(in crate::run) group: Option<u32>,
 }
 
 /// A node that could start if there were room.
-pub(super) struct Parked {
-    pub(super) key: Key,
-    pub(super) inputs: Vec<Given>,
+pub(in crate::run) struct Parked {
+    pub(in crate::run) key: Key,
+    pub(in crate::run) inputs: Vec<Given>,
 }
 
 /// Permits for running nodes. Nodes without a permit wait in the order in which they came.
-pub(super) struct Limits {
+pub(in crate::run) struct Limits {
     run: Counter,
     groups: Vec<Counter>,
     parked: VecDeque<(Claim, Parked)>,
@@ -44,7 +44,7 @@ impl Counter {
 }
 
 impl Limits {
-    pub(super) fn new(run: Option<usize>, groups: impl Iterator<Item = Option<usize>>) -> Self {
+    pub(in crate::run) fn new(run: Option<usize>, groups: impl Iterator<Item = Option<usize>>) -> Self {
         Self { run: Counter::new(run), groups: groups.map(Counter::new).collect(), parked: VecDeque::new() }
     }
 
@@ -54,7 +54,7 @@ impl Limits {
     }
 
     /// Takes a permit for a node, if one is free and no other node came before it.
-    pub(super) fn enter(&mut self, claim: Claim) -> bool {
+    pub(in crate::run) fn enter(&mut self, claim: Claim) -> bool {
         let before = self.parked.iter().any(|(other, _)| *other == claim);
         let enters = self.has_room(claim) && !before;
         if enters {
@@ -64,26 +64,26 @@ impl Limits {
     }
 
     /// Takes a permit even if none is free, for a node that had returned its permit to wait and now continues.
-    pub(super) fn take(&mut self, claim: Claim) {
+    pub(in crate::run) fn take(&mut self, claim: Claim) {
         self.run.used += usize::from(claim.run);
         if let Some(group) = claim.group {
             self.groups[group as usize].used += 1;
         }
     }
 
-    pub(super) fn leave(&mut self, claim: Claim) {
+    pub(in crate::run) fn leave(&mut self, claim: Claim) {
         self.run.used -= usize::from(claim.run);
         if let Some(group) = claim.group {
             self.groups[group as usize].used -= 1;
         }
     }
 
-    pub(super) fn park(&mut self, claim: Claim, parked: Parked) {
+    pub(in crate::run) fn park(&mut self, claim: Claim, parked: Parked) {
         self.parked.push_back((claim, parked));
     }
 
     /// The first node waiting for which there is room now; the room is taken.
-    pub(super) fn unpark(&mut self) -> Option<(Claim, Parked)> {
+    pub(in crate::run) fn unpark(&mut self) -> Option<(Claim, Parked)> {
         if self.parked.is_empty() {
             return None;
         }
@@ -94,11 +94,11 @@ impl Limits {
     }
 
     /// Nodes without room.
-    pub(super) fn parked(&self) -> impl Iterator<Item = Key> + '_ {
+    pub(in crate::run) fn parked(&self) -> impl Iterator<Item = Key> + '_ {
         self.parked.iter().map(|(_, parked)| parked.key)
     }
 
-    pub(super) fn has_parked(&self) -> bool {
+    pub(in crate::run) fn has_parked(&self) -> bool {
         !self.parked.is_empty()
     }
 }

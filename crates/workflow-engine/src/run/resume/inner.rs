@@ -7,13 +7,13 @@ use agent_types::{
     CallId, EventBody, EventLocation, LoopEnd, StoredEvent, ToolStatus, UnsequencedEvent, Usage,
 };
 
-use super::frame::{Key, NodeState};
-use super::scheduler::Scheduler;
 use crate::plan::PlanInner;
+use crate::run::graph_state::frame::{Key, NodeState};
+use crate::run::scheduler::Scheduler;
 
 /// Events that a running node emitted through its sink.
 #[derive(Debug, Default)]
-pub(super) struct Inner {
+pub(in crate::run) struct Inner {
     open: Vec<Open>,
     /// Spans of what was given up with an attempt: what they say later is dropped.
     given_up: Vec<u64>,
@@ -124,7 +124,7 @@ impl Inner {
 }
 
 /// Returns `true` if an event is about work inside a node, which replay of the run ignores.
-pub(super) fn is_inner(kept: &StoredEvent) -> bool {
+pub(in crate::run) fn is_inner(kept: &StoredEvent) -> bool {
     let body = &kept.event.body;
     kept.event.place.call.is_some()
         || matches!(
@@ -140,7 +140,7 @@ pub(super) fn is_inner(kept: &StoredEvent) -> bool {
 
 impl Scheduler {
     /// Tells a fact of work inside a node, unless the node has ended.
-    pub(super) fn emit_inner(&mut self, key: Key, draft: UnsequencedEvent) {
+    pub(in crate::run) fn emit_inner(&mut self, key: Key, draft: UnsequencedEvent) {
         if !self.is_running(key) {
             return;
         }
@@ -150,7 +150,7 @@ impl Scheduler {
     }
 
     /// Ends what was started inside an attempt of a node that is over.
-    pub(super) fn close_inner(&mut self, key: Key, cause: &Arc<str>) {
+    pub(in crate::run) fn close_inner(&mut self, key: Key, cause: &Arc<str>) {
         if self.inner.is_empty() {
             return;
         }
@@ -166,7 +166,7 @@ impl Scheduler {
     }
 
     /// The same for a node that has ended, of which nothing more is heard.
-    pub(super) fn forget_inner(&mut self, key: Key, cause: &Arc<str>) {
+    pub(in crate::run) fn forget_inner(&mut self, key: Key, cause: &Arc<str>) {
         self.close_inner(key, cause);
         if !self.inner.is_empty() {
             self.inner.remove(&key);
@@ -174,13 +174,13 @@ impl Scheduler {
     }
 
     /// Returns `true` if a node has open work that can resume only from its events.
-    pub(super) fn needs_its_log(&self) -> bool {
+    pub(in crate::run) fn needs_its_log(&self) -> bool {
         let kept = |(key, inner): (&Key, &Inner)| inner.keeps && self.is_running(*key);
         self.inner.iter().any(kept) || self.pasts.keys().any(|key| self.is_running(*key))
     }
 
     /// Returns the earlier events of a node that resumes.
-    pub(super) fn past_of(&mut self, key: Key) -> Option<Arc<[StoredEvent]>> {
+    pub(in crate::run) fn past_of(&mut self, key: Key) -> Option<Arc<[StoredEvent]>> {
         if self.pasts.is_empty() {
             return None;
         }
@@ -188,7 +188,7 @@ impl Scheduler {
     }
 
     /// Keeps the events from inside a node, for when the node resumes.
-    pub(super) fn redo_inner(&mut self, plan: &PlanInner, kept: &StoredEvent) {
+    pub(in crate::run) fn redo_inner(&mut self, plan: &PlanInner, kept: &StoredEvent) {
         let Some(key) = self.teller(plan, kept) else { return };
         if self.frame(key).is_some_and(|frame| frame.state[key.node as usize] == NodeState::Running)
             && let Some(replay) = &mut self.replay

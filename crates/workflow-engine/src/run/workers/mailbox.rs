@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
-use super::frame::Key;
-use super::message::{Message, OpenStream, Question};
-use super::options::OnWaiting;
-use super::scheduler::{OpenAsk, Scheduler};
 use crate::plan::PlanInner;
+use crate::run::graph_state::frame::Key;
+use crate::run::options::OnWaiting;
+use crate::run::scheduler::{OpenAsk, Scheduler};
+use crate::run::workers::message::{Message, OpenStream, Question};
 use crate::stream::StreamItem;
 
 /// Names of the values that are kept with a question about a call.
@@ -21,7 +21,7 @@ const KIND: &str = "kind";
 const ARGUMENTS: &str = "arguments";
 
 impl Scheduler {
-    pub(super) fn read_messages(&mut self, plan: &PlanInner) {
+    pub(in crate::run) fn read_messages(&mut self, plan: &PlanInner) {
         for message in self.shared.inbox.take() {
             self.read_message(plan, message);
         }
@@ -69,7 +69,7 @@ impl Scheduler {
     }
 
     /// Counts what models read and wrote, here and in what started this run.
-    pub(super) fn count(&mut self, usage: Usage) {
+    pub(in crate::run) fn count(&mut self, usage: Usage) {
         self.usage += usage;
         if let Some(budget) = &self.options.budget {
             budget.add(BudgetKey::Tokens, usage.total);
@@ -77,7 +77,7 @@ impl Scheduler {
     }
 
     /// Adds the usage of a node to the replay data of its end.
-    pub(super) fn with_usage(
+    pub(in crate::run) fn with_usage(
         &mut self,
         key: Key,
         record: Option<Box<ReplayData>>,
@@ -92,7 +92,7 @@ impl Scheduler {
     }
 
     /// New chunks become events; from then on nodes may read them.
-    pub(super) fn see_chunks(&mut self, open: &OpenStream) {
+    pub(in crate::run) fn see_chunks(&mut self, open: &OpenStream) {
         if !self.is_running(open.key) {
             return;
         }
@@ -208,7 +208,7 @@ impl Scheduler {
     }
 
     /// A node that waits for something of this run gives its room to others.
-    pub(super) fn pause(&mut self, key: Key) {
+    pub(in crate::run) fn pause(&mut self, key: Key) {
         if let Some(active) = self.active.get_mut(&key)
             && !std::mem::replace(&mut active.paused, true)
         {
@@ -217,7 +217,7 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn resume(&mut self, key: Key) {
+    pub(in crate::run) fn resume(&mut self, key: Key) {
         if let Some(active) = self.active.get_mut(&key)
             && std::mem::replace(&mut active.paused, false)
         {
@@ -241,10 +241,10 @@ fn about(ask: &AskSummary) -> Option<Box<ReplayData>> {
 }
 
 /// Subject of a question about a call: its kind, the tool and its arguments.
-pub(super) type AskedCall = (AskKind, ToolId, Arc<Map<String, Value>>);
+pub(in crate::run) type AskedCall = (AskKind, ToolId, Arc<Map<String, Value>>);
 
 /// The same, read.
-pub(super) fn call_of(record: Option<&ReplayData>) -> Option<AskedCall> {
+pub(in crate::run) fn call_of(record: Option<&ReplayData>) -> Option<AskedCall> {
     let value = |name: &str| {
         let found = record?.values.iter().find(|(own, _)| **own == *name);
         found.map(|(_, value)| &**value)

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::frame::{Frame, Slot};
 use crate::convert::convert;
 use crate::inputs::Given;
 use crate::plan::{From, InputPlan, Origin, PlanInner};
+use crate::run::graph_state::frame::{Frame, Slot};
 
 /// The values of inputs, checked against their types.
 ///
 /// # Errors
 /// The slot and what was wrong with its value.
-pub(super) fn collect_inputs(
+pub(in crate::run) fn collect_inputs(
     plan: &PlanInner,
     frame: &Frame,
     inputs: &[InputPlan],
@@ -64,7 +64,7 @@ fn typed(input: &InputPlan, value: &Arc<Value>) -> Result<Arc<Value>, String> {
 }
 
 /// The value of an origin, where its edge was taken.
-pub(super) fn origin_value(frame: &Frame, origin: &Origin) -> Option<Arc<Value>> {
+pub(in crate::run) fn origin_value(frame: &Frame, origin: &Origin) -> Option<Arc<Value>> {
     match origin {
         Origin::Value(value) => Some(Arc::clone(value)),
         Origin::Slot(slot) => frame.value(*slot).cloned(),

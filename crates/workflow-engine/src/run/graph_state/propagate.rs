@@ -8,28 +8,28 @@ use tokio::sync::oneshot;
 use workflow_model::OnError;
 use workflow_model::structural::ERROR_SLOT;
 
-use super::attempt::{Ended, Failure};
-use super::frame::{Arrival, InEdge, Key, NodeState, Slot, StreamSlot, Turn};
-use super::lifecycle::Ending;
-use super::message::OpenStream;
-use super::replay::record_of;
-use super::scheduler::{Puller, Scheduler};
-use super::start::policy;
 use crate::error::RunError;
 use crate::outputs::{MAX_DEPTH, Outputs, StopScope};
 use crate::plan::{Kind, NodePlan, PlanInner, SlotIx};
+use crate::run::graph_state::frame::{Arrival, InEdge, Key, NodeState, Slot, StreamSlot, Turn};
+use crate::run::lifecycle::Ending;
+use crate::run::resume::replay::record_of;
+use crate::run::scheduler::{Puller, Scheduler};
+use crate::run::workers::attempt::{Ended, Failure};
+use crate::run::workers::message::OpenStream;
+use crate::run::workers::start::policy;
 
 /// Data of a finished node's event besides its value.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Note {
-    pub(super) handled: Option<&'static str>,
-    pub(super) attempt: Option<u32>,
+pub(in crate::run) struct Note {
+    pub(in crate::run) handled: Option<&'static str>,
+    pub(in crate::run) attempt: Option<u32>,
     /// The path of the node, where it is known already.
-    pub(super) path: Option<Arc<str>>,
+    pub(in crate::run) path: Option<Arc<str>>,
 }
 
 impl Note {
-    pub(super) fn handled(how: &'static str) -> Self {
+    pub(in crate::run) fn handled(how: &'static str) -> Self {
         Self { handled: Some(how), ..Self::default() }
     }
 
@@ -40,7 +40,7 @@ impl Note {
 
 impl Scheduler {
     /// A node's code has come to an end.
-    pub(super) fn ended(
+    pub(in crate::run) fn ended(
         &mut self,
         plan: &PlanInner,
         key: Key,
@@ -68,7 +68,14 @@ impl Scheduler {
     }
 
     /// A node has given its outputs.
-    pub(super) fn finished(&mut self, plan: &PlanInner, key: Key, span: u64, outputs: &Outputs, note: &Note) {
+    pub(in crate::run) fn finished(
+        &mut self,
+        plan: &PlanInner,
+        key: Key,
+        span: u64,
+        outputs: &Outputs,
+        note: &Note,
+    ) {
         let Some(frame) = self.frame(key) else { return };
         let scope = frame.scope as usize;
         let node = &plan.scopes[scope].nodes[key.node as usize];
@@ -93,7 +100,7 @@ impl Scheduler {
     }
 
     /// Ends the loop or the run if the outputs say so.
-    pub(super) fn after_end(&mut self, plan: &PlanInner, key: Key, outputs: &Outputs) {
+    pub(in crate::run) fn after_end(&mut self, plan: &PlanInner, key: Key, outputs: &Outputs) {
         match outputs.stop {
             None => {}
             Some(StopScope::Run) => {
@@ -118,7 +125,12 @@ impl Scheduler {
     }
 
     /// Equal work elsewhere has ended.
-    pub(super) fn landed(&mut self, plan: &PlanInner, key: Key, landed: Option<(Arc<Outputs>, Arc<str>)>) {
+    pub(in crate::run) fn landed(
+        &mut self,
+        plan: &PlanInner,
+        key: Key,
+        landed: Option<(Arc<Outputs>, Arc<str>)>,
+    ) {
         if self.active.remove(&key).is_none() {
             return;
         }
@@ -135,7 +147,13 @@ impl Scheduler {
     }
 
     /// A node's outputs are known without running it.
-    pub(super) fn cached(&mut self, plan: &PlanInner, key: Key, outputs: &Outputs, from: Option<Arc<str>>) {
+    pub(in crate::run) fn cached(
+        &mut self,
+        plan: &PlanInner,
+        key: Key,
+        outputs: &Outputs,
+        from: Option<Arc<str>>,
+    ) {
         let Some(frame) = self.frame(key) else { return };
         let node = &plan.scopes[frame.scope as usize].nodes[key.node as usize];
         let main = main_output(plan, node);
@@ -148,7 +166,13 @@ impl Scheduler {
     }
 
     /// Hands the values of a settled node on.
-    pub(super) fn fill(&mut self, plan: &PlanInner, key: Key, outputs: &Outputs, handled: Option<&str>) {
+    pub(in crate::run) fn fill(
+        &mut self,
+        plan: &PlanInner,
+        key: Key,
+        outputs: &Outputs,
+        handled: Option<&str>,
+    ) {
         let Some(frame) = self.frame_mut(key) else { return };
         if !frame.finish_node(key.node) {
             return;
@@ -187,13 +211,13 @@ impl Scheduler {
     }
 
     /// The node itself as a cause.
-    pub(super) fn own_cause(&mut self, plan: &PlanInner, key: Key) -> u32 {
+    pub(in crate::run) fn own_cause(&mut self, plan: &PlanInner, key: Key) -> u32 {
         let path = self.path(plan, key);
         self.cause(path)
     }
 
     /// The stream that was opened for a slot.
-    pub(super) fn open_stream(&self, key: Key, slot: SlotIx) -> Option<Arc<StreamSlot>> {
+    pub(in crate::run) fn open_stream(&self, key: Key, slot: SlotIx) -> Option<Arc<StreamSlot>> {
         match &self.frame(key)?.slots[slot as usize] {
             Slot::Stream(open) => Some(Arc::clone(open)),
             Slot::Unknown | Slot::Skipped(_) | Slot::Value(_) => None,
@@ -201,7 +225,7 @@ impl Scheduler {
     }
 
     /// The streams that a node has opened.
-    pub(super) fn open_slots(&self, plan: &PlanInner, key: Key) -> Vec<(SlotIx, Arc<StreamSlot>)> {
+    pub(in crate::run) fn open_slots(&self, plan: &PlanInner, key: Key) -> Vec<(SlotIx, Arc<StreamSlot>)> {
         let Some(frame) = self.frame(key) else { return Vec::new() };
         let scope = &plan.scopes[frame.scope as usize];
         let outs = scope.outs(&scope.nodes[key.node as usize]);
@@ -209,7 +233,7 @@ impl Scheduler {
     }
 
     /// A stream has begun: those who read it piece by piece may start.
-    pub(super) fn open_slot(&mut self, plan: &PlanInner, key: Key, slot: SlotIx, value: Slot) {
+    pub(in crate::run) fn open_slot(&mut self, plan: &PlanInner, key: Key, slot: SlotIx, value: Slot) {
         let Some(frame) = self.frame_mut(key) else { return };
         frame.slots[slot as usize] = value;
         let scope = &plan.scopes[frame.scope as usize];
@@ -219,7 +243,7 @@ impl Scheduler {
     }
 
     /// The value of an output that is not an open stream is known.
-    pub(super) fn set_slot(&mut self, plan: &PlanInner, key: Key, slot: SlotIx, value: Slot) {
+    pub(in crate::run) fn set_slot(&mut self, plan: &PlanInner, key: Key, slot: SlotIx, value: Slot) {
         let Some(frame) = self.frame_mut(key) else { return };
         let arrival = match &value {
             Slot::Skipped(cause) => Arrival::Skipped(*cause),
@@ -271,7 +295,7 @@ impl Scheduler {
     }
 
     /// A node that no taken edge leads to.
-    pub(super) fn skip_queued(&mut self, plan: &PlanInner, key: Key) {
+    pub(in crate::run) fn skip_queued(&mut self, plan: &PlanInner, key: Key) {
         let Some(frame) = self.frame(key) else { return };
         let cause = frame.cause_of(key.node);
         let cause = self.causes.get(cause as usize).cloned().unwrap_or_else(|| Arc::from(""));
@@ -279,7 +303,7 @@ impl Scheduler {
     }
 
     /// A node is skipped, and so is what hangs on it alone.
-    pub(super) fn skip(&mut self, plan: &PlanInner, key: Key, cause: Arc<str>) {
+    pub(in crate::run) fn skip(&mut self, plan: &PlanInner, key: Key, cause: Arc<str>) {
         let Some(frame) = self.frame_mut(key) else { return };
         if !frame.finish_node(key.node) {
             return;
@@ -295,7 +319,7 @@ impl Scheduler {
     }
 
     /// All outputs of a node are skipped.
-    pub(super) fn drop_outputs(&mut self, plan: &PlanInner, key: Key, cause: u32) {
+    pub(in crate::run) fn drop_outputs(&mut self, plan: &PlanInner, key: Key, cause: u32) {
         let Some(frame) = self.frame(key) else { return };
         let scope = &plan.scopes[frame.scope as usize];
         for out in scope.outs(&scope.nodes[key.node as usize]) {
@@ -313,13 +337,13 @@ impl Scheduler {
     }
 
     /// A node has failed for good.
-    pub(super) fn failed(&mut self, plan: &PlanInner, key: Key, span: u64, failure: &Failure) {
+    pub(in crate::run) fn failed(&mut self, plan: &PlanInner, key: Key, span: u64, failure: &Failure) {
         let error = self.run_error(plan, key, failure);
         self.failed_with(plan, key, span, failure, error);
     }
 
     /// As [`failed`](Self::failed), with the error that the run has if nothing handles it.
-    pub(super) fn failed_with(
+    pub(in crate::run) fn failed_with(
         &mut self,
         plan: &PlanInner,
         key: Key,
@@ -387,7 +411,7 @@ impl Scheduler {
     }
 
     /// A settled node whose outputs and followers are all skipped.
-    pub(super) fn settle_without_outputs(&mut self, plan: &PlanInner, key: Key) {
+    pub(in crate::run) fn settle_without_outputs(&mut self, plan: &PlanInner, key: Key) {
         let Some(frame) = self.frame_mut(key) else { return };
         if !frame.finish_node(key.node) {
             return;
@@ -401,7 +425,7 @@ impl Scheduler {
     }
 
     /// Fails the nodes that have begun to read a stream whose writer failed.
-    pub(super) fn end_readers(&mut self, plan: &PlanInner, key: Key) {
+    pub(in crate::run) fn end_readers(&mut self, plan: &PlanInner, key: Key) {
         let open = self.open_slots(plan, key);
         let Some(frame) = self.frame(key).filter(|_| !open.is_empty()) else { return };
         let scope = &plan.scopes[frame.scope as usize];
@@ -413,7 +437,13 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn place(&self, plan: &PlanInner, key: Key, span: u64, attempt: Option<u32>) -> EventLocation {
+    pub(in crate::run) fn place(
+        &self,
+        plan: &PlanInner,
+        key: Key,
+        span: u64,
+        attempt: Option<u32>,
+    ) -> EventLocation {
         self.place_of(key, self.path(plan, key), span, attempt)
     }
 
@@ -445,7 +475,7 @@ impl Scheduler {
     }
 
     /// A lazy input is asked for: its source and what that needs are scheduled now.
-    pub(super) fn pull(
+    pub(in crate::run) fn pull(
         &mut self,
         plan: &PlanInner,
         key: Key,
@@ -460,8 +490,11 @@ impl Scheduler {
         };
         let from = crate::plan::slots(input.from.origins()).next();
         let Some(from) = from.filter(|from| matches!(frame.slots[*from as usize], Slot::Unknown)) else {
-            let origin =
-                input.from.origins().iter().find_map(|origin| super::inputs::origin_value(frame, origin));
+            let origin = input
+                .from
+                .origins()
+                .iter()
+                .find_map(|origin| crate::run::graph_state::inputs::origin_value(frame, origin));
             let _ = reply.send(origin.or_else(|| input.fallback.clone()));
             return;
         };
@@ -472,7 +505,7 @@ impl Scheduler {
     }
 
     /// Schedules a node that nothing needed so far, and what it needs.
-    pub(super) fn waken(&mut self, plan: &PlanInner, key: Key) {
+    pub(in crate::run) fn waken(&mut self, plan: &PlanInner, key: Key) {
         let mut stack = vec![key.node];
         while let Some(node) = stack.pop() {
             let Some(frame) = self.frame_mut(key) else { return };
@@ -503,7 +536,7 @@ impl Scheduler {
 }
 
 /// The output that unnamed values of a node belong to.
-pub(super) fn main_output<'p>(plan: &'p PlanInner, node: &NodePlan) -> &'p Arc<str> {
+pub(in crate::run) fn main_output<'p>(plan: &'p PlanInner, node: &NodePlan) -> &'p Arc<str> {
     static NONE: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| Arc::from(""));
     let first_result = |scope: u32| plan.scopes[scope as usize].results.first().map(|result| &result.name);
     match node.kind {

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::checkpoint::SavedSlot;
 use crate::plan::{LocalIx, NONE, ScopePlan, SlotIx};
+use crate::run::resume::checkpoint::SavedSlot;
 use crate::stream::Stream;
 
 /// A start of a node: which frame, which use of that frame, which node.
@@ -19,7 +19,7 @@ pub(crate) struct Key {
 
 /// State of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum NodeState {
+pub(in crate::run) enum NodeState {
     /// Nothing needs it.
     Dormant,
     /// Something it needs is not settled.
@@ -34,7 +34,7 @@ pub(super) enum NodeState {
 
 /// The value of an output, as far as it is known.
 #[derive(Debug, Clone)]
-pub(super) enum Slot {
+pub(in crate::run) enum Slot {
     Unknown,
     /// Not taken; the number of the cause.
     Skipped(u32),
@@ -45,14 +45,14 @@ pub(super) enum Slot {
 
 /// A stream and, when it has ended, its value.
 #[derive(Debug)]
-pub(super) struct StreamSlot {
-    pub(super) stream: Arc<Stream>,
-    pub(super) value: OnceLock<Arc<Value>>,
+pub(in crate::run) struct StreamSlot {
+    pub(in crate::run) stream: Arc<Stream>,
+    pub(in crate::run) value: OnceLock<Arc<Value>>,
 }
 
 impl Slot {
     /// The value, where there is one.
-    pub(super) fn value(&self) -> Option<&Arc<Value>> {
+    pub(in crate::run) fn value(&self) -> Option<&Arc<Value>> {
         match self {
             Self::Value(value) => Some(value),
             Self::Stream(slot) => slot.value.get(),
@@ -63,7 +63,7 @@ impl Slot {
 
 /// Arrival of an edge: taken or skipped.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Arrival {
+pub(in crate::run) enum Arrival {
     Taken,
     /// With the number of the cause.
     Skipped(u32),
@@ -71,15 +71,15 @@ pub(super) enum Arrival {
 
 /// An edge as its reader sees it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct InEdge {
-    pub(super) arrival: Arrival,
+pub(in crate::run) struct InEdge {
+    pub(in crate::run) arrival: Arrival,
     /// Its place among the edges of the scope: the first skipped one names the cause, whichever came first in time.
-    pub(super) rank: u32,
+    pub(in crate::run) rank: u32,
 }
 
 /// Effect of the last arrival on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(in crate::run) enum Turn {
     /// It continues to wait, or is past it.
     NotYet,
     Ready,
@@ -88,42 +88,42 @@ pub(super) enum Turn {
 
 /// One pass through a scope: counts, states and values.
 #[derive(Debug)]
-pub(super) struct Frame {
-    pub(super) scope: u32,
-    pub(super) generation: u32,
+pub(in crate::run) struct Frame {
+    pub(in crate::run) scope: u32,
+    pub(in crate::run) generation: u32,
     /// The node whose body this is.
-    pub(super) container: Option<Key>,
+    pub(in crate::run) container: Option<Key>,
     /// Prefix of the paths of its nodes.
-    pub(super) prefix: Arc<str>,
+    pub(in crate::run) prefix: Arc<str>,
     /// The pass, for the body of a zone.
-    pub(super) pass: Option<u64>,
+    pub(in crate::run) pass: Option<u64>,
     /// The innermost pass around its nodes.
-    pub(super) iteration: Option<u64>,
+    pub(in crate::run) iteration: Option<u64>,
     /// The span around its nodes.
-    pub(super) span: u64,
+    pub(in crate::run) span: u64,
     unknown: Vec<u32>,
     taken: Vec<bool>,
     /// Rank and number of the cause.
     cause: Vec<(u32, u32)>,
-    pub(super) state: Vec<NodeState>,
-    pub(super) slots: Vec<Slot>,
+    pub(in crate::run) state: Vec<NodeState>,
+    pub(in crate::run) slots: Vec<Slot>,
     /// Scheduled nodes without a terminal event.
-    pub(super) remaining: u32,
+    pub(in crate::run) remaining: u32,
 }
 
 /// Position of a frame in the run.
 #[derive(Debug, Clone)]
-pub(super) struct Standing {
-    pub(super) scope: u32,
-    pub(super) container: Option<Key>,
-    pub(super) prefix: Arc<str>,
-    pub(super) pass: Option<u64>,
-    pub(super) iteration: Option<u64>,
-    pub(super) span: u64,
+pub(in crate::run) struct Standing {
+    pub(in crate::run) scope: u32,
+    pub(in crate::run) container: Option<Key>,
+    pub(in crate::run) prefix: Arc<str>,
+    pub(in crate::run) pass: Option<u64>,
+    pub(in crate::run) iteration: Option<u64>,
+    pub(in crate::run) span: u64,
 }
 
 impl Frame {
-    pub(super) fn new(standing: Standing, plan: &ScopePlan, needed: &[bool]) -> Self {
+    pub(in crate::run) fn new(standing: Standing, plan: &ScopePlan, needed: &[bool]) -> Self {
         let mut frame = Self {
             scope: standing.scope,
             generation: 0,
@@ -144,7 +144,7 @@ impl Frame {
     }
 
     /// Makes the frame that of another pass; what it holds of memory stays.
-    pub(super) fn reset(&mut self, standing: Standing, plan: &ScopePlan, needed: &[bool]) {
+    pub(in crate::run) fn reset(&mut self, standing: Standing, plan: &ScopePlan, needed: &[bool]) {
         let n_nodes = plan.nodes.len();
         self.scope = standing.scope;
         self.container = standing.container;
@@ -167,7 +167,7 @@ impl Frame {
     }
 
     /// Counts one in-edge of a node. `first` nodes do not wait for the others.
-    pub(super) fn arrive(&mut self, node: LocalIx, edge: InEdge, first: bool) -> Turn {
+    pub(in crate::run) fn arrive(&mut self, node: LocalIx, edge: InEdge, first: bool) -> Turn {
         let at = node as usize;
         self.unknown[at] -= 1;
         match edge.arrival {
@@ -178,7 +178,7 @@ impl Frame {
     }
 
     /// Checks a waiting node, and queues it when it is ready.
-    pub(super) fn turn(&mut self, node: LocalIx, first: bool) -> Turn {
+    pub(in crate::run) fn turn(&mut self, node: LocalIx, first: bool) -> Turn {
         let at = node as usize;
         if self.state[at] != NodeState::Waiting {
             return Turn::NotYet;
@@ -197,16 +197,16 @@ impl Frame {
         turn
     }
 
-    pub(super) fn cause_of(&self, node: LocalIx) -> u32 {
+    pub(in crate::run) fn cause_of(&self, node: LocalIx) -> u32 {
         self.cause[node as usize].1
     }
 
-    pub(super) fn in_degree(&self, node: LocalIx) -> u32 {
+    pub(in crate::run) fn in_degree(&self, node: LocalIx) -> u32 {
         self.unknown[node as usize]
     }
 
     /// A scheduled node gets its terminal event; false if it had one.
-    pub(super) fn finish_node(&mut self, node: LocalIx) -> bool {
+    pub(in crate::run) fn finish_node(&mut self, node: LocalIx) -> bool {
         let state = &mut self.state[node as usize];
         if matches!(state, NodeState::Settled | NodeState::Dormant) {
             return false;
@@ -216,12 +216,12 @@ impl Frame {
         true
     }
 
-    pub(super) fn value(&self, slot: SlotIx) -> Option<&Arc<Value>> {
+    pub(in crate::run) fn value(&self, slot: SlotIx) -> Option<&Arc<Value>> {
         self.slots[slot as usize].value()
     }
 
     /// Scheduled nodes without a terminal event.
-    pub(super) fn unsettled(&self) -> impl Iterator<Item = LocalIx> + '_ {
+    pub(in crate::run) fn unsettled(&self) -> impl Iterator<Item = LocalIx> + '_ {
         let open = |state: &NodeState| !matches!(state, NodeState::Settled | NodeState::Dormant);
         (0..).zip(&self.state).filter(move |(_, state)| open(state)).map(|(node, _)| node)
     }
@@ -229,8 +229,8 @@ impl Frame {
 
 /// A frame as a snapshot has it.
 #[derive(Serialize, Deserialize)]
-pub(super) struct SavedFrame {
-    pub(super) scope: u32,
+pub(in crate::run) struct SavedFrame {
+    pub(in crate::run) scope: u32,
     generation: u32,
     container: Option<Key>,
     prefix: Arc<str>,
@@ -246,7 +246,7 @@ pub(super) struct SavedFrame {
 }
 
 impl Frame {
-    pub(super) fn to_saved(&self) -> SavedFrame {
+    pub(in crate::run) fn to_saved(&self) -> SavedFrame {
         SavedFrame {
             scope: self.scope,
             generation: self.generation,
@@ -267,7 +267,7 @@ impl Frame {
 
 impl SavedFrame {
     /// Restores a frame of the given scope. A frame that is not in use has no slots.
-    pub(super) fn restored(self, scope: &ScopePlan) -> Frame {
+    pub(in crate::run) fn restored(self, scope: &ScopePlan) -> Frame {
         let readers = |slot: u32| u32::try_from(scope.stream_readers.row(slot).len()).unwrap_or(NONE);
         let slots = (0..).zip(self.slots).map(|(at, slot)| slot.restored(readers(at)));
         Frame {

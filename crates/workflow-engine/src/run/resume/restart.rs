@@ -5,47 +5,47 @@ use std::sync::Arc;
 use agent_types::{AskKind, AskSummary, EventBody};
 use serde_json::Value;
 
-use super::frame::{Key, NodeState};
-use super::propagate::Note;
-use super::scheduler::{OpenAsk, Scheduler};
-use super::start::policy;
 use crate::outputs::Outputs;
 use crate::plan::{Kind, PlanInner};
+use crate::run::graph_state::frame::{Key, NodeState};
+use crate::run::graph_state::propagate::Note;
+use crate::run::scheduler::{OpenAsk, Scheduler};
+use crate::run::workers::start::policy;
 
 /// A node that resumes where it was.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Restart {
+pub(in crate::run) struct Restart {
     /// The attempt that runs next.
-    pub(super) attempt: u32,
+    pub(in crate::run) attempt: u32,
     /// Attempts among those before that no limit of attempts counts.
-    pub(super) interrupted: u32,
+    pub(in crate::run) interrupted: u32,
     /// It has had its start, with this span: it only asked and is answered now, or its code was not called.
-    pub(super) span: Option<u64>,
+    pub(in crate::run) span: Option<u64>,
     /// Its code has been called: what is decided before that stands.
-    pub(super) called: bool,
+    pub(in crate::run) called: bool,
 }
 
 /// A node that was running when the log ended.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct AtWork {
-    pub(super) span: u64,
-    pub(super) attempt: u32,
-    pub(super) interrupted: u32,
+pub(in crate::run) struct AtWork {
+    pub(in crate::run) span: u64,
+    pub(in crate::run) attempt: u32,
+    pub(in crate::run) interrupted: u32,
     /// The log says already that it was interrupted.
-    pub(super) closed: bool,
+    pub(in crate::run) closed: bool,
     /// Its code was called.
-    pub(super) called: bool,
+    pub(in crate::run) called: bool,
     /// It has asked something itself.
-    pub(super) asked: bool,
+    pub(in crate::run) asked: bool,
 }
 
 impl Scheduler {
-    pub(super) fn has_asked(&self, key: Key) -> bool {
+    pub(in crate::run) fn has_asked(&self, key: Key) -> bool {
         self.asks.iter().any(|ask| ask.key == key)
     }
 
     /// Retries a node that was running, unless its effect may have happened.
-    pub(super) fn resume_node(&mut self, plan: &PlanInner, key: Key, node: AtWork) {
+    pub(in crate::run) fn resume_node(&mut self, plan: &PlanInner, key: Key, node: AtWork) {
         if self.has_asked(key) {
             return self.wake_if_answered(key, node.span, node.attempt);
         }
@@ -75,7 +75,7 @@ impl Scheduler {
         );
     }
 
-    pub(super) fn restart(&mut self, key: Key, restart: Restart) {
+    pub(in crate::run) fn restart(&mut self, key: Key, restart: Restart) {
         if let Some(frame) = self.frame_mut(key) {
             frame.state[key.node as usize] = NodeState::Queued;
             self.restarts.insert(key, restart);
@@ -85,7 +85,7 @@ impl Scheduler {
     }
 
     /// The answers of a node that only asked may have arrived while it was suspended.
-    pub(super) fn wake_if_answered(&mut self, key: Key, span: u64, attempt: u32) {
+    pub(in crate::run) fn wake_if_answered(&mut self, key: Key, span: u64, attempt: u32) {
         let answered = |ask: &OpenAsk| ask.key == key && self.answers.contains_key(&*ask.summary.ask);
         if !self.asks.iter().any(answered) {
             return;
@@ -128,7 +128,7 @@ impl Scheduler {
     }
 
     /// Applies the user's answer about an unknown outcome; `false` if it is not one of the three words.
-    pub(super) fn decide_effect(&mut self, plan: &PlanInner, at: usize, value: &Value) -> bool {
+    pub(in crate::run) fn decide_effect(&mut self, plan: &PlanInner, at: usize, value: &Value) -> bool {
         if !AskKind::Outcome.takes(value) {
             return false;
         }

@@ -7,13 +7,13 @@ use agent_types::{AskSummary, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::frame::{Frame, Key, SavedFrame, Slot, StreamSlot};
-use super::limits::Claim;
-use super::scheduler::{OpenAsk, Scheduler};
-use super::zone::SavedZone;
 use crate::error::RunError;
 use crate::inputs::Given;
 use crate::plan::PlanInner;
+use crate::run::graph_state::frame::{Frame, Key, SavedFrame, Slot, StreamSlot};
+use crate::run::scheduler::{OpenAsk, Scheduler};
+use crate::run::workers::permits::Claim;
+use crate::run::zones::SavedZone;
 use crate::stream::Stream;
 
 /// Bytes of a snapshot that stand against one event.
@@ -75,11 +75,11 @@ struct SavedContainer {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct SavedWork {
-    pub(super) key: Key,
-    pub(super) span: u64,
-    pub(super) attempt: u32,
-    pub(super) interrupted: u32,
+pub(in crate::run) struct SavedWork {
+    pub(in crate::run) key: Key,
+    pub(in crate::run) span: u64,
+    pub(in crate::run) attempt: u32,
+    pub(in crate::run) interrupted: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -93,7 +93,7 @@ struct SavedAsk {
 
 /// An input of a container.
 #[derive(Serialize, Deserialize)]
-pub(super) enum SavedGiven {
+pub(in crate::run) enum SavedGiven {
     Nothing,
     One(Arc<Value>),
     Many(Vec<Arc<Value>>),
@@ -102,7 +102,7 @@ pub(super) enum SavedGiven {
 
 impl SavedGiven {
     /// None for a stream, which no snapshot can hold.
-    pub(super) fn from_given(given: &Given) -> Option<Self> {
+    pub(in crate::run) fn from_given(given: &Given) -> Option<Self> {
         match given {
             Given::Nothing => Some(Self::Nothing),
             Given::One(value) => Some(Self::One(Arc::clone(value))),
@@ -112,7 +112,7 @@ impl SavedGiven {
         }
     }
 
-    pub(super) fn all(given: &[Given]) -> Option<Vec<Self>> {
+    pub(in crate::run) fn all(given: &[Given]) -> Option<Vec<Self>> {
         given.iter().map(Self::from_given).collect()
     }
 }
@@ -130,7 +130,7 @@ impl From<SavedGiven> for Given {
 
 /// A slot of a frame.
 #[derive(Serialize, Deserialize)]
-pub(super) enum SavedSlot {
+pub(in crate::run) enum SavedSlot {
     #[serde(rename = "u")]
     Unknown,
     #[serde(rename = "s")]
@@ -143,7 +143,7 @@ pub(super) enum SavedSlot {
 }
 
 impl SavedSlot {
-    pub(super) fn from_slot(slot: &Slot) -> Self {
+    pub(in crate::run) fn from_slot(slot: &Slot) -> Self {
         match slot {
             Slot::Unknown => Self::Unknown,
             Slot::Skipped(cause) => Self::Skipped(*cause),
@@ -156,7 +156,7 @@ impl SavedSlot {
     }
 
     /// The slot, with `readers` that have not begun to read it if it is an open stream.
-    pub(super) fn restored(self, readers: u32) -> Slot {
+    pub(in crate::run) fn restored(self, readers: u32) -> Slot {
         match self {
             Self::Unknown => Slot::Unknown,
             Self::Skipped(cause) => Slot::Skipped(cause),
@@ -175,7 +175,7 @@ impl SavedSlot {
 
 impl Scheduler {
     /// A pass has ended: enough may have happened since the last snapshot.
-    pub(super) fn consider_snapshot(&mut self) {
+    pub(in crate::run) fn consider_snapshot(&mut self) {
         let (events, bytes) = self.since_snapshot;
         if self.keeps
             && !self.options.nested
@@ -186,7 +186,7 @@ impl Scheduler {
     }
 
     /// Passes a checkpoint of the whole state to the persister of the events.
-    pub(super) fn take_snapshot(&mut self) {
+    pub(in crate::run) fn take_snapshot(&mut self) {
         self.snapshot_due = false;
         self.flush();
         let Some(text) = self.checkpoint().and_then(|saved| serde_json::to_string(&saved).ok()) else {
@@ -250,7 +250,7 @@ impl Scheduler {
     }
 
     /// Takes the state that a snapshot has.
-    pub(super) fn restore(&mut self, plan: &PlanInner, text: &str) -> Result<(), Box<RunError>> {
+    pub(in crate::run) fn restore(&mut self, plan: &PlanInner, text: &str) -> Result<(), Box<RunError>> {
         let unreadable = |why: String| Box::new(RunError::new("bad_snapshot", why));
         if layout_of(text) != Some(plan.layout()) {
             return Err(unreadable("the workflow has changed since the snapshot".to_owned()));
@@ -314,7 +314,7 @@ impl Scheduler {
         let inside = |key: &Key| self.zones.contains_key(key) || self.calls.contains_key(key);
         let waiting: Vec<Key> = self.containers.keys().filter(|key| !inside(key)).copied().collect();
         for key in waiting {
-            self.timer_fired(plan, key, super::scheduler::Timer::Retry);
+            self.timer_fired(plan, key, crate::run::scheduler::Timer::Retry);
         }
     }
 }

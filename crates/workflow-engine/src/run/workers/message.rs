@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, oneshot};
 
-use super::frame::Key;
-use super::limits::Claim;
-use super::shared::RunShared;
+use crate::run::graph_state::frame::Key;
+use crate::run::shared::RunShared;
+use crate::run::workers::permits::Claim;
 use crate::stream::Stream;
 
 /// A stream output of a running node.
