@@ -428,8 +428,7 @@ impl Scheduler {
     pub(in crate::run) fn end_readers(&mut self, plan: &PlanInner, key: Key) {
         let open = self.open_slots(plan, key);
         let Some(frame) = self.frame(key).filter(|_| !open.is_empty()) else { return };
-        let scope = &plan.scopes[frame.scope as usize];
-        let path = self.path(plan, key);
+        let (scope, path) = (&plan.scopes[frame.scope as usize], self.path(plan, key));
         for (slot, _) in open {
             for reader in scope.stream_readers.row(slot) {
                 self.cancel_node(plan, Key { node: *reader, ..key }, &path);
