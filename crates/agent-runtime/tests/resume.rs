@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use agent_runtime::{Agent, AgentProfile, AgentState, RunOutcome, approval_digest};
 use agent_types::ToolDefinition;
 use agent_types::{
-    Annotations, AskKind, EventBody, EventSink, ExitReason, ResumeLog, RunId, SystemClock, VirtualClock,
+    Annotations, AskKind, EventBody, EventSink, ExitReason, ResumeLog, RunId, StoredEvent, SystemClock,
+    UnsequencedEvent, VirtualClock,
 };
 use llm_provider::ScriptedModel;
 use run_store::{NewRun, Store, StoredRun};
 use serde_json::{Map, Value, json};
 use tool_registry::{Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
-use weft_harness::{Cut, Cuts, replies};
+use weft_harness::{Cut, Cuts, old_log, replies};
 
 #[derive(Default)]
 struct World {
@@ -94,7 +95,35 @@ fn cut_anywhere_it_comes_to_the_same_end_and_pays_once() {
     let wanted = block_on(go(&agent(&world, &auto, 0), &whole, None));
     assert_eq!((wanted.exit, wanted.text.as_str()), (ExitReason::Completed, "All is done."), "{wanted:#?}");
     drop(whole);
-    for Cut { upto, id: run, run: stored, log } in Cuts::new(&store, "whole") {
+    resume_every_cut(&store, "whole", &wanted);
+    // The same of a log that an earlier version wrote.
+    let old = old_log("agent", || store.log(&RunId::new("whole"), u64::MAX).unwrap());
+    let events = store.log(&RunId::new("whole"), u64::MAX).unwrap().events;
+    assert_eq!(names(&old.events), names(&events));
+    write(&store, "old", old);
+    resume_every_cut(&store, "old", &wanted);
+}
+
+fn names(events: &[StoredEvent]) -> Vec<&'static str> {
+    events.iter().map(|kept| kept.event.body.name()).collect()
+}
+
+/// Puts a log that another process wrote into a store.
+fn write(store: &Store, run: &str, log: ResumeLog) {
+    let stored = store.begin(NewRun::new(RunId::new(run)), Arc::new(SystemClock)).unwrap();
+    let drafts = log.events.into_iter().map(|StoredEvent { event, record }| UnsequencedEvent {
+        place: event.place,
+        body: event.body,
+        record: record.map(Box::new),
+    });
+    stored.record(&mut drafts.collect());
+    block_on(stored.close()).unwrap();
+}
+
+fn resume_every_cut(store: &Store, run: &str, wanted: &RunOutcome) {
+    let clock = || Arc::new(SystemClock);
+    let auto = json!({"default": "auto"});
+    for Cut { upto, id: run, run: stored, log } in Cuts::new(store, run) {
         let world = Arc::new(World::default());
         let started = |tool: &str| {
             log.events.iter().any(|kept| match &kept.event.body {
@@ -115,7 +144,7 @@ fn cut_anywhere_it_comes_to_the_same_end_and_pays_once() {
             outcome = block_on(go(&agent(&world, &auto, skip), &stored, Some(log)));
         }
         assert_eq!((outcome.exit, &outcome.text), (wanted.exit, &wanted.text), "cut at {upto}: {outcome:#?}");
-        assert_eq!(texts(&outcome), texts(&wanted), "cut at {upto}");
+        assert_eq!(texts(&outcome), texts(wanted), "cut at {upto}");
         assert_eq!(outcome.usage, wanted.usage, "cut at {upto}");
         assert!(world.pays.load(Ordering::Relaxed) <= u32::from(!paid), "cut at {upto}: paid twice");
         let events = store.events(&run, 0, usize::MAX).unwrap();

@@ -54,17 +54,17 @@ impl Turn<'_> {
         let id = flow.id.clone();
         flow.counters.matched();
         self.tell(EventBody::FlowMatched { flow: id.clone(), why: why.to_owned() });
-        let past =
-            self.doorway.forget(|told| matches!(told, EventBody::FlowFinished { flow, .. } if *flow == id));
-        let result = match past {
+        let finished = EventBody::FlowFinished { flow: id.clone(), silent: flow.silent };
+        if self.doorway.is_recorded(&finished) {
             // What it gave is gone, but what was said of it is not.
-            Some(_) => return Ok(self.told_before(flow)),
-            None => self.run_step(&format!("flow:{id}"), &flow.step, &flow.mapping, groups).await?,
-        };
-        match result {
+            let exit = if flow.silent { ExitReason::FlowSilent } else { ExitReason::FlowCompleted };
+            let text = self.desk.recorded_message().filter(|_| !flow.silent);
+            return Ok(Decision::End { exit, text, error: None });
+        }
+        match self.run_step(&format!("flow:{id}"), &flow.step, &flow.mapping, groups).await? {
             Ok(value) => {
                 flow.counters.finished();
-                self.tell(EventBody::FlowFinished { flow: id, silent: flow.silent });
+                self.tell(finished);
                 if flow.silent {
                     return Ok(Decision::End { exit: ExitReason::FlowSilent, text: None, error: None });
                 }
@@ -76,17 +76,6 @@ impl Turn<'_> {
             }
             Err(reason) => Ok(self.flow_failed(flow, &reason)),
         }
-    }
-
-    fn told_before(&self, flow: &Flow) -> Decision {
-        if flow.silent {
-            return Decision::End { exit: ExitReason::FlowSilent, text: None, error: None };
-        }
-        let text = match self.doorway.forget(|told| matches!(told, EventBody::AgentMessage { .. })) {
-            Some(EventBody::AgentMessage { text, .. }) => Some(text),
-            _ => None,
-        };
-        Decision::End { exit: ExitReason::FlowCompleted, text, error: None }
     }
 
     /// A flow that failed always says so in an event; what the user reads is the file's choice.
@@ -118,8 +107,11 @@ impl Turn<'_> {
         groups: &Map<String, Value>,
     ) -> Result<Decision, OrchestratorError> {
         let id = action.id.clone();
-        let is_this = |told: &EventBody| matches!(told, EventBody::SystemAction { action, status, .. } if *action == id && status == "ok");
-        let result = if self.doorway.forget(is_this).is_some() {
+        let ended = |status: &str, message| {
+            let (action, status) = (id.clone(), status.to_owned());
+            EventBody::SystemAction { action, status, message }
+        };
+        let result = if self.doorway.is_recorded(&ended("ok", None)) {
             // It is told already, and what it gave is gone.
             Ok(Value::Null)
         } else {
@@ -132,7 +124,7 @@ impl Turn<'_> {
                 Err(NoResult::Unknown) => ("unknown", Some(UNKNOWN.to_owned())),
                 Err(reason) => ("failed", Some(reason.message().to_owned())),
             };
-            self.tell(EventBody::SystemAction { action: id.clone(), status: status.into(), message });
+            self.tell(ended(status, message));
             result
         };
         match result {

@@ -204,11 +204,11 @@ impl<'t> Turn<'t> {
     }
 
     /// What follows an answer: actions, timers; then the session is kept.
-    async fn settle(&mut self, handled: Handled) -> Result<Handled, OrchestratorError> {
+    async fn settle(&mut self, mut handled: Handled) -> Result<Handled, OrchestratorError> {
         let waits = exit_status(handled.exit) == RunStatus::Waiting;
         if !waits {
             if handled.outcome.is_none() {
-                self.say(&handled);
+                self.say(&mut handled);
             }
             if handled.exit != ExitReason::Cancelled {
                 self.actions(When::AfterTurn).await?;
@@ -226,8 +226,8 @@ impl<'t> Turn<'t> {
     /// A message that nobody answers here. What was said is kept for whoever answers later.
     async fn only_record(&mut self, exit: ExitReason) -> Result<Handled, OrchestratorError> {
         // A run that goes on behind its own hand-over has nothing to record.
-        let own = self.doorway.forget(|told| matches!(told, EventBody::SystemAction { .. })).is_some();
-        if !own {
+        let is_action = |body: &EventBody| matches!(body, EventBody::SystemAction { .. }).then_some(());
+        if self.desk.recorded(is_action).is_none() {
             let said = Exchange::user(self.message.text.clone());
             self.shared.store.append(self.session, &[said]).await?;
         }
@@ -261,8 +261,8 @@ impl<'t> Turn<'t> {
             // There is no message that the agent could answer.
             Decision::Continue => self.handled(ExitReason::FlowSilent, None, None),
         };
-        let handled = Handled { flow, action, timer: Some(timer.id.clone()), ..handled };
-        self.say(&handled);
+        let mut handled = Handled { flow, action, timer: Some(timer.id.clone()), ..handled };
+        self.say(&mut handled);
         self.kept.state.open = None;
         if self.kept.state.phase != Phase::Open {
             self.kept.state.timers.clear();
@@ -271,11 +271,13 @@ impl<'t> Turn<'t> {
         Ok(handled)
     }
 
-    /// Tells the reply of a flow or a system action.
-    fn say(&self, handled: &Handled) {
-        if let Some(text) = handled.text.clone() {
-            self.tell(EventBody::AgentMessage { text, r#final: true });
+    /// Emits the reply of a flow or a system action. One that is recorded was sent, and stays as it was.
+    fn say(&self, handled: &mut Handled) {
+        let Some(text) = &mut handled.text else { return };
+        if let Some(sent) = self.desk.recorded_message() {
+            *text = sent;
         }
+        self.tell(EventBody::AgentMessage { text: text.clone(), r#final: true });
     }
 
     /// Tells the end of the run.

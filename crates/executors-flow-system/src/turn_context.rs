@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use agent_types::{EventBody, EventLocation, EventPersister, EventSink, ResumeLog, RunId, UnsequencedEvent};
 use parking_lot::Mutex;
+use run_journal::Journal;
 use tokio_util::sync::CancellationToken;
 use tool_registry::TaskBoard;
 
@@ -51,6 +52,24 @@ impl TurnContext {
         self
     }
 
+    /// Returns the first of the run's own recorded events that gives something.
+    pub(crate) fn recorded<'c, T>(&'c self, read: impl Fn(&'c EventBody) -> Option<T>) -> Option<T> {
+        let mut events = self.resume.iter().flat_map(|resume| &resume.log.events);
+        events.find_map(|kept| {
+            let EventLocation { path, call, depth, .. } = &kept.event.place;
+            let is_own = path.is_none() && call.is_none() && depth.is_none();
+            read(&kept.event.body).filter(|_| is_own)
+        })
+    }
+
+    /// Returns the message to the user that is recorded.
+    pub(crate) fn recorded_message(&self) -> Option<String> {
+        self.recorded(|body| match body {
+            EventBody::AgentMessage { text, .. } => Some(text.clone()),
+            _ => None,
+        })
+    }
+
     /// The same, which ends when this is cancelled.
     #[must_use]
     pub fn with_cancel(mut self, cancel: CancellationToken) -> Self {
@@ -63,8 +82,8 @@ impl TurnContext {
 #[derive(Debug)]
 pub(crate) struct FlowEventSink {
     sink: Arc<dyn EventSink>,
-    /// What the run has told already, when it goes on; each is told once.
-    past: Mutex<Vec<EventBody>>,
+    /// Recorded events of flows and actions, when the run resumes.
+    journal: Mutex<Journal>,
     /// Whether the start of the run is still to be told.
     is_new: bool,
     /// The end of the agent's run, until the whole run has ended.
@@ -74,10 +93,9 @@ pub(crate) struct FlowEventSink {
 impl FlowEventSink {
     pub(crate) fn new(desk: &TurnContext) -> Arc<Self> {
         let events = desk.resume.iter().flat_map(|resume| &resume.log.events);
-        let own = events.filter(|kept| kept.event.place.path.is_none() && is_own(&kept.event.body));
-        let past: Vec<EventBody> = own.map(|kept| kept.event.body.clone()).collect();
+        let journal = Mutex::new(Journal::new(events.filter(|kept| is_own(&kept.event.body))));
         let is_new = desk.resume.is_none();
-        Arc::new(Self { sink: Arc::clone(&desk.sink), past: Mutex::new(past), is_new, end: Mutex::default() })
+        Arc::new(Self { sink: Arc::clone(&desk.sink), journal, is_new, end: Mutex::default() })
     }
 
     /// Tells the beginning of a run, or that it goes on. The log of an agent's run tells the latter itself.
@@ -90,18 +108,16 @@ impl FlowEventSink {
         self.sink.record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
     }
 
-    /// Tells something that is not in the log yet.
+    /// Emits an event unless it is recorded.
     pub(crate) fn tell(&self, body: EventBody) {
-        if self.forget(|told| *told == body).is_none() {
+        if !self.is_recorded(&body) {
             self.sink.record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
         }
     }
 
-    /// Takes something out of the log.
-    pub(crate) fn forget(&self, is_meant: impl Fn(&EventBody) -> bool) -> Option<EventBody> {
-        let mut past = self.past.lock();
-        let at = past.iter().position(is_meant)?;
-        Some(past.remove(at))
+    /// Returns `true` if the log has an event, which counts once.
+    pub(crate) fn is_recorded(&self, body: &EventBody) -> bool {
+        self.journal.lock().take(&EventLocation::default(), body).is_some()
     }
 
     /// Tells the end of the agent's run as that of the whole run; false where no agent ran.

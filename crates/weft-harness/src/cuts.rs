@@ -50,7 +50,7 @@ impl Iterator for Cuts<'_> {
             return None;
         }
         self.upto = upto;
-        let id = RunId::new(format!("cut-{upto}"));
+        let id = RunId::new(format!("{}-{upto}", self.run));
         let new = NewRun::new(id.clone());
         let forked = self.store.fork(&self.run, new, upto, &HashMap::new(), |_| true, Arc::new(SystemClock));
         let (run, log) = forked.unwrap();

@@ -1,6 +1,6 @@
 //! Helpers of the maintainers' tests, which no product crate uses outside its own tests.
 //!
-//! [`VirtualTime`], [`StubServer`], [`Cuts`], [`events`] and [`write()`] serve the tests of every crate. The feature `scenarios` adds the
+//! [`VirtualTime`], [`StubServer`], [`Cuts`], [`old_log`], [`events`] and [`write()`] serve the tests of every crate. The feature `scenarios` adds the
 //! runners of engine scenarios and of execution payloads of ComfyTavern, and the soak of the store (`weft-soak`).
 #![expect(
     clippy::unwrap_used,
@@ -17,6 +17,7 @@ mod cuts;
 #[cfg(feature = "scenarios")]
 mod engine;
 mod events;
+mod old_log;
 #[cfg(feature = "scenarios")]
 mod payload;
 mod project;
@@ -27,6 +28,7 @@ pub use cuts::{Cut, Cuts, replies};
 #[cfg(feature = "scenarios")]
 pub use engine::{Failure, Report, run_engine_cases, run_engine_file};
 pub use events::events;
+pub use old_log::old_log;
 #[cfg(feature = "scenarios")]
 pub use payload::run_payload;
 pub use project::{ASK, COUNT, write};

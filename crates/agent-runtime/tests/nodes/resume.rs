@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use agent_runtime::ApprovalMode;
 use agent_runtime::nodes::LlmNodeConfig;
-use agent_types::{EventBody, EventSink, ResumeLog, RunId, RunStatus, SystemClock};
+use agent_types::{
+    EventBody, EventSink, ResumeLog, RunId, RunStatus, StoredEvent, SystemClock, UnsequencedEvent,
+};
 use run_store::{NewRun, Store, StoredRun};
 use serde_json::{Value, json};
-use weft_harness::{Cut, Cuts, replies};
+use weft_harness::{Cut, Cuts, old_log, replies};
 use workflow_engine::RunOutcome;
 
 use crate::common::{World, block, plan};
@@ -53,7 +55,24 @@ fn cut_anywhere_it_comes_to_the_same_end_and_pays_once() {
         "{wanted:#?}"
     );
     drop(whole);
-    for Cut { upto, id: run, run: stored, log } in Cuts::new(&store, "whole") {
+    resume_every_cut(&store, "whole", &wanted);
+    // The same of a log that an earlier version wrote.
+    let old = old_log("nodes", || store.log(&RunId::new("whole"), u64::MAX).unwrap());
+    let stored = store.begin(NewRun::new(RunId::new("old")), clock()).unwrap();
+    let drafts = old.events.into_iter().map(|StoredEvent { event, record }| UnsequencedEvent {
+        place: event.place,
+        body: event.body,
+        record: record.map(Box::new),
+    });
+    stored.record(&mut drafts.collect());
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(stored.close()).unwrap();
+    drop(stored);
+    resume_every_cut(&store, "old", &wanted);
+}
+
+fn resume_every_cut(store: &Store, run: &str, wanted: &RunOutcome) {
+    let clock = || Arc::new(SystemClock);
+    for Cut { upto, id: run, run: stored, log } in Cuts::new(store, run) {
         let began = |tool: &str| {
             log.events.iter().any(|kept| matches!(&kept.event.body, EventBody::AgentToolStarted { tool: own } if own.as_str() == tool))
         };

@@ -13,6 +13,7 @@ use executors_flow_system::{
     MemorySessions, Resume, Session, SessionError, SessionState, SessionStore, TurnContext, UserMessage,
 };
 use serde_json::{Value, json};
+use weft_harness::old_log;
 
 use crate::common::{Setup, Stub, World};
 
@@ -159,7 +160,9 @@ async fn cut(message: &str, limit: usize) -> Option<(ExitReason, String)> {
     }
     assert!(asked.values().all(|times| *times == 1), "{message} cut at {limit}: {asked:?}");
     let all = names(&log.kept());
-    for once in ["run.started", "run.finished", "flow.matched", "flow.finished", "system.handed_off"] {
+    for once in
+        ["run.started", "run.finished", "flow.matched", "flow.finished", "system.handed_off", "agent.message"]
+    {
         let times = all.iter().filter(|name| *name == once).count();
         assert!(times <= 1, "{message} cut at {limit}: {once} {times} times in {all:?}");
     }
@@ -167,6 +170,48 @@ async fn cut(message: &str, limit: usize) -> Option<(ExitReason, String)> {
     let heard = again.heard("s").await;
     assert!(heard.len() <= 1, "{message} cut at {limit}: {heard:?}");
     Some((handled.exit, format!("{:?}", names(&past).last())))
+}
+
+/// Log of a message of a session.
+async fn logged(message: &str) -> Vec<StoredEvent> {
+    let stub = Stub::new(&[(200, json!({"id": 7}))]).await;
+    let log = Log::new(Vec::new(), usize::MAX);
+    let entered = world(&stub, MemorySessions::new()).orchestrator.enter("s").await.unwrap();
+    entered.handle(UserMessage::new(message), TurnContext::new(Arc::clone(&log) as _)).await.unwrap();
+    log.kept()
+}
+
+#[tokio::test]
+async fn a_log_of_an_earlier_version_resumes() {
+    for message in ["leave", "person", "hello"] {
+        let now = logged(message).await;
+        let old = old_log(&format!("session-{message}"), || ResumeLog {
+            events: now.clone(),
+            ..ResumeLog::default()
+        });
+        assert_eq!(names(&old.events), names(&now));
+        for upto in 1..old.events.len() {
+            let stub = Stub::new(&[(200, json!({"id": 7}))]).await;
+            let past = old.events[..upto].to_vec();
+            let log = Log::new(past.clone(), usize::MAX);
+            let resume = Resume { log: ResumeLog { events: past, ..ResumeLog::default() }, before: 0 };
+            let context = TurnContext::new(Arc::clone(&log) as _).resuming(Some(resume));
+            let again = world(&stub, MemorySessions::new());
+            let entered = again.orchestrator.enter("s").await.unwrap();
+            entered.handle(UserMessage::new(message), context).await.unwrap();
+            let mut all = names(&log.kept());
+            let finished = all.pop();
+            assert_eq!(finished.as_deref(), Some("run.finished"), "{message} cut at {upto}: {all:?}");
+            let own = |names: &[String]| -> Vec<String> {
+                names
+                    .iter()
+                    .filter(|name| name.starts_with("flow.") || name.starts_with("system."))
+                    .cloned()
+                    .collect()
+            };
+            assert_eq!(own(&all), own(&names(&now)), "{message} cut at {upto}");
+        }
+    }
 }
 
 #[tokio::test]

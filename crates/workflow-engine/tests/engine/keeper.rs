@@ -28,6 +28,23 @@ pub(crate) struct State {
 static RUN: std::sync::LazyLock<RunId> = std::sync::LazyLock::new(|| RunId::new("r"));
 
 impl Log {
+    /// Returns the log as a store would give it, with the newest checkpoint.
+    pub(crate) fn whole(&self) -> ResumeLog {
+        let state = self.state();
+        ResumeLog {
+            snapshot: state.snapshots.last().cloned(),
+            events: state.events.clone(),
+            ..ResumeLog::default()
+        }
+    }
+
+    /// Returns a log that another process wrote.
+    pub(crate) fn written(log: ResumeLog) -> Self {
+        let spans = log.events.iter().map(|kept| kept.event.place.span).max().unwrap_or_default();
+        let snapshots = log.snapshot.into_iter().collect();
+        Self { state: Mutex::new(State { events: log.events, snapshots, spans, ..State::default() }) }
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }

@@ -37,6 +37,11 @@ pub(crate) fn check(workflow: &Workflow, options: &RunOptions) {
     let plan = Plan::new(workflow, &catalog(), &NoWorkflows).unwrap_or_else(|error| panic!("{error}"));
     let whole = Arc::new(Log::default());
     let wanted = run(&plan, &whole, None, options.clone());
+    check_log(&plan, &whole, &wanted, options);
+}
+
+/// Cuts a log behind each of its events and resumes the run.
+fn check_log(plan: &Plan, whole: &Log, wanted: &RunOutcome, options: &RunOptions) {
     let length = whole.state().events.len();
     for upto in 1..length {
         for with_snapshot in [false, true] {
@@ -44,7 +49,7 @@ pub(crate) fn check(workflow: &Workflow, options: &RunOptions) {
             if with_snapshot && resume.snapshot.is_none() {
                 continue;
             }
-            let got = run(&plan, &left, Some(resume), options.clone());
+            let got = run(plan, &left, Some(resume), options.clone());
             let place = || {
                 let state = left.state();
                 let lines: Vec<String> = state.events.iter().map(|kept| line(&kept.event)).collect();
@@ -487,6 +492,54 @@ fn a_branch_that_was_known_takes_no_other() {
     let told = state.events.iter().find(|kept| matches!(kept.event.body, EventBody::NodeCached { .. }));
     let told = serde_json::to_value(&told.unwrap().event.body).unwrap();
     assert_eq!(told["data"], json!({"outputs": {"else": 0}}));
+}
+
+#[test]
+fn a_log_of_an_earlier_version_resumes() {
+    let workflow = flow(
+        &[
+            ("a", "emit", json!({"v": true})),
+            ("i", "if", json!({})),
+            ("t", "wait", json!({"ms": 5})),
+            ("e", "id", json!({})),
+            ("s", "stream", json!({"chunks": ["x", "y"], "ms": 4})),
+            ("k", "join", json!({})),
+            ("d", "fail", json!({"onError": {"default": 7}})),
+            ("r", "fail", json!({"times": 1, "retry": {"max": 2, "backoffMs": 10}})),
+            zone(
+                "L",
+                json!({"mode": "times", "times": 6, "state": [{"key": "n", "dataFlowType": "INTEGER", "initial": 0}]}),
+            ),
+            ("ls", "core:LoopState", inside("L", json!({}))),
+            ("lw", "wait", inside("L", json!({"ms": 2}))),
+            ("ln", "core:LoopNext", inside("L", json!({}))),
+            ("j", "list", json!({})),
+            ("q", "ask", json!({"prompt": "sure?"})),
+        ],
+        &[
+            "a.out -> i.in",
+            "i.then -> t.in",
+            "i.else -> e.in",
+            "a.out -> d.in",
+            "a.out -> r.in",
+            "ls.index -> lw.in",
+            "lw.out -> ln.n",
+            "s.out -> k.in",
+            "t.out -> j.in",
+            "d.out -> j.in",
+            "r.out -> j.in",
+            "L.n -> j.in",
+            "k.out -> j.in",
+            "j.out -> q.in",
+        ],
+        &[("j", "j.out"), ("q", "q.out")],
+    );
+    let plan = Plan::new(&workflow, &catalog(), &NoWorkflows).unwrap_or_else(|error| panic!("{error}"));
+    let now = Arc::new(Log::default());
+    let wanted = run(&plan, &now, None, options());
+    let old = Log::written(weft_harness::old_log("engine", || now.whole()));
+    assert_eq!(old.whole(), now.whole(), "events and checkpoints are written as before");
+    check_log(&plan, &old, &wanted, &options());
 }
 
 #[test]
