@@ -59,7 +59,10 @@ impl Answer {
     }
 
     /// The form in which it is kept.
-    pub(crate) fn to_value(&self, run: &RunId, summary: &AskSummary) -> Result<Value, RunsError> {
+    ///
+    /// # Errors
+    /// It approves or denies a question that is not about a call.
+    pub fn to_value(&self, run: &RunId, summary: &AskSummary) -> Result<Value, RunsError> {
         let call = summary.tool.as_ref().zip(summary.arguments.as_deref());
         let call = call.filter(|_| summary.kind == AskKind::Approval);
         match (self, call) {

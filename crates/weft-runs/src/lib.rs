@@ -24,7 +24,7 @@ pub use error::RunsError;
 pub use handle::{Outcome, RunEvents, RunHandle};
 pub use local::{CallHandle, CallRequest, CallRoom, LocalRuns, RunsOptions, Scripts};
 pub use outcome::RunOutcome;
-pub use plan::{AgentPlan, CallPlan, WorkflowPlan, retry_of};
+pub use plan::{AgentPlan, CallPlan, WorkflowPlan, called_tool, retry_of};
 pub use request::{
     AgentRequest, AnswerRequest, Cancelled, ForkRequest, NodeValue, RunEnv, RunRequest, SessionAction,
     SessionInfo, SessionPhase, Then, ThreadAction, ThreadInfo, ThreadName, Version, WorkflowRequest,

@@ -117,8 +117,19 @@ impl WorkflowPlan {
 }
 
 fn read<P: for<'de> Deserialize<'de>>(record: &RunRecord, kind: &str) -> Result<P, RunsError> {
-    P::deserialize(&record.new.plan)
-        .map_err(|_| RunsError::not_resumable(&record.new.run, format!("its record does not hold {kind}")))
+    P::deserialize(&record.new.plan).map_err(|_| {
+        let message = match called_tool(record) {
+            Some(tool) => format!("it is a single call of `{tool}`"),
+            None => format!("its record does not hold {kind}"),
+        };
+        RunsError::not_resumable(&record.new.run, message)
+    })
+}
+
+/// The tool of a run that is a single call.
+#[must_use]
+pub fn called_tool(record: &RunRecord) -> Option<&str> {
+    record.new.plan.get("tool")?.as_str()
 }
 
 /// The run that a run is a retry of.

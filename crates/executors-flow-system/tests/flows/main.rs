@@ -5,7 +5,6 @@
 mod actions;
 mod common;
 mod document;
-mod import;
 mod knowledge;
 mod resume;
 mod security;

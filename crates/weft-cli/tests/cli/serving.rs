@@ -11,10 +11,10 @@ use weft_harness::COUNT;
 
 use crate::common::{command, desk, weft, weft_with, write};
 
-const TOKEN: &str = "0123456789abcdef0123";
+pub(crate) const TOKEN: &str = "0123456789abcdef0123";
 
 /// Counts, a hundredth of a second a pass.
-fn walk() -> String {
+pub(crate) fn walk() -> String {
     let mut count: Value = serde_json::from_str(COUNT).unwrap();
     let pause =
         json!({"id": "pause", "type": "core:Delay", "parentNode": "loop", "configValues": {"ms": 10}});
@@ -87,14 +87,14 @@ impl Served {
         answer
     }
 
-    fn begin(&self, body: &Value) -> String {
+    pub(crate) fn begin(&self, body: &Value) -> String {
         let (status, answer) = self.ask("POST", "/api/runs", &body.to_string());
         assert_eq!(status, 202, "{answer}");
         serde_json::from_str::<Value>(&answer).unwrap()["run"].as_str().unwrap().to_owned()
     }
 
     /// Waits until a run has told so many events.
-    fn until(&self, run: &str, seq: u64) {
+    pub(crate) fn until(&self, run: &str, seq: u64) {
         loop {
             let (_, shown) = self.ask("GET", &format!("/api/runs/{run}"), "");
             let shown: Value = serde_json::from_str(&shown).unwrap();

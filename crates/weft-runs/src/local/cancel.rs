@@ -30,8 +30,8 @@ enum Found {
 impl LocalRuns {
     pub(super) async fn cancel_run(&self, run: RunId) -> Result<Cancelled, RunsError> {
         let of = run.clone();
-        let live = self.live().get(&run).map(|live| live.cancel.clone());
-        if let Some(cancel) = live {
+        let live = self.live().get(&run).map(|live| (live.cancel.clone(), live.over.clone()));
+        if let Some((cancel, over)) = live {
             // A run whose end is recorded, or that waits, stays here for a moment.
             let key = of.clone();
             let phase =
@@ -41,9 +41,7 @@ impl LocalRuns {
             if phase.is_none_or(|phase| !phase.has_ended() && phase.as_str() != "waiting") {
                 return Ok(Cancelled::Asked);
             }
-            while self.live().contains_key(&run) {
-                self.0.clock.sleep(std::time::Duration::from_millis(5)).await;
-            }
+            self.nearly_over(&over).await;
         }
         match self.with_project(move |project| find(project, &of)).await? {
             Found::Ended(status) => return Ok(Cancelled::HadEnded(status)),

@@ -12,9 +12,9 @@ use agent_types::{
 };
 use executors_flow_system::Flows;
 use run_store::{NewRun, Store, StoredRun};
-use serde_json::{Map, Value, json};
 use tool_registry::{Registry, Snapshot, TaskBoard};
 use tool_system::{BlobSource, PrivateState, World as SharedWorld};
+use weft_runs::Answer;
 
 use super::case::{self, Case, Deed, Turn};
 use super::front::Front;
@@ -411,25 +411,30 @@ impl Session {
         let named = |pending: &&PendingCall| wanted.is_none_or(|tool| pending.tool.as_str() == tool);
         let pending = open.pending.iter().filter(named).nth(turn.nth).cloned();
         let pending = pending.ok_or("no such call waits for an answer")?;
-        let value = match turn.r#do {
-            Some(Deed::Approve) => {
-                let digest = agent_runtime::approval_digest(pending.tool.as_str(), &pending.arguments);
-                json!({"approve": true, "digest": digest})
-            }
-            Some(Deed::Deny) => json!({"deny": turn.reason.clone().unwrap_or_default()}),
+        let answer = match turn.r#do {
+            Some(Deed::Approve) => Answer::Approve { arguments: None },
+            Some(Deed::Deny) => Answer::Deny { reason: turn.reason.clone().unwrap_or_default() },
             Some(Deed::Edit) => {
-                let arguments: Map<String, Value> = turn.arguments.clone().unwrap_or_default();
+                let arguments = turn.arguments.clone().unwrap_or_default();
                 if self.agent.check_arguments(pending.tool.as_str(), &arguments).is_some() {
                     // They do not fit: nothing is answered, and the call waits as before.
                     return self.go(Start::Resume(Box::new(open)), seen).await;
                 }
-                json!({"approve": true, "arguments": arguments})
+                Answer::Approve { arguments: Some(arguments) }
             }
-            _ => turn.value.clone().unwrap_or_default(),
+            _ => Answer::Value(turn.value.clone().unwrap_or_default()),
         };
-        let stored = self.lasting.store.answer(&open.run, &pending.ask, &value);
-        stored.map_err(|error| error.to_string())?;
+        self.record_answer(&open.run, &pending.ask, &answer)?;
         self.go(Start::Resume(Box::new(open)), seen).await
+    }
+
+    fn record_answer(&self, run: &RunId, ask: &str, answer: &Answer) -> Result<(), Fault> {
+        let store = &self.lasting.store;
+        let asks = store.asks(run).map_err(|error| error.to_string())?;
+        let asked = asks.iter().find(|asked| *asked.summary.ask == *ask);
+        let asked = asked.ok_or_else(|| format!("the run does not ask `{ask}`"))?;
+        let value = answer.to_value(run, &asked.summary).map_err(|error| error.to_string())?;
+        store.answer(run, ask, &value).map_err(|error| error.to_string())
     }
 
     fn change_tools(&mut self, turn: &Turn, seen: &mut Seen) -> Result<(), Fault> {

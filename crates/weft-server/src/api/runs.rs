@@ -333,7 +333,7 @@ fn summary(record: &RunRecord, status: &'static str) -> RunSummary {
         message: told(record),
         thread: record.new.thread.clone(),
         parent: record.new.parent.as_ref().map(ToString::to_string),
-        tool: record.new.plan.get("tool").and_then(Value::as_str).map(str::to_owned),
+        tool: weft_runs::called_tool(record).map(str::to_owned),
         retry_of: weft_runs::retry_of(record).map(str::to_owned),
         last_seq: record.last_seq,
     }

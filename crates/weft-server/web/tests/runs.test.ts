@@ -34,6 +34,40 @@ test("runs are listed and filtered; what waits opens where it can be answered", 
   await server.stop();
 });
 
+test("a run that was stopped is retried, from the list and where it is looked at", async () => {
+  const slow = {
+    name: "slow",
+    description: "Waits.",
+    interfaceInputs: {},
+    interfaceOutputs: { v: { dataFlowType: "WILDCARD" } },
+    nodes: [
+      { id: "wait", type: "core:Delay", configValues: { ms: 600_000 } },
+      { id: "out", type: "core:GroupOutput" },
+    ],
+    edges: [{ source: "wait", sourceHandle: "value", target: "out", targetHandle: "v" }],
+  };
+  const server = await serve(undefined, { ...BOSS, "workflows/slow.json": slow });
+  const stopped = await runUntil(server, { workflow: "slow", inputs: {} }, "running");
+  const { page, complaints, close } = await open(server, `#/timeline/${stopped}`);
+  await page.locator("[data-action=stop]").click();
+  await page.locator(`[data-run='${stopped}'][data-run-status=cancelled]`).waitFor();
+  await page.locator("[data-action=retry]").click();
+  const again = page.locator(`[data-run-status=running]:not([data-run='${stopped}'])`);
+  await again.waitFor();
+  const retried = (await again.getAttribute("data-run")) ?? "";
+  await page.locator("[data-action=stop]").click();
+  await page.locator(`[data-run='${retried}'][data-run-status=cancelled]`).waitFor();
+  await page.goto(`${server.url}/#/runs`);
+  const row = page.locator(`li[data-run='${retried}'][data-run-status=cancelled]`);
+  await row.getByRole("link", { name: "retry of an earlier run" }).waitFor();
+  await row.locator("[data-action=retry]").click();
+  await page.locator("[data-view=timeline], [data-page=timeline]").first().waitFor();
+  await page.locator("[data-run-status=running]").waitFor();
+  assert.deepEqual(complaints, []);
+  await close();
+  await server.stop();
+});
+
 test("a replay shows what live showed, at every point that live stood still, and at its end", async () => {
   const server = await serve(undefined, BOSS);
   const { page, close } = await open(server);

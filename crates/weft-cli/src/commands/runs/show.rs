@@ -86,6 +86,7 @@ fn summary(store: &Store, record: &RunRecord) -> Map<String, Value> {
     put("finished", record.state.finished.map(|at: Timestamp| at.to_string().into()));
     put("agent", record.new.agent.clone().map(Value::from));
     put("workflow", record.new.workflow.clone().map(Value::from));
+    put("tool", weft_runs::called_tool(record).map(Value::from));
     put("thread", record.new.thread.clone().map(Value::from));
     put("parent", record.new.parent.as_ref().map(|parent| parent.as_str().into()));
     put("retry_of", weft_runs::retry_of(record).map(Value::from));

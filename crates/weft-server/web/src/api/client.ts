@@ -178,6 +178,8 @@ export const api = {
   begin: (body: Partial<NewRunBody>) => json<Accepted>("api/runs", { method: "POST", body }),
   cancel: (run: string) => json<Accepted>(`api/runs/${part(run)}/cancel`, { method: "POST" }),
   resume: (run: string) => json<Accepted>(`api/runs/${part(run)}/resume`, { method: "POST" }),
+  /** Begins a run that continues a failed or cancelled one from its failure. */
+  retry: (run: string) => json<Accepted>(`api/runs/${part(run)}/retry`, { method: "POST" }),
   /** All events that were, page by page. */
   events: async (run: string): Promise<TraceEvent[]> => {
     const all: TraceEvent[] = [];

@@ -314,6 +314,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Continue a failed or cancelled run from its failure, as a new run */
+        post: operations["post_runs_run_retry"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/tools": {
         parameters: {
             query?: never;
@@ -521,7 +538,7 @@ export interface components {
             /** @description The run, where several ask the same. */
             run?: string | null;
         };
-        /** @description How an approval stands. */
+        /** @description State of an approval. */
         ApprovalState: "asked" | "approved" | "edited" | "denied";
         /** @description What is done where a person would be asked. */
         Approve: "ask" | "all" | "none";
@@ -542,7 +559,7 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** @description What an open question is about, and so what answers it. */
+        /** @description Subject of an open question; it determines the form of the answer. */
         AskKind: "approval" | "question" | "outcome" | "result";
         /** @description One open question of a run. */
         AskSummary: {
@@ -553,13 +570,13 @@ export interface components {
             /** @description Id that an answer names. */
             ask: string;
             /**
-             * @description What it is about.
+             * @description Subject of the question.
              * @default question
              */
             kind: components["schemas"]["AskKind"];
             /** @description The node that asks. */
             path?: string | null;
-            /** @description What is asked. */
+            /** @description Prompt of the question. */
             prompt?: string | null;
             /** @description The tool whose call waits. */
             tool?: components["schemas"]["ToolId"] | null;
@@ -603,7 +620,7 @@ export interface components {
         CallSummary: {
             /** @description Its id. */
             call: components["schemas"]["CallId"];
-            /** @description What it calls. */
+            /** @description Tool to be called. */
             tool: components["schemas"]["ToolId"];
         };
         /** @description A call of an assistant. */
@@ -662,7 +679,7 @@ export interface components {
             /** @description The conversation that it belongs to. */
             thread?: string | null;
         };
-        /** @description Why an agent run ended. */
+        /** @description Reason why an agent run ended. */
         ExitReason: "completed" | "max_turns" | "budget_exceeded" | "loop_detected" | "self_correction_failed" | "awaiting_approval" | "awaiting_result" | "tool_error" | "cancelled" | "handed_off" | "closed" | "flow_completed" | "flow_silent" | "guardrail_blocked" | "llm_failed" | "needs_reconciliation";
         /** @description From where a run is forked. */
         ForkBody: {
@@ -685,7 +702,7 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** @description Why a loop zone ended. */
+        /** @description Reason why a loop zone ended. */
         LoopEnd: "condition" | "max" | "break" | "times" | "items" | "error" | "cancelled";
         /** @description What kind of server this is. Everybody may know. */
         Meta: {
@@ -739,7 +756,7 @@ export interface components {
             /** @description Its name for people. */
             title: string;
         };
-        /** @description Why a node failed. */
+        /** @description Reason why a node failed. */
         NodeErrorKind: "failed" | "timeout" | "idle" | "panic" | "condition" | "max_passes" | "stalled" | "missing_input" | "budget_exceeded";
         /** @description A question that waits for a person. */
         OpenAsk: {
@@ -754,13 +771,13 @@ export interface components {
             /** @description A name that no other question has: run and question, joined by `.`. */
             id: string;
             /**
-             * @description What it is about.
+             * @description Subject of the question.
              * @default question
              */
             kind: components["schemas"]["AskKind"];
             /** @description The node that asks. */
             path?: string | null;
-            /** @description What is asked. */
+            /** @description Prompt of the question. */
             prompt?: string | null;
             /** @description The run that waits. */
             run: string;
@@ -858,6 +875,8 @@ export interface components {
             parent?: string | null;
             /** @description Whether the answer is not complete. */
             partial?: boolean | null;
+            /** @description The run that it is a retry of. */
+            retry_of?: string | null;
             /** @description Its id. */
             run: string;
             /** @description When it began. */
@@ -868,12 +887,14 @@ export interface components {
             text?: string | null;
             /** @description The conversation that it belongs to. */
             thread?: string | null;
+            /** @description The tool, where it is a single call. */
+            tool?: string | null;
             /** @description The workflow that runs. */
             workflow?: string | null;
         };
         /** @description Id of one execution: an agent run, or a workflow run of its own. */
         RunId: string;
-        /** @description How a run stands or ended. */
+        /** @description State of a run: how far it is, or how it ended. */
         RunStatus: "ok" | "error" | "cancelled" | "waiting";
         /** @description A run, in short. */
         RunSummary: {
@@ -894,6 +915,8 @@ export interface components {
             message?: string | null;
             /** @description The run that it was started or forked from. */
             parent?: string | null;
+            /** @description The run that it is a retry of. */
+            retry_of?: string | null;
             /** @description Its id. */
             run: string;
             /** @description When it began. */
@@ -902,6 +925,8 @@ export interface components {
             status: string;
             /** @description The conversation that it belongs to. */
             thread?: string | null;
+            /** @description The tool, where it is a single call. */
+            tool?: string | null;
             /** @description The workflow that runs. */
             workflow?: string | null;
         };
@@ -977,7 +1002,7 @@ export interface components {
             /** @description The JSON Schema of its arguments. */
             parameters: unknown;
         };
-        /** @description How a tool call ended. */
+        /** @description Outcome of a tool call. */
         ToolStatus: "ok" | "failed" | "refused" | "timeout" | "panicked" | "cancelled";
         /** @description A tool, in short. */
         ToolSummary: {
@@ -1033,7 +1058,7 @@ export interface components {
              * @default 0
              */
             span: number;
-            /** @description When it was numbered. */
+            /** @description Time at which the event was numbered. */
             ts: components["schemas"]["Timestamp"];
             /**
              * Format: uint32
@@ -2217,6 +2242,38 @@ export interface operations {
                 "application/json": components["schemas"]["ResumeBody"];
             };
         };
+        responses: {
+            /** @description done */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Accepted"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_runs_run_retry: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description percent-encoded, slashes too */
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
         responses: {
             /** @description done */
             202: {

@@ -1,11 +1,19 @@
-//! Configurations of another system: what is taken over, what is told, and that the result runs.
+//! Configurations of another system: the members that are mapped, those that are reported, and a run of the result.
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use agent_types::ExitReason;
-use executors_flow_system::UserMessage;
+use std::sync::{Arc, Mutex};
+
+use agent_runtime::{Agent, AgentProfile, ApprovalMode};
+use agent_types::{ExitReason, Recorder, RunId, SystemClock};
+use executors_flow_system::{
+    FlowsBuilder, FlowsFile, Handled, MemorySessions, Orchestrator, TurnContext, UserMessage,
+};
+use http_caller::{HttpCaller, NetworkPolicy};
+use llm_provider::{LlmProvider, ScriptedModel};
 use serde_json::{Value, json};
+use tool_registry::Snapshot;
+use weft_harness::StubServer;
 use weft_import::{from_bu, is_bu_configuration};
-
-use crate::common::{Setup, Stub};
 
 /// All that a configuration of theirs may hold, in small.
 fn configuration(base: &str) -> Value {
@@ -86,34 +94,54 @@ fn lists_of_tools_are_none() {
     assert!(from_bu("[]").is_err() && from_bu("{").is_err());
 }
 
+/// Sessions of imported flows, around a model that plays a script.
+fn orchestrator(flows: &FlowsFile, server: &StubServer, script: &[Value]) -> Orchestrator {
+    let policy = NetworkPolicy::public_only().allowing([server.address.to_string().parse().unwrap()]);
+    let flows = FlowsBuilder::new(flows).caller(HttpCaller::builder(policy).build()).build().unwrap();
+    let lines: Vec<String> = script.iter().map(Value::to_string).collect();
+    let model: Arc<dyn LlmProvider> = Arc::new(ScriptedModel::from_jsonl(&lines.join("\n")).unwrap());
+    let profile = AgentProfile::new("desk");
+    let tools = Snapshot::of(flows.offered(&model, profile.language).unwrap()).unwrap();
+    let agent = Agent::from_profile(profile, model, tools).with_approval(ApprovalMode::All);
+    Orchestrator::new(flows, agent, MemorySessions::new())
+}
+
+async fn say(orchestrator: &Orchestrator, message: impl Into<UserMessage>) -> Handled {
+    let context = TurnContext::new(Recorder::new(RunId::generate(), Arc::new(SystemClock)));
+    orchestrator.enter("s").await.unwrap().handle(message.into(), context).await.unwrap()
+}
+
 #[tokio::test]
 async fn what_was_imported_runs() {
-    let stub = Stub::new(&[
-        (200, json!({"name": "Ann"})),
-        (200, json!({"id": 7})),
-        (200, json!({"name": "Ann"})),
-        (200, json!("kept")),
-    ])
-    .await;
-    let mut config = configuration(&format!("http://{}", stub.address));
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let answered = Arc::clone(&asked);
+    let server = StubServer::json(move |request| {
+        let (path, query) = request.path().split_once('?').unwrap_or((request.path(), ""));
+        let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
+        answered.lock().unwrap().push((path.to_owned(), query.to_owned(), body));
+        let answer = match path {
+            "/contact" => json!({"name": "Ann"}),
+            "/flow" => json!({"id": 7}),
+            _ => json!("kept"),
+        };
+        (200, answer)
+    });
+    let mut config = configuration(&format!("http://{}", server.address));
     // One request at a time, so that the server's answers have an order.
     config.as_object_mut().unwrap().remove("retrieve_knowledge_url");
     let imported = from_bu(&config.to_string()).unwrap();
-    let mut setup = Setup::new(serde_json::to_value(&imported.flows).unwrap()).with(&stub);
-    setup.script = vec![
+    let script = [
         json!({"text": "<ACTION><save><mail>a@b.c</mail></save></ACTION>", "request": {"lacks": ["flow_executor", "close_flow", "/flow"]}}),
         json!({"text": "Kept."}),
     ];
-    let world = setup.build();
-    let told = world.say("s", "I want leave for 3 days").await;
-    assert_eq!((told.text(), told.handled.exit), (Some("Ann: 7"), ExitReason::FlowCompleted));
+    let sessions = orchestrator(&imported.flows, &server, &script);
+    let handled = say(&sessions, "I want leave for 3 days").await;
+    assert_eq!((handled.text.as_deref(), handled.exit), (Some("Ann: 7"), ExitReason::FlowCompleted));
     let values = json!({"tenantId": "t", "dialogId": "d"}).as_object().unwrap().clone();
-    let told = world.say("s", UserMessage::new("Keep my address").with_values(values)).await;
-    assert_eq!(told.text(), Some("Kept."));
-    let asked: Vec<(String, String, Value)> =
-        stub.asked().into_iter().map(|asked| (asked.path, asked.query, asked.body)).collect();
+    let handled = say(&sessions, UserMessage::new("Keep my address").with_values(values)).await;
+    assert_eq!(handled.text.as_deref(), Some("Kept."));
     assert_eq!(
-        asked,
+        *asked.lock().unwrap(),
         [
             ("/contact".to_owned(), "bot=tea-1".to_owned(), Value::Null),
             ("/flow".to_owned(), String::new(), json!({"flow": "leave", "said": "I want leave for 3 days"})),
