@@ -1,4 +1,4 @@
-//! What stands of a run that failed or was cancelled: its log without the failure and what followed from it.
+//! Part of a failed or cancelled run that stands: its log without the failure and what followed from it.
 //!
 //! The end of such a log is a burst of ends: the node that failed, what was cancelled for its sake, the passes and
 //! containers around it, the run. Without them, and without the beginning of what failed, the log is that of a run
