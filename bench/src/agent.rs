@@ -83,7 +83,7 @@ fn agent(turns: usize, add: Add) -> Result<Agent> {
         serde_json::from_value(json!({"id": "a", "budgets": {"turns": 20_000, "tool_calls": 20_000}}))?;
     let definition = ToolDefinition::new("add".parse()?, "Adds two integers.", schema());
     let tool = Tool::new(definition, ToolKind::NATIVE, add);
-    Ok(Agent::from_profile(profile, Arc::new(Instant::new(turns)), Snapshot::of([tool])?))
+    Ok(Agent::from_profile(profile, Arc::new(Instant::new(turns)), Snapshot::new([tool])?))
 }
 
 /// A tool of the peer.

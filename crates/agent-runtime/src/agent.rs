@@ -184,7 +184,7 @@ impl Agent {
     pub fn tools<T: IntoTool>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         let more: Result<Vec<_>, _> = tools.into_iter().map(IntoTool::into_tool).collect();
         let before = self.source.snapshot();
-        let all = more.and_then(|more| Snapshot::of(before.tools().cloned().chain(more)));
+        let all = more.and_then(|more| Snapshot::new(before.tools().cloned().chain(more)));
         match all {
             Ok(all) => self.source = Arc::new(all),
             Err(error) => self.refused = self.refused.or(Some(error.into())),

@@ -51,7 +51,7 @@ fn tool(id: &str, annotations: Annotations) -> Tool {
 fn tools() -> Snapshot {
     let effect = Annotations { effect: true, ..Annotations::default() };
     let read_only = Annotations { read_only: true, ..Annotations::default() };
-    Snapshot::of([tool("say", read_only), tool("pay", effect), tool("do_it", Annotations::default())])
+    Snapshot::new([tool("say", read_only), tool("pay", effect), tool("do_it", Annotations::default())])
         .unwrap()
 }
 

@@ -64,7 +64,7 @@ fn tool(id: &str, parameters: Value, visibility: Visibility) -> Tool {
 fn tools() -> Snapshot {
     let number = json!({"type": "object", "required": ["q"], "properties": {"q": {"type": "integer"}}});
     let odd = json!({"type": "object", "required": ["on"], "properties": {"on": {"type": "boolean", "enum": ["yes"]}}});
-    Snapshot::of([
+    Snapshot::new([
         tool("find", number.clone(), Visibility::Direct),
         tool("far", number.clone(), Visibility::Discoverable),
         tool("gone", number, Visibility::Hidden),

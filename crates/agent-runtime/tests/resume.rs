@@ -59,7 +59,7 @@ fn agent(world: &Arc<World>, approval: &Value, skip: usize) -> Agent {
     };
     let look = tool("look", "at", Annotations { read_only: true, ..Annotations::default() });
     let pay = tool("pay", "to", Annotations { effect: true, ..Annotations::default() });
-    Agent::from_profile(profile, Arc::new(model), Snapshot::of([look, pay]).unwrap())
+    Agent::from_profile(profile, Arc::new(model), Snapshot::new([look, pay]).unwrap())
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {

@@ -85,7 +85,7 @@ async fn s46_a_long_result_is_cut_and_kept_whole() {
 
 #[tokio::test]
 async fn s35_a_tool_that_is_not_listed_is_unknown() {
-    let all = Snapshot::of(tools![read_page, write_page].map(|tool| tool.unwrap())).unwrap();
+    let all = Snapshot::new(tools![read_page, write_page].map(|tool| tool.unwrap())).unwrap();
     let profile = profile(json!({"tool_ids_inventory": ["write_page"]}));
     let mine = profile.selection().from(&all).tools;
     let script = model(&[block("<read_page/>"), json!({"text": "I cannot."})]);

@@ -12,8 +12,6 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Source of time, replaceable in tests. [`SystemClock`](crate::SystemClock) is the real one;
 /// [`VirtualClock`](crate::VirtualClock) moves only when a test advances it.
-///
-/// [`SystemClock`](crate::SystemClock) is the real one, [`VirtualClock`](crate::VirtualClock) moves only when told.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// The time of day, for trace events. It may jump when the operator sets the machine's clock.
     fn now(&self) -> Timestamp;

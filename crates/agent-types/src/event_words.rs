@@ -62,7 +62,7 @@ words! {
         AwaitingResult = "awaiting_result",
         /// A tool ended the run with an error.
         ToolError = "tool_error",
-        /// Somebody asked for the end.
+        /// The run was cancelled on request.
         Cancelled = "cancelled",
         /// A person took over.
         HandedOff = "handed_off",

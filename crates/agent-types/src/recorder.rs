@@ -80,8 +80,6 @@ pub struct ResumeLog {
 ///
 /// A wrapper may extend the location of the events that pass through it, as a tool call does for the events
 /// of its workflow.
-///
-/// A wrapper may add to the place of what passes through it, as a tool call does for the events of its workflow.
 pub trait EventSink: Send + Sync + fmt::Debug {
     /// Numbers the drafts in order and leaves the vector empty.
     fn record(&self, drafts: &mut Vec<UnsequencedEvent>);

@@ -100,7 +100,7 @@ impl<'f> FlowsBuilder<'f> {
         let timers = build.timers(file);
         let own = build.tools(file, &caller);
         let (mut tools, mut skills) = (own.clone(), Vec::new());
-        let known = OwnFirst { own: Snapshot::of(own).unwrap_or_default(), lookup: build.lookup };
+        let known = OwnFirst { own: Snapshot::new(own).unwrap_or_default(), lookup: build.lookup };
         for (at, config) in file.skills.iter().enumerate() {
             let place = format!("/skills/{at}");
             match Skill::parse(config, &known, &caller, &place, &mut build.problems) {
@@ -301,7 +301,7 @@ impl Build<'_> {
                 None
             }
             None => {
-                self.problems.error(place, "unknown_workflow", format!("there is no workflow `{id}`"));
+                self.problems.error(place, "unknown_workflow", format!("unknown workflow `{id}`"));
                 None
             }
         }
@@ -446,7 +446,7 @@ impl Build<'_> {
             let near = nearest(id, ids).map(str::to_owned);
             let (code, what) =
                 if key == "flow" { ("unknown_flow", "flow") } else { ("unknown_action", "system action") };
-            self.problems.near(format!("{place}/{key}"), code, format!("there is no {what} `{id}`"), near);
+            self.problems.near(format!("{place}/{key}"), code, format!("unknown {what} `{id}`"), near);
         }
         found
     }

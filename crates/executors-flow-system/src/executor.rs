@@ -11,20 +11,20 @@ use crate::step::{Step, USER_MESSAGE};
 use crate::turn::Turn;
 use crate::words::Sentence;
 
-/// What was begun before and never told its end.
+/// Message for an effect that was interrupted between its start and its result.
 const UNKNOWN: &str =
-    "it was at work when the process ended, and is not run again: whether it was done is not known";
+    "it was interrupted when the process ended, and is not run again: its outcome is unknown";
 
-/// What a flow or a system action leads to.
+/// Decision of a flow or a system action on the turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Decision {
     /// The turn ends, with a reply or without.
     End { exit: ExitReason, text: Option<String>, error: Option<String> },
-    /// The turn goes on.
+    /// The turn continues.
     Continue,
 }
 
-/// Why a step has no result.
+/// Reason for which a step has no result.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum NoResult {
     Failed(String),
@@ -53,18 +53,18 @@ impl Turn<'_> {
     ) -> Result<Decision, OrchestratorError> {
         let id = flow.id.clone();
         flow.counters.matched();
-        self.tell(EventBody::FlowMatched { flow: id.clone(), why: why.to_owned() });
+        self.emit(EventBody::FlowMatched { flow: id.clone(), why: why.to_owned() });
         let finished = EventBody::FlowFinished { flow: id.clone(), silent: flow.silent };
-        if self.doorway.is_recorded(&finished) {
-            // What it gave is gone, but what was said of it is not.
+        if self.events.is_recorded(&finished) {
+            // Its value is not recorded, but its reply is.
             let exit = if flow.silent { ExitReason::FlowSilent } else { ExitReason::FlowCompleted };
-            let text = self.desk.recorded_message().filter(|_| !flow.silent);
+            let text = self.cx.recorded_message().filter(|_| !flow.silent);
             return Ok(Decision::End { exit, text, error: None });
         }
         match self.run_step(&format!("flow:{id}"), &flow.step, &flow.mapping, groups).await? {
             Ok(value) => {
                 flow.counters.finished();
-                self.tell(finished);
+                self.emit(finished);
                 if flow.silent {
                     return Ok(Decision::End { exit: ExitReason::FlowSilent, text: None, error: None });
                 }
@@ -82,7 +82,7 @@ impl Turn<'_> {
     fn flow_failed(&self, flow: &Flow, reason: &NoResult) -> Decision {
         flow.counters.failed();
         let message = reason.message().to_owned();
-        self.tell(EventBody::FlowFailed { flow: flow.id.clone(), message: message.clone() });
+        self.emit(EventBody::FlowFailed { flow: flow.id.clone(), message: message.clone() });
         if *reason == NoResult::Cancelled {
             return Decision::End { exit: ExitReason::Cancelled, text: None, error: None };
         }
@@ -111,8 +111,8 @@ impl Turn<'_> {
             let (action, status) = (id.clone(), status.to_owned());
             EventBody::SystemAction { action, status, message }
         };
-        let result = if self.doorway.is_recorded(&ended("ok", None)) {
-            // It is told already, and what it gave is gone.
+        let result = if self.events.is_recorded(&ended("ok", None)) {
+            // It is recorded already; its value is not.
             Ok(Value::Null)
         } else {
             let result = match &action.step {
@@ -124,7 +124,7 @@ impl Turn<'_> {
                 Err(NoResult::Unknown) => ("unknown", Some(UNKNOWN.to_owned())),
                 Err(reason) => ("failed", Some(reason.message().to_owned())),
             };
-            self.tell(ended(status, message));
+            self.emit(ended(status, message));
             result
         };
         match result {
@@ -141,13 +141,13 @@ impl Turn<'_> {
         }
     }
 
-    /// What a system action does to the session, and what is said of it.
+    /// Applies a system action to the session, and gives its reply.
     fn action_done(&mut self, action: &Action, value: &Value) -> Decision {
         let (since, id) = (self.shared.clock.now(), action.id.clone());
         let (exit, sentence) = match action.kind {
             ActionKind::HandOff => {
                 self.kept.state.phase = Phase::HandedOver { since, action: id.clone() };
-                self.tell(EventBody::SystemHandedOff { action: id });
+                self.emit(EventBody::SystemHandedOff { action: id });
                 (ExitReason::HandedOff, Some(Sentence::HandedOff))
             }
             ActionKind::Close => {
@@ -174,7 +174,7 @@ impl Turn<'_> {
         Decision::End { exit, text, error: None }
     }
 
-    /// What is known of the user from now on: the members of an object.
+    /// Updates the user's profile with the members of an object.
     fn update_profile(&mut self, value: &Value) {
         if let Value::Object(members) = value {
             self.kept.state.profile.extend(members.clone());
@@ -196,7 +196,7 @@ impl Turn<'_> {
         let context = cx.context.clone();
         let sources = crate::mapping::Sources { message: &self.message.text, groups, context: &context };
         let running = Box::pin(step.run(name, mapping, sources, &cx));
-        let cancelled = std::pin::pin!(self.desk.cancel.cancelled());
+        let cancelled = std::pin::pin!(self.cx.cancel.cancelled());
         Ok(match futures::future::select(running, cancelled).await {
             futures::future::Either::Left((result, _)) => result.map_err(NoResult::Failed),
             futures::future::Either::Right(_) => Err(NoResult::Cancelled),
@@ -217,7 +217,7 @@ impl Turn<'_> {
         ]);
         let (text, warnings) = template.fill(&values);
         for message in warnings {
-            self.tell(EventBody::AgentWarning { kind: "response_template".into(), message });
+            self.emit(EventBody::AgentWarning { kind: "response_template".into(), message });
         }
         text
     }

@@ -19,7 +19,7 @@ use crate::skill::AgentSkill;
 use crate::step::Step;
 use crate::timer::Timer;
 
-/// What a flow does when its message comes.
+/// A flow, ready to run.
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) id: String,
@@ -31,7 +31,7 @@ pub(crate) struct Flow {
     pub(crate) counters: Counters,
 }
 
-/// How often a flow was set off, and what came of it.
+/// Counters of a flow's matches and outcomes.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     matched: AtomicU64,
@@ -53,7 +53,7 @@ impl Counters {
     }
 }
 
-/// How often a flow was set off since the file was read, and what came of it.
+/// Number of matches and outcomes of a flow since the file was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FlowCounts {
@@ -67,7 +67,7 @@ pub struct FlowCounts {
     pub failed: u64,
 }
 
-/// What a system action does to the session.
+/// Effect of a system action on the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ActionKind {
     HandOff,
@@ -88,7 +88,7 @@ pub(crate) struct Action {
     pub(crate) reply: Option<ReplyTemplate>,
 }
 
-/// What a message sets off, by its place.
+/// Flow or action that a message triggers, by its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trigger {
     Flow(usize),
@@ -116,7 +116,7 @@ pub(crate) struct Inner {
     pub(crate) warnings: Vec<Problem>,
 }
 
-/// What a message would set off.
+/// Flow or action that a message would trigger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Triggered {
@@ -148,8 +148,8 @@ impl Flows {
         self.0.agent.as_deref()
     }
 
-    /// What the model is offered besides the agent's own tools: the tools of the file, its skills, and where things are looked up.
-    /// Sub-agents think with `model`.
+    /// Tools that the model is offered besides the agent's own: those of the file, its skills, and its knowledge base.
+    /// Sub-agents use `model`.
     ///
     /// # Errors
     /// None in practice: the definitions were checked with the file.
@@ -171,13 +171,13 @@ impl Flows {
         own.chain(skills).chain(self.0.knowledge.iter().map(|knowledge| knowledge.tool.id()))
     }
 
-    /// What a person should know about the file.
+    /// Warnings about the file, for the operator.
     #[must_use]
     pub fn warnings(&self) -> &[Problem] {
         &self.0.warnings
     }
 
-    /// What a message would set off. Nothing is run.
+    /// Matches a message without running anything.
     ///
     /// ```
     /// use executors_flow_system::{FlowsBuilder, FlowsFile, Triggered};
@@ -205,7 +205,7 @@ impl Flows {
         }
     }
 
-    /// How often each flow was set off since the file was read, in the order of the file.
+    /// Number of matches and outcomes of each flow since the file was read, in the order of the file.
     #[must_use]
     pub fn counts(&self) -> Vec<FlowCounts> {
         let counts = self.0.flows.iter().map(|Flow { id, counters, .. }| FlowCounts {

@@ -21,12 +21,12 @@ const TOOL: &str = "retrieve_knowledge";
 /// Longest part of a message that is looked up, in characters.
 const MAX_QUERY: usize = 2_000;
 
-/// Where the agent looks things up.
+/// Knowledge base of the agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Knowledge {
-    /// What the model is offered.
+    /// Tool that the model is offered.
     pub(crate) tool: Tool,
-    /// What is looked up before the model asks.
+    /// Lookup that starts before the model asks.
     pub(crate) prefetch: Option<Lookup>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Lookup {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Prefetched(Arc<Mutex<Option<Underway>>>);
 
-/// What comes of a lookup, for everybody who waits for it.
+/// Result of a lookup, shared by all that wait for it.
 pub(crate) type Underway = Shared<BoxFuture<'static, CallEnd>>;
 
 impl Prefetched {
@@ -53,7 +53,7 @@ impl Prefetched {
         self.0.lock().take()
     }
 
-    /// Nobody asks any more.
+    /// Drops the result, which is not needed any more.
     pub(crate) fn drop_it(&self) {
         drop(self.take());
     }
@@ -127,13 +127,13 @@ fn of_base(
             problems.near(
                 "/retrieve_knowledge/kb",
                 "unknown_kb",
-                format!("there is no knowledge base `{name}`"),
+                format!("unknown knowledge base `{name}`"),
                 none.near,
             );
             return None;
         }
         None => {
-            problems.error("/retrieve_knowledge/kb", "unknown_kb", "there are no knowledge bases here");
+            problems.error("/retrieve_knowledge/kb", "unknown_kb", "knowledge bases are not available here");
             return None;
         }
     };

@@ -1,4 +1,4 @@
-//! Where a file's names lead: tools and workflows from outside, and code that a program registers.
+//! Resolution of a file's names: tools and workflows from outside, and code that a program registers.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use tool_registry::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NoTool {
-    /// Why, in a sentence.
+    /// Reason, in a sentence.
     pub message: String,
     /// The name that was probably meant.
     pub near: Option<String>,
@@ -72,9 +72,9 @@ impl Handlers {
     /// The handlers of a program, by the ids of the tools.
     ///
     /// # Errors
-    /// Two of one name, or one that is no tool.
+    /// Two tools of one name, or an invalid tool.
     pub fn new<T: IntoTool>(tools: impl IntoIterator<Item = T>) -> Result<Self, RegistryError> {
-        Snapshot::of(tools.into_iter().map(IntoTool::into_tool).collect::<Result<Vec<_>, _>>()?).map(Self)
+        Snapshot::new(tools.into_iter().map(IntoTool::into_tool).collect::<Result<Vec<_>, _>>()?).map(Self)
     }
 
     /// Their names.
@@ -82,7 +82,7 @@ impl Handlers {
         self.0.tools().map(|tool| tool.id().as_str())
     }
 
-    /// The one of a name, else the near one among them and `others`.
+    /// Resolves a name; else suggests one among the handlers and `others`.
     pub(crate) fn get(&self, name: &str, others: &[&str]) -> Result<Tool, Option<String>> {
         let near = || nearest(name, self.names().chain(others.iter().copied())).map(str::to_owned);
         self.0.get(name).cloned().ok_or_else(near)

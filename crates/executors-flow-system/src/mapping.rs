@@ -13,7 +13,7 @@ const GROUP: &str = "$group.";
 const CONTEXT: &str = "$ctx.";
 const MESSAGE: &str = "$message";
 
-/// Where the value of a parameter comes from.
+/// Source of a parameter's value.
 #[derive(Debug, Clone, PartialEq)]
 enum Given {
     Message,
@@ -26,12 +26,12 @@ enum Given {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Mapping(Vec<(String, Given)>);
 
-/// What values are taken from.
+/// Values that parameters are taken from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sources<'m> {
-    /// What the user wrote.
+    /// Message of the user.
     pub(crate) message: &'m str,
-    /// What the groups of the pattern hold.
+    /// Groups of the matched pattern.
     pub(crate) groups: &'m Map<String, Value>,
     /// Context values.
     pub(crate) context: &'m Map<String, Value>,
@@ -97,7 +97,7 @@ fn given(value: &Value, groups: &BTreeSet<String>, path: &str, problems: &mut Pr
         return None;
     }
     let message =
-        format!("`{text}` is no value; write $message, $group.<name>, $ctx.<name>, or $$ for a dollar");
+        format!("`{text}` is not a value; write $message, $group.<name>, $ctx.<name>, or $$ for a dollar");
     problems.near(path, "bad_mapping", message, nearest(text, [MESSAGE]).map(str::to_owned));
     None
 }
@@ -134,17 +134,17 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nothing_is_told() {
+    fn unknown_names_are_reported() {
         let config = json!({"a": "$group.idd", "b": "$mesage", "c": "$ctx."});
         let config: IndexMap<String, Value> = serde_json::from_value(config).unwrap();
         let mut problems = Problems::default();
         let _ = Mapping::parse(&config, &BTreeSet::from(["id".into()]), "/p", &mut problems);
-        let told = problems.into_result().unwrap_err().to_string();
+        let message = problems.into_result().unwrap_err().to_string();
         assert_eq!(
-            told,
+            message,
             "/p/a: no pattern here has a group `idd`; did you mean `id`?\n\
-             /p/b: `$mesage` is no value; write $message, $group.<name>, $ctx.<name>, or $$ for a dollar; did you mean `$message`?\n\
-             /p/c: `$ctx.` is no value; write $message, $group.<name>, $ctx.<name>, or $$ for a dollar"
+             /p/b: `$mesage` is not a value; write $message, $group.<name>, $ctx.<name>, or $$ for a dollar; did you mean `$message`?\n\
+             /p/c: `$ctx.` is not a value; write $message, $group.<name>, $ctx.<name>, or $$ for a dollar"
         );
     }
 }

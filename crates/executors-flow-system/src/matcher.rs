@@ -20,7 +20,7 @@ const MAX_PATTERNS: usize = 256;
 /// message times that of the pattern.
 const MAX_SEARCHED: usize = 256 * 1024;
 
-/// What a file says of a trigger.
+/// Trigger as a file states it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TriggerConfig<'f> {
     pub(crate) kind: MatchKind,
@@ -28,10 +28,10 @@ pub(crate) struct TriggerConfig<'f> {
     pub(crate) exclude: &'f [String],
 }
 
-/// Why a trigger is set off, or is not.
+/// Reason for which a trigger matches, or does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Why {
-    /// How the pattern is read.
+    /// Syntax of the pattern.
     pub kind: MatchKind,
     /// The pattern as the file has it.
     pub pattern: Arc<str>,
@@ -48,7 +48,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// What a message leads to.
+/// Triggers that a message matches.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Found {
     /// The trigger that is set off, by its number, with what its groups hold.
@@ -111,7 +111,7 @@ pub(crate) struct MatcherBuilder {
 }
 
 impl MatcherBuilder {
-    /// Adds a trigger and gives its number; its problems are told below `place`, where the patterns stand.
+    /// Adds a trigger and returns its number; its problems are reported below `place`, where the patterns are.
     pub(crate) fn add(&mut self, config: TriggerConfig<'_>, place: &str, problems: &mut Problems) -> usize {
         let TriggerConfig { kind, patterns, exclude } = config;
         let count = patterns.len() + exclude.len();
@@ -229,7 +229,7 @@ impl Matcher {
         if self.triggers.is_empty() {
             return found;
         }
-        let seen = Seen::of(message);
+        let seen = Seen::new(message);
         let mut texts = vec![false; self.by_text.len()];
         let mut candidates: BTreeSet<usize> = self.always.iter().copied().collect();
         for hit in self.search.find_overlapping_iter(&seen.folded) {
@@ -261,7 +261,7 @@ impl Matcher {
 /// A message that is looked at.
 struct Look<'m> {
     seen: &'m Seen,
-    /// Which texts are in it.
+    /// Texts that occur in the message.
     texts: &'m [bool],
 }
 
@@ -361,7 +361,7 @@ mod tests {
 
     /// The same without an index: every pattern of every trigger in turn.
     fn in_turn(triggers: &[(MatchKind, Vec<String>, Vec<String>)], message: &str) -> Option<usize> {
-        let seen = Seen::of(message);
+        let seen = Seen::new(message);
         let fits = |kind: MatchKind, pattern: &String| match kind {
             MatchKind::Contains => seen.folded.contains(&fold(&plain(pattern))),
             MatchKind::Exact => seen.folded == fold(&plain(pattern)),

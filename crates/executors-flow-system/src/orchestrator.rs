@@ -18,10 +18,10 @@ use crate::store::{Session, SessionError, SessionStore};
 use crate::turn::Turn;
 use crate::turn_context::TurnContext;
 
-/// Sessions that are remembered before those that nobody is in are forgotten.
+/// Number of session locks above which unused ones are removed.
 const FEW: usize = 64;
 
-/// What a user wrote.
+/// Message of a user.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct UserMessage {
@@ -61,7 +61,7 @@ impl From<&str> for UserMessage {
     }
 }
 
-/// What came of a message, or of a timer.
+/// Result of a message, or of a timer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Handled {
@@ -69,14 +69,14 @@ pub struct Handled {
     pub run: RunId,
     /// The session.
     pub session: String,
-    /// Why the run ended.
+    /// Reason for which the run ended.
     pub exit: ExitReason,
     /// The reply; none where there is none.
     pub text: Option<String>,
     /// The answer as a value, where the agent gave one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
-    /// Whether the answer is not complete.
+    /// `true` if the answer is incomplete.
     pub partial: bool,
     /// Tokens of the agent.
     pub usage: Usage,
@@ -91,18 +91,18 @@ pub struct Handled {
     /// The timer that went off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timer: Option<String>,
-    /// Whether the message had been answered before, and nothing was run.
+    /// `true` if the message had been answered before, and nothing was run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub repeated: bool,
-    /// What went wrong, in a sentence, where something did.
+    /// Error, in a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What the agent ended with, where it answered.
+    /// Outcome of the agent's run, if it answered.
     #[serde(skip)]
     pub outcome: Option<RunOutcome>,
 }
 
-/// Why a message could not be handled at all. What fails while it is handled is in [`Handled`].
+/// Reason for which a message could not be handled at all. A failure while it is handled is in [`Handled`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OrchestratorError {
@@ -138,14 +138,14 @@ pub(crate) struct Shared {
     sessions: Arc<Sessions>,
 }
 
-/// Who is in a session, and when the next timer of each goes off.
+/// Locks of sessions, and the next timer of each.
 #[derive(Debug, Default)]
 struct Sessions {
     locks: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
     due: DueTimes,
 }
 
-/// When the next timer of each session goes off.
+/// Due time of the next timer of each session.
 #[derive(Debug, Default)]
 struct DueTimes {
     known: OnceCell<()>,
@@ -160,8 +160,9 @@ impl Orchestrator {
         Self(Arc::new(Shared { flows, agent, store, clock: Arc::new(SystemClock), sessions: Arc::default() }))
     }
 
-    /// The same for the sessions of another one: a message of a session still meets nobody in it, and timers that one of them
-    /// sets are known to both. To be said before the first session is entered; both must keep sessions in one place.
+    /// The same, with the session locks and timers of another orchestrator: a message still has its session to itself,
+    /// and both know the timers that one of them sets. Call it before the first session is entered; both must use the
+    /// same store.
     #[must_use]
     pub fn sharing(self, other: &Self) -> Self {
         let Shared { flows, agent, store, clock, .. } = &*self.0;
@@ -207,28 +208,29 @@ impl Orchestrator {
         session: &str,
         message: impl Into<UserMessage>,
     ) -> Result<Handled, OrchestratorError> {
-        self.enter(session).await?.handle(message.into(), self.quiet_desk()).await
+        self.enter(session).await?.handle(message.into(), self.quiet_context()).await
     }
 
-    /// A desk that keeps no events.
-    fn quiet_desk(&self) -> TurnContext {
+    /// A context that persists no events.
+    fn quiet_context(&self) -> TurnContext {
         TurnContext::new(Recorder::new(RunId::generate(), Arc::clone(&self.0.clock)))
     }
 
-    /// Waits for a session's turn, and reads it. While the result lives, nobody else is in the session.
+    /// Waits for a session's turn, and reads it. While the result lives, the session is locked.
     ///
     /// # Errors
     /// The session cannot be read.
     ///
     /// # Cancel safety
-    /// Dropping the future gives the place in the queue up.
+    /// Dropping the future leaves the queue.
     pub async fn enter(&self, session: &str) -> Result<Entered, OrchestratorError> {
         let lock = self.0.lock(session).lock_owned().await;
         let kept = self.0.store.load(session).await?;
         Ok(Entered { shared: Arc::clone(&self.0), session: session.to_owned(), kept, _lock: lock })
     }
 
-    /// Gives a session that a person took over back to the agent, which is told from when to when; false where nobody took it over.
+    /// Gives a session that was handed off back to the agent, which reads from when to when it was away; `false` if it
+    /// was not handed off.
     ///
     /// # Errors
     /// The session cannot be read or kept.
@@ -296,7 +298,7 @@ impl Orchestrator {
     /// # Errors
     /// The session cannot be read or kept.
     pub async fn fire_due(&self, session: &str) -> Result<Option<Handled>, OrchestratorError> {
-        self.enter(session).await?.fire(self.quiet_desk()).await
+        self.enter(session).await?.fire(self.quiet_context()).await
     }
 }
 
@@ -346,7 +348,7 @@ impl Shared {
     }
 }
 
-/// A session that nobody else is in.
+/// A locked session.
 #[derive(Debug)]
 #[must_use = "the session is held only while this lives"]
 pub struct Entered {
@@ -357,13 +359,13 @@ pub struct Entered {
 }
 
 impl Entered {
-    /// What the session is at, and what was said in it.
+    /// State and history of the session.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.kept
     }
 
-    /// Whether a message of this id was answered already, so that no run need begin for it.
+    /// Returns `true` if a message of this id was answered already, so that a run need not start for it.
     #[must_use]
     pub fn has_answered(&self, id: &str) -> bool {
         self.kept.state.answered(id).is_some()
@@ -379,12 +381,12 @@ impl Entered {
     pub async fn handle(
         mut self,
         message: UserMessage,
-        desk: TurnContext,
+        cx: TurnContext,
     ) -> Result<Handled, OrchestratorError> {
-        Turn::new(&self.shared, &self.session, &mut self.kept, message, desk).handle().await
+        Turn::new(&self.shared, &self.session, &mut self.kept, message, cx).handle().await
     }
 
-    /// Whether a timer is due.
+    /// Returns `true` if a timer is due.
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.kept.state.next_due().is_some_and(|due| due <= self.shared.clock.now())
@@ -394,7 +396,7 @@ impl Entered {
     ///
     /// # Errors
     /// The session cannot be kept.
-    pub async fn fire(mut self, desk: TurnContext) -> Result<Option<Handled>, OrchestratorError> {
+    pub async fn fire(mut self, cx: TurnContext) -> Result<Option<Handled>, OrchestratorError> {
         let now = self.shared.clock.now();
         let shared = Arc::clone(&self.shared);
         let timer = self.kept.state.take_due(&shared.flows.0.timers, now);
@@ -402,7 +404,7 @@ impl Entered {
             self.shared.save(&self.session, &self.kept).await?;
             return Ok(None);
         };
-        let turn = Turn::new(&self.shared, &self.session, &mut self.kept, UserMessage::default(), desk);
+        let turn = Turn::new(&self.shared, &self.session, &mut self.kept, UserMessage::default(), cx);
         turn.fire(timer).await.map(Some)
     }
 

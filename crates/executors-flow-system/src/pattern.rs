@@ -25,7 +25,7 @@ const MAX_NEEDED: usize = 64;
 /// Characters that a regular expression gives a meaning.
 const META: &str = r"\.+*?()|[]{}^$#&-~";
 
-/// Why a pattern cannot be used.
+/// Reason for which a pattern cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PatternFault {
     pub(crate) code: &'static str,
@@ -112,7 +112,7 @@ fn fault_of(text: &str, error: &regex_syntax::Error) -> PatternFault {
     PatternFault { code, message: format!("{what}, {}", place(text, span)) }
 }
 
-/// Where in the pattern, in characters from 1.
+/// Place in the pattern, in characters from 1.
 fn place(text: &str, span: Span) -> String {
     let start = span.start.offset.min(text.len());
     let at = text[..start].chars().count() + 1;
@@ -135,7 +135,7 @@ fn needed(hir: &Hir) -> Option<Vec<String>> {
     }
 }
 
-/// How rare texts are: the length of the shortest, and the fewer the better.
+/// Rank of texts by rarity: the length of the shortest, then fewer before more.
 fn shortest(texts: &[String]) -> (usize, std::cmp::Reverse<usize>) {
     (texts.iter().map(String::len).min().unwrap_or(0), std::cmp::Reverse(texts.len()))
 }
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn patterns_fit_texts_of_any_width_and_case() {
         let fits = |pattern: &str, text: &str| {
-            Pattern::parse(pattern).unwrap().regex.is_match(&Seen::of(text).plain)
+            Pattern::parse(pattern).unwrap().regex.is_match(&Seen::new(text).plain)
         };
         assert!(fits("ｐｉｎ\\s+（\\d+）？", "PIN (１２)?"));
         assert!(fits("[（）]", "("));
@@ -220,7 +220,7 @@ mod tests {
             text in "[abßſkKSs .]{0,12}",
         ) {
             let Ok(pattern) = Pattern::parse(&pattern) else { return Ok(()) };
-            let seen = Seen::of(&text);
+            let seen = Seen::new(&text);
             if let Some(needs) = &pattern.needs && pattern.regex.is_match(&seen.plain) {
                 prop_assert!(needs.iter().any(|needed| seen.folded.contains(needed.as_str())));
             }

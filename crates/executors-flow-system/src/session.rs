@@ -1,4 +1,4 @@
-//! What a conversation is at, beyond what was said in it.
+//! State of a conversation beyond its messages.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::timer::Timer;
 /// Messages of the user whose replies are remembered, so that one that comes twice is answered once.
 const MAX_ANSWERED: usize = 16;
 
-/// Who answers.
+/// Party that answers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -26,7 +26,7 @@ pub enum Phase {
         /// The system action.
         action: String,
     },
-    /// Nobody.
+    /// The session is closed: messages are not answered.
     Closed {
         /// Since when.
         since: Timestamp,
@@ -35,7 +35,7 @@ pub enum Phase {
     },
 }
 
-/// When a timer goes off next, and how often it did.
+/// Next due time of a timer, and how often it went off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Armed {
     pub(crate) id: String,
@@ -63,12 +63,12 @@ pub(crate) struct OpenTurn {
     pub(crate) begun: Vec<String>,
 }
 
-/// What a session is at. It outlives the process in a [`SessionStore`](crate::SessionStore).
+/// State of a session. It outlives the process in a [`SessionStore`](crate::SessionStore).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionState {
     pub(crate) phase: Phase,
-    /// What is known of the user: `{$ctx.profile.name}`.
+    /// Profile of the user: `{$ctx.profile.name}`.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) profile: Map<String, Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -80,25 +80,25 @@ pub struct SessionState {
 }
 
 impl SessionState {
-    /// Who answers.
+    /// Party that answers.
     #[must_use]
     pub fn phase(&self) -> &Phase {
         &self.phase
     }
 
-    /// What is known of the user.
+    /// Profile of the user.
     #[must_use]
     pub fn profile(&self) -> &Map<String, Value> {
         &self.profile
     }
 
-    /// When the next timer goes off.
+    /// Due time of the next timer.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         self.timers.iter().filter_map(|armed| armed.due).min()
     }
 
-    /// What a message of that id was answered with.
+    /// Recorded answer to the message of an id.
     pub(crate) fn answered(&self, id: &str) -> Option<&Answered> {
         self.answered.iter().find(|answered| answered.id == id)
     }
@@ -128,7 +128,7 @@ impl SessionState {
         self.timers.retain(|armed| timers.iter().any(|timer| timer.id == armed.id && !timer.is_idle()));
     }
 
-    /// The user was answered: timers begin to wait. Where nobody answers, none does.
+    /// Starts the timers after an answer. A session that is not open has no timers.
     pub(crate) fn rest(&mut self, timers: &[Timer], now: Timestamp) {
         if self.phase != Phase::Open {
             self.timers.clear();

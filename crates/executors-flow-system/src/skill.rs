@@ -44,7 +44,7 @@ impl AgentSkill {
 /// The tool with which a sub-agent ends: what it gives is the result.
 const DONE: &str = "system:done";
 
-/// What a skill becomes.
+/// Form of a skill.
 pub(crate) enum Skill {
     Agent(Box<AgentSkill>),
     Function(Tool),
@@ -86,7 +86,7 @@ impl Skill {
     }
 }
 
-/// What a sub-agent takes where the file says nothing.
+/// Default parameters of a sub-agent.
 fn task() -> Value {
     json!({
         "type": "object",
@@ -103,19 +103,19 @@ fn titled(definition: ToolDefinition, config: &SkillConfig) -> ToolDefinition {
     }
 }
 
-/// What the model is told of it; where the file says nothing, what comes nearest to it.
+/// Description for the model; by default, the closest text in the file.
 fn description(config: &SkillConfig, place: &str, problems: &mut Problems) -> String {
     if let Some(description) = config.description.clone().filter(|text| !text.trim().is_empty()) {
         return description;
     }
-    let message = "the model is not told what it does; write a `description`";
+    let message = "the skill has no description for the model; write a `description`";
     problems.warning(place, "missing_description", message);
     let prompt = config.system_prompt.as_deref().and_then(|prompt| prompt.lines().next());
     let instead = config.title.as_deref().or(prompt).filter(|text| !text.trim().is_empty());
     instead.unwrap_or(&config.skill_id).to_owned()
 }
 
-/// The tools of a sub-agent. One that is not there is told, and the skill does without it.
+/// The tools of a sub-agent. An unknown one is reported, and the skill does without it.
 fn tools_of(config: &SkillConfig, lookup: &dyn ToolLookup, place: &str, problems: &mut Problems) -> Snapshot {
     let system = tool_system::system_tools().unwrap_or_default();
     let mut tools: Vec<Tool> = system.into_iter().filter(|tool| tool.id().as_str() == DONE).collect();
@@ -130,7 +130,7 @@ fn tools_of(config: &SkillConfig, lookup: &dyn ToolLookup, place: &str, problems
             Err(none) => problems.missing_tool(path, none.message, none.near),
         }
     }
-    Snapshot::of(tools).unwrap_or_default()
+    Snapshot::new(tools).unwrap_or_default()
 }
 
 fn function(

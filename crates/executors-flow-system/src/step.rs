@@ -20,7 +20,7 @@ pub const USER_MESSAGE: &str = "user_message";
 /// Parameters of workflows and code that take what the user wrote where nothing is mapped to them.
 const OWN_NAMES: [&str; 2] = [USER_MESSAGE, "message"];
 
-/// What a step does.
+/// Work of a flow or a system action.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     /// A request.
@@ -29,7 +29,7 @@ pub(crate) enum Step {
     Tool(Tool),
 }
 
-/// What a step knows of the run that it is part of.
+/// Context of a step: its run, services and values.
 #[derive(Debug, Clone)]
 pub(crate) struct StepContext {
     pub(crate) caller: HttpCaller,
@@ -121,7 +121,7 @@ impl Step {
         Self::Tool(tool)
     }
 
-    /// Whether it changes nothing.
+    /// Returns `true` if the step has no effect.
     pub(crate) fn is_read_only(&self) -> bool {
         match self {
             Self::Request(endpoint) => endpoint.is_read_only(),

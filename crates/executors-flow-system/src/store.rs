@@ -1,4 +1,4 @@
-//! Where sessions are kept.
+//! Stores of sessions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,9 +16,9 @@ use crate::session::SessionState;
 /// A session as it is kept.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Session {
-    /// What it is at.
+    /// State.
     pub state: SessionState,
-    /// What the agent heard and said.
+    /// Messages that the agent read and wrote.
     pub history: Vec<Exchange>,
 }
 
@@ -28,7 +28,7 @@ pub struct Session {
 pub struct SessionError {
     /// Stable code for logs, tests and the wire.
     pub code: &'static str,
-    /// What happened.
+    /// Message.
     pub message: String,
 }
 
@@ -38,10 +38,10 @@ impl From<StoreError> for SessionError {
     }
 }
 
-/// Where sessions are kept. The orchestrator asks for one session at a time only once at a time.
+/// Store of sessions. The orchestrator has one operation per session under way at a time.
 #[async_trait]
 pub trait SessionStore: Send + Sync + fmt::Debug {
-    /// A session; an empty one where there is none of that id.
+    /// Loads a session; an empty one if the id is unknown.
     ///
     /// # Errors
     /// It cannot be read.

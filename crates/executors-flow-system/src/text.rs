@@ -1,4 +1,4 @@
-//! Texts as patterns see them: width, case and blanks do not tell them apart.
+//! Texts as patterns see them: differences of width, case and blanks do not count.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    pub(crate) fn of(message: &str) -> Self {
+    pub(crate) fn new(message: &str) -> Self {
         let plain = plain(message);
         let folded = fold(&plain);
         Self { plain, folded }
@@ -61,7 +61,7 @@ fn composed(text: &str) -> Cow<'_, str> {
     text.nfkc().collect::<String>().into()
 }
 
-/// Characters that nobody sees, such as a zero-width space.
+/// Invisible characters, such as a zero-width space.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}'
@@ -96,11 +96,11 @@ mod tests {
             ("", ""),
             (" \u{200B} ", ""),
         ] {
-            assert_eq!(Seen::of(text).folded, expected, "{text}");
+            assert_eq!(Seen::new(text).folded, expected, "{text}");
         }
     }
 
-    /// What differs only by simple case folding, which regular expressions use, folds to the same.
+    /// Texts that differ only by simple case folding, which regular expressions use, fold to the same.
     #[test]
     fn folding_is_at_least_that_of_regular_expressions() {
         for c in ('\0'..=char::MAX).filter(|c| plain(&c.to_string()) == c.to_string()) {
@@ -118,7 +118,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_message_is_seen_as_itself(text in "\\PC{0,40}") {
-            let seen = Seen::of(&text);
+            let seen = Seen::new(&text);
             prop_assert_eq!(plain(&seen.plain), seen.plain.clone());
             prop_assert!(!seen.plain.contains("  "));
         }

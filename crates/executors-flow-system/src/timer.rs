@@ -1,4 +1,4 @@
-//! When something happens without a message.
+//! Timers, which act without a message.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 
 use crate::config::{Problems, TimerConfig};
 
-/// When a timer goes off.
+/// Schedule of a timer.
 #[derive(Debug, Clone)]
 pub(crate) enum Schedule {
     /// So long after the last answer.
@@ -19,7 +19,7 @@ pub(crate) enum Schedule {
     Cron(Box<Cron>, TimeZone),
 }
 
-/// What a timer does.
+/// Action of a timer.
 #[derive(Debug, Clone)]
 pub(crate) enum TimerStep {
     Reply(ReplyTemplate),
@@ -33,13 +33,13 @@ pub(crate) enum TimerStep {
 pub(crate) struct Timer {
     pub(crate) id: String,
     pub(crate) schedule: Schedule,
-    /// How often it goes off; 0 is without end.
+    /// Limit of how often it goes off; 0 means without limit.
     pub(crate) max_triggers: u32,
     pub(crate) step: TimerStep,
 }
 
 impl Timer {
-    /// Whether it may go off once more, having done so `fired` times.
+    /// Returns `true` if it may go off once more after `fired` times.
     pub(crate) const fn may_fire(&self, fired: u32) -> bool {
         self.max_triggers == 0 || fired < self.max_triggers
     }
@@ -56,7 +56,7 @@ impl Timer {
         }
     }
 
-    /// Whether a message of the user takes it back.
+    /// Returns `true` if a message of the user resets it.
     pub(crate) const fn is_idle(&self) -> bool {
         matches!(self.schedule, Schedule::Delay(_))
     }
@@ -94,7 +94,7 @@ impl Schedule {
                 problems.error(
                     format!("{place}/time_zone"),
                     "bad_time_zone",
-                    format!("there is no time zone `{name}`"),
+                    format!("unknown time zone `{name}`"),
                 );
             };
             TimeZone::get(name).map_err(unknown).ok()
@@ -138,7 +138,7 @@ mod tests {
             ("0 9 * * *", Some("Europe/Oslo"), "2026-03-29T07:00:00.000Z"),
             ("0 9 * * *", Some("Asia/Shanghai"), "2026-03-29T01:00:00.000Z"),
             ("0 0 30 2 *", None, "never"),
-            ("0 9 * * *", Some("Mars/Base"), "/t/time_zone: there is no time zone `Mars/Base`"),
+            ("0 9 * * *", Some("Mars/Base"), "/t/time_zone: unknown time zone `Mars/Base`"),
         ] {
             assert_eq!(next(cron, zone, now), expected, "{cron} {zone:?}");
         }

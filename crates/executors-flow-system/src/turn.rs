@@ -30,11 +30,11 @@ pub(crate) struct Turn<'t> {
     session: &'t str,
     pub(crate) kept: &'t mut Session,
     pub(crate) message: UserMessage,
-    pub(crate) desk: TurnContext,
-    pub(crate) doorway: Arc<FlowEventSink>,
-    /// What effects are remembered under: the message's id, else the run's.
+    pub(crate) cx: TurnContext,
+    pub(crate) events: Arc<FlowEventSink>,
+    /// Key under which effects are recorded: the message's id, else the run's.
     key: String,
-    /// Whether the actions before the turn have been.
+    /// `true` if the actions before the turn have run.
     acted: bool,
 }
 
@@ -44,25 +44,25 @@ impl<'t> Turn<'t> {
         session: &'t str,
         kept: &'t mut Session,
         message: UserMessage,
-        desk: TurnContext,
+        cx: TurnContext,
     ) -> Self {
-        let doorway = FlowEventSink::new(&desk);
-        let key = message.id.clone().unwrap_or_else(|| desk.sink.run().to_string());
-        Self { shared, session, kept, message, desk, doorway, key, acted: false }
+        let events = FlowEventSink::new(&cx);
+        let key = message.id.clone().unwrap_or_else(|| cx.sink.run().to_string());
+        Self { shared, session, kept, message, cx, events, key, acted: false }
     }
 
     /// Handles the message; whatever happens, the run has an end.
     pub(crate) async fn handle(mut self) -> Result<Handled, OrchestratorError> {
-        let goes_on = self.was_in_agent();
-        self.begin(Some(self.message.text.clone()), goes_on);
-        let result = self.answer(goes_on).await;
+        let resumed = self.was_in_agent();
+        self.begin(Some(self.message.text.clone()), resumed);
+        let result = self.answer(resumed).await;
         self.finish(result, None)
     }
 
     /// Lets a timer go off.
     pub(crate) async fn fire(mut self, timer: &Timer) -> Result<Handled, OrchestratorError> {
         self.begin(None, false);
-        self.tell(EventBody::LogLine {
+        self.emit(EventBody::LogLine {
             level: "info".into(),
             message: format!("the timer `{}` went off", timer.id),
         });
@@ -70,12 +70,12 @@ impl<'t> Turn<'t> {
         self.finish(result, Some(timer))
     }
 
-    fn begin(&self, message: Option<String>, goes_on: bool) {
+    fn begin(&self, message: Option<String>, resumed: bool) {
         let agent = Some(self.shared.agent.profile().id.clone());
-        self.doorway.begin(EventBody::RunStarted { agent, workflow: None, message, inputs: None }, goes_on);
+        self.events.begin(EventBody::RunStarted { agent, workflow: None, message, inputs: None }, resumed);
     }
 
-    async fn answer(&mut self, goes_on: bool) -> Result<Handled, OrchestratorError> {
+    async fn answer(&mut self, resumed: bool) -> Result<Handled, OrchestratorError> {
         let answered = self.message.id.as_deref().and_then(|id| self.kept.state.answered(id)).cloned();
         if let Some(Answered { exit, reply, .. }) = answered {
             return Ok(Handled { repeated: true, ..self.handled(exit, reply, None) });
@@ -89,7 +89,7 @@ impl<'t> Turn<'t> {
         let flows = &shared.flows.0;
         self.kept.state.hear(&flows.timers);
         let found =
-            if goes_on { crate::matcher::Found::default() } else { flows.matcher.find(&self.message.text) };
+            if resumed { crate::matcher::Found::default() } else { flows.matcher.find(&self.message.text) };
         let hit = found.hit;
         let by_flow = match hit {
             Some(hit) => {
@@ -101,12 +101,12 @@ impl<'t> Turn<'t> {
         };
         let handled = match by_flow {
             Some(handled) => handled,
-            None => self.by_agent(goes_on).await?,
+            None => self.by_agent(resumed).await?,
         };
         self.settle(handled).await
     }
 
-    /// What a pattern sets off; none where it leaves the message to the agent.
+    /// Runs the trigger of a matched pattern; `None` if it leaves the message to the agent.
     async fn run_trigger(&mut self, hit: &Hit) -> Result<Option<Handled>, OrchestratorError> {
         let shared = Arc::clone(self.shared);
         let flows = &shared.flows.0;
@@ -129,17 +129,17 @@ impl<'t> Turn<'t> {
     }
 
     /// Actions before the turn, if they have not been yet, and the agent. Meanwhile the message is looked up.
-    async fn by_agent(&mut self, goes_on: bool) -> Result<Handled, OrchestratorError> {
+    async fn by_agent(&mut self, resumed: bool) -> Result<Handled, OrchestratorError> {
         let shared = Arc::clone(self.shared);
         let knowledge = shared.flows.0.knowledge.as_ref();
         let underway =
             knowledge.and_then(|knowledge| knowledge.prefetch.as_ref()).map(|lookup| self.prefetch(lookup));
         let prefetched = underway.clone().map(|underway| Arc::new(Prefetched::new(underway)));
         let work = Box::pin(async {
-            if !goes_on && !self.acted {
+            if !resumed && !self.acted {
                 self.actions(When::BeforeTurn).await?;
             }
-            self.ask_agent(goes_on, prefetched.clone()).await
+            self.ask_agent(resumed, prefetched.clone()).await
         });
         let handled = match underway {
             Some(underway) => match select(work, underway).await {
@@ -157,7 +157,7 @@ impl<'t> Turn<'t> {
     async fn actions(&mut self, when: When) -> Result<(), OrchestratorError> {
         let shared = Arc::clone(self.shared);
         for action in shared.flows.0.actions.iter().filter(|action| action.when == when) {
-            if self.desk.cancel.is_cancelled() {
+            if self.cx.cancel.is_cancelled() {
                 return Ok(());
             }
             self.run_action(action, &Map::new()).await?;
@@ -168,21 +168,21 @@ impl<'t> Turn<'t> {
     /// The agent's own turns.
     async fn ask_agent(
         &mut self,
-        goes_on: bool,
+        resumed: bool,
         prefetched: Option<Arc<Prefetched>>,
     ) -> Result<Handled, OrchestratorError> {
         let agent = self.shared.agent.clone().with_values(self.context());
-        let mut agent = agent.with_cancel(self.desk.cancel.clone()).with(Arc::clone(&self.desk.tasks));
+        let mut agent = agent.with_cancel(self.cx.cancel.clone()).with(Arc::clone(&self.cx.tasks));
         if let Some(prefetched) = prefetched {
             agent = agent.with(prefetched);
         }
         let mut history = self.kept.history.clone();
-        if let Some(resume) = &self.desk.resume {
+        if let Some(resume) = &self.cx.resume {
             history.truncate(resume.before);
         }
         let before = history.len();
-        let log = self.desk.resume.as_ref().filter(|_| goes_on).map(|resume| agents_part(&resume.log));
-        let sink = Arc::clone(&self.doorway) as Arc<dyn EventSink>;
+        let log = self.cx.resume.as_ref().filter(|_| resumed).map(|resume| agents_part(&resume.log));
+        let sink = Arc::clone(&self.events) as Arc<dyn EventSink>;
         let run = agent.start_in(AgentState::from_history(history), self.message.text.clone(), sink, log)?;
         let (outcome, _) = Box::pin(run.outcome()).await;
         if exit_status(outcome.exit) != RunStatus::Waiting {
@@ -203,7 +203,7 @@ impl<'t> Turn<'t> {
         })
     }
 
-    /// What follows an answer: actions, timers; then the session is kept.
+    /// Runs the actions and timers that follow an answer, then saves the session.
     async fn settle(&mut self, mut handled: Handled) -> Result<Handled, OrchestratorError> {
         let waits = exit_status(handled.exit) == RunStatus::Waiting;
         if !waits {
@@ -223,11 +223,11 @@ impl<'t> Turn<'t> {
         Ok(handled)
     }
 
-    /// A message that nobody answers here. What was said is kept for whoever answers later.
+    /// Records a message that is not answered here, for the party that answers later.
     async fn only_record(&mut self, exit: ExitReason) -> Result<Handled, OrchestratorError> {
         // A run that goes on behind its own hand-over has nothing to record.
         let is_action = |body: &EventBody| matches!(body, EventBody::SystemAction { .. }).then_some(());
-        if self.desk.recorded(is_action).is_none() {
+        if self.cx.recorded(is_action).is_none() {
             let said = Exchange::user(self.message.text.clone());
             self.shared.store.append(self.session, &[said]).await?;
         }
@@ -274,19 +274,19 @@ impl<'t> Turn<'t> {
     /// Emits the reply of a flow or a system action. One that is recorded was sent, and stays as it was.
     fn say(&self, handled: &mut Handled) {
         let Some(text) = &mut handled.text else { return };
-        if let Some(sent) = self.desk.recorded_message() {
+        if let Some(sent) = self.cx.recorded_message() {
             *text = sent;
         }
-        self.tell(EventBody::AgentMessage { text: text.clone(), r#final: true });
+        self.emit(EventBody::AgentMessage { text: text.clone(), r#final: true });
     }
 
-    /// Tells the end of the run.
+    /// Emits the end of the run.
     fn finish(
         &self,
         result: Result<Handled, OrchestratorError>,
         timer: Option<&Timer>,
     ) -> Result<Handled, OrchestratorError> {
-        if self.doorway.finish() {
+        if self.events.finish() {
             return result;
         }
         let body = match &result {
@@ -305,13 +305,13 @@ impl<'t> Turn<'t> {
                 message: Some(error.to_string()),
             },
         };
-        self.tell(body);
+        self.emit(body);
         result
     }
 
     fn handled(&self, exit: ExitReason, text: Option<String>, error: Option<String>) -> Handled {
         Handled {
-            run: self.desk.sink.run().clone(),
+            run: self.cx.sink.run().clone(),
             session: self.session.to_owned(),
             exit,
             text,
@@ -328,16 +328,16 @@ impl<'t> Turn<'t> {
         }
     }
 
-    /// Whether an earlier life of the run had come to the agent.
+    /// Returns `true` if the run had reached the agent before it was interrupted.
     fn was_in_agent(&self) -> bool {
-        let events = self.desk.resume.iter().flat_map(|resume| &resume.log.events);
+        let events = self.cx.resume.iter().flat_map(|resume| &resume.log.events);
         events.map(|kept| &kept.event.body).any(|body| matches!(body, EventBody::AgentTurnStarted {}))
     }
 
     /// Begins to look the message up.
     fn prefetch(&self, lookup: &Lookup) -> Underway {
-        // What a lookup tells while it is under way is of no run; what it finds is told when somebody asks.
-        let unheard = Recorder::new(self.desk.sink.run().clone(), Arc::clone(&self.shared.clock));
+        // Events of the lookup belong to no run; its result is recorded by the call that asks for it.
+        let unheard = Recorder::new(self.cx.sink.run().clone(), Arc::clone(&self.shared.clock));
         let (call, tool) = (CallId::new("prefetch"), lookup.tool_id());
         let budget = Budget::new(BudgetLimits::default());
         let cx = ToolContext::new(
@@ -348,7 +348,7 @@ impl<'t> Turn<'t> {
             unheard,
             EventLocation::default(),
         )
-        .with_cancel(self.desk.cancel.clone())
+        .with_cancel(self.cx.cancel.clone())
         .with_values(Arc::new(self.context()));
         lookup.begin(&self.message.text, cx)
     }
@@ -359,7 +359,7 @@ impl<'t> Turn<'t> {
             return Ok(false);
         }
         self.save().await?;
-        if let Some(keeper) = self.desk.sink.keeper() {
+        if let Some(keeper) = self.cx.sink.keeper() {
             keeper
                 .durable()
                 .await
@@ -372,8 +372,8 @@ impl<'t> Turn<'t> {
         Ok(self.shared.save(self.session, self.kept).await?)
     }
 
-    pub(crate) fn tell(&self, body: EventBody) {
-        self.doorway.tell(body);
+    pub(crate) fn emit(&self, body: EventBody) {
+        self.events.emit(body);
     }
 
     pub(crate) fn sentence(&self, sentence: Sentence) -> String {
@@ -394,8 +394,8 @@ impl<'t> Turn<'t> {
             caller: flows.caller.clone(),
             services: flows.services.clone(),
             clock: Arc::clone(&self.shared.clock),
-            cancel: self.desk.cancel.clone(),
-            sink: Arc::clone(&self.doorway) as Arc<dyn EventSink>,
+            cancel: self.cx.cancel.clone(),
+            sink: Arc::clone(&self.events) as Arc<dyn EventSink>,
             context: Arc::new(self.context()),
         }
     }
@@ -411,7 +411,7 @@ fn kind_of(handled: &Handled, timer: Option<&Timer>) -> &'static str {
     }
 }
 
-/// The log without what flows and system actions told.
+/// The log without the events of flows and system actions.
 fn agents_part(log: &ResumeLog) -> ResumeLog {
     let is_agents = |kept: &&StoredEvent| {
         matches!(kept.event.body, EventBody::AgentMessage { .. }) || !is_own(&kept.event.body)

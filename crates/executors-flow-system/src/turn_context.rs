@@ -1,4 +1,4 @@
-//! Where the events of a message go, and what is in them already when a run goes on.
+//! Context of a turn, and the sink of its events.
 
 use std::sync::Arc;
 
@@ -8,44 +8,44 @@ use run_journal::Journal;
 use tokio_util::sync::CancellationToken;
 use tool_registry::TaskBoard;
 
-/// A run of this message that was interrupted or waited, and goes on.
+/// State of an interrupted or suspended run that is resumed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Resume {
-    /// What it has done.
+    /// Its recorded events.
     pub log: ResumeLog,
     /// Exchanges that the session had before it.
     pub before: usize,
 }
 
-/// Where the events of one message go.
+/// Context of the turn that handles one message.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct TurnContext {
     /// Numbers and keeps them.
     pub sink: Arc<dyn EventSink>,
-    /// What the run has done, where it goes on.
+    /// State of the resumed run.
     pub resume: Option<Resume>,
     /// Ends the run when it is cancelled.
     pub cancel: CancellationToken,
-    /// The work that calls of this run begin and that goes on behind them. What still runs ends with its last copy.
+    /// Tasks that calls of this run start and that outlive the calls. Running tasks end with the last copy.
     pub tasks: Arc<TaskBoard>,
 }
 
 impl TurnContext {
-    /// A desk for a run that begins.
+    /// A context for a new run.
     #[must_use]
     pub fn new(sink: Arc<dyn EventSink>) -> Self {
         Self { sink, resume: None, cancel: CancellationToken::new(), tasks: Arc::default() }
     }
 
-    /// The same for a run that goes on.
+    /// The same for a resumed run.
     #[must_use]
     pub fn resuming(mut self, resume: Option<Resume>) -> Self {
         self.resume = resume.filter(|resume| !resume.log.events.is_empty());
         self
     }
 
-    /// The same for a run that goes on and has begun work.
+    /// The same with the tasks that the resumed run had started.
     #[must_use]
     pub fn with_tasks(mut self, tasks: Arc<TaskBoard>) -> Self {
         self.tasks = tasks;
@@ -84,23 +84,24 @@ pub(crate) struct FlowEventSink {
     sink: Arc<dyn EventSink>,
     /// Recorded events of flows and actions, when the run resumes.
     journal: Mutex<Journal>,
-    /// Whether the start of the run is still to be told.
+    /// `true` if the run is new.
     is_new: bool,
     /// The end of the agent's run, until the whole run has ended.
     end: Mutex<Option<UnsequencedEvent>>,
 }
 
 impl FlowEventSink {
-    pub(crate) fn new(desk: &TurnContext) -> Arc<Self> {
-        let events = desk.resume.iter().flat_map(|resume| &resume.log.events);
+    pub(crate) fn new(cx: &TurnContext) -> Arc<Self> {
+        let events = cx.resume.iter().flat_map(|resume| &resume.log.events);
         let journal = Mutex::new(Journal::new(events.filter(|kept| is_own(&kept.event.body))));
-        let is_new = desk.resume.is_none();
-        Arc::new(Self { sink: Arc::clone(&desk.sink), journal, is_new, end: Mutex::default() })
+        let is_new = cx.resume.is_none();
+        Arc::new(Self { sink: Arc::clone(&cx.sink), journal, is_new, end: Mutex::default() })
     }
 
-    /// Tells the beginning of a run, or that it goes on. The log of an agent's run tells the latter itself.
-    pub(crate) fn begin(&self, started: EventBody, tells_itself: bool) {
-        let body = match (self.is_new, tells_itself) {
+    /// Emits the start of a run, or its resumption. Where an agent's run is resumed, its own log records the
+    /// resumption.
+    pub(crate) fn begin(&self, started: EventBody, by_agent: bool) {
+        let body = match (self.is_new, by_agent) {
             (true, _) => started,
             (false, false) => EventBody::RunResumed { cause: Some("interrupted".into()) },
             (false, true) => return,
@@ -109,7 +110,7 @@ impl FlowEventSink {
     }
 
     /// Emits an event unless it is recorded.
-    pub(crate) fn tell(&self, body: EventBody) {
+    pub(crate) fn emit(&self, body: EventBody) {
         if !self.is_recorded(&body) {
             self.sink.record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
         }
@@ -120,7 +121,7 @@ impl FlowEventSink {
         self.journal.lock().take(&EventLocation::default(), body).is_some()
     }
 
-    /// Tells the end of the agent's run as that of the whole run; false where no agent ran.
+    /// Emits the end of the agent's run as that of the whole run; `false` if the agent did not run.
     pub(crate) fn finish(&self) -> bool {
         let end = self.end.lock().take();
         let ended = end.is_some();
@@ -129,7 +130,7 @@ impl FlowEventSink {
     }
 }
 
-/// Whether an event is told by flows and system actions.
+/// Returns `true` if flows and system actions emit this event.
 pub(crate) fn is_own(body: &EventBody) -> bool {
     matches!(
         body,

@@ -2,7 +2,7 @@
 
 use agent_runtime::Language;
 
-/// What is said where the file says nothing.
+/// Default texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sentence {
     /// A flow or an action failed.

@@ -16,7 +16,7 @@ pub(crate) fn block(part: &Part) -> ContentBlock {
     }
 }
 
-/// What has an address, as the protocol has it; other parts have none.
+/// Resource contents of a part that has an address.
 pub(crate) fn resource(part: &Part) -> Option<ResourceContents> {
     let Part::Resource { uri, content, blob, mime } = part else { return None };
     let contents = match (content, blob) {
@@ -30,7 +30,7 @@ pub(crate) fn resource(part: &Part) -> Option<ResourceContents> {
     })
 }
 
-/// What a tool gave, for a client: as content, and as a structure where it is one.
+/// Converts a tool's output to a result for clients: content, and structured content for an object.
 pub(crate) fn result(output: &ToolOutput) -> CallToolResult {
     let content = match output {
         ToolOutput::Parts(parts) => parts.iter().map(block).collect(),
@@ -43,7 +43,7 @@ pub(crate) fn result(output: &ToolOutput) -> CallToolResult {
     result
 }
 
-/// What a server gave, as a tool's output.
+/// Converts a server's result to a tool's output.
 pub(crate) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
     let is_error = result.is_error == Some(true);
     let mut parts: Vec<Part> = result.content.into_iter().filter_map(part).collect();

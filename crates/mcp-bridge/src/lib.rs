@@ -4,7 +4,7 @@
 //! from a [`PromptSource`] and a [`ResourceSource`].
 //! [`McpClients`] turns servers that settings name into tools `mcp:server/tool`.
 //!
-//! It refuses to believe what others write: descriptions are cut and escaped, and one that changes is told.
+//! Descriptions of servers are not trusted: they are cut and escaped, and a changed one is reported.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
@@ -16,7 +16,7 @@ mod serve;
 
 pub use client::{ElicitationPolicy, MCP, McpClients, McpError, McpSettings, McpTools, MemoryPins, PinStore};
 pub use serve::{
-    CallContextProvider, CallPermit, CallScope, Elicited, McpHttp, McpPeer, McpServer, MemoryDesk,
+    CallContextProvider, CallPermit, CallScope, Elicited, McpHttp, McpPeer, McpServer, MemoryCallContexts,
     PromptArgument, PromptInfo, PromptMessage, PromptSource, ResourceInfo, ResourceSource, ResourceTemplate,
     Speaker,
 };

@@ -12,7 +12,9 @@ use agent_types::{
 };
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;
-use mcp_bridge::{McpClients, McpError, McpHttp, McpServer, McpSettings, MemoryDesk, MemoryPins, PinStore};
+use mcp_bridge::{
+    McpClients, McpError, McpHttp, McpServer, McpSettings, MemoryCallContexts, MemoryPins, PinStore,
+};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -90,11 +92,11 @@ async fn bridge() -> Bridge {
     let cancelled = CancellationToken::new();
     registry.register(echo("Says it again.")).unwrap();
     registry.register(patient(cancelled.clone())).unwrap();
-    let desk = MemoryDesk::new(clock(), Services::new());
+    let contexts = MemoryCallContexts::new(clock(), Services::new());
     let (changes, changed) = tokio::sync::watch::channel(0);
     let source: Arc<dyn ToolSource> = registry.clone();
     let (address, served) =
-        serve(McpServer::new(source, Arc::new(desk)).with_changes(changed), "127.0.0.1:0").await;
+        serve(McpServer::new(source, Arc::new(contexts)).with_changes(changed), "127.0.0.1:0").await;
     let pins: Arc<dyn PinStore> = Arc::new(MemoryPins::default());
     let clients = clients(&address, &pins, "2025-11-25");
     Bridge { registry, clients, pins, changes, address, cancelled, served }
@@ -178,8 +180,9 @@ async fn progress_and_cancel_are_passed_on() {
     let mut calls = JoinSet::new();
     calls.spawn(async move { wait.invoke(serde_json::Map::new(), cx).await.end });
     let Some(Watched::Events(events)) = watcher.next().await else { unreachable!("progress is told") };
-    let told = EventBody::NodeProgress { message: Some("waiting".into()), value: Some(1.0), max: Some(2.0) };
-    assert_eq!(events[0].body, told);
+    let expected =
+        EventBody::NodeProgress { message: Some("waiting".into()), value: Some(1.0), max: Some(2.0) };
+    assert_eq!(events[0].body, expected);
     cancel.cancel();
     let end = calls.join_next().await.unwrap().unwrap();
     assert_eq!(end.code(), "cancelled");
@@ -206,7 +209,7 @@ async fn a_list_that_changes_is_followed() {
     let echo = tool(&bridge.clients, "mcp:own/say__echo").await.unwrap();
     assert_eq!(echo.approval(), ApprovalDefault::Ask, "it says nothing of how it behaves");
     let wait = tool(&bridge.clients, "mcp:own/wait").await.unwrap();
-    let followed = bridge.clients.follow(Arc::new(Snapshot::of([echo.clone(), wait]).unwrap()));
+    let followed = bridge.clients.follow(Arc::new(Snapshot::new([echo.clone(), wait]).unwrap()));
     let before = followed.snapshot();
     assert!(before.is_same(&followed.snapshot()));
     bridge.registry.replace([echo_id(), wait_id()].iter(), [echo_changed()]).unwrap();
@@ -247,7 +250,7 @@ async fn a_server_that_comes_back_is_reached_again() {
     let CallEnd::Failed(error) = call(&echo, json!({"text": "x"})).await else { unreachable!("it is gone") };
     assert!(error.code.is_some_and(|code| code.starts_with("mcp_")), "{error:?}");
     let source: Arc<dyn ToolSource> = bridge.registry.clone();
-    let server = McpServer::new(source, Arc::new(MemoryDesk::new(clock(), Services::new())));
+    let server = McpServer::new(source, Arc::new(MemoryCallContexts::new(clock(), Services::new())));
     let (_, _served) = serve(server, &bridge.address).await;
     for _ in 0..50 {
         if matches!(call(&echo, json!({"text": "back"})).await, CallEnd::Ok(said) if said.text() == "back") {
@@ -287,14 +290,14 @@ async fn a_program_that_ended_is_started_again() {
     let servers = BTreeMap::from([("once".to_owned(), settings)]);
     let clients = McpClients::new(&servers, Path::new("."), &clock(), &pins);
     let pid = tool(&clients, "mcp:once/pid").await.unwrap();
-    let mut told = Vec::new();
+    let mut texts = Vec::new();
     // A call may come before it is seen that the program has ended, and fails then.
     for _ in 0..50 {
         if let CallEnd::Ok(said) = call(&pid, json!({})).await {
-            told.push(said.text());
+            texts.push(said.text());
         }
-        if told.len() == 2 {
-            assert_ne!(told[0], told[1]);
+        if texts.len() == 2 {
+            assert_ne!(texts[0], texts[1]);
             return;
         }
         clock().sleep(Duration::from_millis(50)).await;

@@ -17,8 +17,8 @@
 //! assert!(cut.has(Code::Truncated) && cut.runnable().is_empty());
 //! ```
 //!
-//! Outside of this crate: types, validation and suggestions (`tool-schema`), running tools, files, the network. There
-//! is no recursion on the depth of the input, and reading is linear in its length, also in pieces.
+//! Outside of this crate: types, validation and suggestions (`tool-schema`), running tools, files, the network. The
+//! parser does not recurse on the depth of the input, and reading is linear in its length, also in pieces.
 
 mod call;
 mod decoder;

@@ -10,7 +10,7 @@ use crate::{Code, Diagnostic, RawCall, Severity, Span};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Parsed {
-    /// Text before the block, without reasoning; all text when there is no block.
+    /// Text before the block, without reasoning; all text if the reply has no block.
     pub text_before: String,
     /// Text after the block, reasoning and further blocks taken out.
     pub text_after: String,

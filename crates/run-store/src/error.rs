@@ -7,13 +7,13 @@ use agent_types::AskKind;
 #[non_exhaustive]
 pub enum StoreError {
     /// No run has that id.
-    #[error("there is no run `{run}`")]
+    #[error("unknown run `{run}`")]
     UnknownRun {
         /// The id.
         run: String,
     },
     /// Another owner executes the run, in this process or another one.
-    #[error("the run `{run}` is at work, in this process or another one")]
+    #[error("the run `{run}` is executing, in this process or another one")]
     RunBusy {
         /// The id.
         run: String,

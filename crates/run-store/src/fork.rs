@@ -77,7 +77,7 @@ impl Store {
     /// They are numbered anew, without holes. It continues from a snapshot that `fits` where the first events are no longer kept.
     ///
     /// # Errors
-    /// There is no such run, or its first events are no longer kept and no snapshot fits.
+    /// The run is unknown, or its first events are no longer kept and no snapshot fits.
     pub fn retry(
         &self,
         of: &RunId,

@@ -2,9 +2,6 @@
 //!
 //! Waking a thread costs more than most jobs do. Events that no caller waits for therefore linger for a
 //! moment, so that one wake-up serves many jobs.
-//!
-//! Waking a thread costs more than most jobs do. Events that nobody waits for are left a moment for more of them to
-//! come, so that one waking serves many.
 
 use std::collections::VecDeque;
 use std::mem;

@@ -36,7 +36,7 @@ impl RunLocks {
     /// The lock of a run.
     ///
     /// # Errors
-    /// Somebody has it.
+    /// The lock is held already.
     pub(crate) fn take(&self, run: &RunId) -> Result<RunLock, StoreError> {
         let busy = || StoreError::RunBusy { run: run.to_string() };
         let file = match &self.folder {

@@ -72,7 +72,7 @@ impl Store {
     /// Begins a run. Its record is safe before its first event is.
     ///
     /// # Errors
-    /// Somebody works on a run of that id.
+    /// A run of that id is executing.
     pub fn begin(&self, new: NewRun, clock: Arc<dyn Clock>) -> Result<Arc<StoredRun>, StoreError> {
         let run = new.run.clone();
         let lock = self.0.locks.take(&run)?;

@@ -20,7 +20,7 @@ use crate::{Backend, Change, NewRun, Redactor, StoreError, Update, read_lines};
 /// Events that one commit takes at most.
 pub(crate) const GROUP: usize = 2048;
 
-/// Somebody who waits for a commit, perhaps for the sake of one run.
+/// Waiter for a commit, perhaps for the sake of one run.
 pub(crate) struct Waiting {
     core: Option<Arc<RunCore>>,
     done: oneshot::Sender<Result<(), StoreError>>,
@@ -49,7 +49,7 @@ pub(crate) enum Job {
         change: Update<'static>,
         done: oneshot::Sender<Result<(), StoreError>>,
     },
-    /// Tell when all that came before is committed, or why the run of it cannot be kept.
+    /// Notify when all earlier jobs are committed, or report why the run cannot be persisted.
     Flush(Waiting),
     /// Nothing follows.
     Stop,
@@ -138,7 +138,7 @@ struct WriterThread {
 /// Events that are shown when they are committed.
 struct Shown {
     core: Arc<RunCore>,
-    /// `None` if there was no subscriber when they were encoded.
+    /// `None` without a subscriber at the time when the events were encoded.
     batch: Option<Batch>,
     /// Index of the job's change within the commit.
     change: usize,

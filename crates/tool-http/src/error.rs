@@ -4,7 +4,7 @@ use agent_types::InvalidToolId;
 use http_caller::ConfigError;
 use tool_schema::ToolSetError;
 
-/// Why a file is no HTTP tool.
+/// Error in the file of an HTTP tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpToolError {
@@ -15,15 +15,15 @@ pub enum HttpToolError {
         line: usize,
         /// Column from 1.
         column: usize,
-        /// What is wrong.
+        /// Message.
         message: String,
         /// The key that was probably meant.
         suggest: Option<String>,
     },
-    /// The name is no id.
+    /// The name is not a valid id.
     #[error(transparent)]
     Id(#[from] InvalidToolId),
-    /// The parameters are no schema of an object.
+    /// The parameters are not a schema of an object.
     #[error(transparent)]
     Schema(#[from] ToolSetError),
     /// The parameters are something else than a schema of an object.

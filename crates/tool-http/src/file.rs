@@ -1,4 +1,4 @@
-//! What a `*.tool.json` file says.
+//! Format of a `*.tool.json` file.
 
 use agent_types::nearest;
 use http_caller::{AuthConfig, CallConfig, EndpointConfig, ResponseConfig, RetryConfig};
@@ -14,7 +14,7 @@ use crate::error::HttpToolError;
 pub struct HttpToolFile {
     /// The id of the tool, as agents list it.
     pub name: String,
-    /// What it does, for the model.
+    /// Purpose of the tool, for the model.
     pub description: String,
     /// JSON Schema (2020-12) of the arguments, an object; absent, there are none. A `default` is applied before the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,13 +24,13 @@ pub struct HttpToolFile {
     /// Names that are context values: the model can neither see nor set them, and they win over arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<String>,
-    /// What becomes of the answer.
+    /// Handling of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<ResponseConfig>,
-    /// How a call proves who it is.
+    /// Authentication of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<AuthConfig>,
-    /// How often a call is tried again.
+    /// Retries of a failed call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryConfig>,
 }
@@ -39,7 +39,7 @@ impl HttpToolFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// No JSON, or an unknown key (with the near one), with line and column.
+    /// Invalid JSON, or an unknown key (with a suggestion), with line and column.
     pub fn from_json(text: &str) -> Result<Self, HttpToolError> {
         serde_json::from_str(text).map_err(|error| {
             let message = error.to_string();

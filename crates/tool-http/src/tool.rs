@@ -40,7 +40,8 @@ pub fn http_tool(file: &HttpToolFile, caller: &HttpCaller) -> Result<Tool, HttpT
     Ok(Tool::new(definition, HTTP, handler).with_settings(settings).checked()?)
 }
 
-/// What the model sees of the parameters: no context values, and no `default` keywords, whose values are applied before the call.
+/// Parameters as the model sees them: without context values, and without `default` keywords, whose values are applied
+/// before the call.
 fn offered(mut declared: Value, context: &[String]) -> (Value, Map<String, Value>) {
     let mut defaults = Map::new();
     if let Some(properties) = declared.get_mut("properties").and_then(Value::as_object_mut) {
@@ -62,7 +63,8 @@ fn offered(mut declared: Value, context: &[String]) -> (Value, Map<String, Value
     (declared, defaults)
 }
 
-/// What is required and not declared could never be given, unless the schema lets in more than it declares.
+/// Checks that required parameters are declared: an undeclared one could never be given, unless the schema lets in more
+/// than it declares.
 fn declares_what_it_requires(parameters: &Value) -> Result<(), HttpToolError> {
     let says_more = ["$ref", "allOf", "anyOf", "oneOf", "patternProperties"];
     let lets_in = ["additionalProperties", "unevaluatedProperties"];

@@ -110,7 +110,7 @@ fn definition(
     let description = &comment.description;
     let declared = arguments(parameters).map(|argument| argument.declare(krate));
     let needs = parameters.iter().filter_map(|parameter| match &parameter.source {
-        Source::Dependency(ty) => Some(quote!(.needs(#krate::Requirement::of::<#ty>()))),
+        Source::Dependency(ty) => Some(quote!(.needs(#krate::Requirement::new::<#ty>()))),
         Source::Argument(_) | Source::ContextRef | Source::Context => None,
     });
     let settings = settings(options, krate);

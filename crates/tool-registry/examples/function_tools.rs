@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tool_registry::{Dep, Registry, Services, Tool, ToolContext, ToolError, tool, tools};
 
-/// How urgent a task is.
+/// Urgency of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Priority {
@@ -26,7 +26,7 @@ enum Priority {
 struct Task {
     /// The text of the task.
     title: String,
-    /// How urgent it is.
+    /// Urgency of the task.
     priority: Priority,
 }
 

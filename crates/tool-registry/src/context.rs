@@ -1,4 +1,4 @@
-//! What a call knows of the run that it is part of.
+//! Context of a tool call: its run, clock, budget and services.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use crate::output::{ToolError, ToolErrorKind};
 /// Most bytes of pieces that one call may give.
 const MAX_CHUNK_BYTES: usize = 1024 * 1024;
 
-/// Whether a call may give more pieces.
+/// Room for further pieces of a call's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChunkLimit {
     /// It may.
@@ -26,7 +26,7 @@ pub enum ChunkLimit {
     Reached,
 }
 
-/// What a call knows of the run that it is part of. Cheap to clone.
+/// Context of a tool call: its run, clock, budget and services. Cheap to clone.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ToolContext {
@@ -36,23 +36,23 @@ pub struct ToolContext {
     pub tool: ToolId,
     /// Set when the run ends early; long work should look at it.
     pub cancel: CancellationToken,
-    /// Where time comes from.
+    /// Source of time.
     pub clock: Arc<dyn Clock>,
     /// Limits shared by the tree of agents and workflows.
     pub budget: Budget,
-    /// When the call must have answered, since the clock's start.
+    /// Deadline of the call, since the clock's start.
     pub deadline: Option<Duration>,
-    /// What tools need from outside, by type.
+    /// Services that tools need, by type.
     pub services: Services,
     /// Values that tools may use and the model can neither see nor set, by name.
     pub values: Arc<Map<String, Value>>,
-    /// What the call did before the run was interrupted.
+    /// Recorded events of the call from before the run was interrupted.
     pub resume: Option<Arc<ResumeLog>>,
     sink: Arc<dyn EventSink>,
     place: EventLocation,
     /// Bytes of pieces given so far, shared by all copies.
     given: Arc<AtomicUsize>,
-    /// Where pieces are kept that somebody reads later.
+    /// Pieces kept for a later read of the task.
     pub(crate) kept: Option<Arc<crate::tasks::Output>>,
 }
 
@@ -92,7 +92,7 @@ impl ToolContext {
         self
     }
 
-    /// The same, going on where an earlier life of the run stopped.
+    /// The same, resuming from the recorded events of the interrupted run.
     #[must_use]
     pub fn with_resume(mut self, log: Option<ResumeLog>) -> Self {
         self.resume = log.map(Arc::new);
@@ -124,7 +124,7 @@ impl ToolContext {
         })
     }
 
-    /// Gives a piece of the result while the call goes on, up to 1 MiB in all.
+    /// Emits a piece of the result while the call runs, up to 1 MiB in all.
     pub fn chunk(&self, text: impl Into<String>) -> ChunkLimit {
         let text = text.into();
         let before = self.given.fetch_add(text.len(), Ordering::Relaxed);

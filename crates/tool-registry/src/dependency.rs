@@ -1,4 +1,4 @@
-//! What tools need from outside, found by type.
+//! Services that tools need, found by type.
 
 use std::any::type_name;
 use std::fmt;
@@ -15,7 +15,7 @@ use agent_types::Services;
 ///
 /// struct Greeting(String);
 ///
-/// /// Greets somebody.
+/// /// Greets a user.
 /// #[tool]
 /// fn greet(name: String, greeting: Dep<Greeting>) -> String {
 ///     format!("{}, {name}", greeting.0)
@@ -72,7 +72,7 @@ pub struct Requirement {
 impl Requirement {
     /// Something of this type.
     #[must_use]
-    pub fn of<T: ?Sized + Send + Sync + 'static>() -> Self {
+    pub fn new<T: ?Sized + Send + Sync + 'static>() -> Self {
         Self { name: type_name::<T>, is_met: |services| services.get::<T>().is_some() }
     }
 
@@ -82,7 +82,7 @@ impl Requirement {
         (self.name)()
     }
 
-    /// Whether it is there.
+    /// Returns `true` if the service is present.
     #[must_use]
     pub fn is_met(&self, services: &Services) -> bool {
         (self.is_met)(services)

@@ -1,4 +1,4 @@
-//! How a call ended, in words.
+//! Status, code and message of the end of a call.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::invoke::CallEnd;
 use crate::output::ToolErrorKind;
 
 impl CallEnd {
-    /// How it ended, as events say it.
+    /// Status of the call, as events record it.
     #[must_use]
     pub fn status(&self) -> ToolStatus {
         match self {
@@ -55,7 +55,7 @@ impl CallEnd {
         }
     }
 
-    /// Whether the same call may succeed later.
+    /// Returns `true` if the same call may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {

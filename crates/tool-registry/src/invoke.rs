@@ -13,10 +13,10 @@ use crate::output::{ToolError, ToolErrorKind, ToolOutput};
 use crate::tasks::{TaskBoard, TaskState};
 use crate::tool::{Answer, Tool};
 
-/// How long a call that was given up may take to end what is at work inside it.
+/// Time that a call's inner run has to end after the call was given up.
 const WIND_UP: Duration = Duration::from_millis(50);
 
-/// How a call ended.
+/// End of a call.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum CallEnd {
@@ -26,7 +26,7 @@ pub enum CallEnd {
     Failed(ToolError),
     /// Its code panicked.
     Panicked {
-        /// What the panic said.
+        /// Message of the panic.
         message: String,
     },
     /// It did not answer in time.
@@ -41,9 +41,9 @@ pub enum CallEnd {
 /// A call that is over.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallOutcome {
-    /// How it ended.
+    /// End of the call.
     pub end: CallEnd,
-    /// How long it took.
+    /// Duration of the call.
     pub took: Duration,
 }
 

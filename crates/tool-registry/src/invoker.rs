@@ -12,11 +12,11 @@ use crate::provider::BrokenTool;
 use crate::registry::{Registry, Snapshot, Unresolved};
 use crate::tool::Tool;
 
-/// Why a tool cannot be had.
+/// Reason for which a tool cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolLookupError {
-    /// There is none of that id.
+    /// No tool has this id.
     #[error("{}{}", .0, .0.near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     Unknown(Unresolved),
     /// There is one, and it cannot be used.
@@ -44,18 +44,18 @@ impl ToolLookupError {
 /// # use serde::Deserialize;
 /// # #[derive(Deserialize, JsonSchema)]
 /// # struct None {}
-/// let tools = Snapshot::of([Tool::func("now", "Tells the time.", |_: None, _| async { "noon" })?])?;
+/// let tools = Snapshot::new([Tool::func("now", "Returns the time.", |_: None, _| async { "noon" })?])?;
 /// let services = Services::new().with::<dyn ToolInvoker>(Arc::new(tools));
 /// let invoker = services.get::<dyn ToolInvoker>().unwrap();
-/// assert_eq!(invoker.tool("nov").unwrap_err().to_string(), "there is no tool `nov`; did you mean `now`?");
+/// assert_eq!(invoker.tool("nov").unwrap_err().to_string(), "unknown tool `nov`; did you mean `now`?");
 /// # Ok::<(), tool_registry::RegistryError>(())
 /// ```
 #[async_trait]
 pub trait ToolInvoker: Send + Sync + fmt::Debug {
-    /// The tool of a canonical id.
+    /// Resolves the tool of a canonical id.
     ///
     /// # Errors
-    /// There is none (with the near one), or it cannot be used.
+    /// The id is unknown (the error holds a suggestion), or the tool cannot be used.
     fn tool(&self, id: &str) -> Result<Tool, ToolLookupError>;
 
     /// The ids of all tools.

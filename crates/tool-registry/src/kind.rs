@@ -19,7 +19,7 @@ use serde::{Serialize, Serializer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ToolKind {
     name: &'static str,
-    /// Whether a call needs approval unless the tool is read-only.
+    /// `true` if a call needs approval unless the tool is read-only.
     is_foreign: bool,
 }
 

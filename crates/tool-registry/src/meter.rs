@@ -13,7 +13,7 @@ impl UsageMeter {
         *self.0.lock() += usage;
     }
 
-    /// What was used so far.
+    /// Usage so far.
     #[must_use]
     pub fn total(&self) -> Usage {
         *self.0.lock()

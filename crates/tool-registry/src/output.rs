@@ -1,4 +1,4 @@
-//! What a tool gives back.
+//! Results and errors of tool calls.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -34,10 +34,10 @@ pub enum Part {
     Resource {
         /// The address.
         uri: String,
-        /// What it holds, where that is a text.
+        /// Content of a text resource.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         content: Option<String>,
-        /// Its bytes in base64, where it is no text.
+        /// Content of a binary resource, in base64.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         blob: Option<String>,
         /// Its media type.
@@ -47,7 +47,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// It in words: a text as it is, what is no text by its kind.
+    /// Text of the part: a text as it is, other media by their type.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
         match self {
@@ -154,7 +154,7 @@ pub enum ToolErrorKind {
     Refused,
 }
 
-/// Why a call failed, in the words of the tool.
+/// Failure of a call, as the tool describes it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message_for_model}")]
 #[non_exhaustive]
@@ -163,22 +163,22 @@ pub struct ToolError {
     pub kind: ToolErrorKind,
     /// A finer word for programs, such as `http_status`.
     pub code: Option<&'static str>,
-    /// What the model reads. Holds no secrets.
+    /// Message for the model. Holds no secrets.
     pub message_for_model: String,
-    /// What a developer reads besides.
+    /// Detail for developers.
     pub detail: Option<String>,
-    /// Whether the same call may succeed later.
+    /// `true` if the same call may succeed later.
     pub retryable: bool,
-    /// How long to wait before that.
+    /// Time to wait before a retry.
     pub retry_after: Option<Duration>,
-    /// Whether the run that asked is of no use any more.
+    /// `true` if the failure ends the run that made the call.
     pub fatal: bool,
-    /// Questions that people must answer before the call can go on. Whoever cannot ask takes it for a failure.
+    /// Questions that users must answer before the call can continue. A caller that cannot ask treats it as a failure.
     pub asks: Vec<AskSummary>,
 }
 
 impl ToolError {
-    /// A failure that another try may mend.
+    /// A failure that a retry may fix.
     #[must_use]
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(ToolErrorKind::Failed, message).retryable(true)
@@ -219,7 +219,7 @@ impl ToolError {
         self
     }
 
-    /// The same, which goes on when people have answered these questions.
+    /// The same, suspended until users have answered these questions.
     #[must_use]
     pub fn asking(mut self, asks: Vec<AskSummary>) -> Self {
         self.asks = asks;
@@ -233,7 +233,7 @@ impl ToolError {
         self
     }
 
-    /// The same, which a later try may mend or not.
+    /// The same, retryable or not.
     #[must_use]
     pub const fn retryable(mut self, retryable: bool) -> Self {
         self.retryable = retryable;

@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use crate::function::IntoTool;
 use crate::tool::Tool;
 
-/// Why a tool cannot be registered.
+/// Reason for which a tool cannot be registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
@@ -39,7 +39,7 @@ impl RegistryError {
 
 /// A name that no tool has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no tool `{name}`")]
+#[error("unknown tool `{name}`")]
 pub struct Unresolved {
     /// The name that was asked for.
     pub name: String,
@@ -55,7 +55,7 @@ impl Unresolved {
     }
 }
 
-/// What became of the tools between two snapshots. Ids are in order.
+/// Difference between the tools of two snapshots. Ids are in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RegistryChange {
@@ -65,12 +65,12 @@ pub struct RegistryChange {
     pub removed: Vec<ToolId>,
     /// Tools whose definition is another one.
     pub changed: Vec<ToolId>,
-    /// What somebody should look at.
+    /// Warnings for the operator.
     pub warnings: Vec<String>,
 }
 
 impl RegistryChange {
-    /// Whether nothing changed.
+    /// Returns `true` if nothing changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.added.is_empty()
@@ -79,7 +79,7 @@ impl RegistryChange {
             && self.warnings.is_empty()
     }
 
-    /// The event that tells it.
+    /// Event that reports the change.
     #[must_use]
     pub fn into_event(self) -> EventBody {
         let Self { added, removed, changed, warnings } = self;
@@ -87,7 +87,7 @@ impl RegistryChange {
     }
 }
 
-/// Where the tools of a turn come from. What a turn saw stays as it was until the next one asks.
+/// Source of a turn's tools. A turn keeps its snapshot; the next turn takes a new one.
 pub trait ToolSource: Send + Sync + std::fmt::Debug {
     /// The tools of now.
     fn snapshot(&self) -> Snapshot;
@@ -151,7 +151,7 @@ impl Registry {
         Ok(before.change_to(&Snapshot::from(Arc::clone(&tools))))
     }
 
-    /// What there is now; later changes do not show in it.
+    /// Snapshot of the present tools; later changes do not show in it.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::from(Arc::clone(&self.tools.read()))
@@ -172,7 +172,7 @@ fn insert(tools: &mut IndexMap<ToolId, Tool>, tool: Tool) -> Result<(), Registry
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     tools: Arc<IndexMap<ToolId, Tool>>,
-    /// What is wrong where the tools come from.
+    /// Warnings of the source of the tools.
     warnings: Arc<[String]>,
 }
 
@@ -187,7 +187,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Two of one id.
-    pub fn of(tools: impl IntoIterator<Item = Tool>) -> Result<Self, RegistryError> {
+    pub fn new(tools: impl IntoIterator<Item = Tool>) -> Result<Self, RegistryError> {
         let mut all = IndexMap::new();
         tools.into_iter().try_for_each(|tool| insert(&mut all, tool))?;
         Ok(Self::from(Arc::new(all)))
@@ -218,20 +218,20 @@ impl Snapshot {
         self
     }
 
-    /// What is wrong where the tools come from.
+    /// Warnings of the source of the tools.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Whether it is the same moment of the same registry; cheap.
+    /// Returns `true` if both are the same snapshot of the same registry; cheap.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.tools, &other.tools) && self.warnings == other.warnings
     }
 
-    /// What became of the tools from this snapshot to a newer one, with the warnings that are new. A changed description is a warning as well: what a model is told
-    /// of a tool should not change behind its user's back.
+    /// Difference from this snapshot to a newer one, with the warnings that are new. A changed description is a warning
+    /// too, because it changes what the model reads without the user's knowledge.
     #[must_use]
     pub fn change_to(&self, newer: &Self) -> RegistryChange {
         let mut change = RegistryChange::default();
@@ -255,16 +255,16 @@ impl Snapshot {
         change
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the snapshot is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
-    /// Only the tools of these ids, in their order.
+    /// Selects the tools of these ids, in their order.
     ///
     /// # Errors
-    /// Every id that no tool has, with the nearest one.
+    /// Every unknown id, with a suggestion.
     pub fn select<'a>(&self, ids: impl IntoIterator<Item = &'a str>) -> Result<Self, Vec<Unresolved>> {
         let mut selected = IndexMap::new();
         let mut unresolved = Vec::new();
@@ -279,7 +279,7 @@ impl Snapshot {
         if unresolved.is_empty() { Ok(Self::from(Arc::new(selected))) } else { Err(unresolved) }
     }
 
-    /// What to say of a name that no tool has.
+    /// Error for an unknown name, with a suggestion.
     #[must_use]
     pub fn unresolved(&self, name: &str) -> Unresolved {
         let near = nearest(name, self.tools.keys().map(ToolId::as_str));

@@ -1,4 +1,4 @@
-//! Which of all tools somebody may use, and how each is shown.
+//! Selection of the tools that an agent may use, and of the form in which each is offered.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use crate::tool::{Answer, Tool, Visibility};
 /// # #[derive(Deserialize, JsonSchema)]
 /// # struct None {}
 /// # let tool = |id| Tool::func(id, "A tool.", |_: None, _| async { 1 });
-/// let all = Snapshot::of([tool("a")?, tool("b")?, tool("core:c")?])?;
+/// let all = Snapshot::new([tool("a")?, tool("b")?, tool("core:c")?])?;
 /// let chosen = Selection::new(["a", "b", "gone"]).hide(["b"]).from(&all);
 /// assert_eq!(chosen.tools.tools().map(|tool| tool.id().as_str()).collect::<Vec<_>>(), ["a"]);
 /// assert_eq!(chosen.unknown[0].name, "gone");
@@ -32,7 +32,7 @@ pub struct Selection {
     handles: HashSet<String>,
 }
 
-/// What a [`Selection`] found.
+/// Result of a [`Selection`].
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Selected {
@@ -102,7 +102,7 @@ impl Selection {
         self.listed.as_deref()
     }
 
-    /// Whether a tool of this id is among them, if there is one.
+    /// Returns `true` if a tool of this id is selected, if it exists.
     #[must_use]
     pub fn allows(&self, id: &str) -> bool {
         let id = canonical_id(id);
@@ -172,7 +172,8 @@ impl Selection {
 pub struct DynamicTools {
     /// Canonical ids, or node types.
     pub tool_ids: Vec<String>,
-    /// What is said of each: `{toolName}` and `{toolDescription}` are replaced wherever they stand. Absent keeps the tool's own words.
+    /// Description of each tool; every `{toolName}` and `{toolDescription}` is replaced. Optional: without it, each
+    /// tool keeps its own description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description_template: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Work that goes on after its call has answered.
+//! Tasks: work that continues after its call has answered.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::tool::Tool;
 /// Tasks that one board keeps; the oldest that is over makes room.
 const MAX_TASKS: usize = 256;
 
-/// Where a task stands.
+/// State of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskState {
     /// It has not begun.
     Pending,
-    /// It goes on.
+    /// It runs.
     Running,
     /// It gave its result.
     Done,
@@ -33,12 +33,12 @@ pub enum TaskState {
     Failed,
     /// It was cancelled.
     Cancelled,
-    /// What became of it is not known.
+    /// Its outcome is unknown.
     Lost,
 }
 
 impl TaskState {
-    /// Whether nothing more will come.
+    /// Returns `true` if the task has ended.
     #[must_use]
     pub const fn is_over(self) -> bool {
         !matches!(self, Self::Pending | Self::Running)
@@ -59,7 +59,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-/// What is known of a task.
+/// Status of a task.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TaskStatus {
@@ -67,7 +67,7 @@ pub struct TaskStatus {
     pub task: String,
     /// The tool that was called.
     pub tool: ToolId,
-    /// Where it stands.
+    /// State of the task.
     pub state: TaskState,
     /// Bytes of the pieces that it gave so far.
     pub bytes: usize,
@@ -77,11 +77,11 @@ pub struct TaskStatus {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TaskResult {
-    /// Where the task stands.
+    /// State of the task.
     pub state: TaskState,
     /// Its pieces from the offset on.
     pub text: String,
-    /// The offset to go on from.
+    /// Offset of the next read.
     pub next: usize,
     /// The result or the failure, once it is over and all pieces were read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,11 +100,11 @@ struct Entry {
 struct Tasks {
     entries: IndexMap<String, Entry>,
     running: JoinSet<()>,
-    /// Told with every end.
+    /// Notified at the end of each task.
     ended: Arc<Notify>,
 }
 
-/// Where the events of tasks are kept: each task is a run of its own, inside the run of the call that began it.
+/// Store for the events of tasks: each task is a run of its own, inside the run of the call that started it.
 pub trait TaskRuns: Send + Sync + fmt::Debug {
     /// Begins the run of a task; nothing where it cannot be kept.
     fn begin(&self, parent: &RunId, tool: &ToolId) -> Option<Arc<dyn EventSink>>;
@@ -168,7 +168,7 @@ impl TaskBoard {
         Some(id)
     }
 
-    /// What is known of a task.
+    /// Status of a task.
     #[must_use]
     pub fn status(&self, task: &str) -> Option<TaskStatus> {
         let tasks = lock(&self.0);
@@ -229,7 +229,7 @@ impl TaskBoard {
         }
     }
 
-    /// How a task ended; nothing while it is at work.
+    /// Outcome of a task; `None` while it runs.
     #[must_use]
     pub fn outcome(&self, task: &str) -> Option<(TaskState, Value)> {
         let tasks = lock(&self.0);

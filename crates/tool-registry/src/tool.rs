@@ -23,26 +23,26 @@ const TASK_TIMEOUT: Duration = Duration::from_hours(24);
 /// Longest result for the model unless the tool says otherwise, in bytes.
 const DEFAULT_RESULT_LIMIT: usize = 8 * 1024;
 
-/// What a tool does when it is called. The arguments fit the tool's schema.
+/// Behaviour of a tool. The arguments fit the tool's schema.
 #[async_trait]
 pub trait ToolHandler: Send + Sync {
-    /// Does it.
+    /// Executes the call.
     ///
-    /// # Errors
-    /// Why it could not; the model reads the message.
+    /// The call failed; the model reads the message.
+    /// The call failed; the model reads the message.
     ///
     /// # Cancel safety
     /// The future may be dropped at any await: on cancel, on a missed deadline.
     async fn call(&self, arguments: Map<String, Value>, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
 
-    /// Whether a call runs an agent or a workflow inside. Such a call is left a moment to end what is at work in it
-    /// when it is given up, and it goes on inside when its run is taken up again.
+    /// Returns `true` if a call runs an agent or a workflow inside. Such a call has a moment to end its inner run when
+    /// it is given up, and continues inside when its run is resumed.
     fn has_inner_run(&self) -> bool {
         false
     }
 }
 
-/// How a tool is shown to a model.
+/// Way in which a tool is offered to a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Visibility {
     /// With its schema, from the first turn on.
@@ -54,7 +54,7 @@ pub enum Visibility {
     Hidden,
 }
 
-/// What a call answers with.
+/// Answer of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Answer {
     /// The whole result, when it is there.
@@ -64,7 +64,7 @@ pub enum Answer {
     Handle,
 }
 
-/// How calls of a tool are treated.
+/// Settings for the calls of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolSettings {
@@ -74,15 +74,15 @@ pub struct ToolSettings {
     pub result_limit: usize,
     /// Calls of this tool that may run at once in this process; absent is any number.
     pub concurrency: Option<usize>,
-    /// How it is shown to a model.
+    /// Way in which the tool is offered to a model.
     pub visibility: Visibility,
-    /// What a call answers with.
+    /// Answer of a call.
     pub answer: Answer,
-    /// Further attempts after one whose failure another may mend.
+    /// Retries after a retryable failure.
     pub retry: Option<ToolRetry>,
 }
 
-/// How often a failed call is tried again, and how long is waited.
+/// Number and backoff of the retries of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolRetry {
     /// Attempts after the first.
@@ -121,7 +121,7 @@ impl ToolSettings {
         }
     }
 
-    /// The same with further attempts after a failure that another may mend.
+    /// The same with retries after a retryable failure.
     #[must_use]
     pub const fn with_retry(mut self, retry: ToolRetry) -> Self {
         self.retry = Some(retry);
@@ -277,7 +277,7 @@ impl Tool {
         &self.0.definition.id
     }
 
-    /// What it is.
+    /// Definition of the tool.
     #[must_use]
     pub fn definition(&self) -> &ToolDefinition {
         &self.0.definition
@@ -294,7 +294,7 @@ impl Tool {
         self.0.kind
     }
 
-    /// How its calls are treated.
+    /// Settings for the calls of the tool.
     #[must_use]
     pub fn settings(&self) -> &ToolSettings {
         &self.0.settings
@@ -307,7 +307,7 @@ impl Tool {
         definition.approval.unwrap_or_else(|| self.0.kind.approval(&definition.annotations))
     }
 
-    /// What its calls need and is not there, by the names of types.
+    /// Type names of the services that its calls need and that are missing.
     #[must_use]
     pub fn missing(&self, services: &Services) -> Vec<&'static str> {
         let unmet = self.0.requirements.iter().filter(|requirement| !requirement.is_met(services));
@@ -318,7 +318,7 @@ impl Tool {
         self.0.room.as_ref()
     }
 
-    /// Whether a call runs an agent or a workflow inside.
+    /// Returns `true` if a call runs an agent or a workflow inside.
     #[must_use]
     pub fn has_inner_run(&self) -> bool {
         self.handler().has_inner_run()

@@ -1,4 +1,4 @@
-//! Which tools somebody may use, in what form, and what becomes of them while a program runs.
+//! Selection of tools, the form in which they are offered, and changes while a program runs.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a wrong case may panic")]
 
 use async_trait::async_trait;
@@ -23,7 +23,7 @@ fn described(id: &str, description: &str) -> Tool {
 }
 
 fn all(ids: &[&str]) -> Snapshot {
-    Snapshot::of(ids.iter().map(|id| described(id, "Echoes."))).unwrap()
+    Snapshot::new(ids.iter().map(|id| described(id, "Echoes."))).unwrap()
 }
 
 fn ids(snapshot: &Snapshot) -> Vec<&str> {

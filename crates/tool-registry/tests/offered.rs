@@ -24,7 +24,7 @@ fn named(id: &str) -> Tool {
 }
 
 fn all(ids: &[&str]) -> Snapshot {
-    Snapshot::of(ids.iter().map(|id| named(id))).unwrap()
+    Snapshot::new(ids.iter().map(|id| named(id))).unwrap()
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_bad_schema_is_an_error_of_its_tool() {
     let definition = ToolDefinition::new("bad".parse().unwrap(), "Bad.", json!({"type": "objekt"}));
     let tool = Tool::new(definition, ToolKind::NATIVE, Echo);
     assert_eq!(tool.clone().checked().unwrap_err().code(), "bad_schema");
-    assert_eq!(Snapshot::of([tool]).unwrap().tool_set().unwrap_err().code(), "bad_schema");
+    assert_eq!(Snapshot::new([tool]).unwrap().tool_set().unwrap_err().code(), "bad_schema");
 }
 
 proptest! {

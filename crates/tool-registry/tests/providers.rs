@@ -1,4 +1,4 @@
-//! Lists of providers: names that nobody may claim, near names, wildcards, reloads.
+//! Lists of providers: reserved names, suggestions, wildcards, reloads.
 //! A test that begins with `s` and a number is named after the threat that it answers.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a wrong case may panic")]
 

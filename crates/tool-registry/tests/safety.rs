@@ -1,4 +1,4 @@
-//! Names that nobody may claim, and calls that go wrong: each ends in an outcome, and the others go on.
+//! Reserved names, and calls that go wrong: each ends in an outcome, and the others continue.
 //! A test is named after the threat that it answers.
 #![expect(
     clippy::unwrap_used,
@@ -60,8 +60,8 @@ async fn in_virtual_time<T>(clock: &VirtualClock, work: impl Future<Output = T>)
 }
 
 #[test]
-fn s35_what_is_not_listed_is_not_there_and_not_told() {
-    let all = Snapshot::of([named("read_page"), named("read_pages"), named("write_page")]).unwrap();
+fn s35_unlisted_tools_are_unknown() {
+    let all = Snapshot::new([named("read_page"), named("read_pages"), named("write_page")]).unwrap();
     let mine = Selection::new(["read_page", "write_page", "gone"]).hide(["write_page"]).from(&all);
     assert_eq!(mine.tools.tools().map(|tool| tool.id().as_str()).collect::<Vec<_>>(), ["read_page"]);
     assert_eq!(mine.unknown.len(), 1);

@@ -44,7 +44,7 @@ pub struct Coercion {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Typed {
-    /// Arguments; complete only if there are no problems.
+    /// Arguments; complete only if `problems` is empty.
     pub arguments: Map<String, Value>,
     /// Changes made to the written values.
     pub coercions: Vec<Coercion>,

@@ -19,7 +19,7 @@ pub struct BlobPart {
     pub total: u64,
 }
 
-/// Where large values are kept, by the SHA-256 of their bytes.
+/// Store of large values, by the SHA-256 of their bytes.
 #[async_trait]
 pub trait BlobSource: Send + Sync + fmt::Debug {
     /// Keeps bytes; gives their SHA-256 in hex.
@@ -28,7 +28,7 @@ pub trait BlobSource: Send + Sync + fmt::Debug {
     /// They cannot be kept.
     async fn put(&self, bytes: Vec<u8>) -> Result<String, ToolError>;
 
-    /// At most `length` bytes from `offset` on; nothing where there is no such blob.
+    /// At most `length` bytes from `offset` on; `None` if the blob is unknown.
     ///
     /// # Errors
     /// It cannot be read.
@@ -38,11 +38,11 @@ pub trait BlobSource: Send + Sync + fmt::Debug {
 /// Blobs in memory, the newest ones up to a limit.
 pub struct MemoryBlobs {
     limit: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<Blobs>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct Blobs {
     bytes: usize,
     blobs: HashMap<String, Arc<[u8]>>,
     order: VecDeque<String>,
@@ -105,7 +105,7 @@ impl BlobSource for MemoryBlobs {
 }
 
 /// Reads a part of a long result.
-/// * `reference` - its id, as it was told: `blob:` and 64 hex digits
+/// * `reference` - its id, as it was given: `blob:` and 64 hex digits
 /// * `offset` - the first byte to read
 /// * `limit` - most bytes to read
 #[tool(name = "system:read_blob", read_only)]
@@ -118,7 +118,7 @@ async fn read_blob(
     let sha256 = reference.trim().trim_start_matches("blob:").to_ascii_lowercase();
     let part = blobs.read(&sha256, offset, limit).await?;
     let part = part.ok_or_else(|| {
-        ToolError::new(ToolErrorKind::InvalidArguments, format!("there is no blob '{reference}' (any more)"))
+        ToolError::new(ToolErrorKind::InvalidArguments, format!("unknown or expired blob '{reference}'"))
     })?;
     let end = offset.saturating_add(part.bytes.len() as u64).min(part.total);
     Ok(format!("[bytes {offset} to {end} of {}]\n{}", part.total, String::from_utf8_lossy(&part.bytes)))

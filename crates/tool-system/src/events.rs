@@ -1,4 +1,4 @@
-//! Telling others, and ending.
+//! Events for other agents, and the end of a run.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,12 +10,12 @@ use serde_json::Value;
 use tool_registry::{Dep, RegistryError, Tool, ToolContext, ToolError, ToolOutput, tool};
 
 /// Characters of a payload that the log shows; the whole stands in the call's arguments.
-const TOLD: usize = 200;
+const SHOWN: usize = 200;
 
-/// Where events of agents go: what wakes those that subscribe to them.
+/// Publisher of agents' events, which start the agents that subscribe to them.
 #[async_trait]
 pub trait EventPublisher: Send + Sync + fmt::Debug {
-    /// Takes an event; who hears of it is not known to the sender.
+    /// Publishes an event; its subscribers are unknown to the sender.
     ///
     /// # Errors
     /// It cannot be taken.
@@ -27,11 +27,11 @@ pub trait EventPublisher: Send + Sync + fmt::Debug {
 pub struct Published {
     /// Its name.
     pub event: String,
-    /// What it says.
+    /// Payload of the event.
     pub payload: Value,
 }
 
-/// Events in memory, the newest ones up to a limit, until somebody takes them.
+/// Events in memory, the newest ones up to a limit, until they are taken.
 #[derive(Debug)]
 pub struct MemoryEvents {
     limit: usize,
@@ -71,9 +71,9 @@ impl EventPublisher for MemoryEvents {
     }
 }
 
-/// Tells other agents that something happened.
-/// * `event` - the name under which others wait for it
-/// * `payload` - what they are told
+/// Publishes an event to other agents.
+/// * `event` - the name that others subscribe to
+/// * `payload` - the data that they receive
 #[tool(name = "system:publish_event", effect, approval = "auto")]
 async fn publish_event(
     event: String,
@@ -82,11 +82,11 @@ async fn publish_event(
     cx: &ToolContext,
 ) -> Result<&'static str, ToolError> {
     let payload = payload.unwrap_or_default();
-    let told: String = payload.to_string().chars().take(TOLD).collect();
+    let shown: String = payload.to_string().chars().take(SHOWN).collect();
     publisher.publish(&event, payload).await?;
     cx.emit(EventBody::LogLine {
         level: "info".into(),
-        message: format!("event `{event}` published: {told}"),
+        message: format!("event `{event}` published: {shown}"),
     });
     Ok("published")
 }

@@ -18,7 +18,7 @@ const MAX_LIMIT: u64 = 20;
 /// A piece of text that was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Passage {
-    /// Where it stands, such as a path and a heading.
+    /// Source of the passage, such as a path and a heading.
     pub source: String,
     /// The text.
     pub text: String,

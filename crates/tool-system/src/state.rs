@@ -26,11 +26,11 @@ pub trait StateSource: Send + Sync + fmt::Debug {
     async fn update(&self, changes: Value) -> Result<Value, ToolError>;
 }
 
-/// What an agent keeps for itself.
+/// Private state of an agent.
 #[derive(Debug, Clone)]
 pub struct PrivateState(pub Arc<dyn StateSource>);
 
-/// What all agents of a project share.
+/// State that all agents of a project share.
 #[derive(Debug, Clone)]
 pub struct World(pub Arc<dyn StateSource>);
 
@@ -129,28 +129,28 @@ fn part(value: Value, key: Option<&str>) -> Result<Value, ToolError> {
     })
 }
 
-/// What you keep for yourself.
+/// Reads your private state.
 /// * `key` - one value, by its name or by a JSON pointer such as `/cart/0`; all of them when absent
 #[tool(name = "system:read_state", read_only)]
 async fn read_state(key: Option<String>, state: Dep<PrivateState>) -> Result<Value, ToolError> {
     part(state.0.read().await?, key.as_deref())
 }
 
-/// Changes what you keep for yourself. Members replace those of the same name, null takes one away.
+/// Changes your private state. Members replace those of the same name, null takes one away.
 /// * `changes` - the new values by name
 #[tool(name = "system:update_state")]
 async fn update_state(changes: Map<String, Value>, state: Dep<PrivateState>) -> Result<Value, ToolError> {
     state.0.update(changes.into()).await
 }
 
-/// What all agents share.
+/// Reads the state that all agents share.
 /// * `key` - one value, by its name or by a JSON pointer such as `/doors/north`; all of them when absent
 #[tool(name = "system:read_world", read_only)]
 async fn read_world(key: Option<String>, world: Dep<World>) -> Result<Value, ToolError> {
     part(world.0.read().await?, key.as_deref())
 }
 
-/// Changes what all agents share. Members replace those of the same name, null takes one away.
+/// Changes the state that all agents share. Members replace those of the same name, null takes one away.
 /// * `changes` - the new values by name
 #[tool(name = "system:update_world")]
 async fn update_world(changes: Map<String, Value>, world: Dep<World>) -> Result<Value, ToolError> {

@@ -1,4 +1,4 @@
-//! Looking after work that goes on.
+//! Tools for tasks that still run.
 
 use tool_registry::{
     Dep, RegistryError, TaskBoard, TaskResult, TaskStatus, Tool, ToolError, ToolErrorKind, tool,
@@ -6,20 +6,20 @@ use tool_registry::{
 
 fn no_such(task: &str, board: &TaskBoard) -> ToolError {
     let open = board.open();
-    let there = if open.is_empty() { "none is under way".to_owned() } else { open.join(", ") };
-    ToolError::new(ToolErrorKind::InvalidArguments, format!("there is no task '{task}'; {there}"))
+    let there = if open.is_empty() { "no task is running".to_owned() } else { open.join(", ") };
+    ToolError::new(ToolErrorKind::InvalidArguments, format!("unknown task '{task}'; {there}"))
 }
 
-/// Where a task stands that was started earlier.
+/// Returns the state of a task that was started earlier.
 /// * `task` - its id
 #[tool(name = "system:task_status", read_only, quick)]
 fn task_status(task: String, board: Dep<TaskBoard>) -> Result<TaskStatus, ToolError> {
     board.status(&task).ok_or_else(|| no_such(&task, &board))
 }
 
-/// What a task gave so far, and its result once it is over.
+/// Returns the output of a task so far, and its result once it is over.
 /// * `task` - its id
-/// * `offset` - where to go on reading, the `next` of the answer before
+/// * `offset` - where to continue reading, the `next` of the answer before
 /// * `limit` - most bytes to read
 #[tool(name = "system:task_result", read_only, quick)]
 fn task_result(

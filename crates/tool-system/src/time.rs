@@ -1,4 +1,4 @@
-//! What time it is.
+//! Current date and time.
 
 use jiff::tz::TimeZone;
 use tool_registry::{RegistryError, Tool, ToolContext, ToolError, ToolErrorKind, tool};
@@ -19,7 +19,7 @@ fn current_time(timezone: Option<&str>, cx: &ToolContext) -> Result<String, Tool
     let zone = TimeZone::get(name).map_err(|_| {
         ToolError::new(
             ToolErrorKind::InvalidArguments,
-            format!("there is no time zone '{name}'; use an IANA name such as Asia/Shanghai"),
+            format!("unknown time zone '{name}'; use an IANA name such as Asia/Shanghai"),
         )
     })?;
     let now = jiff::Timestamp::from_millisecond(cx.clock.now().as_millis())

@@ -19,10 +19,10 @@ async fn call(tool: &Tool, arguments: Value) -> CallEnd {
 }
 
 #[derive(Debug)]
-struct Shelf;
+struct Books;
 
 #[async_trait]
-impl KnowledgeSource for Shelf {
+impl KnowledgeSource for Books {
     async fn search(&self, query: &str, limit: usize) -> Result<Vec<Passage>, ToolError> {
         let passage = |n: usize| Passage { source: format!("book.md:{n}"), text: format!("{query} {n}\n") };
         Ok((0..limit.min(2)).filter(|_| query != "nothing").map(passage).collect())
@@ -31,7 +31,7 @@ impl KnowledgeSource for Shelf {
 
 #[tokio::test]
 async fn a_knowledge_base_gives_passages_with_their_source() {
-    let tool = knowledge_tool("Query", "Searches the books.", Arc::new(Shelf)).unwrap();
+    let tool = knowledge_tool("Query", "Searches the books.", Arc::new(Books)).unwrap();
     assert_eq!(tool.id().as_str(), "kb:Query");
     let end = call(&tool, json!({"query": "bees"})).await;
     assert_eq!(end, CallEnd::Ok(ToolOutput::Text("[book.md:0]\nbees 0\n\n[book.md:1]\nbees 1".into())));

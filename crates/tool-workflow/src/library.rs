@@ -1,4 +1,4 @@
-//! Where workflows come from.
+//! Source of workflows.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use workflow_model::{Workflow, WorkflowSource};
 
 /// The workflows that are tools, with the faults of those that cannot be loaded.
 pub trait WorkflowLibrary: WorkflowSource + Send + Sync + std::fmt::Debug {
-    /// The workflow of an id; `None` where there is no such workflow.
+    /// Loads the workflow of an id; `None` if the id is unknown.
     ///
     /// # Errors
-    /// Its file holds none.
+    /// The file does not hold a valid workflow.
     fn load(&self, id: &str) -> Option<Result<Arc<Workflow>, BrokenTool>> {
         self.workflow(id).map(Ok)
     }

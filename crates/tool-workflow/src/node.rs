@@ -16,10 +16,10 @@ const INNER: &str = "node";
 /// The tool `node:<type>`: the node in a workflow of its own, run by the same engine, with its inputs as parameters. A slot for several
 /// edges takes a list.
 ///
-/// Inputs that are streams are none that a model could give. Nodes are tools only where somebody lists them.
+/// Inputs that are streams cannot be given by a model. Nodes are tools only where they are listed.
 ///
 /// # Errors
-/// There is no such type, it needs settings, or its name is none for a tool.
+/// The type is unknown or needs settings, or its name is not valid for a tool.
 pub fn node_tool(node_type: &str, runtime: &WorkflowRuntime) -> Result<Tool, WorkflowToolError> {
     let id: agent_types::ToolId = format!("node:{node_type}").parse()?;
     let Some(node) = runtime.catalog.get(node_type) else {

@@ -21,16 +21,16 @@ use crate::definition::definition_of;
 /// Kind of workflow tools.
 pub const WORKFLOW: ToolKind = ToolKind::own("workflow");
 
-/// What workflows need to run: types of nodes, and services for them.
+/// Environment of workflows: types of nodes, and services for them.
 #[derive(Debug, Clone, Default)]
 pub struct WorkflowRuntime {
     /// Types of nodes.
     pub catalog: Arc<NodeCatalog>,
-    /// What nodes need from outside.
+    /// Services of nodes.
     pub services: Services,
 }
 
-/// Why a workflow cannot be a tool.
+/// Reason for which a workflow cannot be a tool.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkflowToolError {
@@ -76,7 +76,7 @@ pub fn workflow_tool(
     Ok(Tool::new(definition, WORKFLOW, handler).checked()?)
 }
 
-/// What the tool of a workflow is and does.
+/// Definition and handler of a workflow's tool.
 pub(crate) fn handler(
     id: ToolId,
     workflow: &Workflow,
@@ -143,7 +143,7 @@ impl EventSink for LiveSink {
 pub(crate) struct WorkflowHandler {
     plan: Plan,
     services: Services,
-    /// Whether the workflow declares just one output.
+    /// `true` if the workflow declares exactly one output.
     single: bool,
     live: Arc<[(String, String)]>,
 }
@@ -174,7 +174,7 @@ impl ToolHandler for WorkflowHandler {
             RunStatus::Ok => Ok(ToolOutput::Json(self.result(outcome.outputs))),
             RunStatus::Cancelled => Err(ToolError::new(ToolErrorKind::Cancelled, "cancelled")),
             RunStatus::Waiting => {
-                let error = ToolError::failed("it waits for a person, and nobody can be asked here");
+                let error = ToolError::failed("it waits for a user, who cannot be asked here");
                 Err(error.asking(outcome.asks))
             }
             RunStatus::Error => {

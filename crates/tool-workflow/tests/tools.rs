@@ -1,4 +1,4 @@
-//! Workflows and nodes as tools: what they take, give and tell while they run.
+//! Workflows and nodes as tools: parameters, results, and events while they run.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a wrong case may panic")]
 
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn s31_ids_of_workflows_never_leave_the_index() {
     let file = json!({"description": "Does it.", "nodes": [], "edges": []});
     let workflow = Workflow::from_value(file).unwrap();
     let tool = |id: &str| workflow_tool(id, &workflow, &NoWorkflows, &WorkflowRuntime::default());
-    let all = Snapshot::of([tool("summarize_text").unwrap()]).unwrap();
+    let all = Snapshot::new([tool("summarize_text").unwrap()]).unwrap();
     let long = "x".repeat(300);
     for id in ["../../etc/passwd", "..\\x", "/abs", "a/../b", "%2e%2e", "a\0b", &long] {
         assert!(unknown(&all, &format!("workflow:{id}")), "{id:?}");
@@ -124,7 +124,7 @@ async fn a_stream_among_the_results_is_told_while_it_comes() {
 
     // The same as a handle.
     let listed =
-        Selection::all().answer_with_handle(["workflow:say"]).from(&Snapshot::of([tool]).unwrap()).tools;
+        Selection::all().answer_with_handle(["workflow:say"]).from(&Snapshot::new([tool]).unwrap()).tools;
     let board = TaskBoard::new();
     let services = Services::new().with(Arc::new(board.clone()));
     let (end, _) = call(listed.get("workflow:say").unwrap(), json!({"text": "one two"}), services).await;

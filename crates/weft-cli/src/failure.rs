@@ -90,7 +90,7 @@ impl Failure {
     pub(crate) fn of_reading(path: &Path, error: &std::io::Error) -> Self {
         let failure = match error.kind() {
             std::io::ErrorKind::NotFound => {
-                Self::new(Exit::Usage, "missing_file", format!("there is no file {}", path.display()))
+                Self::new(Exit::Usage, "missing_file", format!("the file {} does not exist", path.display()))
             }
             _ => Self::new(Exit::Usage, "unreadable_file", error.to_string()).at(path, None, None),
         };

@@ -17,7 +17,7 @@ const FOLDER: &str = "agents";
 pub struct AgentFile {
     /// The file.
     pub path: PathBuf,
-    /// What it holds.
+    /// Profile in the file.
     pub profile: AgentProfile,
 }
 

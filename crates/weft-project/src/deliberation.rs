@@ -25,7 +25,7 @@ use crate::project::Project;
 /// The output that has the reply, where there are several.
 const FULL_TEXT: &str = "full_text";
 
-/// What a workflow may be told of the turn.
+/// Inputs that a workflow may take of a turn.
 const INPUTS: [&str; 5] = ["message", "history", "observations", "private_state", "tools"];
 
 /// A workflow that writes the reply of each turn.
@@ -33,7 +33,7 @@ pub(crate) struct WorkflowDeliberator {
     id: String,
     name: String,
     plan: Plan,
-    /// What the workflow wants to be told, of what there is.
+    /// Inputs that the workflow takes.
     inputs: Vec<&'static str>,
     output: String,
     /// The nodes whose pieces are those of the reply, where it comes piece by piece.
@@ -51,8 +51,8 @@ impl WorkflowDeliberator {
     /// The workflow of an agent's `core_deliberation_workflow_id`.
     ///
     /// # Errors
-    /// There is none of that id (with the near one), it has problems, it wants to be told what there is not, or no output
-    /// of it can be the reply.
+    /// The id is unknown (the error holds a suggestion), the workflow has problems, requires an input that a turn does
+    /// not provide, or has no output for the reply.
     pub(crate) fn new(project: &Project, id: &str) -> Result<Self, ProjectError> {
         let (_, workflow) = project.workflows().get(id)?;
         let bad = |message: String| ProjectError::Deliberation { workflow: id.to_owned(), message };
@@ -63,8 +63,8 @@ impl WorkflowDeliberator {
             !INPUTS.contains(&name.as_str()) && slot.is_required() && slot.default_value().is_none()
         });
         if let Some((name, _)) = strange.into_iter().next() {
-            let told = INPUTS.join("`, `");
-            return Err(bad(format!("it requires the input `{name}`; a turn tells it `{told}`")));
+            let provided = INPUTS.join("`, `");
+            return Err(bad(format!("it requires the input `{name}`; a turn provides `{provided}`")));
         }
         let output = output_of(&workflow).ok_or_else(|| {
             bad(format!("it needs an output `{FULL_TEXT}`, or a single one of type STRING"))
@@ -83,7 +83,7 @@ impl WorkflowDeliberator {
         })
     }
 
-    /// What the workflow is told of a turn.
+    /// Inputs of the workflow for a turn.
     async fn arguments(&self, turn: &Deliberation<'_>) -> Map<String, Value> {
         let mut arguments = Map::new();
         for name in &self.inputs {
@@ -216,7 +216,7 @@ impl Reply {
         self.rest.pop_front().map(|event| (event, self))
     }
 
-    /// What is left to tell once the workflow has ended.
+    /// Queues the remaining events once the workflow has ended.
     fn end(&mut self, outcome: RunOutcome) {
         self.is_over = true;
         while let Ok(piece) = self.reader.try_recv() {

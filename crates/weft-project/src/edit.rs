@@ -1,4 +1,4 @@
-//! Changes of the project's files, each written whole or not at all, every key that nobody knows as it was.
+//! Changes of the project's files. Each is written whole or not at all; unknown keys are preserved.
 
 use std::fs::File;
 use std::io::Write;
@@ -155,10 +155,10 @@ impl Project {
         Ok(file.change(profile))
     }
 
-    /// Where the workflow of an id is, or would be.
+    /// Path of the file of a workflow, existing or not.
     ///
     /// # Errors
-    /// The id is none that a file may have.
+    /// The id cannot name a file.
     pub fn path_of_workflow(&self, id: &str) -> Result<PathBuf, ProjectError> {
         let refused = || ProjectError::BadWorkflowId { id: id.chars().take(80).collect() };
         if let Ok((file, _)) = self.workflows().get(id) {

@@ -1,4 +1,4 @@
-//! What can be wrong with a project, with its place and a way out.
+//! Errors of a project, with place and fix.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use tool_registry::{BrokenTool, FilePlace, RegistryError, ToolLookupError};
 use workflow_engine::PlanError;
 use workflow_model::LoadError;
 
-/// What an id of a workflow may hold.
+/// Rule for ids of workflows.
 pub(crate) const ID_RULE: &str = "parts of letters, digits, `_`, `-` and `.`, joined by `/`";
 
-/// Where in which file something is wrong.
+/// Place of an error in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileError {
     /// The file, as the user would name it.
@@ -22,22 +22,22 @@ pub struct FileError {
     pub line: Option<usize>,
     /// Column from 1, where there is one.
     pub column: Option<usize>,
-    /// What is wrong.
+    /// Message.
     pub message: String,
 }
 
-/// What can be wrong with a project.
+/// Error of a project.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProjectError {
     /// No `weft.toml` here or above.
-    #[error("there is no weft.toml in {} or above it", start.display())]
+    #[error("weft.toml is missing in {} and in the folders above it", start.display())]
     NoProject {
-        /// Where the search began.
+        /// Folder where the search began.
         start: PathBuf,
     },
     /// A file that is not there.
-    #[error("there is no file {}", path.display())]
+    #[error("the file {} does not exist", path.display())]
     MissingFile {
         /// The file.
         path: PathBuf,
@@ -47,18 +47,18 @@ pub enum ProjectError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// Message of the operating system.
         message: String,
     },
-    /// A file that is no text.
+    /// A file that is not text.
     #[error("{}", .0.message)]
     NotText(FileError),
-    /// The system does not tell of changes in a folder.
+    /// The system does not report changes in a folder.
     #[error("changes in {} are not seen: {message}", .path.display())]
     Unwatchable {
         /// The folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// Message of the operating system.
         message: String,
     },
     /// The store of runs cannot be used.
@@ -70,7 +70,7 @@ pub enum ProjectError {
     /// `weft.toml` does not fit.
     #[error("{}", .0.message)]
     Settings(FileError),
-    /// A file that is no JSON.
+    /// A file that is not valid JSON.
     #[error("{}", .0.message)]
     Json(FileError),
     /// A workflow file that is none.
@@ -80,19 +80,19 @@ pub enum ProjectError {
     #[error("{}", .0.message)]
     Profile(FileError),
     /// No agent of that id.
-    #[error("there is no agent `{id}`")]
+    #[error("unknown agent `{id}`")]
     UnknownAgent {
         /// The id.
         id: String,
-        /// The nearest one.
+        /// Suggested id.
         near: Option<String>,
     },
     /// No workflow of that id.
-    #[error("there is no workflow `{id}`")]
+    #[error("unknown workflow `{id}`")]
     UnknownWorkflow {
         /// The id.
         id: String,
-        /// The nearest one.
+        /// Suggested id.
         near: Option<String>,
     },
     /// A text that no workflow may have as its id.
@@ -104,8 +104,8 @@ pub enum ProjectError {
     /// A workflow file whose name can be no id.
     #[error("{}", .0.message)]
     WorkflowName(FileError),
-    /// Something that is no workflow as a skill.
-    #[error("`{id}` is no workflow, and only workflows are skills")]
+    /// A skill that is not a workflow.
+    #[error("`{id}` is not a workflow, and only workflows are skills")]
     NoSkill {
         /// The id.
         id: String,
@@ -117,7 +117,7 @@ pub enum ProjectError {
         agent: String,
         /// The tool.
         id: String,
-        /// The nearest one that it has.
+        /// Suggested id among its tools.
         near: Option<String>,
     },
     /// A file that cannot be written.
@@ -125,7 +125,7 @@ pub enum ProjectError {
     NotWritten {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// Message of the operating system.
         message: String,
     },
     /// A file that another program changed between reading and writing it.
@@ -151,17 +151,17 @@ pub enum ProjectError {
         agent: String,
         /// The tool.
         tool: String,
-        /// The nearest one.
+        /// Suggested id.
         near: Option<String>,
         /// The profile.
         path: PathBuf,
     },
     /// No tool of that id.
-    #[error("there is no tool `{id}`")]
+    #[error("unknown tool `{id}`")]
     UnknownToolId {
         /// The id.
         id: String,
-        /// The nearest one.
+        /// Suggested id.
         near: Option<String>,
     },
     /// A tool that is known and cannot be used.
@@ -190,7 +190,7 @@ pub enum ProjectError {
     Deliberation {
         /// Its id.
         workflow: String,
-        /// Why not.
+        /// Reason.
         message: String,
     },
     /// No model, no key, no such entry.
@@ -201,7 +201,7 @@ pub enum ProjectError {
     Script {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Error in the script.
         source: ScriptError,
     },
     /// Tools that cannot be registered.
@@ -287,7 +287,7 @@ impl ProjectError {
         }
     }
 
-    /// A way out, for a person.
+    /// Suggested fix, for the user.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         let did_you_mean =
@@ -321,7 +321,7 @@ impl ProjectError {
             Self::Unreadable { .. } | Self::NotWritten { .. } => Some("check the permissions".into()),
             Self::Unwatchable { .. } => Some("start again to see changes of files".into()),
             Self::NotText(_) => Some("save it as UTF-8".into()),
-            Self::Json(_) => Some("mend the JSON at that place".into()),
+            Self::Json(_) => Some("fix the JSON at this place".into()),
             Self::Workflow(_) => Some(
                 "docs/guide/workflows.md shows a file, docs/schema/workflow.schema.json names every key"
                     .into(),

@@ -10,10 +10,10 @@ use crate::error::{FileError, ProjectError};
 /// Deepest folder below `workflows/` that is looked into.
 const MAX_DEPTH: usize = 32;
 
-/// The text of a file.
+/// Reads the text of a file.
 ///
 /// # Errors
-/// It is not there, cannot be read, or is no UTF-8.
+/// The file is missing, cannot be read, or is not UTF-8.
 pub fn read_file(path: &Path) -> Result<String, ProjectError> {
     match std::fs::read(path) {
         Ok(bytes) => text_of(path, bytes),
@@ -24,10 +24,10 @@ pub fn read_file(path: &Path) -> Result<String, ProjectError> {
     }
 }
 
-/// The text that a file's bytes are, without the byte order mark that some editors begin it with.
+/// Decodes the text of a file, without the byte order mark that some editors write.
 ///
 /// # Errors
-/// They are no UTF-8; the place of the first byte that is none is told.
+/// The bytes are not UTF-8; the error names the place of the first invalid byte.
 pub fn text_of(path: &Path, bytes: Vec<u8>) -> Result<String, ProjectError> {
     let mut text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
@@ -49,10 +49,10 @@ fn unreadable(path: &Path, error: &std::io::Error) -> ProjectError {
     ProjectError::Unreadable { path: path.to_owned(), message: error.to_string() }
 }
 
-/// The JSON value of a file.
+/// Reads the JSON value of a file.
 ///
 /// # Errors
-/// Those of [`read_file`], and text that is no JSON, with line and column.
+/// Those of [`read_file`], and invalid JSON, with line and column.
 pub fn read_json(path: &Path) -> Result<Value, ProjectError> {
     let text = read_file(path)?;
     serde_json::from_str(&text).map_err(|error| ProjectError::Json(json_error(path, &error)))
@@ -75,9 +75,9 @@ pub(crate) fn json_error(path: &Path, error: &serde_json::Error) -> FileError {
 pub struct PassedOver {
     /// Stable code.
     pub code: &'static str,
-    /// Which one, and why.
+    /// Path, and the reason.
     pub at: FileError,
-    /// A way out, for a person.
+    /// Suggested fix, for the user.
     pub help: &'static str,
 }
 
@@ -88,7 +88,7 @@ impl PassedOver {
     }
 }
 
-/// What is in a folder.
+/// Contents of a folder.
 #[derive(Debug, Default)]
 pub(crate) struct Below {
     /// Files, by their paths relative to it; in order of name.
@@ -143,7 +143,7 @@ pub(crate) fn id_of(relative: &Path, suffix: &str) -> Option<String> {
     parts?.join("/").strip_suffix(suffix).map(str::to_owned)
 }
 
-/// Whether an id may name a file: no empty, `.` or `..` part, no absolute path, no other root.
+/// Returns `true` if an id may name a file: no empty, `.` or `..` part, no absolute path, no other root.
 pub(crate) fn is_safe_id(id: &str) -> bool {
     !id.is_empty()
         && !id.contains(['\\', ':', '\0'])

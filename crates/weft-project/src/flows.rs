@@ -61,7 +61,7 @@ impl ToolLookup for Tools<'_> {
     fn lookup(&self, id: &str) -> Result<Tool, NoTool> {
         self.0.own_providers().resolve(id, &self.0.services()).map_err(|error| match error {
             ToolLookupError::Unknown(unknown) => NoTool::new(
-                format!("there is no tool `{}`", unknown.name),
+                format!("unknown tool `{}`", unknown.name),
                 unknown.near.map(|near| near.to_string()),
             ),
             other => NoTool::new(other.to_string(), None),
@@ -123,19 +123,19 @@ impl ToolProvider for FlowTools {
 }
 
 impl Project {
-    /// What `flows.json` says, as it is written; `None` where there is no such file.
+    /// `flows.json` as it is written; `None` if the file is missing.
     ///
     /// # Errors
-    /// It is no JSON, or holds what cannot be read: all of it at once.
+    /// Invalid JSON, or every part that cannot be read.
     pub fn flows_file(&self) -> Result<Option<&FlowsFile>, ProjectError> {
         let flows = self.project_flows();
         flows.file.as_ref().map(|file| file.as_ref().map_err(|error| flows.error(error.clone()))).transpose()
     }
 
-    /// `flows.json`, checked; `None` where there is no such file.
+    /// `flows.json`, checked; `None` if the file is missing.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// All errors in the file.
     pub fn flows(&self) -> Result<Option<&Flows>, ProjectError> {
         let Some(file) = self.flows_file()? else { return Ok(None) };
         let flows = self.project_flows();
@@ -179,7 +179,7 @@ impl Project {
         self.flows()
     }
 
-    /// What `flows.json` adds to the offer of an agent. Where no model is set, its sub-agents can be shown and not run.
+    /// Tools that `flows.json` adds to those of an agent. Without a model, its sub-agents are listed and cannot run.
     pub(crate) fn offered_by_flows(&self, profile: &AgentProfile) -> Result<Vec<Tool>, ProjectError> {
         let Some(flows) = self.flows_of(&profile.id)? else { return Ok(Vec::new()) };
         let entry = profile.llm.as_ref().and_then(|llm| llm.profile.as_deref());
@@ -195,7 +195,7 @@ impl Project {
             return Ok(None);
         }
         let profile = AgentProfile::new(BUILT_IN);
-        let tools = Snapshot::of(self.offered_by_flows(&profile)?)?;
+        let tools = Snapshot::new(self.offered_by_flows(&profile)?)?;
         let model = llm_provider::ModelSource::model(&**self.models(), None)?;
         Ok(Some(self.equipped(Agent::from_profile(profile, model, tools))?))
     }

@@ -29,7 +29,7 @@ const MAX_FILE: u64 = 16 * 1024 * 1024;
 pub struct KnowledgeSettings {
     /// Text files, relative to the project: `docs/**`, `notes/*.md`. `*` stands for anything but a slash, `**` for folders too.
     pub path: String,
-    /// What the model is told of it.
+    /// Description for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
@@ -104,11 +104,11 @@ impl TryFrom<String> for BaseName {
     }
 }
 
-/// What the files of a pattern hold.
+/// Passages of the files that a pattern names.
 #[derive(Default)]
 pub(crate) struct Found {
     passages: Vec<Passage>,
-    /// What is named and cannot be searched.
+    /// Files that are named and cannot be searched.
     pub(crate) passed: Vec<PassedOver>,
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn read(root: &Path, pattern: &str) -> Found {
     let mut found = Found::default();
     let settings = root.join("weft.toml");
     if !is_safe_id(pattern) {
-        let message = format!("the pattern `{pattern}` leaves the project, or is no path with `/`");
+        let message = format!("the pattern `{pattern}` leaves the project, or is not a path with `/`");
         let help = "write a path relative to the project, such as `docs/**`";
         found.passed.push(PassedOver::new("bad_pattern", &settings, message, help));
         return found;
@@ -180,7 +180,7 @@ fn text_of_file(path: &Path) -> Result<String, PassedOver> {
     })
 }
 
-/// Whether names of folders and a file fit a pattern.
+/// Returns `true` if the names of folders and a file match a pattern.
 fn fits(pattern: &[&str], names: &[&str]) -> bool {
     match (pattern, names) {
         (["**"], rest) => !rest.is_empty(),
@@ -191,7 +191,8 @@ fn fits(pattern: &[&str], names: &[&str]) -> bool {
     }
 }
 
-/// Whether a name fits a part of a pattern: the first piece begins it, the last ends it, those between follow each other.
+/// Returns `true` if a name matches a part of a pattern: the first piece begins it, the last ends it, those between
+/// follow each other.
 fn part_fits(part: &str, name: &str) -> bool {
     let Some((first, rest)) = part.split_once('*') else { return part == name };
     let Some(mut name) = name.strip_prefix(first) else { return false };

@@ -8,7 +8,7 @@ use run_store::Store;
 use crate::error::ProjectError;
 use crate::project::Project;
 
-/// What servers said of their tools, kept with the project's runs.
+/// Tool descriptions of servers, kept with the project's runs.
 #[derive(Debug)]
 pub(crate) struct StoredPins(pub(crate) Store);
 

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use agent_types::{Budget, BudgetLimits, RunId};
+use agent_types::RunId;
 use async_trait::async_trait;
 use mcp_bridge::{
-    CallContextProvider, CallScope, McpServer, MemoryDesk, PromptArgument, PromptInfo, PromptMessage,
+    CallContextProvider, CallScope, McpServer, MemoryCallContexts, PromptArgument, PromptInfo, PromptMessage,
     PromptSource, ResourceInfo, ResourceSource, ResourceTemplate, Speaker,
 };
 use parking_lot::Mutex;
@@ -58,30 +58,31 @@ impl ProjectMcp {
         Self { now: Arc::new(now), agent: agent.map(Arc::from), made: Arc::default() }
     }
 
-    /// A server with these tools, the prompts of agents, workflow files and runs. Calls happen at `desk`; absent, they are kept nowhere.
+    /// A server with these tools, the prompts of agents, workflow files and runs. `contexts` provides the context of
+    /// each call; without it, events of calls are not persisted.
     #[must_use]
-    pub fn server(self, desk: Option<Arc<dyn CallContextProvider>>) -> McpServer {
+    pub fn server(self, contexts: Option<Arc<dyn CallContextProvider>>) -> McpServer {
         let project = Arc::new(self);
-        let desk = desk.unwrap_or_else(|| Arc::clone(&project) as Arc<dyn CallContextProvider>);
-        McpServer::new(Arc::clone(&project) as Arc<dyn ToolSource>, desk)
+        let contexts = contexts.unwrap_or_else(|| Arc::clone(&project) as Arc<dyn CallContextProvider>);
+        McpServer::new(Arc::clone(&project) as Arc<dyn ToolSource>, contexts)
             .with_prompts(Arc::clone(&project) as Arc<dyn PromptSource>)
             .with_resources(project)
     }
 
-    /// What tools need from outside.
+    /// Services that tools need.
     ///
     /// # Errors
-    /// There is no such agent, or the store cannot be used.
+    /// The agent is unknown, or the store cannot be used.
     pub fn services(&self) -> Result<Services, ProjectError> {
         let project = (self.now)();
         let file = self.agent.as_deref().map(|agent| project.agent_file(agent)).transpose()?;
         project.tool_services(file)
     }
 
-    /// The tools that are offered.
+    /// Tools that the server offers.
     ///
     /// # Errors
-    /// There is no such agent, or one of its tools cannot be used.
+    /// The agent is unknown, or one of its tools cannot be used.
     pub fn tools(&self) -> Result<Snapshot, ProjectError> {
         let project = (self.now)();
         let mut made = self.made.lock();
@@ -97,7 +98,7 @@ impl ProjectMcp {
             // A tool that cannot be used does not hide the others.
             let usable = |tool: &Tool| tool.missing(&services).is_empty();
             let tools = project.tools(Reach::Local).into_iter().filter_map(Result::ok);
-            Snapshot::of(tools.filter(usable))?
+            Snapshot::new(tools.filter(usable))?
         };
         *made = Some((project, tools.clone()));
         Ok(tools)
@@ -111,10 +112,9 @@ impl ToolSource for ProjectMcp {
 }
 
 impl CallContextProvider for ProjectMcp {
-    fn place(&self, tool: &Tool) -> Result<CallScope, ToolError> {
+    fn scope(&self, tool: &Tool) -> Result<CallScope, ToolError> {
         let services = self.services().map_err(|error| ToolError::failed(error.to_string()))?;
-        let place = MemoryDesk::new(Arc::clone((self.now)().clock()), services).place(tool)?;
-        Ok(CallScope { budget: Budget::new(BudgetLimits::default()), ..place })
+        MemoryCallContexts::new(Arc::clone((self.now)().clock()), services).scope(tool)
     }
 }
 
@@ -219,7 +219,7 @@ impl ResourceSource for ProjectMcp {
     }
 }
 
-/// A run with its first events; none where there is no such run.
+/// A run with its first events; `None` if the run is unknown.
 fn run_as_json(project: &Project, run: &RunId) -> Result<Option<Value>, ProjectError> {
     let Some(store) = project.store()? else { return Ok(None) };
     let Ok(record) = store.known(run) else { return Ok(None) };

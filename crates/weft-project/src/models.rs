@@ -15,7 +15,7 @@ use crate::local;
 /// Name of the entry that counts when none is named.
 const DEFAULT: &str = "default";
 
-/// The node that asks a model and tells no event of it.
+/// Node that asks a model and emits no event for it.
 const SILENT: &str = "core:GenericLlmRequest";
 
 /// Models by name: those of `weft.toml`, then the environment's, then the script.
@@ -28,7 +28,7 @@ pub struct ProjectModels {
     /// Played in place of every model.
     instead: Option<Script>,
     clock: Arc<dyn Clock>,
-    /// Where paths of weights count from.
+    /// Folder that paths of weights are relative to.
     root: PathBuf,
     made: Mutex<HashMap<String, Arc<dyn LlmProvider>>>,
 }
@@ -67,7 +67,7 @@ impl ProjectModels {
         self.fallback.iter().chain(&self.instead).for_each(|script| script.replies.skip(replies));
     }
 
-    /// Whether replies may be played from a script.
+    /// Returns `true` if replies may be played from a script.
     pub(crate) fn has_script(&self) -> bool {
         self.fallback.is_some() || self.instead.is_some()
     }
@@ -109,8 +109,8 @@ impl ModelSource for ProjectModels {
     }
 }
 
-/// Replies of models that a log tells of. Errors have no end of their own in a script: the attempts behind them are
-/// passed over with the next reply. What a workflow deliberated is told of too, and is none.
+/// Counts the replies of models that a log records. Errors have no event of their own in a script: the attempts behind
+/// them are consumed with the next reply. Replies of a deliberating workflow are recorded too, and are not counted.
 #[must_use]
 pub fn replies(events: &[StoredEvent]) -> usize {
     let mut deliberated: HashSet<u64> = HashSet::new();

@@ -1,4 +1,4 @@
-//! What agent nodes of a project's workflows work with: its tools and its conversations.
+//! Services of agent nodes in a project's workflows: its tools and its conversations.
 
 use std::sync::Arc;
 
@@ -33,14 +33,14 @@ impl ToolInvoker for ProjectToolInvoker {
 /// The key under which a message says what put it there.
 const KEY: &str = "saved_by";
 
-/// Conversations of workflows in the project's store; in a folder that is no project they last as long as the process.
+/// Conversations of workflows in the project's store; in a folder without a project they last as long as the process.
 #[derive(Debug)]
 pub(crate) struct ProjectThreads {
     pub(crate) project: Project,
     pub(crate) memory: Arc<MemoryThreads>,
 }
 
-/// Threads of workflows are none of agents.
+/// Key of a workflow's thread, distinct from those of agents.
 fn thread_key(thread: &str) -> String {
     format!("workflow:{thread}")
 }
@@ -90,7 +90,7 @@ fn marked(exchange: &Exchange, key: &str) -> Value {
 }
 
 impl Project {
-    /// What nodes need from outside: models, the client of requests, tools, conversations.
+    /// Services of nodes: models, the client of requests, tools, conversations.
     #[must_use]
     pub fn services(&self) -> Services {
         let memory = Arc::clone(self.memory_threads());
@@ -119,7 +119,7 @@ impl Project {
         Ok(self.in_world(id, workflow, |world| Plan::in_world(workflow, self.catalog(), world))?)
     }
 
-    /// Ids that `availableTools` of a workflow may name; `None` in a folder that is no project, where nobody knows.
+    /// Ids that `availableTools` of a workflow may name; `None` in a folder without a project, where they are unknown.
     fn tools_for(&self, workflow: &Workflow) -> Option<Vec<String>> {
         self.is_project().then(|| {
             let nodes = self.catalog().definitions().map(|node| node.node_type.as_str());

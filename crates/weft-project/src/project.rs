@@ -37,7 +37,7 @@ use one_run::{models_of, services_of};
 /// Name of the settings file, which makes a folder a project.
 const SETTINGS: &str = "weft.toml";
 
-/// How a project is opened.
+/// Options for opening a project.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ProjectOptions {
@@ -45,7 +45,7 @@ pub struct ProjectOptions {
     pub script: Option<PathBuf>,
     /// The model that the environment names.
     pub environment: Option<ModelConfig>,
-    /// Where time comes from.
+    /// Source of time.
     pub clock: Arc<dyn Clock>,
     /// Code that flows and system actions of `flows.json` name.
     pub handlers: Handlers,
@@ -84,20 +84,20 @@ pub struct Project {
     memory_threads: Arc<MemoryThreads>,
     caller: HttpCaller,
     clock: Arc<dyn Clock>,
-    /// Opened when it is first needed; a folder that is no project has none.
+    /// Opened when it is first needed; a folder without a project has none.
     store: Arc<OnceLock<Store>>,
     /// Servers of others, once one is asked for.
     mcp: Arc<OnceLock<Arc<McpClients>>>,
     keeps_runs: bool,
-    /// How it was opened.
+    /// Options that it was opened with.
     options: ProjectOptions,
 }
 
 impl Project {
-    /// Opens the project of a folder, or of the nearest one above it.
+    /// Opens the project of a folder, or of the closest folder above it.
     ///
     /// # Errors
-    /// There is none, its settings do not fit, or a file cannot be read.
+    /// The project is missing, its settings do not fit, or a file cannot be read.
     pub fn find(start: &Path, options: &ProjectOptions) -> Result<Self, ProjectError> {
         let absolute = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
         let root = absolute.ancestors().find(|folder| folder.join(SETTINGS).is_file());
@@ -144,7 +144,7 @@ impl Project {
         })
     }
 
-    /// What is needed to look at workflow files of a folder that is no project.
+    /// Context for workflow files in a folder without a project.
     ///
     /// # Errors
     /// A script that cannot be read.
@@ -188,7 +188,7 @@ impl Project {
         })
     }
 
-    /// Where runs are kept; `None` in a folder that is no project.
+    /// Store of runs; `None` in a folder without a project.
     ///
     /// # Errors
     /// The store cannot be used.
@@ -203,7 +203,7 @@ impl Project {
         Ok(Some(self.store.get_or_init(|| store)))
     }
 
-    /// Whether it was opened as a project, and is not just a folder with files.
+    /// Returns `true` if it was opened as a project, and is not only a folder with files.
     pub(crate) fn is_project(&self) -> bool {
         self.keeps_runs
     }
@@ -263,7 +263,7 @@ impl Project {
         &self.catalog
     }
 
-    /// What nodes need from outside, without what the project itself gives them.
+    /// Services of nodes, without those that the project itself provides.
     pub(crate) fn base_services(&self) -> &Services {
         &self.services
     }
@@ -277,7 +277,7 @@ impl Project {
         Self { flows: Arc::default(), ..self.clone() }
     }
 
-    /// Where time comes from.
+    /// Source of time.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
@@ -312,13 +312,13 @@ impl Project {
         self.agents.all()
     }
 
-    /// What lies in the folders of workflows, agents and tools, and is passed over.
+    /// Files in the folders of workflows, agents and tools that are passed over.
     pub fn passed_over(&self) -> impl Iterator<Item = &PassedOver> {
         let workflows = self.workflows.passed().iter();
         workflows.chain(self.agents.passed()).chain(self.tools.passed())
     }
 
-    /// What the knowledge bases name and cannot be searched, with the name of the base.
+    /// Files that the knowledge bases name and that cannot be searched, with the name of the base.
     #[must_use]
     pub fn passed_over_by_knowledge(&self) -> Vec<(&str, PassedOver)> {
         let bases = self.settings.kb.iter();
@@ -335,10 +335,10 @@ impl Project {
         self.agents.broken()
     }
 
-    /// The file of an agent.
+    /// File of an agent.
     ///
     /// # Errors
-    /// There is none of that id, or its file holds no profile.
+    /// The id is unknown, or its file does not hold a profile.
     pub fn agent_file(&self, id: &str) -> Result<&AgentFile, ProjectError> {
         self.agents.get(id)
     }
@@ -346,7 +346,7 @@ impl Project {
     /// An agent, ready to run: its model, and the tools of its inventories.
     ///
     /// # Errors
-    /// No such agent, an unknown tool (with the near one), a workflow with problems, a model that is not set.
+    /// An unknown agent, an unknown tool (with a suggestion), a workflow with problems, or a model that is not set.
     pub fn agent(&self, id: &str) -> Result<Agent, ProjectError> {
         let file = match self.agent_file(id) {
             Ok(file) => file,
@@ -379,8 +379,8 @@ impl Project {
             .with(Arc::new(private)))
     }
 
-    /// What the built-in tools work on outside of a run, for calls by hand: blobs, what all agents share, events, and what
-    /// an agent keeps for itself where one is named.
+    /// Services of the built-in tools outside of a run, for calls by hand: blobs, the shared state, events, and the
+    /// private state of an agent where one is named.
     ///
     /// # Errors
     /// The store cannot be used.
@@ -408,7 +408,7 @@ impl Project {
     /// The tools of an agent's inventories, and what `flows.json` adds to them.
     ///
     /// # Errors
-    /// An unknown tool (with the near one), a workflow with problems, a `flows.json` that cannot be used.
+    /// An unknown tool (with a suggestion), a workflow with problems, a `flows.json` that cannot be used.
     pub fn tools_of(&self, file: &AgentFile) -> Result<Snapshot, ProjectError> {
         let added = self.offered_by_flows(&file.profile)?;
         let is_added = |id: &str| added.iter().any(|tool| tool.id().as_str() == id);
@@ -422,11 +422,11 @@ impl Project {
                 tools.push(self.tool_of_agent(&id, file)?);
             }
         }
-        let chosen = file.profile.selection().from(&Snapshot::of(tools)?).tools;
+        let chosen = file.profile.selection().from(&Snapshot::new(tools)?).tools;
         if added.is_empty() {
             return Ok(chosen);
         }
-        Ok(Snapshot::of(chosen.tools().cloned().chain(added))?)
+        Ok(Snapshot::new(chosen.tools().cloned().chain(added))?)
     }
 
     fn tool_of_agent(&self, id: &str, file: &AgentFile) -> Result<Tool, ProjectError> {

@@ -66,10 +66,10 @@ impl Project {
             .with(NodeTools::new(catalog))
     }
 
-    /// The tool of an id.
+    /// Resolves the tool of an id.
     ///
     /// # Errors
-    /// There is none (with the near one), or it cannot be used.
+    /// The id is unknown (the error holds a suggestion), or the tool cannot be used.
     pub fn tool(&self, id: &str) -> Result<Tool, ProjectError> {
         Ok(self.providers().resolve(id, &self.services())?)
     }

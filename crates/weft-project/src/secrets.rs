@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::files::{files_below, read_file};
 
-/// What stands before the name of a secret in a template.
+/// Prefix of the name of a secret in a template.
 const BEFORE: &str = "{$secret.";
 
 /// Values of the secrets that files of a folder name. A file that cannot be read sends nothing.

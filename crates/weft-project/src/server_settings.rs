@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the project is served. Options of the command line count before these.
+/// Settings of the server. Options of the command line take precedence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerSettings {
@@ -29,7 +29,8 @@ pub struct ServerSettings {
     pub max_queue: usize,
     /// Runs that one socket may follow at once.
     pub max_subscriptions: usize,
-    /// How long runs at work may go on when the server ends, in milliseconds; what is left then can be resumed.
+    /// Time that running runs have to finish at shutdown, in milliseconds; the remaining ones are interrupted and can
+    /// be resumed.
     pub grace_ms: u64,
 }
 

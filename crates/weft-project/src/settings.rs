@@ -27,20 +27,20 @@ pub struct Settings {
     /// Servers of the Model Context Protocol by name; their tools are `mcp:<name>/<tool>`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub mcp: BTreeMap<String, McpSettings>,
-    /// Where runs are kept.
+    /// Store of runs.
     #[serde(skip_serializing_if = "StoreSettings::is_default")]
     pub store: StoreSettings,
     /// Replies, one a line, that are played when neither an entry nor the environment names a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    /// What tools and flows may reach over HTTP.
+    /// Hosts that tools and flows may reach over HTTP.
     pub network: NetworkSettings,
-    /// How `weft serve` serves the project.
+    /// Settings of `weft serve`.
     #[serde(skip_serializing_if = "ServerSettings::is_default")]
     pub server: ServerSettings,
 }
 
-/// What tools and flows may reach over HTTP. Models are reached at the addresses of their entries.
+/// Hosts that tools and flows may reach over HTTP. Models are reached at the addresses of their entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetworkSettings {
@@ -48,13 +48,13 @@ pub struct NetworkSettings {
     pub allow: Vec<HostRule>,
 }
 
-/// Where runs are kept, and for how long.
+/// Place and retention of runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreSettings {
     /// The file, from the project's folder.
     pub path: PathBuf,
-    /// When a group of events counts as safe.
+    /// Durability of a group of events.
     pub sync: SyncSetting,
     /// MiB of events that a run with loops keeps behind its newest snapshot.
     pub log_mib: u64,
@@ -66,14 +66,14 @@ pub struct StoreSettings {
     pub keep_days: Option<u32>,
 }
 
-/// When a group of events counts as safe.
+/// Durability of a group of events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SyncSetting {
-    /// When the disk has it: it survives a loss of power.
+    /// Written to the disk: it survives a loss of power.
     #[default]
     Full,
-    /// When the system has it: it survives the end of the process, however that ends.
+    /// Written to the system: it survives the end of the process, including a crash.
     Normal,
 }
 
@@ -99,7 +99,7 @@ impl Settings {
     /// Reads the file.
     ///
     /// # Errors
-    /// It is not there, is no TOML, or holds an unknown key (with the near one).
+    /// The file is missing, is not TOML, or holds an unknown key (with a suggestion).
     pub fn read(path: &Path) -> Result<Self, ProjectError> {
         let text = read_file(path).map_err(|error| match error {
             ProjectError::NotText(at) => ProjectError::Settings(at),

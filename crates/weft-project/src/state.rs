@@ -1,4 +1,4 @@
-//! What lasts of agents besides their runs: what each keeps for itself, what all share, and events that wait for them.
+//! State of agents that outlives their runs: private state, shared state, and events that wait for them.
 
 use std::sync::Arc;
 
@@ -25,19 +25,19 @@ const MAX_WAITING: usize = 1_000;
 struct StoredState {
     store: Store,
     key: String,
-    /// What it is as long as nobody changed it.
+    /// Value before the first change.
     initial: Value,
     schema: Option<Arc<CompiledSchema>>,
 }
 
-fn told(error: &StoreError) -> ToolError {
+fn failed(error: &StoreError) -> ToolError {
     ToolError::failed(error.to_string())
 }
 
 #[async_trait]
 impl StateSource for StoredState {
     async fn read(&self) -> Result<Value, ToolError> {
-        let kept = self.store.value(&self.key).map_err(|error| told(&error))?;
+        let kept = self.store.value(&self.key).map_err(|error| failed(&error))?;
         Ok(kept.unwrap_or_else(|| self.initial.clone()))
     }
 
@@ -45,17 +45,17 @@ impl StateSource for StoredState {
         let (initial, schema) = (self.initial.clone(), self.schema.clone());
         let change =
             move |old: Option<Value>| merged_state(old.unwrap_or(initial), changes, schema.as_deref());
-        self.store.update(&self.key, change).map_err(|error| told(&error))?
+        self.store.update(&self.key, change).map_err(|error| failed(&error))?
     }
 }
 
-/// What all agents of the project share.
+/// State that all agents of the project share.
 pub(crate) fn world(store: &Store) -> World {
     let initial = Value::Object(Map::new());
     World(Arc::new(StoredState { store: store.clone(), key: WORLD.into(), initial, schema: None }))
 }
 
-/// What an agent keeps for itself. What is wrong with its profile is told when the agent is made.
+/// Private state of an agent. Errors in its profile are reported when the agent is made.
 pub(crate) fn private(store: &Store, profile: &AgentProfile) -> PrivateState {
     let initial = Value::Object(profile.initial_private_state_values.clone().unwrap_or_default());
     let schema = profile.initial_private_state_schema.as_ref();
@@ -73,7 +73,7 @@ pub(crate) fn private(store: &Store, profile: &AgentProfile) -> PrivateState {
 pub struct PlannedEvent {
     /// Its name.
     pub name: String,
-    /// What it says.
+    /// Payload of the event.
     #[serde(default)]
     pub payload: Value,
 }
@@ -110,7 +110,7 @@ impl EventPublisher for StoredEvents {
                 let first = events.len().saturating_sub(MAX_WAITING);
                 Ok::<_, ToolError>(json!(events[first..]))
             };
-            self.store.update(&waiting_key(&agent.id), change).map_err(|error| told(&error))??;
+            self.store.update(&waiting_key(&agent.id), change).map_err(|error| failed(&error))??;
         }
         Ok(())
     }

@@ -28,7 +28,8 @@ pub struct ToolFile {
     pub tool: Tool,
 }
 
-/// Whether a fault is that of the tool of an id: the name in the file says so, or that of the file where it holds none.
+/// Returns `true` if a fault is that of the tool of an id: by the name in the file, or by the file's name where it
+/// holds none.
 fn is_named(broken: &BrokenTool, id: &str) -> bool {
     match (&broken.id, &broken.place) {
         (Some(name), _) => name == id,

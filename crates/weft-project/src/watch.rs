@@ -1,4 +1,4 @@
-//! Files that change while a project is at work.
+//! Reload of files that change while a project is in use.
 //!
 //! Files live in real time, whatever a run's clock says: this is the one place of the crate that waits for it.
 
@@ -18,7 +18,7 @@ use tool_registry::{Snapshot, Tool, ToolSource};
 use crate::error::ProjectError;
 use crate::project::Project;
 
-/// What is written together comes together: files are read when nothing has changed for so long.
+/// Quiet period before a reload, so that files written together are read together.
 const QUIET: Duration = Duration::from_millis(100);
 
 /// They are read at least so often while changes do not end.
@@ -40,7 +40,7 @@ struct Shared {
     project: RwLock<Arc<Project>>,
     live: Mutex<Vec<Weak<LiveTools>>>,
     stop: AtomicBool,
-    /// How often the files have been read again.
+    /// Number of reloads.
     reloads: Mutex<u64>,
     reloaded: Condvar,
 }
@@ -59,10 +59,10 @@ impl ToolSource for LiveTools {
 }
 
 impl Project {
-    /// Begins to look after the files.
+    /// Watches the files.
     ///
     /// # Errors
-    /// The system does not tell of changes in this folder.
+    /// The system does not report changes in this folder.
     pub fn watch(&self) -> Result<ProjectWatch, ProjectError> {
         let unwatchable =
             |message: String| ProjectError::Unwatchable { path: self.root().to_owned(), message };
@@ -115,7 +115,7 @@ impl ProjectWatch {
         Ok(tools)
     }
 
-    /// Reads the files now, whatever has been told of changes.
+    /// Reloads the files now, without waiting for a notification.
     ///
     /// # Errors
     /// A file cannot be read: the project stays as it was.
@@ -123,7 +123,7 @@ impl ProjectWatch {
         self.shared.reload()
     }
 
-    /// How often the files have been read again.
+    /// Returns the number of reloads.
     #[must_use]
     pub fn reloads(&self) -> u64 {
         *self.shared.reloads.lock()
@@ -148,7 +148,7 @@ impl Drop for ProjectWatch {
     }
 }
 
-/// Whether a file may be another one now. Reading files gives events too, and they must not make them be read again.
+/// Returns `true` if an event may mean a changed file. Reading files emits events too, and must not cause a reload.
 fn is_change(kind: EventKind) -> bool {
     !matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
 }
@@ -198,7 +198,7 @@ impl Shared {
                 *self.project.write() = Arc::clone(project);
             }
             Err(error) => {
-                log::warn!("the project stays as it was: {}", told(error, self.project().root()));
+                log::warn!("the project stays as it was: {}", located(error, self.project().root()));
             }
         }
         let live: Vec<_> = self.live.lock().clone();
@@ -217,7 +217,7 @@ impl Shared {
 }
 
 fn stays(current: &Snapshot, error: &ProjectError, root: &Path) -> Snapshot {
-    current.clone().with_warnings(vec![format!("the tools stay as they were: {}", told(error, root))])
+    current.clone().with_warnings(vec![format!("the tools stay as they were: {}", located(error, root))])
 }
 
 /// The tools of an agent from files that changed: what is broken stays as it was, what is gone goes.
@@ -230,8 +230,8 @@ fn next_tools(project: &Project, agent: &str, current: &Snapshot) -> Snapshot {
     next.list(profile);
     let added = next.added_by_flows(profile);
     let tools = next.of_inventories(&added);
-    let chosen = Snapshot::of(tools).map(|tools| profile.selection().from(&tools).tools);
-    let all = chosen.and_then(|chosen| Snapshot::of(chosen.tools().cloned().chain(added)));
+    let chosen = Snapshot::new(tools).map(|tools| profile.selection().from(&tools).tools);
+    let all = chosen.and_then(|chosen| Snapshot::new(chosen.tools().cloned().chain(added)));
     match all {
         Ok(all) => all.with_warnings(next.warnings),
         Err(error) => stays(current, &error.into(), project.root()),
@@ -248,7 +248,7 @@ struct Next<'p> {
 
 impl Next<'_> {
     fn warn(&mut self, what: &str, error: &ProjectError) {
-        self.warnings.push(format!("{what}: {}", told(error, self.project.root())));
+        self.warnings.push(format!("{what}: {}", located(error, self.project.root())));
     }
 
     /// The ids of the inventories; where a server cannot be reached, those of its tools that there were.
@@ -266,7 +266,7 @@ impl Next<'_> {
         }
     }
 
-    /// What `flows.json` adds; where it cannot be read, what it added before.
+    /// Tools that `flows.json` adds; where it cannot be read, those that it added before.
     fn added_by_flows(&mut self, profile: &AgentProfile) -> Vec<Tool> {
         match self.project.offered_by_flows(profile) {
             Ok(added) => added,
@@ -306,7 +306,7 @@ impl Next<'_> {
 }
 
 /// An error with its place below the project's folder, in one line.
-fn told(error: &ProjectError, root: &Path) -> String {
+fn located(error: &ProjectError, root: &Path) -> String {
     let Some((path, line, column)) = error.place() else { return error.to_string() };
     let path = path.strip_prefix(root).unwrap_or(path).display();
     match (line, column) {

@@ -26,7 +26,7 @@ pub struct WorkflowFile {
     pub id: String,
     /// The file.
     pub path: PathBuf,
-    /// What it holds, or why it holds none.
+    /// The workflow, or the error.
     pub loaded: Result<Arc<Workflow>, LoadError>,
 }
 
@@ -34,7 +34,7 @@ pub struct WorkflowFile {
 #[derive(Debug, Clone, Default)]
 pub struct ProjectWorkflows {
     files: BTreeMap<String, WorkflowFile>,
-    /// Where further ones are looked for when they are named, without a project.
+    /// Folder of further workflows, read when they are named, without a project.
     beside: Option<PathBuf>,
     /// Folder of the project, where there is one.
     root: Option<PathBuf>,
@@ -71,7 +71,7 @@ impl ProjectWorkflows {
         Ok(Self { files, beside: None, root: Some(root.to_owned()), passed: below.passed })
     }
 
-    /// Those of a folder that is no project; a file is read when another names it.
+    /// Workflows of a folder without a project; a file is read when another names it.
     pub(crate) fn beside(folder: &Path) -> Self {
         Self { beside: Some(folder.to_owned()), ..Self::default() }
     }
@@ -99,7 +99,7 @@ impl ProjectWorkflows {
 }
 
 impl ProjectWorkflows {
-    /// There is none of that id, or a file of that name that is passed over.
+    /// Error for an unknown id, or for a file of that name that is passed over.
     fn unknown(&self, id: &str) -> ProjectError {
         let name = format!("{id}{SUFFIX}");
         let is_named =
@@ -114,7 +114,7 @@ impl ProjectWorkflows {
     }
 }
 
-/// Whether a workflow of that id can be a tool.
+/// Returns `true` if a workflow of this id can be a tool.
 fn can_be_id(id: &str) -> bool {
     is_safe_id(id) && format!("workflow:{id}").parse::<ToolId>().is_ok()
 }

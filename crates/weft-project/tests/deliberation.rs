@@ -19,7 +19,7 @@ fn text(stream: bool) -> Value {
     json!({"dataFlowType": "STRING", "isStream": stream})
 }
 
-/// A model that is told what the agent knows, and whose reply is the decision.
+/// A model that reads what the agent knows, and whose reply is the decision.
 fn thinking() -> Value {
     json!({
         "description": "Thinks.",
@@ -76,7 +76,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 
-/// Answers "Hi." and gives what is told.
+/// Answers "Hi." and returns the emitted events.
 fn play(agent: &Agent) -> (RunOutcome, Vec<TraceEvent>) {
     block_on(async {
         let run = agent.start(AgentState::default(), "Hi.").unwrap();
@@ -199,7 +199,7 @@ fn go(agent: &Agent, run: &Arc<StoredRun>, log: Option<ResumeLog>) -> RunOutcome
     })
 }
 
-/// Requests to models that a log tells of.
+/// Counts the recorded requests to models.
 fn asked(log: &ResumeLog) -> usize {
     let ends = log.events.iter().filter(|kept| matches!(kept.event.body, EventBody::AgentLlmFinished { .. }));
     ends.filter(|kept| kept.event.place.path.is_some()).count()

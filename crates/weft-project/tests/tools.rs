@@ -1,4 +1,4 @@
-//! What an agent of a project may use: workflows inside the folder, nodes, knowledge bases.
+//! Tools of a project's agent: workflows inside the folder, nodes, knowledge bases.
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::fs;
@@ -93,7 +93,7 @@ async fn nodes_and_knowledge_are_tools_where_they_are_listed() {
     assert!(near.contains("kb:Query"), "{near}");
 }
 
-/// What is said of an agent that lists these tools.
+/// Result of opening an agent that lists these tools.
 fn project_with(tools: &serde_json::Value) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let project = project(folder.path(), tools, &[answer()]);

@@ -1,4 +1,4 @@
-//! Real files that change while a project is at work. Nothing waits for a time, only for files that have been read.
+//! Real files that change while a project is in use. The tests wait for reloads, not for a time.
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::fs;
@@ -176,7 +176,7 @@ struct AndOne(Arc<LiveTools>, Tool);
 
 impl ToolSource for AndOne {
     fn snapshot(&self) -> Snapshot {
-        Snapshot::of(self.0.snapshot().tools().cloned().chain([self.1.clone()])).unwrap()
+        Snapshot::new(self.0.snapshot().tools().cloned().chain([self.1.clone()])).unwrap()
     }
 }
 
@@ -209,7 +209,7 @@ async fn a_run_is_told_of_a_tool_that_comes_and_may_call_it() {
     assert_eq!(changes.collect::<Vec<_>>(), [(Some(2), vec!["workflow:new".parse().unwrap()])]);
 }
 
-/// What was logged.
+/// Lines of the log.
 struct Lines(Mutex<Vec<String>>);
 
 impl log::Log for Lines {

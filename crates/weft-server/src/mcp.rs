@@ -31,8 +31,9 @@ impl McpServers {
             let last = app.project();
             let now = move || weak.upgrade().map_or_else(|| Arc::clone(&last), |app| app.project());
             let project = ProjectMcp::new(now, agent);
-            let desk = Arc::new(ServerCallContexts { app: Arc::downgrade(app), project: project.clone() });
-            let server = project.server(Some(desk)).with_changes(app.changes());
+            let contexts =
+                Arc::new(ServerCallContexts { app: Arc::downgrade(app), project: project.clone() });
+            let server = project.server(Some(contexts)).with_changes(app.changes());
             McpHttp::behind_a_guard(server, app.closed.clone())
         };
         servers.entry(agent.map(str::to_owned)).or_insert_with(make).clone()
@@ -53,7 +54,7 @@ struct Permit(#[expect(dead_code, reason = "held, not read")] CallRoom);
 impl CallPermit for Permit {}
 
 impl CallContextProvider for ServerCallContexts {
-    fn place(&self, tool: &Tool) -> Result<CallScope, ToolError> {
+    fn scope(&self, tool: &Tool) -> Result<CallScope, ToolError> {
         let app = self.app.upgrade().ok_or_else(|| ToolError::failed("the server ends"))?;
         // A client that waits for an answer is not put into a queue.
         let room = app.runs.call_room_now().map_err(|error| {
@@ -61,8 +62,8 @@ impl CallContextProvider for ServerCallContexts {
             let refused = ToolError::failed(error.to_string());
             if full { refused.with_code("queue_full") } else { refused }
         })?;
-        let place = self.project.place(tool)?;
-        Ok(CallScope { hold: Some(Box::new(Permit(room))), ..place })
+        let scope = self.project.scope(tool)?;
+        Ok(CallScope { permit: Some(Box::new(Permit(room))), ..scope })
     }
 }
 

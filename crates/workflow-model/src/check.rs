@@ -48,7 +48,7 @@ pub fn check_as_tool(workflow: &Workflow) -> Vec<Problem> {
             && let Some(default) = slot.default_value()
             && !slot.suggestions().iter().any(|suggestion| suggestion.value == *default)
         {
-            let message = format!("the default {default} of `{name}` is none of its suggestions");
+            let message = format!("the default {default} of `{name}` is missing among its suggestions");
             problems.push(Problem::warning(ProblemCode::BadValue, message).slot(name));
         }
     }

@@ -118,7 +118,7 @@ pub struct Slot {
     pub display_name: Option<String>,
     pub(crate) description: Option<String>,
     pub(crate) custom_description: Option<String>,
-    /// Set if a value is required; the default is no.
+    /// Set if a value is required; `false` by default.
     pub required: Option<bool>,
     /// `default`, `suggestions`, `min`, `max` and whatever an editor keeps there.
     pub config: Map<String, Value>,

@@ -71,8 +71,8 @@ fn the_command_line_lists_and_calls_it() {
     let said = stdout(folder.path(), &["tool", "call", "shell:echo", "-i", r#"arguments=["$HOME; ls"]"#]);
     assert!(said.contains("$HOME; ls"), "no shell reads it: {said}");
     let ended = program(folder.path(), &["tool", "show", "shell:cuont"]).output().unwrap();
-    let told = String::from_utf8(ended.stderr).unwrap();
-    assert!(told.contains("did you mean `shell:count`?"), "{told}");
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    assert!(stderr.contains("did you mean `shell:count`?"), "{stderr}");
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn a_file_of_tools_cannot_claim_the_namespace() {
     fs::create_dir_all(folder.path().join("tools")).unwrap();
     fs::write(folder.path().join("tools/rm.tool.json"), file).unwrap();
     let ended = program(folder.path(), &["tool", "check"]).output().unwrap();
-    let told = String::from_utf8(ended.stderr).unwrap();
-    assert!(told.contains("reserved_namespace") && told.contains("rm.tool.json"), "{told}");
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    assert!(stderr.contains("reserved_namespace") && stderr.contains("rm.tool.json"), "{stderr}");
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn the_page_shows_it() {
     let mut child = serve.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let told: Value = serde_json::from_str(&line).unwrap();
-    let served = Served(child, told["url"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned());
+    let started: Value = serde_json::from_str(&line).unwrap();
+    let served = Served(child, started["url"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned());
     let tools = served.get("/api/tools");
     let count = tools.as_array().unwrap().iter().find(|tool| tool["id"] == "shell:count").cloned().unwrap();
     assert_eq!(count["kind"], "shell");

@@ -144,7 +144,7 @@ impl<'c> AgentEnv<'c> {
                 warn(self.ctx, format!("the tool `{id}` may not be used here and is left out"));
             }
         }
-        let found = Snapshot::of(found).map_err(|error| NodeError::fatal(error.to_string()))?;
+        let found = Snapshot::new(found).map_err(|error| NodeError::fatal(error.to_string()))?;
         let Some(selection) = &self.selection else { return Ok(found) };
         Ok(selection.from(&found).tools)
     }
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_workflow_says_which_tools_it_may_use() {
         let tool = |id| Tool::func(id, "Echoes.", |_: Nothing, _| async { 1 }).unwrap();
-        let all = Snapshot::of(["a", "b", "c", "d"].map(tool)).unwrap();
+        let all = Snapshot::new(["a", "b", "c", "d"].map(tool)).unwrap();
         let chosen = |available: Value| {
             let file = json!({"nodes": [], "edges": [], "availableTools": available});
             let available = Workflow::from_value(file).unwrap().available_tools.unwrap();

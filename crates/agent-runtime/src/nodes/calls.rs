@@ -82,7 +82,7 @@ impl Requested {
             }
             missing |= !tools.iter().any(is_known);
         }
-        let tools = Snapshot::of(tools).map_err(|error| NodeError::fatal(error.to_string()))?;
+        let tools = Snapshot::new(tools).map_err(|error| NodeError::fatal(error.to_string()))?;
         let others = if missing { env.tools(None)? } else { Snapshot::default() };
         Ok(Self { items, tools, others })
     }

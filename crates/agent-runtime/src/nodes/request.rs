@@ -81,7 +81,7 @@ impl LlmRequestConfig {
         let Some(more) = &self.more else { return Ok(Offering { given, more: Snapshot::default() }) };
         let more = env.dynamic(more)?;
         let is_new = |tool: &&Tool| given.get(tool.id().as_str()).is_none();
-        let more = Snapshot::of(more.tools().filter(is_new).cloned());
+        let more = Snapshot::new(more.tools().filter(is_new).cloned());
         Ok(Offering { more: more.map_err(|error| NodeError::fatal(error.to_string()))?, given })
     }
 
@@ -113,7 +113,7 @@ impl Offering {
     }
 
     fn all(&self) -> Result<Snapshot, NodeError> {
-        let all = Snapshot::of(self.given.tools().chain(self.more.tools()).cloned());
+        let all = Snapshot::new(self.given.tools().chain(self.more.tools()).cloned());
         all.map_err(|error| NodeError::fatal(error.to_string()))
     }
 

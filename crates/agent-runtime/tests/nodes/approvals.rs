@@ -222,7 +222,7 @@ fn a_workflow_inside_a_call_may_ask() {
     let world = || {
         let mut world = World::new(&[]);
         let tools = tools(&world.puppet).tools().cloned().chain([asker()]).collect::<Vec<_>>();
-        world.services = world.services.with::<dyn ToolInvoker>(Arc::new(Snapshot::of(tools).unwrap()));
+        world.services = world.services.with::<dyn ToolInvoker>(Arc::new(Snapshot::new(tools).unwrap()));
         world
     };
     let lasting = Lasting::new();

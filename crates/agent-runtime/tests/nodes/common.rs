@@ -71,7 +71,7 @@ pub(crate) fn tools(puppet: &Arc<Puppet>) -> Snapshot {
     let effect = Annotations { effect: true, ..Annotations::default() };
     let read_only = Annotations { read_only: true, ..Annotations::default() };
     let other = Annotations::default();
-    Snapshot::of([tool(puppet, "say", read_only), tool(puppet, "do_it", other), tool(puppet, "pay", effect)])
+    Snapshot::new([tool(puppet, "say", read_only), tool(puppet, "do_it", other), tool(puppet, "pay", effect)])
         .unwrap()
 }
 

@@ -34,7 +34,7 @@ fn a_tool_that_is_not_there_is_a_failure_with_the_near_one() {
     let seen = world.run(&one("agent:AvailableTools", &json!({}), &json!({"tools": ["sai"]})), json!({}));
     let error = seen.outcome.error.unwrap();
     assert_eq!(error.code.as_deref(), Some("unknown_tool"));
-    assert_eq!(error.message, "there is no tool `sai`; did you mean `say`?");
+    assert_eq!(error.message, "unknown tool `sai`; did you mean `say`?");
 }
 
 /// The messages that a prompt is made of, the tools aside.

@@ -15,10 +15,11 @@ const LISTS: [&str; 5] = ["skills", "tools", "flows", "system_actions", "timers"
 const OTHERS: [&str; 3] = ["$schema", "agent", "retrieve_knowledge"];
 
 impl FlowsFile {
-    /// Reads a file's text.
+    /// Reads the text of a file.
     ///
     /// # Errors
-    /// No JSON, with line and column; else all that does not fit, each with its JSON pointer, unknown keys with the near one.
+    /// Invalid JSON, with line and column; else everything that does not fit, each with its JSON pointer, unknown keys
+    /// with a suggestion.
     pub fn from_json(text: &str) -> Result<Self, FlowsError> {
         let value: Value = serde_json::from_str(text).map_err(|error| {
             let message = error.to_string();
@@ -41,13 +42,13 @@ impl FlowsFile {
         let mut reader = Reader { problems };
         reader.refuse_unknown(&mut members);
         let file = Self {
-            schema: reader.one(&mut members, "$schema"),
-            agent: reader.one(&mut members, "agent"),
+            schema: reader.single(&mut members, "$schema"),
+            agent: reader.single(&mut members, "agent"),
             skills: reader.list(&mut members, "skills"),
             tools: reader.list(&mut members, "tools"),
             flows: reader.list(&mut members, "flows"),
             system_actions: reader.list(&mut members, "system_actions"),
-            retrieve_knowledge: reader.one(&mut members, "retrieve_knowledge"),
+            retrieve_knowledge: reader.single(&mut members, "retrieve_knowledge"),
             timers: reader.list(&mut members, "timers"),
         };
         reader.problems.into_result().map(|_| file)
@@ -83,7 +84,7 @@ impl Reader {
         }
     }
 
-    fn one<T: DeserializeOwned>(&mut self, members: &mut Map<String, Value>, key: &str) -> Option<T> {
+    fn single<T: DeserializeOwned>(&mut self, members: &mut Map<String, Value>, key: &str) -> Option<T> {
         let value = members.shift_remove(key).filter(|value| !value.is_null())?;
         self.part(&format!("/{key}"), value)
     }
@@ -101,7 +102,7 @@ impl Reader {
         items.filter_map(|(index, item)| self.part(&format!("/{key}/{index}"), item)).collect()
     }
 
-    /// A part of the file. A key that is not known is told, and the rest is read without it.
+    /// Reads a part of the file. An unknown key is reported, and the rest is read without it.
     fn part<T: DeserializeOwned>(&mut self, place: &str, mut value: Value) -> Option<T> {
         loop {
             let error = match serde_path_to_error::deserialize(&value) {

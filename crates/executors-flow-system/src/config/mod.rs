@@ -1,4 +1,4 @@
-//! What `flows.json` says.
+//! Format of `flows.json`.
 
 mod load;
 mod problem;
@@ -31,21 +31,21 @@ pub struct FlowsFile {
     /// HTTP tools, as in `tools/*.tool.json`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<HttpToolFile>,
-    /// What answers in place of the agent when a message matches. The model never sees them.
+    /// Flows, which answer matching messages in place of the agent. The model never sees them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowConfig>,
     /// Handing over, closing, keeping a profile. The model never sees them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub system_actions: Vec<ActionConfig>,
-    /// Where the agent looks things up.
+    /// Knowledge base of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retrieve_knowledge: Option<KnowledgeConfig>,
-    /// What happens when nobody writes, or at set times.
+    /// Timers, which go off after silence or at set times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub timers: Vec<TimerConfig>,
 }
 
-/// How a skill works.
+/// Way in which a skill is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionMode {
@@ -64,12 +64,12 @@ pub struct SkillConfig {
     /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it does, for the model.
+    /// Purpose of the skill, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// How it works.
+    /// Way in which the skill is executed.
     pub execution_mode: ExecutionMode,
-    /// Of a sub-agent: what its model is told first.
+    /// System prompt of a sub-agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
     /// Of a sub-agent: ids of the tools that it may use.
@@ -86,7 +86,7 @@ pub struct SkillConfig {
     pub parameters: Option<Value>,
 }
 
-/// How the patterns of a trigger are read.
+/// Syntax of a trigger's patterns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MatchKind {
@@ -99,7 +99,7 @@ pub enum MatchKind {
     Regex,
 }
 
-/// What a flow does.
+/// Target of a flow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TargetConfig {
@@ -111,7 +111,7 @@ pub enum TargetConfig {
     Handler(String),
 }
 
-/// What happens when a flow fails.
+/// Reaction to the failure of a flow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
@@ -123,7 +123,7 @@ pub enum OnError {
     Silent,
 }
 
-/// What answers in place of the agent when a message matches.
+/// A flow, which answers matching messages in place of the agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlowConfig {
@@ -135,7 +135,7 @@ pub struct FlowConfig {
     /// Patterns, any of which sets it off. Width, case and blanks do not count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trigger_patterns: Vec<String>,
-    /// How the patterns are read.
+    /// Syntax of the patterns.
     #[serde(default, rename = "match", skip_serializing_if = "is_default")]
     pub kind: MatchKind,
     /// Patterns that keep it from being set off, read alike; beside exact ones, as texts that the message holds.
@@ -144,7 +144,7 @@ pub struct FlowConfig {
     /// The higher goes first; among equals system actions go before flows, then the order of the file counts.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: i64,
-    /// What it does.
+    /// Target of the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<TargetConfig>,
     /// Short for `target.endpoint`.
@@ -159,16 +159,16 @@ pub struct FlowConfig {
     /// The reply, over `{result}`, `{user_message}` and `{$ctx.name}`; absent, the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_template: Option<String>,
-    /// What happens when it fails; absent, a fixed sentence is replied.
+    /// Reaction to a failure. Default: a fixed reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_error: Option<OnError>,
 }
 
-/// When a system action runs.
+/// Time at which a system action runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum When {
-    /// When a message matches, in place of the agent.
+    /// On a matching message, in place of the agent.
     #[default]
     OnMatch,
     /// Before each message is answered.
@@ -188,13 +188,13 @@ pub struct ActionConfig {
     pub title: Option<String>,
     /// `handoff`, `close`, `update_profile`, or what the program registered under that name.
     pub handler: String,
-    /// When it runs.
+    /// Time at which the action runs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub when: When,
     /// Patterns, any of which sets it off.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trigger_patterns: Vec<String>,
-    /// How the patterns are read.
+    /// Syntax of the patterns.
     #[serde(default, rename = "match", skip_serializing_if = "is_default")]
     pub kind: MatchKind,
     /// Patterns that keep it from being set off, read alike.
@@ -203,7 +203,7 @@ pub struct ActionConfig {
     /// The higher goes first.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: i64,
-    /// A request that tells another system.
+    /// Request that notifies another system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointConfig>,
     /// Values by name, as in `parameter_mapping` of a flow.
@@ -217,7 +217,7 @@ pub struct ActionConfig {
     pub response_template: Option<String>,
 }
 
-/// How knowledge reaches the model.
+/// Way in which knowledge reaches the model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KnowledgeMode {
@@ -228,11 +228,11 @@ pub enum KnowledgeMode {
     Prefetch,
 }
 
-/// Where the agent looks things up.
+/// Knowledge base of the agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KnowledgeConfig {
-    /// How knowledge reaches the model.
+    /// Way in which knowledge reaches the model.
     #[serde(default, skip_serializing_if = "is_default")]
     pub mode: KnowledgeMode,
     /// A knowledge base of the project: `name` of `[kb.<name>]`.
@@ -241,7 +241,7 @@ pub struct KnowledgeConfig {
     /// A request to another system; the tool is `retrieve_knowledge`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointConfig>,
-    /// What is to be found there, for the model.
+    /// Contents of the knowledge base, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// JSON Schema of the arguments of the request; absent, one text for each placeholder. The message goes into the first text.
@@ -249,7 +249,7 @@ pub struct KnowledgeConfig {
     pub parameters: Option<Value>,
 }
 
-/// What a timer does.
+/// Action of a timer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TimerAction {
@@ -261,7 +261,7 @@ pub enum TimerAction {
     SystemAction(String),
 }
 
-/// What happens when nobody writes, or at set times.
+/// A timer, which goes off after silence or at set times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TimerConfig {
@@ -277,10 +277,11 @@ pub struct TimerConfig {
     /// Time zone of `cron`, such as `Europe/Oslo`; absent, UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
-    /// How often it goes off: of a delay, until the user writes again; of a cron, in a session. 0 is without end.
+    /// Limit of how often it goes off: of a delay, until the user writes again; of a cron, in a session. 0 means
+    /// without limit.
     #[serde(default = "once")]
     pub max_triggers: u32,
-    /// What it does.
+    /// Action of the timer.
     pub action: TimerAction,
 }
 

@@ -1,17 +1,17 @@
-//! What can be wrong with a file, all of it at once, each with its place.
+//! Problems of a file, all reported at once, each with its place.
 
 use std::fmt;
 
 use http_caller::ConfigProblem;
 use serde::Serialize;
 
-/// How much a problem matters.
+/// Severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// The file cannot be used.
     Error,
-    /// It can, but not all of it does what somebody may expect.
+    /// The file can be used, and a part of it has less effect than its author may expect.
     Warning,
 }
 
@@ -21,11 +21,11 @@ pub enum Severity {
 pub struct Problem {
     /// Stable code for logs, tests and the wire.
     pub code: &'static str,
-    /// How much it matters.
+    /// Severity.
     pub severity: Severity,
-    /// Where, as a JSON pointer.
+    /// Place, as a JSON pointer.
     pub path: String,
-    /// What is wrong.
+    /// Message.
     pub message: String,
     /// The name that was probably meant.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,18 +42,18 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why a file cannot be used.
+/// Reason for which a file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlowsError {
-    /// The text is no JSON.
+    /// The text is not valid JSON.
     #[error("line {line}, column {column}: {message}")]
     Json {
         /// From 1.
         line: usize,
         /// From 1, in bytes.
         column: usize,
-        /// What the reader says.
+        /// Message of the JSON parser.
         message: String,
     },
     /// The file says what cannot be done.

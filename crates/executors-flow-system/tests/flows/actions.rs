@@ -9,20 +9,20 @@ use executors_flow_system::{Handlers, Phase, UserMessage};
 use serde_json::{Value, json};
 use tool_registry::{Dep, Services, tool, tools};
 
-use crate::common::{Setup, Stub, Told};
+use crate::common::{Observed, Setup, Stub};
 
 fn handoff(stub: &Stub) -> Value {
     json!({"system_actions": [{"action_id": "human", "handler": "handoff", "trigger_patterns": ["转人工", "talk to a person"],
         "endpoint": {"url": stub.url("/handoff"), "method": "POST", "body": {"session": "{$ctx.session}", "said": "{user_message}"}}}]})
 }
 
-fn statuses(told: &Told) -> Vec<String> {
-    let told = told.events.iter().filter_map(|event| match &event.body {
+fn statuses(observed: &Observed) -> Vec<String> {
+    let observed = observed.events.iter().filter_map(|event| match &event.body {
         EventBody::SystemAction { action, status, .. } => Some(format!("{action} {status}")),
         EventBody::SystemHandedOff { action } => Some(format!("{action} handed off")),
         _ => None,
     });
-    told.collect()
+    observed.collect()
 }
 
 #[tokio::test]
@@ -64,19 +64,19 @@ async fn the_agent_is_told_of_the_person() {
     world.say("s", "I want to talk to a person").await;
     world.say("s", "are you there").await;
     world.orchestrator.give_back("s").await.unwrap();
-    let told = world.say("s", "Thanks. And my order?").await;
-    assert_eq!((told.text(), told.handled.exit), (Some("Shipped."), ExitReason::Completed));
-    assert_eq!(told.llm_calls(), 1);
+    let observed = world.say("s", "Thanks. And my order?").await;
+    assert_eq!((observed.text(), observed.handled.exit), (Some("Shipped."), ExitReason::Completed));
+    assert_eq!(observed.llm_calls(), 1);
 }
 
 #[tokio::test]
 async fn a_hand_over_that_fails_is_none() {
     let stub = Stub::new(&[(503, json!("full"))]).await;
     let world = Setup::new(handoff(&stub)).with(&stub).says(&["I am still here."]).build();
-    let told = world.say("s", "talk to a person").await;
-    assert_eq!(told.text(), Some("Sorry, that did not work. Please try again later."));
+    let observed = world.say("s", "talk to a person").await;
+    assert_eq!(observed.text(), Some("Sorry, that did not work. Please try again later."));
     assert_eq!(
-        (told.handled.exit, statuses(&told)),
+        (observed.handled.exit, statuses(&observed)),
         (ExitReason::ToolError, vec!["human failed".to_owned()])
     );
     assert_eq!(stub.asked().len(), 1, "an effect is not tried again by itself");
@@ -87,8 +87,8 @@ async fn a_hand_over_that_fails_is_none() {
 async fn a_closed_session_stays_closed_until_it_is_opened() {
     let file = json!({"system_actions": [{"action_id": "bye", "handler": "close", "match": "exact", "trigger_patterns": ["goodbye"], "response_template": "Bye, {user_message}."}]});
     let world = Setup::new(file).says(&["Welcome back."]).build();
-    let told = world.say("s", "Goodbye").await;
-    assert_eq!((told.text(), told.handled.exit), (Some("Bye, Goodbye."), ExitReason::Closed));
+    let observed = world.say("s", "Goodbye").await;
+    assert_eq!((observed.text(), observed.handled.exit), (Some("Bye, Goodbye."), ExitReason::Closed));
     let quiet = world.say("s", "one more thing").await;
     assert_eq!((quiet.text(), quiet.handled.exit, quiet.llm_calls()), (None, ExitReason::Closed, 0));
     assert!(
@@ -113,14 +113,17 @@ async fn what_is_known_of_a_user_goes_into_requests_and_replies() {
         "flows": [{"flow_id": "order", "trigger_patterns": ["order"], "response_template": "{result} for {$ctx.profile.name}, {$ctx.profile.shoe}",
             "endpoint": {"url": stub.url("/orders/{$ctx.profile.tier}"), "method": "POST"}}]});
     let world = Setup::new(file).with(&stub).build();
-    let told = world.say("s", "order").await;
-    assert_eq!(told.text(), Some("ok for Ann, "));
+    let observed = world.say("s", "order").await;
+    assert_eq!(observed.text(), Some("ok for Ann, "));
     assert_eq!(stub.paths(), ["/contact", "/orders/2"]);
-    let names = told.names();
+    let names = observed.names();
     let place = |name: &str| names.iter().position(|own| own == name);
-    assert!(place("system.action") < place("flow.matched"), "what comes before the turn is told before it");
+    assert!(
+        place("system.action") < place("flow.matched"),
+        "events of actions before the turn come before it"
+    );
     assert_eq!(
-        told.count(
+        observed.count(
             |body| matches!(body, EventBody::AgentWarning { kind, .. } if kind == "response_template")
         ),
         1
@@ -136,11 +139,11 @@ async fn actions_around_a_turn_end_no_turn() {
         {"action_id": "after", "handler": "update_profile", "when": "after_turn", "endpoint": {"url": stub.url("/after"), "method": "POST"}},
         {"action_id": "seen", "handler": "update_profile", "when": "after_turn", "parameters": {"last": "$message"}}]});
     let world = Setup::new(file).with(&stub).says(&["Hello."]).build();
-    let told = world.say("s", "hi").await;
-    assert_eq!((told.text(), told.handled.exit), (Some("Hello."), ExitReason::Completed));
-    assert_eq!(statuses(&told), ["before failed", "after failed", "seen ok"]);
+    let observed = world.say("s", "hi").await;
+    assert_eq!((observed.text(), observed.handled.exit), (Some("Hello."), ExitReason::Completed));
+    assert_eq!(statuses(&observed), ["before failed", "after failed", "seen ok"]);
     assert_eq!(
-        told.names().last().map(String::as_str),
+        observed.names().last().map(String::as_str),
         Some("run.finished"),
         "the run ends behind what follows the turn"
     );
@@ -188,9 +191,9 @@ async fn code_of_the_program_is_called_with_what_it_needs() {
     assert_eq!(ledger.0.load(Ordering::SeqCst), 2);
 }
 
-/// The same message, sent again because its answer was lost, tells other systems nothing twice.
+/// A message that is sent again because its answer was lost does not notify other systems twice.
 #[tokio::test]
-async fn other_systems_are_told_once() {
+async fn other_systems_are_notified_once() {
     let stub = Stub::new(&[(200, json!({}))]).await;
     let post =
         |path: &str| json!({"url": stub.url(path), "method": "POST", "body": {"said": "{user_message}"}});
@@ -214,7 +217,7 @@ async fn other_systems_are_told_once() {
     assert_eq!(stub.paths(), ["/handoff", "/seen", "/close", "/seen", "/profile", "/seen"]);
 }
 
-/// A process that dies while another system is told does not tell it again.
+/// A notification that was interrupted by a crash is not sent again.
 #[tokio::test]
 async fn an_effect_that_was_interrupted_is_not_repeated() {
     let stub = Stub::shut(&[(200, json!({}))]).await;

@@ -42,7 +42,7 @@ pub(crate) struct Stub {
     inner: Arc<Mutex<Inner>>,
     /// Requests that the client gave up before they were answered.
     pub(crate) dropped: Arc<AtomicUsize>,
-    /// Nothing is answered while nobody says so.
+    /// Holds back the answers until a permit is added.
     pub(crate) gate: Arc<tokio::sync::Semaphore>,
 }
 
@@ -72,7 +72,7 @@ impl Stub {
         stub
     }
 
-    /// One that answers only when it is told to.
+    /// A stub that answers only when its gate opens.
     pub(crate) async fn shut(answers: &[(u16, Value)]) -> Self {
         let stub = Self::new(answers).await;
         stub.gate.forget_permits(tokio::sync::Semaphore::MAX_PERMITS);
@@ -125,7 +125,7 @@ async fn answer(
     (StatusCode::from_u16(status).unwrap(), axum::Json(body))
 }
 
-/// What an orchestrator is made of.
+/// Parts of an orchestrator.
 pub(crate) struct Setup {
     pub(crate) file: Value,
     pub(crate) script: Vec<Value>,
@@ -180,7 +180,7 @@ impl Setup {
         let mut profile = AgentProfile::new("desk");
         profile.language = Some(self.language);
         let offered = flows.offered(&model, profile.language).unwrap();
-        let tools = Snapshot::of(self.tools.tools().cloned().chain(offered)).unwrap();
+        let tools = Snapshot::new(self.tools.tools().cloned().chain(offered)).unwrap();
         let agent = Agent::from_profile(profile, model, tools).with_approval(ApprovalMode::All);
         let orchestrator =
             Orchestrator::new(flows, agent, Arc::clone(&self.store)).with_clock(Arc::clone(&self.clock));
@@ -194,13 +194,13 @@ pub(crate) struct World {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// What came of a message, with what was told.
-pub(crate) struct Told {
+/// Result of a message, with its events.
+pub(crate) struct Observed {
     pub(crate) handled: Handled,
     pub(crate) events: Vec<TraceEvent>,
 }
 
-impl Told {
+impl Observed {
     pub(crate) fn names(&self) -> Vec<String> {
         self.events.iter().map(|event| event.body.name().to_owned()).collect()
     }
@@ -223,30 +223,30 @@ impl Told {
 }
 
 impl World {
-    pub(crate) fn desk(&self) -> (TurnContext, EventSubscription) {
+    pub(crate) fn turn_context(&self) -> (TurnContext, EventSubscription) {
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.clock));
-        let watcher = recorder.watch(10_000);
-        (TurnContext::new(recorder), watcher)
+        let subscription = recorder.watch(10_000);
+        (TurnContext::new(recorder), subscription)
     }
 
-    pub(crate) async fn say(&self, session: &str, message: impl Into<UserMessage>) -> Told {
-        let (desk, watcher) = self.desk();
+    pub(crate) async fn say(&self, session: &str, message: impl Into<UserMessage>) -> Observed {
+        let (cx, subscription) = self.turn_context();
         let entered = self.orchestrator.enter(session).await.unwrap();
-        let handled = entered.handle(message.into(), desk).await.unwrap();
-        Told { handled, events: events(watcher) }
+        let handled = entered.handle(message.into(), cx).await.unwrap();
+        Observed { handled, events: events(subscription) }
     }
 
-    pub(crate) async fn fire(&self, session: &str) -> Option<Told> {
-        let (desk, watcher) = self.desk();
-        let handled = self.orchestrator.enter(session).await.unwrap().fire(desk).await.unwrap()?;
-        Some(Told { handled, events: events(watcher) })
+    pub(crate) async fn fire(&self, session: &str) -> Option<Observed> {
+        let (cx, subscription) = self.turn_context();
+        let handled = self.orchestrator.enter(session).await.unwrap().fire(cx).await.unwrap()?;
+        Some(Observed { handled, events: events(subscription) })
     }
 
     pub(crate) async fn history(&self, session: &str) -> Vec<Exchange> {
         self.store.load(session).await.unwrap().history
     }
 
-    /// What users said in a session, as its agent knows it.
+    /// Messages of users in a session, as its agent knows them.
     pub(crate) async fn heard(&self, session: &str) -> Vec<String> {
         let texts = self.history(session).await.into_iter().filter_map(|exchange| match exchange {
             Exchange::User { text, .. } => Some(text),
@@ -256,8 +256,8 @@ impl World {
     }
 }
 
-pub(crate) fn events(mut watcher: EventSubscription) -> Vec<TraceEvent> {
-    let events = weft_harness::events(&mut watcher);
+pub(crate) fn events(mut subscription: EventSubscription) -> Vec<TraceEvent> {
+    let events = weft_harness::events(&mut subscription);
     let numbers: Vec<u64> = events.iter().map(|event| event.seq).collect();
     assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>(), "numbers have no holes");
     let is_end = |event: &&TraceEvent| {

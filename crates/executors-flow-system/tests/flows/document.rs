@@ -5,7 +5,7 @@ use executors_flow_system::{FlowsBuilder, FlowsFile, Severity};
 use serde_json::{Value, json};
 use tool_registry::{Snapshot, Tool, tool, tools};
 
-use crate::common::{Setup, Stub, Told, World};
+use crate::common::{Observed, Setup, Stub, World};
 
 /// Finds posts.
 #[tool(read_only, name = "search_kb")]
@@ -37,13 +37,13 @@ fn example(stub: &Stub) -> Value {
 fn world(stub: &Stub, file: Value, script: Vec<Value>) -> World {
     let tools: Vec<Tool> = tools![search_kb, save_draft].into_iter().map(Result::unwrap).collect();
     let mut setup = Setup::new(file).with(stub);
-    setup.tools = Snapshot::of(tools).unwrap();
+    setup.tools = Snapshot::new(tools).unwrap();
     setup.script = script;
     setup.build()
 }
 
-fn observations(told: &Told) -> Vec<&str> {
-    let texts = told.events.iter().filter_map(|event| match &event.body {
+fn observations(observed: &Observed) -> Vec<&str> {
+    let texts = observed.events.iter().filter_map(|event| match &event.body {
         // Those of a sub-agent belong to the call that it is.
         EventBody::AgentObservation { text, .. }
             if event.place.parent_call.is_none() && event.place.depth.is_none() =>
@@ -64,10 +64,10 @@ async fn the_example_loads_unchanged() {
     let stub = Stub::new(&[]).await;
     let file = FlowsFile::from_value(example(&stub)).unwrap();
     let flows = FlowsBuilder::new(&file).build().unwrap();
-    let told: Vec<String> =
+    let observed: Vec<String> =
         flows.warnings().iter().map(|warning| format!("{} {warning}", warning.code)).collect();
     assert!(flows.warnings().iter().all(|warning| warning.severity == Severity::Warning));
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(observed.join("\n"));
     let offered: Vec<&str> = flows.offered_ids().map(agent_types::ToolId::as_str).collect();
     assert_eq!(offered, ["save_customer_information", "skill:sentiment_analysis", "skill:blog_writer"]);
 }
@@ -84,18 +84,19 @@ async fn row_1_an_agent_skill_is_a_tool_that_runs_a_sub_agent() {
         json!({"text": "Here it is: A post about tea.", "request": {"contains": ["A post about tea."], "lacks": ["three posts"]}}),
     ];
     let world = world(&stub, example(&stub), script);
-    let told = world.say("s", "user's question").await;
+    let observed = world.say("s", "user's question").await;
     assert_eq!(
-        (told.text(), told.handled.exit),
+        (observed.text(), observed.handled.exit),
         (Some("Here it is: A post about tea."), ExitReason::Completed)
     );
-    assert_eq!(told.llm_calls(), 4);
+    assert_eq!(observed.llm_calls(), 4);
     assert!(
-        told.events
+        observed
+            .events
             .iter()
             .any(|event| event.place.call.is_some()
                 && matches!(&event.body, EventBody::AgentLlmStarted { .. })),
-        "what the sub-agent does is told inside the call"
+        "events of the sub-agent lie inside the call"
     );
 }
 
@@ -108,8 +109,8 @@ async fn row_2_a_function_skill_is_a_tool_that_sends_a_request() {
         call("skill__sentiment_analysis", "<text>what a day</text>"),
         json!({"text": "Fine.", "request": {"contains": ["{\"mood\":\"fine\"}"]}}),
     ];
-    let told = world(&stub, file, script).say("s", "How do I sound?").await;
-    assert_eq!(told.text(), Some("Fine."));
+    let observed = world(&stub, file, script).say("s", "How do I sound?").await;
+    assert_eq!(observed.text(), Some("Fine."));
     assert_eq!(stub.asked()[0].body, json!({"text": "what a day"}));
 }
 
@@ -120,10 +121,10 @@ async fn row_3_a_tool_is_offered_and_its_result_is_read() {
         call("save_customer_information", ""),
         json!({"text": "Saved.", "request": {"contains": ["saved as 7"]}}),
     ];
-    let told = world(&stub, example(&stub), script).say("s", "Save me").await;
-    assert_eq!(told.text(), Some("Saved."));
+    let observed = world(&stub, example(&stub), script).say("s", "Save me").await;
+    assert_eq!(observed.text(), Some("Saved."));
     assert_eq!(
-        observations(&told),
+        observations(&observed),
         ["Observation: Tool save_customer_information executed successfully. Result: saved as 7"]
     );
 }
@@ -134,9 +135,9 @@ async fn row_4_a_flow_is_unseen_and_its_result_leaves_no_trace() {
     let script =
         vec![json!({"text": "您好。", "request": {"lacks": ["请假", "leave_request", "/leave", "\"id\""]}})];
     let world = world(&stub, example(&stub), script);
-    let told = world.say("s", "你好，我要请假三天").await;
-    assert_eq!((told.text(), told.handled.exit), (Some("{\"id\":7}"), ExitReason::FlowCompleted));
-    assert_eq!((told.llm_calls(), world.history("s").await.len()), (0, 0));
+    let observed = world.say("s", "你好，我要请假三天").await;
+    assert_eq!((observed.text(), observed.handled.exit), (Some("{\"id\":7}"), ExitReason::FlowCompleted));
+    assert_eq!((observed.llm_calls(), world.history("s").await.len()), (0, 0));
     assert_eq!(world.say("s", "在吗？").await.text(), Some("您好。"));
 }
 

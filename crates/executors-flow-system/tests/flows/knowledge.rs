@@ -30,15 +30,15 @@ async fn what_was_looked_up_is_used_once() {
     let (first, second) = (asks("return things"), asks("shipping"));
     let script = [first.as_str(), second.as_str(), "Two weeks, by post."];
     let world = Setup::new(file(&stub, "prefetch")).with(&stub).says(&script).build();
-    let told = world.say("s", "How long?").await;
-    assert_eq!(told.text(), Some("Two weeks, by post."));
+    let observed = world.say("s", "How long?").await;
+    assert_eq!(observed.text(), Some("Two weeks, by post."));
     let queries: Vec<String> = stub.asked().into_iter().map(|asked| asked.query).collect();
     assert_eq!(
         queries,
         ["keywords=How%20long%3F", "keywords=shipping"],
         "the first call takes what is there"
     );
-    let seen = told.events.iter().filter_map(|event| match &event.body {
+    let seen = observed.events.iter().filter_map(|event| match &event.body {
         agent_types::EventBody::AgentObservation { text, .. } => Some(text.as_str()),
         _ => None,
     });

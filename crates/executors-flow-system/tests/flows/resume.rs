@@ -1,4 +1,4 @@
-//! A run that is cut behind any of its events goes on to the same end, and nothing is done twice.
+//! A run that is interrupted after any of its events resumes to the same end, and repeats no effect.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -121,7 +121,7 @@ fn names(kept: &[StoredEvent]) -> Vec<String> {
     kept.iter().map(|kept| kept.event.body.name().to_owned()).collect()
 }
 
-/// The run of a message that is cut behind `limit` events, and goes on. None where it came to its end before.
+/// Interrupts the run of a message after `limit` events, and resumes it. `None` if it ended before.
 async fn cut(message: &str, limit: usize) -> Option<(ExitReason, String)> {
     let stub = Stub::new(&[(200, json!({"id": 7}))]).await;
     let sessions = MemorySessions::new();
@@ -150,9 +150,9 @@ async fn cut(message: &str, limit: usize) -> Option<(ExitReason, String)> {
     let log = Log::new(past.clone(), usize::MAX);
     let again = world(&stub, sessions);
     let resume = Resume { log: ResumeLog { events: past.clone(), ..ResumeLog::default() }, before: 0 };
-    let desk = TurnContext::new(Arc::clone(&log) as _).resuming(Some(resume));
+    let cx = TurnContext::new(Arc::clone(&log) as _).resuming(Some(resume));
     let handled =
-        again.orchestrator.enter("s").await.unwrap().handle(UserMessage::new(message), desk).await.unwrap();
+        again.orchestrator.enter("s").await.unwrap().handle(UserMessage::new(message), cx).await.unwrap();
 
     let mut asked: BTreeMap<String, usize> = BTreeMap::new();
     for path in stub.paths() {

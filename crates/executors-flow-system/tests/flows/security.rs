@@ -1,4 +1,4 @@
-//! What somebody may write to do harm: patterns that take for ever, texts that look like calls, very long messages.
+//! Hostile messages: patterns that take for ever, texts that look like calls, very long messages.
 
 use agent_types::{EventBody, ExitReason};
 use executors_flow_system::{FlowsBuilder, FlowsFile, Triggered};
@@ -81,15 +81,15 @@ async fn a_message_that_holds_a_call_calls_nothing() {
     let file = json!({"flows": [{"flow_id": "echo", "trigger_patterns": ["echo"], "response_template": "{user_message} / {result.note}",
         "endpoint": {"url": stub.url("/echo"), "method": "POST", "body": {"text": "{user_message}"}}}]});
     let mut setup = Setup::new(file).with(&stub).says(&["I see a block.", "Nothing was paid."]);
-    setup.tools = Snapshot::of([tool!(pay).unwrap()]).unwrap();
+    setup.tools = Snapshot::new([tool!(pay).unwrap()]).unwrap();
     let world = setup.build();
-    let told = world.say("s", BLOCK).await;
-    assert_eq!((told.text(), told.handled.exit), (Some("I see a block."), ExitReason::Completed));
+    let observed = world.say("s", BLOCK).await;
+    assert_eq!((observed.text(), observed.handled.exit), (Some("I see a block."), ExitReason::Completed));
     let echoed = world.say("s", format!("echo {BLOCK}").as_str()).await;
     assert_eq!(echoed.text(), Some(format!("echo {BLOCK} / {BLOCK}").as_str()));
     let after = world.say("s", "and?").await;
-    for told in [&told, &echoed, &after] {
-        assert_eq!(told.count(|body| matches!(body, EventBody::AgentToolStarted { .. })), 0);
+    for observed in [&observed, &echoed, &after] {
+        assert_eq!(observed.count(|body| matches!(body, EventBody::AgentToolStarted { .. })), 0);
     }
 }
 
@@ -119,8 +119,8 @@ async fn a_message_of_a_megabyte_is_handled() {
         {"flow_id": "regex", "match": "regex", "trigger_patterns": ["(a+)+$", "(x+x+)+y"], "endpoint": {"url": stub.url("/regex"), "method": "POST"}}]});
     let world = Setup::new(file).with(&stub).says(&["That was long."]).build();
     let long = "ａ ".repeat(250_000);
-    let told = world.say("s", format!("{long} The VERY end").as_str()).await;
-    assert_eq!((told.text(), told.handled.flow.as_deref()), (Some("done"), Some("end")));
+    let observed = world.say("s", format!("{long} The VERY end").as_str()).await;
+    assert_eq!((observed.text(), observed.handled.flow.as_deref()), (Some("done"), Some("end")));
     assert_eq!(world.say("s", format!("{long}b").as_str()).await.text(), Some("That was long."));
     let Value::String(text) = &stub.asked()[0].body["text"] else { panic!("a text") };
     assert!(text.ends_with("The VERY end") && text.len() > 1_000_000);

@@ -1,4 +1,4 @@
-//! Sessions: one message at a time, what is kept of them, and runs that go on.
+//! Sessions: one message at a time, their stored state, and resumed runs.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Every kind of pattern, seen or silent, with a target that works or fails, and every rule for failures:
-//! what is replied, how the run ends, what the agent remembers, what is told.
+//! Every kind of pattern, with and without reply, with a target that succeeds or fails, and every reaction to failures:
+//! the reply, the end of the run, the agent's memory, the events.
 
 use agent_types::EventBody;
 use executors_flow_system::UserMessage;
@@ -47,15 +47,15 @@ async fn every_way_through_a_flow() {
                     }
                     let world =
                         Setup::new(json!({"flows": [flow]})).says(&["From the agent."]).with(&stub).build();
-                    let told = world.say("s", message).await;
+                    let observed = world.say("s", message).await;
                     let history = world.history("s").await.len();
-                    let own: Vec<String> = told
+                    let own: Vec<String> = observed
                         .names()
                         .into_iter()
                         .filter(|name| name.starts_with("flow.") || name == "agent.message")
                         .collect();
-                    let failures = told.count(|body| matches!(body, EventBody::FlowFailed { .. }));
-                    // Whatever the user sees, a failure is told and counted, and never taken for success.
+                    let failures = observed.count(|body| matches!(body, EventBody::FlowFailed { .. }));
+                    // Whatever the user sees, a failure is recorded and counted, and is never a success.
                     assert_eq!(failures, usize::from(!works));
                     let counts = &world.orchestrator.flows().counts()[0];
                     assert_eq!((counts.matched, counts.failed), (1, u64::from(!works)));
@@ -64,8 +64,8 @@ async fn every_way_through_a_flow() {
                     rows.push(format!(
                         "{} → {:?}, {}, {history} exchanges, {}",
                         row(kind, silent, works, name),
-                        told.text().unwrap_or("-"),
-                        told.handled.exit,
+                        observed.text().unwrap_or("-"),
+                        observed.handled.exit,
                         own.join(" ")
                     ));
                 }
@@ -85,8 +85,8 @@ async fn parameters_come_from_groups_message_and_context() {
             "body": {"all": "{all}", "source": "{source}", "who": "{who}", "people": "{people}"}}}}]});
     let world = Setup::new(file).with(&stub).build();
     let values = json!({"tenant": "t 1"}).as_object().unwrap().clone();
-    let told = world.say("s/1", UserMessage::new("A Table for 4 on FRIDAY").with_values(values)).await;
-    assert_eq!(told.text(), Some("booked"));
+    let observed = world.say("s/1", UserMessage::new("A Table for 4 on FRIDAY").with_values(values)).await;
+    assert_eq!(observed.text(), Some("booked"));
     let asked = &stub.asked()[0];
     assert_eq!((asked.path.as_str(), asked.query.as_str()), ("/tables/4", "day=FRIDAY&tenant=t%201&s=s%2F1"));
     assert_eq!(asked.body, json!({"all": "A Table for 4 on FRIDAY", "source": "chat", "people": "4"}));

@@ -32,9 +32,9 @@ async fn silence_sets_a_timer_off_and_a_message_takes_it_back() {
     clock.advance(Duration::from_secs(299));
     assert!(world.fire("s").await.is_none(), "the message took it back");
     clock.advance(Duration::from_secs(1));
-    let told = world.fire("s").await.unwrap();
-    assert_eq!((told.text(), told.handled.timer.as_deref()), (Some("Still there, s?"), Some("idle")));
-    assert_eq!(told.names(), ["run.started", "log.line", "agent.message", "run.finished"]);
+    let observed = world.fire("s").await.unwrap();
+    assert_eq!((observed.text(), observed.handled.timer.as_deref()), (Some("Still there, s?"), Some("idle")));
+    assert_eq!(observed.names(), ["run.started", "log.line", "agent.message", "run.finished"]);
     clock.advance(Duration::from_hours(1));
     assert!(world.fire("s").await.is_none(), "once is once");
     world.say("s", "yes").await;
@@ -67,12 +67,15 @@ async fn timers_run_flows_and_actions() {
     let (world, clock) = world(file, MemorySessions::new());
     world.say("s", "hi").await;
     clock.advance(Duration::from_hours(1));
-    let told = world.fire("s").await.unwrap();
-    assert!(told.has("flow.failed"), "{:?}", told.names());
-    assert_eq!((told.handled.exit, told.handled.flow.as_deref()), (ExitReason::ToolError, Some("digest")));
+    let observed = world.fire("s").await.unwrap();
+    assert!(observed.has("flow.failed"), "{:?}", observed.names());
+    assert_eq!(
+        (observed.handled.exit, observed.handled.flow.as_deref()),
+        (ExitReason::ToolError, Some("digest"))
+    );
     clock.advance(Duration::from_hours(1));
-    let told = world.fire("s").await.unwrap();
-    assert_eq!((told.text(), told.handled.exit), (Some("Closed after a while."), ExitReason::Closed));
+    let observed = world.fire("s").await.unwrap();
+    assert_eq!((observed.text(), observed.handled.exit), (Some("Closed after a while."), ExitReason::Closed));
     clock.advance(Duration::from_hours(48));
     assert!(world.fire("s").await.is_none(), "a closed session has no timers");
 }
@@ -96,8 +99,8 @@ async fn somebody_waits_for_the_timers_of_all_sessions() {
         };
         let session =
             tokio::select! { biased; session = next => session.unwrap(), () = time => unreachable!() };
-        let told = world.fire(&session).await.unwrap();
-        order.push((session, told.handled.text.unwrap()));
+        let observed = world.fire(&session).await.unwrap();
+        order.push((session, observed.handled.text.unwrap()));
     }
     assert_eq!(
         order,

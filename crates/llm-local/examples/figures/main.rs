@@ -153,7 +153,7 @@ fn tools_of(group: &Group) -> (Snapshot, Arc<ToolSet>) {
     let offered = group.tools.iter().map(|tool| {
         OfferedTool::new(tool.name.as_str(), tool.description.as_str(), tool.parameters.clone()).unwrap()
     });
-    (Snapshot::of(tools).unwrap(), Arc::new(ToolSet::of_tools(offered).unwrap()))
+    (Snapshot::new(tools).unwrap(), Arc::new(ToolSet::of_tools(offered).unwrap()))
 }
 
 /// Asks one question as an agent does, and judges what was written.

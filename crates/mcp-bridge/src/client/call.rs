@@ -50,7 +50,7 @@ impl ToolHandler for ForeignHandler {
             tokio::select! {
                 // Steps come before the answer that they led to.
                 biased;
-                Some(step) = steps.recv() => tell_step(cx, step),
+                Some(step) = steps.recv() => emit_step(cx, step),
                 answer = &mut handle.rx => break answer.unwrap_or(Err(ServiceError::TransportClosed)),
                 // The guard tells the server.
                 () = cx.cancel.cancelled() => {
@@ -64,10 +64,7 @@ impl ToolHandler for ForeignHandler {
             ServerResult::InputRequiredResult(_) => {
                 Err(ToolError::failed("the server wants something of a person first").retryable(false))
             }
-            _ => {
-                Err(ToolError::failed("the server answered with something that is no result")
-                    .retryable(false))
-            }
+            _ => Err(ToolError::failed("the server answered with an invalid result").retryable(false)),
         }
     }
 }
@@ -83,7 +80,7 @@ impl ForeignHandler {
     }
 }
 
-fn tell_step(cx: &ToolContext, step: ProgressNotificationParam) {
+fn emit_step(cx: &ToolContext, step: ProgressNotificationParam) {
     let message = step.message.map(|message| harmless(&message, MAX_MESSAGE));
     cx.emit(EventBody::NodeProgress { message, value: Some(step.progress), max: step.total });
 }
@@ -91,9 +88,9 @@ fn tell_step(cx: &ToolContext, step: ProgressNotificationParam) {
 #[expect(clippy::needless_pass_by_value, reason = "so that `map_err` takes it by its name")]
 fn failed(error: ServiceError) -> ToolError {
     match &error {
-        ServiceError::McpError(told) => {
-            ToolError::failed(harmless(&told.message, MAX_MESSAGE)).with_code("mcp_error").retryable(false)
-        }
+        ServiceError::McpError(reported) => ToolError::failed(harmless(&reported.message, MAX_MESSAGE))
+            .with_code("mcp_error")
+            .retryable(false),
         ServiceError::TransportClosed => {
             ToolError::failed("the server went away during the call").with_code("mcp_down")
         }
@@ -101,7 +98,7 @@ fn failed(error: ServiceError) -> ToolError {
     }
 }
 
-/// Tells the server that a call is given up when it is dropped before its answer came.
+/// Notifies the server of the cancellation when a call is dropped before its answer came.
 struct CallGuard {
     runtime: Arc<Background>,
     progress: Arc<Progress>,
@@ -122,9 +119,9 @@ impl Drop for CallGuard {
         let Some(handle) = self.runtime.handle() else { return };
         handle.spawn(async move {
             let param = CancelledNotificationParam::new(Some(id), Some("the call was given up".to_owned()));
-            let told = ClientNotification::CancelledNotification(CancelledNotification::new(param));
+            let cancelled = ClientNotification::CancelledNotification(CancelledNotification::new(param));
             // A server that is gone need not know.
-            let _ = peer.send_notification(told).await;
+            let _ = peer.send_notification(cancelled).await;
         });
     }
 }

@@ -27,7 +27,7 @@ use super::settings::McpSettings;
 /// The first pause after a failure, and the longest; each is twice as long as the one before.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(30));
 
-/// A pause that a call waits for; a longer one is told.
+/// Longest pause that a call waits for; a longer one is reported as an error.
 const SHORT: Duration = Duration::from_secs(2);
 
 /// A server that stood so long has come up well.
@@ -84,12 +84,12 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Reached {
     pub(super) peer: Peer<RoleClient>,
-    /// What it tells of calls; a connection has its own, since their tokens begin anew with it.
+    /// Progress of calls. Each connection has its own, because tokens start anew with it.
     pub(super) progress: Arc<Progress>,
 }
 
 impl Reached {
-    fn of(running: &RunningService<RoleClient, Handler>) -> Self {
+    fn new(running: &RunningService<RoleClient, Handler>) -> Self {
         Self { peer: running.peer().clone(), progress: Arc::clone(&running.service().progress) }
     }
 }
@@ -205,8 +205,7 @@ impl Connection {
     fn handler(&self) -> Result<(Handler, ClientLifecycleMode), McpError> {
         let text = &self.settings.protocol_version;
         let known = ProtocolVersion::KNOWN_VERSIONS.iter().find(|version| version.as_str() == text);
-        let version =
-            known.ok_or_else(|| self.bad(&format!("there is no version `{text}` of the protocol")))?;
+        let version = known.ok_or_else(|| self.bad(&format!("protocol version `{text}` is unknown")))?;
         // From this version on there is no handshake.
         let lifecycle = if version.as_str() >= ProtocolVersion::V_2026_07_28.as_str() {
             ClientLifecycleMode::Auto {
@@ -239,7 +238,7 @@ impl Connection {
             .spawn()
             .map_err(|error| self.not_started(&format!("`{program}`: {error}")))?;
         if let Some(stderr) = stderr {
-            self.tasks.spawn(tell_stderr(Arc::clone(&self.name), stderr, self.settings.secrets()));
+            self.tasks.spawn(log_stderr(Arc::clone(&self.name), stderr, self.settings.secrets()));
         }
         Ok(transport)
     }
@@ -259,7 +258,7 @@ impl Connection {
             config = config.auth_header(token);
         }
         let headers = self.settings.headers.iter().map(|(name, value)| {
-            let bad = || self.bad(&format!("`{name}` is no header"));
+            let bad = || self.bad(&format!("header name `{name}` is invalid"));
             let name: HeaderName = name.parse().map_err(|_| bad())?;
             let value = HeaderValue::from_str(value).map_err(|_| bad())?;
             Ok((name, value))
@@ -269,12 +268,12 @@ impl Connection {
     }
 }
 
-/// How long a server is left alone after so many failures in a row.
+/// Backoff of a server after consecutive failures.
 fn pause(failures: u32) -> Duration {
     Backoff::new(PAUSE.0).with_max(PAUSE.1).after(failures)
 }
 
-async fn tell_stderr(server: Arc<str>, stderr: ChildStderr, secrets: Vec<String>) {
+async fn log_stderr(server: Arc<str>, stderr: ChildStderr, secrets: Vec<String>) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     // Whoever stops reading stops the program, so what is no text is read too, and a line without an end comes in pieces.
@@ -306,12 +305,12 @@ mod tests {
             env_from: vec!["CARGO_PKG_NAME".to_owned()],
             ..McpSettings::default()
         };
-        for (line, told) in [
+        for (line, expected) in [
             ("key long-enough-2, long-enough\n", "key ***, ***"),
             ("fast and mcp-bridge", "fast and ***"),
             ("nothing", "nothing"),
         ] {
-            assert_eq!(shown(line.as_bytes(), &settings.secrets()), told);
+            assert_eq!(shown(line.as_bytes(), &settings.secrets()), expected);
         }
     }
 

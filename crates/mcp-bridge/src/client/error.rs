@@ -1,19 +1,19 @@
-//! Why a server of others is of no use just now.
+//! Errors of MCP servers.
 
 use std::time::Duration;
 
 use tool_registry::{ToolError, ToolErrorKind};
 
-/// Why a server of others is of no use just now.
+/// Failure of an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpError {
     /// No settings of that name.
-    #[error("there is no MCP server `{server}`")]
+    #[error("unknown MCP server `{server}`")]
     UnknownServer {
         /// The name.
         server: String,
-        /// The nearest one.
+        /// Suggested name.
         near: Option<String>,
     },
     /// Settings that cannot be used.
@@ -21,7 +21,7 @@ pub enum McpError {
     Settings {
         /// The server.
         server: String,
-        /// What is wrong with them.
+        /// Error in the settings.
         message: String,
     },
     /// It did not come up.
@@ -29,7 +29,7 @@ pub enum McpError {
     Start {
         /// The server.
         server: String,
-        /// What happened.
+        /// Cause of the failure.
         message: String,
     },
     /// It failed before, and is left alone for a while.
@@ -37,9 +37,9 @@ pub enum McpError {
     Down {
         /// The server.
         server: String,
-        /// What happened the last time.
+        /// Cause of the last failure.
         message: String,
-        /// How long until it is tried again.
+        /// Time until the next attempt.
         wait: Duration,
     },
     /// It has no such tool.
@@ -49,7 +49,7 @@ pub enum McpError {
         server: String,
         /// The tool.
         tool: String,
-        /// The nearest one.
+        /// Suggested name.
         near: Option<String>,
     },
 }
@@ -67,7 +67,7 @@ impl McpError {
         }
     }
 
-    /// A way out, for a person.
+    /// Suggested fix, for the user.
     #[must_use]
     pub fn help(&self) -> String {
         let did_you_mean = |near: &Option<String>, other: &str| {
@@ -86,11 +86,11 @@ impl McpError {
 
 impl From<McpError> for ToolError {
     fn from(error: McpError) -> Self {
-        let told =
+        let failed =
             Self::new(ToolErrorKind::Failed, error.to_string()).with_code(error.code()).retryable(true);
         match error {
-            McpError::Down { wait, .. } => told.after(wait),
-            _ => told,
+            McpError::Down { wait, .. } => failed.after(wait),
+            _ => failed,
         }
     }
 }

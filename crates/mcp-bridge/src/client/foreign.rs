@@ -27,7 +27,7 @@ pub(super) struct ForeignTool {
 }
 
 impl ForeignTool {
-    /// What a server says, made harmless.
+    /// Reads the description that a server gives, sanitized.
     pub(super) fn read(server: &str, tool: &WireTool) -> Result<Self, InvalidToolId> {
         let name = tool.name.to_string();
         let id: ToolId = format!("mcp:{server}/{}", segment(&name)).parse()?;
@@ -53,7 +53,7 @@ impl ForeignTool {
     }
 }
 
-/// What a server says of how its tool behaves; what it does not say is taken for the worse.
+/// Behaviour hints of a server's tool; a missing hint is read as the worse case.
 fn hints(tool: &WireTool) -> Annotations {
     let hints = tool.annotations.as_ref();
     let read_only = hints.and_then(|hints| hints.read_only_hint).unwrap_or(false);

@@ -1,4 +1,4 @@
-//! What a server may say and ask.
+//! Notifications and requests that a server may send.
 #![expect(deprecated, reason = "servers of today still log")]
 
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl ClientHandler for Handler {
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        self.progress.tell(params);
+        self.progress.record(params);
     }
 
     async fn on_logging_message(

@@ -8,9 +8,9 @@ use rmcp::model::Tool as WireTool;
 
 use super::foreign::ForeignTool;
 
-/// Where it is kept what servers said of their tools when a person first saw it.
+/// Store of the tool descriptions that the user first saw.
 pub trait PinStore: Send + Sync + std::fmt::Debug {
-    /// What is kept of a tool.
+    /// Pinned description of a tool.
     fn pin(&self, tool: &str) -> Option<String>;
 
     /// Keeps it.

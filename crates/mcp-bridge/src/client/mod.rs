@@ -44,7 +44,7 @@ pub struct McpClients {
     runtime: Arc<Background>,
 }
 
-/// Where the servers are talked to, whoever calls.
+/// Background runtime for connections, independent of the caller's.
 #[derive(Debug, Default)]
 struct Background {
     started: OnceLock<Mutex<Option<Runtime>>>,
@@ -57,7 +57,7 @@ impl fmt::Debug for McpClients {
 }
 
 impl Background {
-    /// Where work can be spawned; none where no thread could be started, or all is over.
+    /// Handle for spawning; `None` if the thread could not start or has ended.
     fn handle(&self) -> Option<Handle> {
         let started = self.started.get_or_init(|| {
             let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -119,20 +119,20 @@ impl McpClients {
             message: message.to_owned(),
         };
         let handle = self.runtime.handle().ok_or_else(|| failed("no thread could be started"))?;
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         let reached = Arc::clone(connection);
         handle.spawn(async move {
-            // Nobody may wait any more.
-            let _ = tell.send(reached.ready().await.map(|_| ()));
+            // The caller may have stopped waiting.
+            let _ = sender.send(reached.ready().await.map(|_| ()));
         });
         let patience = Duration::from_millis(connection.settings.start_timeout_ms) + Duration::from_secs(5);
-        told.recv_timeout(patience).unwrap_or_else(|_| Err(failed("no answer")))
+        receiver.recv_timeout(patience).unwrap_or_else(|_| Err(failed("no answer")))
     }
 
     /// The tools of a server. Blocks until the server is ready, or has failed.
     ///
     /// # Errors
-    /// There is no such server, or it cannot be reached.
+    /// The server is unknown or cannot be reached.
     pub fn tools(&self, server: &str) -> Result<Vec<Tool>, McpError> {
         let connection = self.server(server)?;
         self.reach(connection)?;
@@ -143,7 +143,7 @@ impl McpClients {
     /// The tool of an id, `mcp:server/tool`. Blocks until its server is ready, or has failed.
     ///
     /// # Errors
-    /// There is no such server or tool, or the server cannot be reached.
+    /// The server or the tool is unknown, or the server cannot be reached.
     pub fn tool(&self, id: &str) -> Result<Tool, McpError> {
         let (server, name) = parts(id);
         let connection = self.server(server)?;
@@ -156,10 +156,10 @@ impl McpClients {
         found.and_then(|tool| self.tool_of(connection, tool)).ok_or_else(none)
     }
 
-    /// Takes what a server says of its tools now for good: they need no approval for having changed.
+    /// Accepts the current descriptions of a server's tools: a change up to now no longer requires approval.
     ///
     /// # Errors
-    /// There is no such server, or it cannot be reached.
+    /// The server is unknown or cannot be reached.
     pub fn trust(&self, server: &str) -> Result<(), McpError> {
         let connection = self.server(server)?;
         self.reach(connection)?;

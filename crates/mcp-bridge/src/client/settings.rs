@@ -1,4 +1,4 @@
-//! How a server is reached.
+//! Settings for a connection to a server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -43,11 +43,11 @@ pub struct McpSettings {
     pub start_timeout_ms: u64,
     /// Version of the protocol that is offered: `2025-06-18`, `2025-11-25` or `2026-07-28`.
     pub protocol_version: String,
-    /// What is said when the server wants something of a person.
+    /// Answer to a server's elicitation requests.
     pub elicitation: ElicitationPolicy,
 }
 
-/// What is said when a server wants something of a person.
+/// Answer to a server's elicitation requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ElicitationPolicy {
@@ -62,7 +62,7 @@ pub enum ElicitationPolicy {
 const SHORTEST: (usize, usize) = (6, 8);
 
 impl McpSettings {
-    /// What the server is given and nobody else may see, longest first.
+    /// Secrets that the server receives, longest first.
     #[must_use]
     pub fn secrets(&self) -> Vec<String> {
         let named = self.token_env.iter().chain(&self.env_from).filter_map(|name| std::env::var(name).ok());

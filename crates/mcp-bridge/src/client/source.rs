@@ -16,7 +16,7 @@ struct FollowedTools {
     last: Mutex<Seen>,
 }
 
-/// What was seen last, and what it was made of.
+/// Last merged snapshot, and the snapshots that it was made of.
 #[derive(Debug)]
 struct Seen {
     base: Snapshot,
@@ -28,8 +28,8 @@ struct Seen {
 }
 
 impl McpClients {
-    /// The same tools, those of servers as they are listed when somebody looks: changed where the server changed them, gone where it
-    /// took them away.
+    /// The same tools, with those of servers as they are listed at the time of the snapshot: updated where the server
+    /// changed them, removed where it removed them.
     #[must_use]
     pub fn follow(self: &Arc<Self>, base: Arc<dyn ToolSource>) -> Arc<dyn ToolSource> {
         let last = Mutex::new(self.seen(base.snapshot()));
@@ -51,7 +51,7 @@ impl McpClients {
             .tools()
             .filter_map(|tool| if tool.kind() == MCP { self.listed(tool) } else { Some(tool.clone()) });
         // The ids are those of the base, which differ.
-        let now = Snapshot::of(now).unwrap_or_else(|_| base.clone());
+        let now = Snapshot::new(now).unwrap_or_else(|_| base.clone());
         now.with_warnings(base.warnings().to_vec())
     }
 }

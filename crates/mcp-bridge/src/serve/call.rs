@@ -46,33 +46,30 @@ pub(super) async fn call(
     for (name, value) in &tool.definition().defaults {
         typed.arguments.entry(name.as_str()).or_insert_with(|| value.clone());
     }
-    let place = match server.shared.desk.place(tool) {
-        Ok(place) => place,
+    let scope = match server.shared.contexts.scope(tool) {
+        Ok(scope) => scope,
         Err(error) => return Ok(failed(&error.message_for_model)),
     };
     let call = CallId::new(context.id.to_string());
     let peer = McpPeer::new(context.peer.clone(), context.client_capabilities());
     let at = EventLocation { call: Some(call.clone()), ..EventLocation::default() };
-    let cx = ToolContext::new(call, tool.id().clone(), place.clock, place.budget, place.sink, at)
+    let cx = ToolContext::new(call, tool.id().clone(), scope.clock, scope.budget, scope.sink, at)
         .with_cancel(context.ct.child_token())
-        .with_values(place.values)
-        .with_services(place.services.with(Arc::new(peer)));
-    let telling = Telling {
+        .with_values(scope.values)
+        .with_services(scope.services.with(Arc::new(peer)));
+    let reporter = Reporter {
         peer: context.peer.clone(),
         session: Arc::clone(&server.session),
         token: context.meta.get_progress_token(),
-        told: 0.0,
+        reported: 0.0,
     };
-    let outcome = told_meanwhile(telling, place.watcher, tool.invoke(typed.arguments, cx)).await;
-    drop(place.hold);
+    let outcome = run_reporting(reporter, scope.subscription, tool.invoke(typed.arguments, cx)).await;
+    drop(scope.permit);
     Ok(match outcome.end {
         CallEnd::Ok(output) => content::result(&output),
         CallEnd::Failed(error) if !error.asks.is_empty() => {
             let asks: Vec<&str> = error.asks.iter().filter_map(|ask| ask.prompt.as_deref()).collect();
-            failed(&format!(
-                "a person must answer first, and calls over MCP cannot wait: {}",
-                asks.join("; ")
-            ))
+            failed(&format!("a user must answer first, and calls over MCP cannot wait: {}", asks.join("; ")))
         }
         end => failed(&end.message()),
     })
@@ -104,45 +101,45 @@ fn with_own_names(tool: &Tool, arguments: Map<String, Value>) -> Map<String, Val
     arguments.into_iter().map(|(name, value)| (named(name), value)).collect()
 }
 
-/// Tells a client of a call while it goes on.
-struct Telling {
+/// Reports the progress of a running call to a client.
+struct Reporter {
     peer: Peer<RoleServer>,
     session: Arc<Session>,
     token: Option<ProgressToken>,
     /// Progress so far: it must grow.
-    told: f64,
+    reported: f64,
 }
 
-/// Runs the call, and tells its events as they come.
-async fn told_meanwhile<T>(
-    mut telling: Telling,
-    mut watcher: EventSubscription,
+/// Runs the call, and reports its events as they arrive.
+async fn run_reporting<T>(
+    mut reporter: Reporter,
+    mut subscription: EventSubscription,
     call: impl Future<Output = T>,
 ) -> T {
     let mut call = std::pin::pin!(call);
     let outcome = loop {
         tokio::select! {
-            // What was told before the end is heard before it.
+            // Events from before the end are reported before it.
             biased;
-            Some(watched) = watcher.next() => telling.take(&watched).await,
+            Some(watched) = subscription.next() => reporter.take(&watched).await,
             outcome = &mut call => break outcome,
         }
     };
-    while let Some(watched) = watcher.try_next() {
-        telling.take(&watched).await;
+    while let Some(watched) = subscription.try_next() {
+        reporter.take(&watched).await;
     }
     outcome
 }
 
-impl Telling {
+impl Reporter {
     async fn take(&mut self, watched: &Watched) {
         let Watched::Events(batch) = watched else { return };
         for event in batch.iter() {
-            self.tell(event).await;
+            self.report(event).await;
         }
     }
 
-    async fn tell(&mut self, event: &TraceEvent) {
+    async fn report(&mut self, event: &TraceEvent) {
         match &event.body {
             EventBody::NodeProgress { message, value, max } => {
                 self.progress(*value, *max, message.clone()).await;
@@ -157,19 +154,19 @@ impl Telling {
         }
     }
 
-    /// Clients that go away are told nothing more; the call ends by itself.
+    /// A client that is gone receives nothing more; the call ends by itself.
     async fn progress(&mut self, value: Option<f64>, max: Option<f64>, message: Option<String>) {
         let Some(token) = &self.token else { return };
-        let progress = value.unwrap_or(self.told + 1.0);
-        self.told = progress;
-        let mut told = ProgressNotificationParam::new(token.clone(), progress);
-        (told.total, told.message) = (max, message);
-        let _ = self.peer.notify_progress(told).await;
+        let progress = value.unwrap_or(self.reported + 1.0);
+        self.reported = progress;
+        let mut param = ProgressNotificationParam::new(token.clone(), progress);
+        (param.total, param.message) = (max, message);
+        let _ = self.peer.notify_progress(param).await;
     }
 
     async fn log(&self, level: Level, message: &str) {
         if self.session.wants(level) {
-            log_lines::tell(&self.peer, level, message).await;
+            log_lines::send(&self.peer, level, message).await;
         }
     }
 }

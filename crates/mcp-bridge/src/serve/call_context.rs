@@ -1,4 +1,4 @@
-//! Where the calls of clients happen.
+//! Context of the calls of clients.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,66 +7,66 @@ use agent_types::{Budget, BudgetLimits, Clock, EventSink, EventSubscription, Rec
 use serde_json::{Map, Value};
 use tool_registry::{Services, Tool, ToolError};
 
-/// Events of one call that may wait to be told; more push out the oldest.
+/// Capacity for unread events of a call; further ones replace the oldest.
 const BEHIND: usize = 1024;
 
-/// Where one call happens.
+/// Context of one call.
 #[derive(Debug)]
 pub struct CallScope {
-    /// Where its events go.
+    /// Sink for the call's events.
     pub sink: Arc<dyn EventSink>,
     /// The same events, for the client.
-    pub watcher: EventSubscription,
-    /// Where time comes from.
+    pub subscription: EventSubscription,
+    /// Source of time.
     pub clock: Arc<dyn Clock>,
     /// Limits.
     pub budget: Budget,
-    /// What tools need from outside.
+    /// Services that tools need.
     pub services: Services,
-    /// Values that tools may use and nobody sees.
+    /// Values that tools may use and clients and models never see.
     pub values: Arc<Map<String, Value>>,
     /// Dropped when the call is over.
-    pub hold: Option<Box<dyn CallPermit>>,
+    pub permit: Option<Box<dyn CallPermit>>,
 }
 
-/// Something that is held while a call goes on, such as its room among others.
+/// Resource that is held while a call runs, such as a permit.
 pub trait CallPermit: Send + fmt::Debug {}
 
-/// Gives calls their place.
+/// Provider of the contexts of calls.
 pub trait CallContextProvider: Send + Sync + fmt::Debug {
-    /// A place for a call of this tool.
+    /// Provides the context for a call of this tool.
     ///
     /// # Errors
-    /// There is no room, or no new work is taken.
-    fn place(&self, tool: &Tool) -> Result<CallScope, ToolError>;
+    /// Too many calls are running, or the server is shutting down.
+    fn scope(&self, tool: &Tool) -> Result<CallScope, ToolError>;
 }
 
-/// A desk that keeps nothing.
+/// Call contexts in memory: events are not persisted.
 #[derive(Debug, Clone)]
-pub struct MemoryDesk {
+pub struct MemoryCallContexts {
     clock: Arc<dyn Clock>,
     services: Services,
 }
 
-impl MemoryDesk {
-    /// A desk with this clock, and what tools need.
+impl MemoryCallContexts {
+    /// A provider with this clock and these services.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, services: Services) -> Self {
         Self { clock, services }
     }
 }
 
-impl CallContextProvider for MemoryDesk {
-    fn place(&self, _tool: &Tool) -> Result<CallScope, ToolError> {
+impl CallContextProvider for MemoryCallContexts {
+    fn scope(&self, _tool: &Tool) -> Result<CallScope, ToolError> {
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.clock));
         Ok(CallScope {
-            watcher: recorder.watch(BEHIND),
+            subscription: recorder.watch(BEHIND),
             sink: recorder,
             clock: Arc::clone(&self.clock),
             budget: Budget::new(BudgetLimits::default()),
             services: self.services.clone(),
             values: Arc::default(),
-            hold: None,
+            permit: None,
         })
     }
 }

@@ -138,7 +138,7 @@ impl ServerHandler for McpServer {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let none = || ErrorData::resource_not_found(format!("there is no resource {}", request.uri), None);
+        let none = || ErrorData::resource_not_found(format!("unknown resource {}", request.uri), None);
         let source = self.shared.resources.as_ref().ok_or_else(none)?;
         let part = source.read(&request.uri).await.map_err(refused)?.ok_or_else(none)?;
         let contents = content::resource(&part).ok_or_else(none)?;
@@ -206,7 +206,7 @@ impl ServerHandler for McpServer {
                 let Some(session) = session.upgrade() else { return };
                 let subscribed: BTreeSet<String> = session.subscribed.lock().iter().cloned().collect();
                 drop(session);
-                if tell_changes(&peer, has_prompts, has_resources, subscribed).await.is_err() {
+                if notify_changes(&peer, has_prompts, has_resources, subscribed).await.is_err() {
                     return;
                 }
             }
@@ -226,28 +226,28 @@ impl ServerHandler for McpServer {
                 changed = changes.changed() => if changed.is_err() { return Ok(()) },
             }
             let sink = context.sink();
-            let mut told = Ok(());
+            let mut sent = Ok(());
             if accepted.tools_list_changed == Some(true) {
-                told = told.and(sink.notify_tool_list_changed().await);
+                sent = sent.and(sink.notify_tool_list_changed().await);
             }
             if accepted.prompts_list_changed == Some(true) {
-                told = told.and(sink.notify_prompt_list_changed().await);
+                sent = sent.and(sink.notify_prompt_list_changed().await);
             }
             if accepted.resources_list_changed == Some(true) {
-                told = told.and(sink.notify_resource_list_changed().await);
+                sent = sent.and(sink.notify_resource_list_changed().await);
             }
             for uri in accepted.resource_subscriptions.iter().flatten() {
-                told = told.and(sink.notify_resource_updated(uri.as_str()).await);
+                sent = sent.and(sink.notify_resource_updated(uri.as_str()).await);
             }
-            if told.is_err() {
+            if sent.is_err() {
                 return Ok(());
             }
         }
     }
 }
 
-/// Tells a client of older versions that lists may have changed.
-async fn tell_changes(
+/// Notifies a client of older protocol versions that lists may have changed.
+async fn notify_changes(
     peer: &Peer<RoleServer>,
     has_prompts: bool,
     has_resources: bool,

@@ -30,7 +30,7 @@ impl McpHttp {
         Self::configured(server, closed, |config| config)
     }
 
-    /// The same behind somebody who has looked at names and origins already.
+    /// The same behind a server that already checks host names and origins.
     #[must_use]
     pub fn behind_a_guard(server: McpServer, closed: CancellationToken) -> Self {
         Self::configured(server, closed, StreamableHttpServerConfig::disable_allowed_hosts)

@@ -5,7 +5,7 @@ use rmcp::RoleServer;
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam};
 use rmcp::service::Peer;
 
-/// How much a line matters, least first.
+/// Severity of a line, least first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Debug,
@@ -58,8 +58,8 @@ impl From<LoggingLevel> for Level {
     }
 }
 
-/// Tells a client a line. One that has gone away is told nothing.
-pub(super) async fn tell(peer: &Peer<RoleServer>, level: Level, message: &str) {
+/// Sends a line to a client. A client that is gone receives nothing.
+pub(super) async fn send(peer: &Peer<RoleServer>, level: Level, message: &str) {
     let line = LoggingMessageNotificationParam::new(level.wire(), message.into()).with_logger("weft");
     let _ = peer.notify_logging_message(line).await;
 }

@@ -20,7 +20,7 @@ use tool_registry::ToolSource;
 
 use log_lines::Level;
 
-pub use call_context::{CallContextProvider, CallPermit, CallScope, MemoryDesk};
+pub use call_context::{CallContextProvider, CallPermit, CallScope, MemoryCallContexts};
 pub use http::McpHttp;
 pub use peer::{Elicited, McpPeer};
 pub use sources::{
@@ -28,18 +28,18 @@ pub use sources::{
     Speaker,
 };
 
-/// What is offered to clients: tools, and prompts and resources where there are sources of them. Cheap to clone; a clone serves a
-/// session of its own.
+/// Server for MCP clients: tools, and prompts and resources where there are sources of them. Cheap to clone; each clone
+/// serves a session of its own.
 pub struct McpServer {
     shared: Arc<Shared>,
     session: Arc<Session>,
 }
 
-/// What all sessions share.
+/// State that all sessions share.
 #[derive(Debug)]
 struct Shared {
     tools: Arc<dyn ToolSource>,
-    desk: Arc<dyn CallContextProvider>,
+    contexts: Arc<dyn CallContextProvider>,
     prompts: Option<Arc<dyn PromptSource>>,
     resources: Option<Arc<dyn ResourceSource>>,
     /// Changes when lists may have changed.
@@ -47,14 +47,14 @@ struct Shared {
     instructions: Option<String>,
 }
 
-/// What one client has said.
+/// State of one client.
 #[derive(Debug)]
 struct Session {
     /// The least log line that it wants; none before it has said so.
     level: Mutex<Option<Level>>,
     /// Resources whose changes it wants to hear of.
     subscribed: Mutex<HashSet<String>>,
-    /// What goes on for it beside its requests.
+    /// Background tasks of the session.
     tasks: TaskTracker,
 }
 
@@ -77,19 +77,19 @@ impl Clone for McpServer {
 }
 
 impl McpServer {
-    /// A server of these tools, whose calls happen at this desk.
+    /// A server of these tools; `contexts` provides the context of each call.
     #[must_use]
-    pub fn new(tools: Arc<dyn ToolSource>, desk: Arc<dyn CallContextProvider>) -> Self {
+    pub fn new(tools: Arc<dyn ToolSource>, contexts: Arc<dyn CallContextProvider>) -> Self {
         let shared =
-            Shared { tools, desk, prompts: None, resources: None, changes: None, instructions: None };
+            Shared { tools, contexts, prompts: None, resources: None, changes: None, instructions: None };
         Self { shared: Arc::new(shared), session: Arc::default() }
     }
 
     fn changed(self, change: impl FnOnce(&mut Shared)) -> Self {
-        let Shared { tools, desk, prompts, resources, changes, instructions } = &*self.shared;
+        let Shared { tools, contexts, prompts, resources, changes, instructions } = &*self.shared;
         let mut shared = Shared {
             tools: Arc::clone(tools),
-            desk: Arc::clone(desk),
+            contexts: Arc::clone(contexts),
             prompts: prompts.clone(),
             resources: resources.clone(),
             changes: changes.clone(),
@@ -111,7 +111,7 @@ impl McpServer {
         self.changed(|shared| shared.resources = Some(resources))
     }
 
-    /// The same, which tells its clients that lists may have changed whenever this value changes.
+    /// The same, with a notification of clients that lists may have changed whenever this value changes.
     #[must_use]
     pub fn with_changes(self, changes: watch::Receiver<u64>) -> Self {
         self.changed(|shared| shared.changes = Some(changes))

@@ -1,4 +1,4 @@
-//! What a tool can ask of the client that called it.
+//! Requests of a tool to the client that called it.
 #![expect(deprecated, reason = "clients of today still know sampling")]
 
 use std::fmt;
@@ -12,7 +12,7 @@ use rmcp::service::Peer;
 use serde_json::Value;
 use tool_registry::ToolError;
 
-/// What a person said to a question.
+/// Answer of a user to an elicitation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Elicited {
     /// This, which fits the schema as far as the client is right.
@@ -41,13 +41,13 @@ impl McpPeer {
         Self { peer, capabilities }
     }
 
-    /// Whether the client asks its user for tools.
+    /// Returns `true` if the client can ask its user.
     #[must_use]
     pub fn can_elicit(&self) -> bool {
         self.capabilities.as_ref().is_some_and(|client| client.elicitation.is_some())
     }
 
-    /// Whether the client asks its model for tools.
+    /// Returns `true` if the client can ask its model.
     #[must_use]
     pub fn can_sample(&self) -> bool {
         self.capabilities.as_ref().is_some_and(|client| client.sampling.is_some())
@@ -56,7 +56,7 @@ impl McpPeer {
     /// Asks the client's user. The schema is an object of plain values.
     ///
     /// # Errors
-    /// The client asks nobody, the schema is none for people, or the client is gone.
+    /// The client does not support elicitation, the schema does not suit it, or the client is gone.
     pub async fn elicit(&self, message: &str, schema: Value) -> Result<Elicited, ToolError> {
         if !self.can_elicit() {
             return Err(ToolError::failed("the client asks its user nothing").retryable(false));

@@ -1,4 +1,4 @@
-//! Where prompts and resources come from.
+//! Sources of prompts and resources.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -12,9 +12,9 @@ pub struct PromptInfo {
     pub name: String,
     /// Its name for people.
     pub title: Option<String>,
-    /// What it is for.
+    /// Purpose of the prompt.
     pub description: Option<String>,
-    /// What it takes.
+    /// Arguments of the prompt.
     pub arguments: Vec<PromptArgument>,
 }
 
@@ -38,13 +38,13 @@ impl PromptInfo {
 pub struct PromptArgument {
     /// Its name.
     pub name: String,
-    /// What it means.
+    /// Meaning of the argument.
     pub description: Option<String>,
-    /// Whether it must be there.
+    /// `true` if the argument is required.
     pub required: bool,
 }
 
-/// Who says something in a prompt.
+/// Speaker of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speaker {
     /// The user.
@@ -56,19 +56,19 @@ pub enum Speaker {
 /// A message of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptMessage {
-    /// Who says it.
+    /// Speaker of the message.
     pub speaker: Speaker,
-    /// What is said.
+    /// Content of the message.
     pub part: Part,
 }
 
-/// Where prompts come from.
+/// Source of prompts.
 #[async_trait]
 pub trait PromptSource: Send + Sync + std::fmt::Debug {
     /// The prompts of now.
     fn prompts(&self) -> Vec<PromptInfo>;
 
-    /// The messages of a prompt; none where there is no such prompt.
+    /// The messages of a prompt; `None` if the prompt is unknown.
     ///
     /// # Errors
     /// The prompt cannot be made of these arguments.
@@ -93,7 +93,7 @@ pub struct ResourceInfo {
     pub uri: String,
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Description of the resource.
     pub description: Option<String>,
     /// Its media type.
     pub mime: Option<String>,
@@ -121,13 +121,13 @@ pub struct ResourceTemplate {
     pub uri_template: String,
     /// Its name.
     pub name: String,
-    /// What is at such an address.
+    /// Description of the resources at such addresses.
     pub description: String,
     /// The media type of what is there.
     pub mime: String,
 }
 
-/// Where resources come from.
+/// Source of resources.
 #[async_trait]
 pub trait ResourceSource: Send + Sync + std::fmt::Debug {
     /// The resources of now.
@@ -141,7 +141,7 @@ pub trait ResourceSource: Send + Sync + std::fmt::Debug {
         Vec::new()
     }
 
-    /// What is at an address, as [`Part::Resource`]; none where there is nothing.
+    /// Reads the resource at an address, as [`Part::Resource`]; `None` if the address is unknown.
     ///
     /// # Errors
     /// It cannot be read.

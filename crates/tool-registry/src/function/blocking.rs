@@ -10,13 +10,13 @@ use crate::output::{ToolError, ToolErrorKind, ToolOutput};
 /// Threads that functions may hold at once. Further calls wait, within their own time.
 const MAX_THREADS: usize = 64;
 
-static ROOM: Semaphore = Semaphore::const_new(MAX_THREADS);
+static PERMITS: Semaphore = Semaphore::const_new(MAX_THREADS);
 
-/// Threads whose call was given up and which go on all the same.
+/// Threads that still run after their call was given up.
 static STUCK: AtomicUsize = AtomicUsize::new(0);
 
-/// How many threads of this process still run a function whose call is over. What blocks a thread cannot be stopped, only be left
-/// alone; each holds one of 64 places until it returns.
+/// Returns the number of threads that still run a function whose call is over. A blocked thread cannot be stopped; each
+/// holds one of 64 permits until it returns.
 #[must_use]
 pub fn stuck_threads() -> usize {
     STUCK.load(Ordering::Relaxed)
@@ -39,22 +39,22 @@ impl Drop for Watch {
     }
 }
 
-/// Runs a function on a thread where it may block. A panic goes on in the caller.
+/// Runs a function on a thread where it may block. A panic resumes in the caller.
 ///
 /// # Errors
 /// Those of the function.
 ///
 /// # Cancel safety
-/// Dropping the future leaves the thread to itself until the function returns; its room is free only then.
+/// Dropping the future leaves the thread running until the function returns; its permit is released only then.
 #[doc(hidden)]
 pub async fn on_a_thread(
     function: impl FnOnce() -> Result<ToolOutput, ToolError> + Send + 'static,
 ) -> Result<ToolOutput, ToolError> {
-    let room = ROOM.acquire().await;
+    let permit = PERMITS.acquire().await;
     let state = std::sync::Arc::new(AtomicUsize::new(RUNNING));
     let done = std::sync::Arc::clone(&state);
     let work = tokio::task::spawn_blocking(move || {
-        let _room = room;
+        let _permit = permit;
         let result = catch_unwind(AssertUnwindSafe(function));
         if done.swap(DONE, Ordering::Relaxed) == GIVEN_UP {
             STUCK.fetch_sub(1, Ordering::Relaxed);

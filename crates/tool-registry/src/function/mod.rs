@@ -75,7 +75,7 @@ macro_rules! tools {
     ($($path:path),* $(,)?) => { [$(<$path as $crate::FunctionTool>::tool()),*] };
 }
 
-/// What a tool says of its own behaviour.
+/// Hints of a tool about its own behaviour.
 #[doc(hidden)]
 #[must_use]
 #[expect(clippy::fn_params_excessive_bools, reason = "written by the macro, in the order of the fields")]

@@ -1,4 +1,4 @@
-//! What a function takes: declared once, taken at each call.
+//! Parameters of a function: declared once, read at each call.
 
 use agent_types::{ToolDefinition, ToolId};
 use schemars::generate::SchemaSettings;
@@ -34,7 +34,7 @@ impl Parameter {
         self
     }
 
-    /// What it is where the model gives nothing.
+    /// Default of an optional parameter.
     #[must_use]
     pub fn default_value(mut self, value: Value) -> Self {
         self.default = Some(value);

@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::output::{ToolError, ToolErrorKind, ToolOutput};
 
-/// What a function of a tool may return: anything that serialises, or a [`ToolOutput`]. A function that may fail is given to
-/// [`Tool::try_func`](crate::Tool::try_func).
+/// Return value of a tool's function: anything that serialises, or a [`ToolOutput`]. A function that may fail is given
+/// to [`Tool::try_func`](crate::Tool::try_func).
 pub trait IntoToolResult {
     /// The result of the call.
     ///
     /// # Errors
-    /// It is no JSON.
+    /// The value cannot be represented as JSON.
     fn into_tool_result(self) -> Result<ToolOutput, ToolError>;
 }
 
@@ -25,7 +25,10 @@ impl<T: Serialize + 'static> IntoToolResult for T {
             Err(value) => value,
         };
         let value = serde_json::to_value(value).map_err(|error| {
-            ToolError::new(ToolErrorKind::Failed, format!("the result is no JSON: {error}"))
+            ToolError::new(
+                ToolErrorKind::Failed,
+                format!("the result cannot be represented as JSON: {error}"),
+            )
         })?;
         Ok(match value {
             Value::String(text) => ToolOutput::Text(text),
@@ -46,7 +49,7 @@ fn taken<T: 'static, W: 'static>(value: T) -> Result<W, T> {
     }
 }
 
-/// Why a function failed: a [`ToolError`] as it is, anything else by its text, which the model reads.
+/// Error of a tool's function: a [`ToolError`] as it is, anything else by its text, which the model reads.
 pub trait IntoToolError {
     /// The failure of the call.
     fn into_tool_error(self) -> ToolError;
@@ -61,7 +64,7 @@ impl<E: Display + 'static> IntoToolError for E {
 /// The result of a function that cannot fail.
 ///
 /// # Errors
-/// What it returned is no JSON.
+/// The returned value cannot be represented as JSON.
 #[doc(hidden)]
 pub fn finish(result: impl IntoToolResult) -> Result<ToolOutput, ToolError> {
     result.into_tool_result()
@@ -70,7 +73,7 @@ pub fn finish(result: impl IntoToolResult) -> Result<ToolOutput, ToolError> {
 /// The result of a function that may fail.
 ///
 /// # Errors
-/// It failed, or what it returned is no JSON.
+/// The function failed, or its value cannot be represented as JSON.
 #[doc(hidden)]
 pub fn try_finish<T: IntoToolResult, E: IntoToolError>(
     result: Result<T, E>,
@@ -78,7 +81,7 @@ pub fn try_finish<T: IntoToolResult, E: IntoToolError>(
     succeeded(result)?.into_tool_result()
 }
 
-/// What a function gave that may fail.
+/// Converts the result of a function that may fail.
 ///
 /// # Errors
 /// It failed.

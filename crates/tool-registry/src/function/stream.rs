@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::context::{ChunkLimit, ToolContext};
 use crate::output::{ToolError, ToolOutput};
 
-/// The joined pieces of a stream, each told while it comes. At the limit of a call's pieces it ends.
+/// Joins the pieces of a stream, and emits each as it arrives. Ends at the limit of a call's pieces.
 ///
 /// # Errors
-/// A piece that is no JSON.
+/// A piece cannot be represented as JSON.
 #[doc(hidden)]
 pub async fn collect<S>(stream: S, cx: &ToolContext) -> Result<ToolOutput, ToolError>
 where

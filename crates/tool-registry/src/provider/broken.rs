@@ -35,7 +35,7 @@ impl FilePlace {
 /// Class of a fault, by which a program chooses an exit code or a status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Fault {
-    /// What was written for the tool is invalid.
+    /// The definition of the tool is invalid.
     #[default]
     Invalid,
     /// The id leads to something that does not exist.

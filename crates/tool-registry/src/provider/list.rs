@@ -97,10 +97,10 @@ impl Providers {
             .with_id(id))
     }
 
-    /// The tool of an id.
+    /// Resolves the tool of an id.
     ///
     /// # Errors
-    /// There is none (with the near one), or it cannot be used.
+    /// The id is unknown (the error holds a suggestion), or the tool cannot be used.
     pub fn resolve(&self, id: &str, services: &Services) -> Result<Tool, ToolLookupError> {
         let asked = match self.owner(id) {
             Some(owner) => std::slice::from_ref(owner),
@@ -133,7 +133,7 @@ impl Providers {
         expanded.unwrap_or_else(|| Ok(vec![entry.to_owned()]))
     }
 
-    /// Whether a tool of that id, once resolved, stays as it is.
+    /// Returns `true` if a resolved tool of this id never changes.
     #[must_use]
     pub fn is_constant(&self, id: &str) -> bool {
         self.owner(id).is_some_and(|owner| owner.changes() == Changes::Never)

@@ -37,16 +37,16 @@ impl<E: Into<BrokenTool>> From<Result<Tool, E>> for Resolution {
     }
 }
 
-/// How far a listing goes.
+/// Extent of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// What is known in this process.
+    /// Tools that are known in this process.
     Local,
     /// Other programs are asked too, which takes time.
     Remote,
 }
 
-/// How the tools of a provider change while a process runs.
+/// Changes of a provider's tools while a process runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Changes {
@@ -86,7 +86,7 @@ pub enum Changes {
 ///     }
 ///     fn resolve(&self, id: &str, _: &Services) -> Resolution {
 ///         match id {
-///             "clock:noon" => Resolution::from(Tool::func(id, "Says when noon is.", |_: None, _| async { "12:00" })),
+///             "clock:noon" => Resolution::from(Tool::func(id, "Returns the time of noon.", |_: None, _| async { "12:00" })),
 ///             _ => Resolution::NotMine,
 ///         }
 ///     }
@@ -95,7 +95,7 @@ pub enum Changes {
 /// let providers = Providers::new().with(Clocks);
 /// assert!(providers.resolve("clock:noon", &Services::new()).is_ok());
 /// let error = providers.resolve("clock:non", &Services::new()).unwrap_err();
-/// assert_eq!(error.to_string(), "there is no tool `clock:non`; did you mean `clock:noon`?");
+/// assert_eq!(error.to_string(), "unknown tool `clock:non`; did you mean `clock:noon`?");
 /// ```
 pub trait ToolProvider: Send + Sync + fmt::Debug {
     /// Kind of its tools.
@@ -125,7 +125,7 @@ pub trait ToolProvider: Send + Sync + fmt::Debug {
         None
     }
 
-    /// How its tools change.
+    /// Changes of the provider's tools.
     fn changes(&self) -> Changes {
         Changes::Never
     }

@@ -1,4 +1,4 @@
-//! `#[tool]` as somebody uses it who depends on this crate only.
+//! `#[tool]` in a program that depends on this crate only.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a wrong case may panic")]
 
 use std::sync::Arc;

@@ -29,7 +29,7 @@ pub(super) fn run(tools: &Path) -> Result<Exit, Failure> {
         calls.iter().map(|call| (call.tool.as_str(), &call.arguments)).collect();
     let text = tools.encode(&calls).map_err(|fault| match fault {
         CallFault::UnknownTool { name, near, .. } => {
-            let failure = Failure::new(Exit::Invalid, "unknown_tool", format!("there is no tool `{name}`"));
+            let failure = Failure::new(Exit::Invalid, "unknown_tool", format!("unknown tool `{name}`"));
             match near {
                 Some(near) => failure.with_help(format!("did you mean `{near}`?")),
                 None => failure,

@@ -24,7 +24,7 @@ fn what_is_not_there_is_named_with_the_near_name() {
         folder,
         &["agent", "show", "dsek"],
         2,
-        &["error[unknown_agent]: there is no agent `dsek`", "help: did you mean `desk`?"],
+        &["error[unknown_agent]: unknown agent `dsek`", "help: did you mean `desk`?"],
     );
     check(
         folder,
@@ -36,7 +36,7 @@ fn what_is_not_there_is_named_with_the_near_name() {
         folder,
         &["workflow", "check", "nowhere.json"],
         2,
-        &["error[missing_file]: there is no file nowhere.json", "help:"],
+        &["error[missing_file]: the file nowhere.json does not exist", "help:"],
     );
     check(folder, &["parse", "--tools", "nowhere.json"], 2, &["error[missing_file]"]);
     check(
@@ -203,7 +203,7 @@ fn a_program_reads_errors_as_json() {
     let error: Value = serde_json::from_str(&ran.stderr).unwrap();
     assert_eq!(
         error,
-        json!({"error": {"code": "unknown_agent", "message": "there is no agent `dsek`", "help": "did you mean `desk`?"}})
+        json!({"error": {"code": "unknown_agent", "message": "unknown agent `dsek`", "help": "did you mean `desk`?"}})
     );
 }
 

@@ -269,7 +269,7 @@ impl<'d> Reader<'d> {
             Some(request::fixed(&endpoint_config(endpoint), "flow_id", id))
         };
         let Some(endpoint) = own.or_else(shared) else {
-            self.left_out(place, "it has no `endpoint`, and there is no tool `flow_executor`");
+            self.left_out(place, "it has no `endpoint`, and the tool `flow_executor` is missing");
             return None;
         };
         let names = mapped_names(entry, "parameter_mapping");
@@ -306,7 +306,7 @@ impl<'d> Reader<'d> {
     /// Their system actions are names of tools that are called at every message, and whose answers fill replies in.
     fn action_of_tool(&mut self, name: &str, tools: &[Fields<'d>], place: &str) {
         let Some(tool) = tool_named(tools, name) else {
-            return self.left_out(place, &format!("there is no tool `{name}`"));
+            return self.left_out(place, &format!("unknown tool `{name}`"));
         };
         let tool = tool_config(tool);
         let tool = self.profile.id().map_or_else(|| tool.clone(), |id| request::with_bot(&tool, id));

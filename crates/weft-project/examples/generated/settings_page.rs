@@ -39,7 +39,7 @@ pub(crate) fn page() -> Result<String, std::fmt::Error> {
     Ok(page)
 }
 
-/// The keys of a section, and those that must be there; none for what is no table.
+/// The keys of a section, and its required keys; `None` if the section is not a table.
 fn table<'s>(
     section: &'s Value,
     definitions: &'s Map<String, Value>,

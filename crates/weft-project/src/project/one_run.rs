@@ -27,7 +27,7 @@ impl Project {
         Ok(Arc::new(Self { models, services, ..Self::clone(self) }))
     }
 
-    /// Whether replies may be played from a script.
+    /// Returns `true` if replies may be played from a script.
     #[must_use]
     pub fn is_scripted(&self) -> bool {
         self.models.has_script()
@@ -55,7 +55,7 @@ pub(super) fn models_of(
     )))
 }
 
-/// What nodes need from outside.
+/// Services of nodes.
 pub(super) fn services_of(models: &Arc<ProjectModels>, caller: &HttpCaller) -> Services {
     let source: Arc<dyn ModelSource> = Arc::clone(models) as Arc<dyn ModelSource>;
     Services::new().with::<dyn ModelSource>(source).with(Arc::new(caller.clone()))

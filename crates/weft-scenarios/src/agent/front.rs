@@ -31,7 +31,7 @@ impl ToolLookup for Lookup<'_> {
             return Ok(tool.clone());
         }
         let known = self.workshop.known(id).map_err(|fault| NoTool::new(fault, None))?;
-        known.ok_or_else(|| NoTool::new(format!("there is no tool `{id}`"), None))
+        known.ok_or_else(|| NoTool::new(format!("unknown tool `{id}`"), None))
     }
 }
 

@@ -208,7 +208,7 @@ impl<'p> AgentCases<'p> {
                 tools.push(tool.clone());
             }
         }
-        Ok((file.profile.clone(), Snapshot::of(tools).map_err(|error| error.to_string())?))
+        Ok((file.profile.clone(), Snapshot::new(tools).map_err(|error| error.to_string())?))
     }
 }
 
@@ -222,10 +222,10 @@ fn agent_of_case(
     let ids = profile.tool_ids();
     for id in &ids {
         if tools.iter().all(|tool| tool.id().as_str() != id) {
-            tools.push(workshop.known(id)?.ok_or_else(|| format!("there is no tool `{id}`"))?);
+            tools.push(workshop.known(id)?.ok_or_else(|| format!("unknown tool `{id}`"))?);
         }
     }
-    let all = Snapshot::of(tools).map_err(|error| error.to_string())?;
+    let all = Snapshot::new(tools).map_err(|error| error.to_string())?;
     let offered = if ids.is_empty() { all } else { profile.selection().from(&all).tools };
     Ok((profile.clone(), offered))
 }

@@ -148,10 +148,10 @@ impl Workshop {
         let mut made = tools.iter().map(|spec| self.tool(spec)).collect::<Result<Vec<_>, _>>()?;
         for id in profile.tool_ids() {
             if made.iter().all(|tool| tool.id().as_str() != id) {
-                made.push(self.known(&id)?.ok_or_else(|| format!("there is no tool `{id}`"))?);
+                made.push(self.known(&id)?.ok_or_else(|| format!("unknown tool `{id}`"))?);
             }
         }
-        let tools = Snapshot::of(made).map_err(|error| error.to_string())?;
+        let tools = Snapshot::new(made).map_err(|error| error.to_string())?;
         Ok(Agent::from_profile(profile, Arc::clone(&self.model), tools).with_clock(Arc::clone(&self.clock)))
     }
 

@@ -26,7 +26,7 @@ async fn blob(State(app): State<Arc<App>>, Path(sha): Path<String>) -> Result<Re
     let store = app.store.clone();
     let named = sha.clone();
     let found = app.blocking(move || Ok(store.blob(&named)?)).await?;
-    let bytes = found.ok_or_else(|| Problem::not_found("unknown_blob", format!("there is no blob {sha}")))?;
+    let bytes = found.ok_or_else(|| Problem::not_found("unknown_blob", format!("unknown blob {sha}")))?;
     // Whatever it holds, a browser must not take it for a page.
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream"),

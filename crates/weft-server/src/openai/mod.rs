@@ -169,7 +169,7 @@ async fn model(
 ) -> Result<Json<Model>, Refused> {
     let Path(id) = path?;
     let found = all_models(&app).into_iter().find(|model| model.id == id);
-    let none = || Problem::not_found("unknown_agent", format!("there is no agent `{id}`"));
+    let none = || Problem::not_found("unknown_agent", format!("unknown agent `{id}`"));
     Ok(Json(found.ok_or_else(none)?))
 }
 

@@ -113,7 +113,7 @@ impl<'a> Builder<'a, '_> {
             let names = self.input_names(node);
             let near = self.nearest(name, names.iter().map(String::as_str));
             let path = self.path_of(node);
-            let message = format!("a value is given for `{name}`, which is no input; it is not used");
+            let message = format!("a value is given for `{name}`, which is not an input; it is not used");
             self.problem(
                 Problem::warning(ProblemCode::UnknownSlot, message).at(path).slot(name).suggest(near),
             );

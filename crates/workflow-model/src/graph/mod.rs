@@ -249,7 +249,7 @@ pub struct Output {
 /// A graph and what is wrong with it.
 #[derive(Debug)]
 pub struct Analysis<'a> {
-    /// Graph of the workflow; complete if there is no error.
+    /// Graph of the workflow; complete if `problems` holds no error.
     pub graph: Graph<'a>,
     /// Everything found, errors and warnings, in file order as far as possible.
     pub problems: Vec<Problem>,

@@ -37,7 +37,7 @@ impl Builder<'_, '_> {
             let chosen = modes.chosen(config);
             if !modes.modes.contains_key(chosen) {
                 let near = agent_types::nearest(chosen, modes.modes.keys().map(String::as_str));
-                let message = format!("there is no mode `{chosen}`");
+                let message = format!("unknown mode `{chosen}`");
                 found.push((modes.config_key.clone(), message, near.map(str::to_owned)));
             }
         }
@@ -51,7 +51,7 @@ impl Builder<'_, '_> {
         for key in unknown {
             if let Some(near) = self.nearest(&key, definition.config.keys().map(String::as_str)) {
                 let path = self.path_of(node);
-                let message = format!("there is no setting `{key}`; it is not used");
+                let message = format!("unknown setting `{key}`; it is not used");
                 self.problem(
                     Problem::warning(ProblemCode::BadValue, message).at(path).slot(key).suggest(Some(near)),
                 );
@@ -75,7 +75,7 @@ impl Builder<'_, '_> {
                 let names = self.input_names(node);
                 let near = self.nearest(&name, names.iter().map(String::as_str));
                 let path = self.path_of(node);
-                let message = format!("`{name}` is no input of it");
+                let message = format!("`{name}` is not an input of it");
                 self.problem(
                     Problem::error(ProblemCode::UnknownSlot, message).at(path).slot(name).suggest(near),
                 );
@@ -95,7 +95,7 @@ impl Builder<'_, '_> {
                 let Some(known) = self.world.tools else { continue };
                 if !known.contains(id) {
                     let near = self.nearest(id, known.iter().map(String::as_str));
-                    let message = format!("`availableTools.{list}` names `{id}`, which is no tool");
+                    let message = format!("`availableTools.{list}` names `{id}`, which is not a tool");
                     self.problem(Problem::error(ProblemCode::UnknownTool, message).slot(id).suggest(near));
                 }
             }

@@ -2,7 +2,7 @@ use tool_registry::tool;
 
 /// Says it again.
 #[tool]
-fn again(text: &str) -> String {
+fn repeat(text: &str) -> String {
     text.to_owned()
 }
 

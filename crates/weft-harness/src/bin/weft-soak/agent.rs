@@ -93,7 +93,7 @@ fn agent(folder: &Path, replies: usize) -> Result<Agent, Fault> {
     };
     let look = tool("look", "at", Annotations { read_only: true, ..Annotations::default() })?;
     let pay = tool("pay", "to", Annotations { effect: true, ..Annotations::default() })?;
-    let tools = Snapshot::of([look, pay]).map_err(|error| error.to_string())?;
+    let tools = Snapshot::new([look, pay]).map_err(|error| error.to_string())?;
     Ok(Agent::from_profile(profile, Arc::new(model), tools))
 }
 
