@@ -29,6 +29,7 @@ mod near;
 mod observation;
 mod recorder;
 mod services;
+mod severity;
 mod system_clock;
 mod timestamp;
 mod tool_definition;
@@ -50,6 +51,7 @@ pub use recorder::{
     UnsequencedEvent,
 };
 pub use services::{ContextValues, Services};
+pub use severity::Severity;
 pub use system_clock::SystemClock;
 pub use timestamp::Timestamp;
 pub use tool_definition::ToolDefinition;

@@ -149,17 +149,9 @@ fn of_endpoint(
     caller: &HttpCaller,
     problems: &mut Problems,
 ) -> Option<Tool> {
-    let description = config.description.clone();
-    let file = HttpToolFile {
-        name: TOOL.to_owned(),
-        description: description.unwrap_or_else(|| "Looks things up in the knowledge base.".to_owned()),
-        parameters: Some(config.parameters.clone().unwrap_or_else(|| texts_of(endpoint))),
-        endpoint: endpoint.clone(),
-        context: Vec::new(),
-        response: None,
-        auth: None,
-        retry: None,
-    };
+    let description = config.description.as_deref().unwrap_or("Looks things up in the knowledge base.");
+    let parameters = config.parameters.clone().unwrap_or_else(|| texts_of(endpoint));
+    let file = HttpToolFile::new(TOOL, description, parameters, endpoint.clone());
     let tool = http_tool(&file, caller);
     // Looking things up changes nothing, whatever the method.
     let read_only = |tool: Tool| {

@@ -292,14 +292,6 @@ impl Orchestrator {
             }
         }
     }
-
-    /// Lets the timer of a session that is due go off; events go nowhere. None where none is due any more.
-    ///
-    /// # Errors
-    /// The session cannot be read or kept.
-    pub async fn fire_due(&self, session: &str) -> Result<Option<Handled>, OrchestratorError> {
-        self.enter(session).await?.fire(self.quiet_context()).await
-    }
 }
 
 impl DueTimes {
@@ -363,12 +355,6 @@ impl Entered {
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.kept
-    }
-
-    /// Returns `true` if a message of this id was answered already, so that a run need not start for it.
-    #[must_use]
-    pub fn has_answered(&self, id: &str) -> bool {
-        self.kept.state.answered(id).is_some()
     }
 
     /// Handles a message.

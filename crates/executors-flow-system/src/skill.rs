@@ -144,16 +144,9 @@ fn function(
         problems.error(place, "no_target", "a function has an `endpoint`");
         return None;
     };
-    let file = HttpToolFile {
-        name: "function".to_owned(),
-        description: description(config, place, problems),
-        parameters: Some(config.parameters.clone().unwrap_or_else(|| texts_of(endpoint))),
-        endpoint: endpoint.clone(),
-        context: Vec::new(),
-        response: None,
-        auth: None,
-        retry: None,
-    };
+    let parameters = config.parameters.clone().unwrap_or_else(|| texts_of(endpoint));
+    let file =
+        HttpToolFile::new("function", description(config, place, problems), parameters, endpoint.clone());
     let tool = http_tool(&file, caller)
         .map_err(|error| crate::builder::http_problems(&error, place, problems))
         .ok()?;

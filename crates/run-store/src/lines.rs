@@ -58,31 +58,15 @@ impl Writing {
         }
         let EventLocation { path, iteration, attempt, turn, call, parent_call, depth, span, parent } =
             &event.place;
-        if let Some(path) = path {
-            self.member("path", path)?;
-        }
-        if let Some(iteration) = iteration {
-            self.member("iteration", iteration)?;
-        }
-        if let Some(attempt) = attempt {
-            self.member("attempt", attempt)?;
-        }
-        if let Some(turn) = turn {
-            self.member("turn", turn)?;
-        }
-        if let Some(call) = call {
-            self.member("call", call)?;
-        }
-        if let Some(call) = parent_call {
-            self.member("parent_call", call)?;
-        }
-        if let Some(depth) = depth {
-            self.member("depth", depth)?;
-        }
+        self.optional("path", path.as_ref())?;
+        self.optional("iteration", iteration.as_ref())?;
+        self.optional("attempt", attempt.as_ref())?;
+        self.optional("turn", turn.as_ref())?;
+        self.optional("call", call.as_ref())?;
+        self.optional("parent_call", parent_call.as_ref())?;
+        self.optional("depth", depth.as_ref())?;
         self.member("span", span)?;
-        if let Some(parent) = parent {
-            self.member("parent", parent)?;
-        }
+        self.optional("parent", parent.as_ref())?;
         // The body is an object of its own; its members continue this one.
         let comma = self.lines.len() - 1;
         self.lines.truncate(comma);
@@ -90,6 +74,10 @@ impl Writing {
         self.lines[comma] = b',';
         self.lines.push(b'\n');
         Ok(start)
+    }
+
+    fn optional(&mut self, name: &str, value: Option<&impl Serialize>) -> Result<(), StoreError> {
+        value.map_or(Ok(()), |value| self.member(name, value))
     }
 
     fn member(&mut self, name: &str, value: &impl Serialize) -> Result<(), StoreError> {

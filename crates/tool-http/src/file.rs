@@ -36,6 +36,27 @@ pub struct HttpToolFile {
 }
 
 impl HttpToolFile {
+    /// A tool with these parameters (a JSON Schema) and this request.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        parameters: Value,
+        endpoint: EndpointConfig,
+    ) -> Self {
+        let (name, description, parameters) = (name.into(), description.into(), Some(parameters));
+        Self {
+            name,
+            description,
+            parameters,
+            endpoint,
+            context: Vec::new(),
+            response: None,
+            auth: None,
+            retry: None,
+        }
+    }
+
     /// Reads a file.
     ///
     /// # Errors

@@ -1,26 +1,12 @@
 //! Selection of tools, the form in which they are offered, and changes while a program runs.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a wrong case may panic")]
 
-use async_trait::async_trait;
-use serde_json::{Map, Value, json};
-use tool_registry::{
-    Answer, DynamicTools, Registry, Selection, Snapshot, Tool, ToolContext, ToolDefinition, ToolError,
-    ToolHandler, ToolKind, ToolOutput,
-};
+mod common;
 
-struct Echo;
+use serde_json::json;
+use tool_registry::{Answer, DynamicTools, Registry, Selection, Snapshot};
 
-#[async_trait]
-impl ToolHandler for Echo {
-    async fn call(&self, arguments: Map<String, Value>, _: &ToolContext) -> Result<ToolOutput, ToolError> {
-        Ok(ToolOutput::Json(arguments.into()))
-    }
-}
-
-fn described(id: &str, description: &str) -> Tool {
-    let definition = ToolDefinition::new(id.parse().unwrap(), description, json!({"type": "object"}));
-    Tool::new(definition, ToolKind::NATIVE, Echo)
-}
+use common::described;
 
 fn all(ids: &[&str]) -> Snapshot {
     Snapshot::new(ids.iter().map(|id| described(id, "Echoes."))).unwrap()

@@ -1,30 +1,15 @@
 //! Names on the wire, and the reading of replies by them.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a wrong case may panic")]
 
-use async_trait::async_trait;
+mod common;
+
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
-use tool_registry::{
-    Snapshot, Tool, ToolContext, ToolDefinition, ToolError, ToolHandler, ToolKind, ToolOutput,
-};
+use serde_json::json;
+use tool_registry::{Snapshot, ToolDefinition};
 use tool_schema::{is_wire_name, wire_name};
 
-struct Echo;
-
-#[async_trait]
-impl ToolHandler for Echo {
-    async fn call(&self, arguments: Map<String, Value>, _: &ToolContext) -> Result<ToolOutput, ToolError> {
-        Ok(ToolOutput::Json(arguments.into()))
-    }
-}
-
-fn named(id: &str) -> Tool {
-    let definition = ToolDefinition::new(id.parse().unwrap(), "Echoes.", json!({"type": "object"}));
-    Tool::new(definition, ToolKind::NATIVE, Echo)
-}
-
 fn all(ids: &[&str]) -> Snapshot {
-    Snapshot::new(ids.iter().map(|id| named(id))).unwrap()
+    Snapshot::new(ids.iter().map(|id| common::described(id, "Echoes."))).unwrap()
 }
 
 #[test]
@@ -43,7 +28,7 @@ fn s33_names_on_the_wire_are_legal_and_never_shared() {
 #[test]
 fn a_bad_schema_is_an_error_of_its_tool() {
     let definition = ToolDefinition::new("bad".parse().unwrap(), "Bad.", json!({"type": "objekt"}));
-    let tool = Tool::new(definition, ToolKind::NATIVE, Echo);
+    let tool = common::echo(definition);
     assert_eq!(tool.clone().checked().unwrap_err().code(), "bad_schema");
     assert_eq!(Snapshot::new([tool]).unwrap().tool_set().unwrap_err().code(), "bad_schema");
 }

@@ -6,6 +6,8 @@
     reason = "a wrong case may panic, and some tools are there to do so"
 )]
 
+mod common;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -13,27 +15,12 @@ use std::time::Duration;
 use agent_types::{
     Budget, BudgetLimits, CallId, Clock, EventLocation, Recorder, RunId, SystemClock, Timestamp, VirtualClock,
 };
-use async_trait::async_trait;
 use futures::Stream;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 use tool_registry::{
-    CallEnd, Dep, Selection, Services, Snapshot, TaskBoard, TaskState, Tool, ToolContext, ToolDefinition,
-    ToolError, ToolHandler, ToolKind, ToolOutput, ToolSettings, stuck_threads, tool, tools,
+    CallEnd, Dep, Selection, Services, Snapshot, TaskBoard, TaskState, Tool, ToolContext, ToolOutput,
+    ToolSettings, stuck_threads, tool, tools,
 };
-
-struct Echo;
-
-#[async_trait]
-impl ToolHandler for Echo {
-    async fn call(&self, arguments: Map<String, Value>, _: &ToolContext) -> Result<ToolOutput, ToolError> {
-        Ok(ToolOutput::Json(arguments.into()))
-    }
-}
-
-fn named(id: &str) -> Tool {
-    let definition = ToolDefinition::new(id.parse().unwrap(), "Echoes.", json!({"type": "object"}));
-    Tool::new(definition, ToolKind::NATIVE, Echo)
-}
 
 fn context(clock: Arc<dyn Clock>, tool: &Tool) -> ToolContext {
     let sink = Recorder::new(RunId::new("r"), Arc::clone(&clock));
@@ -61,7 +48,9 @@ async fn in_virtual_time<T>(clock: &VirtualClock, work: impl Future<Output = T>)
 
 #[test]
 fn s35_unlisted_tools_are_unknown() {
-    let all = Snapshot::new([named("read_page"), named("read_pages"), named("write_page")]).unwrap();
+    let all =
+        Snapshot::new(["read_page", "read_pages", "write_page"].map(|id| common::described(id, "Echoes.")))
+            .unwrap();
     let mine = Selection::new(["read_page", "write_page", "gone"]).hide(["write_page"]).from(&all);
     assert_eq!(mine.tools.tools().map(|tool| tool.id().as_str()).collect::<Vec<_>>(), ["read_page"]);
     assert_eq!(mine.unknown.len(), 1);

@@ -50,7 +50,7 @@ fn property_of(slot: &Slot) -> Map<String, Value> {
             property.insert(key.to_owned(), value);
         }
     };
-    put("type", type_of(slot.data_flow_type).map(Value::from));
+    put("type", slot.data_flow_type.json_type().map(Value::from));
     if slot.data_flow_type == DataFlowType::Binary {
         put("contentEncoding", Some("base64".into()));
     }
@@ -62,18 +62,6 @@ fn property_of(slot: &Slot) -> Map<String, Value> {
     put("minimum", slot.minimum().cloned().map(Value::Number));
     put("maximum", slot.maximum().cloned().map(Value::Number));
     property
-}
-
-const fn type_of(kind: DataFlowType) -> Option<&'static str> {
-    match kind {
-        DataFlowType::String | DataFlowType::Binary => Some("string"),
-        DataFlowType::Integer => Some("integer"),
-        DataFlowType::Float => Some("number"),
-        DataFlowType::Boolean => Some("boolean"),
-        DataFlowType::Object => Some("object"),
-        DataFlowType::Array => Some("array"),
-        DataFlowType::Wildcard | DataFlowType::ConvertibleAny => None,
-    }
 }
 
 #[cfg(test)]

@@ -135,20 +135,6 @@ impl Node {
         }
     }
 
-    /// The same node with a value for one of its inputs.
-    #[must_use]
-    pub fn with_input(mut self, slot: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.input_values.insert(slot.into(), value.into());
-        self
-    }
-
-    /// The same node with a setting.
-    #[must_use]
-    pub fn with_config(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.config_values.insert(key.into(), value.into());
-        self
-    }
-
     pub(crate) fn read(value: Value, report: &mut Report) -> Option<Self> {
         let mut from = ObjectReader::new(value, report)?;
         let id: String = from.required("id", "a text");

@@ -1,5 +1,6 @@
 //! Problems of a workflow file that has a valid shape.
 
+use agent_types::Severity;
 use serde::Serialize;
 
 /// Kinds of problems; the wire form is never reworded.
@@ -64,16 +65,6 @@ impl ProblemCode {
             Self::MissingDescription => "missing_description",
         }
     }
-}
-
-/// Severity of a problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// It does.
-    Error,
-    /// It does not, but the author should know.
-    Warning,
 }
 
 /// One problem.

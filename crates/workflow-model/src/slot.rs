@@ -68,6 +68,20 @@ impl DataFlowType {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
+    /// JSON Schema type of the values, `None` if every type fits.
+    #[must_use]
+    pub const fn json_type(self) -> Option<&'static str> {
+        match self {
+            Self::String | Self::Binary => Some("string"),
+            Self::Integer => Some("integer"),
+            Self::Float => Some("number"),
+            Self::Boolean => Some("boolean"),
+            Self::Object => Some("object"),
+            Self::Array => Some("array"),
+            Self::Wildcard | Self::ConvertibleAny => None,
+        }
+    }
+
     /// Returns `true` if the slot accepts values of every type.
     #[must_use]
     pub const fn is_any(self) -> bool {

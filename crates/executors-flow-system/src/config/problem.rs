@@ -2,18 +2,9 @@
 
 use std::fmt;
 
+use agent_types::Severity;
 use http_caller::ConfigProblem;
 use serde::Serialize;
-
-/// Severity of a problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// The file cannot be used.
-    Error,
-    /// The file can be used, and a part of it has less effect than its author may expect.
-    Warning,
-}
 
 /// Something wrong with a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -133,10 +133,7 @@ impl Machine {
             None => return self.truncated(src),
             Some(b'<') => match lex(src, self.at) {
                 Lex::More => return Flow::Wait,
-                Lex::Comment => {
-                    let found = self.comments.next(src, self.at + 4);
-                    return self.skip(src, found, 3);
-                }
+                Lex::Comment => return self.skip_comment(src, self.at),
                 Lex::Open { name, .. } => Some(name),
                 Lex::Close { .. }
                 | Lex::CutClose { .. }

@@ -119,14 +119,8 @@ impl Machine {
         let at = self.at;
         match lex(src, at) {
             Lex::More => Flow::Wait,
-            Lex::Comment => {
-                let found = self.comments.next(src, at + 4);
-                self.skip(src, found, 3)
-            }
-            Lex::Instruction => {
-                let found = self.instructions.next(src, at + 2);
-                self.skip(src, found, 2)
-            }
+            Lex::Comment => self.skip_comment(src, at),
+            Lex::Instruction => self.skip_instruction(src, at),
             Lex::Declaration => self.forbidden(src),
             Lex::CutClose { .. } => self.truncated(src),
             Lex::Data if is_cut(src, at) => self.truncated(src),

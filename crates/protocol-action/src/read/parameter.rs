@@ -125,10 +125,7 @@ impl Machine {
         if src.byte(at) == Some(b'<') {
             match lex(src, at) {
                 Lex::More => return Flow::Wait,
-                Lex::Comment => {
-                    let found = self.comments.next(src, at + 4);
-                    return self.skip(src, found, 3);
-                }
+                Lex::Comment => return self.skip_comment(src, at),
                 Lex::Open { .. } if kind != FrameKind::Scalar => {
                     self.at = at;
                     if kind == FrameKind::Open && frame.role == Role::Value {

@@ -118,11 +118,7 @@ fn check(context: &Context, project: &Project) -> Result<Exit, Failure> {
 }
 
 fn tell(problem: &Problem) {
-    let severity = match problem.severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-    };
-    note!("{severity}[{}]: {}", problem.code, problem.message);
+    note!("{}[{}]: {}", problem.severity.as_str(), problem.code, problem.message);
     note!("  --> flows.json {}", problem.path);
     if let Some(near) = &problem.suggest {
         note!("help: did you mean `{near}`?");

@@ -162,10 +162,7 @@ fn report(context: &Context, chosen: &Chosen, as_tool: bool) -> Result<Exit, Fai
 
 /// Tells a problem on stderr, as an error or a warning.
 fn print_problem(chosen: &Chosen, problem: &Problem) {
-    let kind = match problem.severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-    };
+    let kind = problem.severity.as_str();
     let code = serde_json::to_value(problem.code).unwrap_or_default();
     note!("{kind}[{}]: {}", code.as_str().unwrap_or_default(), problem.message);
     let place: Vec<&str> = [problem.node.as_deref(), problem.slot.as_deref()].into_iter().flatten().collect();

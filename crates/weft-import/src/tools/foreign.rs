@@ -122,16 +122,8 @@ pub(crate) fn read_tool(
     }
     let body = body.filter(|_| !has_none);
     let endpoint = EndpointConfig { url, method: Some(method), headers, query_params, body, timeout_ms };
-    let tool = HttpToolFile {
-        name,
-        description: config.get("description").and_then(Value::as_str).unwrap_or_default().to_owned(),
-        parameters: Some(parameters),
-        endpoint,
-        context: Vec::new(),
-        response: None,
-        auth: None,
-        retry: None,
-    };
+    let description = config.get("description").and_then(Value::as_str).unwrap_or_default();
+    let tool = HttpToolFile::new(name, description, parameters, endpoint);
     check(&tool)?;
     Ok((tool, templates.notes))
 }

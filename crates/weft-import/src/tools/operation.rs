@@ -62,16 +62,8 @@ pub(super) fn read(
     let parameters = json!({"type": "object", "properties": properties, "required": required});
     let parameters = schemas.close(parameters)?;
     notes.append(&mut schemas.notes);
-    Ok(HttpToolFile {
-        name: operation.name.to_owned(),
-        description: description(operation),
-        parameters: Some(parameters),
-        endpoint,
-        context: Vec::new(),
-        response: None,
-        auth,
-        retry: None,
-    })
+    let tool = HttpToolFile::new(operation.name, description(operation), parameters, endpoint);
+    Ok(HttpToolFile { auth, ..tool })
 }
 
 /// Those of the operation, then those of the path that it does not declare anew.

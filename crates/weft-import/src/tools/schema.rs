@@ -14,6 +14,25 @@ const MAX_DEPTH: usize = 64;
 const DROPPED: [&str; 7] =
     ["discriminator", "xml", "externalDocs", "example", "nullable", "deprecated", "collectionFormat"];
 
+/// Keywords whose value is one schema.
+const SCHEMAS: [&str; 8] =
+    ["items", "not", "contains", "additionalProperties", "propertyNames", "if", "then", "else"];
+
+/// Keywords whose value is an object or a list.
+const COMPOUND: [&str; 11] = [
+    "properties",
+    "patternProperties",
+    "$defs",
+    "definitions",
+    "dependentSchemas",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "prefixItems",
+    "required",
+    "enum",
+];
+
 /// Reads schemas of one document.
 pub(super) struct Schemas<'d> {
     ledger: &'d Ledger<'d>,
@@ -148,43 +167,14 @@ impl<'d> Schemas<'d> {
             ("allOf" | "anyOf" | "oneOf" | "prefixItems", Value::Array(parts)) if !parts.is_empty() => {
                 parts.iter().map(|part| inner(self, part)).collect()
             }
-            (
-                "items"
-                | "not"
-                | "contains"
-                | "additionalProperties"
-                | "propertyNames"
-                | "if"
-                | "then"
-                | "else",
-                part,
-            ) if part.is_object() || part.is_boolean() => inner(self, part),
+            (key, part) if SCHEMAS.contains(&key) && (part.is_object() || part.is_boolean()) => {
+                inner(self, part)
+            }
             ("required", Value::Array(names)) => {
                 names.iter().filter(|name| name.is_string()).cloned().collect()
             }
             ("enum", Value::Array(members)) if !members.is_empty() => value.clone(),
-            (
-                "properties"
-                | "patternProperties"
-                | "$defs"
-                | "definitions"
-                | "dependentSchemas"
-                | "allOf"
-                | "anyOf"
-                | "oneOf"
-                | "prefixItems"
-                | "items"
-                | "not"
-                | "contains"
-                | "additionalProperties"
-                | "propertyNames"
-                | "if"
-                | "then"
-                | "else"
-                | "required"
-                | "enum",
-                _,
-            ) => return self.dropped(key),
+            (key, _) if SCHEMAS.contains(&key) || COMPOUND.contains(&key) => return self.dropped(key),
             ("minimum" | "maximum" | "multipleOf", value) if !value.is_number() => return self.dropped(key),
             ("exclusiveMinimum" | "exclusiveMaximum", value) if !value.is_number() && !value.is_boolean() => {
                 return self.dropped(key);

@@ -67,7 +67,7 @@ pub(super) fn typed(
 /// A text for the output of a node, by its type.
 pub(super) fn typed_text(path: &str, text: &str, kind: DataFlowType) -> Result<Value, RunsError> {
     let mut property = Map::new();
-    if let Some(kind) = type_name(kind) {
+    if let Some(kind) = kind.json_type() {
         property.insert("type".to_owned(), kind.into());
     }
     let schema = json!({"type": "object", "properties": {path: property}});
@@ -75,18 +75,6 @@ pub(super) fn typed_text(path: &str, text: &str, kind: DataFlowType) -> Result<V
         .map_err(|error| RunsError::Failed { code: error.code(), message: error.to_string() })?;
     let mut typed = fitting(schema.type_json(json!({path: text})))?;
     Ok(typed.remove(path).unwrap_or_default())
-}
-
-fn type_name(kind: DataFlowType) -> Option<&'static str> {
-    match kind {
-        DataFlowType::String | DataFlowType::Binary => Some("string"),
-        DataFlowType::Integer => Some("integer"),
-        DataFlowType::Float => Some("number"),
-        DataFlowType::Boolean => Some("boolean"),
-        DataFlowType::Object => Some("object"),
-        DataFlowType::Array => Some("array"),
-        DataFlowType::Wildcard | DataFlowType::ConvertibleAny => None,
-    }
 }
 
 fn fitting(typed: Typed) -> Result<Map<String, Value>, RunsError> {
