@@ -51,6 +51,6 @@ pub use grammar::{
 };
 pub use interpret::{CallFault, Decision, TypedCall};
 pub use problem::{Problem, ProblemCode};
-pub use render::{SchemaDialect, inline_references, render, tool_spec};
+pub use render::{SchemaDialect, render, tool_spec};
 pub use toolset::{OfferedTool, ToolSet, ToolSetError};
 pub use wire::{is_wire_name, wire_name};

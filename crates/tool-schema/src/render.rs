@@ -94,7 +94,7 @@ fn mcp(definition: &ToolDefinition, name: &str, parameters: &Value) -> Value {
 ///
 /// A recursive schema is cut: the inner one may hold anything of its type.
 #[must_use]
-pub fn inline_references(schema: &Value) -> Value {
+pub(crate) fn inline_references(schema: &Value) -> Value {
     let mut inliner = Inliner { root: schema, open: HashSet::new(), parts: 0 };
     let mut inlined = inliner.schema(schema);
     if let Some(object) = inlined.as_object_mut() {

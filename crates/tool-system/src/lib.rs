@@ -16,7 +16,7 @@ mod tasks;
 mod time;
 
 pub use blobs::{BlobPart, BlobSource, MemoryBlobs};
-pub use events::{EventPublisher, MemoryEvents, Published};
+pub use events::EventPublisher;
 pub use knowledge::{KnowledgeSource, Passage, knowledge_tool};
 pub use provider::SystemTools;
 pub use state::{MemoryState, PrivateState, StateSource, World, merged_state};

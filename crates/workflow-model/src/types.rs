@@ -7,7 +7,7 @@ use crate::slot::{DataFlowType, Slot, suggestions_of};
 
 /// Returns `true` if a value of one type fits into a slot of the other without a common category.
 #[must_use]
-pub const fn type_fits(from: DataFlowType, to: DataFlowType) -> bool {
+pub(crate) const fn type_fits(from: DataFlowType, to: DataFlowType) -> bool {
     use DataFlowType::{Boolean, Float, Integer, String};
     if from.is_any() || to.is_any() || from as u8 == to as u8 {
         return true;
@@ -18,7 +18,7 @@ pub const fn type_fits(from: DataFlowType, to: DataFlowType) -> bool {
 /// Returns `true` if an edge may connect these slots. A stream may end in a plain slot, which gets the joined
 /// text. A plain value may start a stream of one chunk.
 #[must_use]
-pub fn slots_fit(from: &SlotDefinition, to: &SlotDefinition) -> bool {
+pub(crate) fn slots_fit(from: &SlotDefinition, to: &SlotDefinition) -> bool {
     let shared = || from.match_categories.iter().any(|category| to.match_categories.contains(category));
     let wild =
         |slot: &SlotDefinition| slot.match_categories.iter().any(|category| category == "BehaviorWildcard");
