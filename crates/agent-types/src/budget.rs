@@ -159,7 +159,7 @@ impl Budget {
     /// Takes one unit here and in all above, or none anywhere.
     ///
     /// # Errors
-    /// [`BudgetExceeded`] names the first limit, from here upward, that leaves no room.
+    /// [`BudgetExceeded`] names the first limit, from here upward, that is exhausted.
     pub fn take(&self, key: BudgetKey) -> Result<(), BudgetExceeded> {
         if let Some(limit) = self.0.limits.limit(key) {
             let take = |used| (used < limit).then_some(used + 1);

@@ -1,4 +1,4 @@
-//! Canonical JSON: one text for each value, whatever the order of its keys.
+//! Canonical JSON: one text for each value, independent of the order of keys.
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;

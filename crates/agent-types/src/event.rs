@@ -331,7 +331,7 @@ pub enum EventBody {
     /// A limit is reached. Cost is counted in millionths of a dollar, time in milliseconds.
     #[serde(rename = "agent.budget")]
     AgentBudget { key: String, used: u64, limit: u64 },
-    /// Something that a person should look at.
+    /// Warning for the operator.
     #[serde(rename = "agent.warning")]
     AgentWarning { kind: String, message: String },
     /// A pass of the agent loop ended.

@@ -7,7 +7,7 @@ use unicode_normalization::UnicodeNormalization;
 /// Longest name that is compared by distance, in characters; longer ones are compared when folded equal only.
 const MAX_COMPARED: usize = 128;
 
-/// A name without what people vary: lower case, and no `-`, `_`, `.` or blanks.
+/// A name without common variations: lower case, and no `-`, `_`, `.` or blanks.
 #[must_use]
 pub fn fold(name: &str) -> String {
     name.nfc()

@@ -13,7 +13,7 @@ use crate::id::ToolId;
 pub struct ToolDefinition {
     /// Canonical id.
     pub id: ToolId,
-    /// A title for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Description for the model.
@@ -72,7 +72,7 @@ impl ToolDefinition {
         self
     }
 
-    /// The same with a title for people.
+    /// The same with a display name.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());

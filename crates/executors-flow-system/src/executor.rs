@@ -223,7 +223,7 @@ impl Turn<'_> {
     }
 }
 
-/// A result as a reply: a text as it is, anything else as JSON, nothing where there is nothing.
+/// Reply for a result: a text as it is, anything else as JSON, `None` for null.
 fn plain_text(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,

@@ -71,7 +71,7 @@ pub struct Handled {
     pub session: String,
     /// Reason for which the run ended.
     pub exit: ExitReason,
-    /// The reply; none where there is none.
+    /// Reply, if there is one.
     pub text: Option<String>,
     /// The answer as a value, where the agent gave one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,7 +80,7 @@ pub struct Handled {
     pub partial: bool,
     /// Tokens of the agent.
     pub usage: Usage,
-    /// Calls of the agent that wait for a person.
+    /// Calls of the agent that wait for approval or a result.
     pub pending: Vec<PendingCall>,
     /// The flow that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -378,7 +378,7 @@ impl Entered {
         self.kept.state.next_due().is_some_and(|due| due <= self.shared.clock.now())
     }
 
-    /// Lets the timer that is due go off; none where none is.
+    /// Fires the timer that is due; `None` if no timer is due.
     ///
     /// # Errors
     /// The session cannot be kept.

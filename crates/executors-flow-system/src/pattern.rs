@@ -36,7 +36,7 @@ pub(crate) struct PatternFault {
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     pub(crate) regex: Regex,
-    /// Folded texts of which every match holds at least one; none where nothing is known.
+    /// Folded texts of which every match holds at least one; empty if none are known.
     pub(crate) needs: Option<Vec<String>>,
 }
 

@@ -44,7 +44,7 @@ impl Timer {
         self.max_triggers == 0 || fired < self.max_triggers
     }
 
-    /// The next moment behind `now`; none where there is none.
+    /// Next moment after `now`, if there is one.
     pub(crate) fn next(&self, now: Timestamp) -> Option<Timestamp> {
         match &self.schedule {
             Schedule::Delay(delay) => Some(now.plus(*delay)),

@@ -51,7 +51,7 @@ impl<'t> Turn<'t> {
         Self { shared, session, kept, message, cx, events, key, acted: false }
     }
 
-    /// Handles the message; whatever happens, the run has an end.
+    /// Handles the message. The run always gets an end.
     pub(crate) async fn handle(mut self) -> Result<Handled, OrchestratorError> {
         let resumed = self.was_in_agent();
         self.begin(Some(self.message.text.clone()), resumed);

@@ -94,7 +94,7 @@ impl BodyTemplate {
         }
     }
 
-    /// The bytes; none where the whole body is an absent argument.
+    /// The bytes; `None` if the whole body is a missing optional argument.
     pub(crate) fn fill(&self, filler: &Filler<'_>) -> Result<Option<Bytes>, HttpError> {
         Ok(match self {
             Self::Json(template) => template.fill(filler)?.map(|value| Bytes::from(value.to_string())),

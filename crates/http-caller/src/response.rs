@@ -22,7 +22,7 @@ pub(crate) struct ResponseShape {
 struct Selector {
     text: String,
     path: JsonPath,
-    /// Set for a path to a single value, whatever the value is.
+    /// Set for a path to a single value of any kind.
     is_single: bool,
 }
 

@@ -131,7 +131,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
     }
 
     /// Updates a named value atomically, also with respect to other processes.
-    /// `change` gives the new value, or none where it stays as it is. The writer's thread alone calls it.
+    /// `change` gives the new value, or `None` to leave it unchanged. Only the writer's thread calls it.
     ///
     /// # Errors
     /// Nothing was written then.

@@ -20,9 +20,9 @@ const MAX_CHUNK_BYTES: usize = 1024 * 1024;
 /// Room for further pieces of a call's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChunkLimit {
-    /// It may.
+    /// The call may give more.
     Open,
-    /// It gave 1 MiB, and whatever more it gives is dropped.
+    /// The call gave 1 MiB; further pieces are dropped.
     Reached,
 }
 
@@ -116,7 +116,7 @@ impl ToolContext {
     /// Something that the tool needs, by its type.
     ///
     /// # Errors
-    /// It was not given. An agent finds that out before its first turn, for tools that say what they need.
+    /// The service is missing. An agent reports that before its first turn for tools that declare their needs.
     pub fn dependency<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Dep<T>, ToolError> {
         self.services.get::<T>().map(Dep::from).ok_or_else(|| {
             ToolError::new(ToolErrorKind::Failed, "the tool is not set up")

@@ -76,7 +76,7 @@ impl Requirement {
         Self { name: type_name::<T>, is_met: |services| services.get::<T>().is_some() }
     }
 
-    /// The type's name, for people.
+    /// Name of the type, for messages.
     #[must_use]
     pub fn name(&self) -> &'static str {
         (self.name)()

@@ -20,16 +20,16 @@ const WIND_UP: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum CallEnd {
-    /// It answered.
+    /// The call answered.
     Ok(ToolOutput),
-    /// It said why not.
+    /// The call failed with an error.
     Failed(ToolError),
-    /// Its code panicked.
+    /// The code of the tool panicked.
     Panicked {
         /// Message of the panic.
         message: String,
     },
-    /// It did not answer in time.
+    /// The call did not answer in time.
     TimedOut {
         /// The limit.
         limit: Duration,
@@ -70,7 +70,7 @@ impl Tool {
         }
     }
 
-    /// Runs a call to its end, whatever it is to answer with.
+    /// Runs a call to its end, also where it is to answer with a task.
     pub(crate) async fn invoke_now(&self, arguments: Map<String, Value>, mut cx: ToolContext) -> CallOutcome {
         let limit = self.settings().limit();
         let started = cx.clock.elapsed();

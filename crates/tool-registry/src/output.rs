@@ -161,7 +161,7 @@ pub enum ToolErrorKind {
 pub struct ToolError {
     /// The kind.
     pub kind: ToolErrorKind,
-    /// A finer word for programs, such as `http_status`.
+    /// Finer code for programs, such as `http_status`.
     pub code: Option<&'static str>,
     /// Message for the model. Holds no secrets.
     pub message_for_model: String,
@@ -184,7 +184,7 @@ impl ToolError {
         Self::new(ToolErrorKind::Failed, message).retryable(true)
     }
 
-    /// A failure that ends the run: whatever else the model could do, it would be of no use.
+    /// A failure that ends the run, because no further call of the model could succeed.
     #[must_use]
     pub fn fatal(message: impl Into<String>) -> Self {
         Self { fatal: true, ..Self::new(ToolErrorKind::Failed, message) }
@@ -205,7 +205,7 @@ impl ToolError {
         }
     }
 
-    /// The same with a finer word for programs.
+    /// The same with a finer code for programs.
     #[must_use]
     pub const fn with_code(mut self, code: &'static str) -> Self {
         self.code = Some(code);

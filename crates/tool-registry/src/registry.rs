@@ -1,4 +1,4 @@
-//! The tools of a process, and what one turn sees of them.
+//! Tools of a process, and their snapshots for single turns.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::tool::Tool;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// The id is none.
+    /// The id is invalid.
     #[error(transparent)]
     Id(#[from] InvalidToolId),
     /// There is a tool of that id.
@@ -37,13 +37,13 @@ impl RegistryError {
     }
 }
 
-/// A name that no tool has.
+/// An unknown name of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown tool `{name}`")]
 pub struct Unresolved {
-    /// The name that was asked for.
+    /// The requested name.
     pub name: String,
-    /// The nearest id.
+    /// Suggested id.
     pub near: Option<ToolId>,
 }
 
@@ -89,7 +89,7 @@ impl RegistryChange {
 
 /// Source of a turn's tools. A turn keeps its snapshot; the next turn takes a new one.
 pub trait ToolSource: Send + Sync + std::fmt::Debug {
-    /// The tools of now.
+    /// Snapshot of the present tools.
     fn snapshot(&self) -> Snapshot;
 }
 

@@ -82,7 +82,7 @@ impl Selection {
         self
     }
 
-    /// The same, where a person is asked before these.
+    /// The same, where these require approval.
     #[must_use]
     pub fn ask<I: AsRef<str>>(mut self, ask: impl IntoIterator<Item = I>) -> Self {
         self.ask.extend(ids(ask));
@@ -96,7 +96,7 @@ impl Selection {
         self
     }
 
-    /// The ids that are listed, in order; none where every tool is meant.
+    /// The listed ids, in order; `None` if every tool is meant.
     #[must_use]
     pub fn listed(&self) -> Option<&[String]> {
         self.listed.as_deref()

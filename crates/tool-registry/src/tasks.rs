@@ -16,7 +16,7 @@ use crate::context::ToolContext;
 use crate::invoke::CallEnd;
 use crate::tool::Tool;
 
-/// Tasks that one board keeps; the oldest that is over makes room.
+/// Capacity of a board; the oldest ended task is removed first.
 const MAX_TASKS: usize = 256;
 
 /// State of a task.
@@ -73,7 +73,7 @@ pub struct TaskStatus {
     pub bytes: usize,
 }
 
-/// A piece of what a task gave.
+/// Part of a task's output.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TaskResult {
@@ -106,11 +106,11 @@ struct Tasks {
 
 /// Store for the events of tasks: each task is a run of its own, inside the run of the call that started it.
 pub trait TaskRuns: Send + Sync + fmt::Debug {
-    /// Begins the run of a task; nothing where it cannot be kept.
+    /// Begins the run of a task; `None` if it cannot be stored.
     fn begin(&self, parent: &RunId, tool: &ToolId) -> Option<Arc<dyn EventSink>>;
 }
 
-/// The tasks of one agent. Cheap to clone; when the last copy goes, what still runs is dropped.
+/// Tasks of one agent. Cheap to clone; running tasks are dropped with the last copy.
 #[derive(Clone, Default)]
 pub struct TaskBoard(Arc<Mutex<Tasks>>);
 
@@ -127,7 +127,7 @@ impl TaskBoard {
         Self::default()
     }
 
-    /// Starts a call that is read later; gives the id of its task, or nothing where too many are under way.
+    /// Starts a call whose result is read later. Returns the id of its task, or `None` if too many tasks are running.
     ///
     /// # Panics
     /// Outside a tokio runtime.

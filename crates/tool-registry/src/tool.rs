@@ -28,7 +28,7 @@ const DEFAULT_RESULT_LIMIT: usize = 8 * 1024;
 pub trait ToolHandler: Send + Sync {
     /// Executes the call.
     ///
-    /// The call failed; the model reads the message.
+    /// # Errors
     /// The call failed; the model reads the message.
     ///
     /// # Cancel safety
@@ -68,7 +68,7 @@ pub enum Answer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolSettings {
-    /// Longest time of one call, waiting for room included.
+    /// Timeout of one call, including the time that it waits for a permit.
     pub timeout: Duration,
     /// Longest result that the model is shown, in bytes.
     pub result_limit: usize,
@@ -215,12 +215,12 @@ impl Tool {
         })
     }
 
-    /// The same with some settings changed; the room for its calls stays shared.
+    /// The same with some settings changed; the permits for its calls stay shared.
     pub(crate) fn treated(self, change: impl FnOnce(&mut ToolSettings)) -> Self {
         self.changed(|inner| change(&mut inner.settings))
     }
 
-    /// The same with a title for people.
+    /// The same with a display name.
     #[must_use]
     pub fn with_title(self, title: impl Into<String>) -> Self {
         self.changed(|inner| inner.definition.title = Some(title.into()))

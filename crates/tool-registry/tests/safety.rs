@@ -138,7 +138,7 @@ async fn s44_a_tool_that_blocks_its_thread_holds_nobody_else() {
     let (blocked, answered) = futures::join!(blocking, answering);
     assert_eq!(answered.end, CallEnd::Ok(ToolOutput::Json(json!(42))));
     assert_eq!(blocked.end, CallEnd::TimedOut { limit: Duration::from_millis(100) });
-    assert_eq!(stuck_threads(), 1, "the thread is told of");
+    assert_eq!(stuck_threads(), 1, "the thread is counted");
     door.open();
     while stuck_threads() > 0 {
         std::thread::yield_now();

@@ -71,7 +71,7 @@ impl CallFault {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Decision {
-    /// The calls of the block, in order. They may run only when none is wrong and the reply had no errors.
+    /// Calls of the block, in order. They may run only if all are valid and the reply had no errors.
     pub results: Vec<Result<TypedCall, CallFault>>,
 }
 

@@ -62,7 +62,7 @@ impl Default for MemoryBlobs {
 }
 
 impl MemoryBlobs {
-    /// Keeps at most so many bytes; the oldest blobs make room.
+    /// Keeps at most this many bytes; the oldest blobs are removed first.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { limit, kept: Mutex::default() }

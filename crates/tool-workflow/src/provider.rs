@@ -70,7 +70,7 @@ impl<L: WorkflowLibrary> ToolProvider for WorkflowTools<L> {
     }
 }
 
-/// Provider of single nodes, `node:…`. They are tools only where they are named, so that none is listed.
+/// Provider of single nodes, `node:…`. A node is a tool only where it is named, so the list is empty.
 pub struct NodeTools(Arc<NodeCatalog>);
 
 impl NodeTools {

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::local;
 
-/// Name of the entry that counts when none is named.
+/// Name of the default entry.
 const DEFAULT: &str = "default";
 
 /// Node that asks a model and emits no event for it.

@@ -135,7 +135,7 @@ impl Project {
     }
 
     /// The same for a run of a workflow by itself: with values that no model sees or sets, with what the calls of its
-    /// nodes work on, and with what is done where a person would have to be asked.
+    /// nodes work on, and with the answer to calls that require approval.
     ///
     /// # Errors
     /// The store cannot be used.

@@ -19,7 +19,7 @@ use crate::server_settings::ServerSettings;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Models by the name that agents and nodes use; `default` is the one that counts when none is named.
+    /// Models by the name that agents and nodes use; `default` is used where no name is given.
     pub models: BTreeMap<String, ModelConfig>,
     /// Knowledge bases by name; each is the tool `kb:<name>`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "crate::knowledge::named")]
@@ -58,10 +58,10 @@ pub struct StoreSettings {
     pub sync: SyncSetting,
     /// MiB of events that a run with loops keeps behind its newest snapshot.
     pub log_mib: u64,
-    /// Runs that have ended are removed, oldest first, when there are more; absent, none is.
+    /// Limit of ended runs; the oldest are removed first. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_runs: Option<usize>,
-    /// Runs that have ended are removed when they began so many days ago; absent, none is.
+    /// Days after their start for which ended runs are kept. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_days: Option<u32>,
 }

@@ -1,6 +1,6 @@
 //! Reload of files that change while a project is in use.
 //!
-//! Files live in real time, whatever a run's clock says: this is the one place of the crate that waits for it.
+//! Files live in real time, independent of a run's clock: this is the only place of the crate that waits for it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -21,7 +21,7 @@ pub struct SlotDefinition {
     pub description: String,
     /// For an input: a value must come from an edge, from the file or from the default.
     pub required: bool,
-    /// For an input: the value that counts when none is given.
+    /// For an input: the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
     /// For an input: several edges may lead here; the node gets the list of their values.
@@ -58,7 +58,7 @@ impl SlotDefinition {
         self
     }
 
-    /// The same slot with a value for when none is given.
+    /// The same slot with a default.
     #[must_use]
     pub fn with_default(mut self, value: impl Into<Value>) -> Self {
         self.default = Some(value.into());
@@ -221,7 +221,7 @@ impl BypassBehavior {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ModeDefinition {
-    /// A title for people.
+    /// Display name.
     pub display_name: String,
     /// Input slots in this mode.
     pub inputs: IndexMap<String, SlotDefinition>,
@@ -296,7 +296,7 @@ pub struct NodeDefinition {
     pub node_type: String,
     /// Changes when equal inputs no longer give equal outputs; part of the cache key.
     pub version: String,
-    /// A title for people.
+    /// Display name.
     pub display_name: String,
     /// Description of the node type.
     pub description: String,

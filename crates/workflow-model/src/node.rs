@@ -60,7 +60,7 @@ pub struct Node {
     pub node_type: String,
     /// Position on the canvas.
     pub position: Option<Position>,
-    /// A title for people.
+    /// Display name.
     pub display_name: Option<String>,
     /// Values of input slots that no edge leads to.
     pub input_values: Map<String, Value>,

@@ -128,13 +128,13 @@ pub struct Slot {
     pub key: Option<String>,
     /// Data type.
     pub data_flow_type: DataFlowType,
-    /// A title for people.
+    /// Display name.
     pub display_name: Option<String>,
     pub(crate) description: Option<String>,
     pub(crate) custom_description: Option<String>,
     /// Set if a value is required; `false` by default.
     pub required: Option<bool>,
-    /// `default`, `suggestions`, `min`, `max` and whatever an editor keeps there.
+    /// `default`, `suggestions`, `min`, `max` and keys of editors.
     pub config: Map<String, Value>,
     /// Tags such as `ComboOption`, `Trigger` or `StreamChunk`; free texts are allowed.
     pub match_categories: Vec<String>,
@@ -191,7 +191,7 @@ impl Slot {
         self
     }
 
-    /// The same slot with a value for when none is given.
+    /// The same slot with a default.
     #[must_use]
     pub fn with_default(mut self, value: impl Into<Value>) -> Self {
         self.config.insert("default".to_owned(), value.into());
@@ -220,7 +220,7 @@ impl Slot {
         self.required == Some(true)
     }
 
-    /// The value that counts when none is given, as the file states it.
+    /// The default, as the file states it.
     #[must_use]
     pub fn default_value(&self) -> Option<&Value> {
         self.config.get("default")

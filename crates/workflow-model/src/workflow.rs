@@ -108,7 +108,7 @@ pub struct AvailableTools {
     pub discoverable: Vec<String>,
     /// Never shown and never run.
     pub hidden: Vec<String>,
-    /// Run only after a person said yes.
+    /// Run only after approval.
     pub require_approval: Vec<String>,
     /// Keys that weft does not know, kept on saving.
     #[schemars(skip)]
@@ -191,7 +191,7 @@ impl Scalar for Texts {
 pub struct Workflow {
     /// Its id, where the file has one; a project goes by the path.
     pub id: Option<String>,
-    /// A title for people.
+    /// Display name.
     pub name: Option<String>,
     /// Description of the workflow and of the tool that it becomes.
     pub description: Option<String>,

@@ -62,7 +62,7 @@ pub enum ExecutionMode {
 pub struct SkillConfig {
     /// Its id; the tool is `skill:<skill_id>`.
     pub skill_id: String,
-    /// Name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Purpose of the skill, for the model.
@@ -130,7 +130,7 @@ pub enum OnError {
 pub struct FlowConfig {
     /// Its id.
     pub flow_id: String,
-    /// Name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Patterns, any of which sets it off. Width, case and blanks do not count.
@@ -154,7 +154,7 @@ pub struct FlowConfig {
     /// Values by name: `$message`, `$group.<name>` of a regular expression, `$ctx.<name>`, or any other value as it is (`$$` for a dollar).
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub parameter_mapping: IndexMap<String, Value>,
-    /// Nothing is replied, whatever happens.
+    /// Suppresses every reply.
     #[serde(default, skip_serializing_if = "is_default")]
     pub silent: bool,
     /// The reply, over `{result}`, `{user_message}` and `{$ctx.name}`; absent, the result.
@@ -184,7 +184,7 @@ pub enum When {
 pub struct ActionConfig {
     /// Its id.
     pub action_id: String,
-    /// Name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// `handoff`, `close`, `update_profile`, or what the program registered under that name.

@@ -19,7 +19,7 @@ pub(crate) struct Filler<'v> {
 }
 
 impl Filler<'_> {
-    /// The value; none where an optional argument is absent.
+    /// The value; `None` for a missing optional argument.
     ///
     /// # Errors
     /// A context value or a secret that is not there.
@@ -45,7 +45,7 @@ impl Filler<'_> {
         Ok(secret)
     }
 
-    /// The filled text, each value written by `write`; none where one of them is absent or null.
+    /// The filled text, each value written by `write`; `None` if one of them is missing or null.
     pub(crate) fn text(
         &self,
         template: &TextTemplate,

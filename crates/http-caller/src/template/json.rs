@@ -56,7 +56,7 @@ impl JsonTemplate {
         })
     }
 
-    /// The filled value; none where it is an absent argument, or a text that names one.
+    /// The filled value; `None` if it is a missing argument, or a text that names one.
     pub(crate) fn fill(&self, filler: &Filler<'_>) -> Result<Option<Value>, HttpError> {
         Ok(match self {
             Self::Fixed(value) => Some(value.clone()),

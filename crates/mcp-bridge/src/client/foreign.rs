@@ -46,7 +46,7 @@ impl ForeignTool {
         Ok(Self { name, definition, pin: pin(tool) })
     }
 
-    /// The same, which a person must approve whatever the server says.
+    /// The same, which always requires approval.
     pub(super) fn asking(mut self) -> Self {
         self.definition.approval = Some(ApprovalDefault::Ask);
         self

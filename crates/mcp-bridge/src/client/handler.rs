@@ -96,7 +96,7 @@ impl Handler {
     }
 }
 
-/// The defaults of what is asked for; none where something required has no default.
+/// Defaults of the requested fields; `None` if a required one has no default.
 fn defaults(schema: &Value) -> Option<Map<String, Value>> {
     let properties = schema["properties"].as_object()?;
     let given: Map<String, Value> = properties

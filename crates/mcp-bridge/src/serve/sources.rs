@@ -10,7 +10,7 @@ use tool_registry::{Part, ToolError};
 pub struct PromptInfo {
     /// Its name.
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     pub title: Option<String>,
     /// Purpose of the prompt.
     pub description: Option<String>,

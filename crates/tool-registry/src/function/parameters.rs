@@ -128,7 +128,7 @@ impl Arguments {
     }
 }
 
-/// A constant of the source as a value; what is none is null.
+/// A constant of the source as a value; null if it cannot be represented as JSON.
 #[doc(hidden)]
 pub fn json<T: Serialize + ?Sized>(value: &T) -> Value {
     serde_json::to_value(value).unwrap_or_default()

@@ -58,7 +58,7 @@ pub struct BrokenTool {
     pub message: String,
     /// File that the fault is in.
     pub place: Option<FilePlace>,
-    /// The fix, for a person.
+    /// Suggested fix, for the user.
     pub help: Option<String>,
     /// Class of the fault.
     pub fault: Fault,

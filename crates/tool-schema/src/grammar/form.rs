@@ -134,7 +134,7 @@ impl<'s> Forms<'s> {
         self.table
     }
 
-    /// The form of a tool's arguments: an object whatever its schema forgot to say.
+    /// Form of a tool's arguments: an object, even if the schema does not say so.
     pub(super) fn arguments(&mut self) -> Result<FormId, Refusal> {
         let root = self.nodes.get(0);
         self.note(&root.limits, "");

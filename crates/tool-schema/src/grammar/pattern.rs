@@ -37,7 +37,7 @@ impl Pattern {
         }
     }
 
-    /// The whole numbers of a range; none where it is empty.
+    /// Whole numbers of a range; `None` if it is empty.
     pub(super) fn integers(low: i128, high: i128) -> Option<Self> {
         one_of(signed(low, high, |low, high| decimals(low, high, 0)))
     }
@@ -178,7 +178,7 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
-    /// A bound as it is written; none where it has too many digits to be one.
+    /// A bound as it is written; `None` if it has too many digits.
     pub(super) fn parse(text: &str, exclusive: bool) -> Option<Self> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let fraction = fraction.trim_end_matches('0');

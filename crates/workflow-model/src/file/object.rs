@@ -11,7 +11,7 @@ use super::report::Report;
 
 /// The keys of an object as it was read, with the written form of the known ones.
 ///
-/// Two structs are equal whatever their memory of the file is, so it takes no part in comparisons.
+/// Key order takes no part in comparisons of structs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KeyOrder {
     keys: Vec<(Box<str>, Option<Value>)>,
