@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::TraceEvent;
 
@@ -63,7 +63,7 @@ impl EventBroadcast {
     /// A reader of all that is pushed from now on, which holds `capacity` events at most; more push out the oldest.
     #[must_use]
     pub fn watch(&self, capacity: usize) -> EventSubscription {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let queue = Arc::new(Mutex::new(Queue {
             batches: VecDeque::new(),
             events: 0,
@@ -80,13 +80,13 @@ impl EventBroadcast {
     /// Closes the broadcast. Subscriptions end after the events that they have buffered.
     pub fn close(&self) {
         let subscribers = {
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             state.closed = true;
             std::mem::take(&mut state.subscribers)
         };
         for subscriber in subscribers {
             let waker = {
-                let mut queue = lock(&subscriber);
+                let mut queue = subscriber.lock();
                 queue.closed = true;
                 queue.waker.take()
             };
@@ -97,7 +97,7 @@ impl EventBroadcast {
     /// Returns `true` while the broadcast has a subscriber.
     #[must_use]
     pub fn is_watched(&self) -> bool {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.subscribers.retain(|subscriber| !lock(subscriber).dropped);
         !state.subscribers.is_empty()
     }
@@ -105,7 +105,7 @@ impl EventBroadcast {
     /// Delivers a batch to every subscriber.
     pub fn push(&self, batch: &Batch) {
         let wakers: Vec<_> = {
-            let state = lock(&self.state);
+            let state = self.state.lock();
             state.subscribers.iter().filter_map(|subscriber| lock(subscriber).push(batch.clone())).collect()
         };
         wakers.into_iter().for_each(Waker::wake);
@@ -124,11 +124,6 @@ impl Queue {
         }
         self.waker.take()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic runs under these locks.
-    mutex.lock()
 }
 
 /// Item that a subscriber receives.
@@ -176,11 +171,11 @@ impl EventSubscription {
 
     /// Returns the next item if there is one already, without waiting.
     pub fn try_next(&mut self) -> Option<Watched> {
-        lock(&self.queue).pop()
+        self.queue.lock().pop()
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Watched>> {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         if let Some(watched) = queue.pop() {
             return Poll::Ready(Some(watched));
         }
@@ -205,7 +200,7 @@ impl Queue {
 
 impl Drop for EventSubscription {
     fn drop(&mut self) {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         queue.dropped = true;
         queue.batches.clear();
     }

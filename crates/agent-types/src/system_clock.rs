@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 use crate::{Clock, Sleep, Timestamp};
 
@@ -67,13 +67,8 @@ impl Timer {
         timer
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // No waker runs under the lock, so a panic elsewhere leaves the map whole.
-        self.waiting.lock()
-    }
-
     fn run(&self) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         loop {
             let now = Instant::now();
             let later = waiting.wakers.split_off(&(now, u64::MAX));
@@ -81,7 +76,7 @@ impl Timer {
             if !due.is_empty() {
                 drop(waiting);
                 due.into_values().for_each(Waker::wake);
-                waiting = self.lock();
+                waiting = self.waiting.lock();
                 continue;
             }
             match waiting.wakers.first_key_value() {
@@ -107,7 +102,7 @@ impl Future for TimerSleep {
             return Poll::Ready(());
         }
         let timer = Timer::get();
-        let mut waiting = timer.lock();
+        let mut waiting = timer.waiting.lock();
         let deadline = self.deadline;
         let key = *self.key.get_or_insert_with(|| {
             waiting.next_id += 1;
@@ -126,7 +121,7 @@ impl Future for TimerSleep {
 impl Drop for TimerSleep {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            Timer::get().lock().wakers.remove(&key);
+            Timer::get().waiting.lock().wakers.remove(&key);
         }
     }
 }
@@ -170,8 +165,8 @@ mod tests {
         let mut sleep = Box::pin(TimerSleep { deadline, key: None });
         assert!(sleep.as_mut().poll(&mut cx).is_pending());
         let key = sleep.key.unwrap();
-        assert!(Timer::get().lock().wakers.contains_key(&key));
+        assert!(Timer::get().waiting.lock().wakers.contains_key(&key));
         drop(sleep);
-        assert!(!Timer::get().lock().wakers.contains_key(&key));
+        assert!(!Timer::get().waiting.lock().wakers.contains_key(&key));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::{Clock, Sleep, Timestamp};
 
@@ -46,14 +46,14 @@ impl VirtualClock {
 
     /// Moves the clock and wakes every sleep that is due.
     pub fn advance(&self, by: Duration) {
-        let target = lock(&self.shared).now + by;
+        let target = self.shared.lock().now + by;
         self.move_to(target);
     }
 
     /// Moves to the next deadline and wakes its sleeps; false when nothing sleeps or time is held.
     pub fn advance_to_next(&self) -> bool {
         let next = {
-            let state = lock(&self.shared);
+            let state = self.shared.lock();
             if state.holds > 0 {
                 return false;
             }
@@ -64,13 +64,13 @@ impl VirtualClock {
 
     /// Keeps time from moving by itself until the guard is dropped.
     pub fn hold(&self) -> ClockHold {
-        lock(&self.shared).holds += 1;
+        self.shared.lock().holds += 1;
         ClockHold(Arc::clone(&self.shared))
     }
 
     fn move_to(&self, target: Duration) {
         let due = {
-            let mut state = lock(&self.shared);
+            let mut state = self.shared.lock();
             let now = state.now.max(target);
             state.now = now;
             let later = state.wakers.split_off(&(now, u64::MAX));
@@ -80,15 +80,10 @@ impl VirtualClock {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    // Wakers run outside the lock, so a panic elsewhere leaves the state whole.
-    state.lock()
-}
-
 impl Drop for ClockHold {
     fn drop(&mut self) {
         let sleeper = {
-            let mut state = lock(&self.0);
+            let mut state = self.0.lock();
             state.holds -= 1;
             if state.holds > 0 {
                 return;
@@ -110,7 +105,7 @@ impl Clock for VirtualClock {
     }
 
     fn elapsed(&self) -> Duration {
-        lock(&self.shared).now
+        self.shared.lock().now
     }
 
     fn sleep(&self, duration: Duration) -> Sleep {
@@ -130,7 +125,7 @@ impl Future for VirtualSleep {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let shared = Arc::clone(&self.shared);
-        let mut state = lock(&shared);
+        let mut state = shared.lock();
         if state.now >= self.deadline {
             return Poll::Ready(());
         }
@@ -147,7 +142,7 @@ impl Future for VirtualSleep {
 impl Drop for VirtualSleep {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            lock(&self.shared).wakers.remove(&key);
+            self.shared.lock().wakers.remove(&key);
         }
     }
 }

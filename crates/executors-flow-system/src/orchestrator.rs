@@ -274,7 +274,7 @@ impl Orchestrator {
         due.known
             .get_or_try_init(|| async {
                 let waiting = store.waiting().await?;
-                due.lock().extend(waiting);
+                due.times.lock().extend(waiting);
                 Ok::<(), SessionError>(())
             })
             .await?;
@@ -297,13 +297,9 @@ impl Orchestrator {
 impl DueTimes {
     /// The session whose timer goes off first, of those that are meant.
     fn first(&self, is_meant: impl Fn(&str) -> bool) -> Option<(String, Timestamp)> {
-        let times = self.lock();
+        let times = self.times.lock();
         let meant = times.iter().filter(|(session, _)| is_meant(session));
         meant.min_by_key(|(_, at)| **at).map(|(session, at)| (session.clone(), *at))
-    }
-
-    fn lock(&self) -> parking_lot::MutexGuard<'_, BTreeMap<String, Timestamp>> {
-        self.times.lock()
     }
 }
 
@@ -325,7 +321,7 @@ impl Shared {
     /// Keeps what a session is at, and when its next timer goes off.
     pub(crate) async fn save(&self, session: &str, kept: &Session) -> Result<(), SessionError> {
         self.store.save(session, &kept.state).await?;
-        let mut times = self.sessions.due.lock();
+        let mut times = self.sessions.due.times.lock();
         let before = times.get(session).copied();
         let next = kept.state.next_due();
         match next {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 use crate::writer::{GROUP, Job};
 
@@ -49,13 +49,8 @@ impl Queue {
 }
 
 impl Inbox {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        // Nothing that can panic runs under this lock.
-        self.queue.lock()
-    }
-
     pub(crate) fn send(&self, job: Job) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         queue.events += job.events();
         queue.urgent |= job.is_urgent();
         queue.jobs.push_back(job);
@@ -74,7 +69,7 @@ impl Inbox {
 
     /// Waits for jobs and puts all that there are into `jobs`, which must be empty.
     pub(crate) fn take(&self, jobs: &mut VecDeque<Job>) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         while queue.jobs.is_empty() {
             queue.rest = Rest::Sleeps;
             self.woken.wait(&mut queue);

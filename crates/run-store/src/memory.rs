@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use agent_types::RunId;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{
@@ -34,12 +34,7 @@ struct Run {
     asks: Vec<AskRecord>,
 }
 
-impl Memory {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs under this lock.
-        self.state.lock()
-    }
-}
+impl Memory {}
 
 impl State {
     fn apply(&mut self, change: &Change) {
@@ -147,7 +142,7 @@ impl Run {
 
 impl Backend for Memory {
     fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         changes.iter().for_each(|change| state.apply(change));
         Ok(())
     }
@@ -157,55 +152,55 @@ impl Backend for Memory {
     }
 
     fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
-        Ok(self.lock().runs.get(run).map(|run| run.record.clone()))
+        Ok(self.state.lock().runs.get(run).map(|run| run.record.clone()))
     }
 
     fn runs(&self, filter: &RunFilter) -> Result<Vec<RunRecord>, StoreError> {
-        let state = self.lock();
+        let state = self.state.lock();
         let newest = state.order.iter().rev().filter_map(|run| state.runs.get(run));
         let wanted = newest.map(|run| &run.record).filter(|record| filter.accepts(record));
         Ok(wanted.take(filter.limit.unwrap_or(usize::MAX)).cloned().collect())
     }
 
     fn lines(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Vec<u8>>, StoreError> {
-        let state = self.lock();
+        let state = self.state.lock();
         let Some(run) = state.runs.get(run) else { return Ok(Vec::new()) };
         let from = run.groups.partition_point(|(last, _)| *last <= after);
         Ok(run.groups[from..].iter().take(limit).map(|(_, lines)| lines.clone()).collect())
     }
 
     fn snapshot(&self, run: &RunId, at_most: u64) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
-        let state = self.lock();
+        let state = self.state.lock();
         let newest = state.runs.get(run).and_then(|run| run.snapshots.range(..=at_most).next_back());
         Ok(newest.map(|(seq, state)| (*seq, state.clone())))
     }
 
     fn blob(&self, sha: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.lock().blobs.get(sha).cloned())
+        Ok(self.state.lock().blobs.get(sha).cloned())
     }
 
     fn asks(&self, run: &RunId) -> Result<Vec<AskRecord>, StoreError> {
-        Ok(self.lock().runs.get(run).map(|run| run.asks.clone()).unwrap_or_default())
+        Ok(self.state.lock().runs.get(run).map(|run| run.asks.clone()).unwrap_or_default())
     }
 
     fn messages(&self, thread: &str) -> Result<Vec<Value>, StoreError> {
-        Ok(self.lock().threads.get(thread).cloned().unwrap_or_default())
+        Ok(self.state.lock().threads.get(thread).cloned().unwrap_or_default())
     }
 
     fn update(&self, key: &str, change: Update<'_>) -> Result<(), StoreError> {
         // One thread writes, so nothing changes while the lock is open.
         if let Some(value) = change(self.value(key)?) {
-            self.lock().values.insert(key.to_owned(), value);
+            self.state.lock().values.insert(key.to_owned(), value);
         }
         Ok(())
     }
 
     fn value(&self, key: &str) -> Result<Option<Value>, StoreError> {
-        Ok(self.lock().values.get(key).cloned())
+        Ok(self.state.lock().values.get(key).cloned())
     }
 
     fn values(&self, prefix: &str) -> Result<Vec<(String, Value)>, StoreError> {
-        let state = self.lock();
+        let state = self.state.lock();
         let found = state.values.iter().filter(|(key, _)| key.starts_with(prefix));
         let mut found: Vec<_> = found.map(|(key, value)| (key.clone(), value.clone())).collect();
         found.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -213,6 +208,6 @@ impl Backend for Memory {
     }
 
     fn footprint(&self) -> Result<Footprint, StoreError> {
-        Ok(Footprint { runs: self.lock().runs.len() as u64, bytes: 0 })
+        Ok(Footprint { runs: self.state.lock().runs.len() as u64, bytes: 0 })
     }
 }

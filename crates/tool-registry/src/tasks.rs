@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use agent_types::{EventBody, EventSink, Recorder, RunId, RunStatus, ToolId};
 use indexmap::IndexMap;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
@@ -51,12 +51,8 @@ pub(crate) struct Output(Mutex<String>);
 
 impl Output {
     pub(crate) fn push(&self, text: &str) {
-        lock(&self.0).push_str(text);
+        self.0.lock().push_str(text);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 /// Status of a task.
@@ -116,7 +112,7 @@ pub struct TaskBoard(Arc<Mutex<Tasks>>);
 
 impl fmt::Debug for TaskBoard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskBoard").field("tasks", &lock(&self.0).entries.len()).finish_non_exhaustive()
+        f.debug_struct("TaskBoard").field("tasks", &self.0.lock().entries.len()).finish_non_exhaustive()
     }
 }
 
@@ -132,7 +128,7 @@ impl TaskBoard {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(&self, tool: Tool, arguments: Map<String, Value>, mut cx: ToolContext) -> Option<String> {
-        let mut tasks = lock(&self.0);
+        let mut tasks = self.0.lock();
         while tasks.running.try_join_next().is_some() {}
         if tasks.entries.len() >= MAX_TASKS {
             let (oldest, ..) = tasks.entries.iter().find(|(_, entry)| entry.state.is_over())?;
@@ -160,7 +156,7 @@ impl TaskBoard {
             cx.emit(finished(&outcome.end));
             drop(cx);
             if let Some(board) = board.upgrade() {
-                let mut tasks = lock(&board);
+                let mut tasks = board.lock();
                 settle(&mut tasks, &task, outcome.end);
                 tasks.ended.notify_waiters();
             }
@@ -171,16 +167,16 @@ impl TaskBoard {
     /// Status of a task.
     #[must_use]
     pub fn status(&self, task: &str) -> Option<TaskStatus> {
-        let tasks = lock(&self.0);
+        let tasks = self.0.lock();
         let entry = tasks.entries.get(task)?;
-        let bytes = lock(&entry.output.0).len();
+        let bytes = entry.output.0.lock().len();
         Some(TaskStatus { task: task.to_owned(), tool: entry.tool.clone(), state: entry.state, bytes })
     }
 
     /// Tasks that are not over.
     #[must_use]
     pub fn open(&self) -> Vec<String> {
-        let tasks = lock(&self.0);
+        let tasks = self.0.lock();
         let open = tasks.entries.iter().filter(|(_, entry)| !entry.state.is_over());
         open.map(|(id, _)| id.clone()).collect()
     }
@@ -188,9 +184,9 @@ impl TaskBoard {
     /// At most `limit` bytes of what a task gave, from `offset` on. An offset within a character begins at the next one.
     #[must_use]
     pub fn read(&self, task: &str, offset: usize, limit: usize) -> Option<TaskResult> {
-        let tasks = lock(&self.0);
+        let tasks = self.0.lock();
         let entry = tasks.entries.get(task)?;
-        let output = lock(&entry.output.0);
+        let output = entry.output.0.lock();
         let start = output.ceil_char_boundary(offset);
         let end = output.ceil_char_boundary(start.saturating_add(limit));
         let result = entry.result.clone().filter(|_| end == output.len());
@@ -202,7 +198,7 @@ impl TaskBoard {
     /// # Cancel safety
     /// Nothing is lost by dropping the future.
     pub async fn any_end<'t>(&self, tasks: impl IntoIterator<Item = &'t str> + Clone) {
-        let ended = Arc::clone(&lock(&self.0).ended);
+        let ended = Arc::clone(&self.0.lock().ended);
         loop {
             let mut next = std::pin::pin!(ended.notified());
             next.as_mut().enable();
@@ -232,7 +228,7 @@ impl TaskBoard {
     /// Outcome of a task; `None` while it runs.
     #[must_use]
     pub fn outcome(&self, task: &str) -> Option<(TaskState, Value)> {
-        let tasks = lock(&self.0);
+        let tasks = self.0.lock();
         let entry = tasks.entries.get(task).filter(|entry| entry.state.is_over())?;
         Some((entry.state, entry.result.clone().unwrap_or_default()))
     }
@@ -240,7 +236,7 @@ impl TaskBoard {
     /// Cancels a task; gives where it stood.
     #[must_use]
     pub fn cancel(&self, task: &str) -> Option<TaskState> {
-        let tasks = lock(&self.0);
+        let tasks = self.0.lock();
         let entry = tasks.entries.get(task)?;
         entry.cancel.cancel();
         Some(entry.state)

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub use index::SqliteIndex;
 
 use agent_types::RunId;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde_json::Value;
 
@@ -80,15 +80,7 @@ impl Sqlite {
     /// The file cannot be used.
     pub fn limit_pages(&self, pages: u32) -> Result<(), StoreError> {
         let sql = format!("PRAGMA max_page_count = {pages}");
-        self.writer().query_row(&sql, [], |_| Ok(())).map_err(store_error)
-    }
-
-    fn writer(&self) -> MutexGuard<'_, Connection> {
-        self.writer.lock()
-    }
-
-    fn reader(&self) -> MutexGuard<'_, Connection> {
-        self.reader.lock()
+        self.writer.lock().query_row(&sql, [], |_| Ok(())).map_err(store_error)
     }
 }
 
@@ -116,51 +108,51 @@ pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
 
 impl Backend for Sqlite {
     fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
-        write::commit(&mut self.writer(), changes)
+        write::commit(&mut self.writer.lock(), changes)
     }
 
     fn update(&self, key: &str, change: Update<'_>) -> Result<(), StoreError> {
-        write::update(&mut self.writer(), key, change)
+        write::update(&mut self.writer.lock(), key, change)
     }
 
     fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
-        read::run(&self.reader(), run)
+        read::run(&self.reader.lock(), run)
     }
 
     fn runs(&self, filter: &RunFilter) -> Result<Vec<RunRecord>, StoreError> {
-        read::runs(&self.reader(), filter)
+        read::runs(&self.reader.lock(), filter)
     }
 
     fn lines(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Vec<u8>>, StoreError> {
-        read::lines(&self.reader(), run, after, limit)
+        read::lines(&self.reader.lock(), run, after, limit)
     }
 
     fn snapshot(&self, run: &RunId, at_most: u64) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
-        read::snapshot(&self.reader(), run, at_most)
+        read::snapshot(&self.reader.lock(), run, at_most)
     }
 
     fn blob(&self, sha: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        read::blob(&self.reader(), sha)
+        read::blob(&self.reader.lock(), sha)
     }
 
     fn asks(&self, run: &RunId) -> Result<Vec<AskRecord>, StoreError> {
-        read::asks(&self.reader(), run)
+        read::asks(&self.reader.lock(), run)
     }
 
     fn messages(&self, thread: &str) -> Result<Vec<Value>, StoreError> {
-        read::messages(&self.reader(), thread)
+        read::messages(&self.reader.lock(), thread)
     }
 
     fn value(&self, key: &str) -> Result<Option<Value>, StoreError> {
-        read::value(&self.reader(), key)
+        read::value(&self.reader.lock(), key)
     }
 
     fn values(&self, prefix: &str) -> Result<Vec<(String, Value)>, StoreError> {
-        read::values(&self.reader(), prefix)
+        read::values(&self.reader.lock(), prefix)
     }
 
     fn footprint(&self) -> Result<Footprint, StoreError> {
-        let runs = read::count(&self.reader())?;
+        let runs = read::count(&self.reader.lock())?;
         let size = |suffix: &str| {
             let mut name = self.path.clone().into_os_string();
             name.push(suffix);

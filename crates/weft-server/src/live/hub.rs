@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use agent_types::{EventBody, EventSubscription, RunId, TraceEvent, Watched};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use weft_runs::RunService;
@@ -68,14 +68,9 @@ impl Hub {
 }
 
 impl Hubs {
-    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Weak<Hub>>> {
-        // Nothing that can panic runs under this lock.
-        self.0.lock()
-    }
-
     /// The hub of a run. Whoever waits until it is placed, subscribes to it and then reads the store misses nothing.
     pub(crate) fn of(&self, app: &Arc<App>, run: &RunId) -> Arc<Hub> {
-        let mut hubs = self.lock();
+        let mut hubs = self.0.lock();
         if let Some(hub) = hubs.get(run).and_then(Weak::upgrade) {
             return hub;
         }
