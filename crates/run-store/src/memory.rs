@@ -34,8 +34,6 @@ struct Run {
     asks: Vec<AskRecord>,
 }
 
-impl Memory {}
-
 impl State {
     fn apply(&mut self, change: &Change) {
         match change {
