@@ -98,7 +98,7 @@ impl EventBroadcast {
     #[must_use]
     pub fn is_watched(&self) -> bool {
         let mut state = self.state.lock();
-        state.subscribers.retain(|subscriber| !lock(subscriber).dropped);
+        state.subscribers.retain(|subscriber| !subscriber.lock().dropped);
         !state.subscribers.is_empty()
     }
 
@@ -106,7 +106,7 @@ impl EventBroadcast {
     pub fn push(&self, batch: &Batch) {
         let wakers: Vec<_> = {
             let state = self.state.lock();
-            state.subscribers.iter().filter_map(|subscriber| lock(subscriber).push(batch.clone())).collect()
+            state.subscribers.iter().filter_map(|subscriber| subscriber.lock().push(batch.clone())).collect()
         };
         wakers.into_iter().for_each(Waker::wake);
     }
