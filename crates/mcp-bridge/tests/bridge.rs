@@ -302,7 +302,7 @@ async fn a_program_that_ended_is_started_again() {
         }
         clock().sleep(Duration::from_millis(50)).await;
     }
-    unreachable!("it was never started again: {told:?}");
+    unreachable!("it was never started again: {texts:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,11 +38,11 @@ pub trait BlobSource: Send + Sync + fmt::Debug {
 /// Blobs in memory, the newest ones up to a limit.
 pub struct MemoryBlobs {
     limit: usize,
-    kept: Mutex<Blobs>,
+    kept: Mutex<Stored>,
 }
 
 #[derive(Default)]
-struct Blobs {
+struct Stored {
     bytes: usize,
     blobs: HashMap<String, Arc<[u8]>>,
     order: VecDeque<String>,

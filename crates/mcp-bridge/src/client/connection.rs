@@ -123,7 +123,7 @@ impl Connection {
         if let State::Up { running, since, failures } = &*state {
             // A server that ended closes the way to it; the service itself is closed only by us.
             if !running.is_closed() && !running.peer().is_transport_closed() {
-                return Ok(Reached::of(running));
+                return Ok(Reached::new(running));
             }
             let now = self.clock.elapsed();
             let failures = if now.saturating_sub(*since) >= STEADY { 1 } else { failures + 1 };
@@ -143,7 +143,7 @@ impl Connection {
         };
         match self.reach().await {
             Ok(running) => {
-                let reached = Reached::of(&running);
+                let reached = Reached::new(&running);
                 *state = State::Up { running: Box::new(running), since: self.clock.elapsed(), failures };
                 Ok(reached)
             }

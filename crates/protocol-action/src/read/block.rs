@@ -194,8 +194,8 @@ impl Machine {
         }
         match lex(src, at) {
             Lex::More => Flow::Wait,
-            Lex::Comment => self.skip_comment(src, at),
-            Lex::Instruction => self.skip_instruction(src, at),
+            Lex::Comment => self.pass_comment(src, at),
+            Lex::Instruction => self.pass_instruction(src, at),
             Lex::Declaration => self.forbidden(src),
             Lex::Data if is_cut(src, at) => self.input_ends_in_tag(src),
             Lex::Data if !self.block.bare => match damaged_close(src, at, "action") {
@@ -227,13 +227,13 @@ impl Machine {
     }
 
     /// Continues after a comment; an unterminated one reaches to the end of the input.
-    pub(super) fn skip_comment(&mut self, src: Source<'_>, at: usize) -> Flow {
+    pub(super) fn pass_comment(&mut self, src: Source<'_>, at: usize) -> Flow {
         let found = self.comments.next(src, at + 4);
         self.skip(src, found, 3)
     }
 
     /// Continues after a processing instruction; an unterminated one reaches to the end of the input.
-    pub(super) fn skip_instruction(&mut self, src: Source<'_>, at: usize) -> Flow {
+    pub(super) fn pass_instruction(&mut self, src: Source<'_>, at: usize) -> Flow {
         let found = self.instructions.next(src, at + 2);
         self.skip(src, found, 2)
     }

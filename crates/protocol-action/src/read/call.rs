@@ -133,7 +133,7 @@ impl Machine {
             None => return self.truncated(src),
             Some(b'<') => match lex(src, self.at) {
                 Lex::More => return Flow::Wait,
-                Lex::Comment => return self.skip_comment(src, self.at),
+                Lex::Comment => return self.pass_comment(src, self.at),
                 Lex::Open { name, .. } => Some(name),
                 Lex::Close { .. }
                 | Lex::CutClose { .. }

@@ -119,8 +119,8 @@ impl Machine {
         let at = self.at;
         match lex(src, at) {
             Lex::More => Flow::Wait,
-            Lex::Comment => self.skip_comment(src, at),
-            Lex::Instruction => self.skip_instruction(src, at),
+            Lex::Comment => self.pass_comment(src, at),
+            Lex::Instruction => self.pass_instruction(src, at),
             Lex::Declaration => self.forbidden(src),
             Lex::CutClose { .. } => self.truncated(src),
             Lex::Data if is_cut(src, at) => self.truncated(src),

@@ -125,7 +125,7 @@ impl Machine {
         if src.byte(at) == Some(b'<') {
             match lex(src, at) {
                 Lex::More => return Flow::Wait,
-                Lex::Comment => return self.skip_comment(src, at),
+                Lex::Comment => return self.pass_comment(src, at),
                 Lex::Open { .. } if kind != FrameKind::Scalar => {
                     self.at = at;
                     if kind == FrameKind::Open && frame.role == Role::Value {

@@ -22,9 +22,10 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde_json::Value;
 
+use crate::Severity;
 use crate::definition::{Definitions, NodeDefinition, SlotDefinition, WorkflowSource};
 use crate::node::Node;
-use crate::problem::{Problem, Severity};
+use crate::problem::Problem;
 use crate::slot::Slot;
 use crate::workflow::Workflow;
 use crate::zone::ZoneSpec;
