@@ -101,7 +101,7 @@ fn orchestrator(flows: &FlowsFile, server: &StubServer, script: &[Value]) -> Orc
     let lines: Vec<String> = script.iter().map(Value::to_string).collect();
     let model: Arc<dyn LlmProvider> = Arc::new(ScriptedModel::from_jsonl(&lines.join("\n")).unwrap());
     let profile = AgentProfile::new("desk");
-    let tools = Snapshot::of(flows.offered(&model, profile.language).unwrap()).unwrap();
+    let tools = Snapshot::new(flows.offered(&model, profile.language).unwrap()).unwrap();
     let agent = Agent::from_profile(profile, model, tools).with_approval(ApprovalMode::All);
     Orchestrator::new(flows, agent, MemorySessions::new())
 }
