@@ -5,39 +5,54 @@
 //! of the input every question has an answer, so the same steps finish the reading. Steps decide by
 //! places in the text and never by where a piece ended, which is why any chunking gives one result.
 //!
-//! - `prose`: text outside of blocks (rule 1), with `lines` and `json_reply` for what hides openers,
-//!   and `reasoning` (rule 2);
-//! - `block`: what stands in a block and its end (rules 7 to 9), with `call`, `json_call`, `ends`,
-//!   `recovery`;
-//! - `element`: the trees of elements in a call, with `parameter` for how one begins;
-//! - `value`: where a raw value ends (rules 3 and 5), with `follow` for what may stand after it and
-//!   `value_end` for repairs there;
-//! - `text`: entities, CDATA and layout of a value (rules 4 and 5);
-//! - `well_formed`: the fast path for plain calls of a whole text;
-//! - `finish`: checks that need the end of the input.
+//! The states of the machine lead to each other by design, so its methods are spread over files by what
+//! they repair. The rules are those of reading a reply, 1 to 9:
+//!
+//! | rule | what is decided or repaired | file |
+//! | --- | --- | --- |
+//! | 1 | which openers count, and text outside of blocks | `openers` |
+//! | 1 | openers that fences, inline code and quotations hide | `hidden_openers` |
+//! | 1 | openers in the strings of a reply in JSON | `json_openers` |
+//! | 2 | reasoning, and reasoning that lacks its close or open tag | `reasoning` |
+//! | 3, 5 | the close tag that ends a raw value | `value_close` |
+//! | 3 | tags that may follow a value | `value_followers` |
+//! | 3, 5 | close tags of values that are missing or mangled, sections without an end | `value_repairs` |
+//! | 4, 5 | entities, CDATA and layout of a value | `value_text` |
+//! | 6 | the beginning of a parameter: child elements, text or a list | `parameter` |
+//! | 6 | trees of elements, and mangled close tags in them | `element_tree` |
+//! | 6 | JSON in place of calls and of arguments | `json_calls` |
+//! | 7 | the end of a block that is missing or cut | `block_end` |
+//! | 7 | checks that need the end of the input | `input_end` |
+//! | 7 | text, fences and forbidden markup between calls | `between_calls` |
+//! | 7, 9 | raw markup and damage that belong to no call | `strays` |
+//! | 8 | second blocks, and the results so far | `output` |
+//! | 9 | calls of other dialects, bare or without a name | `dialects` |
+//! | all | lenient tags: odd names, blanks, attributes of any kind | `lenient_tags` |
+//! | all | the fast path for plain calls of a whole text | `well_formed` |
+//! | all | native calls beside the text, of which the text wins | `native` |
 
-mod block;
-mod call;
-mod element;
-mod ends;
-mod finish;
-mod follow;
-mod json_call;
-mod json_reply;
-mod lex;
-mod lines;
+mod between_calls;
+mod block_end;
+mod dialects;
+mod element_tree;
+mod hidden_openers;
+mod input_end;
+mod json_calls;
+mod json_openers;
+mod lenient_tags;
 mod native;
+mod openers;
 pub(crate) mod output;
 mod parameter;
-mod prose;
 mod reasoning;
-mod recovery;
 mod source;
+mod strays;
 #[cfg(test)]
 mod tests;
-mod text;
-mod value;
-mod value_end;
+mod value_close;
+mod value_followers;
+mod value_repairs;
+mod value_text;
 mod well_formed;
 
 use std::collections::HashMap;
@@ -45,13 +60,13 @@ use std::ops::Range;
 
 use crate::{Code, Diagnostic, Limits, Span, Vocabulary};
 
-use block::Block;
-use lex::TagScan;
+use between_calls::Block;
+use lenient_tags::TagScan;
+use openers::Prose;
 use output::Output;
-use prose::Prose;
 use source::{Finder, Probe};
 
-pub(crate) use finish::read_whole;
+pub(crate) use input_end::read_whole;
 pub(crate) use source::Source;
 
 /// Result of a step: progress, or a need for more text.
@@ -83,8 +98,8 @@ enum State {
     Children,
     /// At the start of a value that may be child elements or text.
     Peek,
-    Value(Box<value::Value>),
-    Json(json_call::JsonScan),
+    Value(Box<value_close::Value>),
+    Json(json_calls::JsonScan),
     /// At something that belongs to no call.
     Stray {
         probe: usize,

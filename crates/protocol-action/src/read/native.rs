@@ -3,7 +3,7 @@
 use crate::json::FaultKind;
 use crate::{Code, Diagnostic, Dialect, NativeCall, RawCall, RawValue, Span};
 
-use super::json_call::arguments;
+use super::json_calls::arguments;
 use super::{Machine, Source};
 
 impl Machine {

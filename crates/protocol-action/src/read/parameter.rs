@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use crate::{Code, RawValue, Shape, ShapeId, Vocabulary};
 
-use super::call::{attribute, is_arguments_child, is_name_child};
-use super::element::{Frame, FrameKind, Role};
-use super::lex::{Lex, OpenTag, lex};
+use super::dialects::{attribute, is_arguments_child, is_name_child};
+use super::element_tree::{Frame, FrameKind, Role};
+use super::lenient_tags::{Lex, OpenTag, lex};
 use super::output::Item;
 use super::source::Source;
-use super::value::Value;
-use super::{Flow, Machine, State, text};
+use super::value_close::Value;
+use super::{Flow, Machine, State, value_text};
 
 impl Machine {
     pub(super) fn begin_parameter(
@@ -174,7 +174,7 @@ pub(super) fn child(
                 Some(field) => (own, Some(field)),
                 None => match name_attribute(src, tag) {
                     Some(named) => {
-                        let field = vocabulary.field(id, &text::decoded(&src.text[named.clone()]));
+                        let field = vocabulary.field(id, &value_text::decoded(&src.text[named.clone()]));
                         (named, field)
                     }
                     None => (own, None),
@@ -192,7 +192,7 @@ fn name_attribute(src: Source<'_>, tag: &OpenTag) -> Option<Range<usize>> {
         return None;
     }
     attribute(src, tag, &["name"])?;
-    let found = super::lex::attributes(src, tag);
+    let found = super::lenient_tags::attributes(src, tag);
     found.into_iter().find(|one| &src.text[one.name.clone()] == "name").map(|one| one.value)
 }
 

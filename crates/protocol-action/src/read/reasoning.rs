@@ -2,9 +2,9 @@
 
 use crate::{SegmentKind, Span};
 
-use super::lex::{Lex, lex};
+use super::lenient_tags::{Lex, lex};
+use super::openers::Mode;
 use super::output::Item;
-use super::prose::Mode;
 use super::source::Source;
 use super::{Flow, Machine};
 

@@ -12,10 +12,10 @@ use quick_xml::events::Event;
 
 use crate::{Dialect, RawArgument, RawCall, RawValue, Shape, ShapeId, Span, Vocabulary};
 
-use super::block::LastParameter;
-use super::lex::{LONGEST_NAME, starts_name};
+use super::between_calls::LastParameter;
+use super::lenient_tags::{LONGEST_NAME, starts_name};
 use super::source::{Source, is_blank};
-use super::{Machine, text};
+use super::{Machine, value_text};
 
 /// A call read the short way.
 pub(super) struct WellFormed {
@@ -161,7 +161,7 @@ impl Walk<'_> {
             return Some(Closed::Call(WellFormed { call, elements: self.elements, last_parameter }));
         };
         let value = if open.children.is_empty() {
-            let read = if open.section { text::whole } else { text::plain };
+            let read = if open.section { value_text::whole } else { value_text::plain };
             RawValue::Text(read(self.text, inner.min(end), end))
         } else {
             RawValue::Elements { children: open.children, source: String::new(), mixed: false }

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use crate::{Code, Dialect, RawArgument, RawCall, ShapeId, Span, Vocabulary};
 
-use super::block::{CallBuild, LastCall};
-use super::element::{Frame, FrameKind, Role};
-use super::lex::{Lex, OpenTag, attributes, lex};
+use super::between_calls::{CallBuild, LastCall};
+use super::element_tree::{Frame, FrameKind, Role};
+use super::lenient_tags::{Lex, OpenTag, attributes, lex};
 use super::output::Item;
 use super::source::Source;
-use super::{Flow, Machine, State, text};
+use super::{Flow, Machine, State, value_text};
 
 impl Machine {
     /// Takes the call at the cursor the short way: in a whole text, when it is well-formed and plain.
@@ -78,7 +78,7 @@ impl Machine {
             if known.is_some_and(|tool| vocabulary.field(tool, name).is_none()) {
                 continue;
             }
-            let value = crate::RawValue::Text(text::decoded(&src.text[found.value.clone()]));
+            let value = crate::RawValue::Text(value_text::decoded(&src.text[found.value.clone()]));
             call.arguments.push(RawArgument::new(name, Span::new(found.name.start, found.value.end), value));
             self.block.elements += 1;
         }
@@ -217,5 +217,5 @@ pub(super) fn attribute(src: Source<'_>, tag: &OpenTag, names: &[&str]) -> Optio
     let found = attributes(src, tag);
     let value =
         names.iter().find_map(|name| found.iter().find(|one| &src.text[one.name.clone()] == *name))?;
-    Some(text::decoded(&src.text[value.value.clone()])).filter(|value| !value.is_empty())
+    Some(value_text::decoded(&src.text[value.value.clone()])).filter(|value| !value.is_empty())
 }

@@ -9,10 +9,10 @@ use std::collections::HashMap;
 
 use crate::{SegmentKind, Span};
 
-use super::call::is_bare_call;
-use super::json_reply::JsonReply;
-use super::lex::{Lex, Scanned, TagScan, is_cut, lex};
-use super::lines::fence_marker;
+use super::dialects::is_bare_call;
+use super::hidden_openers::fence_marker;
+use super::json_openers::JsonReply;
+use super::lenient_tags::{Lex, Scanned, TagScan, is_cut, lex};
 use super::output::{Item, Mark};
 use super::reasoning::{ThinkCloses, is_think};
 use super::source::{Found, Source};
@@ -284,7 +284,7 @@ impl Machine {
         } else {
             self.out.mute = true;
         }
-        self.block = super::block::Block::new(start, bare);
+        self.block = super::between_calls::Block::new(start, bare);
         self.at = inner;
         self.state = State::Between;
         Flow::Go

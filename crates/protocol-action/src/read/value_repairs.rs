@@ -2,12 +2,12 @@
 
 use crate::{Code, RawValue, Span};
 
-use super::element::FrameKind;
-use super::lex::{Lex, lex};
+use super::element_tree::FrameKind;
+use super::lenient_tags::{Lex, lex};
 use super::output::Item;
 use super::source::Source;
-use super::text::Builder;
-use super::value::{EndCandidate, EndKind, Foreign, Part, Value, Walk};
+use super::value_close::{EndCandidate, EndKind, Foreign, Part, Value, Walk};
+use super::value_text::Builder;
 use super::{Flow, Machine};
 
 impl Machine {

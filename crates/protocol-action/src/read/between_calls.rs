@@ -2,9 +2,9 @@
 
 use crate::{Code, Dialect, RawArgument, Vocabulary};
 
-use super::element::{Frame, Role};
-use super::lex::{Damaged, Lex, Scanned, TagScan, damaged_close, is_cut, lex};
-use super::lines::fence_marker;
+use super::element_tree::{Frame, Role};
+use super::hidden_openers::fence_marker;
+use super::lenient_tags::{Damaged, Lex, Scanned, TagScan, damaged_close, is_cut, lex};
 use super::source::{Found, Source};
 use super::{Flow, Machine, State, TagKind};
 
@@ -145,7 +145,7 @@ impl Machine {
         let at = self.at;
         match src.byte(at) {
             None => self.input_ends(src),
-            Some(b'{' | b'[') => self.begin_json(super::json_call::Purpose::Calls),
+            Some(b'{' | b'[') => self.begin_json(super::json_calls::Purpose::Calls),
             Some(b',') if self.block.calls > 0 => self.go(at + 1),
             // A closing bracket too many after a call in JSON.
             Some(b'}' | b']') if self.last_is_json() => {

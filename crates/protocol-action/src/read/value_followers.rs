@@ -3,11 +3,11 @@
 use crate::{Span, Vocabulary};
 
 use super::Machine;
-use super::element::FrameKind;
-use super::lex::{Damaged, Lex, Scanned, TagScan, damaged_close, lex};
+use super::element_tree::FrameKind;
+use super::lenient_tags::{Damaged, Lex, Scanned, TagScan, damaged_close, lex};
 use super::parameter::{child, is_parameter_tag};
 use super::source::{Found, Source};
-use super::value::Value;
+use super::value_close::Value;
 
 /// Longer tags of generic parameters are not recognised as ones that may follow.
 const LONGEST_TAG: usize = 512;

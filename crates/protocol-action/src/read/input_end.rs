@@ -2,11 +2,11 @@
 
 use crate::{Code, Diagnostic, NativeCall, Options, Parsed, SegmentKind, Span, Vocabulary};
 
-use super::block::LastCall;
-use super::call::is_bare_call;
-use super::lex::{Lex, Scanned, TagScan, lex};
+use super::between_calls::LastCall;
+use super::dialects::is_bare_call;
+use super::lenient_tags::{Lex, Scanned, TagScan, lex};
+use super::openers::LONGEST_OPENER;
 use super::output::{MOST_NOTES, Output};
-use super::prose::LONGEST_OPENER;
 use super::source::{Source, is_blank};
 use super::{Machine, State};
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use memchr::memmem;
 
-use super::lex::SECTION;
+use super::lenient_tags::SECTION;
 use super::source::is_blank;
 
 /// No entity that is decoded is longer, `&` and `;` included.

@@ -24,10 +24,10 @@ use std::collections::HashMap;
 
 use crate::Vocabulary;
 
-use super::follow::{Ahead, Follow, Tag};
-use super::lex::{Damaged, Lex, SECTION, damaged_close, lex};
+use super::lenient_tags::{Damaged, Lex, SECTION, damaged_close, lex};
 use super::source::{Found, Source, is_blank};
-use super::text::Builder;
+use super::value_followers::{Ahead, Follow, Tag};
+use super::value_text::Builder;
 use super::{Flow, Machine, State};
 
 /// A raw value that is being read.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 use crate::json::{FaultKind, JsonFault, Reading, read_lenient};
 use crate::{Code, Dialect, RawArgument, RawCall, RawValue, Span, Vocabulary};
 
-use super::block::LastCall;
+use super::between_calls::LastCall;
 use super::source::Source;
 use super::{Flow, Machine, State};
 

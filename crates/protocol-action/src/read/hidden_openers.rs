@@ -2,9 +2,9 @@
 
 use crate::SegmentKind;
 
-use super::json_reply::{JsonReply, Step};
-use super::lex::starts_name;
-use super::prose::{LONGEST_TICKS, Mode};
+use super::json_openers::{JsonReply, Step};
+use super::lenient_tags::starts_name;
+use super::openers::{LONGEST_TICKS, Mode};
 use super::source::{Found, Probe, Source, is_blank};
 use super::{Flow, Machine};
 

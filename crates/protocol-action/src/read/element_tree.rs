@@ -9,13 +9,13 @@ use std::ops::Range;
 
 use crate::{Code, RawArgument, RawValue, ShapeId, Span};
 
-use super::block::LastParameter;
-use super::lex::{Damaged, Lex, TagScan, damaged_close, is_cut, lex};
-use super::lines::fence_marker;
+use super::between_calls::LastParameter;
+use super::hidden_openers::fence_marker;
+use super::lenient_tags::{Damaged, Lex, TagScan, damaged_close, is_cut, lex};
 use super::output::Item;
 use super::reasoning::is_think;
 use super::source::{Found, Source};
-use super::{Flow, Machine, State, TagKind, text};
+use super::{Flow, Machine, State, TagKind, value_text};
 
 /// Content that is allowed inside an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,11 @@ impl Frame {
     /// The name; as an attribute it may hold entities.
     pub(super) fn name_in<'a>(&self, src: Source<'a>) -> Cow<'a, str> {
         let name = &src.text[self.name.clone()];
-        if self.name == self.close || !name.contains('&') { name.into() } else { text::decoded(name).into() }
+        if self.name == self.close || !name.contains('&') {
+            name.into()
+        } else {
+            value_text::decoded(name).into()
+        }
     }
 }
 
@@ -152,7 +156,7 @@ impl Machine {
 
     /// A section between elements: JSON for the whole tool, or text of the element.
     fn section_between(&mut self, src: Source<'_>) -> Flow {
-        let inner = self.at + super::lex::SECTION.len();
+        let inner = self.at + super::lenient_tags::SECTION.len();
         match self.section_ends.next(src, inner) {
             Found::NotBefore(_) => Flow::Wait,
             Found::Never => {
@@ -185,7 +189,7 @@ impl Machine {
         // Only the beginning of the text decides: content within it is part of it.
         if self.block.frames.len() == 1 && self.block.frames[0].is_untouched() {
             if byte == Some(b'{') && self.takes_json_body() {
-                return self.begin_json(super::json_call::Purpose::Body);
+                return self.begin_json(super::json_calls::Purpose::Body);
             }
             match fence_marker(src, self.at) {
                 Found::NotBefore(_) => return Flow::Wait,
@@ -278,7 +282,7 @@ impl Machine {
         let root = self.block.any_root.is_some_and(|(root, _)| root + 1 == self.block.frames.len());
         let Some(frame) = self.block.frames.last_mut() else { return };
         let value = if frame.children.is_empty() {
-            RawValue::Text(text::whole(src.text, frame.inner, end))
+            RawValue::Text(value_text::whole(src.text, frame.inner, end))
         } else {
             let source = if root { src.text[frame.inner..end].to_owned() } else { String::new() };
             let children = std::mem::take(&mut frame.children);
@@ -345,7 +349,7 @@ impl Machine {
             }
             RawValue::Text(text) if text.trim().is_empty() => {}
             RawValue::Text(text) => {
-                let parsed = super::json_call::arguments(&text, self.limits.depth);
+                let parsed = super::json_calls::arguments(&text, self.limits.depth);
                 self.add_json_arguments(src, parsed, frame.inner);
             }
             RawValue::Json(_) => {}

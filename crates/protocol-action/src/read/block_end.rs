@@ -2,7 +2,7 @@
 
 use crate::{Code, Diagnostic, SegmentKind, Span};
 
-use super::lex::{Lex, lex};
+use super::lenient_tags::{Lex, lex};
 use super::output::Item;
 use super::source::Source;
 use super::{Flow, Machine};

@@ -2,11 +2,11 @@
 
 use crate::{Code, FinishReason};
 
-use super::block::JSON_OPEN;
-use super::call::is_bare_call;
-use super::lex::{Lex, Scanned, TagScan, lex};
-use super::lines::fence_marker;
-use super::prose::LONGEST_OPENER;
+use super::between_calls::JSON_OPEN;
+use super::dialects::is_bare_call;
+use super::hidden_openers::fence_marker;
+use super::lenient_tags::{Lex, Scanned, TagScan, lex};
+use super::openers::LONGEST_OPENER;
 use super::reasoning::is_think;
 use super::source::{Found, Source};
 use super::{Flow, Machine, State};
