@@ -105,7 +105,7 @@ mod tests {
                 codes.extend(body.split('{').skip(1).filter_map(literal));
             }
         }
-        // The tables that macros turn into enums, and the names of events.
+        // The tables that macros turn into enums.
         for rest in source.split(" => (").skip(1) {
             let is_table =
                 source.contains("macro_rules! codes") || source.contains("macro_rules! observation");
@@ -119,10 +119,6 @@ mod tests {
         for table in source.split("budget_keys! {\n    ///").skip(1) {
             codes.extend(table.split("\n}\n").next().unwrap().split(" = ").skip(1).filter_map(literal));
         }
-        if let Some((_, events)) = source.split_once("pub enum EventBody") {
-            let names = events.split("#[serde(rename = ").skip(1).filter_map(literal);
-            codes.extend(names.filter(|name| name.contains('.')));
-        }
         codes
     }
 
@@ -130,7 +126,9 @@ mod tests {
     fn every_code_that_a_crate_names_is_explained() {
         let crates = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
         let known: HashSet<&str> = all().map(|code| code.code).collect();
-        let mut missing = Vec::new();
+        let events = agent_types::EventBody::TABLE.iter().map(|row| row.name);
+        let mut missing: Vec<String> =
+            events.filter(|name| !known.contains(name)).map(str::to_owned).collect();
         let mut count = 0;
         for folder in std::fs::read_dir(crates).unwrap() {
             let folder = folder.unwrap().path();

@@ -1,5 +1,7 @@
 //! The committed files are those that the code generates.
 
+#[path = "../examples/generated/events.rs"]
+mod events;
 #[path = "../examples/generated/files.rs"]
 mod files;
 #[path = "../examples/generated/settings_page.rs"]

@@ -1,59 +1,9 @@
 //! Patterns that events, values and errors are compared with.
 
+use agent_types::EventBody;
 use serde_json::{Map, Value};
 
 use crate::Fault;
-
-/// All event names.
-const EVENTS: [&str; 47] = [
-    "run.queued",
-    "run.started",
-    "run.waiting",
-    "run.resumed",
-    "run.finished",
-    "node.started",
-    "node.progress",
-    "node.chunk",
-    "node.retrying",
-    "node.cached",
-    "node.finished",
-    "node.failed",
-    "node.skipped",
-    "node.cancelled",
-    "node.waiting",
-    "loop.entered",
-    "loop.iter.started",
-    "loop.iter.finished",
-    "loop.exited",
-    "agent.turn.started",
-    "agent.llm.started",
-    "agent.thinking",
-    "agent.reasoning.delta",
-    "agent.text.delta",
-    "agent.call.delta",
-    "agent.call.ready",
-    "agent.llm.finished",
-    "agent.parsed",
-    "agent.parse_failed",
-    "agent.message",
-    "agent.tool.chosen",
-    "agent.tool.approval",
-    "agent.tool.started",
-    "agent.tool.chunk",
-    "agent.tool.finished",
-    "agent.observation",
-    "agent.compacted",
-    "agent.budget",
-    "agent.warning",
-    "agent.turn.finished",
-    "flow.matched",
-    "flow.finished",
-    "flow.failed",
-    "system.action",
-    "system.handed_off",
-    "registry.changed",
-    "log.line",
-];
 
 /// A pattern for events.
 #[derive(Debug, Clone)]
@@ -64,7 +14,7 @@ impl Pattern {
     pub fn read(value: &Value) -> Result<Self, Fault> {
         let map = value.as_object().ok_or_else(|| format!("expected an event pattern, found {value}"))?;
         let name = map.get("type").and_then(Value::as_str).ok_or("an event pattern needs a `type`")?;
-        if !EVENTS.contains(&name) {
+        if EventBody::TABLE.iter().all(|row| row.name != name) {
             return Err(format!("unknown event `{name}`"));
         }
         Ok(Self(map.clone()))

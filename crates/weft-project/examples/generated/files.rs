@@ -11,7 +11,7 @@ use tool_http::HttpToolFile;
 use weft_project::Settings;
 use workflow_model::{NodeDefinition, SlotDefinition, Workflow};
 
-use crate::settings_page;
+use crate::{events, settings_page};
 
 /// First line of a generated page.
 pub(crate) const HEAD: &str = "<!-- written by `cargo xtask codegen` -->\n";
@@ -27,6 +27,9 @@ pub(crate) fn files() -> Result<Map<String, Value>, Box<dyn std::error::Error>> 
     put("docs/schema/weft-toml.schema.json", schema::<Settings>("A weft.toml, as JSON.")?);
     put("docs/reference/nodes.md", nodes()?);
     put("docs/reference/weft-toml.md", settings_page::page()?);
+    for (path, text) in events::files()? {
+        put(path, text);
+    }
     Ok(files)
 }
 

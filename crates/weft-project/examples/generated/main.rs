@@ -4,6 +4,7 @@
 
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
+mod events;
 mod files;
 mod settings_page;
 
