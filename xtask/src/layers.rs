@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Result, bail};
 use cargo_metadata::{DependencyKind, Metadata, Package};
 
-use crate::workspace;
+use crate::{shape, workspace};
 
 /// Who may use a heavy outside crate. A reason for each stands in ARCHITECTURE.md.
 const OWNERS: &[(&str, &[&str])] = &[
@@ -49,7 +49,11 @@ const UNREACHED: &[(&str, &[&str])] = &[(
 /// Checks all rules and tells every fault at once.
 pub(crate) fn run() -> Result<()> {
     let metadata = workspace::metadata()?;
-    let faults = faults(&metadata)?;
+    let mut faults = faults(&metadata)?;
+    faults.extend(shape::circle_faults()?);
+    for circle in shape::circle_report()? {
+        println!("circle of {circle}");
+    }
     if faults.is_empty() {
         println!("layers: ok");
         return Ok(());

@@ -13,6 +13,7 @@ mod layers;
 mod outside;
 mod packages;
 mod sets;
+mod shape;
 mod snapshots;
 mod tidy;
 mod web;
@@ -27,7 +28,7 @@ const HELP: &str = "\
 cargo xtask TASK
 
   check [STEP …]            everything the build server runs after the tests, in order; or these steps alone
-  layers                    crates use lower layers only; heavy libraries have owners
+  layers                    crates use lower layers only; heavy libraries have owners; files import in no large circle
   tidy [--accept]           every crate has its README, docs and lints; no retired words are added; `--accept` writes
                             how many of them are left
   codegen [--check]         write generated files, or say which are stale

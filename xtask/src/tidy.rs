@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{words, workspace};
+use crate::{shape, words, workspace};
 
 /// Longest file, in lines; a table of cases may be longer.
 const MAX_LINES: usize = 550;
@@ -45,6 +45,7 @@ fn faults() -> Result<Vec<String>> {
     for path in rust_files(&workspace::root())? {
         faults.extend(file_faults(&path)?);
     }
+    faults.extend(shape::size_faults()?);
     faults.extend(words::faults()?);
     Ok(faults)
 }
