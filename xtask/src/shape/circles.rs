@@ -1,8 +1,10 @@
 //! Circles among files: files that reach each other by imports.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use super::EXCEPTIONS;
 use super::exceptions::CircleException;
 
 /// Most files of a circle.
@@ -47,34 +49,44 @@ fn reached(from: usize, imports: &BTreeSet<(usize, usize)>) -> BTreeSet<usize> {
     reached
 }
 
-/// Circles that are larger than allowed, and exceptions that allow more than there is.
+/// Circles that are larger than allowed, and exceptions that allow more than there is. The exceptions of a crate are for
+/// its largest circles.
 pub(super) fn faults(circles: &[Circle], exceptions: &[CircleException]) -> Vec<String> {
-    let mut faults = Vec::new();
-    for circle in circles.iter().filter(|circle| circle.files.len() > MAX_FILES) {
-        let listed = exceptions.iter().find(|listed| allows(listed, circle));
-        if listed.is_none_or(|listed| circle.files.len() > listed.files) {
-            let most = listed.map_or(MAX_FILES, |listed| listed.files);
-            faults.push(format!("a circle of more than {most} files: {circle}"));
-        }
-    }
-    for listed in exceptions {
-        let circle = circles.iter().find(|circle| allows(listed, circle));
-        let files = circle.map_or(0, |circle| circle.files.len());
-        let name = format!("the circle of {} with {}", listed.package, listed.with);
-        if files <= MAX_FILES {
-            faults.push(format!("{name} is small now: take it out of the exceptions"));
-        } else if files < listed.files {
-            faults.push(format!("{name} has {files} files: write that in place of {}", listed.files));
-        }
-        if listed.reason.trim().is_empty() {
-            faults.push(format!("{name} is listed without a reason"));
-        }
-    }
-    faults
+    let names: BTreeSet<&str> = circles
+        .iter()
+        .map(|circle| circle.package.as_str())
+        .chain(exceptions.iter().map(|listed| listed.package.as_str()))
+        .collect();
+    names.into_iter().flat_map(|package| faults_of(package, circles, exceptions)).collect()
 }
 
-fn allows(listed: &CircleException, circle: &Circle) -> bool {
-    listed.package == circle.package && circle.files.contains(&listed.with)
+fn faults_of(package: &str, circles: &[Circle], exceptions: &[CircleException]) -> Vec<String> {
+    let is_large = |circle: &&Circle| circle.package == package && circle.files.len() > MAX_FILES;
+    let mut large: Vec<&Circle> = circles.iter().filter(is_large).collect();
+    let mut listed: Vec<&CircleException> =
+        exceptions.iter().filter(|listed| listed.package == package).collect();
+    large.sort_by_key(|circle| Reverse(circle.files.len()));
+    listed.sort_by_key(|listed| Reverse(listed.files));
+    let mut faults = Vec::new();
+    for (circle, listed) in large.iter().zip(&listed) {
+        let (is, was) = (circle.files.len(), listed.files);
+        if is > was {
+            faults.push(format!("a circle of more than {was} files: {circle}"));
+        } else if is < was {
+            faults.push(format!(
+                "{EXCEPTIONS}: a circle of {package} has {is} files now; write that in place of {was}"
+            ));
+        }
+    }
+    let new = large.iter().skip(listed.len());
+    faults.extend(new.map(|circle| format!("a circle of more than {MAX_FILES} files: {circle}")));
+    let gone = listed.iter().skip(large.len());
+    faults.extend(gone.map(|listed| {
+        format!("{EXCEPTIONS}: {package} has no circle for the entry of {} files; take it out", listed.files)
+    }));
+    let silent = listed.iter().filter(|listed| listed.reason.trim().is_empty());
+    faults.extend(silent.map(|_| format!("{EXCEPTIONS}: a circle of {package} is listed without a reason")));
+    faults
 }
 
 #[cfg(test)]
@@ -85,8 +97,8 @@ mod tests {
         Circle { package: "a".into(), files: files.iter().map(ToString::to_string).collect() }
     }
 
-    fn listed(with: &str, files: usize) -> CircleException {
-        CircleException { package: "a".into(), with: with.into(), files, reason: "old".into() }
+    fn listed(files: usize) -> CircleException {
+        CircleException { package: "a".into(), files, reason: "old".into() }
     }
 
     #[test]
@@ -99,9 +111,10 @@ mod tests {
     #[test]
     fn a_listed_circle_may_only_shrink() {
         let large = [circle(&["b", "c", "d", "e"])];
-        assert_eq!(faults(&large, &[listed("c", 4)]), Vec::<String>::new());
+        assert_eq!(faults(&large, &[listed(4)]), Vec::<String>::new());
         assert_eq!(faults(&large, &[]).len(), 1);
-        assert!(faults(&large, &[listed("c", 5)])[0].contains("has 4 files"));
-        assert!(faults(&[circle(&["b", "c"])], &[listed("c", 4)])[0].contains("is small now"));
+        assert_eq!(faults(&large, &[listed(3)]).len(), 1);
+        assert!(faults(&large, &[listed(5)])[0].contains("has 4 files now"));
+        assert!(faults(&[circle(&["b", "c"])], &[listed(4)])[0].contains("take it out"));
     }
 }

@@ -36,8 +36,6 @@ pub(super) struct Type {
 pub(super) struct CircleException {
     #[serde(rename = "crate")]
     pub(super) package: String,
-    /// One file of the circle, in `src`.
-    pub(super) with: String,
     /// Number of its files. It only shrinks.
     pub(super) files: usize,
     pub(super) reason: String,
