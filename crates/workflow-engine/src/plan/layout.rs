@@ -5,14 +5,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use workflow_model::DataFlowType;
 
 use super::{Kind, Origin, Plan, PlanInner, ScopePlan, TypePlan};
-use crate::run::layout_of;
+use crate::run::frame_of;
 
 impl Plan {
     /// Returns `true` if a run of this plan can resume from a checkpoint. A checkpoint of another version of
     /// the workflow may number its nodes differently; such a run resumes by replaying all of its events.
     #[must_use]
     pub fn fits(&self, snapshot: &str) -> bool {
-        layout_of(snapshot) == Some(self.0.layout())
+        frame_of(&self.0).fits(snapshot)
     }
 }
 

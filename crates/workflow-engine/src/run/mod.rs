@@ -16,7 +16,7 @@ pub(crate) use graph_state::frame::Key;
 pub use handle::{RunHandle, RunRemote, run};
 pub use options::{Before, BeforeHook, OnFail, OnWaiting, RunOptions};
 pub use outcome::RunOutcome;
-pub(crate) use resume::checkpoint::layout_of;
+pub(crate) use resume::checkpoint::frame_of;
 pub use resume::standing::standing;
 pub(crate) use shared::RunShared;
 pub use workers::message::Question;

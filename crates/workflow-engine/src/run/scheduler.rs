@@ -8,6 +8,7 @@ use agent_types::{
     AskSummary, Durable, EventBody, EventLocation, EventPersister, NodeErrorKind, ReplayData, StoredEvent,
     UnsequencedEvent, Usage,
 };
+use run_journal::Journal;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
@@ -127,8 +128,8 @@ pub(super) struct Scheduler {
     pub(super) keeps: bool,
     /// Index of the log during replay.
     pub(super) replay: Option<Box<ReplayIndex>>,
-    /// Index of the remaining log of a run that was about to end.
-    pub(super) pending_log: Option<Box<ReplayIndex>>,
+    /// Rest of the log of a run that was about to end.
+    pub(super) pending_log: Option<Journal>,
     /// Nodes that resume where they were.
     pub(super) restarts: NumberMap<Key, Restart>,
     /// Answers that came while no node waited for them.
@@ -315,7 +316,7 @@ impl Scheduler {
     ) {
         let draft = UnsequencedEvent { place, body, record };
         if let Some(replay) = &mut self.replay {
-            return replay.emit(draft);
+            return replay.journal.emit(draft);
         }
         self.drafts.push(draft);
         if self.drafts.len() >= BATCH {
@@ -344,9 +345,9 @@ impl Scheduler {
 
     /// A span for what is about to start: the one that the log has for it, or a new one.
     pub(super) fn span_for(&self, place: &EventLocation, body: &EventBody) -> u64 {
-        let log = self.replay.as_ref().or(self.pending_log.as_ref());
-        let recorded = log.and_then(|log| log.span(place, body));
-        recorded.unwrap_or_else(|| self.shared.sink.new_span())
+        let log = self.replay.as_ref().map(|replay| &replay.journal).or(self.pending_log.as_ref());
+        let recorded = log.and_then(|log| log.peek(place, body));
+        recorded.map_or_else(|| self.shared.sink.new_span(), |recorded| recorded.span)
     }
 
     pub(super) fn frame(&self, key: Key) -> Option<&Frame> {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use agent_types::{AskSummary, Usage};
+use run_journal::{CheckpointError, CheckpointFrame};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -20,31 +21,13 @@ use crate::stream::Stream;
 const BYTES_AN_EVENT: usize = 64;
 const VERSION: u32 = 2;
 
-/// Header of a checkpoint, read before the rest.
-#[derive(Deserialize)]
-struct Header {
-    version: u32,
-    layout: u64,
-}
-
-/// Values of a snapshot may be as deep as values are anywhere, and lie deeper in it.
-fn read<'de, T: Deserialize<'de>>(text: &'de str) -> serde_json::Result<T> {
-    let mut reader = serde_json::Deserializer::from_str(text);
-    reader.disable_recursion_limit();
-    T::deserialize(&mut reader)
-}
-
-/// Returns the layout number of a checkpoint's plan; `None` if the text is a checkpoint of another format or
-/// is not a checkpoint.
-pub(crate) fn layout_of(snapshot: &str) -> Option<u64> {
-    let header: Header = read(snapshot).ok()?;
-    (header.version == VERSION).then_some(header.layout)
+/// Returns the frame of the checkpoints of a plan.
+pub(crate) fn frame_of(plan: &PlanInner) -> CheckpointFrame {
+    CheckpointFrame { version: VERSION, layout: plan.layout() }
 }
 
 #[derive(Serialize, Deserialize)]
 struct Saved {
-    version: u32,
-    layout: u64,
     arguments: Vec<Arc<Value>>,
     usage: Usage,
     starts: u64,
@@ -189,7 +172,8 @@ impl Scheduler {
     pub(in crate::run) fn take_snapshot(&mut self) {
         self.snapshot_due = false;
         self.flush();
-        let Some(text) = self.checkpoint().and_then(|saved| serde_json::to_string(&saved).ok()) else {
+        let frame = frame_of(&self.shared.plan);
+        let Some(text) = self.checkpoint().and_then(|saved| frame.write(&saved).ok()) else {
             // A stream on its way into a zone, or work inside a node: the next pass may be luckier.
             return;
         };
@@ -226,8 +210,6 @@ impl Scheduler {
         });
         let failed = self.first_error.as_ref();
         Some(Saved {
-            version: VERSION,
-            layout: self.shared.plan.layout(),
             arguments: self.arguments.clone(),
             usage: self.usage,
             starts: self.starts,
@@ -251,11 +233,8 @@ impl Scheduler {
 
     /// Takes the state that a snapshot has.
     pub(in crate::run) fn restore(&mut self, plan: &PlanInner, text: &str) -> Result<(), Box<RunError>> {
-        let unreadable = |why: String| Box::new(RunError::new("bad_snapshot", why));
-        if layout_of(text) != Some(plan.layout()) {
-            return Err(unreadable("the workflow has changed since the snapshot".to_owned()));
-        }
-        let saved: Saved = read(text).map_err(|error| unreadable(error.to_string()))?;
+        let refused = |error: CheckpointError| Box::new(RunError::new(error.code(), error.to_string()));
+        let saved: Saved = frame_of(plan).read(text).map_err(refused)?;
         self.arguments = saved.arguments;
         (self.usage, self.starts, self.was_waiting) = (saved.usage, saved.starts, saved.was_waiting);
         self.first_error =

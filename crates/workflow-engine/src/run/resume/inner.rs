@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
-use agent_types::{
-    CallId, EventBody, EventLocation, LoopEnd, StoredEvent, ToolStatus, UnsequencedEvent, Usage,
-};
+use agent_types::{EventBody, StoredEvent, UnsequencedEvent};
+use run_journal::{OpenSpans, calls_around};
 
 use crate::plan::PlanInner;
 use crate::run::graph_state::frame::{Key, NodeState};
@@ -14,113 +13,9 @@ use crate::run::scheduler::Scheduler;
 /// Events that a running node emitted through its sink.
 #[derive(Debug, Default)]
 pub(in crate::run) struct Inner {
-    open: Vec<Open>,
-    /// Spans of what was given up with an attempt: what they say later is dropped.
-    given_up: Vec<u64>,
+    spans: OpenSpans,
     /// It persists replay data with its events, so that a resumed run needs all of them.
     keeps: bool,
-}
-
-/// Something that was started and has not ended.
-#[derive(Debug)]
-struct Open {
-    kind: Started,
-    place: EventLocation,
-    end: EventBody,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Started {
-    Node,
-    Zone,
-    Pass,
-    Turn,
-    Llm,
-    Call,
-}
-
-/// Returns the work that an event starts, with its end event in case the work is abandoned.
-fn start(body: &EventBody, cause: &Arc<str>) -> Option<(Started, EventBody)> {
-    Some(match body {
-        EventBody::NodeStarted { .. } => {
-            (Started::Node, EventBody::NodeCancelled { cause: Arc::clone(cause) })
-        }
-        EventBody::LoopEntered { .. } => {
-            (Started::Zone, EventBody::LoopExited { passes: 0, why: LoopEnd::Cancelled })
-        }
-        EventBody::LoopIterStarted {} => (Started::Pass, EventBody::LoopIterFinished { changed: Vec::new() }),
-        EventBody::AgentTurnStarted {} => (Started::Turn, EventBody::AgentTurnFinished {}),
-        EventBody::AgentLlmStarted { .. } => {
-            let finished = EventBody::AgentLlmFinished {
-                text: String::new(),
-                reasoning: None,
-                tool_calls: None,
-                finish: "cancelled".to_owned(),
-                usage: Usage::default(),
-            };
-            (Started::Llm, finished)
-        }
-        EventBody::AgentToolStarted { tool } => {
-            let finished = EventBody::AgentToolFinished {
-                tool: tool.clone(),
-                status: ToolStatus::Cancelled,
-                summary: "cancelled".to_owned(),
-                blob: None,
-                ms: 0,
-            };
-            (Started::Call, finished)
-        }
-        _ => return None,
-    })
-}
-
-/// Returns the work that an event ends.
-fn end(body: &EventBody) -> Option<Started> {
-    Some(match body {
-        EventBody::NodeFinished { .. }
-        | EventBody::NodeFailed { .. }
-        | EventBody::NodeSkipped { .. }
-        | EventBody::NodeCached { .. }
-        | EventBody::NodeCancelled { .. } => Started::Node,
-        EventBody::LoopExited { .. } => Started::Zone,
-        EventBody::LoopIterFinished { .. } => Started::Pass,
-        EventBody::AgentTurnFinished {} => Started::Turn,
-        EventBody::AgentLlmFinished { .. } => Started::Llm,
-        EventBody::AgentToolFinished { .. } => Started::Call,
-        _ => return None,
-    })
-}
-
-impl Inner {
-    /// Takes note of a fact; false if it comes from something that was given up.
-    fn note(&mut self, draft: &UnsequencedEvent) -> bool {
-        if self.given_up.contains(&draft.place.span) {
-            return false;
-        }
-        self.keeps |= draft.record.is_some();
-        let cause = || Arc::from("cancelled");
-        if let Some((kind, end)) = start(&draft.body, &cause()) {
-            self.open.push(Open { kind, place: draft.place.clone(), end });
-        } else if let Some(kind) = end(&draft.body) {
-            if kind == Started::Pass {
-                self.count_pass(&draft.place);
-            }
-            let ended = |open: &Open| open.kind == kind && open.place.span == draft.place.span;
-            if let Some(at) = self.open.iter().rposition(ended) {
-                self.open.remove(at);
-            }
-        }
-        true
-    }
-
-    fn count_pass(&mut self, pass: &EventLocation) {
-        let zones = self.open.iter_mut().filter(|open| Some(open.place.span) == pass.parent);
-        for zone in zones {
-            if let EventBody::LoopExited { passes, .. } = &mut zone.end {
-                *passes += 1;
-            }
-        }
-    }
 }
 
 /// Returns `true` if an event is about work inside a node, which replay of the run ignores.
@@ -144,7 +39,9 @@ impl Scheduler {
         if !self.is_running(key) {
             return;
         }
-        if self.inner.entry(key).or_default().note(&draft) {
+        let inner = self.inner.entry(key).or_default();
+        if inner.spans.note(&draft) {
+            inner.keeps |= draft.record.is_some();
             self.emit_with(draft.place, draft.body, draft.record);
         }
     }
@@ -155,13 +52,8 @@ impl Scheduler {
             return;
         }
         let Some(inner) = self.inner.get_mut(&key) else { return };
-        let open = std::mem::take(&mut inner.open);
-        inner.given_up.extend(open.iter().map(|open| open.place.span));
-        for Open { place, mut end, .. } in open.into_iter().rev() {
-            if let EventBody::NodeCancelled { cause: own } = &mut end {
-                *own = Arc::clone(cause);
-            }
-            self.emit(place, end);
+        for end in inner.spans.close(cause) {
+            self.emit(end.place, end.body);
         }
     }
 
@@ -208,9 +100,7 @@ impl Scheduler {
             matches!(kept.event.body, EventBody::AgentCallReady { .. } | EventBody::AgentCallDelta { .. });
         if let Some(call) = &place.call {
             let callers = &self.replay.as_ref()?.callers;
-            let mut around =
-                call.as_str().rmatch_indices('.').map(|(at, _)| CallId::new(&call.as_str()[..at]));
-            let known = around.find_map(|call| callers.get(&call)).copied();
+            let known = calls_around(call).find_map(|call| callers.get(&call)).copied();
             let own = || callers.get(call).copied().filter(|_| !written);
             if let Some(key) = known.or_else(own) {
                 return Some(key);

@@ -73,9 +73,9 @@ impl Scheduler {
             self.emit(EventLocation::default(), EventBody::RunResumed { cause: Some(cause.to_owned()) });
         }
         self.was_waiting = false;
-        self.drafts.append(&mut replay.missing);
+        self.drafts.append(&mut replay.journal.take_missing());
         // The log may have some of the last events already.
-        self.pending_log = over.then_some(replay);
+        self.pending_log = over.then_some(replay.journal);
         for (key, node) in at_work.into_iter().rev().filter(|_| !over) {
             self.resume_node(plan, key, node);
         }
@@ -111,7 +111,7 @@ impl Scheduler {
 
     /// Tells a fact of the end of the run, unless the log has it.
     pub(in crate::run) fn emit_once(&mut self, place: EventLocation, body: EventBody) {
-        let is_recorded = self.pending_log.as_mut().is_some_and(|log| log.take(&place, &body));
+        let is_recorded = self.pending_log.as_mut().is_some_and(|log| log.take(&place, &body).is_some());
         if !is_recorded {
             self.emit(place, body);
         }
@@ -185,7 +185,7 @@ impl Scheduler {
         let (place, record) = (&kept.event.place, kept.record.as_ref());
         let taken = |owner: &mut Self| {
             if let Some(replay) = &mut owner.replay {
-                replay.take(place, &kept.event.body);
+                replay.journal.take(place, &kept.event.body);
             }
         };
         match &kept.event.body {
@@ -294,7 +294,7 @@ impl Scheduler {
         let body = EventBody::NodeCancelled { cause: Arc::clone(cause) };
         if **cause == *INTERRUPTED {
             if let Some(replay) = &mut self.replay {
-                replay.take(place, &body);
+                replay.journal.take(place, &body);
                 if let Some(node) = replay.at_work.get_mut(&key) {
                     node.closed = true;
                 }
@@ -324,7 +324,8 @@ impl Scheduler {
     fn time_out(&mut self, plan: &PlanInner, key: Key) {
         let place = self.place(plan, key, 0, None);
         let kind = NodeErrorKind::Timeout;
-        let next = |body: EventBody| self.replay.as_ref().and_then(|replay| replay.next(&place, &body));
+        let next =
+            |body: EventBody| self.replay.as_ref().and_then(|replay| replay.journal.peek(&place, &body));
         let retrying = next(EventBody::NodeRetrying { kind, message: String::new(), delay_ms: 0 });
         let failed = next(EventBody::NodeFailed {
             kind,
@@ -411,7 +412,7 @@ impl Scheduler {
             EventBody::NodeRetrying { .. }
             | EventBody::NodeFailed { .. }
             | EventBody::NodeFinished { .. }
-                if self.replay.as_ref().is_some_and(|replay| replay.is_open(kept)) =>
+                if self.replay.as_ref().is_some_and(|replay| replay.journal.holds(kept)) =>
             {
                 self.time_out(plan, key);
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use agent_types::{AskKind, AskSummary, EventBody};
+use run_journal::ask_once_more;
 use serde_json::Value;
 
 use crate::outputs::Outputs;
@@ -154,9 +155,8 @@ impl Scheduler {
     }
 }
 
-/// The id of the question what became of a node: its path, unless that question was put before. An answer counts
-/// for the attempt that it was given for, and for no other.
+/// The id of the question what became of a node: its path, unless that question was put before.
 fn unused_ask(path: &Arc<str>, node: AtWork) -> Arc<str> {
     let is_used = node.asked || node.interrupted > 0;
-    if is_used { format!("{path}~{}", node.attempt).into() } else { Arc::clone(path) }
+    if is_used { ask_once_more(path, node.attempt).into() } else { Arc::clone(path) }
 }
