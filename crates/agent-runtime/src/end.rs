@@ -6,13 +6,13 @@ use crate::deliberate::DeliberationFault;
 use crate::dispatch::PendingInner;
 use crate::outcome::PendingCall;
 use crate::plan::{CallDisposition, PlannedCall};
-use crate::resume::asks_of_turn;
 use crate::state::{AgentState, OpenTask};
 use crate::trace::Trace;
 use agent_types::{
     ApprovalState, AskKind, AskSummary, BudgetExceeded, BudgetKey, EventBody, EventLocation, ExitReason,
     ToolId,
 };
+use run_journal::ask_in_turn;
 
 /// End of a run with its reason.
 #[derive(Debug)]
@@ -59,10 +59,9 @@ impl End {
 
     /// Questions that were put while a turn deliberated.
     pub(crate) fn asked(turn: u32, tool: Option<&ToolId>, asks: Vec<AskSummary>) -> Self {
-        let prefix = asks_of_turn(turn);
         let pending = asks.into_iter().filter_map(|ask| {
             Some(PendingCall {
-                ask: format!("{prefix}{}", ask.ask),
+                ask: ask_in_turn(turn, &ask.ask),
                 kind: ask.kind,
                 tool: ask.tool.or_else(|| tool.cloned())?,
                 arguments: ask.arguments.unwrap_or_default(),

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 
 use agent_types::{CallId, EventBody, ExitReason, StoredEvent, ToolStatus};
+use run_journal::call_at_level;
 use workflow_engine::standing as standing_inside;
 
 /// The events of an agent's run that stand when it is retried.
@@ -112,6 +113,5 @@ fn without_calls(turn: Vec<StoredEvent>, exit: ExitReason) -> Vec<StoredEvent> {
 }
 
 fn is_inside(call: &CallId, calls: &HashSet<CallId>) -> bool {
-    let outermost = call.as_str().split('.').next().unwrap_or_default();
-    calls.contains(&CallId::new(outermost))
+    calls.contains(&call_at_level(call, 0))
 }

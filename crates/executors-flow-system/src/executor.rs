@@ -56,10 +56,9 @@ impl Turn<'_> {
         self.emit(EventBody::FlowMatched { flow: id.clone(), why: why.to_owned() });
         let finished = EventBody::FlowFinished { flow: id.clone(), silent: flow.silent };
         if self.events.is_recorded(&finished) {
-            // Its value is not recorded, but its reply is.
+            // What it gave is gone; a reply that was sent is recorded.
             let exit = if flow.silent { ExitReason::FlowSilent } else { ExitReason::FlowCompleted };
-            let text = self.cx.recorded_message().filter(|_| !flow.silent);
-            return Ok(Decision::End { exit, text, error: None });
+            return Ok(Decision::End { exit, text: None, error: None });
         }
         match self.run_step(&format!("flow:{id}"), &flow.step, &flow.mapping, groups).await? {
             Ok(value) => {

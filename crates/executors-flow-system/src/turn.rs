@@ -273,11 +273,14 @@ impl<'t> Turn<'t> {
 
     /// Emits the reply of a flow or a system action. One that is recorded was sent, and stays as it was.
     fn say(&self, handled: &mut Handled) {
-        let Some(text) = &mut handled.text else { return };
-        if let Some(sent) = self.cx.recorded_message() {
-            *text = sent;
+        let sent = self.cx.recorded(|body| match body {
+            EventBody::AgentMessage { text, .. } => Some(text.clone()),
+            _ => None,
+        });
+        handled.text = sent.or(handled.text.take());
+        if let Some(text) = handled.text.clone() {
+            self.emit(EventBody::AgentMessage { text, r#final: true });
         }
-        self.emit(EventBody::AgentMessage { text: text.clone(), r#final: true });
     }
 
     /// Emits the end of the run.

@@ -62,14 +62,6 @@ impl TurnContext {
         })
     }
 
-    /// Returns the message to the user that is recorded.
-    pub(crate) fn recorded_message(&self) -> Option<String> {
-        self.recorded(|body| match body {
-            EventBody::AgentMessage { text, .. } => Some(text.clone()),
-            _ => None,
-        })
-    }
-
     /// The same, which ends when this is cancelled.
     #[must_use]
     pub fn with_cancel(mut self, cancel: CancellationToken) -> Self {

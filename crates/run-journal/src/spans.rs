@@ -1,5 +1,6 @@
 //! Open spans: what was started and has not ended, so that each start gets an end.
 
+use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
 use agent_types::{EventBody, EventLocation, LoopEnd, ToolStatus, UnsequencedEvent, Usage};
@@ -7,27 +8,10 @@ use agent_types::{EventBody, EventLocation, LoopEnd, ToolStatus, UnsequencedEven
 /// Spans that the events of a node have opened and not closed.
 #[derive(Debug, Default)]
 pub struct OpenSpans {
-    open: Vec<Open>,
+    /// Ends of the open spans, in case they are closed from outside.
+    ends: Vec<UnsequencedEvent>,
     /// Spans that were closed from outside: what they emit later is dropped.
     given_up: Vec<u64>,
-}
-
-/// A span that was started and has not ended.
-#[derive(Debug)]
-struct Open {
-    kind: Kind,
-    place: EventLocation,
-    end: EventBody,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Node,
-    Zone,
-    Pass,
-    Turn,
-    Llm,
-    Call,
 }
 
 impl OpenSpans {
@@ -37,23 +21,23 @@ impl OpenSpans {
         if self.given_up.contains(&place.span) {
             return false;
         }
-        if let Some((kind, end)) = start(body) {
-            self.open.push(Open { kind, place: place.clone(), end });
-        } else if let Some(kind) = end(body) {
-            if kind == Kind::Pass {
-                self.count_pass(place);
-            }
-            let ended = |open: &Open| open.kind == kind && open.place.span == place.span;
-            if let Some(at) = self.open.iter().rposition(ended) {
-                self.open.remove(at);
-            }
+        if let Some(end) = end_of(body) {
+            self.ends.push(UnsequencedEvent::new(place.clone(), end));
+            return true;
+        }
+        if let EventBody::LoopIterFinished { .. } = body {
+            self.count_pass(place);
+        }
+        let is_end = |end: &UnsequencedEvent| end.place.span == place.span && kind(&end.body) == kind(body);
+        if let Some(at) = self.ends.iter().rposition(is_end) {
+            self.ends.remove(at);
         }
         true
     }
 
     fn count_pass(&mut self, pass: &EventLocation) {
-        for zone in self.open.iter_mut().filter(|open| Some(open.place.span) == pass.parent) {
-            if let EventBody::LoopExited { passes, .. } = &mut zone.end {
+        for zone in self.ends.iter_mut().filter(|end| Some(end.place.span) == pass.parent) {
+            if let EventBody::LoopExited { passes, .. } = &mut zone.body {
                 *passes += 1;
             }
         }
@@ -61,64 +45,50 @@ impl OpenSpans {
 
     /// Closes all open spans and returns their ends, the innermost first.
     pub fn close(&mut self, cause: &Arc<str>) -> Vec<UnsequencedEvent> {
-        let open = std::mem::take(&mut self.open);
-        self.given_up.extend(open.iter().map(|open| open.place.span));
-        let ends = open.into_iter().rev().map(|Open { place, mut end, .. }| {
-            if let EventBody::NodeCancelled { cause: own } = &mut end {
+        let mut ends = std::mem::take(&mut self.ends);
+        self.given_up.extend(ends.iter().map(|end| end.place.span));
+        ends.reverse();
+        for end in &mut ends {
+            if let EventBody::NodeCancelled { cause: own } = &mut end.body {
                 *own = Arc::clone(cause);
             }
-            UnsequencedEvent::new(place, end)
-        });
-        ends.collect()
+        }
+        ends
     }
 }
 
-/// Returns the kind of span that an event starts, with its end in case it is closed from outside.
-fn start(body: &EventBody) -> Option<(Kind, EventBody)> {
+/// Returns the end of the span that an event starts, in case it is closed from outside.
+fn end_of(body: &EventBody) -> Option<EventBody> {
     Some(match body {
-        EventBody::NodeStarted { .. } => (Kind::Node, EventBody::NodeCancelled { cause: Arc::default() }),
-        EventBody::LoopEntered { .. } => {
-            (Kind::Zone, EventBody::LoopExited { passes: 0, why: LoopEnd::Cancelled })
-        }
-        EventBody::LoopIterStarted {} => (Kind::Pass, EventBody::LoopIterFinished { changed: Vec::new() }),
-        EventBody::AgentTurnStarted {} => (Kind::Turn, EventBody::AgentTurnFinished {}),
-        EventBody::AgentLlmStarted { .. } => {
-            let finished = EventBody::AgentLlmFinished {
-                text: String::new(),
-                reasoning: None,
-                tool_calls: None,
-                finish: "cancelled".to_owned(),
-                usage: Usage::default(),
-            };
-            (Kind::Llm, finished)
-        }
-        EventBody::AgentToolStarted { tool } => {
-            let finished = EventBody::AgentToolFinished {
-                tool: tool.clone(),
-                status: ToolStatus::Cancelled,
-                summary: "cancelled".to_owned(),
-                blob: None,
-                ms: 0,
-            };
-            (Kind::Call, finished)
-        }
+        EventBody::NodeStarted { .. } => EventBody::NodeCancelled { cause: Arc::default() },
+        EventBody::LoopEntered { .. } => EventBody::LoopExited { passes: 0, why: LoopEnd::Cancelled },
+        EventBody::LoopIterStarted {} => EventBody::LoopIterFinished { changed: Vec::new() },
+        EventBody::AgentTurnStarted {} => EventBody::AgentTurnFinished {},
+        EventBody::AgentLlmStarted { .. } => EventBody::AgentLlmFinished {
+            text: String::new(),
+            reasoning: None,
+            tool_calls: None,
+            finish: "cancelled".to_owned(),
+            usage: Usage::default(),
+        },
+        EventBody::AgentToolStarted { tool } => EventBody::AgentToolFinished {
+            tool: tool.clone(),
+            status: ToolStatus::Cancelled,
+            summary: "cancelled".to_owned(),
+            blob: None,
+            ms: 0,
+        },
         _ => return None,
     })
 }
 
-/// Returns the kind of span that an event ends.
-fn end(body: &EventBody) -> Option<Kind> {
-    Some(match body {
+/// Type of an event; all ends of a node count as one.
+fn kind(body: &EventBody) -> Discriminant<EventBody> {
+    match body {
         EventBody::NodeFinished { .. }
         | EventBody::NodeFailed { .. }
         | EventBody::NodeSkipped { .. }
-        | EventBody::NodeCached { .. }
-        | EventBody::NodeCancelled { .. } => Kind::Node,
-        EventBody::LoopExited { .. } => Kind::Zone,
-        EventBody::LoopIterFinished { .. } => Kind::Pass,
-        EventBody::AgentTurnFinished {} => Kind::Turn,
-        EventBody::AgentLlmFinished { .. } => Kind::Llm,
-        EventBody::AgentToolFinished { .. } => Kind::Call,
-        _ => return None,
-    })
+        | EventBody::NodeCached { .. } => discriminant(&EventBody::NodeCancelled { cause: Arc::default() }),
+        other => discriminant(other),
+    }
 }

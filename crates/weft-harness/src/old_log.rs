@@ -43,5 +43,6 @@ fn lines(log: &ResumeLog) -> String {
         None => json!({"event": event}),
     });
     let checkpoint = log.snapshot.iter().map(|checkpoint| json!({"checkpoint": checkpoint}));
-    events.chain(checkpoint).map(|line| format!("{line}\n")).collect()
+    let lines: Vec<String> = events.chain(checkpoint).map(|line| line.to_string()).collect();
+    lines.join("\n") + "\n"
 }

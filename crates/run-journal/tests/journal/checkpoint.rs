@@ -1,6 +1,6 @@
 //! The frame of a checkpoint.
 
-use run_journal::{CheckpointError, CheckpointFrame};
+use run_journal::CheckpointFrame;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,23 +18,19 @@ fn a_checkpoint_is_read_in_its_frame_only() {
     assert_eq!(text, r#"{"version":2,"layout":7,"arguments":[1]}"#);
     assert!(FRAME.fits(&text));
     assert_eq!(FRAME.read::<State>(&text).unwrap(), state);
+    let changed = "the workflow or the format of checkpoints has changed since the checkpoint";
     let rows = [
-        (
-            CheckpointFrame { version: 3, ..FRAME },
-            &*text,
-            "the checkpoint has format 2, and this version reads 3",
-        ),
-        (CheckpointFrame { layout: 8, ..FRAME }, &*text, "the workflow has changed since the snapshot"),
-        (FRAME, "{}", "the checkpoint cannot be read: missing field `version` at line 1 column 2"),
-        (FRAME, r#"{"version":2,"layout":7}"#, "the checkpoint cannot be read: missing field `arguments`"),
+        (CheckpointFrame { version: 3, ..FRAME }, &*text, changed),
+        (CheckpointFrame { layout: 8, ..FRAME }, &*text, changed),
+        (FRAME, "{}", changed),
+        (FRAME, r#"{"version":2,"layout":7}"#, "missing field `arguments`"),
     ];
     for (frame, text, message) in rows {
         let error = frame.read::<State>(text).unwrap_err();
-        assert_eq!(error.code(), "bad_snapshot");
         assert!(error.to_string().starts_with(message), "{error}");
     }
     assert!(!FRAME.fits("{}") && !FRAME.fits("x"));
-    assert!(matches!(FRAME.write(&5), Err(CheckpointError::Unreadable(_))));
+    assert!(FRAME.write(&5).is_err());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use agent_types::{CallId, EventBody, EventLocation, ResumeLog, UnsequencedEvent}
 use run_journal::{
     ask_in_call, ask_in_turn, ask_once_more, call_at_level, calls_around, log_in_call, log_in_turn,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{at_node, in_call, in_turn, started, stored};
 
@@ -33,16 +33,17 @@ fn a_call_has_the_events_inside_it() {
         parent,
     ];
     let events = stored(&places.map(|place| UnsequencedEvent::new(place, started())));
-    let answers: HashMap<String, Value> =
+    let answers =
         [("c1/a".to_owned(), json!(1)), ("c10/a".to_owned(), json!(2)), ("c1".to_owned(), json!(3))].into();
+    let whole = ResumeLog { snapshot: None, events, answers };
     let id = CallId::new("c1");
-    let log = log_in_call(&events, &answers, &id, 0).unwrap();
+    let log = log_in_call(&whole, &id, 0).unwrap();
     assert_eq!(log.answers, HashMap::from([("a".to_owned(), json!(1))]));
     let calls: Vec<_> = log.events.iter().map(|kept| kept.event.place.call.clone()).collect();
     assert_eq!(calls, [None, None, Some(CallId::new("c1.2")), None], "the call around is left out");
     assert!(log.events.iter().all(|kept| kept.event.place.parent_call.is_none()));
     assert_eq!(seqs(Some(log)), [2, 3, 4, 7]);
-    assert_eq!(log_in_call(&events, &answers, &CallId::new("c3"), 0), None);
+    assert_eq!(log_in_call(&whole, &CallId::new("c3"), 0), None);
 }
 
 #[test]
@@ -51,10 +52,11 @@ fn a_turn_has_what_happened_while_it_deliberated() {
     let places = [in_turn(2), node(2), node(1), in_call("t2.c1"), in_call("c1")];
     let events = stored(&places.map(|place| UnsequencedEvent::new(place, EventBody::AgentThinking {})));
     let answers = [("t2/a".to_owned(), json!(1)), ("t1/a".to_owned(), json!(2))].into();
-    let log = log_in_turn(&events, &answers, 2, "t2.").unwrap();
+    let whole = ResumeLog { snapshot: None, events, answers };
+    let log = log_in_turn(&whole, 2, "t2.").unwrap();
     assert_eq!(log.answers, HashMap::from([("a".to_owned(), json!(1))]));
     assert_eq!(seqs(Some(log)), [2, 4]);
-    assert_eq!(log_in_turn(&events, &answers, 3, "t3."), None);
+    assert_eq!(log_in_turn(&whole, 3, "t3."), None);
 }
 
 #[test]

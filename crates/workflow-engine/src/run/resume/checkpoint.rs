@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use agent_types::{AskSummary, Usage};
-use run_journal::{CheckpointError, CheckpointFrame};
+use run_journal::CheckpointFrame;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -233,7 +233,7 @@ impl Scheduler {
 
     /// Takes the state that a snapshot has.
     pub(in crate::run) fn restore(&mut self, plan: &PlanInner, text: &str) -> Result<(), Box<RunError>> {
-        let refused = |error: CheckpointError| Box::new(RunError::new(error.code(), error.to_string()));
+        let refused = |error: serde_json::Error| Box::new(RunError::new("bad_snapshot", error.to_string()));
         let saved: Saved = frame_of(plan).read(text).map_err(refused)?;
         self.arguments = saved.arguments;
         (self.usage, self.starts, self.was_waiting) = (saved.usage, saved.starts, saved.was_waiting);
