@@ -15,8 +15,10 @@ use workflow_model::AvailableTools;
 
 use crate::error::NodeError;
 use crate::inputs::{Given, Inputs};
-use crate::plan::{Details, NONE};
-use crate::run::{Key, Message, OpenStream, Question, RunShared};
+use crate::plan::data::{Details, NONE};
+use crate::run::graph_state::frame::Key;
+use crate::run::shared::RunShared;
+use crate::run::workers::mailbox::{Message, OpenStream, Question};
 use crate::stream::StreamItem;
 
 /// Signs of life of one attempt, for its idle limit.
@@ -42,22 +44,22 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 /// The surroundings of one attempt of a node.
 #[derive(Clone)]
 pub struct NodeContext {
-    pub(crate) shared: Arc<RunShared>,
-    pub(crate) key: Key,
-    pub(crate) details: u32,
-    pub(crate) path: Arc<str>,
-    pub(crate) iteration: Option<u64>,
-    pub(crate) attempt: u32,
-    pub(crate) span: u64,
-    pub(crate) parent_span: u64,
-    pub(crate) streams: Option<Arc<[OpenStream]>>,
-    pub(crate) activity: Option<Arc<Activity>>,
+    shared: Arc<RunShared>,
+    key: Key,
+    details: u32,
+    path: Arc<str>,
+    iteration: Option<u64>,
+    attempt: u32,
+    span: u64,
+    parent_span: u64,
+    streams: Option<Arc<[OpenStream]>>,
+    activity: Option<Arc<Activity>>,
     /// A token of its own, where cancelling is not dropping.
-    pub(crate) cancel: Option<CancellationToken>,
+    cancel: Option<CancellationToken>,
     /// Events that the node emitted through its sink before the process ended.
-    pub(crate) past: Option<Arc<[StoredEvent]>>,
+    past: Option<Arc<[StoredEvent]>>,
     /// It asked before the process ended, and resumes.
-    pub(crate) asked: bool,
+    asked: bool,
 }
 
 impl fmt::Debug for NodeContext {
@@ -67,6 +69,56 @@ impl fmt::Debug for NodeContext {
             .field("iteration", &self.iteration)
             .field("attempt", &self.attempt)
             .finish_non_exhaustive()
+    }
+}
+
+/// Construction and use by the run.
+impl NodeContext {
+    /// The context of a start, with the location of its events.
+    pub(crate) fn new(shared: &Arc<RunShared>, key: Key, details: u32, place: &EventLocation) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            key,
+            details,
+            path: place.path.clone().unwrap_or_default(),
+            iteration: place.iteration,
+            attempt: place.attempt.unwrap_or(1),
+            span: place.span,
+            parent_span: place.parent.unwrap_or(0),
+            streams: None,
+            activity: None,
+            cancel: None,
+            past: None,
+            asked: false,
+        }
+    }
+
+    /// The same with stream outputs, and with what a node that resumes left behind.
+    pub(crate) fn with(
+        self,
+        streams: Option<Arc<[OpenStream]>>,
+        past: Option<Arc<[StoredEvent]>>,
+        asked: bool,
+    ) -> Self {
+        Self { streams, past, asked, ..self }
+    }
+
+    /// The same for an attempt with signs of life and a token of its own.
+    pub(crate) fn for_attempt(
+        &self,
+        attempt: u32,
+        activity: Arc<Activity>,
+        cancel: CancellationToken,
+    ) -> Self {
+        Self { attempt, activity: Some(activity), cancel: Some(cancel), ..self.clone() }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<RunShared> {
+        &self.shared
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        self.key
     }
 }
 

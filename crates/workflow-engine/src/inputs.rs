@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use workflow_model::{DataFlowType, type_default};
 
 use crate::error::NodeError;
-use crate::plan::{InputPlan, PlanInner};
+use crate::plan::data::{InputPlan, PlanData};
 use crate::stream::{Reading, Stream, StreamReader};
 
 /// Empty values of the types, for optional inputs that nothing gives.
@@ -32,7 +32,7 @@ pub(crate) enum Given {
 /// Values by input slot, of one attempt.
 #[derive(Clone)]
 pub struct Inputs {
-    pub(crate) plan: Arc<PlanInner>,
+    pub(crate) plan: Arc<PlanData>,
     pub(crate) scope: u32,
     pub(crate) range: (u32, u32),
     pub(crate) values: Vec<Given>,

@@ -1,6 +1,5 @@
 //! Types of nodes and where they are registered.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,38 +12,7 @@ use crate::context::NodeContext;
 use crate::error::{NodeError, SettingFault};
 use crate::inputs::Inputs;
 use crate::outputs::Outputs;
-
-/// Value that a node makes of its settings at planning time; [`NodeContext::prepared`] returns it.
-#[derive(Clone, Default)]
-pub struct Prepared(Option<Arc<dyn Any + Send + Sync>>);
-
-impl Prepared {
-    /// Nothing.
-    #[must_use]
-    pub fn none() -> Self {
-        Self::default()
-    }
-
-    /// A value, shared by all starts of the node.
-    #[must_use]
-    pub fn new<T: Send + Sync + 'static>(value: T) -> Self {
-        Self(Some(Arc::new(value)))
-    }
-
-    pub(crate) fn is_some(&self) -> bool {
-        self.0.is_some()
-    }
-
-    pub(crate) fn get<T: 'static>(&self) -> Option<&T> {
-        self.0.as_deref()?.downcast_ref()
-    }
-}
-
-impl fmt::Debug for Prepared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Prepared(..)" } else { "Prepared" })
-    }
-}
+use crate::plan::prepared::Prepared;
 
 /// A type of node: what it takes and gives, and what it does.
 #[async_trait]

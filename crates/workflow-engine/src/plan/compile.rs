@@ -11,12 +11,15 @@ use serde_json::{Map, Value};
 use workflow_model::graph::{Graph, NodeKind, ScopeKind};
 use workflow_model::{Analysis, Node, Problem, Severity, effective_default};
 
-use super::{Argument, PlanInner};
+use super::data::{Argument, PlanData};
 use crate::error::PlanError;
-use crate::node::NodeCatalog;
+use crate::node::{Node as NodeCode, NodeCatalog};
 
 /// Compiles a graph without errors; settings and expressions are looked at in any case.
-pub(super) fn compile(analysis: Analysis<'_>, catalog: &NodeCatalog) -> Result<PlanInner, PlanError> {
+pub(super) fn compile(
+    analysis: Analysis<'_>,
+    catalog: &NodeCatalog,
+) -> Result<(PlanData, Vec<Arc<dyn NodeCode>>), PlanError> {
     let Analysis { graph, mut problems } = analysis;
     let settled = settings::prepare_settings(&graph, catalog, &mut problems);
     if problems.iter().any(|problem| problem.severity == Severity::Error) {

@@ -4,28 +4,19 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use workflow_model::DataFlowType;
 
-use super::{Kind, Origin, Plan, PlanInner, ScopePlan, TypePlan};
-use crate::run::frame_of;
-
-impl Plan {
-    /// Returns `true` if a run of this plan can resume from a checkpoint. A checkpoint of another version of
-    /// the workflow may number its nodes differently; such a run resumes by replaying all of its events.
-    #[must_use]
-    pub fn fits(&self, snapshot: &str) -> bool {
-        frame_of(&self.0).fits(snapshot)
-    }
-}
+use super::Plan;
+use super::data::{Kind, Origin, PlanData, ScopePlan};
 
 impl Plan {
     /// The type of the main output of the node at a path, as events have it; none where the path is not that of a node
     /// which executes, but of a loop, a group, an argument or a result.
     #[must_use]
     pub fn output_type(&self, path: &str) -> Option<DataFlowType> {
-        self.0.output_type(0, path)
+        self.data().output_type(0, path)
     }
 }
 
-impl PlanInner {
+impl PlanData {
     fn output_type(&self, scope: u32, path: &str) -> Option<DataFlowType> {
         self.scopes[scope as usize].nodes.iter().find_map(|node| {
             let rest = path.strip_prefix(&*node.path)?;
@@ -34,7 +25,7 @@ impl PlanInner {
                 self.output_type(scope, rest).filter(|_| is_pass(pass))
             };
             match node.kind {
-                Kind::Run(node_type) => rest.is_empty().then(|| self.types[node_type as usize].output_type()),
+                Kind::Run(node_type) => rest.is_empty().then(|| self.types[node_type as usize].output_type),
                 Kind::Bypass(_) | Kind::Muted => rest.is_empty().then_some(DataFlowType::ConvertibleAny),
                 Kind::Call(body) => inside(body),
                 Kind::Zone(zone) => inside(self.zones[zone as usize].scope),
@@ -84,14 +75,6 @@ fn hash_origin(origin: &Origin, hasher: &mut DefaultHasher) {
         Origin::Value(_) => None,
     }
     .hash(hasher);
-}
-
-impl TypePlan {
-    /// The type of the main output.
-    fn output_type(&self) -> DataFlowType {
-        let main = self.node.definition().outputs.get(&*self.main);
-        main.map_or(DataFlowType::ConvertibleAny, |slot| slot.data_flow_type)
-    }
 }
 
 /// Whether it is the number of a pass in brackets, or nothing.

@@ -1,6 +1,6 @@
 //! Nodes that a result or an effect needs.
 
-use super::{LocalIx, NONE, Origin, ScopePlan, SlotIx};
+use super::data::{LocalIx, NONE, ScopePlan, SlotIx, slots};
 
 impl ScopePlan {
     /// The nodes that fill these slots.
@@ -29,14 +29,6 @@ impl ScopePlan {
         let slots = results.flat_map(|result| slots(&result.origins));
         self.reach(self.owners_of(slots).chain(self.always.iter().copied()))
     }
-}
-
-/// The slots among these origins.
-pub(crate) fn slots(origins: &[Origin]) -> impl Iterator<Item = SlotIx> + '_ {
-    origins.iter().filter_map(|origin| match origin {
-        Origin::Slot(slot) => Some(*slot),
-        Origin::Value(_) => None,
-    })
 }
 
 impl ScopePlan {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use workflow_model::ZoneSpec;
 
-use super::{NONE, Origin};
+use super::data::{NONE, Origin};
 use crate::expression::Expression;
 
 /// A zone: its settings and where things stand in the frame of a pass.

@@ -1,7 +1,5 @@
 //! Starting a run and holding on to it.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,14 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::convert::convert;
 use crate::error::RunError;
-use crate::hash::{NumberMap, NumberSet};
-use crate::plan::{Plan, PlanInner};
+use crate::node::Node;
+use crate::plan::Plan;
+use crate::plan::data::PlanData;
 use crate::run::options::RunOptions;
 use crate::run::outcome::RunOutcome;
-use crate::run::scheduler::Scheduler;
+use crate::run::scheduler::drive;
 use crate::run::shared::RunShared;
-use crate::run::workers::message::{Inbox, Message};
-use crate::run::workers::permits::Limits;
+use crate::run::workers::mailbox::{Inbox, Message};
 
 /// A running run, which needs no polling. Dropping the handle cancels it.
 pub struct RunHandle {
@@ -66,7 +64,7 @@ pub fn run(plan: &Plan, inputs: Map<String, Value>, options: RunOptions) -> RunH
         None => Recorder::new(RunId::generate(), Arc::clone(&options.clock)),
     };
     let shared = Arc::new(RunShared {
-        plan: Arc::clone(&plan.0),
+        plan: Arc::clone(plan.data()),
         sink,
         workflow: options.workflow.as_deref().map(Arc::from),
         clock: Arc::clone(&options.clock),
@@ -77,11 +75,12 @@ pub fn run(plan: &Plan, inputs: Map<String, Value>, options: RunOptions) -> RunH
         over: CancellationToken::new(),
     });
     let run = shared.sink.run().clone();
+    let nodes = Arc::clone(plan.nodes());
     let mut task = JoinSet::new();
     let handle_shared = Arc::clone(&shared);
     let abort = task.spawn(async move {
         let _over = shared.over.clone().drop_guard();
-        start(shared, inputs, options).await
+        start(shared, nodes, inputs, options).await
     });
     RunHandle { run, shared: handle_shared, task, abort }
 }
@@ -201,7 +200,12 @@ fn empty(run: &RunId) -> RunOutcome {
     }
 }
 
-async fn start(shared: Arc<RunShared>, inputs: Map<String, Value>, mut options: RunOptions) -> RunOutcome {
+async fn start(
+    shared: Arc<RunShared>,
+    nodes: Arc<[Arc<dyn Node>]>,
+    inputs: Map<String, Value>,
+    mut options: RunOptions,
+) -> RunOutcome {
     // A log without an event is that of a run that was about to begin.
     let resumes = options.resume.as_ref().is_some_and(|log| !log.events.is_empty() || log.snapshot.is_some());
     if !resumes {
@@ -217,7 +221,7 @@ async fn start(shared: Arc<RunShared>, inputs: Map<String, Value>, mut options: 
         emit(&*shared.sink, body);
     }
     match arguments(&shared.plan, inputs) {
-        Ok(arguments) => owner(&shared, arguments, options).drive().await,
+        Ok(arguments) => drive(&shared, &nodes, arguments, options).await,
         Err(error) => {
             if !options.nested {
                 let body = EventBody::RunFinished {
@@ -239,7 +243,7 @@ fn emit(sink: &dyn EventSink, body: EventBody) {
 }
 
 /// The value of each declared argument, all faults together.
-fn arguments(plan: &PlanInner, mut inputs: Map<String, Value>) -> Result<Vec<Arc<Value>>, Box<RunError>> {
+fn arguments(plan: &PlanData, mut inputs: Map<String, Value>) -> Result<Vec<Arc<Value>>, Box<RunError>> {
     let mut faults = Vec::new();
     let mut values = Vec::with_capacity(plan.arguments.len());
     for argument in &plan.arguments {
@@ -269,50 +273,5 @@ fn arguments(plan: &PlanInner, mut inputs: Map<String, Value>) -> Result<Vec<Arc
         Ok(values)
     } else {
         Err(Box::new(RunError::new("missing_input", faults.join("; "))))
-    }
-}
-
-pub(super) fn owner(shared: &Arc<RunShared>, arguments: Vec<Arc<Value>>, options: RunOptions) -> Scheduler {
-    let groups = shared.plan.groups.iter().map(|name| options.groups.get(&**name).copied());
-    let limits = Limits::new(options.max_parallel, groups);
-    Scheduler {
-        shared: Arc::clone(shared),
-        frames: Vec::new(),
-        free: Vec::new(),
-        ready: VecDeque::new(),
-        skips: VecDeque::new(),
-        complete: VecDeque::new(),
-        tasks: JoinSet::new(),
-        active: NumberMap::default(),
-        zones: NumberMap::default(),
-        calls: NumberMap::default(),
-        containers: NumberMap::default(),
-        leads: NumberMap::default(),
-        unkeyable: NumberSet::default(),
-        cache: options.cache.clone().unwrap_or_default(),
-        pullers: NumberMap::default(),
-        asks: Vec::new(),
-        limits,
-        causes: Vec::new(),
-        drafts: Vec::new(),
-        arguments,
-        ending: None,
-        first_error: None,
-        usage: Usage::default(),
-        starts: 0,
-        was_waiting: false,
-        keeps: shared.sink.keeper().is_some(),
-        replay: None,
-        pending_log: None,
-        restarts: NumberMap::default(),
-        answers: HashMap::new(),
-        asked: NumberMap::default(),
-        used: NumberMap::default(),
-        inner: NumberMap::default(),
-        pasts: NumberMap::default(),
-        since_snapshot: (0, 0),
-        snapshot_due: false,
-        scratch: RefCell::default(),
-        options,
     }
 }

@@ -1,23 +1,24 @@
 //! Running a plan.
+//!
+//! Calls go down only: [`scheduler`] drives; below it stand what a node's turn, a message, a log and the end of a run
+//! do; below those the ends of nodes ([`node_end`]), zones, and what is cancelled ([`lifecycle`]); at the bottom the
+//! parts of the run, each with its own fields ([`state`]).
 
+mod asks;
+mod events;
 mod finalize;
-mod graph_state;
-mod handle;
+pub(crate) mod graph_state;
+pub(crate) mod handle;
 mod lifecycle;
-mod options;
-mod outcome;
-mod resume;
+mod messages;
+mod node_end;
+pub(crate) mod options;
+pub(crate) mod outcome;
+pub(crate) mod resume;
 mod scheduler;
-mod shared;
-mod workers;
+pub(crate) mod shared;
+mod start;
+mod state;
+mod tally;
+pub(crate) mod workers;
 mod zones;
-
-pub(crate) use graph_state::frame::Key;
-pub use handle::{RunHandle, RunRemote, run};
-pub use options::{Before, BeforeHook, OnFail, OnWaiting, RunOptions};
-pub use outcome::RunOutcome;
-pub(crate) use resume::checkpoint::frame_of;
-pub use resume::standing::standing;
-pub(crate) use shared::RunShared;
-pub use workers::message::Question;
-pub(crate) use workers::message::{Message, OpenStream};

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use agent_types::{Budget, Clock, EventSink, Services};
 use tokio_util::sync::CancellationToken;
 
-use crate::plan::PlanInner;
-use crate::run::workers::message::Inbox;
+use super::workers::mailbox::Inbox;
+use crate::plan::data::PlanData;
 
+/// State that the nodes of a run see through their contexts.
 pub(crate) struct RunShared {
-    pub(crate) plan: Arc<PlanInner>,
+    pub(crate) plan: Arc<PlanData>,
     pub(crate) sink: Arc<dyn EventSink>,
     /// The id of the workflow, if the caller has set one.
     pub(crate) workflow: Option<Arc<str>>,

@@ -4,18 +4,19 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use workflow_model::graph::{BypassSource, Graph, GraphNode, Input, NameIx, NodeKind, ScopeKind, Source};
-use workflow_model::{Problem, ZoneSpec, effective_default};
+use workflow_model::{DataFlowType, Problem, ZoneSpec, effective_default};
 
 use super::needed::mark_needed;
 use super::settings::{PreparedSettings, is_detailed, key_ref};
 use super::streams::{is_stream, stream_names};
 use super::{arguments, has_effect, is_dead, variables};
-use crate::node::NodeCatalog;
-use crate::plan::reach::slots;
-use crate::plan::{
-    BypassPlan, Csr, Details, Entry, From, InputPlan, Kind, LocalIx, NONE, NodePlan, Origin, OutPlan,
-    PlanInner, ResultPlan, ScopePlan, SlotIx, TypePlan, ZonePlan,
+use crate::node::{Node, NodeCatalog};
+use crate::plan::csr::Csr;
+use crate::plan::data::{
+    BypassPlan, Details, Entry, From, InputPlan, Kind, LocalIx, NONE, NodePlan, Origin, OutPlan, PlanData,
+    ResultPlan, ScopePlan, SlotIx, TypePlan, slots,
 };
+use crate::plan::zone::ZonePlan;
 
 /// A scope while its wires are gathered.
 #[derive(Default)]
@@ -61,6 +62,8 @@ pub(super) struct Layout<'g> {
     /// Used outputs of each node of the graph.
     slots: Vec<Vec<(NameIx, SlotIx)>>,
     types: Vec<TypePlan>,
+    /// The code of each type.
+    code: Vec<Arc<dyn Node>>,
     type_index: HashMap<&'g str, u32>,
     details: Vec<Details>,
     bypasses: Vec<Vec<BypassPlan>>,
@@ -91,6 +94,7 @@ impl<'g> Layout<'g> {
             local,
             slots: vec![Vec::new(); graph.nodes.len()],
             types: Vec::new(),
+            code: Vec::new(),
             type_index: HashMap::new(),
             details: Vec::new(),
             bypasses: Vec::new(),
@@ -98,7 +102,7 @@ impl<'g> Layout<'g> {
         }
     }
 
-    pub(super) fn finish(mut self, problems: Vec<Problem>) -> PlanInner {
+    pub(super) fn finish(mut self, problems: Vec<Problem>) -> (PlanData, Vec<Arc<dyn Node>>) {
         let graph = self.graph;
         for (number, node) in graph.nodes.iter().enumerate() {
             self.add_node(number, node);
@@ -112,7 +116,7 @@ impl<'g> Layout<'g> {
             self.add_kind(number, node);
         }
         let scopes = (0..graph.scopes.len()).map(|scope| self.seal(scope)).collect();
-        let mut plan = PlanInner {
+        let mut plan = PlanData {
             names: graph.names().to_vec(),
             types: self.types,
             details: self.details,
@@ -133,8 +137,8 @@ impl<'g> Layout<'g> {
             warnings: problems,
             has_effect: has_effect(graph, self.catalog),
         };
-        mark_needed(&mut plan, graph, &self.local, &self.drafts);
-        plan
+        mark_needed(&mut plan, &self.code, graph, &self.local, &self.drafts);
+        (plan, self.code)
     }
 
     /// The inputs of a node and what it waits for.
@@ -378,10 +382,15 @@ impl<'g> Layout<'g> {
         let first = definition.outputs.keys().next();
         let first_of_mode =
             definition.modes.as_ref().and_then(|modes| modes.modes.values().next()?.outputs.keys().next());
+        let main = first.or(first_of_mode).map_or("", String::as_str);
+        let output_type = definition.outputs.get(main).map(|slot| slot.data_flow_type);
+        self.code.push(Arc::clone(node));
         self.types.push(TypePlan {
-            node: Arc::clone(node),
             name: name.into(),
-            main: first.or(first_of_mode).map_or("", String::as_str).into(),
+            version: definition.version.as_str().into(),
+            main: main.into(),
+            output_type: output_type.unwrap_or(DataFlowType::ConvertibleAny),
+            idempotent: definition.idempotent,
             blocking: definition.blocking,
             streams: stream_names(definition),
         });

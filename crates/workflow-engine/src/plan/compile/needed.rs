@@ -1,21 +1,28 @@
 //! Selection of the nodes to run: those that a result or an effect needs.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use workflow_model::graph::Graph;
 
 use super::layout::{ScopeDraft, index};
-use crate::plan::reach::slots;
-use crate::plan::{Kind, LocalIx, OutPlan, PlanInner, ScopePlan, SlotIx};
+use crate::node::Node;
+use crate::plan::data::{Kind, LocalIx, OutPlan, PlanData, ScopePlan, SlotIx, slots};
 
 /// Finds the nodes that run whatever is wanted, and with them those that something needs.
-pub(super) fn mark_needed(plan: &mut PlanInner, graph: &Graph<'_>, local: &[LocalIx], drafts: &[ScopeDraft]) {
+pub(super) fn mark_needed(
+    plan: &mut PlanData,
+    nodes: &[Arc<dyn Node>],
+    graph: &Graph<'_>,
+    local: &[LocalIx],
+    drafts: &[ScopeDraft],
+) {
     let mut always: Vec<HashSet<LocalIx>> = vec![HashSet::new(); plan.scopes.len()];
     for (number, node) in graph.nodes.iter().enumerate() {
         let spec = graph.spec(node);
         let kind = plan.scopes[node.scope as usize].nodes[local[number] as usize].kind;
         let node_type = match kind {
-            Kind::Run(node_type) => Some(&plan.types[node_type as usize].node),
+            Kind::Run(node_type) => nodes.get(node_type as usize),
             Kind::Muted | Kind::Bypass(_) | Kind::Call(_) | Kind::Zone(_) => None,
         };
         let by_type = node_type.is_some_and(|node_type| node_type.has_effect(&spec.config_values));

@@ -9,8 +9,10 @@ use workflow_model::{Node, Problem, ProblemCode, ZoneSpec};
 use super::{is_effect, problem_at};
 use crate::error::SettingFault;
 use crate::expression::{Expression, ExpressionError, Scope};
-use crate::node::{NodeCatalog, Prepared};
-use crate::plan::{Condition, KeyRef, Policy};
+use crate::node::NodeCatalog;
+use crate::plan::policy::Policy;
+use crate::plan::prepared::Prepared;
+use crate::plan::zone::{Condition, KeyRef};
 
 /// Prepared settings, by node of the graph.
 #[derive(Default)]

@@ -5,8 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::plan::{LocalIx, NONE, ScopePlan, SlotIx};
-use crate::run::resume::checkpoint::SavedSlot;
+use crate::plan::data::{LocalIx, NONE, ScopePlan, SlotIx};
 use crate::stream::Stream;
 
 /// A start of a node: which frame, which use of that frame, which node.
@@ -19,7 +18,7 @@ pub(crate) struct Key {
 
 /// State of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::run) enum NodeState {
+pub(crate) enum NodeState {
     /// Nothing needs it.
     Dormant,
     /// Something it needs is not settled.
@@ -34,7 +33,7 @@ pub(in crate::run) enum NodeState {
 
 /// The value of an output, as far as it is known.
 #[derive(Debug, Clone)]
-pub(in crate::run) enum Slot {
+pub(crate) enum Slot {
     Unknown,
     /// Not taken; the number of the cause.
     Skipped(u32),
@@ -45,14 +44,19 @@ pub(in crate::run) enum Slot {
 
 /// A stream and, when it has ended, its value.
 #[derive(Debug)]
-pub(in crate::run) struct StreamSlot {
-    pub(in crate::run) stream: Arc<Stream>,
-    pub(in crate::run) value: OnceLock<Arc<Value>>,
+pub(crate) struct StreamSlot {
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) value: OnceLock<Arc<Value>>,
 }
 
 impl Slot {
+    /// A stream that has not ended.
+    pub(crate) fn from_stream(stream: Arc<Stream>) -> Self {
+        Self::Stream(Arc::new(StreamSlot { stream, value: OnceLock::new() }))
+    }
+
     /// The value, where there is one.
-    pub(in crate::run) fn value(&self) -> Option<&Arc<Value>> {
+    pub(crate) fn value(&self) -> Option<&Arc<Value>> {
         match self {
             Self::Value(value) => Some(value),
             Self::Stream(slot) => slot.value.get(),
@@ -63,7 +67,7 @@ impl Slot {
 
 /// Arrival of an edge: taken or skipped.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::run) enum Arrival {
+pub(super) enum Arrival {
     Taken,
     /// With the number of the cause.
     Skipped(u32),
@@ -71,67 +75,83 @@ pub(in crate::run) enum Arrival {
 
 /// An edge as its reader sees it.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::run) struct InEdge {
-    pub(in crate::run) arrival: Arrival,
+pub(super) struct InEdge {
+    pub(super) arrival: Arrival,
     /// Its place among the edges of the scope: the first skipped one names the cause, whichever came first in time.
-    pub(in crate::run) rank: u32,
+    pub(super) rank: u32,
 }
 
 /// Effect of the last arrival on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::run) enum Turn {
+pub(super) enum Turn {
     /// It continues to wait, or is past it.
     NotYet,
     Ready,
     Skip,
 }
 
-/// One pass through a scope: counts, states and values.
-#[derive(Debug)]
-pub(in crate::run) struct Frame {
-    pub(in crate::run) scope: u32,
-    pub(in crate::run) generation: u32,
+/// Position of a frame in the run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Standing {
+    pub(crate) scope: u32,
     /// The node whose body this is.
-    pub(in crate::run) container: Option<Key>,
+    pub(crate) container: Option<Key>,
     /// Prefix of the paths of its nodes.
-    pub(in crate::run) prefix: Arc<str>,
-    /// The pass, for the body of a zone.
-    pub(in crate::run) pass: Option<u64>,
+    pub(crate) prefix: Arc<str>,
     /// The innermost pass around its nodes.
-    pub(in crate::run) iteration: Option<u64>,
+    pub(crate) iteration: Option<u64>,
     /// The span around its nodes.
-    pub(in crate::run) span: u64,
+    pub(crate) span: u64,
+}
+
+impl Standing {
+    /// The position of the root frame.
+    pub(crate) fn root() -> Self {
+        Self { scope: 0, container: None, prefix: Arc::from(""), iteration: None, span: 0 }
+    }
+}
+
+/// One pass through a scope: counts, states and values. A checkpoint has it with slots of another form.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Frame<S = Slot> {
+    #[serde(flatten)]
+    standing: Standing,
+    generation: u32,
     unknown: Vec<u32>,
     taken: Vec<bool>,
     /// Rank and number of the cause.
     cause: Vec<(u32, u32)>,
-    pub(in crate::run) state: Vec<NodeState>,
-    pub(in crate::run) slots: Vec<Slot>,
+    state: Vec<NodeState>,
+    slots: Vec<S>,
     /// Scheduled nodes without a terminal event.
-    pub(in crate::run) remaining: u32,
+    remaining: u32,
 }
 
-/// Position of a frame in the run.
-#[derive(Debug, Clone)]
-pub(in crate::run) struct Standing {
-    pub(in crate::run) scope: u32,
-    pub(in crate::run) container: Option<Key>,
-    pub(in crate::run) prefix: Arc<str>,
-    pub(in crate::run) pass: Option<u64>,
-    pub(in crate::run) iteration: Option<u64>,
-    pub(in crate::run) span: u64,
+impl<S> Frame<S> {
+    pub(crate) fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// The frame with every slot in another form.
+    pub(super) fn map_slots<T>(self, form: impl FnMut((SlotIx, S)) -> T) -> Frame<T> {
+        Frame {
+            standing: self.standing,
+            generation: self.generation,
+            unknown: self.unknown,
+            taken: self.taken,
+            cause: self.cause,
+            state: self.state,
+            slots: (0..).zip(self.slots).map(form).collect(),
+            remaining: self.remaining,
+        }
+    }
 }
 
 impl Frame {
-    pub(in crate::run) fn new(standing: Standing, plan: &ScopePlan, needed: &[bool]) -> Self {
+    pub(super) fn new(standing: Standing, plan: &ScopePlan, needed: &[bool]) -> Self {
         let mut frame = Self {
-            scope: standing.scope,
+            standing: Standing::root(),
             generation: 0,
-            container: None,
-            prefix: Arc::from(""),
-            pass: None,
-            iteration: None,
-            span: 0,
             unknown: Vec::new(),
             taken: Vec::new(),
             cause: Vec::new(),
@@ -144,14 +164,9 @@ impl Frame {
     }
 
     /// Makes the frame that of another pass; what it holds of memory stays.
-    pub(in crate::run) fn reset(&mut self, standing: Standing, plan: &ScopePlan, needed: &[bool]) {
+    fn reset(&mut self, standing: Standing, plan: &ScopePlan, needed: &[bool]) {
         let n_nodes = plan.nodes.len();
-        self.scope = standing.scope;
-        self.container = standing.container;
-        self.prefix = standing.prefix;
-        self.pass = standing.pass;
-        self.iteration = standing.iteration;
-        self.span = standing.span;
+        self.standing = standing;
         self.unknown.clear();
         self.unknown.extend_from_slice(&plan.counts);
         self.taken.clear();
@@ -166,8 +181,40 @@ impl Frame {
         self.remaining = u32::try_from(needed.iter().filter(|needed| **needed).count()).unwrap_or(NONE);
     }
 
+    /// Uses the frame for another pass.
+    pub(super) fn reuse(&mut self, standing: Standing, plan: &ScopePlan, needed: &[bool]) {
+        self.generation = self.generation.wrapping_add(1);
+        self.reset(standing, plan, needed);
+    }
+
+    /// Makes every key of the frame stale and drops its values.
+    pub(super) fn retire(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+        self.slots.clear();
+    }
+
+    pub(super) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    pub(super) fn state(&self, node: LocalIx) -> NodeState {
+        self.state[node as usize]
+    }
+
+    pub(super) fn set_state(&mut self, node: LocalIx, state: NodeState) {
+        self.state[node as usize] = state;
+    }
+
+    pub(crate) fn slot(&self, slot: SlotIx) -> &Slot {
+        &self.slots[slot as usize]
+    }
+
+    pub(super) fn set_slot(&mut self, slot: SlotIx, value: Slot) {
+        self.slots[slot as usize] = value;
+    }
+
     /// Counts one in-edge of a node. `first` nodes do not wait for the others.
-    pub(in crate::run) fn arrive(&mut self, node: LocalIx, edge: InEdge, first: bool) -> Turn {
+    pub(super) fn arrive(&mut self, node: LocalIx, edge: InEdge, first: bool) -> Turn {
         let at = node as usize;
         self.unknown[at] -= 1;
         match edge.arrival {
@@ -178,7 +225,7 @@ impl Frame {
     }
 
     /// Checks a waiting node, and queues it when it is ready.
-    pub(in crate::run) fn turn(&mut self, node: LocalIx, first: bool) -> Turn {
+    fn turn(&mut self, node: LocalIx, first: bool) -> Turn {
         let at = node as usize;
         if self.state[at] != NodeState::Waiting {
             return Turn::NotYet;
@@ -197,16 +244,28 @@ impl Frame {
         turn
     }
 
-    pub(in crate::run) fn cause_of(&self, node: LocalIx) -> u32 {
+    /// Schedules a node that nothing needed so far.
+    pub(super) fn waken(&mut self, node: LocalIx, first: bool) -> Turn {
+        self.state[node as usize] = NodeState::Waiting;
+        self.remaining += 1;
+        self.turn(node, first)
+    }
+
+    pub(super) fn cause_of(&self, node: LocalIx) -> u32 {
         self.cause[node as usize].1
     }
 
-    pub(in crate::run) fn in_degree(&self, node: LocalIx) -> u32 {
-        self.unknown[node as usize]
+    /// Queues the nodes that wait for nothing.
+    pub(super) fn queue_free(&mut self) -> impl Iterator<Item = LocalIx> + '_ {
+        let counts = self.unknown.iter();
+        (0..).zip(counts.zip(&mut self.state)).filter_map(|(node, (unknown, state))| {
+            let is_free = *unknown == 0 && *state == NodeState::Waiting;
+            is_free.then(|| *state = NodeState::Queued).map(|()| node)
+        })
     }
 
     /// A scheduled node gets its terminal event; false if it had one.
-    pub(in crate::run) fn finish_node(&mut self, node: LocalIx) -> bool {
+    pub(super) fn finish(&mut self, node: LocalIx) -> bool {
         let state = &mut self.state[node as usize];
         if matches!(state, NodeState::Settled | NodeState::Dormant) {
             return false;
@@ -216,74 +275,14 @@ impl Frame {
         true
     }
 
-    pub(in crate::run) fn value(&self, slot: SlotIx) -> Option<&Arc<Value>> {
-        self.slots[slot as usize].value()
+    /// Returns `true` if every scheduled node has its terminal event.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.remaining == 0
     }
 
     /// Scheduled nodes without a terminal event.
-    pub(in crate::run) fn unsettled(&self) -> impl Iterator<Item = LocalIx> + '_ {
+    pub(super) fn unsettled(&self) -> impl Iterator<Item = LocalIx> + '_ {
         let open = |state: &NodeState| !matches!(state, NodeState::Settled | NodeState::Dormant);
         (0..).zip(&self.state).filter(move |(_, state)| open(state)).map(|(node, _)| node)
-    }
-}
-
-/// A frame as a snapshot has it.
-#[derive(Serialize, Deserialize)]
-pub(in crate::run) struct SavedFrame {
-    pub(in crate::run) scope: u32,
-    generation: u32,
-    container: Option<Key>,
-    prefix: Arc<str>,
-    pass: Option<u64>,
-    iteration: Option<u64>,
-    span: u64,
-    unknown: Vec<u32>,
-    taken: Vec<bool>,
-    cause: Vec<(u32, u32)>,
-    state: Vec<NodeState>,
-    slots: Vec<SavedSlot>,
-    remaining: u32,
-}
-
-impl Frame {
-    pub(in crate::run) fn to_saved(&self) -> SavedFrame {
-        SavedFrame {
-            scope: self.scope,
-            generation: self.generation,
-            container: self.container,
-            prefix: Arc::clone(&self.prefix),
-            pass: self.pass,
-            iteration: self.iteration,
-            span: self.span,
-            unknown: self.unknown.clone(),
-            taken: self.taken.clone(),
-            cause: self.cause.clone(),
-            state: self.state.clone(),
-            slots: self.slots.iter().map(SavedSlot::from_slot).collect(),
-            remaining: self.remaining,
-        }
-    }
-}
-
-impl SavedFrame {
-    /// Restores a frame of the given scope. A frame that is not in use has no slots.
-    pub(in crate::run) fn restored(self, scope: &ScopePlan) -> Frame {
-        let readers = |slot: u32| u32::try_from(scope.stream_readers.row(slot).len()).unwrap_or(NONE);
-        let slots = (0..).zip(self.slots).map(|(at, slot)| slot.restored(readers(at)));
-        Frame {
-            scope: self.scope,
-            generation: self.generation,
-            container: self.container,
-            prefix: self.prefix,
-            pass: self.pass,
-            iteration: self.iteration,
-            span: self.span,
-            unknown: self.unknown,
-            taken: self.taken,
-            cause: self.cause,
-            state: self.state,
-            slots: slots.collect(),
-            remaining: self.remaining,
-        }
     }
 }

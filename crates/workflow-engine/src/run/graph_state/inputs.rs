@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::frame::{Frame, Slot};
 use crate::convert::convert;
 use crate::inputs::Given;
-use crate::plan::{From, InputPlan, Origin, PlanInner};
-use crate::run::graph_state::frame::{Frame, Slot};
+use crate::plan::data::{From, InputPlan, Origin, PlanData};
 
 /// The values of inputs, checked against their types.
 ///
 /// # Errors
 /// The slot and what was wrong with its value.
-pub(in crate::run) fn collect_inputs(
-    plan: &PlanInner,
+pub(crate) fn collect_inputs(
+    plan: &PlanData,
     frame: &Frame,
     inputs: &[InputPlan],
 ) -> Result<Vec<Given>, String> {
@@ -32,7 +32,7 @@ fn collect_input(frame: &Frame, input: &InputPlan) -> Result<Given, String> {
         return Ok(Given::Lazy);
     }
     if let (true, From::One(Origin::Slot(slot))) = (input.stream, &input.from)
-        && let Slot::Stream(slot) = &frame.slots[*slot as usize]
+        && let Slot::Stream(slot) = frame.slot(*slot)
     {
         return Ok(Given::Stream(Arc::clone(&slot.stream)));
     }
@@ -64,9 +64,9 @@ fn typed(input: &InputPlan, value: &Arc<Value>) -> Result<Arc<Value>, String> {
 }
 
 /// The value of an origin, where its edge was taken.
-pub(in crate::run) fn origin_value(frame: &Frame, origin: &Origin) -> Option<Arc<Value>> {
+pub(crate) fn origin_value(frame: &Frame, origin: &Origin) -> Option<Arc<Value>> {
     match origin {
         Origin::Value(value) => Some(Arc::clone(value)),
-        Origin::Slot(slot) => frame.value(*slot).cloned(),
+        Origin::Slot(slot) => frame.slot(*slot).value().cloned(),
     }
 }

@@ -1,8 +1,8 @@
 //! Resuming a run: replay of its log, checkpoints, and the nodes that were running.
 
-pub(super) mod checkpoint;
-pub(super) mod inner;
-pub(super) mod replay;
-pub(super) mod replay_index;
-pub(super) mod restart;
-pub(super) mod standing;
+pub(in crate::run) mod checkpoint;
+pub(in crate::run) mod inner;
+pub(in crate::run) mod replay;
+pub(in crate::run) mod replay_index;
+pub(in crate::run) mod restart;
+pub(crate) mod standing;

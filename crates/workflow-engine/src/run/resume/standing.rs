@@ -45,7 +45,7 @@ fn forget(events: &mut Vec<StoredEvent>, path: &Arc<str>) {
     });
 }
 
-/// Whether it ends a node that is not run again.
+/// Returns `true` if an event ends a node that is not run again.
 fn is_terminal(body: &EventBody) -> bool {
     matches!(
         body,
@@ -56,7 +56,7 @@ fn is_terminal(body: &EventBody) -> bool {
     )
 }
 
-/// Whether it is the end of something that did not end by itself.
+/// Returns `true` if an event is the end of something that did not end by itself.
 fn is_end(body: &EventBody) -> bool {
     match body {
         EventBody::RunFinished { .. }

@@ -1,4 +1,4 @@
-//! No plan that passes the check stalls, so what the engine promises then is shown on an owner that forgets a node.
+//! No plan that passes the check stalls, so what the engine promises then is shown on a scheduler that forgets a node.
 
 use std::sync::Arc;
 
@@ -9,16 +9,18 @@ use async_trait::async_trait;
 use serde_json::json;
 use workflow_model::{DataFlowType, NoWorkflows, NodeDefinition, SlotDefinition, Workflow};
 
+use super::Scheduler;
 use crate::context::NodeContext;
 use crate::error::NodeError;
 use crate::inputs::Inputs;
 use crate::node::{Node, NodeCatalog};
 use crate::outputs::Outputs;
 use crate::plan::Plan;
-use crate::run::handle::owner;
+use crate::run::finalize::finalize;
 use crate::run::options::RunOptions;
 use crate::run::shared::RunShared;
-use crate::run::workers::message::Inbox;
+use crate::run::state::RunState;
+use crate::run::workers::mailbox::Inbox;
 
 struct Nothing(NodeDefinition);
 
@@ -47,7 +49,7 @@ async fn a_node_that_nobody_settles_ends_the_run_as_stalled() {
     let mut subscription = recorder.watch(100);
     let options = RunOptions::new().with_clock(clock);
     let shared = Arc::new(RunShared {
-        plan: Arc::clone(&plan.0),
+        plan: Arc::clone(plan.data()),
         sink: Arc::clone(&recorder) as Arc<dyn EventSink>,
         workflow: None,
         clock: Arc::clone(&options.clock),
@@ -57,12 +59,13 @@ async fn a_node_that_nobody_settles_ends_the_run_as_stalled() {
         over: tokio_util::sync::CancellationToken::new(),
         inbox: Inbox::default(),
     });
-    let mut owner = owner(&shared, Vec::new(), options);
-    owner.begin(&plan.0);
-    owner.ready.clear();
-    assert!(!owner.step(&plan.0));
-    assert!(owner.nothing_left(&plan.0));
-    let outcome = owner.end(&plan.0).await;
+    let run = RunState::new(&shared, plan.nodes(), Vec::new(), options);
+    let mut scheduler = Scheduler { run };
+    scheduler.open();
+    while scheduler.run.graph.queues().next_ready().is_some() {}
+    assert!(!scheduler.step());
+    assert!(scheduler.nothing_left());
+    let outcome = finalize(scheduler.run).await;
 
     assert_eq!(outcome.status, RunStatus::Error);
     let error = outcome.error.unwrap();

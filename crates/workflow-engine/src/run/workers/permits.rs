@@ -9,19 +9,38 @@ use crate::run::graph_state::frame::Key;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claim {
     /// Permit of a running node; containers only hold other nodes and need none.
-    pub(in crate::run) run: bool,
+    run: bool,
     /// A place in a named group.
-    pub(in crate::run) group: Option<u32>,
+    group: Option<u32>,
 }
 
-/// A node that could start if there were room.
-pub(in crate::run) struct Parked {
-    pub(in crate::run) key: Key,
-    pub(in crate::run) inputs: Vec<Given>,
+impl Claim {
+    /// The claim of what runs elsewhere.
+    pub(crate) const NONE: Self = Self { run: false, group: None };
+
+    /// The claim of a node whose code runs.
+    pub(crate) fn of_node(group: Option<u32>) -> Self {
+        Self { run: true, group }
+    }
+
+    /// The claim of a container, or of a node that shares the permit of another.
+    pub(crate) fn of_container(group: Option<u32>) -> Self {
+        Self { run: false, group }
+    }
+
+    pub(crate) fn group(self) -> Option<u32> {
+        self.group
+    }
+}
+
+/// A node that could start if a permit were free.
+pub(crate) struct Parked {
+    pub(crate) key: Key,
+    pub(crate) inputs: Vec<Given>,
 }
 
 /// Permits for running nodes. Nodes without a permit wait in the order in which they came.
-pub(in crate::run) struct Limits {
+pub(crate) struct Permits {
     run: Counter,
     groups: Vec<Counter>,
     parked: VecDeque<(Claim, Parked)>,
@@ -43,8 +62,8 @@ impl Counter {
     }
 }
 
-impl Limits {
-    pub(in crate::run) fn new(run: Option<usize>, groups: impl Iterator<Item = Option<usize>>) -> Self {
+impl Permits {
+    pub(crate) fn new(run: Option<usize>, groups: impl Iterator<Item = Option<usize>>) -> Self {
         Self { run: Counter::new(run), groups: groups.map(Counter::new).collect(), parked: VecDeque::new() }
     }
 
@@ -54,7 +73,7 @@ impl Limits {
     }
 
     /// Takes a permit for a node, if one is free and no other node came before it.
-    pub(in crate::run) fn enter(&mut self, claim: Claim) -> bool {
+    pub(crate) fn enter(&mut self, claim: Claim) -> bool {
         let before = self.parked.iter().any(|(other, _)| *other == claim);
         let enters = self.has_room(claim) && !before;
         if enters {
@@ -64,26 +83,26 @@ impl Limits {
     }
 
     /// Takes a permit even if none is free, for a node that had returned its permit to wait and now continues.
-    pub(in crate::run) fn take(&mut self, claim: Claim) {
+    pub(crate) fn take(&mut self, claim: Claim) {
         self.run.used += usize::from(claim.run);
         if let Some(group) = claim.group {
             self.groups[group as usize].used += 1;
         }
     }
 
-    pub(in crate::run) fn leave(&mut self, claim: Claim) {
+    pub(crate) fn leave(&mut self, claim: Claim) {
         self.run.used -= usize::from(claim.run);
         if let Some(group) = claim.group {
             self.groups[group as usize].used -= 1;
         }
     }
 
-    pub(in crate::run) fn park(&mut self, claim: Claim, parked: Parked) {
+    pub(crate) fn park(&mut self, claim: Claim, parked: Parked) {
         self.parked.push_back((claim, parked));
     }
 
-    /// The first node waiting for which there is room now; the room is taken.
-    pub(in crate::run) fn unpark(&mut self) -> Option<(Claim, Parked)> {
+    /// The first waiting node for which a permit is free now; the permit is taken.
+    pub(crate) fn unpark(&mut self) -> Option<(Claim, Parked)> {
         if self.parked.is_empty() {
             return None;
         }
@@ -93,12 +112,12 @@ impl Limits {
         Some((claim, parked))
     }
 
-    /// Nodes without room.
-    pub(in crate::run) fn parked(&self) -> impl Iterator<Item = Key> + '_ {
+    /// Nodes without a permit.
+    pub(crate) fn parked(&self) -> impl Iterator<Item = Key> + '_ {
         self.parked.iter().map(|(_, parked)| parked.key)
     }
 
-    pub(in crate::run) fn has_parked(&self) -> bool {
+    pub(crate) fn has_parked(&self) -> bool {
         !self.parked.is_empty()
     }
 }
@@ -113,19 +132,19 @@ mod tests {
 
     #[test]
     fn a_full_group_does_not_hold_back_others() {
-        let mut limits = Limits::new(Some(2), [Some(1)].into_iter());
+        let mut permits = Permits::new(Some(2), [Some(1)].into_iter());
         let (grouped, free) = (Claim { run: true, group: Some(0) }, Claim { run: true, group: None });
-        let next = |limits: &mut Limits| limits.unpark().map(|(_, parked)| parked.key.node);
-        assert!(limits.enter(grouped));
-        assert!(!limits.enter(grouped));
-        limits.park(grouped, parked(1));
-        assert!(limits.enter(free));
-        assert!(!limits.enter(free));
-        limits.park(free, parked(2));
-        limits.leave(free);
-        assert_eq!(next(&mut limits), Some(2));
-        assert_eq!(next(&mut limits), None);
-        limits.leave(grouped);
-        assert_eq!(next(&mut limits), Some(1));
+        let next = |permits: &mut Permits| permits.unpark().map(|(_, parked)| parked.key.node);
+        assert!(permits.enter(grouped));
+        assert!(!permits.enter(grouped));
+        permits.park(grouped, parked(1));
+        assert!(permits.enter(free));
+        assert!(!permits.enter(free));
+        permits.park(free, parked(2));
+        permits.leave(free);
+        assert_eq!(next(&mut permits), Some(2));
+        assert_eq!(next(&mut permits), None);
+        permits.leave(grouped);
+        assert_eq!(next(&mut permits), Some(1));
     }
 }

@@ -1,269 +1,180 @@
-//! State of a zone between its passes.
+//! Zones and groups that have been entered.
 
 use std::sync::Arc;
 
-use agent_types::{EventLocation, LoopEnd};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use workflow_model::ZoneMode;
+use tokio::task::AbortHandle;
 
-use crate::run::resume::checkpoint::SavedGiven;
-
-use crate::convert::convert;
-use crate::expression::{cel_map, to_cel};
+use super::zone_run::{SavedGiven, SavedZone, ZoneRun};
+use crate::hash::NumberMap;
 use crate::inputs::Given;
-use crate::outputs::Outputs;
-use crate::plan::{KeyRef, NONE, PlanInner, ZonePlan};
+use crate::run::graph_state::frame::Key;
+use crate::run::workers::permits::Claim;
 use crate::stream::Stream;
 
-/// A zone that has been entered.
-pub(in crate::run) struct ZoneRun {
-    pub(super) zone: u32,
-    pub(super) given: Vec<Given>,
-    pub(super) state: Vec<Arc<Value>>,
-    pub(super) items: Option<Arc<Value>>,
-    pub(super) started: u64,
-    pub(super) finished: u64,
-    /// Passes that are on, with their frames and spans.
-    pub(super) running: Vec<Pass>,
-    pub(super) collected: Vec<Vec<(u64, Value)>>,
-    /// Results of the pass with the highest number that is done, and of the one before it.
-    pub(super) last: Option<(u64, Outputs)>,
-    pub(super) before: Option<Outputs>,
-    pub(super) ended: Option<LoopEnd>,
-    pub(super) stream: Option<Arc<Stream>>,
+/// A container that has been entered: a zone, or a group that runs as one node.
+pub(crate) struct Container {
+    pub(crate) span: u64,
+    pub(crate) attempt: u32,
+    pub(crate) claim: Claim,
+    pub(crate) given: Vec<Given>,
+    /// Its limits of time, and the wait before its next attempt.
+    timers: Vec<AbortHandle>,
 }
 
-#[derive(Clone, Copy)]
-pub(super) struct Pass {
-    pub(super) number: u64,
-    pub(super) frame: u32,
-    pub(super) span: u64,
+impl Container {
+    pub(super) fn new(span: u64, given: Vec<Given>, claim: Claim) -> Self {
+        Self { span, attempt: 1, claim, given, timers: Vec::new() }
+    }
+
+    pub(super) fn add_timer(&mut self, timer: AbortHandle) {
+        self.timers.push(timer);
+    }
 }
 
-/// A zone as a snapshot has it.
+impl Drop for Container {
+    fn drop(&mut self) {
+        self.timers.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// The containers of a run by the keys of their nodes.
+#[derive(Default)]
+pub(crate) struct Zones {
+    containers: NumberMap<Key, Container>,
+    loops: NumberMap<Key, Box<ZoneRun>>,
+    /// The frame of a group that runs as one node.
+    calls: NumberMap<Key, u32>,
+}
+
+/// Containers as a checkpoint has them.
 #[derive(Serialize, Deserialize)]
-pub(in crate::run) struct SavedZone {
-    zone: u32,
+pub(crate) struct SavedZones {
+    zones: Vec<(Key, SavedZone)>,
+    calls: Vec<(Key, u32)>,
+    containers: Vec<SavedContainer>,
+}
+
+/// A container as a checkpoint has it; its limits of time begin anew.
+#[derive(Serialize, Deserialize)]
+struct SavedContainer {
+    key: Key,
+    span: u64,
+    attempt: u32,
+    group: Option<u32>,
     given: Vec<SavedGiven>,
-    state: Vec<Arc<Value>>,
-    items: Option<Arc<Value>>,
-    started: u64,
-    finished: u64,
-    running: Vec<(u64, u32, u64)>,
-    collected: Vec<Vec<(u64, Value)>>,
-    last: Option<(u64, SavedOutputs)>,
-    before: Option<SavedOutputs>,
-    ended: Option<LoopEnd>,
 }
 
-type SavedOutputs = Vec<(String, Arc<Value>)>;
+impl Zones {
+    pub(crate) fn enter(&mut self, key: Key, container: Container) {
+        self.containers.insert(key, container);
+    }
 
-fn saved_outputs(outputs: &Outputs) -> SavedOutputs {
-    outputs.all("").map(|(name, value)| (name.to_owned(), Arc::clone(value))).collect()
-}
+    pub(crate) fn leave(&mut self, key: Key) -> Option<Container> {
+        self.containers.remove(&key)
+    }
 
-fn restored_outputs(saved: SavedOutputs) -> Outputs {
-    saved.into_iter().fold(Outputs::none(), |outputs, (name, value)| outputs.with_shared(name, value))
-}
+    pub(crate) fn container(&self, key: Key) -> Option<&Container> {
+        self.containers.get(&key)
+    }
 
-impl ZoneRun {
-    /// None while a stream is on its way into the zone.
-    pub(in crate::run) fn to_saved(&self) -> Option<SavedZone> {
-        Some(SavedZone {
-            zone: self.zone,
-            given: SavedGiven::all(&self.given)?,
-            state: self.state.clone(),
-            items: self.items.clone(),
-            started: self.started,
-            finished: self.finished,
-            running: self.running.iter().map(|pass| (pass.number, pass.frame, pass.span)).collect(),
-            collected: self.collected.clone(),
-            last: self.last.as_ref().map(|(pass, outputs)| (*pass, saved_outputs(outputs))),
-            before: self.before.as_ref().map(saved_outputs),
-            ended: self.ended,
+    pub(super) fn container_mut(&mut self, key: Key) -> Option<&mut Container> {
+        self.containers.get_mut(&key)
+    }
+
+    /// The span of a container that runs.
+    pub(crate) fn span_of(&self, key: Key) -> u64 {
+        self.containers.get(&key).map_or(0, |container| container.span)
+    }
+
+    /// The attempt in which a container ends.
+    pub(crate) fn attempt_of(&self, key: Key) -> Option<u32> {
+        self.containers.get(&key).map(|container| container.attempt)
+    }
+
+    pub(super) fn insert_zone(&mut self, key: Key, zone: ZoneRun) {
+        self.loops.insert(key, Box::new(zone));
+    }
+
+    pub(crate) fn is_zone(&self, key: Key) -> bool {
+        self.loops.contains_key(&key)
+    }
+
+    pub(super) fn zone(&self, key: Key) -> Option<&ZoneRun> {
+        self.loops.get(&key).map(|run| &**run)
+    }
+
+    pub(super) fn zone_mut(&mut self, key: Key) -> Option<&mut ZoneRun> {
+        self.loops.get_mut(&key).map(|run| &mut **run)
+    }
+
+    pub(crate) fn take_zone(&mut self, key: Key) -> Option<Box<ZoneRun>> {
+        self.loops.remove(&key)
+    }
+
+    pub(super) fn insert_call(&mut self, key: Key, frame: u32) {
+        self.calls.insert(key, frame);
+    }
+
+    /// Takes the frame of a group that runs as one node.
+    pub(crate) fn take_call(&mut self, key: Key) -> Option<u32> {
+        if self.calls.is_empty() { None } else { self.calls.remove(&key) }
+    }
+
+    /// Returns `true` if a zone waits between two passes for capacity of its stream.
+    pub(crate) fn has_held_zone(&self) -> bool {
+        self.loops.values().any(|run| run.is_between_passes() && run.stream().is_some())
+    }
+
+    /// Zones that stand between two passes.
+    pub(crate) fn between_passes(&self) -> Vec<Key> {
+        let idle = self.loops.iter().filter(|(_, run)| run.is_between_passes());
+        idle.map(|(key, _)| *key).collect()
+    }
+
+    /// Containers that wait for their next attempt.
+    pub(crate) fn between_attempts(&self) -> Vec<Key> {
+        let inside = |key: &Key| self.loops.contains_key(key) || self.calls.contains_key(key);
+        self.containers.keys().filter(|key| !inside(key)).copied().collect()
+    }
+
+    /// None while a stream is on its way into a zone.
+    pub(crate) fn to_saved(&self) -> Option<SavedZones> {
+        let zones = self.loops.iter().map(|(key, zone)| Some((*key, zone.to_saved()?)));
+        let containers = self.containers.iter().map(|(key, container)| {
+            Some(SavedContainer {
+                key: *key,
+                span: container.span,
+                attempt: container.attempt,
+                group: container.claim.group(),
+                given: SavedGiven::all(&container.given)?,
+            })
+        });
+        Some(SavedZones {
+            zones: zones.collect::<Option<_>>()?,
+            calls: self.calls.iter().map(|(key, frame)| (*key, *frame)).collect(),
+            containers: containers.collect::<Option<_>>()?,
         })
     }
-}
 
-impl SavedZone {
-    pub(in crate::run) fn restored(self, stream: Option<Arc<Stream>>) -> ZoneRun {
-        let pass = |(number, frame, span)| Pass { number, frame, span };
-        ZoneRun {
-            zone: self.zone,
-            given: self.given.into_iter().map(Given::from).collect(),
-            state: self.state,
-            items: self.items,
-            started: self.started,
-            finished: self.finished,
-            running: self.running.into_iter().map(pass).collect(),
-            collected: self.collected,
-            last: self.last.map(|(pass, outputs)| (pass, restored_outputs(outputs))),
-            before: self.before.map(restored_outputs),
-            ended: self.ended,
-            stream,
+    /// Takes the containers that a checkpoint has, with the streams of zones; gives the keys of all.
+    pub(super) fn restore(
+        &mut self,
+        saved: SavedZones,
+        stream: impl Fn(Key) -> Option<Arc<Stream>>,
+    ) -> Vec<Key> {
+        self.calls = saved.calls.into_iter().collect();
+        for (key, zone) in saved.zones {
+            self.insert_zone(key, zone.restored(stream(key)));
         }
-    }
-}
-
-impl ZoneRun {
-    pub(super) fn item(&self, pass: u64) -> Option<Arc<Value>> {
-        let items = self.items.as_deref()?.as_array()?;
-        items.get(usize::try_from(pass).ok()?).cloned().map(Arc::new)
-    }
-
-    /// Returns the maximum number of passes, and the reason to report if it is reached.
-    pub(super) fn total(&self, zone: &ZonePlan) -> (Option<u64>, LoopEnd) {
-        let own = match zone.spec.mode {
-            ZoneMode::Until | ZoneMode::While => None,
-            ZoneMode::Times => Some((zone.spec.times, LoopEnd::Times)),
-            ZoneMode::Each => {
-                let items = self.items.as_deref().and_then(Value::as_array).map_or(0, Vec::len);
-                Some((items as u64, LoopEnd::Items))
-            }
-        };
-        match (own, zone.spec.max_iterations) {
-            (Some((own, why)), Some(max)) if own <= max => (Some(own), why),
-            (Some((own, why)), None) => (Some(own), why),
-            (_, max) => (max, LoopEnd::Max),
+        let mut keys = Vec::with_capacity(saved.containers.len());
+        for SavedContainer { key, span, attempt, group, given } in saved.containers {
+            let given = given.into_iter().map(Given::from).collect();
+            let mut container = Container::new(span, given, Claim::of_container(group));
+            container.attempt = attempt;
+            self.enter(key, container);
+            keys.push(key);
         }
-    }
-}
-
-impl ZoneRun {
-    pub(super) fn collect(&mut self, zone: &ZonePlan, pass: u64, results: &Outputs) {
-        for ((name, which), list) in zone.collect.iter().zip(&mut self.collected) {
-            let value = match which {
-                KeyRef::State(at) => self.state.get(*at as usize),
-                KeyRef::Result(_) => results.get(name.trim_start_matches("collected.")),
-            };
-            list.extend(value.map(|value| (pass, (**value).clone())));
-        }
-    }
-
-    pub(super) fn key_value(&self, plan: &PlanInner, zone: &ZonePlan, which: KeyRef) -> Option<Arc<Value>> {
-        match which {
-            KeyRef::State(at) => self.state.get(at as usize).cloned(),
-            KeyRef::Result(at) => {
-                let name = &plan.scopes[zone.scope as usize].results.get(at as usize)?.name;
-                self.last.as_ref()?.1.get(name).cloned()
-            }
-        }
-    }
-
-    /// Last values, results of the last pass, and lists of all passes.
-    pub(super) fn outputs(self, zone: &ZonePlan) -> Outputs {
-        let mut outputs = self.last.map_or_else(Outputs::none, |(_, outputs)| outputs);
-        for (key, value) in zone.keys.iter().zip(self.state) {
-            outputs = outputs.with_shared(key.to_string(), value);
-        }
-        for ((name, _), mut list) in zone.collect.iter().zip(self.collected) {
-            list.sort_by_key(|(pass, _)| *pass);
-            let values: Vec<Value> = list.into_iter().map(|(_, value)| value).collect();
-            outputs = outputs.with(name.to_string(), values);
-        }
-        outputs
-    }
-}
-
-pub(super) fn pass_place(path: Arc<str>, pass: u64, span: u64, parent: u64) -> EventLocation {
-    EventLocation {
-        path: Some(path),
-        iteration: Some(pass),
-        span,
-        parent: Some(parent),
-        ..EventLocation::default()
-    }
-}
-
-/// The carried values of the first pass.
-pub(super) fn first_state(zone: &ZonePlan, given: &[Given]) -> Result<Vec<Arc<Value>>, String> {
-    let first = zone.spec.state.iter().zip(&zone.initial_inputs).map(|(state, input)| {
-        let value = match (*input != NONE).then(|| given.get(*input as usize)).flatten() {
-            Some(Given::One(value)) => Some(Arc::clone(value)),
-            Some(Given::Many(values)) => values.first().cloned(),
-            Some(Given::Nothing | Given::Stream(_) | Given::Lazy) | None => None,
-        };
-        let value = value.unwrap_or_else(|| Arc::new(state.initial.clone().unwrap_or_default()));
-        convert(&value, state.data_flow_type)
-            .map_err(|fault| format!("the carried value `{}` {fault}", state.key))
-    });
-    first.collect()
-}
-
-pub(super) fn items(zone: &ZonePlan, given: &[Given]) -> Result<Option<Arc<Value>>, String> {
-    if zone.spec.mode != ZoneMode::Each {
-        return Ok(None);
-    }
-    let items = zone.has_items().then(|| given.get(zone.items_input as usize)).flatten();
-    match items {
-        Some(Given::One(value)) if value.is_array() => Ok(Some(Arc::clone(value))),
-        Some(Given::One(_) | Given::Many(_) | Given::Nothing | Given::Stream(_) | Given::Lazy) | None => {
-            Err("the input `items` gave no list".to_owned())
-        }
-    }
-}
-
-pub(super) fn changed_keys(zone: &ZonePlan, old: &[Arc<Value>], new: &[Arc<Value>]) -> Vec<Arc<str>> {
-    let pairs = zone.keys.iter().zip(old.iter().zip(new));
-    let changed = pairs.filter(|(_, (old, new))| !Arc::ptr_eq(old, new) && old != new);
-    changed.map(|(key, _)| Arc::clone(key)).collect()
-}
-
-pub(super) fn state_map(zone: &ZonePlan, state: &[Arc<Value>]) -> Map<String, Value> {
-    zone.keys.iter().zip(state).map(|(key, value)| (key.to_string(), (**value).clone())).collect()
-}
-
-pub(super) fn outputs_map(outputs: Option<&Outputs>) -> cel::Value {
-    let values = outputs.into_iter().flat_map(|outputs| outputs.all(""));
-    cel_map(values.map(|(name, value)| (name, to_cel(value))))
-}
-
-/// One result as its text, several as an object.
-pub(super) fn chunk_of(results: &Outputs) -> Option<Arc<str>> {
-    let mut all = results.all("");
-    let (first, second) = (all.next()?, all.next());
-    if second.is_none() {
-        return Some(match &**first.1 {
-            Value::String(text) => text.as_str().into(),
-            other => other.to_string().into(),
-        });
-    }
-    let map: Map<String, Value> =
-        results.all("").map(|(name, value)| (name.to_owned(), (**value).clone())).collect();
-    Some(Value::Object(map).to_string().into())
-}
-
-/// A number as text, without an allocation.
-pub(super) struct Digits([u8; 20], usize);
-
-impl Digits {
-    pub(super) fn from_number(mut number: u64) -> Self {
-        let mut digits = [b'0'; 20];
-        let mut at = digits.len();
-        loop {
-            at -= 1;
-            digits[at] = b'0' + u8::try_from(number % 10).unwrap_or(0);
-            number /= 10;
-            if number == 0 {
-                return Self(digits, at);
-            }
-        }
-    }
-
-    pub(super) fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0[self.1..]).unwrap_or_default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn digits_are_those_of_the_number() {
-        for number in [0, 7, 10, 1234, u64::MAX] {
-            assert_eq!(Digits::from_number(number).as_str(), number.to_string());
-        }
+        keys
     }
 }

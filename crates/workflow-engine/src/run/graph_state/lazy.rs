@@ -1,0 +1,77 @@
+//! Lazy inputs: values whose source runs only when a node asks for them.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::frame::{Key, NodeState, Slot};
+use super::inputs::origin_value;
+use super::{FollowUp, GraphState};
+use crate::hash::NumberMap;
+use crate::plan::data::{SlotIx, slots};
+
+/// A node that waits for a lazy input.
+struct Puller {
+    key: Key,
+    reply: oneshot::Sender<Option<Arc<Value>>>,
+}
+
+/// Nodes that wait for lazy inputs, by frame and slot.
+#[derive(Default)]
+pub(super) struct Pullers(NumberMap<(u32, SlotIx), Vec<Puller>>);
+
+impl GraphState<'_> {
+    /// A lazy input is asked for: its source and what that needs are scheduled now. True if the node has to wait.
+    pub(crate) fn pull(&mut self, key: Key, slot: &str, reply: oneshot::Sender<Option<Arc<Value>>>) -> bool {
+        let (Some(scope), Some(node)) = (self.scope(key), self.node(key)) else { return false };
+        let mut inputs = scope.inputs(node).iter();
+        let Some(input) = inputs.find(|input| &*self.plan.names[input.slot as usize] == slot) else {
+            return false;
+        };
+        let Some(frame) = self.frame(key) else { return false };
+        let from = slots(input.from.origins()).next();
+        let Some(from) = from.filter(|from| matches!(frame.slot(*from), Slot::Unknown)) else {
+            let origin = input.from.origins().iter().find_map(|origin| origin_value(frame, origin));
+            // Without a receiver the node has been dropped.
+            let _ = reply.send(origin.or_else(|| input.fallback.clone()));
+            return false;
+        };
+        self.pullers.0.entry((key.frame, from)).or_default().push(Puller { key, reply });
+        self.waken(Key { node: scope.owners[from as usize], ..key });
+        true
+    }
+
+    /// Schedules a node that nothing needed so far, and what it needs.
+    pub(crate) fn waken(&mut self, key: Key) {
+        let Some(scope) = self.scope(key) else { return };
+        let mut stack = vec![key.node];
+        while let Some(node) = stack.pop() {
+            let Some(frame) = self.frames.get_mut(key) else { return };
+            if frame.state(node) != NodeState::Dormant {
+                continue;
+            }
+            stack.extend(scope.sources.row(node));
+            let policy = self.plan.policy(&scope.nodes[node as usize]);
+            let turn = frame.waken(node, policy.is_some_and(|policy| policy.first));
+            self.queues.take_turn(Key { node, ..key }, turn);
+        }
+    }
+
+    /// Returns `true` if a node waits for a lazy input.
+    pub(crate) fn has_pullers(&self) -> bool {
+        !self.pullers.0.is_empty()
+    }
+
+    pub(super) fn answer_pullers(&mut self, key: Key, slot: SlotIx) {
+        if self.pullers.0.is_empty() {
+            return;
+        }
+        for puller in self.pullers.0.remove(&(key.frame, slot)).unwrap_or_default() {
+            let value = self.frame(puller.key).and_then(|frame| frame.slot(slot).value().cloned());
+            self.follow_ups.push(FollowUp::Pulled(puller.key));
+            // Without a receiver the node has been dropped.
+            let _ = puller.reply.send(value);
+        }
+    }
+}
