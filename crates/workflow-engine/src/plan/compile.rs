@@ -25,7 +25,7 @@ pub(super) fn compile(
     if problems.iter().any(|problem| problem.severity == Severity::Error) {
         return Err(PlanError { problems });
     }
-    Ok(layout::Layout::new(&graph, catalog, settled).finish(problems))
+    layout::Layout::new(&graph, catalog, settled).finish(problems)
 }
 
 /// The read-only values of the workflow as one object.

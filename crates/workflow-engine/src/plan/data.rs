@@ -88,6 +88,8 @@ pub(crate) struct ScopePlan {
     pub(crate) followers: Csr,
     /// Nodes that each node waits for, lazy inputs left out.
     pub(crate) sources: Csr,
+    /// All nodes, each behind those that it waits for.
+    pub(crate) order: Vec<LocalIx>,
     /// Nodes that some result or effect needs.
     pub(crate) needed: Vec<bool>,
     pub(crate) n_needed: u32,

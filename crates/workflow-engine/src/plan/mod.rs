@@ -4,6 +4,7 @@ mod compile;
 pub(crate) mod csr;
 pub(crate) mod data;
 mod layout;
+mod order;
 pub(crate) mod policy;
 pub(crate) mod prepared;
 mod reach;

@@ -11,13 +11,13 @@ impl ScopePlan {
         slots.into_iter().map(|slot| self.owners[slot as usize]).filter(|owner| *owner != NONE)
     }
 
-    /// The roots, everything they need, and nothing else. Iterative: graphs may be deep.
+    /// The roots, everything they need, and nothing else.
     pub(crate) fn reach(&self, roots: impl IntoIterator<Item = LocalIx>) -> Vec<bool> {
         let mut reached = vec![false; self.nodes.len()];
-        let mut stack: Vec<LocalIx> = roots.into_iter().collect();
-        while let Some(node) = stack.pop() {
-            if !std::mem::replace(&mut reached[node as usize], true) {
-                stack.extend(self.sources.row(node).iter().filter(|source| !reached[**source as usize]));
+        roots.into_iter().for_each(|root| reached[root as usize] = true);
+        for node in self.order.iter().rev() {
+            if reached[*node as usize] {
+                self.sources.row(*node).iter().for_each(|source| reached[*source as usize] = true);
             }
         }
         reached
@@ -42,15 +42,10 @@ impl ScopePlan {
         for node in wanted.iter().chain(&self.always) {
             only[*node as usize] &= *node == target;
         }
-        // A node that something else needs makes what it needs needed too: take away until nothing changes.
-        let mut stack: Vec<LocalIx> =
-            (0..).zip(&only).filter(|(_, only)| !**only).map(|(node, _)| node).collect();
-        stack.retain(|node| *node != target);
-        while let Some(node) = stack.pop() {
-            for source in self.sources.row(node) {
-                if std::mem::replace(&mut only[*source as usize], false) {
-                    stack.push(*source);
-                }
+        // A node that something else needs makes what it needs needed too.
+        for node in self.order.iter().rev().filter(|node| **node != target) {
+            if !only[*node as usize] {
+                self.sources.row(*node).iter().for_each(|source| only[*source as usize] = false);
             }
         }
         (0..).zip(&only).filter(|(_, only)| **only).map(|(node, _)| node).collect()

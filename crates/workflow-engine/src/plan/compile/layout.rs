@@ -4,18 +4,20 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use workflow_model::graph::{BypassSource, Graph, GraphNode, Input, NameIx, NodeKind, ScopeKind, Source};
-use workflow_model::{DataFlowType, Problem, ZoneSpec, effective_default};
+use workflow_model::{DataFlowType, Problem, ProblemCode, ZoneSpec, effective_default};
 
 use super::needed::mark_needed;
 use super::settings::{PreparedSettings, is_detailed, key_ref};
 use super::streams::{is_stream, stream_names};
 use super::{arguments, has_effect, is_dead, variables};
+use crate::error::PlanError;
 use crate::node::{Node, NodeCatalog};
 use crate::plan::csr::Csr;
 use crate::plan::data::{
     BypassPlan, Details, Entry, From, InputPlan, Kind, LocalIx, NONE, NodePlan, Origin, OutPlan, PlanData,
     ResultPlan, ScopePlan, SlotIx, TypePlan, slots,
 };
+use crate::plan::order::topological_order;
 use crate::plan::zone::ZonePlan;
 
 /// A scope while its wires are gathered.
@@ -102,7 +104,10 @@ impl<'g> Layout<'g> {
         }
     }
 
-    pub(super) fn finish(mut self, problems: Vec<Problem>) -> (PlanData, Vec<Arc<dyn Node>>) {
+    pub(super) fn finish(
+        mut self,
+        mut problems: Vec<Problem>,
+    ) -> Result<(PlanData, Vec<Arc<dyn Node>>), PlanError> {
         let graph = self.graph;
         for (number, node) in graph.nodes.iter().enumerate() {
             self.add_node(number, node);
@@ -115,7 +120,15 @@ impl<'g> Layout<'g> {
         for (number, node) in graph.nodes.iter().enumerate() {
             self.add_kind(number, node);
         }
-        let scopes = (0..graph.scopes.len()).map(|scope| self.seal(scope)).collect();
+        let scopes: Result<Vec<ScopePlan>, Problem> =
+            (0..graph.scopes.len()).map(|scope| self.seal(scope)).collect();
+        let scopes = match scopes {
+            Ok(scopes) => scopes,
+            Err(problem) => {
+                problems.push(problem);
+                return Err(PlanError { problems });
+            }
+        };
         let mut plan = PlanData {
             names: graph.names().to_vec(),
             types: self.types,
@@ -138,7 +151,7 @@ impl<'g> Layout<'g> {
             has_effect: has_effect(graph, self.catalog),
         };
         mark_needed(&mut plan, &self.code, graph, &self.local, &self.drafts);
-        (plan, self.code)
+        Ok((plan, self.code))
     }
 
     /// The inputs of a node and what it waits for.
@@ -445,7 +458,8 @@ impl<'g> Layout<'g> {
         }
     }
 
-    fn seal(&mut self, scope: usize) -> ScopePlan {
+    /// Completes a scope. The check has found every cycle, so that one is a fault of the check.
+    fn seal(&mut self, scope: usize) -> Result<ScopePlan, Problem> {
         let draft = &mut self.drafts[scope];
         let mut plan = std::mem::take(&mut draft.plan);
         let (n_slots, n_nodes) = (plan.n_slots as usize, plan.nodes.len());
@@ -453,7 +467,11 @@ impl<'g> Layout<'g> {
         plan.stream_readers = Csr::new(n_slots, &draft.stream_reads);
         plan.followers = Csr::new(n_nodes, &draft.follows);
         plan.sources = Csr::new(n_nodes, &draft.sources);
-        plan
+        plan.order = topological_order(n_nodes, &draft.sources).map_err(|at| {
+            let path = plan.nodes.get(at as usize).map(|node| node.path.to_string());
+            Problem::error(ProblemCode::Cycle, "this node waits for itself").at(path.unwrap_or_default())
+        })?;
+        Ok(plan)
     }
 }
 
