@@ -14,7 +14,6 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("candle-nn", &["llm-local"]),
     ("clap", &["weft-cli"]),
     ("encoding_rs", &["http-caller"]),
-    ("genai", &["llm-provider"]),
     ("llguidance", &["llm-local"]),
     ("notify", &["weft-project"]),
     ("petgraph", &["workflow-engine", "workflow-model"]),

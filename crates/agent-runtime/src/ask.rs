@@ -167,6 +167,7 @@ async fn read<S: Replies>(
             LlmEvent::Reasoning(text) => decoder.reasoning(text),
             LlmEvent::ToolCall { index, arguments, .. } => decoder.native(index, arguments),
             LlmEvent::Heartbeat => {}
+            LlmEvent::Unread { message } => decoder.unread(message),
             LlmEvent::Retrying { attempt, delay, error } => decoder.retrying(attempt, delay, &error),
             LlmEvent::Finished(response) => return Ok(response),
         }
@@ -290,6 +291,11 @@ impl<'t> ReplyDecoder<'t> {
             kind: "llm_retry".into(),
             message: retry_message(attempt, delay, error),
         });
+    }
+
+    fn unread(&mut self, message: String) {
+        self.emitter.flush();
+        self.emitter.trace.emit(EventBody::AgentWarning { kind: "llm_unread".into(), message });
     }
 
     fn native(&mut self, index: usize, arguments: String) {

@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
+use agent_types::estimate_tokens;
 use llm_provider::Message;
 use protocol_action::neutralize;
 use sha2::{Digest, Sha256};
 use tool_registry::{Snapshot, Tool};
-use tool_schema::{Catalogue, estimate_tokens};
+use tool_schema::Catalogue;
 
 use crate::history::{Exchange, visible};
 use crate::profile::{AgentProfile, Language};

@@ -68,18 +68,57 @@ pub struct Usage {
     pub output: u64,
     /// Both together.
     pub total: u64,
+    /// At least one of them is an estimate, because the server did not report it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
 }
 
 impl Usage {
     /// So many tokens read and written.
     #[must_use]
     pub const fn new(input: u64, output: u64) -> Self {
-        Self { input, output, total: input.saturating_add(output) }
+        Self { input, output, total: input.saturating_add(output), estimated: false }
     }
+
+    /// The same numbers, marked as an estimate.
+    #[must_use]
+    pub const fn as_estimate(self) -> Self {
+        Self { estimated: true, ..self }
+    }
+}
+
+/// Tokens of a text, roughly: a CJK character is one, of everything else four bytes are.
+#[must_use]
+pub fn estimate_tokens(text: &str) -> usize {
+    let is_cjk = |c: &char| matches!(u32::from(*c), 0x2E80..=0x9FFF | 0xAC00..=0xD7AF | 0xF900..=0xFAFF | 0xFF00..=0xFFEF | 0x20000..=0x3FFFF);
+    let cjk = text.chars().filter(is_cjk);
+    let (count, bytes) = cjk.fold((0, 0), |(count, bytes), c| (count + 1, bytes + c.len_utf8()));
+    count + (text.len() - bytes).div_ceil(4)
 }
 
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        *self = Self::new(self.input.saturating_add(other.input), self.output.saturating_add(other.output));
+        let estimated = self.estimated || other.estimated;
+        let (input, output) =
+            (self.input.saturating_add(other.input), self.output.saturating_add(other.output));
+        *self = Self { estimated, ..Self::new(input, output) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_estimated() {
+        assert_eq!(estimate_tokens("abcd efgh"), 3);
+        assert_eq!(estimate_tokens("摘要 ok"), 3);
+    }
+
+    #[test]
+    fn a_sum_that_holds_an_estimate_is_one() {
+        let mut sum = Usage::new(1, 2);
+        sum += Usage::new(3, 4).as_estimate();
+        assert_eq!(sum, Usage::new(4, 6).as_estimate());
     }
 }

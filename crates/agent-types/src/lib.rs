@@ -39,7 +39,7 @@ mod virtual_clock;
 
 pub use backoff::Backoff;
 pub use budget::{Budget, BudgetExceeded, BudgetKey, BudgetLimits};
-pub use call::{Annotations, ApprovalDefault, ToolCall, ToolSpec, Usage};
+pub use call::{Annotations, ApprovalDefault, ToolCall, ToolSpec, Usage, estimate_tokens};
 pub use canonical::canonical_json;
 pub use clock::{Clock, Sleep};
 pub use event::{AskSummary, CallSummary, EventLocation, OtherOutputs, TraceEvent};

@@ -8,14 +8,18 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum LlmError {
     /// The server refused the key, or wants one.
-    #[error("the model's server refused the key (status {status})")]
+    #[error("the model's server refused the key (status {status}){}", behind(.message))]
     Authentication {
         /// HTTP status.
         status: u16,
+        /// Beginning of the server's message.
+        message: String,
     },
     /// Too many requests.
-    #[error("the model's server is limiting requests (status 429)")]
+    #[error("the model's server is limiting requests (status 429){}", behind(.message))]
     RateLimited {
+        /// Beginning of the server's message.
+        message: String,
         /// Wait that the server asks for.
         retry_after: Option<Duration>,
     },
@@ -73,6 +77,11 @@ pub enum LlmError {
         /// Request without a recorded answer.
         message: String,
     },
+}
+
+/// The server's words behind ours, where there are any.
+fn behind(message: &str) -> String {
+    if message.is_empty() { String::new() } else { format!(": {message}") }
 }
 
 /// Event that a request waits for.
@@ -134,7 +143,7 @@ impl LlmError {
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::RateLimited { retry_after } | Self::Status { retry_after, .. } => *retry_after,
+            Self::RateLimited { retry_after, .. } | Self::Status { retry_after, .. } => *retry_after,
             _ => None,
         }
     }

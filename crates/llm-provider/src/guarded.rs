@@ -171,6 +171,10 @@ impl Asking {
         let (left, (wait, limit)) = if token.0 <= whole.0 { token } else { whole };
         let begun = if reading.last.is_some() { Begun::Yes } else { Begun::No };
         match within(&**clock, left, reading.stream.next()).await {
+            // A server that sends signs of life without end is not waited for without end.
+            Some(Some(Ok(event))) if left.is_zero() && !event.is_answer() => {
+                Err((LlmError::Timeout { wait, limit }, begun))
+            }
             Some(Some(Ok(event))) => {
                 let is_answer = event.is_answer();
                 // A heartbeat of the server begins nothing, but keeps alive an answer that has begun.

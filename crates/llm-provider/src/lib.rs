@@ -1,6 +1,6 @@
 //! One trait for language models.
 //!
-//! [`OpenAiCompatible`] and [`ModelConfig`] reach real servers through a client library that no other crate names,
+//! [`OpenAiCompatible`] and [`ModelConfig`] reach real servers in their five dialects,
 //! [`ScriptedModel`] plays a written script for tests and demos, [`ReplayProvider`] returns recorded answers.
 //! [`GuardedModel`] puts any of them behind limits: attempts, timeouts, concurrent requests.
 //! The crate knows nothing of tools beyond their schemas: interpreting a reply is left to the layers above.

@@ -21,6 +21,9 @@ pub struct NativeCall {
     /// Opaque reasoning signatures that the provider needs again with the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<String>,
+    /// Reasoning that stood before the call, in the form in which the provider needs it again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasoning: Vec<Value>,
 }
 
 impl NativeCall {
@@ -28,7 +31,7 @@ impl NativeCall {
     #[must_use]
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
         let (id, name, arguments) = (id.into(), name.into(), arguments.into());
-        Self { id, name, arguments, signatures: Vec::new() }
+        Self { id, name, arguments, signatures: Vec::new(), reasoning: Vec::new() }
     }
 }
 

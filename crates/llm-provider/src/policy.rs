@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     fn limited(seconds: Option<u64>) -> LlmError {
-        LlmError::RateLimited { retry_after: seconds.map(Duration::from_secs) }
+        LlmError::RateLimited { message: String::new(), retry_after: seconds.map(Duration::from_secs) }
     }
 
     fn status(status: u16) -> LlmError {
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn only_what_may_pass_is_tried_again() {
         check(1, &status(400), 0.0, None);
-        check(1, &LlmError::Authentication { status: 401 }, 0.0, None);
+        check(1, &LlmError::Authentication { status: 401, message: String::new() }, 0.0, None);
         check(1, &LlmError::Unreachable { message: String::new() }, 0.0, Some(500));
         check(1, &LlmError::NoReply { message: String::new() }, 0.0, None);
     }

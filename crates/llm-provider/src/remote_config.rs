@@ -358,7 +358,7 @@ impl ModelConfig {
     }
 
     fn connect_with(&self, key: Option<String>, clock: Arc<dyn Clock>) -> Result<GuardedModel, ModelError> {
-        let model = RemoteModel::new(self, key, Arc::clone(&clock))?;
+        let model = RemoteModel::new(self, key.as_deref(), Arc::clone(&clock))?;
         Ok(GuardedModel::new(Arc::new(model), self.policy(), clock))
     }
 

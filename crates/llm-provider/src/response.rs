@@ -27,6 +27,28 @@ pub enum Finish {
 }
 
 impl Finish {
+    /// Reads a provider's word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Self {
+        match word.to_ascii_lowercase().as_str() {
+            "stop" | "end_turn" | "stop_sequence" | "eos" | "eos_token" | "end" | "complete"
+            | "completed" => Self::Stop,
+            "tool_calls" | "tool_use" | "tool_call" | "function_call" => Self::ToolCalls,
+            "length" | "max_tokens" | "max_output_tokens" | "model_length" => Self::Length,
+            "content_filter" => Self::ContentFilter,
+            _ => Self::Other(word.to_owned()),
+        }
+    }
+
+    /// Returns `true` when the answer came to its own end.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        match self {
+            Self::Stop | Self::ToolCalls => true,
+            Self::Length | Self::ContentFilter | Self::Other(_) => false,
+        }
+    }
+
     /// The word on the wire.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -51,7 +73,7 @@ pub struct StandardResponse {
     /// Calls in the provider's own form.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<NativeCall>,
-    /// Tokens read and written, zero where the provider does not say.
+    /// Tokens read and written; estimated where the provider does not say.
     pub usage: Usage,
     /// Reason for which the model stopped.
     pub finish: Finish,
@@ -108,6 +130,11 @@ pub enum LlmEvent {
     },
     /// Sign of life of the server, without new content.
     Heartbeat,
+    /// A part of the answer that could not be read.
+    Unread {
+        /// Description of the part.
+        message: String,
+    },
     /// The request failed before anything of the answer came, and is put again after a wait.
     Retrying {
         /// The attempt that failed, from 1.
@@ -127,7 +154,7 @@ impl LlmEvent {
     pub const fn is_answer(&self) -> bool {
         match self {
             Self::Text(_) | Self::Reasoning(_) | Self::ToolCall { .. } | Self::Finished(_) => true,
-            Self::Heartbeat | Self::Retrying { .. } => false,
+            Self::Heartbeat | Self::Unread { .. } | Self::Retrying { .. } => false,
         }
     }
 }

@@ -124,8 +124,8 @@ impl LlmProvider for ScriptedModel {
         if let Some(error) = &reply.error {
             let retry_after = error.retry_after_ms.map(Duration::from_millis);
             return Err(match error.status {
-                status @ (401 | 403) => LlmError::Authentication { status },
-                429 => LlmError::RateLimited { retry_after },
+                status @ (401 | 403) => LlmError::Authentication { status, message: String::new() },
+                429 => LlmError::RateLimited { message: String::new(), retry_after },
                 status => LlmError::Status { status, message: "scripted".into(), retry_after },
             });
         }
@@ -210,7 +210,13 @@ mod tests {
             "{\"error\": {\"status\": 429, \"retry_after_ms\": 5}}\n{\"tool_calls\": [{\"name\": \"t\", \"arguments\": {\"a\": 1}}]}",
         )
         .unwrap();
-        assert_eq!(ask(&model), Err(LlmError::RateLimited { retry_after: Some(Duration::from_millis(5)) }));
+        assert_eq!(
+            ask(&model),
+            Err(LlmError::RateLimited {
+                message: String::new(),
+                retry_after: Some(Duration::from_millis(5))
+            })
+        );
         let answer = ask(&model).unwrap();
         assert_eq!(answer.finish, Finish::ToolCalls);
         assert_eq!(answer.tool_calls[0].arguments, r#"{"a":1}"#);

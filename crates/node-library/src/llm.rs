@@ -86,6 +86,10 @@ impl Node for GenericLlmRequest {
             match event.map_err(failed)? {
                 LlmEvent::Text(piece) => ctx.chunk("stream_output", piece).await?,
                 LlmEvent::Reasoning(_) | LlmEvent::ToolCall { .. } | LlmEvent::Heartbeat => ctx.heartbeat(),
+                LlmEvent::Unread { message } => {
+                    ctx.heartbeat();
+                    ctx.emit(EventBody::LogLine { level: "warn".to_owned(), message });
+                }
                 LlmEvent::Retrying { attempt, delay, error } => {
                     ctx.heartbeat();
                     let message = retry_message(attempt, delay, &error);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use agent_types::estimate_tokens;
 use protocol_action::Lang;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -84,15 +85,6 @@ impl<'t> Catalogue<'t> {
             tokens: estimate_tokens(&text),
         }
     }
-}
-
-/// Tokens of a text, roughly: a CJK character is one, of everything else four bytes are.
-#[must_use]
-pub fn estimate_tokens(text: &str) -> usize {
-    let is_cjk = |c: &char| matches!(u32::from(*c), 0x2E80..=0x9FFF | 0xAC00..=0xD7AF | 0xF900..=0xFAFF | 0xFF00..=0xFFEF | 0x20000..=0x3FFFF);
-    let cjk = text.chars().filter(is_cjk);
-    let (count, bytes) = cjk.fold((0, 0), |(count, bytes), c| (count + 1, bytes + c.len_utf8()));
-    count + (text.len() - bytes).div_ceil(4)
 }
 
 /// The words of a language.
@@ -304,11 +296,5 @@ mod tests {
           - <length> ("short" | "long", default "short")
         "#);
         assert!(Catalogue::new(Lang::Zh).tool(&tools[0]).render().starts_with("## 工具\n"));
-    }
-
-    #[test]
-    fn tokens_are_estimated() {
-        assert_eq!(estimate_tokens("abcd efgh"), 3);
-        assert_eq!(estimate_tokens("摘要 ok"), 3);
     }
 }

@@ -42,7 +42,7 @@ mod toolset;
 mod wire;
 
 pub use agent_types::ToolDefinition;
-pub use catalogue::{Catalogue, CatalogueSize, estimate_tokens};
+pub use catalogue::{Catalogue, CatalogueSize};
 pub use compiled::{Coercion, CompiledSchema, SchemaError, Typed};
 pub use foreign::{Mapped, SchemaNote, map_schema};
 pub use grammar::{

@@ -1,10 +1,11 @@
-//! The library's errors in our words.
+//! Errors of servers and of the network in our words.
 
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::Timestamp;
+use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use crate::LlmError;
@@ -30,69 +31,110 @@ impl Secret {
         let end = text.floor_char_boundary(MAX_MESSAGE);
         if end < text.len() { format!("{}…", &text[..end]) } else { text }
     }
+
+    /// The error with what may be shown of its message.
+    pub(super) fn hide(&self, mut error: LlmError) -> LlmError {
+        match &mut error {
+            LlmError::Authentication { message, .. }
+            | LlmError::RateLimited { message, .. }
+            | LlmError::Status { message, .. }
+            | LlmError::Unreachable { message }
+            | LlmError::Disconnected { message }
+            | LlmError::Stream { message }
+            | LlmError::Request { message } => *message = self.shown(message),
+            LlmError::Timeout { .. } | LlmError::Script { .. } | LlmError::NoReply { .. } => {}
+        }
+        error
+    }
 }
 
-/// The error with `now` as the time that dates of the server count from.
-pub(super) fn llm_error(error: &genai::Error, secret: &Secret, now: Timestamp) -> LlmError {
-    if let Some(status) = error.status() {
-        let retry_after = retry_after(error, now);
-        return match status.as_u16() {
-            status @ (401 | 403) => LlmError::Authentication { status },
-            429 => LlmError::RateLimited { retry_after },
-            status => LlmError::Status { status, message: secret.shown(&status_message(error)), retry_after },
-        };
+/// The error of an answer with an error status. `now` is the time that dates of the server count from.
+pub(super) fn status_error(status: u16, headers: &HeaderMap, body: &str, now: Timestamp) -> LlmError {
+    let json = body.find(['{', '[']).and_then(|start| serde_json::from_str::<Value>(&body[start..]).ok());
+    let message = json.as_ref().and_then(sentence).unwrap_or_else(|| body.trim().to_owned());
+    let retry_after = retry_after(headers, now);
+    match status {
+        401 => LlmError::Authentication { status, message },
+        429 => LlmError::RateLimited { message, retry_after },
+        status => LlmError::Status { status, message, retry_after },
     }
-    match error {
-        genai::Error::WebModelCall { webc_error, .. } | genai::Error::WebAdapterCall { webc_error, .. } => {
-            network_error(webc_error, secret)
-                .unwrap_or_else(|| LlmError::Unreachable { message: secret.shown(&root_cause(webc_error)) })
-        }
-        genai::Error::WebStream { error, cause, .. } => match error.downcast_ref::<genai::Error>() {
-            Some(inner) => llm_error(inner, secret, now),
-            None => network_error(error.as_ref(), secret)
-                .unwrap_or_else(|| LlmError::Stream { message: secret.shown(cause) }),
-        },
-        genai::Error::ChatResponse { body, .. } => streamed_error(body, secret),
-        genai::Error::StreamParse { serde_error, .. } => {
-            LlmError::Stream { message: secret.shown(&serde_error.to_string()) }
-        }
-        other => LlmError::Request { message: secret.shown(&other.to_string()) },
+}
+
+/// The error that a value holds as `error`. Null and what is empty are none.
+pub(super) fn error_in(value: &Value) -> Option<LlmError> {
+    match value.get("error")? {
+        Value::Null | Value::Bool(false) => None,
+        Value::Object(members) if members.is_empty() => None,
+        Value::String(text) if text.is_empty() => None,
+        _ => Some(streamed_error(value)),
     }
+}
+
+/// The error that the fields of an event tell that is none of the format.
+pub(super) fn error_beside(value: &Value) -> Option<LlmError> {
+    let says = ["error_message", "error_msg", "detail", "message"].iter().any(|key| match value.get(*key) {
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(Value::Array(parts)) => !parts.is_empty(),
+        _ => false,
+    });
+    says.then(|| streamed_error(value))
 }
 
 /// Error that a server sends as an event. Before the answer it has the meaning of the corresponding status.
-fn streamed_error(body: &Value, secret: &Secret) -> LlmError {
-    let error = body.get("error").unwrap_or(body);
+pub(super) fn streamed_error(body: &Value) -> LlmError {
+    let error = body.get("error").filter(|error| error.is_object()).unwrap_or(body);
     let text = |key: &str| error.get(key).and_then(Value::as_str);
-    let message = text("message").map_or_else(|| error.to_string(), str::to_owned);
-    let message = secret.shown(&message);
+    let message = sentence(body).unwrap_or_else(|| match body {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    });
     let status = |status| LlmError::Status { status, message: message.clone(), retry_after: None };
     let numbered = error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
-    match (numbered, text("type").or_else(|| text("code")).or_else(|| text("status"))) {
-        (Some(429), _) => LlmError::RateLimited { retry_after: None },
+    match (
+        numbered,
+        text("type").filter(|kind| *kind != "error").or_else(|| text("code")).or_else(|| text("status")),
+    ) {
+        (Some(429), _) => LlmError::RateLimited { message, retry_after: None },
         (Some(code @ 500..=599), _) => status(code),
         (_, Some("overloaded_error")) => status(529),
-        (_, Some("rate_limit_error" | "rate_limit_exceeded")) => LlmError::RateLimited { retry_after: None },
+        (_, Some("rate_limit_error" | "rate_limit_exceeded")) => {
+            LlmError::RateLimited { message, retry_after: None }
+        }
         (_, Some("api_error" | "server_error" | "internal_server_error")) => status(500),
         (_, _) => LlmError::Stream { message },
     }
 }
 
-/// Returns the error of the network, if the network caused it.
-fn network_error(error: &(dyn Error + 'static), secret: &Secret) -> Option<LlmError> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(http) = error.downcast_ref::<reqwest::Error>() {
-            let message = secret.shown(&root_cause(http));
-            return Some(match () {
-                () if http.is_connect() => LlmError::Unreachable { message },
-                () if http.is_builder() => LlmError::Request { message },
-                () => LlmError::Disconnected { message },
-            });
-        }
-        next = error.source();
+/// The sentence of an error, from where providers put it.
+fn sentence(value: &Value) -> Option<String> {
+    let places = [
+        "/error/message",
+        "/error/error/message",
+        "/error",
+        "/message",
+        "/detail",
+        "/error_message",
+        "/error_msg",
+        "/0/error/message",
+        "/detail/0/msg",
+        "/detail/message",
+    ];
+    let found =
+        places.iter().find_map(|place| value.pointer(place)?.as_str().filter(|text| !text.is_empty()))?;
+    // Some routers say what the provider behind them said apart from their own sentence.
+    let further =
+        value.pointer("/error/metadata/raw").and_then(Value::as_str).filter(|raw| !found.contains(raw));
+    Some(further.map_or_else(|| found.to_owned(), |raw| format!("{found}: {raw}")))
+}
+
+/// The error of the network.
+pub(super) fn network_error(error: &reqwest::Error) -> LlmError {
+    let message = root_cause(error);
+    match () {
+        () if error.is_connect() => LlmError::Unreachable { message },
+        () if error.is_builder() => LlmError::Request { message },
+        () => LlmError::Disconnected { message },
     }
-    None
 }
 
 /// Last cause of an error chain, which holds the message of the operating system.
@@ -105,8 +147,7 @@ fn root_cause(error: &(dyn Error + 'static)) -> String {
 }
 
 /// Wait that the server asks for: milliseconds, seconds, or until a date.
-fn retry_after(error: &genai::Error, now: Timestamp) -> Option<Duration> {
-    let headers = error.headers()?;
+fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |name: &str| text(name)?.parse::<f64>().ok();
     let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number("retry-after"));
@@ -121,22 +162,6 @@ fn until(date: &str, now: Timestamp) -> Option<Duration> {
     let since_epoch = httpdate::parse_http_date(date).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
     let now = Duration::from_millis(u64::try_from(now.as_millis()).unwrap_or(0));
     Some(since_epoch.saturating_sub(now))
-}
-
-fn status_message(error: &genai::Error) -> String {
-    let body = match error {
-        genai::Error::HttpError { body, .. } => body.clone(),
-        other => other.to_string(),
-    };
-    // Where providers put the sentence.
-    let start = body.find('{').unwrap_or(0);
-    let sentence = |value: &Value| {
-        let inner =
-            value.pointer("/error/message").or_else(|| value.get("error")).or_else(|| value.get("message"));
-        inner.and_then(Value::as_str).map(str::to_owned)
-    };
-    let value = serde_json::from_str::<Value>(&body[start..]).ok();
-    value.as_ref().and_then(sentence).unwrap_or(body)
 }
 
 #[cfg(test)]
@@ -155,7 +180,6 @@ mod tests {
 
     #[test]
     fn streamed_errors_mean_the_same_as_a_status() {
-        let secret = Secret::new(Some("sk-1"));
         for (body, code, retryable) in [
             (
                 json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
@@ -165,13 +189,43 @@ mod tests {
             (json!({"error": {"type": "rate_limit_error", "message": "slow"}}), "rate_limited", true),
             (json!({"message": "Rate limit", "code": 429}), "rate_limited", true),
             (json!({"code": "server_error", "message": "it broke"}), "provider_error", true),
-            (json!({"code": 400, "message": "bad key sk-1"}), "stream_broken", false),
+            (json!({"code": 400, "message": "odd"}), "stream_broken", false),
             (json!("odd"), "stream_broken", false),
         ] {
-            let error = streamed_error(&body, &secret);
+            let error = streamed_error(&body);
             assert_eq!((error.code(), error.is_retryable()), (code, retryable), "{body}");
-            assert!(!error.to_string().contains("sk-1"), "{error}");
         }
+    }
+
+    #[test]
+    fn the_words_of_a_server_are_found_wherever_they_stand() {
+        for body in [
+            json!({"error": {"message": "it broke"}}),
+            json!({"error": "it broke"}),
+            json!({"error": {"error": {"message": "it broke"}}}),
+            json!({"error": true, "message": "it broke"}),
+            json!({"object": "error", "message": "it broke"}),
+            json!({"choices": null, "error_type": "x", "error_message": "it broke"}),
+            json!({"detail": "it broke"}),
+            json!({"detail": [{"msg": "it broke"}]}),
+            json!([{"error": {"code": 400, "message": "it broke"}}]),
+            json!("it broke"),
+        ] {
+            assert!(streamed_error(&body).to_string().ends_with("it broke"), "{body}");
+            let status = status_error(400, &HeaderMap::new(), &body.to_string(), Timestamp::default());
+            assert!(status.to_string().contains("it broke"), "{status}");
+        }
+        let routed = json!({"error": {"message": "Provider error", "metadata": {"raw": "no room"}}});
+        assert!(streamed_error(&routed).to_string().ends_with("Provider error: no room"));
+    }
+
+    #[test]
+    fn an_error_that_says_nothing_is_none() {
+        for value in [json!({"error": null}), json!({"error": {}}), json!({"error": ""}), json!({"x": 1})] {
+            assert_eq!(error_in(&value), None, "{value}");
+            assert_eq!(error_beside(&value), None, "{value}");
+        }
+        assert!(error_in(&json!({"error": {"code": 1}})).is_some());
     }
 
     #[test]
@@ -181,5 +235,7 @@ mod tests {
         let long = secret.shown(&"é".repeat(400));
         assert!(long.ends_with('…') && long.len() <= MAX_MESSAGE + 3);
         assert_eq!(Secret::new(Some("")).shown("ab"), "ab");
+        let error = secret.hide(LlmError::Stream { message: "sk-secret".into() });
+        assert_eq!(error, LlmError::Stream { message: "[key]".into() });
     }
 }

@@ -1,9 +1,18 @@
-//! Real servers, through the client library.
+//! Real servers: one HTTP client, five dialects.
 
+mod answer;
+mod anthropic;
+mod arguments;
+mod calls;
+mod chat;
+mod conversation;
+mod decoder;
+mod dialect;
 mod fault;
-mod last_frame;
+mod gemini;
+mod ollama;
 mod reading;
-mod request;
+mod responses;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,13 +21,13 @@ use std::time::Duration;
 use agent_types::Clock;
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
-use genai::adapter::AdapterKind;
-use genai::chat::ChatFrameSink;
-use genai::resolver::{AuthData, Endpoint};
-use genai::{Client, ModelIden, ServiceTarget};
+use reqwest::Url;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
 
-use self::fault::{Secret, llm_error};
-use self::last_frame::LastFrame;
+use self::decoder::Framing;
+use self::dialect::{Dialect, Question};
+use self::fault::{Secret, network_error, status_error};
 use self::reading::Reading;
 use crate::{
     LlmError, LlmProvider, LlmRequest, LlmStream, ModelConfig, ModelError, ModelInfo, ModelParameters,
@@ -28,10 +37,18 @@ use crate::{
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Most bytes of the body of an error that are read.
+const MAX_ERROR: usize = 64 << 10;
+
+/// Version of Anthropic's interface.
+const ANTHROPIC_VERSION: &str = "2023-06-01";
+
 /// A model behind an HTTP server.
 pub(crate) struct RemoteModel {
-    client: Client,
-    target: ServiceTarget,
+    client: reqwest::Client,
+    address: Url,
+    /// They hold the key.
+    headers: HeaderMap,
     info: ModelInfo,
     parameters: ModelParameters,
     kind: ProviderKind,
@@ -41,7 +58,6 @@ pub(crate) struct RemoteModel {
 
 impl fmt::Debug for RemoteModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The target holds the key.
         f.debug_struct("RemoteModel").field("info", &self.info).finish_non_exhaustive()
     }
 }
@@ -53,70 +69,113 @@ impl RemoteModel {
     /// The base URL is invalid, or the client cannot be created.
     pub(crate) fn new(
         config: &ModelConfig,
-        key: Option<String>,
+        key: Option<&str>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ModelError> {
-        // A provider that the process installed before serves as well.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let secret = Secret::new(key.as_deref());
-        let kind = match config.provider {
-            ProviderKind::OpenAi => AdapterKind::OpenAI,
-            ProviderKind::OpenAiResponses => AdapterKind::OpenAIResp,
-            ProviderKind::Anthropic => AdapterKind::Anthropic,
-            ProviderKind::Gemini => AdapterKind::Gemini,
-            ProviderKind::Ollama => AdapterKind::Ollama,
-            ProviderKind::Local => return Err(ModelError::NoLocal { model: config.model.clone() }),
-        };
+        if config.provider == ProviderKind::Local {
+            return Err(ModelError::NoLocal { model: config.model.clone() });
+        }
         if config.constrain == Some(true) && config.provider != ProviderKind::OpenAi {
             return Err(ModelError::NoGrammar { model: config.model.clone() });
         }
         let client_error = |message: String| ModelError::Client { model: config.model.clone(), message };
-        let http = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| client_error(error.to_string()))?;
-        let client =
-            Client::builder().with_reqwest(http).build().map_err(|error| client_error(error.to_string()))?;
         Ok(Self {
-            client,
-            target: ServiceTarget {
-                endpoint: endpoint(config)?,
-                auth: key.map_or_else(|| AuthData::from_single(""), AuthData::from_single),
-                model: ModelIden::new(kind, config.model.clone()),
-            },
+            client: client().map_err(|error| client_error(error.to_string()))?,
+            address: address(config)?,
+            headers: headers(config.provider, key).map_err(client_error)?,
             info: config.info(),
             parameters: config.parameters(),
             kind: config.provider,
             clock,
-            secret,
+            secret: Secret::new(key),
         })
+    }
+
+    /// The body of a request in the server's dialect.
+    fn body(&self, request: &LlmRequest) -> String {
+        let parameters = self.parameters.clone().overridden_by(&request.parameters);
+        let question = Question { request, parameters: &parameters, info: &self.info };
+        let mut body: Value = match self.kind {
+            ProviderKind::OpenAi | ProviderKind::Local => chat::request(&question),
+            ProviderKind::OpenAiResponses => responses::request(&question),
+            ProviderKind::Anthropic => anthropic::request(&question),
+            ProviderKind::Gemini => gemini::request(&question),
+            ProviderKind::Ollama => ollama::request(&question),
+        };
+        question.add_extra(&mut body);
+        body.to_string()
+    }
+
+    fn reader(&self) -> (Framing, Box<dyn Dialect>) {
+        match self.kind {
+            ProviderKind::OpenAi | ProviderKind::Local => (Framing::Events, Box::<chat::Reader>::default()),
+            ProviderKind::OpenAiResponses => (Framing::Events, Box::<responses::Reader>::default()),
+            ProviderKind::Anthropic => (Framing::Events, Box::<anthropic::Reader>::default()),
+            ProviderKind::Gemini => (Framing::Events, Box::<gemini::Reader>::default()),
+            ProviderKind::Ollama => (Framing::Lines, Box::<ollama::Reader>::default()),
+        }
     }
 }
 
-/// The address that the library appends its paths to.
-fn endpoint(config: &ModelConfig) -> Result<Endpoint, ModelError> {
-    let versioned = match config.provider {
-        ProviderKind::OpenAi | ProviderKind::OpenAiResponses | ProviderKind::Anthropic => "v1/",
-        ProviderKind::Gemini => "v1beta/",
-        ProviderKind::Ollama | ProviderKind::Local => "",
+fn client() -> reqwest::Result<reqwest::Client> {
+    // A provider that the process installed before serves as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+}
+
+fn headers(kind: ProviderKind, key: Option<&str>) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if kind == ProviderKind::Anthropic {
+        headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
+    }
+    let (name, prefix) = match kind {
+        ProviderKind::OpenAi | ProviderKind::OpenAiResponses => ("authorization", "Bearer "),
+        ProviderKind::Anthropic => ("x-api-key", ""),
+        ProviderKind::Gemini => ("x-goog-api-key", ""),
+        ProviderKind::Ollama | ProviderKind::Local => return Ok(headers),
     };
-    let base = match (&config.base_url, config.provider) {
-        (Some(url), _) => url.as_str(),
-        (None, ProviderKind::OpenAi | ProviderKind::OpenAiResponses) => "https://api.openai.com",
-        (None, ProviderKind::Anthropic) => "https://api.anthropic.com",
-        (None, ProviderKind::Gemini) => "https://generativelanguage.googleapis.com",
-        (None, ProviderKind::Ollama | ProviderKind::Local) => "http://localhost:11434",
+    if let Some(key) = key.filter(|key| !key.is_empty()) {
+        let value = HeaderValue::try_from(format!("{prefix}{key}"));
+        let mut value = value.map_err(|_| "the key holds characters that no header may hold".to_owned())?;
+        value.set_sensitive(true);
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    Ok(headers)
+}
+
+/// The address that requests go to.
+fn address(config: &ModelConfig) -> Result<Url, ModelError> {
+    let (own, version) = match config.provider {
+        ProviderKind::OpenAi | ProviderKind::OpenAiResponses => ("https://api.openai.com", "v1"),
+        ProviderKind::Anthropic => ("https://api.anthropic.com", "v1"),
+        ProviderKind::Gemini => ("https://generativelanguage.googleapis.com", "v1beta"),
+        ProviderKind::Ollama | ProviderKind::Local => ("http://localhost:11434", ""),
     };
+    let gemini = format!("{}:streamGenerateContent", config.model.trim_start_matches("models/"));
+    let path: &[&str] = match config.provider {
+        ProviderKind::OpenAi | ProviderKind::Local => &["chat", "completions"],
+        ProviderKind::OpenAiResponses => &["responses"],
+        ProviderKind::Anthropic => &["messages"],
+        ProviderKind::Gemini => &["models", &gemini],
+        ProviderKind::Ollama => &["api", "chat"],
+    };
+    let base = config.base_url.as_deref().unwrap_or(own);
     let bad = || ModelError::BadUrl { url: base.to_owned() };
-    let url = reqwest::Url::parse(base).map_err(|_| bad())?;
+    let mut url = Url::parse(base).map_err(|_| bad())?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(bad());
     }
-    let base = base.trim_end_matches('/');
     // A path of the user's own (`/api/openai`, `/v1`) is taken as it is.
-    let versioned = if url.path() == "/" { versioned } else { "" };
-    Ok(Endpoint::from_owned(format!("{base}/{versioned}")))
+    let version = Some(version).filter(|version| !version.is_empty() && url.path() == "/");
+    url.path_segments_mut().map_err(|()| bad())?.pop_if_empty().extend(version).extend(path);
+    if config.provider == ProviderKind::Gemini {
+        url.query_pairs_mut().append_pair("alt", "sse");
+    }
+    Ok(url)
 }
 
 #[async_trait]
@@ -126,41 +185,60 @@ impl LlmProvider for RemoteModel {
     }
 
     async fn stream(&self, request: LlmRequest) -> Result<LlmStream, LlmError> {
-        let mut request = request;
-        let parameters = self.parameters.clone().overridden_by(&request.parameters);
-        let last = Arc::new(LastFrame::default());
-        let mut options =
-            request::options(&parameters, request.response_schema.take(), request.constraint.as_ref());
-        if self.kind == ProviderKind::OpenAi {
-            options.raw_frame_sink = Some(Arc::clone(&last) as Arc<dyn ChatFrameSink>);
+        let asked = self.client.post(self.address.clone()).headers(self.headers.clone());
+        let asked = asked.body(self.body(&request)).send().await;
+        let response = asked.map_err(|error| self.secret.hide(network_error(&error.without_url())))?;
+        if !response.status().is_success() {
+            return Err(self.secret.hide(refused(response, &*self.clock).await));
         }
-        let chat = request::chat_request(request, &self.info);
-        let asked = self.client.exec_chat_stream(self.target.clone(), chat, Some(&options)).await;
-        let response = asked.map_err(|error| llm_error(&error, &self.secret, self.clock.now()))?;
-        let reading =
-            Reading::new(response.stream, self.kind, last, self.secret.clone(), Arc::clone(&self.clock));
+        let (framing, dialect) = self.reader();
+        let reading = Reading::new(response, framing, dialect, request, self.secret.clone(), &self.clock);
         Ok(stream::unfold(reading, Reading::next).boxed())
     }
+}
+
+/// The error that a status and the beginning of a body tell.
+async fn refused(mut response: reqwest::Response, clock: &dyn Clock) -> LlmError {
+    let (status, headers) = (response.status().as_u16(), std::mem::take(response.headers_mut()));
+    let mut body = Vec::new();
+    while body.len() < MAX_ERROR
+        && let Ok(Some(bytes)) = response.chunk().await
+    {
+        body.extend_from_slice(&bytes);
+    }
+    status_error(status, &headers, &String::from_utf8_lossy(&body), clock.now())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[track_caller]
+    fn check(kind: ProviderKind, base_url: &str, expected: &str) {
+        let config = ModelConfig { base_url: Some(base_url.into()), ..ModelConfig::new(kind, "m") };
+        assert_eq!(address(&config).map(String::from), Ok(expected.to_owned()));
+    }
+
     #[test]
     fn base_urls_may_hold_the_version_or_not() {
-        for (url, expected) in [
-            ("http://127.0.0.1:8080", "http://127.0.0.1:8080/v1/"),
-            ("http://127.0.0.1:8080/", "http://127.0.0.1:8080/v1/"),
-            ("http://127.0.0.1:8080/v1", "http://127.0.0.1:8080/v1/"),
-            ("https://host.example/openai/v1/", "https://host.example/openai/v1/"),
-        ] {
-            let config =
-                ModelConfig { base_url: Some(url.into()), ..ModelConfig::new(ProviderKind::OpenAi, "m") };
-            assert_eq!(endpoint(&config).unwrap().base_url(), expected);
+        for url in ["http://127.0.0.1:8080", "http://127.0.0.1:8080/", "http://127.0.0.1:8080/v1"] {
+            check(ProviderKind::OpenAi, url, "http://127.0.0.1:8080/v1/chat/completions");
         }
+        check(
+            ProviderKind::OpenAiResponses,
+            "https://h.example/openai/v1/",
+            "https://h.example/openai/v1/responses",
+        );
+        check(ProviderKind::OpenAi, "https://h.example/v1?v=2", "https://h.example/v1/chat/completions?v=2");
+        check(ProviderKind::Anthropic, "https://h.example", "https://h.example/v1/messages");
+        check(
+            ProviderKind::Gemini,
+            "https://h.example",
+            "https://h.example/v1beta/models/m:streamGenerateContent?alt=sse",
+        );
+        check(ProviderKind::Ollama, "http://h.example:1", "http://h.example:1/api/chat");
         let config =
             ModelConfig { base_url: Some("ftp://x".into()), ..ModelConfig::new(ProviderKind::OpenAi, "m") };
-        assert_eq!(endpoint(&config).unwrap_err().code(), "bad_url");
+        assert_eq!(address(&config).unwrap_err().code(), "bad_url");
     }
 }

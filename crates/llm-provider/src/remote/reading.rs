@@ -1,183 +1,204 @@
-//! Answers in the library's form, as they come.
+//! An answer as it comes from the socket.
 
 use std::sync::Arc;
 
-use agent_types::{Clock, ClockHold, Usage};
-use futures::StreamExt;
-use genai::chat::{ChatStream, ChatStreamEvent, StopReason, StreamEnd, ToolCall, ToolChunk};
+use agent_types::{Clock, ClockHold};
+use reqwest::Response;
 use serde_json::Value;
 
-use super::fault::{Secret, llm_error};
-use super::last_frame::LastFrame;
-use crate::{Finish, LlmError, LlmEvent, NativeCall, ProviderKind, StandardResponse};
+use super::answer::{Answer, End};
+use super::decoder::{Decoder, Frame, Framing, TooLong};
+use super::dialect::Dialect;
+use super::fault::{Secret, error_beside, error_in, network_error, streamed_error};
+use crate::{LlmError, LlmEvent, LlmRequest};
+
+/// Most bytes of a body that is no stream of events, and may be an answer or an error all the same.
+const MAX_STRAY: usize = 16 << 20;
 
 /// An answer that is being read.
 pub(super) struct Reading {
-    stream: ChatStream,
-    kind: ProviderKind,
-    last: Arc<LastFrame>,
-    answer: StandardResponse,
-    done: bool,
+    response: Option<Response>,
+    decoder: Decoder,
+    framing: Framing,
+    dialect: Box<dyn Dialect>,
+    answer: Answer,
+    request: LlmRequest,
+    /// The lines that are no events.
+    stray: String,
+    has_events: bool,
+    /// The end, once everything before it has been emitted.
+    end: Option<Result<(), LlmError>>,
+    is_over: bool,
     secret: Secret,
-    clock: Arc<dyn Clock>,
     /// A virtual clock stands still while the connection is open.
     _busy: Option<ClockHold>,
 }
 
 impl Reading {
     pub(super) fn new(
-        stream: ChatStream,
-        kind: ProviderKind,
-        last: Arc<LastFrame>,
+        response: Response,
+        framing: Framing,
+        dialect: Box<dyn Dialect>,
+        request: LlmRequest,
         secret: Secret,
-        clock: Arc<dyn Clock>,
+        clock: &Arc<dyn Clock>,
     ) -> Self {
-        let busy = clock.busy();
         Self {
-            stream,
-            kind,
-            last,
-            answer: StandardResponse::default(),
-            done: false,
+            response: Some(response),
+            decoder: Decoder::new(framing),
+            framing,
+            dialect,
+            answer: Answer::default(),
+            request,
+            stray: String::new(),
+            has_events: false,
+            end: None,
+            is_over: false,
             secret,
-            clock,
-            _busy: busy,
+            _busy: clock.busy(),
         }
     }
 
     pub(super) async fn next(mut self) -> Option<(Result<LlmEvent, LlmError>, Self)> {
-        while !self.done {
-            let event = match self.stream.next().await {
-                Some(Ok(event)) => self.take(event),
-                // Server-side tools emit events that the library has no form for.
-                Some(Err(genai::Error::JsonValueExt(_))) if self.kind == ProviderKind::Anthropic => None,
-                Some(Err(error)) => Some(Err(llm_error(&error, &self.secret, self.clock.now()))),
-                None => Some(self.closed()),
+        if self.is_over {
+            return None;
+        }
+        loop {
+            if let Some(event) = self.answer.next() {
+                return Some((Ok(event), self));
+            }
+            if let Some(end) = self.end.take() {
+                let answer = std::mem::take(&mut self.answer);
+                let end = end.map(|()| LlmEvent::Finished(answer.finish(&self.request)));
+                self.is_over = true;
+                return Some((end.map_err(|error| self.secret.hide(error)), self));
+            }
+            let read = self.read().await;
+            self.end = match read {
+                Err(error) => Some(Err(error)),
+                Ok(()) if self.answer.end() == End::Last => Some(Ok(())),
+                Ok(()) => self.end,
             };
-            if let Some(event) = event {
-                self.done = event.is_err() || matches!(event, Ok(LlmEvent::Finished(_)));
-                return Some((event, self));
+            if self.end.is_some() {
+                // The connection is closed before the rest is emitted.
+                self.response = None;
+                self.dialect.end(&mut self.answer);
             }
         }
-        None
     }
 
-    fn take(&mut self, event: ChatStreamEvent) -> Option<Result<LlmEvent, LlmError>> {
-        match event {
-            ChatStreamEvent::Start | ChatStreamEvent::ThoughtSignatureChunk(_) => None,
-            ChatStreamEvent::Heartbeat => Some(Ok(LlmEvent::Heartbeat)),
-            ChatStreamEvent::Chunk(chunk) => {
-                self.answer.text.push_str(&chunk.content);
-                (!chunk.content.is_empty()).then_some(Ok(LlmEvent::Text(chunk.content)))
+    /// Reads what has come, or waits for more.
+    async fn read(&mut self) -> Result<(), LlmError> {
+        if let Some(frame) = self.decoder.next() {
+            return self.take(frame);
+        }
+        let Some(response) = &mut self.response else { return self.closed() };
+        match response.chunk().await {
+            Ok(Some(bytes)) => self.decoder.push(&bytes).map_err(too_long),
+            Ok(None) => {
+                self.response = None;
+                self.decoder.end().map_err(too_long)
             }
-            ChatStreamEvent::ReasoningChunk(chunk) => {
-                if chunk.content.is_empty() {
-                    return None;
+            // What the server said of the end counts, whatever becomes of the connection behind it.
+            Err(_) if self.answer.end() == End::Told => {
+                self.end = Some(Ok(()));
+                Ok(())
+            }
+            Err(error) => Err(network_error(&error)),
+        }
+    }
+
+    fn take(&mut self, frame: Frame) -> Result<(), LlmError> {
+        match frame {
+            Frame::Comment => self.answer.heartbeat(),
+            Frame::Stray(line) => return self.take_stray(&line),
+            Frame::Data { event, data } if data.trim().is_empty() && event != "error" => {
+                self.answer.heartbeat()
+            }
+            Frame::Data { data, .. } if data.trim() == "[DONE]" => {
+                self.has_events = true;
+                self.answer.last();
+            }
+            Frame::Data { event, data } => match serde_json::from_str::<Value>(&data) {
+                Ok(value) => {
+                    self.has_events = true;
+                    self.event(&event, &value)?;
                 }
-                self.answer.reasoning.get_or_insert_default().push_str(&chunk.content);
-                Some(Ok(LlmEvent::Reasoning(chunk.content)))
+                Err(_) if event == "error" => return Err(streamed_error(&data.into())),
+                // An error may be written over several lines.
+                Err(_) if self.framing == Framing::Lines && !self.has_events => {
+                    return self.take_stray(&data);
+                }
+                Err(_) => {
+                    return Err(LlmError::Stream { message: format!("it holds what is no event: {data}") });
+                }
+            },
+        }
+        if self.answer.is_too_long() {
+            return Err(LlmError::Stream { message: "the answer is too long".into() });
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: &str, value: &Value) -> Result<(), LlmError> {
+        if event == "error" {
+            return Err(streamed_error(value));
+        }
+        if let Some(error) = error_in(value) {
+            return Err(error);
+        }
+        if !value.is_object() && !value.is_array() {
+            return Err(LlmError::Stream { message: format!("it holds what is no event: {value}") });
+        }
+        self.dialect.read(event, value, &mut self.answer)
+    }
+
+    fn take_stray(&mut self, line: &str) -> Result<(), LlmError> {
+        if let Some(error) = serde_json::from_str::<Value>(line).ok().as_ref().and_then(error_in) {
+            return Err(error);
+        }
+        if self.stray.len() + line.len() > MAX_STRAY {
+            return Err(too_long(TooLong));
+        }
+        self.stray.push_str(line);
+        self.stray.push('\n');
+        Ok(())
+    }
+
+    /// The connection was closed.
+    fn closed(&mut self) -> Result<(), LlmError> {
+        let stray = std::mem::take(&mut self.stray);
+        if !self.has_events && !stray.trim().is_empty() {
+            // A body that is no stream may be a whole answer, or an error.
+            let Ok(value) = serde_json::from_str::<Value>(&stray) else { return Err(no_stream(&stray)) };
+            self.has_events = true;
+            if let Some(error) = value.get(0).and_then(error_in) {
+                return Err(error);
             }
-            ChatStreamEvent::ToolCallChunk(ToolChunk { tool_call }) => {
-                take_call(&mut self.answer.tool_calls, tool_call).map(Ok)
+            self.event("", &value)?;
+            if self.answer.end() == End::Open {
+                return Err(error_beside(&value).unwrap_or_else(|| no_stream(&stray)));
             }
-            ChatStreamEvent::End(end) => Some(self.finish(end)),
         }
-    }
-
-    /// The connection was closed without the sign of an end.
-    fn closed(&mut self) -> Result<LlmEvent, LlmError> {
-        let ending = self.last.take().ok_or_else(ended_early)?;
-        self.answer.usage = ending.usage;
-        self.answer.finish = finish_of(Some(ending.stop), !self.answer.tool_calls.is_empty());
-        Ok(LlmEvent::Finished(std::mem::take(&mut self.answer)))
-    }
-
-    fn finish(&mut self, end: StreamEnd) -> Result<LlmEvent, LlmError> {
-        // These two send no final event: the library makes one up when the connection closes.
-        let made_up = matches!(self.kind, ProviderKind::Gemini | ProviderKind::Ollama);
-        if made_up && end.captured_stop_reason.is_none() {
-            return Err(ended_early());
-        }
-        if let Some(usage) = &end.captured_usage {
-            let count = |tokens: Option<i32>| tokens.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-            self.answer.usage = Usage::new(count(usage.prompt_tokens), count(usage.completion_tokens));
-        }
-        let stop = end.captured_stop_reason.clone();
-        if self.kind == ProviderKind::OpenAiResponses {
-            add_unstreamed(&mut self.answer.tool_calls, end);
-        }
-        let has_calls = !self.answer.tool_calls.is_empty();
-        self.answer.finish = finish_of(stop, has_calls);
-        Ok(LlmEvent::Finished(std::mem::take(&mut self.answer)))
-    }
-}
-
-fn ended_early() -> LlmError {
-    LlmError::Stream { message: "it ended before its last event".into() }
-}
-
-fn finish_of(stop: Option<StopReason>, has_calls: bool) -> Finish {
-    match stop {
-        // Some servers say that they stopped, and mean that they wait for the results of calls.
-        None | Some(StopReason::Completed(_) | StopReason::StopSequence(_)) if has_calls => Finish::ToolCalls,
-        None | Some(StopReason::Completed(_) | StopReason::StopSequence(_)) => Finish::Stop,
-        Some(StopReason::ToolCall(_)) => Finish::ToolCalls,
-        Some(StopReason::MaxTokens(_)) => Finish::Length,
-        Some(StopReason::ContentFilter(_)) => Finish::ContentFilter,
-        // The word of responses for an answer that was cut off.
-        Some(StopReason::Other(word)) if word == "incomplete" => Finish::Length,
-        Some(StopReason::Other(word)) => Finish::Other(word),
-    }
-}
-
-/// A piece of a call. The library gives the arguments as far as they have come.
-fn take_call(calls: &mut Vec<NativeCall>, call: ToolCall) -> Option<LlmEvent> {
-    let so_far = match call.fn_arguments {
-        Value::String(text) => text,
-        other => other.to_string(),
-    };
-    let index = match position(calls, &call.call_id, &call.fn_name, &so_far) {
-        Some(index) => index,
-        None if call.fn_name.is_empty() && calls.is_empty() => return None,
-        None if call.fn_name.is_empty() => calls.len() - 1,
-        None => {
-            let signatures = call.thought_signatures.unwrap_or_default();
-            calls.push(NativeCall { signatures, ..NativeCall::new(call.call_id, call.fn_name, "") });
-            calls.len() - 1
-        }
-    };
-    let known = &mut calls[index];
-    let piece = so_far.strip_prefix(known.arguments.as_str()).unwrap_or_default().to_owned();
-    known.arguments.push_str(&piece);
-    Some(LlmEvent::ToolCall { index, name: known.name.clone(), arguments: piece })
-}
-
-/// Finds the call that a piece continues. Ids alone are not enough: some servers leave them out, or give all calls the
-/// same.
-fn position(calls: &[NativeCall], id: &str, name: &str, so_far: &str) -> Option<usize> {
-    let continues = |known: &NativeCall| known.name == name && so_far.starts_with(&known.arguments);
-    let same = calls.iter().rposition(|known| known.id == id && continues(known));
-    // The library names the position where the server gave no id.
-    let index = || id.strip_prefix("call_")?.parse::<usize>().ok();
-    same.or_else(|| index().filter(|&index| calls.get(index).is_some_and(continues)))
-}
-
-/// Adds calls that arrived without a piece: those without arguments, and those sent only at the end.
-fn add_unstreamed(calls: &mut Vec<NativeCall>, end: StreamEnd) {
-    let gathered = end.captured_into_tool_calls().unwrap_or_default();
-    for (index, call) in gathered.into_iter().enumerate() {
-        let arguments = match call.fn_arguments {
-            Value::String(text) => text,
-            other => other.to_string(),
-        };
-        match calls.iter_mut().find(|known| known.id == call.call_id) {
-            // The text as the model wrote it is better than the library's form of it, where it is whole.
-            Some(known) if serde_json::from_str::<Value>(&known.arguments).is_ok() => {}
-            Some(known) => known.arguments = arguments,
-            None => {
-                let position = index.min(calls.len());
-                calls.insert(position, NativeCall::new(call.call_id, call.fn_name, arguments));
+        match self.answer.end() {
+            End::Open if stray.trim().is_empty() => {
+                Err(LlmError::Stream { message: "it ended before its last event".into() })
+            }
+            End::Open => {
+                Err(LlmError::Stream { message: format!("it ended before its last event: {}", stray.trim()) })
+            }
+            End::Told | End::Last => {
+                self.end = Some(Ok(()));
+                Ok(())
             }
         }
     }
+}
+
+fn too_long(_: TooLong) -> LlmError {
+    LlmError::Stream { message: "it holds an event that is too long".into() }
+}
+
+fn no_stream(body: &str) -> LlmError {
+    LlmError::Stream { message: format!("the body is no stream of events: {}", body.trim()) }
 }

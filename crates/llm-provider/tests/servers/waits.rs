@@ -52,7 +52,7 @@ async fn a_busy_server_is_asked_again_when_it_said() {
         let stub = Stub::serve([busy, Answer::stream([says("ok"), stops()])]).await;
         let clock = virtual_clock();
         let mut stream = ask(&patient(&stub, &clock)).await;
-        let error = LlmError::RateLimited { retry_after: Some(wait) };
+        let error = LlmError::RateLimited { message: "slow down".into(), retry_after: Some(wait) };
         assert_eq!(next(&mut stream).await, Ok(LlmEvent::Retrying { attempt: 1, delay: wait, error }));
         assert!(poll!(stream.next()).is_pending());
         clock.advance(wait.checked_sub(Duration::from_millis(1)).unwrap());
@@ -116,6 +116,7 @@ async fn a_connection_that_breaks_before_the_answer_is_made_again() {
     let stub = Stub::serve([cut, Answer::stream([says("ok"), stops()])]).await;
     let clock = virtual_clock();
     let mut stream = ask(&patient(&stub, &clock)).await;
+    assert_eq!(next(&mut stream).await, Ok(LlmEvent::Heartbeat));
     let event = next(&mut stream).await;
     let Ok(LlmEvent::Retrying { attempt: 1, delay, error }) = event else { panic!("{event:?}") };
     assert_eq!(error.code(), "disconnected", "{error}");

@@ -133,8 +133,7 @@ impl Seen {
     pub(crate) fn usage(&self) -> Usage {
         let mut usage = Usage::default();
         for event in self.events.iter().filter(|event| event["type"] == "agent.llm.finished") {
-            let count = |key: &str| event["data"]["usage"][key].as_u64().unwrap_or_default();
-            usage += Usage { input: count("input"), output: count("output"), total: count("total") };
+            usage += serde_json::from_value(event["data"]["usage"].clone()).unwrap_or_default();
         }
         usage
     }

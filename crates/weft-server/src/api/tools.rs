@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{RunId, ToolDefinition};
+use agent_types::{RunId, ToolDefinition, estimate_tokens};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tool_registry::{CallEnd, Reach, Tool};
-use tool_schema::{Catalogue, Coercion, OfferedTool, ToolSet, Typed, estimate_tokens};
+use tool_schema::{Catalogue, Coercion, OfferedTool, ToolSet, Typed};
 use weft_project::{AgentFile, Project};
 use weft_runs::CallRequest;
 

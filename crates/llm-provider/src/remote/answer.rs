@@ -1,0 +1,225 @@
+//! An answer as it is put together from the parts that dialects find.
+
+use std::collections::VecDeque;
+
+use agent_types::{Usage, estimate_tokens};
+use serde_json::{Value, json};
+
+use super::calls::{Calls, Lost, Piece};
+use crate::{Finish, LlmError, LlmEvent, LlmRequest, StandardResponse};
+
+/// Most bytes of text, reasoning and arguments of one answer.
+const MAX_BYTES: usize = 64 << 20;
+
+/// Most warnings about one answer: a server that sends something odd sends it again and again.
+const MAX_WARNINGS: usize = 8;
+
+/// Progress towards the end of an answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum End {
+    /// More must come.
+    #[default]
+    Open,
+    /// The server has said why the model stopped; more may come.
+    Told,
+    /// Nothing more comes.
+    Last,
+}
+
+/// An answer that is put together.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    text: String,
+    reasoning: String,
+    calls: Calls,
+    /// Reasoning for the next call, in the provider's form.
+    kept: Vec<Value>,
+    kept_bytes: usize,
+    finish: Option<Finish>,
+    end: End,
+    is_refused: bool,
+    input: u64,
+    output: u64,
+    /// Bytes that came before the server last said how many tokens it had written.
+    counted: usize,
+    bytes: usize,
+    warnings: Vec<String>,
+    events: VecDeque<LlmEvent>,
+}
+
+impl Answer {
+    pub(super) fn text(&mut self, piece: &str) {
+        if !piece.is_empty() {
+            self.bytes += piece.len();
+            self.text.push_str(piece);
+            self.events.push_back(LlmEvent::Text(piece.to_owned()));
+        }
+    }
+
+    /// Text of a refusal: it is the answer, and the answer is marked.
+    pub(super) fn refusal(&mut self, piece: &str) {
+        self.is_refused |= !piece.is_empty();
+        self.text(piece);
+    }
+
+    /// The whole text, of which a part may have come.
+    pub(super) fn whole_text(&mut self, whole: &str) {
+        match whole.strip_prefix(self.text.as_str()) {
+            Some(new) => self.text(new),
+            None if self.text.contains(whole.trim()) => {}
+            None => self.unread("a text that differs from its pieces"),
+        }
+    }
+
+    pub(super) fn reasoning(&mut self, piece: &str) {
+        if !piece.is_empty() {
+            self.bytes += piece.len();
+            self.reasoning.push_str(piece);
+            self.events.push_back(LlmEvent::Reasoning(piece.to_owned()));
+        }
+    }
+
+    /// The whole reasoning, of which a part may have come.
+    pub(super) fn whole_reasoning(&mut self, whole: &str) {
+        let new = rest(&self.reasoning, whole).to_owned();
+        self.reasoning(&new);
+    }
+
+    /// Keeps reasoning in the provider's form for the next call.
+    pub(super) fn keep(&mut self, reasoning: Value) {
+        self.kept_bytes += reasoning.to_string().len();
+        self.kept.push(reasoning);
+    }
+
+    /// Keeps the reasoning text under the name in which the server gave it.
+    pub(super) fn keep_text(&mut self, name: &str) {
+        if !self.reasoning.trim().is_empty() {
+            self.kept.push(json!({name: self.reasoning}));
+        }
+    }
+
+    pub(super) fn call(&mut self, piece: Piece<'_>) -> Result<(), LlmError> {
+        let has_content = piece.arguments.is_some_and(|arguments| !matches!(arguments.as_str(), Some("")));
+        match self.calls.push(piece) {
+            Ok(grown) => {
+                self.bytes += grown.arguments.len() + grown.name.len();
+                if grown.is_new {
+                    self.calls.add_reasoning(grown.index, std::mem::take(&mut self.kept));
+                }
+                if grown.is_new || !grown.arguments.is_empty() {
+                    let (index, name, arguments) = (grown.index, grown.name, grown.arguments);
+                    self.events.push_back(LlmEvent::ToolCall { index, name, arguments });
+                }
+                Ok(())
+            }
+            Err(Lost::NoCall) if has_content => {
+                self.unread("arguments that belong to no call");
+                Ok(())
+            }
+            Err(Lost::NoCall) => Ok(()),
+            Err(Lost::TooMany) => Err(LlmError::Stream { message: "it holds too many calls".into() }),
+        }
+    }
+
+    /// Adds a signature to the last call.
+    pub(super) fn sign(&mut self, signature: &str) {
+        self.calls.sign(signature);
+    }
+
+    /// Warns of a part that could not be read.
+    pub(super) fn unread(&mut self, part: &str) {
+        let message = format!("the answer holds {part}, which could not be read");
+        if self.warnings.len() < MAX_WARNINGS && !self.warnings.contains(&message) {
+            self.warnings.push(message.clone());
+            self.events.push_back(LlmEvent::Unread { message });
+        }
+    }
+
+    pub(super) fn heartbeat(&mut self) {
+        if self.events.is_empty() {
+            self.events.push_back(LlmEvent::Heartbeat);
+        }
+    }
+
+    /// Takes what the server says of tokens. Later numbers replace earlier ones; zero says nothing.
+    pub(super) fn tokens(&mut self, input: Option<u64>, output: Option<u64>) {
+        self.input = input.filter(|tokens| *tokens > 0).unwrap_or(self.input);
+        if let Some(output) = output.filter(|tokens| *tokens > 0) {
+            self.output = output;
+            self.counted = self.bytes;
+        }
+    }
+
+    /// Takes the reason for which the model stopped. A reason that is no natural end outweighs one that is.
+    pub(super) fn stop(&mut self, word: &str) {
+        if word.is_empty() {
+            return;
+        }
+        let finish = Finish::from_word(word);
+        if self.finish.as_ref().is_none_or(Finish::is_whole) {
+            self.finish = Some(finish);
+        }
+        self.end = self.end.max(End::Told);
+    }
+
+    /// Takes the last event of the format.
+    pub(super) fn last(&mut self) {
+        self.end = End::Last;
+    }
+
+    pub(super) const fn end(&self) -> End {
+        self.end
+    }
+
+    pub(super) const fn is_too_long(&self) -> bool {
+        self.bytes + self.kept_bytes > MAX_BYTES
+    }
+
+    pub(super) const fn has_text(&self) -> bool {
+        !self.text.is_empty()
+    }
+
+    /// The next event for whoever reads the answer.
+    pub(super) fn next(&mut self) -> Option<LlmEvent> {
+        self.events.pop_front()
+    }
+
+    /// The whole answer to a request.
+    pub(super) fn finish(mut self, request: &LlmRequest) -> StandardResponse {
+        let finish = match self.finish.take().unwrap_or_default() {
+            finish if finish.is_whole() && self.is_refused => Finish::Other("refusal".into()),
+            // Some servers say that they stopped, and mean that they wait for the results of calls.
+            Finish::Stop if !self.calls.is_empty() => Finish::ToolCalls,
+            finish => finish,
+        };
+        let kept = std::mem::take(&mut self.kept);
+        self.calls.add_reasoning(0, kept);
+        let usage = self.usage(request);
+        StandardResponse {
+            text: self.text,
+            reasoning: Some(self.reasoning).filter(|text| !text.is_empty()),
+            tool_calls: self.calls.finish(),
+            usage,
+            finish,
+        }
+    }
+
+    /// The tokens. Those that the server did not report are estimated from the lengths of the texts.
+    fn usage(&self, request: &LlmRequest) -> Usage {
+        let uncounted = u64::try_from((self.bytes - self.counted).div_ceil(4)).unwrap_or(u64::MAX);
+        let input = if self.input == 0 { request_tokens(request) } else { self.input };
+        let usage = Usage::new(input, self.output.saturating_add(uncounted));
+        if self.input == 0 || uncounted > 0 { usage.as_estimate() } else { usage }
+    }
+}
+
+/// The part of a whole that has not come yet; nothing where what came is something else.
+pub(super) fn rest<'w>(came: &str, whole: &'w str) -> &'w str {
+    whole.strip_prefix(came).unwrap_or_default()
+}
+
+fn request_tokens(request: &LlmRequest) -> u64 {
+    let messages: usize = request.messages.iter().map(|message| estimate_tokens(message.text())).sum();
+    let tools = request.tools.iter().map(|tool| tool.description.len() + tool.parameters.to_string().len());
+    u64::try_from(messages + tools.sum::<usize>().div_ceil(4)).unwrap_or(u64::MAX)
+}
