@@ -105,7 +105,8 @@ pub(super) struct Reader {
 impl Dialect for Reader {
     fn read(&mut self, name: &str, event: &Value, answer: &mut Answer) -> Result<(), LlmError> {
         let name = event["type"].as_str().unwrap_or(name);
-        let (place, text) = (Place::from_event(event), |key: &str| event[key].as_str().unwrap_or_default());
+        let (place, text) =
+            (PartAddress::from_event(event), |key: &str| event[key].as_str().unwrap_or_default());
         match name {
             "response.output_text.delta" => self.texts.add(&place, text("delta"), answer, Answer::text),
             "response.output_text.done" => self.texts.set(&place, text("text"), answer, Answer::text),
@@ -152,7 +153,7 @@ impl Dialect for Reader {
 
 impl Reader {
     /// A part of a message.
-    fn part(&mut self, place: &Place<'_>, part: &Value, answer: &mut Answer) {
+    fn part(&mut self, place: &PartAddress<'_>, part: &Value, answer: &mut Answer) {
         match part["type"].as_str() {
             Some("output_text" | "text") => self.texts.set(place, &text_of(part), answer, Answer::text),
             Some("refusal") => self.texts.set(place, &text_of(&part["refusal"]), answer, Answer::refusal),
@@ -166,17 +167,17 @@ impl Reader {
     /// An item of the output, when it begins or when it is done.
     fn item(
         &mut self,
-        place: &Place<'_>,
+        place: &PartAddress<'_>,
         item: &Value,
         is_done: bool,
         answer: &mut Answer,
     ) -> Result<(), LlmError> {
         let own = item["id"].as_str();
-        let place = Place { item: own.or(place.item), ..*place };
+        let place = PartAddress { item: own.or(place.item), ..*place };
         match item["type"].as_str().unwrap_or_default() {
             "message" => {
                 for (index, part) in parts(&item["content"]).iter().enumerate() {
-                    self.part(&Place { part: Some(index as u64), ..place }, part, answer);
+                    self.part(&PartAddress { part: Some(index as u64), ..place }, part, answer);
                 }
             }
             "function_call" | "custom_tool_call" | "tool_call" => {
@@ -198,10 +199,10 @@ impl Reader {
         Ok(())
     }
 
-    fn reasoning_item(&mut self, place: &Place<'_>, item: &Value, answer: &mut Answer) {
+    fn reasoning_item(&mut self, place: &PartAddress<'_>, item: &Value, answer: &mut Answer) {
         for (index, part) in parts(&item["summary"]).iter().chain(parts(&item["content"])).enumerate() {
             self.reasoning.set(
-                &Place { part: Some(index as u64), ..*place },
+                &PartAddress { part: Some(index as u64), ..*place },
                 &text_of(part),
                 answer,
                 Answer::reasoning,
@@ -232,7 +233,7 @@ impl Reader {
         }
         for item in parts(&response["output"]) {
             // Ids and indices of what was streamed may be others; a part is known by its text then.
-            let place = Place { index: None, item: None, part: None, is_last: true };
+            let place = PartAddress { index: None, item: None, part: None, is_last: true };
             self.item(&place, item, true, answer)?;
         }
         let usage = &response["usage"];
@@ -248,9 +249,9 @@ impl Reader {
     }
 }
 
-/// Place of a part in the output, as far as an event tells it.
+/// PartAddress of a part in the output, as far as an event tells it.
 #[derive(Debug, Clone, Copy)]
-struct Place<'e> {
+struct PartAddress<'e> {
     index: Option<&'e Value>,
     item: Option<&'e str>,
     part: Option<u64>,
@@ -258,7 +259,7 @@ struct Place<'e> {
     is_last: bool,
 }
 
-impl<'e> Place<'e> {
+impl<'e> PartAddress<'e> {
     fn from_event(event: &'e Value) -> Self {
         Self {
             index: event.get("output_index"),
@@ -289,7 +290,13 @@ struct Part {
 
 impl Texts {
     /// Takes more of a text.
-    fn add(&mut self, place: &Place<'_>, piece: &str, answer: &mut Answer, emit: fn(&mut Answer, &str)) {
+    fn add(
+        &mut self,
+        place: &PartAddress<'_>,
+        piece: &str,
+        answer: &mut Answer,
+        emit: fn(&mut Answer, &str),
+    ) {
         if !piece.is_empty() {
             let part = self.find(place, None);
             part.text.push_str(piece);
@@ -298,7 +305,13 @@ impl Texts {
     }
 
     /// Takes a whole text, of which a part may have come.
-    fn set(&mut self, place: &Place<'_>, whole: &str, answer: &mut Answer, emit: fn(&mut Answer, &str)) {
+    fn set(
+        &mut self,
+        place: &PartAddress<'_>,
+        whole: &str,
+        answer: &mut Answer,
+        emit: fn(&mut Answer, &str),
+    ) {
         if whole.is_empty() {
             return;
         }
@@ -315,7 +328,7 @@ impl Texts {
         }
     }
 
-    fn find(&mut self, place: &Place<'_>, whole: Option<&str>) -> &mut Part {
+    fn find(&mut self, place: &PartAddress<'_>, whole: Option<&str>) -> &mut Part {
         let number = place.part.unwrap_or(0);
         let item = |part: &Part| place.item.is_some() && part.item.as_deref() == place.item;
         let place_index = place.index.and_then(Value::as_u64);
