@@ -4,108 +4,33 @@ use std::sync::Arc;
 
 use agent_types::{
     Budget, Clock, EventBroadcast, EventSink, EventSubscription, Recorder, ResumeLog, RunId, SystemClock,
-    ToolId,
 };
 use llm_provider::LlmProvider;
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use tool_registry::{
-    IntoTool, RegistryError, Services, Snapshot, TaskBoard, ToolContext, ToolSource, UsageMeter,
-};
-use tool_schema::ToolSetError;
+use tool_registry::{IntoTool, Services, Snapshot, TaskBoard, ToolContext, ToolSource, UsageMeter};
 
-use crate::approve::typed;
-use crate::deliberate::{Deliberator, ModelDeliberator};
-use crate::driver::{Driver, parameters};
+use crate::driver::answer_schema::AnswerSchema;
+use crate::driver::calls::typed;
+use crate::driver::compact::compaction;
+use crate::driver::context::RunContext;
+use crate::driver::deliberate::{Deliberator, ModelDeliberator};
+use crate::driver::offer::ToolOffer;
+use crate::driver::parts::Driver;
+use crate::driver::request::parameters;
+use crate::driver::session;
+use crate::driver::trace::Trace;
+use crate::error::AgentError;
 use crate::guardrail::Guardrail;
 use crate::input::AgentInput;
-use crate::offer::ToolOffer;
+use crate::machine::{ApprovalMode, compiled};
 use crate::outcome::RunOutcome;
-use crate::plan::compiled;
-use crate::profile::ApprovalChoice;
-use crate::profile::{AgentProfile, ProtocolChoice};
-use crate::prompt::Protocol;
+use crate::profile::{AgentProfile, ApprovalChoice, ProtocolChoice};
+use crate::prompt::text::Protocol;
 use crate::resume::RunLog;
 use crate::services;
 use crate::state::AgentState;
-use crate::structured::AnswerSchema;
-use crate::trace::Trace;
-
-/// Policy for calls that need human approval.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ApprovalMode {
-    /// The run ends and reports the pending calls.
-    #[default]
-    Ask,
-    /// Every call that may be approved runs.
-    All,
-    /// Every call that would need approval is denied.
-    None,
-}
-
-/// Reason for which an agent cannot run.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AgentError {
-    /// Two tools of one id, or one whose schema cannot be used.
-    #[error(transparent)]
-    Tool(#[from] RegistryError),
-    /// Tools that cannot be offered together.
-    #[error(transparent)]
-    Tools(#[from] ToolSetError),
-    /// The profile wants native calls, and the model takes none.
-    #[error("the profile wants native tool calls, and model `{model}` takes none")]
-    NotNative {
-        /// The model.
-        model: String,
-    },
-    /// The private state of the profile cannot be used, or does not fit its own schema.
-    #[error("the private state of the profile: {message}")]
-    State {
-        /// Fault of the configuration.
-        message: String,
-    },
-    /// The schema of answers cannot be used.
-    #[error("`output_schema` of the profile: {message}")]
-    OutputSchema {
-        /// Fault of the configuration.
-        message: String,
-    },
-    /// A condition of the profile cannot be read.
-    #[error("`ask_if` of the tool `{tool}`: {message}")]
-    Condition {
-        /// The tool.
-        tool: String,
-        /// Fault of the configuration.
-        message: String,
-    },
-    /// A tool needs a dependency that was not given.
-    #[error("the tool `{tool}` needs {}; give it with `Agent::with`", .types.join(" and "))]
-    MissingDependency {
-        /// The tool.
-        tool: ToolId,
-        /// The types of what it needs.
-        types: Vec<&'static str>,
-    },
-}
-
-impl AgentError {
-    /// Stable code for logs, tests and the wire.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Tool(error) => error.code(),
-            Self::Tools(error) => error.code(),
-            Self::NotNative { .. } => "not_native",
-            Self::State { .. } => "bad_state",
-            Self::OutputSchema { .. } => "bad_schema",
-            Self::Condition { .. } => "bad_condition",
-
-            Self::MissingDependency { .. } => "missing_dependency",
-        }
-    }
-}
 
 /// A profile, a model and tools.
 #[derive(Debug, Clone)]
@@ -391,14 +316,14 @@ impl Agent {
             None => RunLog::new(sink, budget.depth()),
         };
         let mut run = self.prepare(AgentState::default(), message.into(), log)?;
-        run.driver.clock = Arc::clone(&cx.clock);
-        run.driver.values = Arc::clone(&cx.values);
-        run.driver.cancel = cx.cancel.child_token();
+        run.driver.context.clock = Arc::clone(&cx.clock);
+        run.driver.context.values = Arc::clone(&cx.values);
+        run.driver.context.cancel = cx.cancel.child_token();
         if let Some(mode) = cx.services.get::<ApprovalMode>() {
-            run.driver.approval = *mode;
+            run.driver.context.approval = *mode;
         }
-        run.driver.inside = Some(cx.call.clone());
-        run.driver.budget = budget;
+        run.driver.context.inside = Some(cx.call.clone());
+        run.driver.context.budget = budget;
         Ok(run)
     }
 
@@ -415,7 +340,11 @@ impl Agent {
         let log = RunLog::new(sink, 0);
         let trace = Trace::root(Arc::clone(&log), 0);
         let run = self.prepare(AgentState::default(), AgentInput::from(""), log)?;
-        Ok(run.driver.compact(state, &trace, false).await)
+        let Some(summary) = compaction(&run.driver, &state.conversation, false).await else {
+            return Ok(false);
+        };
+        trace.perform_all([state.compact(summary)]);
+        Ok(true)
     }
 
     fn prepare(
@@ -424,22 +353,12 @@ impl Agent {
         input: AgentInput,
         log: Arc<RunLog>,
     ) -> Result<AgentRun, AgentError> {
-        let stands_in = self.deliberator.is_some();
         let deliberator = match &self.deliberator {
             Some(deliberator) => Arc::clone(deliberator),
             None => Arc::new(ModelDeliberator(Arc::clone(&self.model))),
         };
-        let driver = Driver {
+        let context = RunContext {
             profile: Arc::clone(&self.profile),
-            model: Arc::clone(&self.model),
-            deliberator,
-            stands_in,
-            source: Arc::clone(&self.source),
-            offer: self.offer()?,
-            protocol: self.protocol()?,
-            parameters: parameters(&self.profile),
-            answers: self.answers()?,
-            guardrails: self.guardrails.clone(),
             approval: self.approval,
             values: Arc::clone(&self.values),
             clock: Arc::clone(&self.clock),
@@ -449,6 +368,18 @@ impl Agent {
             cancel: self.cancel.child_token(),
             log,
             inside: None,
+        };
+        let driver = Driver {
+            context,
+            model: Arc::clone(&self.model),
+            deliberator,
+            is_replaced: self.deliberator.is_some(),
+            source: Arc::clone(&self.source),
+            offer: self.offer()?,
+            protocol: self.protocol()?,
+            parameters: parameters(&self.profile),
+            answers: self.answers()?,
+            guardrails: self.guardrails.clone(),
         };
         Ok(AgentRun { driver, state, input, recorder: None })
     }
@@ -486,7 +417,7 @@ impl AgentRun {
     /// Its id.
     #[must_use]
     pub fn id(&self) -> &RunId {
-        self.driver.log.run()
+        self.driver.context.log.run()
     }
 
     /// Subscribes to its events, from the first one if called before the run starts. Holds `capacity` events.
@@ -504,7 +435,7 @@ impl AgentRun {
     /// Ends the run when it is cancelled: calls under way end as cancelled, the outcome says so.
     #[must_use]
     pub fn cancel_token(&self) -> CancellationToken {
-        self.driver.cancel.clone()
+        self.driver.context.cancel.clone()
     }
 
     /// Runs to the end; returns the outcome and the state for the next run.
@@ -513,7 +444,7 @@ impl AgentRun {
     /// Dropping the future drops the run with its calls.
     pub async fn outcome(mut self) -> (RunOutcome, AgentState) {
         // A run is a large future; boxed, it does not enlarge the future of the caller.
-        let outcome = Box::pin(self.driver.run(&mut self.state, self.input)).await;
+        let outcome = Box::pin(session::run(&self.driver, &mut self.state, self.input)).await;
         if let Some(recorder) = &self.recorder {
             recorder.close();
         }

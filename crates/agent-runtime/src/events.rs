@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use workflow_engine::{Expression, Scope};
 
-use crate::profile::AgentProfile;
 use crate::text_or_object::text_or_object;
 
 /// Event from outside that starts an agent: its name, or the name with a condition over the payload.
@@ -54,15 +53,6 @@ impl<'de> Deserialize<'de> for SubscribedEvent {
     }
 }
 
-impl AgentProfile {
-    /// Whether an event from outside sets the agent to work: `subscribed_event_types` name it, and the condition
-    /// there holds.
-    #[must_use]
-    pub fn listens_to(&self, event: &str, payload: &Value) -> bool {
-        self.subscribed_event_types.iter().any(|subscribed| subscribed.takes(event, payload))
-    }
-}
-
 impl SubscribedEvent {
     /// The name of the event.
     #[must_use]
@@ -73,7 +63,7 @@ impl SubscribedEvent {
     }
 
     /// Checks name and condition. A condition that cannot be evaluated does not hold.
-    fn takes(&self, event: &str, payload: &Value) -> bool {
+    pub(crate) fn takes(&self, event: &str, payload: &Value) -> bool {
         if self.name() != event {
             return false;
         }
@@ -99,6 +89,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::profile::AgentProfile;
 
     #[test]
     fn names_and_conditions_decide() {

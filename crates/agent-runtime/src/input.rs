@@ -1,12 +1,13 @@
 //! Inputs of an agent.
 
 use llm_provider::Attachment;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::history::Exchange;
 
 /// Input that an agent answers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum AgentInput {
     /// Message of the user.
     Message(String),

@@ -1,8 +1,8 @@
 //! The agent loop: deliberate, parse, dispatch, observe, within budgets.
 //!
 //! An [`Agent`] is a profile, a model and tools; [`Agent::run`] answers one message.
-//! Inside, one serialisable state machine ([`AgentState`]) decides and does no I/O; a driver asks the model and runs
-//! the tools.
+//! One state machine ([`AgentMachine`]) decides: it serialises, takes inputs and gives effects, and does no I/O. A
+//! driver performs the effects: it asks the model, runs the tools and emits the events.
 //! A mistake of the model is an observation for its next turn, never an error of the loop, and every call has exactly one observation.
 //!
 //! ```no_run
@@ -49,43 +49,24 @@
 struct Readme;
 
 mod agent;
-mod approve;
-mod ask;
-mod calls;
-mod compact;
-mod constraint;
-mod decide;
-mod deliberate;
-mod dispatch;
-mod driver;
-mod end;
+pub mod driver;
+mod error;
 mod events;
 mod guardrail;
 mod history;
-mod injection_guard;
 mod input;
-mod loop_guard;
-mod messages;
-#[cfg(feature = "nodes")]
-pub mod nodes;
-mod observe;
-mod offer;
+pub mod machine;
 #[cfg(feature = "otel")]
 pub mod otel;
 mod outcome;
-mod plan;
 mod profile;
-mod prompt;
-mod resume;
+pub mod prompt;
+pub mod resume;
 mod retry;
-mod services;
+pub mod services;
 mod state;
-mod structured;
 mod subagent;
-mod tasks;
 mod text_or_object;
-mod trace;
-mod window;
 
 /// Common imports of programs with an agent.
 pub mod prelude {
@@ -105,19 +86,20 @@ pub mod prelude {
 #[doc(hidden)]
 pub use tool_registry as __tool_registry;
 
-pub use agent::{Agent, AgentError, AgentRun, ApprovalMode};
-pub use approve::approval_digest;
-pub use deliberate::{Deliberation, DeliberationFault, Deliberator, ReplyStream};
+pub use agent::{Agent, AgentRun};
+pub use driver::deliberate::{Deliberation, DeliberationFault, Deliberator, ReplyStream, replayed};
+pub use error::AgentError;
 pub use events::SubscribedEvent;
 pub use guardrail::{Blocked, Guardrail};
 pub use history::{CallRecord, Exchange, Turn, visible};
 pub use input::AgentInput;
+pub use machine::{AgentMachine, ApprovalMode, approval_digest};
 pub use outcome::{PendingCall, RunOutcome, exit_status};
 pub use profile::{
     AgentProfile, ApprovalChoice, ApprovalPolicy, Budgets, InventoryEntry, Language, LlmChoice, MemoryPolicy,
     OnLimit, ProfileError, ProtocolChoice,
 };
-pub use prompt::system_prompt;
+pub use prompt::text::system_prompt;
 pub use retry::standing;
 pub use state::AgentState;
 pub use subagent::SubAgent;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use agent_types::{AskKind, AskSummary, ExitReason, RunId, RunStatus, ToolId, Usage};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::history::Exchange;
 
 /// Call that waits for input or approval.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PendingCall {
     /// Id that an answer names.
     pub ask: String,
@@ -21,10 +21,10 @@ pub struct PendingCall {
     /// Its arguments.
     pub arguments: Arc<Map<String, Value>>,
     /// The node inside the call that asks.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Arc<str>>,
     /// Question for the user.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
 }
 

@@ -311,6 +311,13 @@ impl AgentProfile {
         limits
     }
 
+    /// Returns `true` for an event that triggers the agent: `subscribed_event_types` name it, and the condition there
+    /// holds.
+    #[must_use]
+    pub fn listens_to(&self, event: &str, payload: &Value) -> bool {
+        self.subscribed_event_types.iter().any(|subscribed| subscribed.takes(event, payload))
+    }
+
     /// Approval requirement of a tool: by name, in the inventory, by default.
     #[must_use]
     pub fn approval_of(&self, id: &str) -> Option<&ApprovalChoice> {

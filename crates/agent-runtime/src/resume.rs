@@ -17,9 +17,10 @@ use parking_lot::Mutex;
 use run_journal::{Journal, log_in_call, log_in_turn};
 use serde_json::{Map, Value};
 
-pub(crate) use recorded::{PastCall, record_of, record_of_cost};
+pub use recorded::record_of_cost;
+pub(crate) use recorded::{PastCall, record_of};
 
-use crate::tasks::TaskEnd;
+use crate::machine::TaskEnd;
 use recorded::{Queues, Recorded};
 
 /// Status text of a call that was running when the process ended.
@@ -27,7 +28,7 @@ const INTERRUPTED: &str = "interrupted";
 
 /// Log of a resumed run, and the sink for its next events.
 #[derive(Debug)]
-pub(crate) struct RunLog {
+pub struct RunLog {
     sink: Arc<dyn EventSink>,
     /// Matcher of the log; `None` as soon as the run is live. Nothing that can panic runs under the lock.
     journal: Mutex<Option<Journal>>,
@@ -40,14 +41,14 @@ pub(crate) struct RunLog {
 
 impl RunLog {
     /// A run without a past.
-    pub(crate) fn new(sink: Arc<dyn EventSink>, depth: u32) -> Arc<Self> {
+    pub fn new(sink: Arc<dyn EventSink>, depth: u32) -> Arc<Self> {
         let log = Self::resumed(sink, ResumeLog::default(), depth);
         log.journal.lock().take();
         log
     }
 
     /// Resumes a run from its log.
-    pub(crate) fn resumed(sink: Arc<dyn EventSink>, log: ResumeLog, depth: u32) -> Arc<Self> {
+    pub fn resumed(sink: Arc<dyn EventSink>, log: ResumeLog, depth: u32) -> Arc<Self> {
         let mut recorded = Recorded::new(&log.events, depth);
         let journal = Mutex::new(Some(std::mem::take(&mut recorded.journal)));
         let queues = Mutex::new(std::mem::take(&mut recorded.queues));
@@ -55,12 +56,12 @@ impl RunLog {
     }
 
     /// Makes the run live: interrupted calls have ended, and from now on every event is emitted.
-    pub(crate) fn resume(&self) {
+    pub fn resume(&self) {
         self.resume_because(if self.recorded.was_waiting { "waiting" } else { INTERRUPTED });
     }
 
     /// Makes the run live if there is a new event; otherwise it stays suspended.
-    pub(crate) fn resume_with_news(&self) {
+    pub fn resume_with_news(&self) {
         if self.journal.lock().as_ref().is_some_and(Journal::has_missing) {
             self.resume();
         }
@@ -98,7 +99,7 @@ impl RunLog {
     }
 
     /// The next reply that the log has, with what it cost.
-    pub(crate) fn reply(&self) -> Option<(StandardResponse, u64)> {
+    pub fn reply(&self) -> Option<(StandardResponse, u64)> {
         self.queues.lock().replies.pop_front()
     }
 
@@ -128,18 +129,18 @@ impl RunLog {
     }
 
     /// Answer of the user about a call.
-    pub(crate) fn answer(&self, ask: &str) -> Option<&Value> {
+    pub fn answer(&self, ask: &str) -> Option<&Value> {
         self.log.answers.get(ask)
     }
 
     /// Events inside a call, as the log of a separate run.
-    pub(crate) fn inside(&self, call: &CallId, level: u32) -> Option<ResumeLog> {
+    pub fn inside(&self, call: &CallId, level: u32) -> Option<ResumeLog> {
         log_in_call(&self.log, call, level)
     }
 
     /// Events during the deliberation of a turn, as the log of a separate run. `prefix` is the prefix of the ids of
     /// calls that it made.
-    pub(crate) fn inside_turn(&self, turn: u32, prefix: &str) -> Option<ResumeLog> {
+    pub fn inside_turn(&self, turn: u32, prefix: &str) -> Option<ResumeLog> {
         log_in_turn(&self.log, turn, prefix)
     }
 }

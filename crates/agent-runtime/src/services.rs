@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 use tool_registry::{Services, TaskBoard};
 use tool_system::{BlobSource, MemoryBlobs, MemoryState, PrivateState, StateSource, World};
 
-use crate::agent::AgentError;
+use crate::error::AgentError;
 use crate::profile::AgentProfile;
 
 /// All of it in memory.
-pub(crate) fn in_memory(profile: &AgentProfile) -> Result<Services, AgentError> {
+pub fn in_memory(profile: &AgentProfile) -> Result<Services, AgentError> {
     let private: Arc<dyn StateSource> = Arc::new(private_state(profile)?);
     let world: Arc<dyn StateSource> = Arc::new(MemoryState::new(Map::new()));
     Ok(Services::new()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent_types::ToolDefinition;
-use agent_types::{Budget, BudgetKey, EventSink, ExitReason};
+use agent_types::{Budget, EventSink, ExitReason};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tool_registry::{
@@ -12,19 +12,12 @@ use tool_registry::{
 use tool_schema::ToolSetError;
 
 use crate::agent::Agent;
+use crate::driver::context::{LastMessage, SHARED};
 use crate::outcome::RunOutcome;
 use crate::state::AgentState;
 
 /// Maximum length of the user's last message for an inner agent, in characters.
 const MAX_SHARED: usize = 2_000;
-
-/// Limits that end a whole tree of agents and workflows.
-pub(crate) const SHARED: [BudgetKey; 4] =
-    [BudgetKey::ToolCalls, BudgetKey::Tokens, BudgetKey::CostMicros, BudgetKey::NodeStarts];
-
-/// Last message of the user, for agents inside calls.
-#[derive(Debug)]
-pub(crate) struct LastMessage(pub(crate) String);
 
 /// An agent that answers one call: the arguments are its message, its final text is the result.
 ///

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use agent_runtime::nodes::InTurn;
+use agent_nodes::InTurn;
 use agent_runtime::{Deliberation, DeliberationFault, Deliberator, ReplyStream};
 use agent_types::ContextValues;
 use agent_types::{EventBody, EventPersister, EventSink, RunId, RunStatus, ToolId, UnsequencedEvent};

@@ -52,6 +52,6 @@ pub use workflows::{ProjectWorkflows, WorkflowFile};
 #[must_use]
 pub fn node_catalog() -> workflow_engine::NodeCatalog {
     let mut catalog = node_library::catalog();
-    agent_runtime::nodes::register(&mut catalog);
+    agent_nodes::register(&mut catalog);
     catalog
 }

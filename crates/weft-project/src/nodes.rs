@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_runtime::nodes::{LlmNodeConfig, MemoryThreads, ThreadError, Threads};
+use agent_nodes::{LlmNodeConfig, MemoryThreads, ThreadError, Threads};
 use agent_runtime::{ApprovalMode, Exchange};
 use agent_types::ContextValues;
 use async_trait::async_trait;

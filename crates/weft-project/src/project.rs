@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use agent_nodes::MemoryThreads;
 use agent_runtime::Agent;
-use agent_runtime::nodes::MemoryThreads;
 use agent_types::{Clock, SystemClock};
 use executors_flow_system::Handlers;
 use http_caller::{HttpCaller, NetworkPolicy};

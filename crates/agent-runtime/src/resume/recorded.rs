@@ -13,8 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::INTERRUPTED;
-use crate::compact::SUMMARY;
-use crate::tasks::{TaskChange, TaskEnd, WOKEN};
+use crate::machine::{SUMMARY, TaskChange, TaskEnd, WOKEN};
 
 /// Names of the values that are recorded with the end of a call.
 const OBSERVATION: &str = "observation";
@@ -158,7 +157,7 @@ impl Recorded {
 }
 
 /// Data recorded with a reply.
-pub(crate) fn record_of_cost(cost: u64) -> ReplayData {
+pub fn record_of_cost(cost: u64) -> ReplayData {
     ReplayData::from_values(vec![(Arc::from(COST), Arc::new(cost.into()))])
 }
 

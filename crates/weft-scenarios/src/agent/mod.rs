@@ -1,5 +1,6 @@
 //! Cases of agents: a script of what the model says, tools that answer as written, and what must come of it.
 
+mod canvas;
 mod case;
 mod expect;
 mod front;
@@ -99,7 +100,41 @@ impl<'p> AgentCases<'p> {
         report
     }
 
+    /// Answers the first message of each case with the built-in loop and with a loop of nodes. Returns the ids, with
+    /// the first difference in requests, executions or events of the agent, or the reason why nodes cannot run it.
+    #[must_use]
+    pub fn both_ways(self, text: &str) -> Vec<(String, Option<String>)> {
+        let lines = text.lines().filter(|line| !line.trim().is_empty());
+        let compared = lines.map(|line| {
+            let line: Value = serde_json::from_str(line).unwrap_or_default();
+            let id = line["id"].as_str().unwrap_or_default().to_owned();
+            let case = Case::read(line);
+            let difference = case.and_then(|case| Self::in_virtual_time(|clock| self.compare(case, clock)));
+            (id, difference.unwrap_or_else(Some))
+        });
+        compared.collect()
+    }
+
+    async fn compare(self, case: Case, clock: Arc<dyn Clock>) -> Result<Option<String>, Fault> {
+        let store = || Store::memory().map_err(|error| error.to_string());
+        let turn = case.turns.first().ok_or("it needs `turns`")?;
+        let message = turn.user.as_deref().ok_or("it does not begin with a message")?;
+        let mut session = self.session(&case, &clock, store()?)?;
+        session.begin().await?;
+        let seen = Box::pin(session.step(turn, VecDeque::new())).await?;
+        let run = session.runs.first().ok_or("no run was begun")?;
+        let built_in = session.trail(run.as_str(), &seen.events);
+        let nodes = Box::pin(self.session(&case, &clock, store()?)?.on_canvas(message)).await?;
+        Ok(built_in.difference(&nodes))
+    }
+
     fn one(self, case: &Case) -> Result<Vec<Difference>, Fault> {
+        Self::in_virtual_time(|clock| self.play(case, clock))
+    }
+
+    fn in_virtual_time<T, F: Future<Output = Result<T, Fault>>>(
+        work: impl FnOnce(Arc<dyn Clock>) -> F,
+    ) -> Result<T, Fault> {
         let clock = VirtualClock::new(Timestamp::default());
         let parked = clock.clone();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -108,7 +143,7 @@ impl<'p> AgentCases<'p> {
             })
             .build()
             .map_err(|error| error.to_string())?;
-        runtime.block_on(self.play(case, Arc::new(clock)))
+        runtime.block_on(work(Arc::new(clock)))
     }
 
     async fn play(self, case: &Case, clock: Arc<dyn Clock>) -> Result<Vec<Difference>, Fault> {

@@ -12,10 +12,12 @@ use agent_types::{
 };
 use executors_flow_system::Flows;
 use run_store::{NewRun, Store, StoredRun};
-use tool_registry::{Registry, Snapshot, TaskBoard};
+use serde_json::Value;
+use tool_registry::{Registry, Services, Snapshot, TaskBoard};
 use tool_system::{BlobSource, PrivateState, World as SharedWorld};
 use weft_runs::Answer;
 
+use super::canvas::{self, Parts, Trail};
 use super::case::{self, Case, Deed, Turn};
 use super::front::Front;
 use super::life::{Life, Meanwhile, Remains};
@@ -110,6 +112,29 @@ impl Session {
             open: None,
             runs: Vec::new(),
         })
+    }
+
+    /// The trail of a run.
+    pub(crate) fn trail(&self, run: &str, events: &[Value]) -> Trail {
+        Trail::new(&self.workshop.world, &self.noted, run, events)
+    }
+
+    /// Answers a message with a loop of nodes instead of its agent.
+    pub(crate) async fn on_canvas(&self, message: &str) -> Result<Trail, Fault> {
+        let Self { workshop, profile, lasting, board, .. } = self;
+        let mut services = Services::new().with::<dyn BlobSource>(Arc::clone(&lasting.blobs));
+        services = services.with(Arc::clone(board));
+        if let Some(private) = &lasting.private {
+            services = services.with(Arc::clone(private));
+        }
+        if let Some(shared) = &lasting.shared {
+            services = services.with(Arc::clone(shared));
+        }
+        let (model, clock) = (Arc::clone(&workshop.model), Arc::clone(&workshop.clock));
+        let tools = self.registry.snapshot();
+        let parts = Parts { profile, tools, model, services, clock };
+        let (run, events) = canvas::answer(parts, message).await?;
+        Ok(self.trail(&run, &events))
     }
 
     /// Puts what the thread holds before the first turn where it belongs.

@@ -37,6 +37,8 @@ pub(crate) struct World(Mutex<State>);
 struct State {
     executed: Vec<Executed>,
     requested: Vec<Requested>,
+    /// Messages of each request to the model.
+    asked: Vec<Vec<String>>,
     /// Processes that have died.
     deaths: usize,
     /// The process is dead, but for what its last event set off.
@@ -113,6 +115,11 @@ impl World {
     pub(crate) fn since(&self, at: (usize, usize)) -> (Vec<Executed>, Vec<Requested>) {
         let state = self.lock();
         (state.executed[at.0..].to_vec(), state.requested[at.1..].to_vec())
+    }
+
+    /// Messages of each request to the model.
+    pub(crate) fn asked(&self) -> Vec<Vec<String>> {
+        self.lock().asked.clone()
     }
 
     pub(crate) fn now(&self) -> (usize, usize) {
@@ -202,6 +209,8 @@ impl<M: LlmProvider> LlmProvider for Mortal<M> {
             let _lost = futures::poll!(self.model.stream(request.clone()));
         }
         self.world.outlive(pulse).await;
+        let messages = request.messages.iter().map(|message| format!("{message:?}"));
+        self.world.lock().asked.push(messages.collect());
         self.model.stream(request).await
     }
 }

@@ -1,0 +1,260 @@
+//! `agent:ExecuteTool`: runs calls and reports their results.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use agent_runtime::driver::call_env::CallEnv;
+use agent_runtime::driver::calls::Calls;
+use agent_runtime::driver::trace::Trace;
+use agent_runtime::machine::{CallBatch, CallResult, End, PlannedCall, observed, plan, question};
+use agent_runtime::resume::RunLog;
+use agent_types::{AskKind, AskSummary, Observation, ToolStatus};
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::channel::mpsc::{UnboundedReceiver, unbounded};
+use serde_json::{Value, json};
+use tool_registry::UsageMeter;
+use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Question};
+use workflow_model::NodeDefinition;
+
+use crate::agent_env::AgentEnv;
+use crate::calls::{Checked, Requested};
+use crate::define::{any, list, text};
+use crate::sink::NodeSink;
+
+/// The output that has pieces of results as they come.
+const STREAM: &str = "stream";
+
+/// Runs calls: those that only read side by side, others in order.
+pub(crate) struct ExecuteTool(NodeDefinition);
+
+impl ExecuteTool {
+    pub(crate) fn new() -> Self {
+        let definition = NodeDefinition::new(
+            "agent:ExecuteTool",
+            "Runs the tools that a model calls and gives what came of it. A call that needs a person's word waits for it.",
+        )
+        .input(
+            "tool_call_requests",
+            any("calls {tool, arguments}, one or a list of them; nothing is run where there are none").required(),
+        )
+        .output("results", list("what came of each call: {call, tool, status, observation, value?}"))
+        .output("observation", text("the same as a model is told of it"))
+        .output("status", text("`ok` where all went well, `none` where there was no call, else what the first other one came to"))
+        .output(STREAM, text("pieces of the results as they come").stream().with_category("StreamChunk"))
+        .effect()
+        .idempotent();
+        Self(definition)
+    }
+}
+
+#[async_trait]
+impl Node for ExecuteTool {
+    fn definition(&self) -> &NodeDefinition {
+        &self.0
+    }
+
+    async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
+        let env = AgentEnv::new(&ctx);
+        let requested = Requested::read(inputs.required("tool_call_requests")?, &env)?;
+        let (pieces, mut reader) = unbounded();
+        let sink = NodeSink::new(&ctx, &env, Some(pieces));
+        let work = Work { ctx: &ctx, env: &env, sink, meter: Arc::default(), requested };
+        let done = {
+            let running = std::pin::pin!(work.run());
+            let handing_on = std::pin::pin!(hand_on(&ctx, &mut reader));
+            match futures::future::select(running, handing_on).await {
+                futures::future::Either::Left((done, _)) => done?,
+                futures::future::Either::Right(((), running)) => running.await?,
+            }
+        };
+        // Pieces that came with the last results.
+        while let Ok(piece) = reader.try_recv() {
+            ctx.chunk(STREAM, piece).await?;
+        }
+        if env.config.services.get::<UsageMeter>().is_none() {
+            ctx.add_usage(work.meter.total());
+        }
+        Ok(done.outputs())
+    }
+}
+
+/// Writes pieces to the stream output. It does not end before the node does.
+async fn hand_on(ctx: &NodeContext, pieces: &mut UnboundedReceiver<String>) {
+    while let Some(piece) = pieces.next().await {
+        // That there is such an output is in the definition.
+        let _ = ctx.chunk(STREAM, piece).await;
+    }
+}
+
+/// The calls of one start of the node.
+struct Work<'n> {
+    ctx: &'n NodeContext,
+    env: &'n AgentEnv<'n>,
+    sink: Arc<NodeSink>,
+    meter: Arc<UsageMeter>,
+    requested: Requested,
+}
+
+/// Remaining work after a round of calls.
+enum Round {
+    /// Nothing.
+    Done(Done),
+    /// People must answer these.
+    PendingInner(Vec<(String, Question)>),
+}
+
+impl Work<'_> {
+    /// Runs allowed calls, asks for approvals, and continues with the answers.
+    async fn run(&self) -> Result<Done, NodeError> {
+        let mut answers: HashMap<String, Value> = HashMap::new();
+        let mut waited = self.ctx.has_asked();
+        loop {
+            let log = self.sink.log(waited, answers.clone());
+            match self.round(&log).await? {
+                Round::Done(done) => return Ok(done),
+                Round::PendingInner(asked) => {
+                    let (ids, questions): (Vec<String>, Vec<Question>) = asked.into_iter().unzip();
+                    let values = self.ctx.ask_all(questions).await?;
+                    answers.extend(ids.into_iter().zip(values));
+                    waited = true;
+                }
+            }
+        }
+    }
+
+    async fn round(&self, log: &Arc<RunLog>) -> Result<Round, NodeError> {
+        let trace = self.sink.trace(Arc::clone(log));
+        let Checked { ready, refused } = self.requested.check()?;
+        let refusals = self.requested.refusals();
+        let refuse = |position: usize| refusals.get(&position).cloned();
+        let planned = plan(ready, &self.env.profile(), self.env.config.approval, refuse);
+        let mut batch = CallBatch::new(planned, String::new());
+        Calls::new(self.call_env(trace.clone())).run(&mut batch).await;
+        let mut asks: Vec<_> = batch.held().iter().filter_map(|call| self.ask_about(call, &trace)).collect();
+        let mut results: Vec<CallResult> = batch.into_results().collect();
+        asks.extend(results.iter_mut().flat_map(asks_inside));
+        if !asks.is_empty() {
+            log.resume_with_news();
+            return Ok(Round::PendingInner(asks));
+        }
+        results.extend(refused);
+        results.sort_by_key(|result| result.index);
+        self.end(&trace, results).map(Round::Done)
+    }
+
+    fn call_env(&self, trace: Trace) -> CallEnv {
+        let config = &self.env.config;
+        let mut services = config.services.clone().with(Arc::new(config.approval));
+        if services.get::<UsageMeter>().is_none() {
+            services = services.with(Arc::clone(&self.meter));
+        }
+        CallEnv {
+            trace,
+            tools: self.requested.tools.clone(),
+            budget: self.env.budget(),
+            meter: Arc::clone(&self.meter),
+            clock: Arc::clone(self.ctx.clock()),
+            services,
+            values: Arc::clone(&config.values),
+            block: self.ctx.cancel_token().child_token(),
+            level: self.env.level(),
+        }
+    }
+
+    /// The question about a call that waits for a person.
+    fn ask_about(&self, call: &PlannedCall, trace: &Trace) -> Option<(String, Question)> {
+        let (ask, event) = question(call)?;
+        if !self.sink.has_asked_about(&call.call.id) {
+            trace.perform_all([event]);
+        }
+        let tool = ask.tool.clone();
+        let prompt = match (ask.kind, ask.prompt) {
+            (AskKind::Outcome, _) => {
+                format!("`{tool}` was at work when the process ended: `retry`, `skip` or `done`?")
+            }
+            (_, Some(prompt)) => prompt,
+            (_, None) => format!("`{tool}` must be approved"),
+        };
+        Some((ask.ask, Question::new(prompt).about(ask.kind, tool, ask.arguments)))
+    }
+
+    /// Emits the results, in the order of the calls.
+    fn end(&self, trace: &Trace, finished: Vec<CallResult>) -> Result<Done, NodeError> {
+        let notes: Vec<Observation> = self.requested.notes().cloned().collect();
+        let shown = finished.iter().map(|result| &result.observation).chain(&notes);
+        trace.perform_all(shown.map(observed));
+        trace.log().resume_with_news();
+        let stop = finished.iter().find_map(|finished| finished.end.as_ref());
+        match stop {
+            Some(End { kind, error, exit, .. }) => {
+                let message = error.clone().unwrap_or_else(|| exit.to_string());
+                Err(match exit {
+                    agent_types::ExitReason::ToolError => NodeError::fatal(message).with_code("tool_error"),
+                    _ => NodeError::fatal(message)
+                        .with_kind(agent_types::NodeErrorKind::BudgetExceeded)
+                        .with_code(kind.clone().unwrap_or_default()),
+                })
+            }
+            None => Ok(Done { finished, native: self.requested.natives(), notes }),
+        }
+    }
+}
+
+/// Questions inside a call, named by the call and their own name.
+fn asks_inside(result: &mut CallResult) -> Vec<(String, Question)> {
+    let Some((call, waits)) = result.observation.call.clone().zip(result.waits.take()) else {
+        return Vec::new();
+    };
+    let asked = |AskSummary { ask, kind, tool, arguments, prompt, .. }| {
+        let question = Question::new(prompt.unwrap_or_default());
+        let question = match tool.zip(arguments) {
+            Some((tool, arguments)) => question.about(kind, tool, arguments),
+            None => question,
+        };
+        (format!("{call}/{ask}"), question)
+    };
+    waits.asks.into_iter().map(asked).collect()
+}
+
+/// Calls that are over.
+struct Done {
+    finished: Vec<CallResult>,
+    /// Index of each call among the native ones.
+    native: Vec<Option<usize>>,
+    /// Observations that follow the results for the model.
+    notes: Vec<Observation>,
+}
+
+impl Done {
+    fn outputs(self) -> Outputs {
+        let mut results = Vec::with_capacity(self.finished.len());
+        for CallResult { index, observation, status, value, attachments, .. } in &self.finished {
+            let mut result = json!({
+                "call": observation.call, "tool": observation.tool, "status": status,
+                "observation": observation.line(),
+            });
+            if let Some(value) = value {
+                result["value"] = value.clone();
+                result["ended"] = true.into();
+            }
+            if !attachments.is_empty() {
+                result["attachments"] = serde_json::to_value(attachments).unwrap_or_default();
+            }
+            if let Some(native) = self.native.get(*index).copied().flatten() {
+                result["native"] = native.into();
+            }
+            results.push(result);
+        }
+        results.extend(self.notes.iter().map(|note| json!({"status": "note", "observation": note.line()})));
+        let shown = self.finished.iter().map(|own| &own.observation).chain(&self.notes);
+        let lines: Vec<String> = shown.map(Observation::line).collect();
+        let other = self.finished.iter().map(|own| own.status).find(|status| *status != ToolStatus::Ok);
+        let status = match (self.finished.is_empty(), other) {
+            (true, _) => "none",
+            (false, Some(status)) => status.as_str(),
+            (false, None) => ToolStatus::Ok.as_str(),
+        };
+        Outputs::value(results).with("observation", lines.join("\n")).with("status", status)
+    }
+}

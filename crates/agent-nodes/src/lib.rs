@@ -1,0 +1,43 @@
+//! The agent on the canvas: the parts of a turn as nodes of a workflow.
+//!
+//! They read, run and emit as the built-in loop does, with the same code. Tools come from the run's services as
+//! `dyn ToolInvoker`, models as `dyn ModelSource`, conversations as `dyn` [`Threads`]. Which tools a node may use is
+//! the agent's inventory where the workflow [deliberates](agent_runtime::Deliberator) for one, else `availableTools` of the
+//! workflow; a workflow that says nothing may use what its nodes name.
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod agent_env;
+mod available;
+mod calls;
+mod chat;
+mod decision;
+mod define;
+mod execute;
+mod format;
+mod history;
+mod parse;
+mod request;
+mod sink;
+mod summarize;
+
+use workflow_engine::NodeCatalog;
+
+pub use agent_env::{InTurn, LlmNodeConfig};
+pub use history::{MemoryThreads, ThreadError, Threads};
+
+/// Adds the `agent:` nodes to a catalogue.
+pub fn register(catalog: &mut NodeCatalog) {
+    catalog
+        .register(available::AvailableTools::new())
+        .register(format::FormatPrompt::new())
+        .register(request::LlmApiRequest::new())
+        .register(parse::ParseLlmDecision::new())
+        .register(execute::ExecuteTool::new())
+        .register(decision::LlmDecisionWithTools::new())
+        .register(history::LoadHistory::new())
+        .register(history::SaveHistory::new())
+        .register(summarize::Summarize::new());
+}

@@ -1,0 +1,400 @@
+//! `agent:LlmApiRequest`: one request to a model that may call tools.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use agent_types::{BudgetKey, Usage};
+use async_trait::async_trait;
+use futures::StreamExt;
+use llm_provider::{
+    LlmError, LlmEvent, LlmProvider, LlmRequest, Message, ModelParameters, ModelSource, StandardResponse,
+};
+use protocol_action::Parsed;
+use serde_json::{Map, Value};
+use tool_registry::{DynamicTools, Snapshot, Tool};
+use tool_schema::{Catalogue, ToolSet, tool_spec};
+use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
+use workflow_model::{DataFlowType, NodeDefinition};
+
+use crate::agent_env::AgentEnv;
+use crate::chat::{self, Said};
+use crate::define::{any, list, made, object, read, setting, text};
+use crate::sink::NodeSink;
+use agent_runtime::driver::ask::{Answer, AskContext, NoAnswer, Question, ask, finished, started};
+use agent_runtime::machine::{CALLS_PER_DECISION, CallIds};
+use agent_runtime::prompt::constraint::GrammarConstraint;
+use agent_runtime::prompt::injection_guard::UntrustedTexts;
+use agent_runtime::prompt::text::{Protocol, direct, lang, system_text};
+use agent_runtime::prompt::window::digest_of;
+use agent_runtime::resume::record_of_cost;
+use agent_runtime::{AgentProfile, Language};
+use agent_runtime::{DeliberationFault, ReplyStream, replayed};
+
+/// The output that has the reply as it comes.
+const TEXT: &str = "text";
+
+/// Sends messages to a model, teaches it tools, and gives its reply, whole and as it comes.
+pub(crate) struct LlmApiRequest(NodeDefinition);
+
+/// The settings.
+#[derive(Debug, Default)]
+pub(crate) struct LlmRequestConfig {
+    profile: Option<String>,
+    prompt: Option<String>,
+    parameters: ModelParameters,
+    pub(crate) max_calls: usize,
+    more: Option<DynamicTools>,
+}
+
+/// Settings of a node that asks a model.
+pub(crate) fn with_settings(definition: NodeDefinition) -> NodeDefinition {
+    definition
+        .config("profileId", setting(DataFlowType::String, "entry of the model; absent means the default one"))
+        .config("prompt", setting(DataFlowType::String, "instructions that come before the messages"))
+        .config("parameters", setting(DataFlowType::Object, "settings of the request, such as `temperature`"))
+        .config(
+            "maxToolCalls",
+            setting(DataFlowType::Integer, "calls that one reply may make; those beyond are refused")
+                .with_default(CALLS_PER_DECISION),
+        )
+        .config(
+            "dynamicTools",
+            setting(
+                DataFlowType::Object,
+                "tools that this request offers more: {toolIds, descriptionTemplate?} with {toolName} and {toolDescription}",
+            ),
+        )
+}
+
+impl LlmRequestConfig {
+    pub(crate) fn read(config: &Map<String, Value>, faults: &mut Vec<SettingFault>) -> Self {
+        Self {
+            profile: read(config, "profileId", faults),
+            prompt: read(config, "prompt", faults),
+            parameters: read(config, "parameters", faults).unwrap_or_default(),
+            max_calls: read(config, "maxToolCalls", faults).unwrap_or(CALLS_PER_DECISION),
+            more: read(config, "dynamicTools", faults),
+        }
+    }
+
+    /// The tools of the request: those that are given and those that it offers more.
+    pub(crate) fn tools(&self, env: &AgentEnv<'_>, given: Snapshot) -> Result<Offering, NodeError> {
+        let Some(more) = &self.more else { return Ok(Offering { given, more: Snapshot::default() }) };
+        let more = env.dynamic(more)?;
+        let is_new = |tool: &&Tool| given.get(tool.id().as_str()).is_none();
+        let more = Snapshot::new(more.tools().filter(is_new).cloned());
+        Ok(Offering { more: more.map_err(|error| NodeError::fatal(error.to_string()))?, given })
+    }
+
+    /// Returns `true` when tools are offered in the provider's native form.
+    pub(crate) fn is_native(&self, ctx: &NodeContext, env: &AgentEnv<'_>) -> Result<bool, NodeError> {
+        // A deliberator returns text, and calls are read from it.
+        Ok(self.model(ctx)?.info().native_tools && !env.in_turn)
+    }
+
+    fn model(&self, ctx: &NodeContext) -> Result<Arc<dyn LlmProvider>, NodeError> {
+        let source = ctx.required_service::<dyn ModelSource>()?;
+        source
+            .model(self.profile.as_deref())
+            .map_err(|error| NodeError::fatal(error.to_string()).with_code("no_model"))
+    }
+}
+
+/// The tools of one request.
+pub(crate) struct Offering {
+    given: Snapshot,
+    /// Those that only this request offers.
+    more: Snapshot,
+}
+
+impl Offering {
+    /// Tools that a prompt describes.
+    pub(crate) fn taught(&self) -> Snapshot {
+        self.given.clone()
+    }
+
+    fn all(&self) -> Result<Snapshot, NodeError> {
+        let all = Snapshot::new(self.given.tools().chain(self.more.tools()).cloned());
+        all.map_err(|error| NodeError::fatal(error.to_string()))
+    }
+
+    /// Adds the description of the tools before the messages, unless they contain it already. Returns the tools
+    /// that are offered in the provider's native form.
+    fn teach(
+        &self,
+        messages: &mut Vec<Said>,
+        profile: &AgentProfile,
+        native: bool,
+    ) -> Result<Vec<agent_types::ToolSpec>, NodeError> {
+        let all = self.all()?;
+        if all.is_empty() {
+            return Ok(Vec::new());
+        }
+        let lesson = |tools: &Snapshot, language, protocol| {
+            let bare = AgentProfile {
+                language: Some(language),
+                skill_workflow_ids_inventory: profile.skill_workflow_ids_inventory.clone(),
+                ..AgentProfile::default()
+            };
+            system_text(&bare, tools, protocol)
+        };
+        let contains = |text: &str| messages.iter().any(|said| said.message.text().contains(text));
+        let own = profile.language.unwrap_or_default();
+        let is_taught = |language: &Language| contains(&lesson(&self.given, *language, Protocol::Text));
+        // The author of the prompt chose the language.
+        let taught = [own, Language::En, Language::Zh].into_iter().find(is_taught);
+        let taught = taught.filter(|_| !self.given.is_empty());
+        if native && taught.is_none() {
+            insert(messages, &lesson(&all, own, Protocol::Native));
+            return Ok(direct(&all).map(|tool| tool_spec(tool.definition())).collect());
+        }
+        let text = match taught {
+            None => lesson(&all, own, Protocol::Text),
+            Some(_) if self.more.is_empty() => String::new(),
+            Some(language) => {
+                let catalogue = Catalogue::new(lang(language));
+                let offered = direct(&self.more).filter_map(|tool| tool.offered().ok());
+                offered.fold(catalogue, Catalogue::tool).render()
+            }
+        };
+        if !text.is_empty() && !contains(&text) {
+            insert(messages, &text);
+        }
+        Ok(Vec::new())
+    }
+}
+
+/// Adds to the instructions that stand first, or puts some there.
+fn insert(messages: &mut Vec<Said>, text: &str) {
+    if text.is_empty() {
+        return;
+    }
+    match messages.first_mut() {
+        Some(Said { message: Message::System { text: own }, .. }) => own.extend(["\n\n", text]),
+        Some(_) | None => messages.insert(0, Said::system(text.to_owned())),
+    }
+}
+
+/// A reply, and what the reader made of it.
+pub(crate) struct Replied {
+    pub(crate) response: StandardResponse,
+    pub(crate) parsed: Parsed,
+    /// Offered tools.
+    pub(crate) tools: Snapshot,
+    /// Foreign texts among the messages that look like calls.
+    pub(crate) suspects: UntrustedTexts,
+    /// Prefix of the ids of its calls.
+    pub(crate) prefix: String,
+}
+
+impl Replied {
+    /// It as the value that other nodes read: the reply, what was offered, and what was noticed.
+    pub(crate) fn value(&self, max_calls: usize) -> Value {
+        let mut value = serde_json::to_value(&self.response).unwrap_or_default();
+        value["role"] = "assistant".into();
+        value["tools"] = self.tools.tools().map(|tool| tool.id().as_str()).collect();
+        value["maxToolCalls"] = max_calls.into();
+        value["callPrefix"] = self.prefix.as_str().into();
+        let written = |at: &usize| {
+            let span = self.parsed.calls[*at].span;
+            let is_text = self.parsed.calls[*at].dialect != protocol_action::Dialect::Native;
+            is_text
+                && self
+                    .response
+                    .text
+                    .get(span.start..span.end)
+                    .is_some_and(|text| self.suspects.contains(text))
+        };
+        let echoes: Vec<usize> = (0..self.parsed.calls.len()).filter(written).collect();
+        if !echoes.is_empty() {
+            value["echoes"] = echoes.into();
+        }
+        value
+    }
+}
+
+/// Asks the model. The reply goes to the stream output of that name while it comes.
+pub(crate) async fn request(
+    ctx: &NodeContext,
+    env: &AgentEnv<'_>,
+    llm: &LlmRequestConfig,
+    mut messages: Vec<Said>,
+    offering: &Offering,
+) -> Result<Replied, NodeError> {
+    let model = llm.model(ctx)?;
+    let profile = env.profile();
+    let specs = offering.teach(&mut messages, &profile, llm.is_native(ctx, env)?)?;
+    if let Some(prompt) = llm.prompt.as_deref().filter(|prompt| !prompt.is_empty()) {
+        match messages.first_mut() {
+            Some(Said { message: Message::System { text }, .. }) => *text = format!("{prompt}\n\n{text}"),
+            Some(_) | None => messages.insert(0, Said::system(prompt.to_owned())),
+        }
+    }
+    let mut suspects = UntrustedTexts::default();
+    messages.iter().filter_map(Said::foreign).for_each(|text| suspects.note(text));
+    let tools = offering.all()?;
+    let set = tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?;
+    let sent: Vec<Message> = messages.into_iter().map(|said| said.message).collect();
+    let grammar = if specs.is_empty() {
+        GrammarConstraint::new(model.info(), &tools)
+    } else {
+        GrammarConstraint::default()
+    };
+    let request = LlmRequest::new(sent)
+        .with_tools(specs)
+        .with_parameters(llm.parameters.clone())
+        .with_constraint(grammar.constraint);
+    let Answer { response, parsed } = answer(ctx, env, &*model, request, &Arc::new(set)).await?;
+    Ok(Replied { response, parsed, tools, suspects, prefix: env.call_prefix() })
+}
+
+/// The answer of the log, or a new one.
+pub(crate) async fn answer(
+    ctx: &NodeContext,
+    env: &AgentEnv<'_>,
+    model: &dyn LlmProvider,
+    request: LlmRequest,
+    set: &Arc<ToolSet>,
+) -> Result<Answer, NodeError> {
+    let budget = env.budget();
+    for key in [BudgetKey::Tokens, BudgetKey::CostMicros] {
+        if let Some(spent) = budget.spent(key) {
+            return Err(over(&spent));
+        }
+    }
+    let sink = NodeSink::new(ctx, env, None);
+    let log = sink.log(false, HashMap::new());
+    let trace = sink.trace(Arc::clone(&log));
+    let known = log.reply();
+    let is_known = known.is_some();
+    let beginning = started(&model.info().name, &request, digest_of(&request.messages));
+    let has_text = ctx.has_stream(TEXT);
+    let reply = async {
+        let stream: ReplyStream = if let Some((response, _)) = known {
+            replayed(response)
+        } else {
+            log.resume();
+            let stream = model.stream(request).await?;
+            Box::pin(stream.map(|event| event.map_err(DeliberationFault::from)))
+        };
+        Ok(Box::pin(stream.then(|event| spread(ctx, has_text, event))) as ReplyHere<'_>)
+    };
+    let prefix = env.call_prefix();
+    let question = Question { tools: set, ids: CallIds { first: 1, prefix: &prefix } };
+    let (clock, cancel) = (&**ctx.clock(), ctx.cancel_token());
+    let room = AskContext { clock, cancel, winds_down: false, emits_pieces: !env.in_turn };
+    let answer = ask(room, beginning, reply, &question, &trace).await.map_err(failed)?;
+    trace.emit_kept(finished(&answer), || record_of_cost(0));
+    log.resume_with_news();
+    count(ctx, model, answer.response.usage, is_known);
+    if has_text {
+        ctx.mark(TEXT, answer.response.finish.as_str()).await?;
+    }
+    Ok(answer)
+}
+
+/// Reply that is forwarded as it comes.
+type ReplyHere<'r> =
+    std::pin::Pin<Box<dyn futures::Stream<Item = Result<LlmEvent, DeliberationFault>> + Send + 'r>>;
+
+/// Forwards pieces to the readers of the stream output.
+async fn spread(
+    ctx: &NodeContext,
+    has_text: bool,
+    event: Result<LlmEvent, DeliberationFault>,
+) -> Result<LlmEvent, DeliberationFault> {
+    ctx.heartbeat();
+    if let (Ok(LlmEvent::Text(piece)), true) = (&event, has_text) {
+        // That there is such an output was looked at before.
+        let _ = ctx.chunk(TEXT, piece.as_str()).await;
+    }
+    event
+}
+
+/// Counts a reply, in the run and in the budget.
+fn count(ctx: &NodeContext, model: &dyn LlmProvider, usage: Usage, is_known: bool) {
+    ctx.add_usage(usage);
+    if let Some(budget) = ctx.budget().filter(|_| !is_known) {
+        budget.add(BudgetKey::CostMicros, model.info().cost_micros(usage));
+    }
+}
+
+/// Failure of a node with an exhausted budget.
+pub(crate) fn over(spent: &agent_types::BudgetExceeded) -> NodeError {
+    NodeError::fatal(spent.to_string())
+        .with_kind(agent_types::NodeErrorKind::BudgetExceeded)
+        .with_code(spent.key.as_str())
+}
+
+fn failed(none: NoAnswer) -> NodeError {
+    match none {
+        NoAnswer::Cancelled => NodeError::fatal("the run was cancelled").with_code("cancelled"),
+        NoAnswer::Fault(DeliberationFault::Llm(error)) => {
+            let refused = matches!(error, LlmError::Authentication { .. });
+            let code = if refused { "llm_authentication" } else { "llm_failed" };
+            NodeError::new(error.to_string()).with_code(code)
+        }
+        NoAnswer::Fault(fault) => NodeError::new(fault.to_string()).with_code(fault.code()),
+    }
+}
+
+/// The ids of a list of tools, each an id or a value with one.
+pub(crate) fn ids_of(tools: &Value) -> Vec<String> {
+    let items = tools.as_array().map(Vec::as_slice).unwrap_or_default();
+    let id = |item: &Value| item.as_str().or_else(|| item.get("id")?.as_str()).map(str::to_owned);
+    items.iter().filter_map(id).collect()
+}
+
+/// Tools that a node receives by an edge; otherwise all allowed ones, if they are declared.
+pub(crate) fn given(env: &AgentEnv<'_>, inputs: &Inputs) -> Result<Snapshot, NodeError> {
+    match inputs.get("tools") {
+        Some(tools) => env.tools(Some(&ids_of(tools))),
+        None if env.has_tools() => env.tools(None),
+        None => Ok(Snapshot::default()),
+    }
+}
+
+impl LlmApiRequest {
+    pub(crate) fn new() -> Self {
+        let definition = NodeDefinition::new(
+            "agent:LlmApiRequest",
+            "Sends messages to a language model, which may call tools, and gives its reply.",
+        )
+        .input("messages", any("messages {role, content}, or a text").required().with_category("ChatHistory"))
+        .input(
+            "tools",
+            list("tools that the model may call; absent means those that the agent or the workflow allows"),
+        )
+        .output(
+            "response",
+            object("the reply: {text, reasoning?, tool_calls?, usage, finish}").with_category("LlmOutput"),
+        )
+        .output(
+            TEXT,
+            text("the text as it comes, as the model writes it").stream().with_category("StreamChunk"),
+        );
+        Self(with_settings(definition))
+    }
+}
+
+#[async_trait]
+impl Node for LlmApiRequest {
+    fn definition(&self) -> &NodeDefinition {
+        &self.0
+    }
+
+    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
+        let mut faults = Vec::new();
+        let llm = LlmRequestConfig::read(config, &mut faults);
+        if faults.is_empty() { Ok(Prepared::new(llm)) } else { Err(faults) }
+    }
+
+    async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
+        let llm: &LlmRequestConfig = made(&ctx)?;
+        let env = AgentEnv::new(&ctx);
+        let offering = llm.tools(&env, given(&env, &inputs)?)?;
+        let messages = chat::read(inputs.required("messages")?)?;
+        let replied = request(&ctx, &env, llm, messages, &offering).await?;
+        Ok(Outputs::value(replied.value(llm.max_calls)))
+    }
+}

@@ -1,0 +1,342 @@
+//! One question to the model, read while it is answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_types::{Clock, EventBody, EventLocation, Usage};
+use futures::future::{Either, select};
+use futures::{FutureExt, Stream, StreamExt};
+use llm_provider::{Finish, LlmError, LlmEvent, LlmRequest, StandardResponse, retry_message};
+use protocol_action::{Decoder, Event, FinishReason, NativeCall, Options, Parsed};
+use tokio_util::sync::CancellationToken;
+use tool_schema::ToolSet;
+
+use super::deliberate::DeliberationFault;
+use super::trace::Trace;
+use crate::machine::CallIds;
+
+/// Maximum delay of a piece of text that is merged with later ones, so that a fast model emits few events.
+const MERGE_FOR: Duration = Duration::from_millis(33);
+
+/// Longest text that is put together from pieces, in bytes.
+const MERGE_BYTES: usize = 4 * 1024;
+
+/// Context for reading a reply.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'q> {
+    /// Tools of the reader.
+    pub tools: &'q Arc<ToolSet>,
+    /// Ids of its calls.
+    pub ids: CallIds<'q>,
+}
+
+/// A reply, and what the reader made of it.
+#[derive(Debug)]
+pub struct Answer {
+    /// The reply.
+    pub response: StandardResponse,
+    /// Its contents.
+    pub parsed: Parsed,
+}
+
+/// Reason for a missing reply.
+#[derive(Debug)]
+pub enum NoAnswer {
+    /// There is a reason.
+    Fault(DeliberationFault),
+    /// The run is over.
+    Cancelled,
+}
+
+/// Context of a request besides its deliberator.
+#[derive(Debug, Clone, Copy)]
+pub struct AskContext<'r> {
+    /// Clock of the run.
+    pub clock: &'r dyn Clock,
+    /// Ends the request.
+    pub cancel: &'r CancellationToken,
+    /// The deliberator ends on its own when the run is cancelled.
+    pub winds_down: bool,
+    /// The pieces are emitted as they come.
+    pub emits_pieces: bool,
+}
+
+/// A reply as it comes.
+pub trait Replies: Stream<Item = Result<LlmEvent, DeliberationFault>> + Unpin {}
+
+impl<S: Stream<Item = Result<LlmEvent, DeliberationFault>> + Unpin> Replies for S {}
+
+/// Reads a whole reply at once.
+pub fn read_whole(tools: &Arc<ToolSet>, response: &StandardResponse) -> Parsed {
+    let vocabulary: Arc<ToolSet> = Arc::clone(tools);
+    let mut decoder = Decoder::new(vocabulary, Options::default());
+    decoder.push(response.text.as_bytes()).for_each(drop);
+    decoder.add_native(natives(response));
+    decoder.finish(finish_reason(&response.finish))
+}
+
+/// The native calls of a reply, as its reader takes them.
+fn natives(response: &StandardResponse) -> impl Iterator<Item = NativeCall> {
+    let calls = response.tool_calls.iter();
+    calls.map(|call| NativeCall { name: call.name.clone(), arguments: call.arguments.clone() })
+}
+
+/// The beginning of a request, as an event.
+pub fn started(model: &str, request: &LlmRequest, digest: String) -> EventBody {
+    EventBody::AgentLlmStarted { model: model.to_owned(), messages: request.messages.len(), digest }
+}
+
+/// Requests a reply and emits its pieces as they come. `reply` starts the request; it is polled only after the
+/// beginning is emitted.
+pub async fn ask<S: Replies>(
+    context: AskContext<'_>,
+    started: EventBody,
+    reply: impl Future<Output = Result<S, DeliberationFault>>,
+    question: &Question<'_>,
+    trace: &Trace,
+) -> Result<Answer, NoAnswer> {
+    trace.emit(started);
+    trace.emit(EventBody::AgentThinking {});
+    let mut decoder = ReplyDecoder::new(question, trace, context.emits_pieces);
+    let reading = read(context, reply, &mut decoder);
+    let response = match select(std::pin::pin!(reading), std::pin::pin!(context.cancel.cancelled())).await {
+        Either::Left((response, _)) => response.map_err(NoAnswer::Fault),
+        Either::Right(((), reading)) => {
+            if context.winds_down {
+                // What it gives no longer counts.
+                let _ = reading.await;
+            }
+            Err(NoAnswer::Cancelled)
+        }
+    };
+    let response = match response {
+        Ok(response) => response,
+        Err(none) => {
+            decoder.flush();
+            match none {
+                NoAnswer::Fault(DeliberationFault::Waiting(_)) => {}
+                NoAnswer::Fault(_) => trace.emit(unfinished("error")),
+                NoAnswer::Cancelled => trace.emit(unfinished("cancelled")),
+            }
+            return Err(none);
+        }
+    };
+    let parsed = decoder.finish(&response);
+    Ok(Answer { response, parsed })
+}
+
+/// The end of a request, as an event.
+pub fn finished(Answer { response, parsed }: &Answer) -> EventBody {
+    EventBody::AgentLlmFinished {
+        text: response.text.clone(),
+        reasoning: response.reasoning.clone().or_else(|| parsed.reasoning.clone()),
+        tool_calls: (!response.tool_calls.is_empty())
+            .then(|| serde_json::to_value(&response.tool_calls).unwrap_or_default()),
+        finish: response.finish.as_str().to_owned(),
+        usage: response.usage,
+    }
+}
+
+/// Reads the stream to its end. Pieces that arrive close together are merged.
+async fn read<S: Replies>(
+    context: AskContext<'_>,
+    reply: impl Future<Output = Result<S, DeliberationFault>>,
+    decoder: &mut ReplyDecoder<'_>,
+) -> Result<StandardResponse, DeliberationFault> {
+    let mut stream = reply.await?;
+    let mut merging = None;
+    loop {
+        // What is there already is read before time is looked at.
+        let event = match stream.next().now_or_never() {
+            Some(event) => event,
+            None => match merging.take() {
+                None => stream.next().await,
+                Some(pause) => match select(stream.next(), pause).await {
+                    Either::Left((event, pause)) => {
+                        merging = Some(pause);
+                        event
+                    }
+                    Either::Right(((), _)) => {
+                        decoder.flush();
+                        continue;
+                    }
+                },
+            },
+        };
+        let Some(event) = event else {
+            return Err(LlmError::Stream { message: "it ended without an answer".into() }.into());
+        };
+        match event? {
+            LlmEvent::Text(text) => decoder.text(&text),
+            LlmEvent::Reasoning(text) => decoder.reasoning(text),
+            LlmEvent::ToolCall { index, arguments, .. } => decoder.native(index, arguments),
+            LlmEvent::Heartbeat => {}
+            LlmEvent::Unread { message } => decoder.unread(message),
+            LlmEvent::Retrying { attempt, delay, error } => decoder.retrying(attempt, delay, &error),
+            LlmEvent::Finished(response) => return Ok(response),
+        }
+        if decoder.is_merging() {
+            merging.get_or_insert_with(|| context.clock.sleep(MERGE_FOR));
+        } else {
+            merging = None;
+        }
+    }
+}
+
+/// Reads the reply piece by piece and emits its deltas.
+struct ReplyDecoder<'t> {
+    decoder: Decoder,
+    emitter: DeltaEmitter<'t>,
+    path: String,
+    call: usize,
+}
+
+/// Emits deltas; those of the same kind and location are merged.
+struct DeltaEmitter<'t> {
+    question: Question<'t>,
+    trace: &'t Trace,
+    enabled: bool,
+    offset: u64,
+    waiting: Option<Delta>,
+}
+
+/// Piece that may be merged with later ones.
+#[derive(Debug, PartialEq, Eq)]
+enum Delta {
+    Text(String),
+    Reasoning(String),
+    Call { index: usize, path: String, text: String },
+}
+
+impl DeltaEmitter<'_> {
+    fn emit(&mut self, piece: Delta) {
+        if !self.enabled {
+            return;
+        }
+        match (&mut self.waiting, piece) {
+            (Some(Delta::Text(text)), Delta::Text(more))
+            | (Some(Delta::Reasoning(text)), Delta::Reasoning(more)) => text.push_str(&more),
+            (Some(Delta::Call { index, path, text }), Delta::Call { index: at, path: name, text: more })
+                if *index == at && *path == name =>
+            {
+                text.push_str(&more);
+            }
+            (_, piece) => {
+                self.flush();
+                self.waiting = Some(piece);
+            }
+        }
+        let is_long = matches!(&self.waiting, Some(Delta::Text(text) | Delta::Reasoning(text)
+            | Delta::Call { text, .. }) if text.len() >= MERGE_BYTES);
+        if is_long {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        match self.waiting.take() {
+            None => {}
+            Some(Delta::Text(text)) => {
+                let length = text.len() as u64;
+                self.trace.emit(EventBody::AgentTextDelta { offset: self.offset, text });
+                self.offset += length;
+            }
+            Some(Delta::Reasoning(text)) => self.trace.emit(EventBody::AgentReasoningDelta { text }),
+            Some(Delta::Call { index, path, text }) => {
+                let place = EventLocation { call: Some(self.question.ids.at(index)), ..self.trace.place() };
+                self.trace.emit_at(place, EventBody::AgentCallDelta { path, text });
+            }
+        }
+    }
+}
+
+impl<'t> ReplyDecoder<'t> {
+    fn new(question: &Question<'t>, trace: &'t Trace, enabled: bool) -> Self {
+        let vocabulary: Arc<ToolSet> = Arc::clone(question.tools);
+        let decoder = Decoder::new(vocabulary, Options::default());
+        let emitter = DeltaEmitter { question: *question, trace, enabled, offset: 0, waiting: None };
+        Self { decoder, emitter, path: String::new(), call: 0 }
+    }
+
+    fn is_merging(&self) -> bool {
+        self.emitter.waiting.is_some()
+    }
+
+    fn flush(&mut self) {
+        self.emitter.flush();
+    }
+
+    fn text(&mut self, piece: &str) {
+        let Self { decoder, emitter, path, call } = self;
+        for event in decoder.push(piece.as_bytes()) {
+            match event {
+                Event::Text { text } => emitter.emit(Delta::Text(text.to_owned())),
+                Event::Reasoning { text } => emitter.emit(Delta::Reasoning(text.to_owned())),
+                Event::ParamStart { call: index, path: name } => {
+                    *call = index;
+                    name.clone_into(path);
+                }
+                Event::ParamDelta { text } => {
+                    emitter.emit(Delta::Call { index: *call, path: path.clone(), text: text.to_owned() });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn reasoning(&mut self, text: String) {
+        self.emitter.emit(Delta::Reasoning(text));
+    }
+
+    fn retrying(&mut self, attempt: u32, delay: Duration, error: &LlmError) {
+        self.emitter.flush();
+        self.emitter.trace.emit(EventBody::AgentWarning {
+            kind: "llm_retry".into(),
+            message: retry_message(attempt, delay, error),
+        });
+    }
+
+    fn unread(&mut self, message: String) {
+        self.emitter.flush();
+        self.emitter.trace.emit(EventBody::AgentWarning { kind: "llm_unread".into(), message });
+    }
+
+    fn native(&mut self, index: usize, arguments: String) {
+        if !arguments.is_empty() {
+            self.emitter.emit(Delta::Call { index, path: String::new(), text: arguments });
+        }
+    }
+
+    fn finish(mut self, response: &StandardResponse) -> Parsed {
+        self.decoder.add_native(natives(response));
+        let finish = finish_reason(&response.finish);
+        for event in self.decoder.close(finish) {
+            if let Event::Text { text } = event {
+                self.emitter.emit(Delta::Text(text.to_owned()));
+            }
+        }
+        self.emitter.flush();
+        self.decoder.finish(finish)
+    }
+}
+
+/// Finish reason for the reader of the reply.
+fn finish_reason(finish: &Finish) -> FinishReason {
+    match finish {
+        Finish::Length => FinishReason::Length,
+        Finish::ContentFilter => FinishReason::ContentFilter,
+        Finish::ToolCalls => FinishReason::ToolCalls,
+        Finish::Stop | Finish::Other(_) => FinishReason::Stop,
+    }
+}
+
+/// The end of a request that gave no answer; what was written until then stands in the deltas.
+fn unfinished(finish: &str) -> EventBody {
+    EventBody::AgentLlmFinished {
+        text: String::new(),
+        reasoning: None,
+        tool_calls: None,
+        finish: finish.to_owned(),
+        usage: Usage::default(),
+    }
+}

@@ -1,0 +1,157 @@
+//! Calls of one reply.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use agent_types::AskKind;
+use serde_json::{Map, Value};
+use tokio::task::JoinSet;
+use tool_registry::Tool;
+
+use super::call_env::CallEnv;
+use super::dispatch::{known, run_call, start};
+use crate::machine::{
+    CallBatch, CallDisposition, CallOrder, CallResult, Effect, Input, Past, PlannedCall, Review, Verdict,
+    approval_digest,
+};
+use crate::resume::{Decision, PastCall, decision};
+
+/// Calls of one reply under way, each in its own task.
+#[derive(Debug)]
+pub struct Calls {
+    env: CallEnv,
+    running: JoinSet<CallResult>,
+}
+
+impl Calls {
+    /// Creates an environment without running calls.
+    #[must_use]
+    pub fn new(env: CallEnv) -> Self {
+        Self { env, running: JoinSet::new() }
+    }
+
+    /// Steps a batch to its end.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the calls with `self`.
+    pub async fn run(&mut self, batch: &mut CallBatch) {
+        let mut denied = BTreeMap::new();
+        let mut effects = VecDeque::from([batch.begin()]);
+        let mut knows_cancel = false;
+        loop {
+            let input = match effects.pop_front() {
+                Some(effect) => self.perform(effect),
+                None => match self.next().await {
+                    Some(result) => Some(Input::Called(Box::new(result))),
+                    None => return,
+                },
+            };
+            let Some(input) = input else { continue };
+            if !knows_cancel && self.env.block.is_cancelled() {
+                knows_cancel = true;
+                effects.extend(batch.step(Input::Cancelled, &mut denied));
+            }
+            effects.extend(batch.step(input, &mut denied));
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) -> Option<Input> {
+        match effect {
+            Effect::Review(calls) => Some(Input::Reviewed(self.review(&calls))),
+            Effect::Call(order) => Some(Input::Called(Box::new(self.start(*order)?))),
+            Effect::CancelCalls => {
+                self.cancel();
+                None
+            }
+            Effect::Emit(emission) => {
+                self.env.trace.perform(*emission, &self.env.trace);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Asks the user's answers and the log about calls.
+    pub(super) fn review(&self, planned: &[PlannedCall]) -> Vec<Review> {
+        let verdict = |planned: &PlannedCall| {
+            let answer = self.env.trace.log().answer(planned.call.id.as_str())?;
+            (planned.disposition == CallDisposition::Ask).then(|| self.verdict(planned, answer)).flatten()
+        };
+        let review = |planned: &PlannedCall| Review {
+            blocked: None,
+            verdict: verdict(planned),
+            past: self.past(planned),
+        };
+        planned.iter().map(review).collect()
+    }
+
+    fn verdict(&self, planned: &PlannedCall, answer: &Value) -> Option<Verdict> {
+        let call = &planned.call;
+        let digest = approval_digest(call.tool.as_str(), &call.arguments);
+        Some(match decision(answer, &digest)? {
+            Decision::Approve => Verdict::Approve,
+            Decision::Deny(reason) => Verdict::Deny(reason),
+            Decision::Edit(arguments) => match typed(self.env.tools.get(call.tool.as_str())?, arguments) {
+                Ok(arguments) => Verdict::Edit(Arc::new(arguments)),
+                Err(faults) => Verdict::BadEdit(faults),
+            },
+        })
+    }
+
+    fn past(&self, planned: &PlannedCall) -> Past {
+        let log = self.env.trace.log();
+        let id = planned.call.id.as_str();
+        let ask = match log.call(&planned.call.id) {
+            None => return Past::None,
+            Some(PastCall::Done(_)) => return Past::Ended,
+            // The call's own id, unless something else was asked under that, as whether it is approved. An answer
+            // counts for the start that it was given for, and for no other.
+            Some(PastCall::AtWork { starts, asked }) if *starts > 1 || *asked => format!("{id}~{starts}"),
+            Some(PastCall::AtWork { .. }) => id.to_owned(),
+        };
+        let outcome = log.answer(&ask).filter(|answer| AskKind::Outcome.takes(answer)).cloned();
+        Past::Interrupted { ask, outcome }
+    }
+
+    /// Starts a call; returns its result if the call is refused, or the log has it.
+    pub(super) fn start(&mut self, order: CallOrder) -> Option<CallResult> {
+        let Self { env, running } = self;
+        if let Some(known) = known(&order.call, env) {
+            return Some(known);
+        }
+        // From here on the run does what its log does not have.
+        env.trace.log().resume();
+        let trace = match start(&order, env) {
+            Ok(trace) => trace,
+            Err(refused) => return Some(*refused),
+        };
+        let call = order.call;
+        // The reader knows only tools of this snapshot.
+        let tool = env.tools.get(call.call.tool.as_str())?.clone();
+        let cx = env.tool_context(&call, &trace);
+        running.spawn(run_call(call, tool, trace, cx));
+        None
+    }
+
+    /// Cancels the calls under way.
+    pub(super) fn cancel(&self) {
+        self.env.block.cancel();
+    }
+
+    /// Result of the next call that ends; `None` when none runs.
+    pub(super) async fn next(&mut self) -> Option<CallResult> {
+        loop {
+            // A call's own panic is its outcome, so a task that fails was dropped with the run.
+            if let Ok(result) = self.running.join_next().await? {
+                return Some(result);
+            }
+        }
+    }
+}
+
+/// Arguments that a person wrote, typed as the model's are, or their faults.
+pub(crate) fn typed(tool: &Tool, arguments: Map<String, Value>) -> Result<Map<String, Value>, String> {
+    let typed = tool.schema().map_err(|error| error.to_string())?.type_json(Value::Object(arguments));
+    let messages: Vec<String> = typed.problems.into_iter().map(|problem| problem.message).collect();
+    if messages.is_empty() { Ok(typed.arguments) } else { Err(messages.join("; ")) }
+}

@@ -1,0 +1,218 @@
+//! One call: its start, its attempts, and its result.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_types::{AskSummary, Backoff, BudgetExceeded, BudgetKey, EventBody, ExitReason, ToolStatus};
+use serde_json::Value;
+use tool_registry::{CallEnd, CallOutcome, Tool, ToolContext, ToolError, ToolOutput};
+use tool_system::BlobSource;
+
+use super::call_env::CallEnv;
+use super::context::SHARED;
+use super::results::{images, shorten_end, shortened, within};
+use super::tasks::task_change;
+use super::trace::Trace;
+use crate::machine::{CallDisposition, CallOrder, CallResult, End, PendingInner, PlannedCall, observe};
+use crate::resume::{PastCall, record_of};
+
+/// Number of bytes that frame a result.
+const FRAME: usize = 48;
+
+/// Result of a call that the log has, or whose outcome a user stated.
+pub(super) fn known(call: &PlannedCall, env: &CallEnv) -> Option<CallResult> {
+    let index = call.call.index;
+    let log = env.trace.log();
+    if let Some(PastCall::Done(past)) = log.call(&call.call.id) {
+        if past.status != ToolStatus::Refused {
+            // It was counted when it ran; a limit that it reached was reported then.
+            let _ = env.budget.take(BudgetKey::ToolCalls);
+        }
+        env.budget.add(BudgetKey::Tokens, past.usage.total);
+        env.meter.add(past.usage);
+        let result = CallResult::new(index, past.observation.clone(), past.status);
+        let (value, attachments) = (past.value.clone(), past.attachments.clone());
+        return Some(CallResult { value, task: past.task.clone(), attachments, ..result });
+    }
+    let CallDisposition::Reconcile { outcome: Some(answer), .. } = &call.disposition else { return None };
+    let tool = call.call.tool.as_str();
+    let outcome = answer.get("outcome").and_then(Value::as_str).or(answer.as_str());
+    let (end, status) = match outcome {
+        Some("done") => {
+            let value = answer.get("value").cloned().unwrap_or_default();
+            observe::of_end(&call.call.id, tool, &CallEnd::Ok(ToolOutput::Json(value)))
+        }
+        Some("skip") => {
+            let reason = "skipped after an interruption";
+            (observe::refused(&call.call.id, tool, reason), ToolStatus::Refused)
+        }
+        _ => return None,
+    };
+    log.resume();
+    Some(CallResult::new(index, end, status))
+}
+
+/// Emits the start of a call, or refuses it.
+pub(super) fn start(order: &CallOrder, env: &CallEnv) -> Result<Trace, Box<CallResult>> {
+    let CallOrder { call: planned, reason } = order;
+    let call = &planned.call;
+    if let Some(place) = env.trace.log().waits(&call.id) {
+        // The start was emitted before; the call resumes with the answer.
+        let _ = env.budget.take(BudgetKey::ToolCalls);
+        return Ok(env.trace.at(place.clone()));
+    }
+    let trace = env.trace.span(|place| place.call = Some(call.id.clone()));
+    let tool = call.tool.clone();
+    let reason = (!reason.is_empty()).then(|| reason.clone());
+    trace.emit(EventBody::AgentToolChosen { tool: tool.clone(), reason });
+    let refusal = match &planned.disposition {
+        CallDisposition::Refuse(reason) => Some((reason.clone(), None)),
+        CallDisposition::Run | CallDisposition::Ask | CallDisposition::Reconcile { .. } => {
+            let taken = env.budget.take(BudgetKey::ToolCalls);
+            taken.err().map(|exceeded| (exceeded.to_string(), Some(exceeded)))
+        }
+    };
+    let Some((reason, exceeded)) = refusal else {
+        trace.emit(EventBody::AgentToolStarted { tool });
+        return Ok(trace);
+    };
+    let observation = observe::refused(&call.id, tool.as_str(), &reason);
+    let result = CallResult::new(call.index, observation, ToolStatus::Refused);
+    let refused = CallResult { end: exceeded.map(End::budget_exceeded), ..result };
+    emit_finished(&trace, planned, &refused, Shown { summary: shortened(&reason), ..Shown::default() });
+    Err(Box::new(refused))
+}
+
+/// Runs a call to its result.
+pub(super) async fn run_call(call: PlannedCall, tool: Tool, trace: Trace, cx: ToolContext) -> CallResult {
+    let (index, id, name) = (call.call.index, &call.call.id, call.call.tool.as_str());
+    let safe = match trace.sink().keeper().filter(|_| !call.call.facts.is_read_only) {
+        // No effect begins before all that led to it is safe.
+        Some(keeper) => keeper.durable().await,
+        None => Ok(()),
+    };
+    if let Err(fault) = safe {
+        let end = CallEnd::Failed(ToolError::failed(fault.message));
+        let (observation, status) = observe::of_end(id, name, &end);
+        return CallResult::new(index, observation, status);
+    }
+    let (budget, blobs) = (cx.budget.clone(), cx.services.get::<dyn BlobSource>());
+    let (CallOutcome { mut end, took }, exceeded) = attempts(&call, &tool, cx).await;
+    if let Some(waits) = pending_inside(&mut end) {
+        let (observation, status) = observe::of_end(id, name, &end);
+        return CallResult { waits: Some(waits), ..CallResult::new(index, observation, status) };
+    }
+    let stop = match &end {
+        CallEnd::Failed(error) if error.fatal => {
+            Some(End::fatal(&call.call.tool, error.message_for_model.clone()))
+        }
+        CallEnd::Failed(error) if error.code == Some(ExitReason::BudgetExceeded.as_str()) => {
+            SHARED.iter().find_map(|key| budget.spent(*key)).map(End::budget_exceeded)
+        }
+        _ => exceeded.map(End::budget_exceeded),
+    };
+    let task = task_change(&call.call, &tool, &end);
+    let (value, attachments) = match &end {
+        CallEnd::Ok(ToolOutput::Ended(value)) => (Some(value.clone()), Vec::new()),
+        CallEnd::Ok(output) => (None, images(output)),
+        _ => (None, Vec::new()),
+    };
+    let (observation, status, shown) = observation(&call, &tool, end, blobs).await;
+    let result = CallResult::new(index, observation, status);
+    let result = CallResult { value, task, attachments, end: stop, ..result };
+    emit_finished(&trace, &call, &result, Shown { took, ..shown });
+    result
+}
+
+/// Pending questions inside a call that is not complete.
+fn pending_inside(end: &mut CallEnd) -> Option<PendingInner> {
+    let CallEnd::Failed(error) = end else { return None };
+    let asks: Vec<AskSummary> = std::mem::take(&mut error.asks);
+    let exit = [ExitReason::AwaitingResult, ExitReason::NeedsReconciliation]
+        .into_iter()
+        .find(|exit| error.code == Some(exit.as_str()))
+        .unwrap_or(ExitReason::AwaitingApproval);
+    (!asks.is_empty()).then_some(PendingInner { exit, asks })
+}
+
+/// The observation of a call that is over, within the limit of its tool.
+async fn observation(
+    call: &PlannedCall,
+    tool: &Tool,
+    mut end: CallEnd,
+    blobs: Option<Arc<dyn BlobSource>>,
+) -> (agent_types::Observation, ToolStatus, Shown) {
+    let (limit, name) = (tool.settings().result_limit, call.call.tool.as_str());
+    let mut blob = None;
+    if let CallEnd::Ok(output) = end {
+        let (output, kept) = within(output, limit.saturating_sub(FRAME + name.len()), blobs).await;
+        (end, blob) = (CallEnd::Ok(output), kept);
+    }
+    let (mut observation, status) = observe::of_end(&call.call.id, name, &end);
+    shorten_end(&mut observation.text, limit);
+    let summary = match &end {
+        CallEnd::Ok(output) => shortened(&output.shown()),
+        _ => shortened(&observation.text),
+    };
+    if let Some(blob) = &blob {
+        let whole = format!("the whole result is at blob:{blob}, read it with system:read_blob");
+        observation.text.extend(["\nNote - ", &whole]);
+    }
+    if call.is_edited {
+        let arguments = Value::Object((*call.call.arguments).clone()).to_string();
+        observation.text.extend(["\nNote - arguments changed by the user: ", &arguments]);
+    }
+    (observation, status, Shown { blob, summary, took: Duration::ZERO })
+}
+
+/// Runs the call, with retries where its tool's settings allow them; each attempt counts. If the budget ends the
+/// attempts, the error is returned with the last failure.
+async fn attempts(call: &PlannedCall, tool: &Tool, cx: ToolContext) -> (CallOutcome, Option<BudgetExceeded>) {
+    let retry = tool.settings().retry;
+    let retries = retry.map_or(0, |retry| retry.max);
+    let backoff = Backoff::new(retry.map_or(Duration::ZERO, |retry| retry.backoff));
+    let mut failures = 0;
+    let mut took = Duration::ZERO;
+    loop {
+        let mut outcome = tool.invoke((*call.call.arguments).clone(), cx.clone()).await;
+        took += outcome.took;
+        outcome.took = took;
+        let again = match &outcome.end {
+            CallEnd::Failed(error) if error.retryable && error.asks.is_empty() => Some(error.retry_after),
+            CallEnd::TimedOut { .. } if call.call.facts.is_read_only => Some(None),
+            _ => None,
+        };
+        let Some(after) = again.filter(|_| failures < retries) else { return (outcome, None) };
+        if let Err(exceeded) = cx.budget.take(BudgetKey::ToolCalls) {
+            return (outcome, Some(exceeded));
+        }
+        failures += 1;
+        let pause = after.unwrap_or_else(|| backoff.after(failures));
+        let slept = cx.clock.sleep(pause);
+        let cancelled = std::pin::pin!(cx.cancel.cancelled());
+        if let futures::future::Either::Right(_) = futures::future::select(slept, cancelled).await {
+            return (CallOutcome { end: CallEnd::Cancelled, took }, None);
+        }
+    }
+}
+
+/// Facts about a result for its event.
+#[derive(Default)]
+struct Shown {
+    blob: Option<String>,
+    summary: String,
+    took: Duration,
+}
+
+fn emit_finished(trace: &Trace, call: &PlannedCall, result: &CallResult, shown: Shown) {
+    let CallResult { observation, status, value, task, attachments, .. } = result;
+    let Shown { blob, summary, took } = shown;
+    let body = EventBody::AgentToolFinished {
+        tool: call.call.tool.clone(),
+        status: *status,
+        summary,
+        blob,
+        ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+    };
+    trace.emit_kept(body, || record_of(observation, value.as_ref(), task.as_ref(), attachments));
+}

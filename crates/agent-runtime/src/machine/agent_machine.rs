@@ -1,0 +1,377 @@
+//! The machine of an agent's run.
+
+use agent_types::{EventBody, ExitReason, ToolStatus, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::calls::CallBatch;
+use super::effect::{Answer, At, Effect, Grant, Input, Judgement, NoReply, WOKEN};
+use super::emit::{self, event, observed, recorded, reply_events};
+use super::end::End;
+use super::loop_guard::Repetition;
+use super::observe;
+use super::plan::{beyond, plan};
+use super::reply::Reply;
+use super::result::{CallResult, PendingInner};
+use super::state::{Conversation, Rules};
+use super::tasks::TaskEnd;
+use super::waiting::waiting;
+use crate::history::Turn;
+use crate::input::AgentInput;
+
+/// The machine of an agent's run: takes inputs, gives effects, and does nothing itself.
+///
+/// It serialises: a machine that is read back between two steps behaves the same. An input that does not belong to
+/// the step under way changes nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentMachine {
+    rules: Rules,
+    conversation: Conversation,
+    phase: Phase,
+    /// The limit after which the model may say what it has.
+    limit: Option<Box<End>>,
+    is_cancelled: bool,
+}
+
+/// Step under way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+enum Phase {
+    Idle,
+    Admitting,
+    Granting,
+    Asking { is_last: bool },
+    Calling { batch: Box<CallBatch>, is_last: bool },
+    Judging { answer: Answer, is_last: bool },
+    Waking(Box<End>),
+    Over,
+}
+
+impl AgentMachine {
+    /// Creates the machine of a run that continues a conversation.
+    #[must_use]
+    pub const fn new(rules: Rules, conversation: Conversation) -> Self {
+        Self { rules, conversation, phase: Phase::Idle, limit: None, is_cancelled: false }
+    }
+
+    /// The conversation so far.
+    #[must_use]
+    pub const fn conversation(&self) -> &Conversation {
+        &self.conversation
+    }
+
+    /// The conversation for the next run.
+    #[must_use]
+    pub fn into_conversation(self) -> Conversation {
+        self.conversation
+    }
+
+    /// Takes an input and decides.
+    pub fn step(&mut self, input: Input) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let phase = std::mem::replace(&mut self.phase, Phase::Over);
+        match (phase, input) {
+            (Phase::Idle, Input::Begin(input)) => self.begin(input, &mut effects),
+            (Phase::Admitting, Input::Admitted(None)) => self.next_turn(&mut effects),
+            (Phase::Admitting, Input::Admitted(Some(block))) => {
+                self.finish(End::blocked(block.guard, block.reason), &mut effects);
+            }
+            (Phase::Granting, Input::Granted(grant)) => self.granted(grant, &mut effects),
+            (Phase::Asking { is_last }, Input::Compacted(summary)) => {
+                effects.push(self.conversation.compact(summary));
+                effects.push(Effect::Ask { compacts: false });
+                self.phase = Phase::Asking { is_last };
+            }
+            (Phase::Asking { is_last }, Input::Replied { reply, usage }) => {
+                self.replied(*reply, usage, is_last, &mut effects);
+            }
+            (Phase::Asking { .. }, Input::Unanswered(none)) => {
+                let end = self.unanswered(none);
+                self.close_turn(Some(end), &mut effects);
+            }
+            (Phase::Calling { mut batch, is_last }, input) => {
+                self.is_cancelled |= input == Input::Cancelled;
+                effects = batch.step(input, &mut self.conversation.denied);
+                if batch.is_over() {
+                    self.called(*batch, is_last, &mut effects);
+                } else {
+                    self.phase = Phase::Calling { batch, is_last };
+                }
+            }
+            (Phase::Judging { answer, is_last }, Input::Judged(judgement)) => {
+                self.judged(answer, judgement, is_last, &mut effects);
+            }
+            (Phase::Waking(end), Input::Woken(ends)) => self.woken(*end, ends, &mut effects),
+            (Phase::Over, Input::OutOfTime(limit)) => self.finish(End::out_of_time(limit), &mut effects),
+            (phase, input) => {
+                self.is_cancelled |= input == Input::Cancelled;
+                self.phase = phase;
+            }
+        }
+        effects
+    }
+
+    fn begin(&mut self, input: AgentInput, effects: &mut Vec<Effect>) {
+        let text = input.text();
+        if self.rules.inside.is_none() {
+            let agent = Some(self.rules.profile.id.clone());
+            let message = Some(text.clone());
+            effects
+                .push(event(At::Run, EventBody::RunStarted { agent, workflow: None, message, inputs: None }));
+        }
+        let orphans = self.conversation.begin(input);
+        if orphans > 0 {
+            let message =
+                format!("{orphans} calls of the conversation have no result; they count as interrupted");
+            effects.push(emit::warning(At::Run, "interrupted", message));
+        }
+        if self.rules.is_guarded {
+            effects.push(Effect::Admit(text));
+            self.phase = Phase::Admitting;
+        } else {
+            self.next_turn(effects);
+        }
+    }
+
+    fn next_turn(&mut self, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Grant);
+        self.phase = Phase::Granting;
+    }
+
+    fn granted(&mut self, grant: Grant, effects: &mut Vec<Effect>) {
+        let is_last = match grant {
+            Grant::Cancelled => return self.finish(End::new(ExitReason::Cancelled), effects),
+            Grant::Exceeded(end) => {
+                let end = self.limit.take().unwrap_or_else(|| {
+                    effects.extend(limit_event(&end, At::Run));
+                    end
+                });
+                return self.finish(*end, effects);
+            }
+            Grant::Turn { is_last } => self.limit.is_some() || is_last && self.rules.wants_final_answer(),
+        };
+        self.conversation.run.turn += 1;
+        effects.push(Effect::OpenTurn(self.conversation.run.turn));
+        if let Some(before) = self.conversation.last_turn_mut().filter(|_| is_last) {
+            before.notes.push(observe::note("this is the last turn"));
+        }
+        effects.push(Effect::Ask { compacts: true });
+        self.phase = Phase::Asking { is_last };
+    }
+
+    fn unanswered(&self, none: NoReply) -> End {
+        match none {
+            NoReply::Cancelled => End::new(ExitReason::Cancelled),
+            NoReply::Failed { code, message } => End::failed(code, message),
+            NoReply::Waiting(asks) => {
+                End::asked(self.conversation.run.turn, self.rules.asks_as.as_ref(), asks)
+            }
+        }
+    }
+
+    fn replied(&mut self, reply: Reply, usage: Usage, is_last: bool, effects: &mut Vec<Effect>) {
+        effects.extend(reply_events(&reply));
+        let has_calls = reply.has_calls();
+        let Reply { turn, message, ready, refusal, .. } = reply;
+        let turn = Turn { frame: self.rules.frame.clone(), ..turn };
+        self.conversation.take_reply(turn, &message, usage);
+        if refusal.is_some() {
+            let end = self.count_fault();
+            self.observe_turn(effects);
+            self.close_turn(end, effects);
+        } else if has_calls {
+            self.conversation.run.faulty = 0;
+            let Rules { profile, approval, .. } = &self.rules;
+            let calls = plan(ready, profile, *approval, |position| beyond(position, is_last));
+            let batch = Box::new(CallBatch::new(calls, message));
+            effects.push(batch.begin());
+            self.phase = Phase::Calling { batch, is_last };
+        } else if self.rules.judges_text {
+            effects.push(Effect::Judge(Answer::Text(message.clone())));
+            self.phase = Phase::Judging { answer: Answer::Text(message), is_last };
+        } else {
+            self.accept_text(message, is_last, effects);
+        }
+    }
+
+    /// Counts a faulty reply; too many in a row end the run.
+    fn count_fault(&mut self) -> Option<End> {
+        self.conversation.run.faulty += 1;
+        let gives_up = self.rules.corrections.is_some_and(|limit| self.conversation.run.faulty >= limit);
+        gives_up.then(|| End::new(ExitReason::SelfCorrectionFailed))
+    }
+
+    /// Emits the observations of the last turn, in the order of its calls.
+    fn observe_turn(&self, effects: &mut Vec<Effect>) {
+        effects.extend(self.conversation.last_turn().into_iter().flat_map(Turn::observations).map(observed));
+    }
+
+    fn called(&mut self, batch: CallBatch, is_last: bool, effects: &mut Vec<Effect>) {
+        self.conversation.note_edits(batch.edits());
+        let held = batch.held().to_vec();
+        let (mut value, mut stop, mut inside) = (None, None, Vec::new());
+        for result in batch.into_results() {
+            let CallResult { index, observation, status, value: own, task, attachments, waits, end } = result;
+            if let Some(waits) = waits {
+                inside.push((index, waits));
+                continue;
+            }
+            if let Some(task) = task {
+                self.conversation.change_tasks(index, task);
+            }
+            if let Some(call) = self.conversation.last_turn_mut().and_then(|turn| turn.calls.get_mut(index)) {
+                call.attachments = attachments;
+            }
+            value = value.or(own);
+            stop = stop.or(end);
+            if status == ToolStatus::Refused {
+                self.conversation.settle_refused(index, observation);
+                continue;
+            }
+            match self.conversation.settle(index, observation) {
+                Repetition::None => {}
+                Repetition::Warn(_) => {
+                    let message = "the same call gave the same result again and again".to_owned();
+                    effects.push(emit::warning(At::Turn, "loop", message));
+                }
+                Repetition::Stop => stop = stop.or_else(|| Some(End::new(ExitReason::LoopDetected))),
+            }
+        }
+        effects.extend(stop.as_ref().and_then(|stop| limit_event(stop, At::Turn)));
+        let waits = !held.is_empty() || !inside.is_empty();
+        if waits && stop.is_none() && !self.is_cancelled {
+            let end = self.wait(&held, inside, effects);
+            return self.close_turn(Some(end), effects);
+        }
+        self.conversation.close_open_calls();
+        self.observe_turn(effects);
+        if self.is_cancelled {
+            self.close_turn(Some(End::new(ExitReason::Cancelled)), effects);
+        } else if let Some(value) = value {
+            self.take_value(value, is_last, effects);
+        } else {
+            let last = is_last.then(|| End::new(ExitReason::MaxTurns));
+            self.close_turn(stop.or(last), effects);
+        }
+    }
+
+    /// The end of a run whose calls wait.
+    fn wait(
+        &self,
+        held: &[super::plan::PlannedCall],
+        inside: Vec<(usize, PendingInner)>,
+        effects: &mut Vec<Effect>,
+    ) -> End {
+        let turn = self.conversation.last_turn();
+        let call = |index: usize| turn.and_then(|turn| turn.calls.get(index));
+        let inside = inside.into_iter().filter_map(|(at, waits)| Some((at, call(at)?, waits))).collect();
+        waiting(held, inside, effects)
+    }
+
+    /// Takes a value that a tool ends the run with as the answer, if it may be one.
+    fn take_value(&mut self, value: Value, is_last: bool, effects: &mut Vec<Effect>) {
+        let answer = Answer::Value(value);
+        if self.rules.judges_values {
+            effects.push(Effect::Judge(answer.clone()));
+            self.phase = Phase::Judging { answer, is_last };
+        } else {
+            self.judged(answer, Judgement::Accepted(None), is_last, effects);
+        }
+    }
+
+    fn judged(&mut self, answer: Answer, judgement: Judgement, is_last: bool, effects: &mut Vec<Effect>) {
+        match (judgement, answer) {
+            (Judgement::Blocked(block), _) => {
+                self.conversation.run.text = None;
+                self.close_turn(Some(End::blocked(block.guard, block.reason)), effects);
+            }
+            (Judgement::Unfit(faults), _) => {
+                let observation = observe::unfit(&faults);
+                effects.push(observed(&observation));
+                if let Some(turn) = self.conversation.last_turn_mut() {
+                    turn.notes.push(observation);
+                }
+                let end = self.count_fault();
+                self.close_turn(end, effects);
+            }
+            (Judgement::Accepted(value), Answer::Text(text)) => {
+                self.conversation.run.value = value.or_else(|| self.conversation.run.value.take());
+                self.accept_text(text, is_last, effects);
+            }
+            (Judgement::Accepted(value), Answer::Value(own)) => {
+                let value = value.unwrap_or(own);
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                self.conversation.run.text = Some(text);
+                self.conversation.run.value = Some(value);
+                self.close_turn(Some(End::new(ExitReason::Completed)), effects);
+            }
+        }
+    }
+
+    fn accept_text(&mut self, text: String, is_last: bool, effects: &mut Vec<Effect>) {
+        self.conversation.run.faulty = 0;
+        effects.push(emit::message(text, true));
+        let tasks = self.conversation.tasks();
+        let end = if is_last {
+            End::new(ExitReason::MaxTurns)
+        } else if tasks.is_empty() {
+            End::new(ExitReason::Completed)
+        } else {
+            End::awaits(tasks)
+        };
+        self.close_turn(Some(end), effects);
+    }
+
+    /// Ends the turn, and the run unless another turn follows.
+    fn close_turn(&mut self, end: Option<End>, effects: &mut Vec<Effect>) {
+        let is_over = !end.as_ref().is_some_and(|end| end.is_within_turn);
+        effects.push(Effect::CloseTurn { is_over });
+        match end {
+            None => self.next_turn(effects),
+            Some(end) if end.exit == ExitReason::AwaitingResult && is_over => {
+                effects.push(Effect::Wake);
+                self.phase = Phase::Waking(Box::new(end));
+            }
+            Some(end) if end.exit == ExitReason::AwaitingResult => self.finish(end, effects),
+            // The model may say what it has, once.
+            Some(end)
+                if end.allows_final_answer() && self.limit.is_none() && self.rules.wants_final_answer() =>
+            {
+                self.limit = Some(Box::new(end));
+                self.next_turn(effects);
+            }
+            Some(end) => {
+                let end = self.limit.take().map_or(end, |met| End { pending: Vec::new(), ..*met });
+                self.finish(end, effects);
+            }
+        }
+    }
+
+    /// Reports ended tasks to the model; without any the run waits for them.
+    fn woken(&mut self, end: End, ends: Vec<TaskEnd>, effects: &mut Vec<Effect>) {
+        if ends.is_empty() {
+            return self.finish(end, effects);
+        }
+        for end in &ends {
+            let tool = Some(end.observation.tool.clone()).filter(|tool| !tool.is_empty());
+            let body = EventBody::AgentObservation { tool, text: end.observation.line() };
+            effects.push(recorded(body, WOKEN, serde_json::to_value(end).unwrap_or_default()));
+        }
+        self.conversation.report_tasks(ends, &self.rules.frame);
+        self.next_turn(effects);
+    }
+
+    fn finish(&mut self, end: End, effects: &mut Vec<Effect>) {
+        if end.kind.as_deref() == Some(super::end::WALL_TIME) {
+            effects.extend(limit_event(&end, At::Run));
+        }
+        effects.push(Effect::Finish(Box::new(end)));
+        self.phase = Phase::Over;
+    }
+}
+
+/// The event of the reached limit, if there is one.
+fn limit_event(end: &End, at: At) -> Option<Effect> {
+    let limit = end.limit.as_ref()?;
+    let body = EventBody::AgentBudget { key: limit.key.clone(), used: limit.used, limit: limit.limit };
+    Some(event(at, body))
+}

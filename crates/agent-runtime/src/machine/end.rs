@@ -1,0 +1,125 @@
+//! Reasons for which a run ends, or suspends.
+
+use std::sync::Arc;
+
+use agent_types::{AskKind, AskSummary, BudgetExceeded, BudgetKey, ExitReason, ToolId};
+use run_journal::ask_in_turn;
+use serde::{Deserialize, Serialize};
+
+use super::tasks::OpenTask;
+use crate::outcome::PendingCall;
+
+/// Name of the limit of the wall time.
+pub(super) const WALL_TIME: &str = "wall_ms";
+
+/// End of a run with its reason.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    /// Reason.
+    pub exit: ExitReason,
+    /// Word for programs.
+    pub kind: Option<String>,
+    /// Description of the error.
+    pub error: Option<String>,
+    /// Calls that wait.
+    pub pending: Vec<PendingCall>,
+    /// The turn that it ends continues when the run resumes.
+    pub is_within_turn: bool,
+    /// The limit that ends it.
+    pub limit: Option<Limit>,
+}
+
+/// A limit that was reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// Its name.
+    pub key: String,
+    /// Amount used.
+    pub used: u64,
+    /// Amount allowed.
+    pub limit: u64,
+}
+
+impl End {
+    /// An end for a reason that says all.
+    #[must_use]
+    pub const fn new(exit: ExitReason) -> Self {
+        Self { exit, kind: None, error: None, pending: Vec::new(), is_within_turn: false, limit: None }
+    }
+
+    /// A spent budget.
+    #[must_use]
+    pub fn budget_exceeded(exceeded: BudgetExceeded) -> Self {
+        let exit =
+            if exceeded.key == BudgetKey::Turns { ExitReason::MaxTurns } else { ExitReason::BudgetExceeded };
+        let key = exceeded.key.as_str();
+        Self {
+            kind: Some(key.to_owned()),
+            error: Some(exceeded.to_string()),
+            limit: Some(Limit { key: key.to_owned(), used: exceeded.used, limit: exceeded.limit }),
+            ..Self::new(exit)
+        }
+    }
+
+    /// A tool says that nothing more is of use.
+    #[must_use]
+    pub fn fatal(tool: &ToolId, message: String) -> Self {
+        Self { kind: Some(tool.to_string()), error: Some(message), ..Self::new(ExitReason::ToolError) }
+    }
+
+    /// Returns `true` when the model may still be asked for a final answer, if the profile wants one.
+    pub(super) fn allows_final_answer(&self) -> bool {
+        self.exit == ExitReason::BudgetExceeded && self.kind.as_deref() == Some(BudgetKey::ToolCalls.as_str())
+    }
+
+    /// The wall time of the run, in milliseconds, is over.
+    pub(super) fn out_of_time(limit: u64) -> Self {
+        Self {
+            limit: Some(Limit { key: WALL_TIME.to_owned(), used: limit, limit }),
+            kind: Some(WALL_TIME.to_owned()),
+            error: Some(format!("limit of {limit} ms reached")),
+            ..Self::new(ExitReason::BudgetExceeded)
+        }
+    }
+
+    /// The model failed. What is used up for it is used up for the run.
+    pub(super) fn failed(code: String, message: String) -> Self {
+        let limits = [BudgetKey::ToolCalls, BudgetKey::Tokens, BudgetKey::CostMicros, BudgetKey::NodeStarts];
+        let is_limit = limits.iter().any(|key| key.as_str() == code);
+        let exit = if is_limit { ExitReason::BudgetExceeded } else { ExitReason::LlmFailed };
+        Self { kind: Some(code), error: Some(message), ..Self::new(exit) }
+    }
+
+    /// A guardrail blocked the message or the answer.
+    pub(super) fn blocked(guard: String, reason: String) -> Self {
+        Self { kind: Some(guard), error: Some(reason), ..Self::new(ExitReason::GuardrailBlocked) }
+    }
+
+    /// The model has answered while tasks are running.
+    pub(super) fn awaits(tasks: &[OpenTask]) -> Self {
+        let pending = tasks.iter().map(|open| PendingCall {
+            ask: open.task.clone(),
+            tool: open.tool.clone(),
+            arguments: Arc::new(open.arguments.clone()),
+            kind: AskKind::Result,
+            path: None,
+            prompt: None,
+        });
+        Self { pending: pending.collect(), ..Self::new(ExitReason::AwaitingResult) }
+    }
+
+    /// Questions were put while a turn deliberated, about calls of `tool` unless they name another.
+    pub(super) fn asked(turn: u32, tool: Option<&ToolId>, asks: Vec<AskSummary>) -> Self {
+        let pending = asks.into_iter().filter_map(|ask| {
+            Some(PendingCall {
+                ask: ask_in_turn(turn, &ask.ask),
+                kind: ask.kind,
+                tool: ask.tool.or_else(|| tool.cloned())?,
+                arguments: ask.arguments.unwrap_or_default(),
+                path: ask.path,
+                prompt: ask.prompt,
+            })
+        });
+        Self { pending: pending.collect(), is_within_turn: true, ..Self::new(ExitReason::AwaitingApproval) }
+    }
+}
