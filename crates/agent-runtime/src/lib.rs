@@ -103,3 +103,16 @@ pub use prompt::text::system_prompt;
 pub use retry::standing;
 pub use state::AgentState;
 pub use subagent::SubAgent;
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Agent>();
+    is_shared::<AgentError>();
+    is_shared::<AgentInput>();
+    is_shared::<AgentProfile>();
+    is_shared::<AgentRun>();
+    is_shared::<AgentState>();
+    is_shared::<RunOutcome>();
+    is_shared::<SubAgent>();
+};

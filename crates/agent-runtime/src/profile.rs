@@ -58,6 +58,7 @@ pub enum OnLimit {
 /// Model and request settings.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct LlmChoice {
     /// An entry `[models.<id>]`; absent is the default one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,6 +85,7 @@ pub enum ApprovalChoice {
 /// Approval rules of an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ApprovalPolicy {
     /// For tools that no rule names.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,6 +98,7 @@ pub struct ApprovalPolicy {
 /// Retention of a long conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct MemoryPolicy {
     /// Share of the context window at which old exchanges are put together.
     #[serde(skip_serializing_if = "Option::is_none")]

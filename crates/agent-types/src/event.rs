@@ -16,6 +16,7 @@ const ENVELOPE_VERSION: u8 = 1;
 
 /// One numbered fact of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct TraceEvent {
     /// Version of this form, 1.
     pub v: u8,

@@ -60,3 +60,16 @@ pub use system_clock::SystemClock;
 pub use timestamp::Timestamp;
 pub use tool_definition::ToolDefinition;
 pub use virtual_clock::{ClockHold, VirtualClock};
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Budget>();
+    is_shared::<EventBroadcast>();
+    is_shared::<EventSubscription>();
+    is_shared::<Recorder>();
+    is_shared::<ResumeLog>();
+    is_shared::<Services>();
+    is_shared::<TraceEvent>();
+    is_shared::<VirtualClock>();
+};

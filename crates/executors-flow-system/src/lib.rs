@@ -41,3 +41,13 @@ pub use session::{Phase, SessionState};
 pub use step::{USER_MESSAGE, placeholders};
 pub use store::{MemorySessions, Session, SessionError, SessionStore, StoredSessions};
 pub use turn_context::{Resume, TurnContext};
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Flows>();
+    is_shared::<FlowsError>();
+    is_shared::<FlowsFile>();
+    is_shared::<Orchestrator>();
+    is_shared::<SessionState>();
+};

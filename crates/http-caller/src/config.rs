@@ -114,6 +114,7 @@ const fn default_backoff() -> u64 {
 /// Handling of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ResponseConfig {
     /// A JSONPath (RFC 9535): a path to a single value gives that value, any other a list of the matches.
     #[serde(skip_serializing_if = "Option::is_none")]

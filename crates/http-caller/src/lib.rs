@@ -39,3 +39,14 @@ pub use reply::ReplyTemplate;
 pub use secret::{EnvSecrets, Secret, SecretMask, SecretSource};
 pub use template::Scope;
 pub use transport::{Transport, WireAnswer, WireRequest};
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<ConfigProblem>();
+    is_shared::<Endpoint>();
+    is_shared::<HttpCaller>();
+    is_shared::<HttpError>();
+    is_shared::<NetworkPolicy>();
+    is_shared::<ReplyTemplate>();
+};

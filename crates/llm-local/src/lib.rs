@@ -26,3 +26,10 @@ pub use error::LocalError;
 pub use known::{KnownModel, Weights, known_models, models_folder, weights};
 pub use provider::{LocalModel, LocalOptions};
 pub use write::Figures;
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<LocalError>();
+    is_shared::<LocalModel>();
+};

@@ -13,6 +13,7 @@ use crate::ModelInfo;
 ///
 /// For a model without support of its kind, the request holds a note instead, and the text of a text file.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Attachment {
     /// Media type, such as `image/png`.
     pub mime: String,

@@ -50,3 +50,14 @@ pub use replay::ReplayProvider;
 pub use response::{Finish, LlmEvent, StandardResponse, retry_message};
 pub use script::{Reply, ScriptError};
 pub use scripted::ScriptedModel;
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<GuardedModel>();
+    is_shared::<LlmError>();
+    is_shared::<LlmRequest>();
+    is_shared::<ModelConfig>();
+    is_shared::<ScriptedModel>();
+    is_shared::<StandardResponse>();
+};

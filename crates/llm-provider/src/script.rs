@@ -40,6 +40,7 @@ pub struct Reply {
 /// A native call of a scripted reply.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ScriptedCall {
     /// Its id; absent, one is made.
     #[serde(default)]
@@ -54,6 +55,7 @@ pub struct ScriptedCall {
 /// An HTTP error of a scripted reply.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ScriptedError {
     /// The status.
     pub status: u16,
@@ -65,6 +67,7 @@ pub struct ScriptedError {
 /// Tokens of a scripted reply.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ScriptedUsage {
     /// Tokens read.
     pub input: u64,
@@ -81,6 +84,7 @@ impl From<ScriptedUsage> for Usage {
 /// Reason for which a text is not a valid script.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line} of the script: {source}")]
+#[non_exhaustive]
 pub struct ScriptError {
     /// Number of the line, from 1.
     pub line: usize,

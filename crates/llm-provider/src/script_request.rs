@@ -10,6 +10,7 @@ use crate::{LlmRequest, Message};
 /// Required content of a request.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct RequestCheck {
     /// All of these, without regard to case.
     pub contains: Vec<String>,

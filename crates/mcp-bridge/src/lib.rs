@@ -20,3 +20,13 @@ pub use serve::{
     PromptArgument, PromptInfo, PromptMessage, PromptSource, ResourceInfo, ResourceSource, ResourceTemplate,
     Speaker,
 };
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<McpClients>();
+    is_shared::<McpError>();
+    is_shared::<McpHttp>();
+    is_shared::<McpServer>();
+    is_shared::<McpTools>();
+};

@@ -63,3 +63,10 @@ pub fn definitions() -> Vec<NodeDefinition> {
     all.sort_by(|left, right| left.node_type.cmp(&right.node_type));
     all
 }
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Template>();
+    is_shared::<TemplateError>();
+};

@@ -50,3 +50,14 @@ pub use vocabulary::{
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Diagnostic>();
+    is_shared::<Event>();
+    is_shared::<Options>();
+    is_shared::<Parsed>();
+    is_shared::<RawCall>();
+    is_shared::<StaticVocabulary>();
+};

@@ -40,3 +40,13 @@ pub use run::StoredRun;
 pub use sqlite::{Sqlite, SqliteIndex, Sync};
 pub use store::{Store, StoreOptions};
 pub use text_index::{Hit, MemoryIndex, Passage, TextIndex, terms};
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + std::marker::Sync>() {}
+    is_shared::<Redactor>();
+    is_shared::<RunRecord>();
+    is_shared::<Store>();
+    is_shared::<StoreError>();
+    is_shared::<StoredRun>();
+};

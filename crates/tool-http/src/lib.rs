@@ -14,3 +14,10 @@ mod tool;
 pub use error::HttpToolError;
 pub use file::HttpToolFile;
 pub use tool::{HTTP, http_tool};
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<HttpToolError>();
+    is_shared::<HttpToolFile>();
+};

@@ -61,3 +61,16 @@ pub use selection::{DynamicTools, Selected, Selection, canonical_id};
 pub use tasks::{TaskBoard, TaskResult, TaskRuns, TaskState, TaskStatus};
 pub use tool::{Answer, Tool, ToolHandler, ToolRetry, ToolSettings, Visibility};
 pub use tool_macros::tool;
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Registry>();
+    is_shared::<Selection>();
+    is_shared::<Snapshot>();
+    is_shared::<TaskBoard>();
+    is_shared::<ToolContext>();
+    is_shared::<ToolError>();
+    is_shared::<ToolOutput>();
+    is_shared::<Tool>();
+};

@@ -84,6 +84,7 @@ pub struct ToolSettings {
 
 /// Number and backoff of the retries of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolRetry {
     /// Attempts after the first.
     pub max: u32,

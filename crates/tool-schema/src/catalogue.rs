@@ -26,6 +26,7 @@ pub struct Catalogue<'t> {
 
 /// Size of a catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct CatalogueSize {
     /// Tools and skills together.
     pub tools: usize,

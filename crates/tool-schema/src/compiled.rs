@@ -16,6 +16,7 @@ use crate::problem::{Problem, ProblemCode, shown};
 /// Reason for which a schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the schema cannot be used: {message}")]
+#[non_exhaustive]
 pub struct SchemaError {
     /// Message of the validator.
     pub message: String,
@@ -31,6 +32,7 @@ impl SchemaError {
 
 /// A value that changed its type, or its spelling, to fit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Coercion {
     /// JSON pointer to the value.
     pub path: String,

@@ -10,6 +10,7 @@ const MAX_DEPTH: usize = 128;
 
 /// Something in a schema that was not JSON Schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct SchemaNote {
     /// JSON pointer to it.
     pub path: String,
@@ -19,6 +20,7 @@ pub struct SchemaNote {
 
 /// A schema as JSON Schema 2020-12, with what had to be changed.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Mapped {
     /// The schema.
     pub schema: Value,

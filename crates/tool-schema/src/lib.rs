@@ -54,3 +54,13 @@ pub use problem::{Problem, ProblemCode};
 pub use render::{SchemaDialect, render, tool_spec};
 pub use toolset::{OfferedTool, ToolSet, ToolSetError};
 pub use wire::{is_wire_name, wire_name};
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Catalogue>();
+    is_shared::<CompiledSchema>();
+    is_shared::<Grammar>();
+    is_shared::<Problem>();
+    is_shared::<ToolSet>();
+};

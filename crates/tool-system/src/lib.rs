@@ -31,3 +31,11 @@ pub fn system_tools() -> Result<Vec<Tool>, RegistryError> {
     let groups = time::tools().into_iter().chain(state::tools()).chain(events::tools());
     groups.chain(blobs::tools()).chain(tasks::tools()).collect()
 }
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<MemoryBlobs>();
+    is_shared::<MemoryState>();
+    is_shared::<SystemTools>();
+};

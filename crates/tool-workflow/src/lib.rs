@@ -17,3 +17,10 @@ pub use library::WorkflowLibrary;
 pub use node::{NODE, node_tool};
 pub use provider::{NodeTools, WorkflowTools};
 pub use workflow::{WORKFLOW, WorkflowRuntime, WorkflowToolError, workflow_tool};
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<WorkflowRuntime>();
+    is_shared::<WorkflowToolError>();
+};

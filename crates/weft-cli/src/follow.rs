@@ -10,7 +10,7 @@ use crate::{interrupt, output};
 
 /// Follows a run to its outcome. A reader of stdout that goes away ends the run.
 pub(crate) async fn drive(form: Output, runs: &LocalRuns, run: RunHandle) -> Result<RunOutcome, Failure> {
-    let RunHandle { id, mut events, outcome } = run;
+    let RunHandle { id, mut events, outcome, .. } = run;
     let cancel = async || {
         if let Err(error) = runs.cancel(&id).await {
             note!("{id} could not be cancelled: {error}");

@@ -25,3 +25,13 @@ pub use tools::{
 pub use workflow::{
     ImportNote, ImportedWorkflows, from_comfytavern, from_comfyui, from_modular, from_modular_value,
 };
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<ImportError>();
+    is_shared::<ImportedFlows>();
+    is_shared::<ImportedTools>();
+    is_shared::<ImportedWorkflows>();
+    is_shared::<Report>();
+};

@@ -15,6 +15,7 @@ pub(crate) const ID_RULE: &str = "parts of letters, digits, `_`, `-` and `.`, jo
 
 /// Place of an error in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FileError {
     /// The file, as the user would name it.
     pub path: PathBuf,

@@ -26,6 +26,7 @@ const MAX_FILE: u64 = 16 * 1024 * 1024;
 /// An entry `[kb.<name>]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct KnowledgeSettings {
     /// Text files, relative to the project: `docs/**`, `notes/*.md`. `*` stands for anything but a slash, `**` for folders too.
     pub path: String,

@@ -55,3 +55,13 @@ pub fn node_catalog() -> workflow_engine::NodeCatalog {
     agent_nodes::register(&mut catalog);
     catalog
 }
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Project>();
+    is_shared::<ProjectError>();
+    is_shared::<ProjectModels>();
+    is_shared::<ProjectOptions>();
+    is_shared::<Settings>();
+};

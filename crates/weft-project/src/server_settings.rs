@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Settings of the server. Options of the command line take precedence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ServerSettings {
     /// Address to bind.
     pub host: IpAddr,

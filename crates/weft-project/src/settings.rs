@@ -43,6 +43,7 @@ pub struct Settings {
 /// Hosts that tools and flows may reach over HTTP. Models are reached at the addresses of their entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct NetworkSettings {
     /// Hosts that may be reached although they are private, such as `127.0.0.1:8080`; without a port every port is meant.
     pub allow: Vec<HostRule>,
@@ -51,6 +52,7 @@ pub struct NetworkSettings {
 /// Place and retention of runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct StoreSettings {
     /// The file, from the project's folder.
     pub path: PathBuf,

@@ -21,6 +21,7 @@ const SUFFIX: &str = ".tool.json";
 
 /// A tool and its file.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ToolFile {
     /// The file.
     pub path: PathBuf,

@@ -21,6 +21,7 @@ const SUFFIX: &str = ".json";
 
 /// A workflow file, loaded or not loadable.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct WorkflowFile {
     /// Path below `workflows/` without the ending.
     pub id: String,

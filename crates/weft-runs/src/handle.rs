@@ -14,6 +14,7 @@ use crate::outcome::RunOutcome;
 
 /// A run that has begun or was resumed, wherever it executes.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct RunHandle {
     /// Its id.
     pub id: RunId,

@@ -31,3 +31,12 @@ pub use request::{
 };
 pub use service::RunService;
 pub use source::ProjectFiles;
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<AgentPlan>();
+    is_shared::<LocalRuns>();
+    is_shared::<RunsError>();
+    is_shared::<WorkflowPlan>();
+};

@@ -172,6 +172,7 @@ pub enum ThreadAction {
 
 /// A conversation as it is kept.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ThreadInfo {
     /// Its exchanges.
     pub history: Vec<Exchange>,
@@ -194,6 +195,7 @@ pub enum SessionAction {
 
 /// A session as it is kept.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct SessionInfo {
     /// The agent that answers in it.
     pub agent: String,

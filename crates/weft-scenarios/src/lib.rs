@@ -12,3 +12,11 @@ pub use pattern::{Pattern, contains_all, fits};
 
 /// Fault of a scenario itself.
 pub type Fault = String;
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<AgentCases>();
+    is_shared::<Pattern>();
+    is_shared::<TestReport>();
+};

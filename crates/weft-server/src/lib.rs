@@ -30,3 +30,12 @@ pub use openapi::document as openapi_document;
 pub use options::{ServeError, ServerOptions};
 pub use serve::{Server, ServerHandle};
 pub use token::{Token, TokenChoice};
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Server>();
+    is_shared::<ServerHandle>();
+    is_shared::<ServerOptions>();
+    is_shared::<Token>();
+};

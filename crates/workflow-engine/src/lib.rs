@@ -43,3 +43,17 @@ pub use run::outcome::RunOutcome;
 pub use run::resume::standing::standing;
 pub use run::workers::mailbox::Question;
 pub use stream::{StreamItem, StreamReader};
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Cache>();
+    is_shared::<Expression>();
+    is_shared::<NodeCatalog>();
+    is_shared::<NodeContext>();
+    is_shared::<Plan>();
+    is_shared::<RunError>();
+    is_shared::<RunHandle>();
+    is_shared::<RunOptions>();
+    is_shared::<RunOutcome>();
+};

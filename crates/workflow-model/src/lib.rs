@@ -57,3 +57,12 @@ pub use workflow::{AvailableTools, LoadError, Variable, Workflow};
 pub use zone::{
     DEFAULT_MAX_ITERATIONS, OnItemError, OnMax, OnPassError, StateKey, TestAt, ZoneMode, ZoneSpec,
 };
+
+/// The main types are shared between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Graph<'static>>();
+    is_shared::<NodeDefinition>();
+    is_shared::<Problem>();
+    is_shared::<Workflow>();
+};

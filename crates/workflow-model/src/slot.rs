@@ -110,6 +110,7 @@ impl Scalar for DataFlowType {
 
 /// A value that a slot proposes.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Suggestion {
     /// The value itself, with its own type.
     pub value: Value,

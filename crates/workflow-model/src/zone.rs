@@ -76,6 +76,7 @@ pub enum OnPassError {
 
 /// A carried value.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct StateKey {
     /// Its name.
     pub key: String,

@@ -19,6 +19,7 @@ pub(crate) use problem::{Problems, escaped};
 /// A key that is not known is an error.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct FlowsFile {
     /// Address of the schema of this file, for editors.
     #[serde(rename = "$schema", skip_serializing_if = "Option::is_none")]

@@ -39,6 +39,7 @@ pub struct CallRequest {
 }
 
 /// A single call that executes.
+#[non_exhaustive]
 pub struct CallHandle {
     /// Its run.
     pub id: RunId,

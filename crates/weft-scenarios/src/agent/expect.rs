@@ -12,6 +12,7 @@ use crate::pattern::{Pattern, contains_all, fits};
 
 /// One thing that came another way than it should.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Difference {
     /// The turn and what is looked at.
     pub at: String,

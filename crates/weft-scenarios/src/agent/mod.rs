@@ -42,6 +42,7 @@ pub struct AgentCases<'p> {
 
 /// What came of the cases of a file.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct TestReport {
     /// Cases that went as they should.
     pub passed: usize,
@@ -51,6 +52,7 @@ pub struct TestReport {
 
 /// A case that went another way.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct FailedCase {
     /// Its id, or the number of its line.
     pub id: String,

@@ -53,7 +53,7 @@ pub(super) fn answer(
     form: Form,
     content: Content,
 ) -> Response {
-    let RunHandle { id: run, events, outcome } = begun;
+    let RunHandle { id: run, events, outcome, .. } = begun;
     let created = app.clock.now().as_millis() / 1000;
     let mut telling = Telling {
         app: Arc::clone(app),

@@ -20,7 +20,7 @@ pub(super) fn compile(
     analysis: Analysis<'_>,
     catalog: &NodeCatalog,
 ) -> Result<(PlanData, Vec<Arc<dyn NodeCode>>), PlanError> {
-    let Analysis { graph, mut problems } = analysis;
+    let Analysis { graph, mut problems, .. } = analysis;
     let settled = settings::prepare_settings(&graph, catalog, &mut problems);
     if problems.iter().any(|problem| problem.severity == Severity::Error) {
         return Err(PlanError { problems });

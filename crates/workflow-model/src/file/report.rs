@@ -4,6 +4,7 @@ use serde_json::Value;
 
 /// One value of a file that does not have the shape it should have.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct ShapeFault {
     /// Path of the value, as in `nodes[0].position.x`; the empty path is the file itself.
     pub path: String,

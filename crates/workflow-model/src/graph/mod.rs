@@ -159,6 +159,7 @@ pub enum NodeKind {
 
 /// Value of one output of a bypassed node.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct BypassOutput {
     /// The output slot.
     pub output: NameIx,
@@ -178,6 +179,7 @@ pub enum BypassSource {
 /// An input slot that an edge or a value leads to.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a promise or property of its own")]
+#[non_exhaustive]
 pub struct Input {
     /// Its name.
     pub slot: NameIx,
@@ -249,6 +251,7 @@ pub struct Output {
 
 /// A graph and what is wrong with it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Analysis<'a> {
     /// Graph of the workflow; complete if `problems` holds no error.
     pub graph: Graph<'a>,
