@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use agent_types::AskKind;
+use run_journal::ask_once_more;
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 use tool_registry::Tool;
@@ -104,9 +105,8 @@ impl Calls {
         let ask = match log.call(&planned.call.id) {
             None => return Past::None,
             Some(PastCall::Done(_)) => return Past::Ended,
-            // The call's own id, unless something else was asked under that, as whether it is approved. An answer
-            // counts for the start that it was given for, and for no other.
-            Some(PastCall::AtWork { starts, asked }) if *starts > 1 || *asked => format!("{id}~{starts}"),
+            // The call's own id, unless something else was asked under that, as whether it is approved.
+            Some(PastCall::AtWork { starts, asked }) if *starts > 1 || *asked => ask_once_more(id, *starts),
             Some(PastCall::AtWork { .. }) => id.to_owned(),
         };
         let outcome = log.answer(&ask).filter(|answer| AskKind::Outcome.takes(answer)).cloned();

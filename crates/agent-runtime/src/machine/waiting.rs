@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use agent_types::{AskKind, AskSummary, ExitReason};
+use run_journal::ask_in_call;
 
 use super::approval::question;
 use super::effect::Effect;
@@ -48,7 +49,7 @@ fn asks_inside(call: &CallRecord, asks: Vec<AskSummary>) -> Vec<PendingCall> {
         return Vec::new();
     };
     let named = |ask: AskSummary| PendingCall {
-        ask: format!("{}/{}", call.id, ask.ask),
+        ask: ask_in_call(&call.id, &ask.ask),
         kind: ask.kind,
         // A call inside the call is named itself: it is what a person decides.
         tool: ask.tool.unwrap_or_else(|| tool.clone()),
