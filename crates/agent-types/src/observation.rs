@@ -205,6 +205,21 @@ mod tests {
     }
 
     #[test]
+    fn what_a_model_reads_of_each_code() {
+        let name = |template: &str| {
+            let names = template.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
+            names.map(|(name, _)| (name.to_owned(), format!("<{name}>"))).collect::<Vec<_>>()
+        };
+        let texts = ObservationCode::ALL.iter().map(|code| {
+            let fields = name(code.template());
+            let fields: Vec<(&str, &str)> =
+                fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            format!("{}: {}", code.as_str(), code.text(&fields))
+        });
+        insta::assert_snapshot!(texts.collect::<Vec<_>>().join("\n"));
+    }
+
+    #[test]
     fn faults_read_as_sentences() {
         let unknown = Fault::Unknown { parameter: "playerId".into(), near: Some("player_id".into()) };
         assert_eq!(unknown.to_string(), "Unknown parameter 'playerId', did you mean 'player_id'?");

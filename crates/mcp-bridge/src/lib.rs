@@ -16,9 +16,8 @@ mod serve;
 
 pub use client::{ElicitationPolicy, MCP, McpClients, McpError, McpSettings, McpTools, MemoryPins, PinStore};
 pub use serve::{
-    CallContextProvider, CallPermit, CallScope, Elicited, McpHttp, McpPeer, McpServer, MemoryCallContexts,
-    PromptArgument, PromptInfo, PromptMessage, PromptSource, ResourceInfo, ResourceSource, ResourceTemplate,
-    Speaker,
+    CallRunner, ClientCall, Elicited, McpHttp, McpPeer, McpServer, MemoryCalls, PromptArgument, PromptInfo,
+    PromptMessage, PromptSource, ResourceInfo, ResourceSource, ResourceTemplate, Speaker, StartedCall,
 };
 
 /// The main types are shared between threads.

@@ -12,9 +12,7 @@ use agent_types::{
 };
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;
-use mcp_bridge::{
-    McpClients, McpError, McpHttp, McpServer, McpSettings, MemoryCallContexts, MemoryPins, PinStore,
-};
+use mcp_bridge::{McpClients, McpError, McpHttp, McpServer, McpSettings, MemoryCalls, MemoryPins, PinStore};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -92,11 +90,11 @@ async fn bridge() -> Bridge {
     let cancelled = CancellationToken::new();
     registry.register(echo("Says it again.")).unwrap();
     registry.register(patient(cancelled.clone())).unwrap();
-    let contexts = MemoryCallContexts::new(clock(), Services::new());
+    let calls = MemoryCalls::new(clock(), Services::new());
     let (changes, changed) = tokio::sync::watch::channel(0);
     let source: Arc<dyn ToolSource> = registry.clone();
     let (address, served) =
-        serve(McpServer::new(source, Arc::new(contexts)).with_changes(changed), "127.0.0.1:0").await;
+        serve(McpServer::new(source, Arc::new(calls)).with_changes(changed), "127.0.0.1:0").await;
     let pins: Arc<dyn PinStore> = Arc::new(MemoryPins::default());
     let clients = clients(&address, &pins, "2025-11-25");
     Bridge { registry, clients, pins, changes, address, cancelled, served }
@@ -250,7 +248,7 @@ async fn a_server_that_comes_back_is_reached_again() {
     let CallEnd::Failed(error) = call(&echo, json!({"text": "x"})).await else { unreachable!("it is gone") };
     assert!(error.code.is_some_and(|code| code.starts_with("mcp_")), "{error:?}");
     let source: Arc<dyn ToolSource> = bridge.registry.clone();
-    let server = McpServer::new(source, Arc::new(MemoryCallContexts::new(clock(), Services::new())));
+    let server = McpServer::new(source, Arc::new(MemoryCalls::new(clock(), Services::new())));
     let (_, _served) = serve(server, &bridge.address).await;
     for _ in 0..50 {
         if matches!(call(&echo, json!({"text": "back"})).await, CallEnd::Ok(said) if said.text() == "back") {

@@ -9,10 +9,12 @@ struct Readme;
 
 mod error;
 mod file;
+mod provider;
 mod tool;
 
 pub use error::HttpToolError;
 pub use file::HttpToolFile;
+pub use provider::HttpTools;
 pub use tool::{HTTP, http_tool};
 
 /// The main types are shared between threads.

@@ -31,6 +31,7 @@ extern crate self as tool_registry;
 mod context;
 mod dependency;
 mod end;
+pub mod files;
 #[doc(hidden)]
 pub mod function;
 mod invoke;

@@ -1,6 +1,6 @@
 //! Built-in tools.
 //!
-//! Time, state, events, blobs and tasks under `system:`, and the tool of a knowledge base. What they work on are services of their calls,
+//! Time, state, events, blobs and tasks under `system:`. What they work on are services of their calls,
 //! found by type: an agent that lists a tool without its services is refused before it runs.
 
 #[cfg(doctest)]
@@ -9,7 +9,6 @@ struct Readme;
 
 mod blobs;
 mod events;
-mod knowledge;
 mod provider;
 mod state;
 mod tasks;
@@ -17,7 +16,6 @@ mod time;
 
 pub use blobs::{BlobPart, BlobSource, MemoryBlobs};
 pub use events::EventPublisher;
-pub use knowledge::{KnowledgeSource, Passage, knowledge_tool};
 pub use provider::SystemTools;
 pub use state::{MemoryState, PrivateState, StateSource, World, merged_state};
 
@@ -28,7 +26,8 @@ use tool_registry::{RegistryError, Tool};
 /// # Errors
 /// None in practice: the ids and schemas are fixed.
 pub fn system_tools() -> Result<Vec<Tool>, RegistryError> {
-    let groups = time::tools().into_iter().chain(state::tools()).chain(events::tools());
+    let states = state::private_tools().into_iter().chain(state::world_tools());
+    let groups = time::tools().into_iter().chain(states).chain(events::tools());
     groups.chain(blobs::tools()).chain(tasks::tools()).collect()
 }
 

@@ -1,9 +1,9 @@
 //! The built-in tools as a provider.
 
 use agent_types::Services;
-use tool_registry::{BrokenTool, Reach, Resolution, Tool, ToolKind, ToolProvider};
+use tool_registry::{BrokenTool, Fault, Reach, RegistryError, Resolution, Tool, ToolKind, ToolProvider};
 
-use crate::system_tools;
+use crate::{state, system_tools, tasks};
 
 /// Provider of the built-in tools, `system:…`.
 #[derive(Debug)]
@@ -40,5 +40,22 @@ impl ToolProvider for SystemTools {
     fn resolve(&self, id: &str, _: &Services) -> Resolution {
         let found = self.0.iter().find(|tool| tool.id().as_str() == id);
         found.map_or(Resolution::NotMine, |tool| Resolution::Found(tool.clone()))
+    }
+
+    fn out_of_reach(&self, id: &str) -> Option<BrokenTool> {
+        let has = |tools: &[Result<Tool, RegistryError>]| {
+            tools.iter().flatten().any(|tool| tool.id().as_str() == id)
+        };
+        let broken = if has(&tasks::tools()) {
+            let message = "tasks end with the run that started them, and a call by hand has none";
+            BrokenTool::new("no_tasks", format!("`{id}`: {message}"))
+                .with_help("the events of a run tell what became of its tasks: weft runs show RUN")
+        } else if has(&state::private_tools()) {
+            BrokenTool::new("missing_agent", format!("`{id}` is about what one agent keeps"))
+                .with_help("name the agent: --agent ID")
+        } else {
+            return None;
+        };
+        Some(broken.with_fault(Fault::Unknown))
     }
 }

@@ -157,8 +157,14 @@ async fn update_world(changes: Map<String, Value>, world: Dep<World>) -> Result<
     world.0.update(changes.into()).await
 }
 
-pub(super) fn tools() -> [Result<Tool, RegistryError>; 4] {
-    tool_registry::tools![read_state, update_state, read_world, update_world]
+/// Tools of what one agent keeps.
+pub(super) fn private_tools() -> [Result<Tool, RegistryError>; 2] {
+    tool_registry::tools![read_state, update_state]
+}
+
+/// Tools of what all agents share.
+pub(super) fn world_tools() -> [Result<Tool, RegistryError>; 2] {
+    tool_registry::tools![read_world, update_world]
 }
 
 #[cfg(test)]

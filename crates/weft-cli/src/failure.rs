@@ -7,7 +7,8 @@ use executors_flow_system::OrchestratorError;
 use run_store::StoreError;
 use serde_json::{Map, Value, json};
 use tool_registry::Fault;
-use weft_project::{FileError, ProjectError};
+use tool_registry::files::FileError;
+use weft_project::ProjectError;
 use weft_runs::RunsError;
 
 use crate::arguments::Output;

@@ -7,7 +7,7 @@ use llm_provider::Attachment;
 use protocol_action::{RawArgument, RawValue, Span};
 use serde_json::{Map, Value};
 use tool_schema::{CompiledSchema, Typed};
-use weft_project::{read_file, read_json, text_of};
+use weft_project::{ProjectError, read_file, read_json};
 use weft_runs::NodeValue;
 
 use crate::arguments::{ContextArguments, InputArguments};
@@ -126,7 +126,7 @@ pub(crate) fn stdin_bytes() -> Result<Vec<u8>, Failure> {
 /// The text of a file that a command names.
 pub(crate) fn text_file(path: &Path) -> Result<String, Failure> {
     let bytes = std::fs::read(path).map_err(|error| Failure::of_reading(path, &error))?;
-    Ok(text_of(path, bytes)?)
+    Ok(tool_registry::files::text_of(path, bytes).map_err(ProjectError::from)?)
 }
 
 /// A file with a JSON value; `-` reads stdin.

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use agent_runtime::{AgentProfile, ProfileError};
 use agent_types::nearest;
+use tool_registry::files::{FileError, PassedOver, files_below};
 
-use crate::error::{FileError, ProjectError};
-use crate::files::{PassedOver, files_below, read_file};
+use crate::error::ProjectError;
+use crate::files::read_file;
 
 /// Folder of the agents.
 const FOLDER: &str = "agents";

@@ -9,11 +9,12 @@ use agent_types::{ToolId, nearest};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tool_registry::canonical_id;
+use tool_registry::files::{FileError, is_safe_id};
 use workflow_model::Workflow;
 
 use crate::agents;
-use crate::error::{FileError, ProjectError};
-use crate::files::{is_safe_id, json_error, read_file};
+use crate::error::ProjectError;
+use crate::files::{json_error, read_file};
 use crate::project::Project;
 
 const TOOLS: &str = "tool_ids_inventory";
@@ -23,7 +24,8 @@ const SKILLS: &str = "skill_workflow_ids_inventory";
 ///
 /// The lock is advisory: programs that know nothing of it, such as editors, are noticed by comparing the file before it is replaced.
 #[derive(Debug)]
-pub struct EditLock {
+pub struct Edits<'p> {
+    project: &'p Project,
     _settings: File,
 }
 
@@ -52,7 +54,7 @@ impl ProfileChange {
     ///
     /// # Errors
     /// The file cannot be written, or it has changed since the change was made.
-    pub fn write(&self, _lock: &EditLock) -> Result<(), ProjectError> {
+    pub fn write(&self, _edits: &Edits<'_>) -> Result<(), ProjectError> {
         if !self.differs {
             return Ok(());
         }
@@ -78,6 +80,20 @@ impl ProfileFile {
 }
 
 impl Project {
+    /// Waits for the exclusive right to change the files of the project. Blocks.
+    ///
+    /// # Errors
+    /// The settings file, which carries the lock, cannot be opened or locked.
+    pub fn edits(&self) -> Result<Edits<'_>, ProjectError> {
+        let path = self.settings_file();
+        let locked = File::open(&path).and_then(|file| file.lock().map(|()| file));
+        locked
+            .map(|file| Edits { project: self, _settings: file })
+            .map_err(|error| not_written(&path, &error))
+    }
+}
+
+impl Edits<'_> {
     /// Change that gives an agent one more tool.
     ///
     /// # Errors
@@ -97,19 +113,9 @@ impl Project {
         self.add_to(agent, tool, SKILLS, workflow)
     }
 
-    /// Waits for the exclusive right to change the files of the project. Blocks.
-    ///
-    /// # Errors
-    /// The settings file, which carries the lock, cannot be opened or locked.
-    pub fn lock_edits(&self) -> Result<EditLock, ProjectError> {
-        let path = self.settings_file();
-        let locked = File::open(&path).and_then(|file| file.lock().map(|()| file));
-        locked.map(|file| EditLock { _settings: file }).map_err(|error| not_written(&path, &error))
-    }
-
     /// Reads the profile of an agent anew, since another process may have changed it.
     fn read_profile(&self, agent: &str) -> Result<ProfileFile, ProjectError> {
-        let path = self.agent_file(agent)?.path.clone();
+        let path = self.project.agent_file(agent)?.path.clone();
         let text = read_file(&path)?;
         let parsed = AgentProfile::from_json(&text).map_err(|error| agents::file_error(path.clone(), error));
         let tool_ids = parsed.map_err(ProjectError::Profile)?.tool_ids();
@@ -121,7 +127,7 @@ impl Project {
     fn add_to(&self, agent: &str, tool: &str, key: &str, entry: &str) -> Result<ProfileChange, ProjectError> {
         let file = self.read_profile(agent)?;
         let id = canonical_id(tool);
-        self.tool(&id)?;
+        self.project.tool(&id)?;
         let mut profile = file.profile.clone();
         if file.tool_ids.contains(&id) {
             return Ok(file.change(profile));
@@ -161,7 +167,7 @@ impl Project {
     /// The id cannot name a file.
     pub fn path_of_workflow(&self, id: &str) -> Result<PathBuf, ProjectError> {
         let refused = || ProjectError::BadWorkflowId { id: id.chars().take(80).collect() };
-        if let Ok((file, _)) = self.workflows().get(id) {
+        if let Ok((file, _)) = self.project.workflows().get(id) {
             return Ok(file.path.clone());
         }
         // What can be no tool can be no workflow either.
@@ -169,18 +175,19 @@ impl Project {
         if !is_name || id.split('/').any(|part| part.starts_with('.') || part.len() > 128) {
             return Err(refused());
         }
-        Ok(self.root().join("workflows").join(format!("{id}.json")))
+        Ok(self.project.root().join("workflows").join(format!("{id}.json")))
     }
 
     /// Writes the file of a workflow. The project sees it when it is read anew.
     ///
     /// # Errors
     /// The id is none, its folder leads out of the project, or the file cannot be written.
-    pub fn save_workflow(&self, id: &str, workflow: &Workflow, _lock: &EditLock) -> Result<(), ProjectError> {
+    pub fn save_workflow(&self, id: &str, workflow: &Workflow) -> Result<(), ProjectError> {
         let path = self.path_of_workflow(id)?;
-        let folder = path.parent().unwrap_or(self.root());
+        let folder = path.parent().unwrap_or(self.project.root());
         std::fs::create_dir_all(folder).map_err(|error| not_written(&path, &error))?;
-        let inside = || Some(folder.canonicalize().ok()?.starts_with(self.root().canonicalize().ok()?));
+        let inside =
+            || Some(folder.canonicalize().ok()?.starts_with(self.project.root().canonicalize().ok()?));
         if !inside().unwrap_or(false) || path.is_symlink() {
             return Err(ProjectError::BadWorkflowId { id: id.to_owned() });
         }

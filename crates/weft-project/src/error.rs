@@ -6,26 +6,13 @@ use agent_runtime::AgentError;
 use executors_flow_system::FlowsError;
 use llm_provider::{ModelError, ScriptError};
 use run_store::StoreError;
+use tool_registry::files::FileError;
 use tool_registry::{BrokenTool, FilePlace, RegistryError, ToolLookupError};
 use workflow_engine::PlanError;
 use workflow_model::LoadError;
 
 /// Rule for ids of workflows.
 pub(crate) const ID_RULE: &str = "parts of letters, digits, `_`, `-` and `.`, joined by `/`";
-
-/// Place of an error in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct FileError {
-    /// The file, as the user would name it.
-    pub path: PathBuf,
-    /// Line from 1, where there is one.
-    pub line: Option<usize>,
-    /// Column from 1, where there is one.
-    pub column: Option<usize>,
-    /// Message.
-    pub message: String,
-}
 
 /// Error of a project.
 #[derive(Debug, thiserror::Error)]
@@ -168,16 +155,6 @@ pub enum ProjectError {
     /// A tool that is known and cannot be used.
     #[error(transparent)]
     Tool(Box<BrokenTool>),
-    /// Two tools of one id.
-    #[error("two tools have the id `{id}`: {} and {}", first.display(), second.display())]
-    DuplicateTool {
-        /// The id.
-        id: String,
-        /// One file.
-        first: PathBuf,
-        /// The other.
-        second: PathBuf,
-    },
     /// `flows.json` cannot be used.
     #[error("{source}")]
     Flows {
@@ -236,7 +213,6 @@ impl ProjectError {
             Self::DuplicateAgent { .. } => "duplicate_agent",
             Self::UnknownTool { .. } | Self::UnknownToolId { .. } | Self::NotItsTool { .. } => "unknown_tool",
             Self::Tool(broken) => broken.code,
-            Self::DuplicateTool { .. } => "duplicate_tool",
             Self::Flows { source, .. } => source.code(),
             Self::Deliberation { .. } => "bad_deliberation",
             Self::Model(error) => error.code(),
@@ -278,7 +254,6 @@ impl ProjectError {
             | Self::ChangedMeanwhile { .. }
             | Self::DuplicateAgent { .. }
             | Self::UnknownToolId { .. }
-            | Self::DuplicateTool { .. }
             | Self::Deliberation { .. }
             | Self::Model(_)
             | Self::Registry(_)
@@ -313,9 +288,7 @@ impl ProjectError {
             Self::Flows { .. } => {
                 Some("docs/guide/flows.md shows a file, docs/schema/flows.schema.json names every key".into())
             }
-            Self::DuplicateAgent { .. } | Self::DuplicateTool { .. } => {
-                Some("give one of them another id".into())
-            }
+            Self::DuplicateAgent { .. } => Some("give one of them another id".into()),
             Self::Model(error) => Some(error.help()),
             Self::MissingFile { .. } => Some("check the path".into()),
             Self::ChangedMeanwhile { .. } => Some("nothing was written; try again".into()),

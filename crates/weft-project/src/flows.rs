@@ -6,18 +6,15 @@ use std::sync::{Arc, OnceLock};
 use agent_runtime::{Agent, AgentProfile};
 use agent_types::ToolId;
 use executors_flow_system::{
-    Flows, FlowsBuilder, FlowsError, FlowsFile, MemorySessions, NoTool, Orchestrator, SessionStore,
-    StoredSessions, ToolLookup,
+    FlowSource, Flows, FlowsBuilder, FlowsError, FlowsFile, MemorySessions, NoTool, Orchestrator,
+    SessionStore, StoredSessions, ToolLookup,
 };
 use llm_provider::{LlmProvider, ScriptedModel};
-use tool_registry::{
-    BrokenTool, Changes, Reach, Resolution, Services, Snapshot, Tool, ToolKind, ToolLookupError, ToolProvider,
-};
+use tool_registry::{BrokenTool, Snapshot, Tool, ToolLookupError};
 
 use crate::error::ProjectError;
 use crate::files::read_file;
 use crate::project::Project;
-use crate::secrets;
 
 /// Name of the file.
 const FILE: &str = "flows.json";
@@ -69,56 +66,25 @@ impl ToolLookup for Tools<'_> {
     }
 }
 
-/// Provider of what `flows.json` offers to its agent: sub-agents, functions, knowledge.
+/// The flows of a project, for the provider of their tools.
 #[derive(Debug)]
-pub(crate) struct FlowTools(pub(crate) Project);
+pub(crate) struct ProjectFlowTools(pub(crate) Project);
 
-impl FlowTools {
+impl FlowSource for ProjectFlowTools {
     fn ids(&self) -> Vec<String> {
         let flows = self.0.flows().ok().flatten();
         flows.map(|flows| flows.offered_ids().map(ToolId::to_string).collect()).unwrap_or_default()
     }
 
-    fn offered(&self) -> Result<Vec<Tool>, ProjectError> {
+    fn offered(&self) -> Result<Vec<Tool>, BrokenTool> {
         let agent = self.0.flows_agent()?;
         let file = self.0.agent_file(agent);
         let profile = file.map_or_else(|_| AgentProfile::new(agent), |file| file.profile.clone());
-        self.0.offered_by_flows(&profile)
-    }
-}
-
-impl ToolProvider for FlowTools {
-    fn kind(&self) -> ToolKind {
-        ToolKind::NATIVE
+        Ok(self.0.offered_by_flows(&profile)?)
     }
 
-    fn namespaces(&self) -> &[&'static str] {
-        &["skill", "agent"]
-    }
-
-    fn list(&self, _: Reach) -> Vec<Result<String, BrokenTool>> {
-        self.ids().into_iter().map(Ok).collect()
-    }
-
-    fn resolve(&self, id: &str, _: &Services) -> Resolution {
-        if !self.ids().iter().any(|own| own == id) {
-            return Resolution::NotMine;
-        }
-        match self.offered() {
-            Ok(offered) => offered
-                .into_iter()
-                .find(|tool| tool.id().as_str() == id)
-                .map_or(Resolution::NotMine, Resolution::Found),
-            Err(error) => Resolution::Broken(Box::new(error.into())),
-        }
-    }
-
-    fn changes(&self) -> Changes {
-        Changes::Files(vec![self.0.root().join(FILE)])
-    }
-
-    fn secrets(&self) -> Vec<String> {
-        secrets::named_in_file(&self.0.root().join(FILE))
+    fn file(&self) -> PathBuf {
+        self.0.root().join(FILE)
     }
 }
 
@@ -169,10 +135,7 @@ impl Project {
     }
 
     /// The flows that stand around an agent, if they do.
-    ///
-    /// # Errors
-    /// `flows.json` cannot be used.
-    pub fn flows_of(&self, agent: &str) -> Result<Option<&Flows>, ProjectError> {
+    fn flows_of(&self, agent: &str) -> Result<Option<&Flows>, ProjectError> {
         if self.flows_file()?.is_none() || self.flows_agent()? != agent {
             return Ok(None);
         }

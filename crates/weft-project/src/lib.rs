@@ -15,38 +15,31 @@ mod edit;
 mod error;
 mod files;
 mod flows;
-mod knowledge;
 mod local;
 mod mcp;
-mod mcp_server;
 mod models;
 mod nodes;
 mod project;
 mod providers;
-mod secrets;
 mod server_settings;
 mod settings;
 mod state;
 mod store;
-mod tools;
 mod watch;
 mod workflows;
 
 pub use agents::AgentFile;
-pub use edit::{EditLock, ProfileChange};
-pub use error::{FileError, ProjectError};
-pub use files::{PassedOver, read_file, read_json, text_of};
-pub use knowledge::KnowledgeSettings;
-pub use mcp_server::ProjectMcp;
+pub use edit::{Edits, ProfileChange};
+pub use error::ProjectError;
+pub use files::{read_file, read_json};
 pub use models::{ProjectModels, replies};
 pub use project::{Project, ProjectOptions};
 pub use providers::MakeProvider;
 pub use server_settings::ServerSettings;
 pub use settings::{NetworkSettings, Settings, StoreSettings, SyncSetting};
 pub use state::PlannedEvent;
-pub use tools::ToolFile;
 pub use watch::{LiveTools, ProjectWatch};
-pub use workflows::{ProjectWorkflows, WorkflowFile};
+pub use workflows::{ProjectWorkflows, WorkflowFile, read_workflow};
 
 /// Every type of node that a project can use.
 #[must_use]

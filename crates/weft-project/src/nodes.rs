@@ -26,7 +26,7 @@ impl ToolInvoker for ProjectToolInvoker {
     }
 
     fn ids(&self) -> Vec<String> {
-        self.0.tool_ids()
+        self.0.providers().ids()
     }
 }
 
@@ -91,8 +91,7 @@ fn marked(exchange: &Exchange, key: &str) -> Value {
 
 impl Project {
     /// Services of nodes: models, the client of requests, tools, conversations.
-    #[must_use]
-    pub fn services(&self) -> Services {
+    pub(crate) fn services(&self) -> Services {
         let memory = Arc::clone(self.memory_threads());
         self.base_services()
             .clone()
@@ -130,7 +129,7 @@ impl Project {
                 |id: &&String| providers.owner(id).is_some_and(|owner| owner.changes() == Changes::Announced);
             let lists = workflow.available_tools.iter().flat_map(AvailableTools::lists);
             let remote = lists.flat_map(|(_, ids)| ids).filter(is_announced).cloned();
-            self.tool_ids().into_iter().chain(nodes).chain(remote).collect()
+            providers.ids().into_iter().chain(nodes).chain(remote).collect()
         })
     }
 

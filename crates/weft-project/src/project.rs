@@ -11,23 +11,22 @@ use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{LlmProvider, ModelConfig, ModelSource, ScriptedModel};
 use mcp_bridge::McpClients;
 use run_store::{Store, StoreError};
+use tool_http::HttpTools;
+use tool_knowledge::KnowledgeTools;
+use tool_registry::files::{FileError, PassedOver};
 use tool_registry::{Providers, Snapshot, Tool};
 use tool_system::{BlobSource, EventPublisher, SystemTools};
 use workflow_engine::{NodeCatalog, Services};
-use workflow_model::Workflow;
 
 use crate::agents::{AgentFile, ProjectAgents};
 use crate::blobs::StoreBlobs;
 use crate::deliberation::WorkflowDeliberator;
-use crate::error::{FileError, ProjectError};
-use crate::files::{PassedOver, read_file};
+use crate::error::ProjectError;
 use crate::flows::ProjectFlows;
-use crate::knowledge::{self, KnowledgeTools};
 use crate::models::ProjectModels;
 use crate::providers::MakeProvider;
 use crate::settings::Settings;
 use crate::state::{self, StoredEvents};
-use crate::tools::{ProjectTools, ToolFile};
 use crate::workflows::ProjectWorkflows;
 
 mod one_run;
@@ -72,7 +71,6 @@ pub struct Project {
     settings: Arc<Settings>,
     workflows: Arc<ProjectWorkflows>,
     agents: Arc<ProjectAgents>,
-    tools: Arc<ProjectTools>,
     /// Providers that hang on the project's folder only.
     steady: Providers,
     flows: Arc<ProjectFlows>,
@@ -115,11 +113,11 @@ impl Project {
         let settings = Settings::read(&root.join(SETTINGS))?;
         let workflows = ProjectWorkflows::read(root)?;
         let mut project = Self::with(root, settings, workflows, ProjectAgents::read(root)?, options)?;
-        project.tools = Arc::new(ProjectTools::read(root, &project.caller)?);
         project.flows = Arc::new(ProjectFlows::read(root)?);
         for make in &options.providers {
             project.steady = project.steady.with_shared(make.make(root)?);
         }
+        project.steady = project.steady.with(HttpTools::read(root, &project.caller)?);
         project.keeps_runs = true;
         for passed in project.passed_over() {
             log::warn!("{} is passed over: {}", passed.at.path.display(), passed.at.message);
@@ -132,13 +130,10 @@ impl Project {
     /// # Errors
     /// A file cannot be read, or two have one id. One that is broken is known as such.
     pub fn reloaded(&self) -> Result<Self, ProjectError> {
-        let mut tools = ProjectTools::read(&self.root, &self.caller)?;
-        tools.keep_names(&self.tools);
         Ok(Self {
             steady: self.steady.reloaded()?,
             workflows: Arc::new(ProjectWorkflows::read(&self.root)?),
             agents: Arc::new(ProjectAgents::read(&self.root)?),
-            tools: Arc::new(tools),
             flows: Arc::new(ProjectFlows::read(&self.root)?),
             ..self.clone()
         })
@@ -173,7 +168,6 @@ impl Project {
             services: services_of(&models, &caller),
             memory_threads: Arc::default(),
             root: root.to_owned(),
-            tools: Arc::default(),
             steady: Providers::new().with(SystemTools::new()).with(KnowledgeTools::new(root, &settings.kb)),
             flows: Arc::default(),
             handlers: options.handlers.clone(),
@@ -237,26 +231,6 @@ impl Project {
         &self.workflows
     }
 
-    /// Reads a workflow from any file.
-    ///
-    /// # Errors
-    /// It is not there, or holds none.
-    pub fn read_workflow(path: &Path) -> Result<Workflow, ProjectError> {
-        Workflow::from_json(&read_file(path)?).map_err(|error| ProjectError::workflow(path, &error))
-    }
-
-    /// The id that a workflow file has here: its path below `workflows/`, else the stem of its name.
-    #[must_use]
-    pub fn id_of_workflow(&self, path: &Path) -> String {
-        let real = path.canonicalize().ok();
-        let known =
-            self.workflows.files().find(|file| file.path.canonicalize().ok() == real && real.is_some());
-        known.map_or_else(
-            || path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-            |file| file.id.clone(),
-        )
-    }
-
     /// Types of nodes.
     #[must_use]
     pub fn catalog(&self) -> &Arc<NodeCatalog> {
@@ -295,10 +269,6 @@ impl Project {
         &self.mcp
     }
 
-    pub(crate) fn http_tools(&self) -> &Arc<ProjectTools> {
-        &self.tools
-    }
-
     pub(crate) fn steady_providers(&self) -> &Providers {
         &self.steady
     }
@@ -312,21 +282,9 @@ impl Project {
         self.agents.all()
     }
 
-    /// Files in the folders of workflows, agents and tools that are passed over.
+    /// Files and links in the folders of workflows and agents that are passed over. Providers know those of other tools.
     pub fn passed_over(&self) -> impl Iterator<Item = &PassedOver> {
-        let workflows = self.workflows.passed().iter();
-        workflows.chain(self.agents.passed()).chain(self.tools.passed())
-    }
-
-    /// Files that the knowledge bases name and that cannot be searched, with the name of the base.
-    #[must_use]
-    pub fn passed_over_by_knowledge(&self) -> Vec<(&str, PassedOver)> {
-        let bases = self.settings.kb.iter();
-        let passed = bases.flat_map(|(name, settings)| {
-            let passed = knowledge::read(&self.root, &settings.path).passed.into_iter();
-            passed.map(|passed| (name.as_str(), passed))
-        });
-        passed.collect()
+        self.workflows.passed().iter().chain(self.agents.passed())
     }
 
     /// Agent files that hold no profile.
@@ -357,13 +315,13 @@ impl Project {
         let model = self.models.model(profile.llm.as_ref().and_then(|llm| llm.profile.as_deref()));
         let Some(workflow) = profile.core_deliberation_workflow_id.clone() else {
             let agent = Agent::from_profile(profile, model?, tools.clone());
-            return self.equipped(agent.with_source(self.following(Arc::new(tools))));
+            return self.equipped(agent.with_source(self.providers().follow(Arc::new(tools))));
         };
         let deliberator = WorkflowDeliberator::new(self, &workflow)?;
         // Only long conversations need a model then, and they can be shortened without one.
         let unset = || Arc::new(ScriptedModel::new(Vec::new())) as Arc<dyn LlmProvider>;
         let agent = Agent::from_profile(profile, model.unwrap_or_else(|_| unset()), tools.clone());
-        let agent = agent.with_source(self.following(Arc::new(tools)));
+        let agent = agent.with_source(self.providers().follow(Arc::new(tools)));
         self.equipped(agent.with_deliberator(Arc::new(deliberator)))
     }
 
@@ -439,10 +397,5 @@ impl Project {
             },
             other => other,
         })
-    }
-
-    /// The tools of files in order of id.
-    pub fn tool_files(&self) -> impl Iterator<Item = &ToolFile> {
-        self.tools.all()
     }
 }

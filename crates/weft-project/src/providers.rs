@@ -4,12 +4,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use executors_flow_system::FlowTools;
 use mcp_bridge::{McpClients, McpSettings, McpTools, MemoryPins, PinStore};
-use tool_registry::{BrokenTool, Providers, Reach, Tool, ToolProvider, ToolSource};
+use tool_registry::{BrokenTool, Providers, Reach, Tool, ToolProvider};
 use tool_workflow::{NodeTools, WorkflowTools};
 
 use crate::error::ProjectError;
-use crate::flows::FlowTools;
+use crate::flows::ProjectFlowTools;
 use crate::project::Project;
 
 type Make = dyn Fn(&Path) -> Result<Arc<dyn ToolProvider>, BrokenTool> + Send + Sync;
@@ -42,7 +43,7 @@ impl Project {
     /// The providers of the project's tools. The first that has a tool of an id counts.
     #[must_use]
     pub fn providers(&self) -> Providers {
-        self.own_providers().with(FlowTools(self.clone()))
+        self.own_providers().with(FlowTools::new(ProjectFlowTools(self.clone())))
     }
 
     /// The providers without that of `flows.json`.
@@ -61,7 +62,6 @@ impl Project {
         let (workflows, catalog) = (Arc::clone(self.workflows()), Arc::clone(self.catalog()));
         self.steady_providers()
             .clone()
-            .with_shared(Arc::clone(self.http_tools()) as Arc<dyn ToolProvider>)
             .with(WorkflowTools::new(workflows, Arc::clone(&catalog)))
             .with(NodeTools::new(catalog))
     }
@@ -74,30 +74,12 @@ impl Project {
         Ok(self.providers().resolve(id, &self.services())?)
     }
 
-    /// Ids of all tools that are known in this process. Nodes are tools only where they are named.
-    #[must_use]
-    pub fn tool_ids(&self) -> Vec<String> {
-        self.providers().ids()
-    }
-
     /// All tools, and the faults of those that cannot be used.
     #[must_use]
     pub fn tools(&self, reach: Reach) -> Vec<Result<Tool, ProjectError>> {
         let (providers, services) = (self.providers(), self.services());
         let listed = providers.list(reach).into_iter();
         listed.map(|id| Ok(providers.resolve(&id?, &services)?)).collect()
-    }
-
-    /// Tools that are known in this process and cannot be used because of their files.
-    #[must_use]
-    pub fn broken_tools(&self) -> Vec<BrokenTool> {
-        self.providers().list(Reach::Local).into_iter().filter_map(Result::err).collect()
-    }
-
-    /// Tools that also change when other programs announce a change.
-    #[must_use]
-    pub fn following(&self, tools: Arc<dyn ToolSource>) -> Arc<dyn ToolSource> {
-        self.providers().follow(tools)
     }
 
     /// Files and folders whose changes change the project.
@@ -111,6 +93,11 @@ impl Project {
     pub(crate) fn named_secrets(&self) -> Vec<String> {
         let servers = self.settings().mcp.values().flat_map(McpSettings::secrets);
         // What the store masks is known before it is opened.
-        self.file_providers().with(FlowTools(self.clone())).secrets().into_iter().chain(servers).collect()
+        self.file_providers()
+            .with(FlowTools::new(ProjectFlowTools(self.clone())))
+            .secrets()
+            .into_iter()
+            .chain(servers)
+            .collect()
     }
 }

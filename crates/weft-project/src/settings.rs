@@ -9,10 +9,11 @@ use llm_provider::ModelConfig;
 use mcp_bridge::McpSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tool_knowledge::KnowledgeSettings;
+use tool_registry::files::FileError;
 
-use crate::error::{FileError, ProjectError};
+use crate::error::ProjectError;
 use crate::files::read_file;
-use crate::knowledge::KnowledgeSettings;
 use crate::server_settings::ServerSettings;
 
 /// The settings of a project. An unknown key is an error, so that a misspelt one is not passed over.
@@ -22,7 +23,7 @@ pub struct Settings {
     /// Models by the name that agents and nodes use; `default` is used where no name is given.
     pub models: BTreeMap<String, ModelConfig>,
     /// Knowledge bases by name; each is the tool `kb:<name>`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "crate::knowledge::named")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "tool_knowledge::named")]
     pub kb: BTreeMap<String, KnowledgeSettings>,
     /// Servers of the Model Context Protocol by name; their tools are `mcp:<name>/<tool>`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

@@ -118,10 +118,7 @@ impl EventPublisher for StoredEvents {
 
 impl Project {
     /// Events that were published and wait for an agent, oldest first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub fn waiting_events(&self, agent: &str) -> Result<Vec<PlannedEvent>, ProjectError> {
+    fn waiting_events(&self, agent: &str) -> Result<Vec<PlannedEvent>, ProjectError> {
         let Some(store) = self.store()? else { return Ok(Vec::new()) };
         Ok(waiting(store.value(&waiting_key(agent))?))
     }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use agent_types::{ToolId, nearest};
 use tool_registry::BrokenTool;
+use tool_registry::files::{PassedOver, files_below, is_safe_id, secrets_below};
 use tool_workflow::WorkflowLibrary;
 use workflow_model::{LoadError, Workflow, WorkflowSource};
 
 use crate::error::{ID_RULE, ProjectError};
-use crate::files::{PassedOver, files_below, id_of, is_safe_id, read_file};
-use crate::secrets;
+use crate::files::{id_of, read_file};
 
 /// Folder of the workflows.
 const FOLDER: &str = "workflows";
@@ -100,6 +100,17 @@ impl ProjectWorkflows {
 }
 
 impl ProjectWorkflows {
+    /// The id that a workflow file has here: its path below `workflows/`, else the stem of its name.
+    #[must_use]
+    pub fn id_of(&self, path: &Path) -> String {
+        let real = path.canonicalize().ok();
+        let known = self.files().find(|file| file.path.canonicalize().ok() == real && real.is_some());
+        known.map_or_else(
+            || path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            |file| file.id.clone(),
+        )
+    }
+
     /// Error for an unknown id, or for a file of that name that is passed over.
     fn unknown(&self, id: &str) -> ProjectError {
         let name = format!("{id}{SUFFIX}");
@@ -113,6 +124,14 @@ impl ProjectWorkflows {
             },
         }
     }
+}
+
+/// Reads a workflow from any file.
+///
+/// # Errors
+/// It does not exist, or holds no workflow.
+pub fn read_workflow(path: &Path) -> Result<Workflow, ProjectError> {
+    Workflow::from_json(&read_file(path)?).map_err(|error| ProjectError::workflow(path, &error))
 }
 
 /// Returns `true` if a workflow of this id can be a tool.
@@ -149,6 +168,6 @@ impl WorkflowLibrary for ProjectWorkflows {
     }
 
     fn secrets(&self) -> Vec<String> {
-        self.root.iter().flat_map(|root| secrets::named_below(root, FOLDER, SUFFIX)).collect()
+        self.root.iter().flat_map(|root| secrets_below(root, FOLDER, SUFFIX)).collect()
     }
 }

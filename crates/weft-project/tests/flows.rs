@@ -73,7 +73,7 @@ fn the_tools_of_the_file_are_found_by_their_ids() {
     let project = open(folder.path());
     assert_eq!(project.tool("find").unwrap().definition().description, "Finds.");
     assert_eq!(project.tool("skill:writer").unwrap().definition().description, "Writes.");
-    assert!(project.tool_ids().ends_with(&["find".to_owned(), "skill:writer".to_owned()]));
+    assert!(project.providers().ids().ends_with(&["find".to_owned(), "skill:writer".to_owned()]));
     let Err(ProjectError::UnknownToolId { near, .. }) = project.tool("fnid") else {
         unreachable!("no such tool")
     };

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
+use tool_registry::{BrokenTool, Reach};
 use weft_project::{Project, ProjectOptions};
 
 const WORKFLOW: &str = r#"{"description": "Does it.", "nodes": [], "edges": []}"#;
@@ -27,6 +28,10 @@ fn project(root: &Path, tools: &serde_json::Value, script: &[serde_json::Value])
     let mut options = ProjectOptions::default();
     options.environment = None;
     Project::open(root, &options).unwrap()
+}
+
+fn broken_tools(project: &Project) -> Vec<BrokenTool> {
+    project.providers().list(Reach::Local).into_iter().filter_map(Result::err).collect()
 }
 
 fn answer() -> serde_json::Value {
@@ -112,7 +117,7 @@ fn a_file_that_is_no_text_breaks_only_itself() {
     let project = Project::open(root, &ProjectOptions::default()).unwrap();
     project.agent_file("a").unwrap();
     project.workflows().get("ours").unwrap();
-    let broken = &project.broken_tools()[0];
+    let broken = &broken_tools(&project)[0];
     let place = broken.place.as_ref().unwrap();
     assert_eq!((broken.code, place.line, place.column), ("bad_text", Some(2), Some(8)));
     let errors = [
@@ -154,8 +159,8 @@ fn a_byte_order_mark_is_no_part_of_a_file() {
     project.agent_file("a").unwrap();
     project.workflows().get("ours").unwrap();
     project.flows_file().unwrap().unwrap();
-    assert!(project.broken_tools().is_empty(), "{:?}", project.broken_tools());
-    assert_eq!(project.tool_files().count(), 1);
+    assert!(broken_tools(&project).is_empty(), "{:?}", broken_tools(&project));
+    assert_eq!(project.providers().in_files(), ["x"]);
 }
 
 #[test]

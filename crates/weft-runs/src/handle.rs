@@ -59,6 +59,11 @@ impl RunEvents {
         Self(events.boxed())
     }
 
+    /// The same events as a stream that ends where the store cannot be read.
+    pub(crate) fn readable(self) -> BoxStream<'static, Vec<TraceEvent>> {
+        self.0.scan((), |(), group| std::future::ready(group.ok())).boxed()
+    }
+
     /// The next events; none when the run has ended or is suspended.
     ///
     /// # Errors

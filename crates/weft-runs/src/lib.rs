@@ -12,6 +12,7 @@ mod answer;
 mod error;
 mod handle;
 mod local;
+mod mcp;
 mod outcome;
 mod plan;
 mod request;
@@ -22,7 +23,8 @@ mod source;
 pub use answer::{Answer, EffectOutcome};
 pub use error::RunsError;
 pub use handle::{Outcome, RunEvents, RunHandle};
-pub use local::{CallHandle, CallRequest, CallRoom, LocalRuns, RunsOptions, Scripts};
+pub use local::{CallHandle, CallRequest, LocalRuns, RunsOptions, Scripts};
+pub use mcp::ProjectMcp;
 pub use outcome::RunOutcome;
 pub use plan::{AgentPlan, CallPlan, WorkflowPlan, called_tool, retry_of};
 pub use request::{

@@ -83,6 +83,18 @@ fn operation_id(operation: &Operation) -> String {
 mod tests {
     use super::*;
 
+    /// The whole document is `docs/schema/openapi.json`; this is what a reviewer looks for in it.
+    #[test]
+    fn operations_at_a_glance() {
+        let lines = operations().into_iter().map(|operation| {
+            let names = operation.query.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+            let query = if names.is_empty() { String::new() } else { format!(" ?{}", names.join("&")) };
+            let (method, path) = (operation.method.as_str(), operation.path);
+            format!("{method} {path}{query} {}: {}", operation.status.as_u16(), operation.summary)
+        });
+        insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
+    }
+
     #[test]
     fn every_reference_leads_somewhere_and_every_name_is_one() {
         let document = document();

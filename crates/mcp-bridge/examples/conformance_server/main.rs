@@ -13,16 +13,16 @@ use agent_types::SystemClock;
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;
 use axum::routing::any;
-use mcp_bridge::{McpHttp, McpServer, MemoryCallContexts};
+use mcp_bridge::{McpHttp, McpServer, MemoryCalls};
 use tokio_util::sync::CancellationToken;
 use tool_registry::{Services, Snapshot};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let contexts = MemoryCallContexts::new(Arc::new(SystemClock), Services::new());
+    let calls = MemoryCalls::new(Arc::new(SystemClock), Services::new());
     // Lists that never change, and clients are told that they could.
     let (_changes, changed) = tokio::sync::watch::channel(0);
-    let server = McpServer::new(Arc::new(Snapshot::new(tools::all()?)?), Arc::new(contexts))
+    let server = McpServer::new(Arc::new(Snapshot::new(tools::all()?)?), Arc::new(calls))
         .with_prompts(Arc::new(sources::Fixtures))
         .with_resources(Arc::new(sources::Fixtures))
         .with_changes(changed);

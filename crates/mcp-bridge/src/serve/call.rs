@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use agent_types::{CallId, EventBody, EventLocation, EventSubscription, TraceEvent, Watched};
+use agent_types::{EventBody, TraceEvent};
+use futures::StreamExt;
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ContentBlock, ProgressNotificationParam, ProgressToken,
 };
 use rmcp::service::{Peer, RequestContext};
 use serde_json::{Map, Value, json};
-use tool_registry::{CallEnd, Tool, ToolContext};
+use tool_registry::{CallEnd, CallOutcome, Tool, ToolError};
 use tool_schema::wire_name;
 
 use super::log_lines::{self, Level};
-use super::{McpPeer, McpServer, Session};
+use super::{ClientCall, McpPeer, McpServer, Session, StartedCall};
 use crate::content;
 
 /// Longest list of names in an error.
@@ -46,25 +47,22 @@ pub(super) async fn call(
     for (name, value) in &tool.definition().defaults {
         typed.arguments.entry(name.as_str()).or_insert_with(|| value.clone());
     }
-    let scope = match server.shared.contexts.scope(tool) {
-        Ok(scope) => scope,
+    let peer = McpPeer::new(context.peer.clone(), context.client_capabilities());
+    let call = ClientCall::new(tool.clone(), typed.arguments, peer, context.ct.child_token());
+    let started = match server.shared.calls.begin(call).await {
+        Ok(started) => started,
         Err(error) => return Ok(failed(&error.message_for_model)),
     };
-    let call = CallId::new(context.id.to_string());
-    let peer = McpPeer::new(context.peer.clone(), context.client_capabilities());
-    let at = EventLocation { call: Some(call.clone()), ..EventLocation::default() };
-    let cx = ToolContext::new(call, tool.id().clone(), scope.clock, scope.budget, scope.sink, at)
-        .with_cancel(context.ct.child_token())
-        .with_values(scope.values)
-        .with_services(scope.services.with(Arc::new(peer)));
     let reporter = Reporter {
         peer: context.peer.clone(),
         session: Arc::clone(&server.session),
         token: context.meta.get_progress_token(),
         reported: 0.0,
     };
-    let outcome = run_reporting(reporter, scope.subscription, tool.invoke(typed.arguments, cx)).await;
-    drop(scope.permit);
+    let outcome = match outcome_of(reporter, started).await {
+        Ok(outcome) => outcome,
+        Err(error) => return Ok(failed(&error.message_for_model)),
+    };
     Ok(match outcome.end {
         CallEnd::Ok(output) => content::result(&output),
         CallEnd::Failed(error) if !error.asks.is_empty() => {
@@ -110,31 +108,26 @@ struct Reporter {
     reported: f64,
 }
 
-/// Runs the call, and reports its events as they arrive.
-async fn run_reporting<T>(
-    mut reporter: Reporter,
-    mut subscription: EventSubscription,
-    call: impl Future<Output = T>,
-) -> T {
-    let mut call = std::pin::pin!(call);
-    let outcome = loop {
+/// Waits for the outcome of a call, and sends its events to the client as they come.
+async fn outcome_of(mut reporter: Reporter, started: StartedCall) -> Result<CallOutcome, ToolError> {
+    let StartedCall { mut events, mut outcome } = started;
+    let ended = loop {
         tokio::select! {
-            // Events from before the end are reported before it.
+            // Events before the end are sent before it.
             biased;
-            Some(watched) = subscription.next() => reporter.take(&watched).await,
-            outcome = &mut call => break outcome,
+            Some(group) = events.next() => reporter.take(&group).await,
+            ended = &mut outcome => break ended,
         }
     };
-    while let Some(watched) = subscription.try_next() {
-        reporter.take(&watched).await;
+    while let Some(group) = events.next().await {
+        reporter.take(&group).await;
     }
-    outcome
+    ended
 }
 
 impl Reporter {
-    async fn take(&mut self, watched: &Watched) {
-        let Watched::Events(batch) = watched else { return };
-        for event in batch.iter() {
+    async fn take(&mut self, group: &[TraceEvent]) {
+        for event in group {
             self.report(event).await;
         }
     }

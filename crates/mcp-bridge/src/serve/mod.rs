@@ -1,11 +1,11 @@
 //! A registry as a server.
 
 mod call;
-mod call_context;
 mod handler;
 mod http;
 mod log_lines;
 mod peer;
+mod runner;
 mod sources;
 mod stdio;
 
@@ -20,9 +20,9 @@ use tool_registry::ToolSource;
 
 use log_lines::Level;
 
-pub use call_context::{CallContextProvider, CallPermit, CallScope, MemoryCallContexts};
 pub use http::McpHttp;
 pub use peer::{Elicited, McpPeer};
+pub use runner::{CallRunner, ClientCall, MemoryCalls, StartedCall};
 pub use sources::{
     PromptArgument, PromptInfo, PromptMessage, PromptSource, ResourceInfo, ResourceSource, ResourceTemplate,
     Speaker,
@@ -39,7 +39,7 @@ pub struct McpServer {
 #[derive(Debug)]
 struct Shared {
     tools: Arc<dyn ToolSource>,
-    contexts: Arc<dyn CallContextProvider>,
+    calls: Arc<dyn CallRunner>,
     prompts: Option<Arc<dyn PromptSource>>,
     resources: Option<Arc<dyn ResourceSource>>,
     /// Changes when lists may have changed.
@@ -77,19 +77,19 @@ impl Clone for McpServer {
 }
 
 impl McpServer {
-    /// A server of these tools; `contexts` provides the context of each call.
+    /// A server of these tools, whose calls this runner executes.
     #[must_use]
-    pub fn new(tools: Arc<dyn ToolSource>, contexts: Arc<dyn CallContextProvider>) -> Self {
+    pub fn new(tools: Arc<dyn ToolSource>, calls: Arc<dyn CallRunner>) -> Self {
         let shared =
-            Shared { tools, contexts, prompts: None, resources: None, changes: None, instructions: None };
+            Shared { tools, calls, prompts: None, resources: None, changes: None, instructions: None };
         Self { shared: Arc::new(shared), session: Arc::default() }
     }
 
     fn changed(self, change: impl FnOnce(&mut Shared)) -> Self {
-        let Shared { tools, contexts, prompts, resources, changes, instructions } = &*self.shared;
+        let Shared { tools, calls, prompts, resources, changes, instructions } = &*self.shared;
         let mut shared = Shared {
             tools: Arc::clone(tools),
-            contexts: Arc::clone(contexts),
+            calls: Arc::clone(calls),
             prompts: prompts.clone(),
             resources: resources.clone(),
             changes: changes.clone(),

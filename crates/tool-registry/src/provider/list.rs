@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use agent_types::{Services, nearest};
 
-use super::{BrokenTool, Changes, Reach, Resolution, ToolProvider};
+use super::{BrokenTool, Changes, Fault, Reach, Resolution, ToolProvider};
+use crate::files::PassedOver;
 use crate::invoker::ToolLookupError;
 use crate::registry::{ToolSource, Unresolved};
 use crate::tool::Tool;
@@ -81,6 +82,16 @@ impl Providers {
     #[must_use]
     pub fn ids(&self) -> Vec<String> {
         self.list(Reach::Local).into_iter().flatten().collect()
+    }
+
+    /// Ids of the tools that have a file of their own.
+    #[must_use]
+    pub fn in_files(&self) -> Vec<String> {
+        let ids = self.0.iter().flat_map(|provider| {
+            let listed = provider.list(Reach::Local).into_iter().flatten();
+            listed.filter(|id| provider.place(id).is_some())
+        });
+        ids.collect()
     }
 
     /// An id of a provider, if its namespace is not reserved for another one.
@@ -162,6 +173,26 @@ impl Providers {
     #[must_use]
     pub fn follow(&self, tools: Arc<dyn ToolSource>) -> Arc<dyn ToolSource> {
         self.0.iter().fold(tools, |tools, provider| provider.follow(tools))
+    }
+
+    /// Files that belong to a kind and are passed over. May read all of them.
+    #[must_use]
+    pub fn passed_over(&self) -> Vec<PassedOver> {
+        self.0.iter().flat_map(|provider| provider.passed_over()).collect()
+    }
+
+    /// Checks that these services are all that a tool needs for a call outside of an agent's run.
+    ///
+    /// # Errors
+    /// The first service that is missing, in the words of the tool's provider.
+    pub fn check_reach(&self, tool: &Tool, services: &Services) -> Result<(), BrokenTool> {
+        let missing = tool.missing(services);
+        let Some(first) = missing.first() else { return Ok(()) };
+        let id = tool.id().as_str();
+        Err(self.owner(id).and_then(|owner| owner.out_of_reach(id)).unwrap_or_else(|| {
+            let message = format!("`{id}` needs {first}, which only an agent's run has");
+            BrokenTool::new("missing_dependency", message).with_fault(Fault::Unknown)
+        }))
     }
 
     /// Values that no event and no log may show.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use agent_types::Services;
 
+use crate::files::PassedOver;
 use crate::kind::ToolKind;
 use crate::registry::{Registry, ToolSource};
 use crate::tool::Tool;
@@ -146,6 +147,17 @@ pub trait ToolProvider: Send + Sync + fmt::Debug {
     /// Values that no event and no log may show.
     fn secrets(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Files that belong to this kind and are passed over. May read all of them.
+    fn passed_over(&self) -> Vec<PassedOver> {
+        Vec::new()
+    }
+
+    /// Fault of calling a tool outside of an agent's run, where a service that it needs is missing; `None` where nothing more is
+    /// known than the name of the service.
+    fn out_of_reach(&self, _id: &str) -> Option<BrokenTool> {
+        None
     }
 }
 

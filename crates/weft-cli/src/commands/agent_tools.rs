@@ -9,14 +9,13 @@ use crate::output;
 
 pub(super) fn add(context: &Context, arguments: &AgentToolArguments) -> Result<Exit, Failure> {
     let project = context.project(None)?;
-    let lock = project.lock_edits()?;
+    let edits = project.edits()?;
     let (agent, tool) = (&arguments.agent, &arguments.tool);
-    let change =
-        if arguments.skill { project.add_skill(agent, tool)? } else { project.add_tool(agent, tool)? };
+    let change = if arguments.skill { edits.add_skill(agent, tool)? } else { edits.add_tool(agent, tool)? };
     if !change.differs {
         note!("`{agent}` has `{}` already", tool_registry::canonical_id(tool));
     } else if !arguments.dry_run {
-        change.write(&lock)?;
+        change.write(&edits)?;
         note!("{} was written", shown(&change.path).display());
     }
     show(context, &change, arguments.dry_run)
@@ -24,10 +23,10 @@ pub(super) fn add(context: &Context, arguments: &AgentToolArguments) -> Result<E
 
 pub(super) fn remove(context: &Context, arguments: &AgentToolArguments) -> Result<Exit, Failure> {
     let project = context.project(None)?;
-    let lock = project.lock_edits()?;
-    let change = project.remove_tool(&arguments.agent, &arguments.tool)?;
+    let edits = project.edits()?;
+    let change = edits.remove_tool(&arguments.agent, &arguments.tool)?;
     if !arguments.dry_run {
-        change.write(&lock)?;
+        change.write(&edits)?;
         note!("{} was written", shown(&change.path).display());
     }
     show(context, &change, arguments.dry_run)

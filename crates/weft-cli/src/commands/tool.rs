@@ -2,9 +2,9 @@
 
 use agent_types::{EventBody, RunId};
 use serde_json::json;
-use tool_registry::{CallEnd, CallOutcome, Reach, Services, Tool, ToolErrorKind};
+use tool_registry::{BrokenTool, CallEnd, CallOutcome, Reach, Services, Tool, ToolErrorKind};
 use tool_schema::{CompiledSchema, Typed};
-use weft_project::Project;
+use weft_project::{Project, ProjectError};
 use weft_runs::{CallHandle, CallRequest, LocalRuns, RunService};
 
 use super::agent::fixed;
@@ -54,7 +54,6 @@ fn find(project: &Project, id: &str, scope: &ToolScope) -> Result<Tool, Failure>
 
 /// What a tool works on when it is called by hand.
 fn services(project: &Project, tool: &Tool, scope: &ToolScope) -> Result<Services, Failure> {
-    let id = tool.id().as_str();
     let mut agents = project.agents();
     let agent = match (&scope.agent, agents.next(), agents.next()) {
         (Some(agent), ..) => Some(project.agent_file(agent)?),
@@ -63,24 +62,8 @@ fn services(project: &Project, tool: &Tool, scope: &ToolScope) -> Result<Service
         (None, ..) => None,
     };
     let services = project.tool_services(agent)?;
-    let missing = tool.missing(&services);
-    let Some(first) = missing.first() else { return Ok(services) };
-    Err(match id {
-        "system:read_state" | "system:update_state" => {
-            Failure::new(Exit::Usage, "missing_agent", format!("`{id}` is about what one agent keeps"))
-                .with_help("name the agent: --agent ID")
-        }
-        "system:task_status" | "system:task_result" | "system:task_cancel" => {
-            let message = "tasks end with the run that started them, and a call by hand has none";
-            Failure::new(Exit::Usage, "no_tasks", format!("`{id}`: {message}"))
-                .with_help("the events of a run tell what became of its tasks: weft runs show RUN")
-        }
-        _ => Failure::new(
-            Exit::Usage,
-            "missing_dependency",
-            format!("`{id}` needs {first}, which only an agent's run has"),
-        ),
-    })
+    project.providers().check_reach(tool, &services).map_err(ProjectError::from)?;
+    Ok(services)
 }
 
 fn list(context: &Context, project: &Project, scope: &ToolScope) -> Result<Exit, Failure> {
@@ -187,9 +170,12 @@ fn check_files(context: &Context, project: &Project, scope: &ToolScope) -> Resul
         Some(agent) => {
             project.tools_of(project.agent_file(agent)?)?.tools().map(|tool| tool.id().to_string()).collect()
         }
-        None => project.tool_files().map(|file| file.tool.id().to_string()).collect(),
+        None => project.providers().in_files(),
     };
-    let broken = if scope.agent.is_none() { project.broken_tools() } else { Vec::new() };
+    let broken: Vec<BrokenTool> = match &scope.agent {
+        Some(_) => Vec::new(),
+        None => project.providers().list(Reach::Local).into_iter().filter_map(Result::err).collect(),
+    };
     let good = ids.iter().map(|id| json!({"id": id, "ok": true}));
     let bad = broken.iter().map(
         |tool| json!({"id": tool.id, "file": tool.place.as_ref().map(|at| shown(&at.path)), "ok": false}),

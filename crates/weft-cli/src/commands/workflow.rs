@@ -53,7 +53,7 @@ impl Chosen {
             return Ok(Self { project, id: name.to_owned(), path, workflow });
         };
         let path = context.directory.as_ref().map_or_else(|| PathBuf::from(name), |base| base.join(name));
-        let workflow = Arc::new(Project::read_workflow(&path)?);
+        let workflow = Arc::new(weft_project::read_workflow(&path)?);
         let project = match context.project(script.clone()) {
             Ok(project) => project,
             Err(failure) if failure.code == "no_project" => {
@@ -62,7 +62,7 @@ impl Chosen {
             }
             Err(failure) => return Err(failure),
         };
-        let id = project.id_of_workflow(&path);
+        let id = project.workflows().id_of(&path);
         Ok(Self { project, id, path, workflow })
     }
 

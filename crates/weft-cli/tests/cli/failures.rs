@@ -371,10 +371,10 @@ fn what_a_knowledge_base_cannot_search_is_told() {
     std::fs::File::create(folder.join("mixed/large.md")).unwrap().set_len(17 << 20).unwrap();
     let told = weft(folder, &["doctor"]).stdout;
     for said in [
-        "kb Out: the pattern `../x/**` leaves the project",
-        "kb Gone: the pattern `gone/*.md` names no file with text [no_documents]",
-        "kb Mixed: it is not UTF-8 (byte 1) [bad_text]",
-        "kb Mixed: it is larger than 16 MiB [large_document]",
+        "[kb.Out]: the pattern `../x/**` leaves the project",
+        "[kb.Gone]: the pattern `gone/*.md` names no file with text [no_documents]",
+        "[kb.Mixed]: it is not UTF-8 (byte 1) [bad_text]",
+        "[kb.Mixed]: it is larger than 16 MiB [large_document]",
     ] {
         assert!(told.contains(said), "{said} in {told}");
     }

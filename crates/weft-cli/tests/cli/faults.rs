@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::common::{desk, weft, weft_with, write};
-use crate::serving::{Served, TOKEN, walk};
+use crate::serving::{Served, TOKEN, ask_http, ask_stdio, walk};
 
 fn script(folder: &Path, replies: &[Value]) {
     let lines: Vec<String> = replies.iter().map(Value::to_string).collect();
@@ -121,4 +121,25 @@ fn a_single_call_is_a_run_that_can_be_read_and_exported() {
     }
     weft(folder.path(), &["runs", "rm", run]).ok();
     assert!(weft(folder.path(), &["runs", "show", run]).stderr.contains("unknown_run"));
+}
+
+/// Calls of clients of the Model Context Protocol were kept nowhere.
+#[test]
+fn a_call_of_an_mcp_client_is_a_run() {
+    let folder = desk();
+    let served = Served::start(folder.path(), TOKEN, &[]);
+    let (tool, arguments) = ("system:get_current_time", json!({"timezone": "UTC"}));
+    let call = json!({"name": "system__get_current_time", "arguments": arguments});
+    let answer = ask_http(&served, "tools/call", &call);
+    assert!(answer.contains("UTC"), "{answer}");
+    let answer = ask_stdio(folder.path(), &["mcp"], "tools/call", &call);
+    assert!(answer.contains("UTC"), "{answer}");
+    let runs = weft(folder.path(), &["runs", "list", "--output", "json"]).ok().json();
+    let runs = runs.as_array().unwrap();
+    assert_eq!(runs.len(), 2, "{runs:#?}");
+    for run in runs {
+        assert_eq!((&run["tool"], &run["status"]), (&json!(tool), &json!("ok")));
+        let exported = weft(folder.path(), &["runs", "export", run["run"].as_str().unwrap()]).ok().json();
+        assert_eq!(exported["plan"]["arguments"], arguments);
+    }
 }

@@ -239,11 +239,11 @@ fn server() {
         let tools = if desk["command"] == "weft" {
             let arguments: Vec<&str> =
                 desk["args"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
-            crate::serving::ask_stdio(folder.path(), &arguments, "tools/list")
+            crate::serving::ask_stdio(folder.path(), &arguments, "tools/list", &serde_json::json!({}))
         } else {
             assert_eq!(desk["url"], format!("http://{}/mcp", served.address), "{path}");
             assert_eq!(desk["headers"]["Authorization"], format!("Bearer {token}"));
-            crate::serving::ask_http(&served, "tools/list")
+            crate::serving::ask_http(&served, "tools/list", &serde_json::json!({}))
         };
         assert!(tools.contains("workflow__summarize_text"), "{path}: {tools}");
     }

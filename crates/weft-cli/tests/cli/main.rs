@@ -17,4 +17,5 @@ mod openai_agent;
 mod retry;
 mod runs;
 mod serving;
+mod shown;
 mod tools;

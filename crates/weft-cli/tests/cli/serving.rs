@@ -128,18 +128,18 @@ fn hello() -> Value {
 }
 
 /// What a server on stdin and stdout answers to a method, as its lines.
-pub(crate) fn ask_stdio(folder: &Path, arguments: &[&str], method: &str) -> String {
+pub(crate) fn ask_stdio(folder: &Path, arguments: &[&str], method: &str, parameters: &Value) -> String {
     let initialized = r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#;
-    let lines = [request(1, "initialize", &hello()), initialized.into(), request(2, method, &json!({}))];
+    let lines = [request(1, "initialize", &hello()), initialized.into(), request(2, method, parameters)];
     weft_with(folder, arguments, &(lines.join("\n") + "\n"), &[]).ok().stdout
 }
 
 /// What `/mcp` answers to a method in a session of its own.
-pub(crate) fn ask_http(served: &Served, method: &str) -> String {
+pub(crate) fn ask_http(served: &Served, method: &str, parameters: &Value) -> String {
     let begun = served.ask_with("POST", "/mcp", "", &request(1, "initialize", &hello()));
     let session = begun.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap();
     let lines = format!("mcp-session-id: {session}\r\nmcp-protocol-version: 2025-06-18\r\n");
-    let answer = served.ask_with("POST", "/mcp", &lines, &request(2, method, &json!({})));
+    let answer = served.ask_with("POST", "/mcp", &lines, &request(2, method, parameters));
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     answer
 }
@@ -246,7 +246,7 @@ fn a_second_wish_ends_at_once() {
 #[test]
 fn a_client_on_stdin_lists_and_calls() {
     let folder = desk();
-    let listed = ask_stdio(folder.path(), &["mcp"], "tools/list");
+    let listed = ask_stdio(folder.path(), &["mcp"], "tools/list", &json!({}));
     let answers: Vec<Value> = listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(answers[0]["result"]["serverInfo"]["name"], "weft");
     let tools = answers[1]["result"]["tools"].as_array().unwrap();
@@ -265,7 +265,7 @@ fn a_served_project_is_one_line_and_a_token() {
     let folder = desk();
     let served = Served::start(folder.path(), TOKEN, &[]);
     assert!(served.address.ip().is_loopback());
-    assert!(ask_http(&served, "tools/list").contains("kb__Query"));
+    assert!(ask_http(&served, "tools/list", &json!({})).contains("kb__Query"));
     // The address is taken now, and that is told with a way out.
     let port = served.address.port().to_string();
     let again = weft(folder.path(), &["serve", "--port", &port]);

@@ -27,10 +27,6 @@ pub(super) enum Admission {
     Queued(OwnedSemaphorePermit),
 }
 
-/// A permit for a single call, until it is dropped.
-#[derive(Debug)]
-pub struct CallRoom(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
-
 impl Admissions {
     pub(super) fn new(max_runs: usize, max_queue: usize) -> Self {
         let max_runs = max_runs.clamp(1, Semaphore::MAX_PERMITS);
@@ -63,23 +59,20 @@ impl LocalRuns {
     }
 
     /// A permit for a single call, waiting in the queue where it must.
-    pub(super) async fn call_room(&self) -> Result<CallRoom, RunsError> {
+    pub(super) async fn call_permit(&self) -> Result<OwnedSemaphorePermit, RunsError> {
         match self.admit()? {
-            Admission::Now(permit) => Ok(CallRoom(permit)),
+            Admission::Now(permit) => Ok(permit),
             Admission::Queued(_place) => {
                 let permit = Arc::clone(&self.0.admission.running).acquire_owned().await;
-                permit.map(CallRoom).map_err(|_| RunsError::ShuttingDown)
+                permit.map_err(|_| RunsError::ShuttingDown)
             }
         }
     }
 
     /// A permit for a single call whose caller cannot wait.
-    ///
-    /// # Errors
-    /// The limit of runs is reached, or the service shuts down.
-    pub fn call_room_now(&self) -> Result<CallRoom, RunsError> {
+    pub(super) fn call_permit_now(&self) -> Result<OwnedSemaphorePermit, RunsError> {
         match self.admit()? {
-            Admission::Now(permit) => Ok(CallRoom(permit)),
+            Admission::Now(permit) => Ok(permit),
             Admission::Queued(_) => Err(RunsError::QueueFull {
                 running: self.0.admission.max_runs,
                 queued: self.0.admission.max_queue,

@@ -45,7 +45,7 @@ impl LocalRuns {
         // A script that each run has for itself has tools of its own, too.
         let is_alone = self.0.options.scripts == Scripts::OfRun && project.is_scripted();
         if !is_alone && let Some(tools) = self.0.files.live_tools(id) {
-            agent = agent.with_source(project.following(tools));
+            agent = agent.with_source(project.providers().follow(tools));
         }
         Ok(match project.store().map_err(ProjectError::from)? {
             Some(store) => agent.with::<dyn TaskRuns>(Arc::new(StoredTasks {

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use run_store::NewRun;
 use serde_json::{Map, Value};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
 use tool_registry::{CallEnd, CallOutcome, Services, Tool, ToolContext, ToolErrorKind};
 
@@ -47,6 +47,8 @@ pub struct CallHandle {
     pub events: RunEvents,
     /// Its outcome.
     pub outcome: BoxFuture<'static, Result<CallOutcome, RunsError>>,
+    /// Cancelled to end it.
+    pub cancel: CancellationToken,
 }
 
 impl fmt::Debug for CallHandle {
@@ -56,12 +58,29 @@ impl fmt::Debug for CallHandle {
 }
 
 impl LocalRuns {
-    /// Begins a single call of a tool.
+    /// Begins a single call of a tool, when there is a permit for it.
+    ///
+    /// # Errors
+    /// As many runs wait as may, or the store cannot be used.
+    pub async fn call(&self, request: CallRequest) -> Result<CallHandle, RunsError> {
+        let permit = self.call_permit().await?;
+        self.begin_call(permit, request).await
+    }
+
+    /// Begins a single call of a tool whose caller cannot wait for a permit.
     ///
     /// # Errors
     /// The limit of runs is reached, or the store cannot be used.
-    pub async fn call(&self, request: CallRequest) -> Result<CallHandle, RunsError> {
-        let room = self.call_room().await?;
+    pub async fn call_now(&self, request: CallRequest) -> Result<CallHandle, RunsError> {
+        let permit = self.call_permit_now()?;
+        self.begin_call(permit, request).await
+    }
+
+    async fn begin_call(
+        &self,
+        permit: OwnedSemaphorePermit,
+        request: CallRequest,
+    ) -> Result<CallHandle, RunsError> {
         self.poll_cancel_requests();
         let plan = CallPlan { tool: request.tool.id().to_string(), arguments: request.arguments.clone() };
         let sink = self
@@ -76,21 +95,20 @@ impl LocalRuns {
         let live = Live { sink: sink.clone(), cancel: cancel.clone(), thread: None, over: over.clone() };
         self.live().insert(run.clone(), live);
         let (send, done) = oneshot::channel();
-        let runs = self.clone();
-        let of = run.clone();
+        let (runs, of, ends) = (self.clone(), run.clone(), cancel.clone());
         self.0.tracker.spawn(async move {
             let outcome = runs.execute_call(request, &sink, cancel).await;
             // A fault of the store does not change what the tool gave.
             let _ = sink.close().await;
             runs.live().remove(&of);
-            drop((sink, room));
+            drop((sink, permit));
             over.cancel();
             // The caller may have gone.
             let _ = send.send(outcome);
         });
         let left = RunsError::Left { run: run.to_string() };
         let outcome = async move { done.await.map_err(|_| left) }.boxed();
-        Ok(CallHandle { id: run, events, outcome })
+        Ok(CallHandle { id: run, events, outcome, cancel: ends })
     }
 
     async fn execute_call(

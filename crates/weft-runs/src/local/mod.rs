@@ -28,7 +28,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use weft_project::Project;
 
-pub use admission::CallRoom;
 pub use calls::{CallHandle, CallRequest};
 
 use crate::error::RunsError;
@@ -145,6 +144,11 @@ impl LocalRuns {
     pub async fn drained(&self) {
         self.0.tracker.close();
         self.0.tracker.wait().await;
+    }
+
+    /// The project as its files are now.
+    pub(crate) fn project(&self) -> Arc<Project> {
+        self.0.files.project()
     }
 
     fn over(&self, run: &RunId) -> Option<CancellationToken> {

@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode, header};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use weft_project::{AgentFile, PlannedEvent, Project};
+use weft_project::{AgentFile, Edits, PlannedEvent, Project};
 use weft_runs::{AgentPlan, AgentRequest};
 
 use super::runs::{Accepted, accepted};
@@ -139,7 +139,7 @@ async fn preview(
     Path((agent, tool)): Path<(String, String)>,
 ) -> Result<([(http::HeaderName, String); 1], Json<ProfilePreview>), Problem> {
     app.with_project(move |project| {
-        let change = project.add_tool(&agent, &tool)?;
+        let change = project.edits()?.add_tool(&agent, &tool)?;
         let after = if change.differs { change.text() } else { change.before.clone() };
         let file = change.path.strip_prefix(project.root()).unwrap_or(&change.path);
         let file = file.to_string_lossy().replace('\\', "/");
@@ -155,7 +155,7 @@ async fn add_tool(
     Path((agent, tool)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Tagged, Problem> {
-    change(&app, agent, headers, move |project, agent| Ok(project.add_tool(agent, &tool)?)).await
+    change(&app, agent, headers, move |edits, agent| Ok(edits.add_tool(agent, &tool)?)).await
 }
 
 async fn remove_tool(
@@ -163,7 +163,7 @@ async fn remove_tool(
     Path((agent, tool)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Tagged, Problem> {
-    change(&app, agent, headers, move |project, agent| Ok(project.remove_tool(agent, &tool)?)).await
+    change(&app, agent, headers, move |edits, agent| Ok(edits.remove_tool(agent, &tool)?)).await
 }
 
 /// Changes a profile's file and reads it anew.
@@ -171,7 +171,7 @@ async fn change(
     app: &Arc<App>,
     agent: String,
     headers: HeaderMap,
-    change: impl FnOnce(&Project, &str) -> Result<weft_project::ProfileChange, Problem> + Send + 'static,
+    change: impl FnOnce(&Edits<'_>, &str) -> Result<weft_project::ProfileChange, Problem> + Send + 'static,
 ) -> Result<Tagged, Problem> {
     let _saving = app.saving.lock().await;
     let owner = Arc::clone(app);
@@ -179,13 +179,13 @@ async fn change(
         // What the file is now counts, not what it was when it was last looked at.
         owner.reload()?;
         let project = owner.project();
-        let lock = project.lock_edits()?;
+        let edits = project.edits()?;
         let text = weft_project::read_file(&project.agent_file(&agent)?.path)?;
         if headers.contains_key(header::IF_MATCH) {
             check_match(&headers, Some(&tag_of(&text)))?;
         }
-        change(&project, &agent)?.write(&lock)?;
-        drop(lock);
+        change(&edits, &agent)?.write(&edits)?;
+        drop(edits);
         owner.reload()?;
         detail(&owner.project(), &agent)
     })

@@ -192,12 +192,12 @@ async fn save(
     let owner = Arc::clone(&app);
     app.blocking(move || {
         let project = owner.project();
-        let path = project.path_of_workflow(&id)?;
-        let lock = project.lock_edits()?;
+        let edits = project.edits()?;
+        let path = edits.path_of_workflow(&id)?;
         let current = if path.is_file() { Some(tag_of(&weft_project::read_file(&path)?)) } else { None };
         check_match(&headers, current.as_deref())?;
-        project.save_workflow(&id, &workflow, &lock)?;
-        drop(lock);
+        edits.save_workflow(&id, &workflow)?;
+        drop(edits);
         owner.reload()?;
         detail(&owner.project(), &id)
     })

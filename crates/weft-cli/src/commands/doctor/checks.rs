@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use llm_provider::{ModelConfig, ModelError, ModelSource};
 use serde_json::json;
-use tool_registry::BrokenTool;
+use tool_registry::files::PassedOver;
+use tool_registry::{BrokenTool, Reach};
 use url::Url;
-use weft_project::{PassedOver, Project, ProjectError};
+use weft_project::{Project, ProjectError};
 use workflow_engine::Plan;
 
 use super::super::Context;
@@ -132,14 +133,12 @@ fn mcp_servers(project: &Project) -> Vec<Finding> {
 
 /// What lies there and does not count.
 fn passed_over(project: &Project) -> Vec<Finding> {
-    let finding = |what: String, passed: &PassedOver| {
-        let failure = Failure::new(Exit::Invalid, passed.code, passed.at.message.clone());
+    let finding = |passed: PassedOver| {
+        let failure = Failure::new(Exit::Invalid, passed.code, passed.at.message);
         let failure = failure.at(&passed.at.path, passed.at.line, passed.at.column);
-        Finding::warning(what, failure.with_help(passed.help))
+        Finding::warning("passed over", failure.with_help(passed.help))
     };
-    let files = project.passed_over().map(|passed| finding("passed over".into(), passed));
-    let bases = project.passed_over_by_knowledge();
-    files.chain(bases.iter().map(|(name, passed)| finding(format!("kb {name}"), passed))).collect()
+    project.passed_over().cloned().chain(project.providers().passed_over()).map(finding).collect()
 }
 
 fn workflows(project: &Project) -> Vec<Finding> {
@@ -174,8 +173,9 @@ fn workflows(project: &Project) -> Vec<Finding> {
 }
 
 fn tools(project: &Project) -> Vec<Finding> {
-    let mut findings = vec![Finding::well("tool files", counted(project.tool_files().count(), "tool"))];
-    findings.extend(project.broken_tools().into_iter().map(|broken| {
+    let providers = project.providers();
+    let mut findings = vec![Finding::well("tool files", counted(providers.in_files().len(), "tool"))];
+    findings.extend(providers.list(Reach::Local).into_iter().filter_map(Result::err).map(|broken| {
         let what = format!("tool {}", broken.id.as_deref().unwrap_or("file"));
         Finding::wrong(what, ProjectError::from(broken).into())
     }));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use agent_types::{Budget, BudgetLimits, CallId, EventLocation, Recorder, RunId, SystemClock};
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use tool_knowledge::{KnowledgeSource, Passage, knowledge_tool};
 use tool_registry::{CallEnd, Tool, ToolContext, ToolError, ToolOutput};
-use tool_system::{KnowledgeSource, Passage, knowledge_tool};
 
 async fn call(tool: &Tool, arguments: Value) -> CallEnd {
     let clock = Arc::new(SystemClock);

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use agent_types::RunId;
 use async_trait::async_trait;
+use futures::FutureExt;
 use mcp_bridge::{
-    CallContextProvider, CallScope, McpServer, MemoryCallContexts, PromptArgument, PromptInfo, PromptMessage,
-    PromptSource, ResourceInfo, ResourceSource, ResourceTemplate, Speaker,
+    CallRunner, ClientCall, McpServer, PromptArgument, PromptInfo, PromptMessage, PromptSource, ResourceInfo,
+    ResourceSource, ResourceTemplate, Speaker, StartedCall,
 };
 use parking_lot::Mutex;
 use run_store::RunFilter;
 use serde_json::{Map, Value, json};
 use tool_registry::{Part, Reach, Services, Snapshot, Tool, ToolError, ToolSource};
+use weft_project::{Project, ProjectError};
 
-use crate::error::ProjectError;
-use crate::project::Project;
+use crate::local::{CallHandle, CallRequest, LocalRuns};
 
 /// Beginnings of the addresses of workflow files and runs.
 const WORKFLOWS: &str = "weft://workflows/";
@@ -30,15 +31,12 @@ const MAX_EVENTS: usize = 2000;
 /// Argument of an agent's prompt.
 const MESSAGE: &str = "message";
 
-/// Gives the project as its files are now.
-type Now = Arc<dyn Fn() -> Arc<Project> + Send + Sync>;
-
-/// The project, as its files are whenever it is looked at, for clients of the Model Context Protocol.
+/// The project, as its files are whenever it is read, for clients of the Model Context Protocol. Their calls are runs.
 #[derive(Clone)]
 pub struct ProjectMcp {
-    now: Now,
+    runs: LocalRuns,
     agent: Option<Arc<str>>,
-    /// The tools of the project that was looked at last.
+    /// The tools of the project that was read last.
     made: Arc<Mutex<Option<Made>>>,
 }
 
@@ -54,27 +52,28 @@ impl fmt::Debug for ProjectMcp {
 impl ProjectMcp {
     /// All tools of the project that need nothing of an agent, or those of one agent.
     #[must_use]
-    pub fn new(now: impl Fn() -> Arc<Project> + Send + Sync + 'static, agent: Option<&str>) -> Self {
-        Self { now: Arc::new(now), agent: agent.map(Arc::from), made: Arc::default() }
+    pub fn new(runs: LocalRuns, agent: Option<&str>) -> Self {
+        Self { runs, agent: agent.map(Arc::from), made: Arc::default() }
     }
 
-    /// A server with these tools, the prompts of agents, workflow files and runs. `contexts` provides the context of
-    /// each call; without it, events of calls are not persisted.
+    /// A server with these tools, the prompts of agents, workflow files and runs.
     #[must_use]
-    pub fn server(self, contexts: Option<Arc<dyn CallContextProvider>>) -> McpServer {
+    pub fn server(self) -> McpServer {
         let project = Arc::new(self);
-        let contexts = contexts.unwrap_or_else(|| Arc::clone(&project) as Arc<dyn CallContextProvider>);
-        McpServer::new(Arc::clone(&project) as Arc<dyn ToolSource>, contexts)
-            .with_prompts(Arc::clone(&project) as Arc<dyn PromptSource>)
-            .with_resources(project)
+        McpServer::new(
+            Arc::clone(&project) as Arc<dyn ToolSource>,
+            Arc::clone(&project) as Arc<dyn CallRunner>,
+        )
+        .with_prompts(Arc::clone(&project) as Arc<dyn PromptSource>)
+        .with_resources(project)
     }
 
-    /// Services that tools need.
-    ///
-    /// # Errors
-    /// The agent is unknown, or the store cannot be used.
-    pub fn services(&self) -> Result<Services, ProjectError> {
-        let project = (self.now)();
+    fn project(&self) -> Arc<Project> {
+        self.runs.project()
+    }
+
+    fn services(&self) -> Result<Services, ProjectError> {
+        let project = self.project();
         let file = self.agent.as_deref().map(|agent| project.agent_file(agent)).transpose()?;
         project.tool_services(file)
     }
@@ -84,7 +83,7 @@ impl ProjectMcp {
     /// # Errors
     /// The agent is unknown, or one of its tools cannot be used.
     pub fn tools(&self) -> Result<Snapshot, ProjectError> {
-        let project = (self.now)();
+        let project = self.project();
         let mut made = self.made.lock();
         if let Some((of, tools)) = &*made
             && Arc::ptr_eq(of, &project)
@@ -111,17 +110,40 @@ impl ToolSource for ProjectMcp {
     }
 }
 
-impl CallContextProvider for ProjectMcp {
-    fn scope(&self, tool: &Tool) -> Result<CallScope, ToolError> {
-        let services = self.services().map_err(|error| ToolError::failed(error.to_string()))?;
-        MemoryCallContexts::new(Arc::clone((self.now)().clock()), services).scope(tool)
+#[async_trait]
+impl CallRunner for ProjectMcp {
+    async fn begin(&self, call: ClientCall) -> Result<StartedCall, ToolError> {
+        let ClientCall { tool, arguments, peer, cancel: given_up, .. } = call;
+        let services = self.services().map_err(|error| ToolError::failed(error.to_string()))?.with(peer);
+        let request = CallRequest { tool, arguments, services, values: Map::new() };
+        // A client that waits for an answer is not put into a queue.
+        let started = self.runs.call_now(request).await;
+        let CallHandle { events, mut outcome, cancel, .. } =
+            started.map_err(|error| ToolError::failed(error.to_string()))?;
+        let outcome = async move {
+            let guard = cancel.drop_guard();
+            let ended = tokio::select! {
+                biased;
+                ended = &mut outcome => Some(ended),
+                () = given_up.cancelled() => None,
+            };
+            let ended = match ended {
+                Some(ended) => ended,
+                None => {
+                    drop(guard);
+                    outcome.await
+                }
+            };
+            ended.map_err(|error| ToolError::failed(error.to_string()))
+        };
+        Ok(StartedCall { events: events.readable(), outcome: outcome.boxed() })
     }
 }
 
 #[async_trait]
 impl PromptSource for ProjectMcp {
     fn prompts(&self) -> Vec<PromptInfo> {
-        let project = (self.now)();
+        let project = self.project();
         let chosen = project
             .agents()
             .filter(|file| self.agent.as_deref().is_none_or(|agent| agent == file.profile.id));
@@ -143,7 +165,7 @@ impl PromptSource for ProjectMcp {
         name: &str,
         arguments: &Map<String, Value>,
     ) -> Result<Option<Vec<PromptMessage>>, ToolError> {
-        let project = (self.now)();
+        let project = self.project();
         let Ok(file) = project.agent_file(name) else { return Ok(None) };
         let instructions = file.profile.system_prompt.clone();
         let message = arguments.get(MESSAGE).and_then(Value::as_str).map(str::to_owned);
@@ -156,7 +178,7 @@ impl PromptSource for ProjectMcp {
 #[async_trait]
 impl ResourceSource for ProjectMcp {
     async fn resources(&self) -> Result<Vec<ResourceInfo>, ToolError> {
-        let project = (self.now)();
+        let project = self.project();
         let workflows = project.workflows().files().map(|file| {
             let about = file.loaded.as_ref().ok().and_then(|workflow| workflow.description.clone());
             ResourceInfo::new(format!("{WORKFLOWS}{}", file.id), file.id.clone(), "application/json")
@@ -192,7 +214,7 @@ impl ResourceSource for ProjectMcp {
     }
 
     async fn read(&self, uri: &str) -> Result<Option<Part>, ToolError> {
-        let project = (self.now)();
+        let project = self.project();
         let part = |content: String| Part::Resource {
             uri: uri.to_owned(),
             content: Some(content),
@@ -210,7 +232,7 @@ impl ResourceSource for ProjectMcp {
     }
 
     fn complete(&self, uri_template: &str, name: &str, beginning: &str) -> Vec<String> {
-        let project = (self.now)();
+        let project = self.project();
         if !uri_template.starts_with(WORKFLOWS) || name != "workflow" {
             return Vec::new();
         }

@@ -10,15 +10,13 @@ use parking_lot::Mutex;
 use run_store::{MemoryIndex, Passage, TextIndex};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
+use tool_registry::files::{Below, PassedOver, files_below, is_safe_id, read_text};
 use tool_registry::{
     BrokenTool, Reach, RegistryError, Resolution, Services, Tool, ToolError, ToolKind, ToolProvider,
 };
-use tool_system::{KnowledgeSource, knowledge_tool};
 
-use crate::files::{Below, PassedOver, files_below, is_safe_id, read_file};
-
-/// Longest passage, in characters; a longer paragraph is cut at a line or a blank.
-const MAX_PASSAGE: usize = 1200;
+use crate::passages::add_passages;
+use crate::tool::{self, KnowledgeSource, knowledge_tool};
 
 /// Largest file that is read, in bytes.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
@@ -37,7 +35,7 @@ pub struct KnowledgeSettings {
 
 /// Provider of the tools `kb:<name>`, over the files of each base as they are when its tool is resolved.
 #[derive(Debug)]
-pub(crate) struct KnowledgeTools {
+pub struct KnowledgeTools {
     root: PathBuf,
     bases: BTreeMap<String, KnowledgeSettings>,
     /// Bases whose passed-over files were logged.
@@ -45,7 +43,9 @@ pub(crate) struct KnowledgeTools {
 }
 
 impl KnowledgeTools {
-    pub(crate) fn new(root: &Path, bases: &BTreeMap<String, KnowledgeSettings>) -> Self {
+    /// The bases of a project, by name.
+    #[must_use]
+    pub fn new(root: &Path, bases: &BTreeMap<String, KnowledgeSettings>) -> Self {
         Self { root: root.to_owned(), bases: bases.clone(), logged: Mutex::default() }
     }
 
@@ -80,12 +80,25 @@ impl ToolProvider for KnowledgeTools {
         let base = id.strip_prefix("kb:").and_then(|name| self.bases.get_key_value(name));
         base.map_or(Resolution::NotMine, |(name, settings)| self.tool(name, settings).into())
     }
+
+    fn passed_over(&self) -> Vec<PassedOver> {
+        let bases = self.bases.iter();
+        let passed = bases.flat_map(|(name, settings)| {
+            let passed = read(&self.root, &settings.path).passed.into_iter();
+            passed.map(move |mut passed| {
+                passed.at.message = format!("[kb.{name}]: {}", passed.at.message);
+                passed
+            })
+        });
+        passed.collect()
+    }
 }
 
-/// Knowledge bases by name: each is the name of a tool.
-pub(crate) fn named<'de, D: Deserializer<'de>>(
-    entries: D,
-) -> Result<BTreeMap<String, KnowledgeSettings>, D::Error> {
+/// Reads knowledge bases by name: each is the name of a tool.
+///
+/// # Errors
+/// A name that a tool cannot have, or an entry of a wrong shape.
+pub fn named<'de, D: Deserializer<'de>>(entries: D) -> Result<BTreeMap<String, KnowledgeSettings>, D::Error> {
     let entries = BTreeMap::<BaseName, KnowledgeSettings>::deserialize(entries)?;
     Ok(entries.into_iter().map(|(name, settings)| (name.0, settings)).collect())
 }
@@ -105,12 +118,12 @@ impl TryFrom<String> for BaseName {
     }
 }
 
-/// Passages of the files that a pattern names.
+/// Content of the files of a pattern.
 #[derive(Default)]
-pub(crate) struct Found {
+struct Found {
     passages: Vec<Passage>,
     /// Files that are named and cannot be searched.
-    pub(crate) passed: Vec<PassedOver>,
+    passed: Vec<PassedOver>,
 }
 
 #[derive(Debug)]
@@ -118,16 +131,15 @@ struct Knowledge(MemoryIndex);
 
 #[async_trait]
 impl KnowledgeSource for Knowledge {
-    async fn search(&self, query: &str, limit: usize) -> Result<Vec<tool_system::Passage>, ToolError> {
+    async fn search(&self, query: &str, limit: usize) -> Result<Vec<tool::Passage>, ToolError> {
         let hits = self.0.search(query, limit).into_iter();
-        let passages =
-            hits.map(|hit| tool_system::Passage { source: hit.passage.source, text: hit.passage.text });
+        let passages = hits.map(|hit| tool::Passage { source: hit.passage.source, text: hit.passage.text });
         Ok(passages.collect())
     }
 }
 
 /// The passages of all files that a pattern names, and those files and links that none can be had of.
-pub(crate) fn read(root: &Path, pattern: &str) -> Found {
+fn read(root: &Path, pattern: &str) -> Found {
     let mut found = Found::default();
     let settings = root.join("weft.toml");
     if !is_safe_id(pattern) {
@@ -175,13 +187,13 @@ fn text_of_file(path: &Path) -> Result<String, PassedOver> {
         let message = format!("it is larger than {} MiB", MAX_FILE >> 20);
         return Err(PassedOver::new("large_document", path, message, "part it into smaller files"));
     }
-    read_file(path).map_err(|error| {
+    read_text(path).map_err(|error| {
         let help = "name only files of text in UTF-8";
         PassedOver::new(error.code(), path, error.to_string(), help)
     })
 }
 
-/// Returns `true` if the names of folders and a file match a pattern.
+/// Returns `true` if names of folders and a file fit a pattern.
 fn fits(pattern: &[&str], names: &[&str]) -> bool {
     match (pattern, names) {
         (["**"], rest) => !rest.is_empty(),
@@ -192,8 +204,7 @@ fn fits(pattern: &[&str], names: &[&str]) -> bool {
     }
 }
 
-/// Returns `true` if a name matches a part of a pattern: the first piece begins it, the last ends it, those between
-/// follow each other.
+/// Returns `true` if a name fits a part of a pattern: the first piece begins it, the last ends it, those between follow each other.
 fn part_fits(part: &str, name: &str) -> bool {
     let Some((first, rest)) = part.split_once('*') else { return part == name };
     let Some(mut name) = name.strip_prefix(first) else { return false };
@@ -205,43 +216,6 @@ fn part_fits(part: &str, name: &str) -> bool {
         }
     }
     name.ends_with(last)
-}
-
-/// Parts a text into passages: paragraphs under their heading, put together while they are short.
-fn add_passages(source: &str, text: &str, passages: &mut Vec<Passage>) {
-    let mut heading = String::new();
-    let mut open = String::new();
-    let mut close = |heading: &str, open: &mut String| {
-        let text = std::mem::take(open);
-        if !text.trim().is_empty() {
-            let source =
-                if heading.is_empty() { source.to_owned() } else { format!("{source} › {heading}") };
-            passages.push(Passage { source, text: text.trim().to_owned() });
-        }
-    };
-    for line in text.lines() {
-        if let Some(title) = line.strip_prefix('#') {
-            close(&heading, &mut open);
-            title.trim_start_matches('#').trim().clone_into(&mut heading);
-            continue;
-        }
-        let is_gap = line.trim().is_empty();
-        if is_gap && open.chars().count() > MAX_PASSAGE / 2 {
-            close(&heading, &mut open);
-        }
-        let mut line = line;
-        while open.chars().count() + line.chars().count() > MAX_PASSAGE {
-            let room = MAX_PASSAGE.saturating_sub(open.chars().count());
-            let end = line.char_indices().nth(room).map_or(line.len(), |(at, _)| at);
-            let end = line[..end].rfind(' ').filter(|at| *at > 0).unwrap_or(end);
-            open.push_str(&line[..end]);
-            close(&heading, &mut open);
-            line = line[end..].trim_start();
-        }
-        open.push_str(line);
-        open.push('\n');
-    }
-    close(&heading, &mut open);
 }
 
 #[cfg(test)]
@@ -264,21 +238,5 @@ mod tests {
         check("a*b*c", "a1c", false);
         check("*", "x", true);
         check("ab*ba", "aba", false);
-    }
-
-    #[test]
-    fn texts_are_parted_under_their_headings() {
-        let mut passages = Vec::new();
-        let long = "words ".repeat(500);
-        add_passages("a.md", &format!("Before.\n# One\nFirst.\n\nSecond.\n## Two\n{long}"), &mut passages);
-        let sources: Vec<&str> = passages.iter().map(|passage| passage.source.as_str()).collect();
-        assert_eq!(sources, ["a.md", "a.md › One", "a.md › Two", "a.md › Two", "a.md › Two"]);
-        assert_eq!(passages[1].text, "First.\n\nSecond.");
-        assert!(passages.iter().all(|passage| passage.text.chars().count() <= MAX_PASSAGE));
-        let words: usize = passages[2..].iter().map(|passage| passage.text.split_whitespace().count()).sum();
-        assert_eq!(words, 500, "nothing is lost");
-        let mut unspaced = Vec::new();
-        add_passages("b.md", &"字".repeat(3000), &mut unspaced);
-        assert_eq!(unspaced.iter().map(|passage| passage.text.chars().count()).sum::<usize>(), 3000);
     }
 }

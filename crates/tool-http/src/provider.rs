@@ -1,17 +1,18 @@
-//! The HTTP tools of a project.
+//! The tools of a project's files, `tools/*.tool.json`, as a provider.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use http_caller::HttpCaller;
-use tool_http::{HTTP, HttpToolError, HttpToolFile, http_tool};
+use tool_registry::files::{PassedOver, ReadError, files_below, read_text, secrets_below};
 use tool_registry::{
     BrokenTool, Changes, FilePlace, Reach, Resolution, Services, Tool, ToolKind, ToolProvider,
 };
 
-use crate::error::ProjectError;
-use crate::files::{PassedOver, files_below, read_file};
-use crate::secrets;
+use crate::error::HttpToolError;
+use crate::file::HttpToolFile;
+use crate::tool::{HTTP, http_tool};
 
 /// Folder of the tools.
 const FOLDER: &str = "tools";
@@ -21,16 +22,12 @@ const SUFFIX: &str = ".tool.json";
 
 /// A tool and its file.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ToolFile {
-    /// The file.
-    pub path: PathBuf,
-    /// The tool.
-    pub tool: Tool,
+struct ToolFile {
+    path: PathBuf,
+    tool: Tool,
 }
 
-/// Returns `true` if a fault is that of the tool of an id: by the name in the file, or by the file's name where it
-/// holds none.
+/// Returns `true` for a fault of the tool of an id: by the name in the file, or by that of the file where it holds none.
 fn is_named(broken: &BrokenTool, id: &str) -> bool {
     match (&broken.id, &broken.place) {
         (Some(name), _) => name == id,
@@ -39,40 +36,54 @@ fn is_named(broken: &BrokenTool, id: &str) -> bool {
     }
 }
 
-/// HTTP tools by id. A file that is broken is known by its path and reported when it is needed.
-#[derive(Debug, Default)]
-pub(crate) struct ProjectTools {
+/// Provider of the tools of `tools/*.tool.json`; the name in the file is the id. A file that is broken is known by its path and
+/// reported when it is needed.
+#[derive(Debug)]
+pub struct HttpTools {
     tools: BTreeMap<String, ToolFile>,
     broken: Vec<BrokenTool>,
     passed: Vec<PassedOver>,
     root: PathBuf,
+    caller: HttpCaller,
 }
 
-impl ProjectTools {
-    /// Reads `tools/*.tool.json`; the name in the file is the id.
-    pub(crate) fn read(root: &Path, caller: &HttpCaller) -> Result<Self, ProjectError> {
+impl HttpTools {
+    /// The tools of a project, whose requests go through `caller`.
+    ///
+    /// # Errors
+    /// The files cannot be read, or two tools have one id.
+    pub fn read(root: &Path, caller: &HttpCaller) -> Result<Self, BrokenTool> {
+        let found = Self::scan(root, caller)?;
+        for passed in &found.passed {
+            log::warn!("{} is passed over: {}", passed.at.path.display(), passed.at.message);
+        }
+        Ok(found)
+    }
+
+    fn scan(root: &Path, caller: &HttpCaller) -> Result<Self, BrokenTool> {
         let folder = root.join(FOLDER);
-        let mut found = Self { root: root.to_owned(), ..Self::default() };
+        let (tools, broken, passed) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let mut found = Self { tools, broken, passed, root: root.to_owned(), caller: caller.clone() };
         let below = files_below(root, &folder, SUFFIX)?;
         found.passed = below.passed;
         for relative in below.files {
             if relative.components().count() == 1 {
-                found.add(folder.join(relative), caller)?;
+                found.add(folder.join(relative))?;
             }
         }
         Ok(found)
     }
 
-    fn add(&mut self, path: PathBuf, caller: &HttpCaller) -> Result<(), ProjectError> {
-        let text = match read_file(&path) {
-            Err(ProjectError::NotText(error)) => {
+    fn add(&mut self, path: PathBuf) -> Result<(), BrokenTool> {
+        let text = match read_text(&path) {
+            Err(ReadError::NotText(error)) => {
                 self.broken.push(broken("bad_text", error.message, at(error.path, error.line, error.column)));
                 return Ok(());
             }
             text => text?,
         };
         let (name, tool) = match HttpToolFile::from_json(&text) {
-            Ok(file) => (Some(file.name.clone()), http_tool(&file, caller)),
+            Ok(file) => (Some(file.name.clone()), http_tool(&file, &self.caller)),
             Err(error) => (None, Err(error)),
         };
         let tool = match tool {
@@ -87,15 +98,16 @@ impl ProjectTools {
             }
         };
         if let Some(first) = self.tools.get(tool.id().as_str()) {
-            let (id, first) = (tool.id().to_string(), first.path.clone());
-            return Err(ProjectError::DuplicateTool { id, first, second: path });
+            let (id, first) = (tool.id(), first.path.display());
+            let message = format!("two tools have the id `{id}`: {first} and {}", path.display());
+            return Err(BrokenTool::new("duplicate_tool", message).with_help("give one of them another id"));
         }
         self.tools.insert(tool.id().to_string(), ToolFile { path, tool });
         Ok(())
     }
 
     /// Knows files that are broken now by the names that they had before.
-    pub(crate) fn keep_names(&mut self, before: &Self) {
+    fn keep_names(&mut self, before: &Self) {
         for broken in self.broken.iter_mut().filter(|broken| broken.id.is_none()) {
             let Some(at) = &broken.place else { continue };
             let good = before.tools.iter().find(|(_, file)| file.path == at.path);
@@ -104,17 +116,9 @@ impl ProjectTools {
             broken.id = good.map(|(id, _)| id.clone()).or_else(|| bad.and_then(|old| old.id.clone()));
         }
     }
-
-    pub(crate) fn all(&self) -> impl Iterator<Item = &ToolFile> {
-        self.tools.values()
-    }
-
-    pub(crate) fn passed(&self) -> &[PassedOver] {
-        &self.passed
-    }
 }
 
-impl ToolProvider for ProjectTools {
+impl ToolProvider for HttpTools {
     fn kind(&self) -> ToolKind {
         HTTP
     }
@@ -144,8 +148,20 @@ impl ToolProvider for ProjectTools {
         Changes::Files(vec![self.root.join(FOLDER)])
     }
 
+    fn reloaded(&self) -> Option<Result<Arc<dyn ToolProvider>, BrokenTool>> {
+        let now = Self::scan(&self.root, &self.caller).map(|mut now| {
+            now.keep_names(self);
+            Arc::new(now) as Arc<dyn ToolProvider>
+        });
+        Some(now)
+    }
+
     fn secrets(&self) -> Vec<String> {
-        secrets::named_below(&self.root, FOLDER, SUFFIX)
+        secrets_below(&self.root, FOLDER, SUFFIX)
+    }
+
+    fn passed_over(&self) -> Vec<PassedOver> {
+        self.passed.clone()
     }
 }
 

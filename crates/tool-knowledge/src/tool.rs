@@ -1,4 +1,4 @@
-//! Knowledge bases: full-text search behind a trait.
+//! The tool of a knowledge base, over any source.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const MAX_LIMIT: u64 = 20;
 /// A piece of text that was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Passage {
-    /// Source of the passage, such as a path and a heading.
+    /// Its place, such as a path and a heading.
     pub source: String,
     /// The text.
     pub text: String,
@@ -37,7 +37,7 @@ pub trait KnowledgeSource: Send + Sync + fmt::Debug {
 /// The tool `kb:<name>`, which searches a knowledge base: `{query, limit}` to passages with their source.
 ///
 /// # Errors
-/// A name that is none for a tool.
+/// A tool cannot have this name.
 pub fn knowledge_tool(
     name: &str,
     description: &str,
