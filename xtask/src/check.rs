@@ -65,7 +65,8 @@ fn unused() -> Result<()> {
     workspace::run("cargo", &["machete", "crates", "xtask"])
 }
 
-/// What the feature `local-llm` compiles, which no default build does; its tests run on a tiny model that they write themselves.
+/// Tests the feature `local-llm`, which no default build compiles; its tests run on a tiny model that they write
+/// themselves.
 /// The whole workspace is named, so that most of what is built without the feature counts.
 fn local_models() -> Result<()> {
     let features =

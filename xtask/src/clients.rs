@@ -140,8 +140,8 @@ impl Desk {
         let mut command = self.weft(project);
         command.args(["--output", "json", "serve", "--port", "0"]).stderr(Stdio::null());
         let (running, line) = first_line(&mut command)?;
-        let told: Value = serde_json::from_str(&line).context("what `weft serve` prints")?;
-        let text = |key: &str| told[key].as_str().map(str::to_owned).with_context(|| format!("no {key}"));
+        let printed: Value = serde_json::from_str(&line).context("the output of `weft serve`")?;
+        let text = |key: &str| printed[key].as_str().map(str::to_owned).with_context(|| format!("no {key}"));
         Ok((running, text("url")?, text("token")?))
     }
 }
@@ -163,7 +163,7 @@ fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What a program prints; it must succeed.
+/// Output of a program, which must succeed.
 fn printed(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("{command:?} cannot be started"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -262,10 +262,10 @@ fn suite(desk: &Desk, arguments: &[&str]) -> Result<()> {
     let mut suite = Command::new(desk.node());
     suite.arg(desk.module("conformance/dist/index.js")).args(arguments).current_dir(&desk.folder);
     suite.arg("--expected-failures").arg(script("expected-failures.yml"));
-    let told = printed(suite.args(["-o", "results"]))?;
+    let output = printed(suite.args(["-o", "results"]))?;
     let lines: Vec<&str> =
-        told.lines().filter(|line| line.starts_with(['✓', '✗']) || line.starts_with("Total")).collect();
-    println!("{}", if lines.is_empty() { told.trim() } else { lines.last().unwrap_or(&"") });
+        output.lines().filter(|line| line.starts_with(['✓', '✗']) || line.starts_with("Total")).collect();
+    println!("{}", if lines.is_empty() { output.trim() } else { lines.last().unwrap_or(&"") });
     Ok(())
 }
 
@@ -320,7 +320,7 @@ fn mcp_servers(desk: &Desk) -> Result<()> {
     let script = [serde_json::json!({"text": calls}), serde_json::json!({"text": "kiwi", "request": wanted})];
     fs::write(project.join("script.jsonl"), script.map(|line| line.to_string()).join("\n"))?;
     let mut run = desk.weft(&project);
-    let told = printed(run.args([
+    let output = printed(run.args([
         "--output",
         "json",
         "agent",
@@ -330,7 +330,7 @@ fn mcp_servers(desk: &Desk) -> Result<()> {
         "--approve",
         "all",
     ]))?;
-    let outcome: Value = serde_json::from_str(&told)?;
+    let outcome: Value = serde_json::from_str(&output)?;
     ensure!(outcome["exit"] == "completed" && outcome["text"] == "kiwi", "{outcome}");
     println!("server-everything and server-filesystem serve an agent: ok");
     Ok(())

@@ -13,7 +13,7 @@ use crate::{sets, workspace};
 /// Cases that fail, with their reasons. An unlisted failure fails, and so does an entry that no failure answers to.
 const KNOWN_FAILURES: &str = include_str!("../known-failures.txt");
 
-/// What the user asked for.
+/// Options of the command.
 struct Options {
     data: PathBuf,
     /// Scenarios of the engine, and nothing else.
@@ -25,7 +25,7 @@ struct Options {
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let options = options(arguments)?;
     if let Some(file) = &options.engine {
-        return told(engine(file.as_ref())?);
+        return report(engine(file.as_ref())?);
     }
     let cases = options.data.join("cases");
     ensure!(cases.is_dir(), "{} holds no cases; name the folder with --data DIR", options.data.display());
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     println!("{passed} passed, {} failed", failed.len());
     if let Some(scenarios) = scenarios {
         println!("scenarios of the engine:");
-        told(scenarios)?;
+        report(scenarios)?;
     }
     let mended = known.without_failure(&names, &failed);
     ensure!(mended.is_empty(), "listed as failures, and pass: {}", mended.join(", "));
@@ -133,7 +133,7 @@ fn engine(file: &Path) -> Result<Child> {
 }
 
 /// Prints how the scenarios went when they are done.
-fn told(scenarios: Child) -> Result<()> {
+fn report(scenarios: Child) -> Result<()> {
     let output = scenarios.wait_with_output()?;
     print!("{}", String::from_utf8_lossy(&output.stdout));
     ensure!(output.status.success(), "scenarios of the engine failed");

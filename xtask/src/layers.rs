@@ -7,7 +7,7 @@ use cargo_metadata::{DependencyKind, Metadata, Package};
 
 use crate::{shape, workspace};
 
-/// Who may use a heavy outside crate. A reason for each stands in ARCHITECTURE.md.
+/// Crates that may use a heavy outside crate. ARCHITECTURE.md gives the reason for each.
 const OWNERS: &[(&str, &[&str])] = &[
     ("axum", &["weft-server"]),
     ("candle-core", &["llm-local"]),
@@ -45,7 +45,7 @@ const UNREACHED: &[(&str, &[&str])] = &[(
     &["cel", "http-caller", "jsonschema", "reqwest", "workflow-engine", "workflow-model"],
 )];
 
-/// Checks all rules and tells every fault at once.
+/// Checks all rules and reports every fault at once.
 pub(crate) fn run() -> Result<()> {
     let metadata = workspace::metadata()?;
     let mut faults = faults(&metadata)?;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::workspace;
 
 const TARGETS: [&str; 3] = ["decoder", "round_trip", "coercion"];
-/// How long a fuzz target or a server is kept busy where nothing is said.
+/// Seconds that a fuzz target or a server is kept busy by default.
 const SECONDS: &str = "600";
 
 /// Measures, all tables or those of one name; some take a file.
@@ -24,7 +24,9 @@ pub(crate) fn bench(options: &[String]) -> Result<()> {
     workspace::run("cargo", &[&run[..], &options].concat())
 }
 
-/// How well a model in the process calls tools. It brings a feature that no other program has, so it is an example of its crate.
+/// Measures the tool calls of a model that runs in the process. It needs a feature that no other program has, so it is
+/// an
+/// example of its crate.
 fn local(options: &[String]) -> Result<()> {
     let run =
         ["run", "--release", "-p", "llm-local", "--features", "local-llm", "--example", "figures", "--"];

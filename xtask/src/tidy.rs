@@ -10,7 +10,7 @@ use crate::{shape, words, workspace};
 /// Longest file, in lines; a table of cases may be longer.
 const MAX_LINES: usize = 550;
 
-/// What no file of ours may hold, and why.
+/// Texts that no file of ours may hold, each with the reason.
 const FORBIDDEN: &[(&str, &str)] = &[
     ("#[ignore", "a test that is not run tells nothing"),
     ("todo!(", "finish it or take it out"),

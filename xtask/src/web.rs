@@ -8,10 +8,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::workspace;
 
-/// Where the page's sources are.
+/// Folder of the page's sources.
 const WEB: &str = "crates/weft-server/web";
 
-/// What is built and committed.
+/// Files that are built and committed.
 const BUILT: [&str; 2] = ["dist", "src/api/types.gen.ts"];
 
 /// Builds the page, or says whether what is committed is what would be built.

@@ -16,7 +16,7 @@ pub(crate) fn root() -> PathBuf {
     manifest.parent().map(PathBuf::from).unwrap_or(manifest)
 }
 
-/// What cargo knows, with the resolved graph.
+/// Metadata of cargo, with the resolved graph.
 pub(crate) fn metadata() -> Result<Metadata> {
     MetadataCommand::new().current_dir(root()).exec().context("cargo metadata")
 }
@@ -121,10 +121,10 @@ pub(crate) fn output(program: impl AsRef<Path>, arguments: &[&str]) -> Result<St
         .output()
         .with_context(|| format!("{} cannot be started", program.display()))?;
     if !output.status.success() {
-        let told = String::from_utf8_lossy(&output.stderr);
-        bail!("{} {} failed:\n{told}", program.display(), arguments.join(" "));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        bail!("{} {} failed:\n{stderr}", program.display(), arguments.join(" "));
     }
-    String::from_utf8(output.stdout).context("the output is no UTF-8")
+    String::from_utf8(output.stdout).context("the output is not UTF-8")
 }
 
 /// Builds a program of the workspace and gives its path.

@@ -129,7 +129,7 @@ impl EventSink for NodeSink {
         self.inner.run()
     }
 
-    fn keeper(&self) -> Option<&dyn EventPersister> {
+    fn persister(&self) -> Option<&dyn EventPersister> {
         // Without another persister, it stores the events that the node itself needs to resume.
         Some(self)
     }
@@ -137,18 +137,18 @@ impl EventSink for NodeSink {
 
 impl EventPersister for NodeSink {
     fn durable(&self) -> Durable {
-        match self.inner.keeper() {
-            Some(keeper) => keeper.durable(),
+        match self.inner.persister() {
+            Some(persister) => persister.durable(),
             None => Box::pin(std::future::ready(Ok(()))),
         }
     }
 
     fn is_behind(&self) -> bool {
-        self.inner.keeper().is_some_and(EventPersister::is_behind)
+        self.inner.persister().is_some_and(EventPersister::is_behind)
     }
 
     fn fault(&self) -> Option<KeepError> {
-        self.inner.keeper().and_then(EventPersister::fault)
+        self.inner.persister().and_then(EventPersister::fault)
     }
 
     fn snapshot(&self, _state: String) {
@@ -156,8 +156,8 @@ impl EventPersister for NodeSink {
     }
 
     fn answered(&self, ask: &str, value: &Value) {
-        if let Some(keeper) = self.inner.keeper() {
-            keeper.answered(ask, value);
+        if let Some(persister) = self.inner.persister() {
+            persister.answered(ask, value);
         }
     }
 }

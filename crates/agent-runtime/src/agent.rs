@@ -423,13 +423,13 @@ impl AgentRun {
     /// Subscribes to its events, from the first one if called before the run starts. Holds `capacity` events.
     /// With a sink of the caller there are no events here: subscribe to the sink instead.
     #[must_use]
-    pub fn watch(&self, capacity: usize) -> EventSubscription {
+    pub fn subscribe(&self, capacity: usize) -> EventSubscription {
         if let Some(recorder) = &self.recorder {
-            return recorder.watch(capacity);
+            return recorder.subscribe(capacity);
         }
         let nothing = EventBroadcast::new();
         nothing.close();
-        nothing.watch(capacity)
+        nothing.subscribe(capacity)
     }
 
     /// Ends the run when it is cancelled: calls under way end as cancelled, the outcome says so.

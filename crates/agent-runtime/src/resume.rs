@@ -163,8 +163,8 @@ impl EventSink for RunLog {
         self.sink.run()
     }
 
-    fn keeper(&self) -> Option<&dyn EventPersister> {
-        self.sink.keeper()
+    fn persister(&self) -> Option<&dyn EventPersister> {
+        self.sink.persister()
     }
 }
 

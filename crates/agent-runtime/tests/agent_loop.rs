@@ -90,7 +90,7 @@ async fn play_with(mut profile: Value, script: &[Value], approval: ApprovalMode)
     let agent =
         Agent::from_profile(profile, Arc::new(model), tools()).with_clock(shared).with_approval(approval);
     let run = agent.start(AgentState::default(), "Go.").unwrap();
-    let mut watcher = run.watch(100_000);
+    let mut watcher = run.subscribe(100_000);
     // Time moves whenever the run waits for it.
     let time = async {
         loop {

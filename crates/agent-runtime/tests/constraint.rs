@@ -78,7 +78,7 @@ async fn run(model: &Arc<Held>) -> (Vec<Option<Constraint>>, Vec<String>) {
     let agent =
         Agent::from_profile(AgentProfile::new("a"), Arc::clone(model) as Arc<dyn LlmProvider>, tools());
     let run = agent.start(AgentState::default(), "Find 1.").unwrap();
-    let mut watcher = run.watch(1_000);
+    let mut watcher = run.subscribe(1_000);
     run.outcome().await;
     let events = weft_harness::events(&mut watcher);
     let warnings = events.iter().filter_map(|event| match &event.body {

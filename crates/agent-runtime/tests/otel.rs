@@ -5,7 +5,7 @@
 use agent_runtime::AgentState;
 use agent_runtime::otel::Spans;
 use agent_runtime::prelude::*;
-use agent_types::Watched;
+use agent_types::Delivery;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 
@@ -24,7 +24,7 @@ async fn spans(content: bool) -> Vec<SpanData> {
 {"text": "Done."}"#;
     let agent = Agent::new(ScriptedModel::from_jsonl(script).unwrap()).tools(tools![look]);
     let run = agent.start(AgentState::default(), "Look.").unwrap();
-    let mut watcher = run.watch(1000);
+    let mut watcher = run.subscribe(1000);
     run.outcome().await;
     weft_harness::events(&mut watcher).iter().for_each(|event| spans.see(event));
     exporter.get_finished_spans().unwrap()

@@ -28,7 +28,7 @@ fn profile(keys: Value) -> AgentProfile {
 /// Runs an agent and gives its outcome, its observations and its events.
 async fn play(agent: &Agent) -> (RunOutcome, Vec<String>, Vec<TraceEvent>) {
     let run = agent.start(AgentState::default(), "Go.").unwrap();
-    let mut watcher = run.watch(100_000);
+    let mut watcher = run.subscribe(100_000);
     let (outcome, _) = run.outcome().await;
     let events = weft_harness::events(&mut watcher);
     let observations = events.iter().filter_map(|event| match &event.body {

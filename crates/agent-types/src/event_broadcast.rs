@@ -62,7 +62,7 @@ impl EventBroadcast {
 
     /// A reader of all that is pushed from now on, which holds `capacity` events at most; more push out the oldest.
     #[must_use]
-    pub fn watch(&self, capacity: usize) -> EventSubscription {
+    pub fn subscribe(&self, capacity: usize) -> EventSubscription {
         let mut state = self.state.lock();
         let queue = Arc::new(Mutex::new(Queue {
             batches: VecDeque::new(),
@@ -128,7 +128,7 @@ impl Queue {
 
 /// Item that a subscriber receives.
 #[derive(Debug, Clone)]
-pub enum Watched {
+pub enum Delivery {
     /// Events in order.
     Events(Batch),
     /// Number of events lost here because the subscriber did not keep up.
@@ -147,7 +147,7 @@ impl EventSubscription {
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub async fn next(&mut self) -> Option<Watched> {
+    pub async fn next(&mut self) -> Option<Delivery> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
@@ -163,18 +163,18 @@ impl EventSubscription {
                 *index += 1;
                 return Some(event.clone());
             }
-            if let Watched::Events(batch) = self.next().await? {
+            if let Delivery::Events(batch) = self.next().await? {
                 self.current = Some((batch, 0));
             }
         }
     }
 
     /// Returns the next item if there is one already, without waiting.
-    pub fn try_next(&mut self) -> Option<Watched> {
+    pub fn try_next(&mut self) -> Option<Delivery> {
         self.queue.lock().pop()
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Watched>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
         let mut queue = self.queue.lock();
         if let Some(watched) = queue.pop() {
             return Poll::Ready(Some(watched));
@@ -188,13 +188,13 @@ impl EventSubscription {
 }
 
 impl Queue {
-    fn pop(&mut self) -> Option<Watched> {
+    fn pop(&mut self) -> Option<Delivery> {
         if self.missed > 0 {
-            return Some(Watched::Lagged(std::mem::take(&mut self.missed)));
+            return Some(Delivery::Lagged(std::mem::take(&mut self.missed)));
         }
         let batch = self.batches.pop_front()?;
         self.events -= batch.len();
-        Some(Watched::Events(batch))
+        Some(Delivery::Events(batch))
     }
 }
 

@@ -43,7 +43,7 @@ pub use call::{Annotations, ApprovalDefault, ToolCall, ToolSpec, Usage, estimate
 pub use canonical::canonical_json;
 pub use clock::{Clock, Sleep};
 pub use event::{AskSummary, CallSummary, EventLocation, OtherOutputs, TraceEvent};
-pub use event_broadcast::{Batch, EventBroadcast, EventSubscription, Watched};
+pub use event_broadcast::{Batch, Delivery, EventBroadcast, EventSubscription};
 pub use event_info::{EventInfo, EventRole, EventSubject};
 pub use event_table::EventBody;
 pub use event_words::{ApprovalState, AskKind, ExitReason, LoopEnd, NodeErrorKind, RunStatus, ToolStatus};

@@ -92,7 +92,7 @@ pub trait EventSink: Send + Sync + fmt::Debug {
 
     /// Returns the persister of the events, from which the run can be resumed; `None` where events are only
     /// shown.
-    fn keeper(&self) -> Option<&dyn EventPersister> {
+    fn persister(&self) -> Option<&dyn EventPersister> {
         None
     }
 }
@@ -159,8 +159,8 @@ impl Recorder {
 
     /// A reader of all that is recorded from now on, which holds `capacity` events at most; more push out the oldest.
     #[must_use]
-    pub fn watch(&self, capacity: usize) -> EventSubscription {
-        self.feed.watch(capacity)
+    pub fn subscribe(&self, capacity: usize) -> EventSubscription {
+        self.feed.subscribe(capacity)
     }
 
     /// Closes the recorder. Subscriptions end after the events that they have buffered.
@@ -215,7 +215,7 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    use crate::{Timestamp, VirtualClock, Watched};
+    use crate::{Delivery, Timestamp, VirtualClock};
 
     fn recorder() -> Arc<Recorder> {
         Recorder::new(RunId::new("r"), Arc::new(VirtualClock::new(Timestamp::default())))
@@ -225,8 +225,8 @@ mod tests {
         let (mut seen, mut missed) = (Vec::new(), 0);
         while let Some(watched) = subscriber.try_next() {
             match watched {
-                Watched::Events(batch) => seen.extend(batch.iter().map(|event| event.seq)),
-                Watched::Lagged(count) => missed += count,
+                Delivery::Events(batch) => seen.extend(batch.iter().map(|event| event.seq)),
+                Delivery::Lagged(count) => missed += count,
             }
         }
         (seen, missed)
@@ -235,9 +235,9 @@ mod tests {
     #[test]
     fn numbers_have_no_holes_and_every_watcher_sees_them() {
         let recorder = recorder();
-        let mut first = recorder.watch(10);
+        let mut first = recorder.subscribe(10);
         recorder.emit(EventLocation::default(), EventBody::RunQueued {});
-        let mut second = recorder.watch(10);
+        let mut second = recorder.subscribe(10);
         recorder.emit(EventLocation::default(), EventBody::AgentThinking {});
         assert_eq!(seqs(&mut first), (vec![1, 2], 0));
         assert_eq!(seqs(&mut second), (vec![2], 0));
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn a_slow_watcher_is_told_what_it_missed() {
         let recorder = recorder();
-        let mut slow = recorder.watch(3);
+        let mut slow = recorder.subscribe(3);
         for _ in 0..10 {
             recorder.emit(EventLocation::default(), EventBody::AgentThinking {});
         }
@@ -256,12 +256,12 @@ mod tests {
     #[test]
     fn a_closed_recorder_ends_its_watchers() {
         let recorder = recorder();
-        let mut subscriber = recorder.watch(3);
+        let mut subscriber = recorder.subscribe(3);
         recorder.emit(EventLocation::default(), EventBody::RunQueued {});
         recorder.close();
         let mut cx = Context::from_waker(Waker::noop());
         let mut poll = || pin!(subscriber.next()).poll(&mut cx);
-        assert!(matches!(poll(), Poll::Ready(Some(Watched::Events(_)))));
+        assert!(matches!(poll(), Poll::Ready(Some(Delivery::Events(_)))));
         assert!(matches!(poll(), Poll::Ready(None)));
     }
 }

@@ -362,8 +362,8 @@ impl<'t> Turn<'t> {
             return Ok(false);
         }
         self.save().await?;
-        if let Some(keeper) = self.cx.sink.keeper() {
-            keeper
+        if let Some(persister) = self.cx.sink.persister() {
+            persister
                 .durable()
                 .await
                 .map_err(|error| crate::store::SessionError { code: error.code, message: error.message })?;

@@ -158,7 +158,7 @@ impl EventSink for FlowEventSink {
         self.sink.run()
     }
 
-    fn keeper(&self) -> Option<&dyn EventPersister> {
-        self.sink.keeper()
+    fn persister(&self) -> Option<&dyn EventPersister> {
+        self.sink.persister()
     }
 }

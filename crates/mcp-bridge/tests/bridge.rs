@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{
-    ApprovalDefault, Budget, BudgetLimits, CallId, Clock, EventBody, EventLocation, Recorder, RunId,
-    SystemClock, Watched,
+    ApprovalDefault, Budget, BudgetLimits, CallId, Clock, Delivery, EventBody, EventLocation, Recorder,
+    RunId, SystemClock,
 };
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;
@@ -173,11 +173,11 @@ async fn progress_and_cancel_are_passed_on() {
     let bridge = bridge().await;
     let wait = tool(&bridge.clients, "mcp:own/wait").await.unwrap();
     let (cx, recorder) = context(&wait);
-    let mut watcher = recorder.watch(100);
+    let mut watcher = recorder.subscribe(100);
     let cancel = cx.cancel.clone();
     let mut calls = JoinSet::new();
     calls.spawn(async move { wait.invoke(serde_json::Map::new(), cx).await.end });
-    let Some(Watched::Events(events)) = watcher.next().await else { unreachable!("progress is told") };
+    let Some(Delivery::Events(events)) = watcher.next().await else { unreachable!("progress is told") };
     let expected =
         EventBody::NodeProgress { message: Some("waiting".into()), value: Some(1.0), max: Some(2.0) };
     assert_eq!(events[0].body, expected);
@@ -193,7 +193,7 @@ async fn a_call_that_is_dropped_is_given_up_over_there() {
     let bridge = bridge().await;
     let wait = tool(&bridge.clients, "mcp:own/wait").await.unwrap();
     let (cx, recorder) = context(&wait);
-    let mut watcher = recorder.watch(100);
+    let mut watcher = recorder.subscribe(100);
     let mut calls = JoinSet::new();
     calls.spawn(async move { wait.invoke(serde_json::Map::new(), cx).await.end });
     watcher.next().await.unwrap();

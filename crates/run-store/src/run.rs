@@ -82,8 +82,8 @@ impl StoredRun {
 
     /// A reader of all that is committed from now on, which holds `capacity` events at most; more push out the oldest.
     #[must_use]
-    pub fn watch(&self, capacity: usize) -> EventSubscription {
-        self.core.feed.watch(capacity)
+    pub fn subscribe(&self, capacity: usize) -> EventSubscription {
+        self.core.feed.subscribe(capacity)
     }
 
     /// Number of the last event, committed or not.
@@ -156,7 +156,7 @@ impl EventSink for StoredRun {
         &self.core.run
     }
 
-    fn keeper(&self) -> Option<&dyn EventPersister> {
+    fn persister(&self) -> Option<&dyn EventPersister> {
         Some(self)
     }
 }

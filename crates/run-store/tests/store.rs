@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agent_types::{
-    AskKind, AskSummary, EventBody, EventLocation, EventPersister, EventSink, ReplayData, RunId, RunStatus,
-    SystemClock, Timestamp, UnsequencedEvent, VirtualClock, Watched,
+    AskKind, AskSummary, Delivery, EventBody, EventLocation, EventPersister, EventSink, ReplayData, RunId,
+    RunStatus, SystemClock, Timestamp, UnsequencedEvent, VirtualClock,
 };
 use futures::FutureExt;
 use run_store::{
@@ -269,12 +269,12 @@ fn secrets_are_neither_kept_nor_shown() {
     let options = StoreOptions { secrets: vec!["S3CR3T-1".to_owned()], ..StoreOptions::default() };
     for (store, _folder) in stores(&options) {
         let run = begin(&store, "r");
-        let mut subscriber = run.watch(10);
+        let mut subscriber = run.subscribe(10);
         let long = format!("{}S3CR3T-1", "z".repeat(4000));
         run.record(&mut vec![finished("a", "key S3CR3T-1!".into(), None), finished("b", long.into(), None)]);
         store.flush().unwrap();
         let mut text = String::new();
-        while let Some(Watched::Events(batch)) = subscriber.try_next() {
+        while let Some(Delivery::Events(batch)) = subscriber.try_next() {
             text.push_str(&serde_json::to_string(&batch[..]).unwrap());
         }
         for kept in store.events(&RunId::new("r"), 0, 9).unwrap() {
@@ -426,7 +426,7 @@ fn a_full_disk_ends_the_run_and_loses_nothing_that_was_acknowledged() {
     file.limit_pages(60).unwrap();
     let store = Store::new(Arc::clone(&file) as Arc<dyn Backend>, StoreOptions::default()).unwrap();
     let run = begin(&store, "r");
-    let mut subscriber = run.watch(100_000);
+    let mut subscriber = run.subscribe(100_000);
     let mut acknowledged = 1;
     let error = loop {
         run.record(&mut vec![finished("n", "v".repeat(1900).into(), None)]);
@@ -439,7 +439,7 @@ fn a_full_disk_ends_the_run_and_loses_nothing_that_was_acknowledged() {
     assert_eq!(run.fault().unwrap().code, "store_full");
     assert!(acknowledged > 10);
     let mut seen = 1;
-    while let Some(Watched::Events(batch)) = subscriber.try_next() {
+    while let Some(Delivery::Events(batch)) = subscriber.try_next() {
         seen = batch.last().unwrap().seq;
     }
     assert_eq!(seen, acknowledged, "only what is safe was shown");

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use agent_types::{
-    Budget, BudgetLimits, CallId, EventBody, EventLocation, Recorder, RunId, SystemClock, Watched,
+    Budget, BudgetLimits, CallId, Delivery, EventBody, EventLocation, Recorder, RunId, SystemClock,
 };
 use futures::executor::block_on;
 use schemars::JsonSchema;
@@ -66,13 +66,13 @@ async fn list_tasks(priority: Option<Priority>, list: Dep<TaskList>) -> Result<V
 fn call(tool: &Tool, arguments: &Value, services: &Services) {
     let clock = Arc::new(SystemClock);
     let sink = Recorder::new(RunId::generate(), clock.clone());
-    let mut events = sink.watch(100);
+    let mut events = sink.subscribe(100);
     let budget = Budget::new(BudgetLimits::default());
     let place = EventLocation::default();
     let cx = ToolContext::new(CallId::new("call-1"), tool.id().clone(), clock, budget, sink, place)
         .with_services(services.clone());
     let outcome = block_on(tool.invoke(arguments.as_object().cloned().unwrap_or_default(), cx));
-    while let Some(Watched::Events(batch)) = events.try_next() {
+    while let Some(Delivery::Events(batch)) = events.try_next() {
         for event in batch.iter() {
             if let EventBody::AgentToolChunk { text, .. } = &event.body {
                 print(&format!("  progress: {}", text.trim_end()));

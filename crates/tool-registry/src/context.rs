@@ -204,7 +204,7 @@ impl EventSink for InnerSink {
         self.outer.run()
     }
 
-    fn keeper(&self) -> Option<&dyn EventPersister> {
-        self.outer.keeper()
+    fn persister(&self) -> Option<&dyn EventPersister> {
+        self.outer.persister()
     }
 }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use agent_types::{
-    ApprovalDefault, Budget, BudgetLimits, CallId, EventBody, EventLocation, Recorder, RunId, SystemClock,
-    Watched,
+    ApprovalDefault, Budget, BudgetLimits, CallId, Delivery, EventBody, EventLocation, Recorder, RunId,
+    SystemClock,
 };
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -17,14 +17,14 @@ use workflow_model::{DataFlowType, NoWorkflows, NodeDefinition, SlotDefinition, 
 async fn call(tool: &Tool, arguments: Value, services: Services) -> (CallEnd, Vec<String>) {
     let clock = Arc::new(SystemClock);
     let sink = Recorder::new(RunId::new("r"), clock.clone());
-    let mut watcher = sink.watch(1000);
+    let mut watcher = sink.subscribe(1000);
     let budget = Budget::new(BudgetLimits::default());
     let cx =
         ToolContext::new(CallId::new("c"), tool.id().clone(), clock, budget, sink, EventLocation::default())
             .with_services(services);
     let end = tool.invoke(arguments.as_object().unwrap().clone(), cx).await.end;
     let mut chunks = Vec::new();
-    while let Some(Watched::Events(events)) = watcher.try_next() {
+    while let Some(Delivery::Events(events)) = watcher.try_next() {
         chunks.extend(events.iter().filter_map(|event| match &event.body {
             EventBody::AgentToolChunk { text, .. } => Some(text.clone()),
             _ => None,

@@ -22,7 +22,7 @@ pub(crate) use session::{ChatArguments, FlowCommand};
 #[derive(Debug, Parser)]
 #[command(name = "weft", version, arg_required_else_help = true)]
 pub(crate) struct Arguments {
-    /// Folder of the project; absent, the nearest one above the working folder that holds weft.toml.
+    /// Folder of the project. Default: the working folder or the closest one above it that has a weft.toml.
     // An id of its own: `init` has a positional of that name, and a global option fills what has its id.
     #[arg(id = "project-directory", short = 'C', value_name = "DIR", global = true)]
     pub(crate) directory: Option<PathBuf>,
@@ -87,7 +87,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "FILE")]
         tools: PathBuf,
     },
-    /// Show what a model is told of the tools.
+    /// Print the tool prompt that a model receives.
     Prompt(PromptArguments),
     /// Print the grammar of free text or valid calls of these tools, for constrained decoding.
     Grammar(GrammarArguments),
@@ -101,7 +101,7 @@ pub(crate) enum Command {
     Serve(ServeArguments),
     /// Turn graphs and descriptions of other systems into workflow and tool files.
     Import(ImportArguments),
-    /// Look whether everything that the project needs is there: files, models, servers of tools, the store, the port.
+    /// Check everything that the project needs: files, models, tool servers, the store, the port.
     Doctor,
     /// Print what a shell needs to complete commands.
     Completions {
@@ -270,7 +270,7 @@ pub(crate) struct WorkflowRunArguments {
     /// Play replies from a file, one a line, in place of the models.
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
-    /// What to do where a person would have to be asked about a call.
+    /// Decision on calls that need an approval.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) approve: Approve,
     #[command(flatten)]
@@ -370,20 +370,20 @@ pub(crate) enum RunsCommand {
         #[arg(long, value_name = "SEQ", default_value_t = 0)]
         after: u64,
     },
-    /// Tell the recorded events as the run told them; nothing is run.
+    /// Print the recorded events of a run; nothing is executed.
     Replay {
         /// Id of the run; `last` is the newest one.
         run: String,
     },
-    /// Go on with a run that was interrupted or waits.
+    /// Resume a run that was interrupted or is suspended.
     Resume(RunsResumeArguments),
     /// Continue a run that failed or was cancelled from its failure, with the files as they are now.
     Retry(RunsRetryArguments),
     /// Begin a run with what another one did up to an event.
     Fork(RunsForkArguments),
-    /// Answer an open question, and go on.
+    /// Answer an open question, and resume the run.
     Answer(RunsAnswerArguments),
-    /// Let a call that must be approved run, changed or not, or deny it, and go on.
+    /// Approve a call, with changed arguments where wanted, or deny it, and resume the run.
     Approve(RunsApproveArguments),
     /// End a run.
     Cancel {
@@ -419,7 +419,7 @@ pub(crate) struct RunsListArguments {
 pub(crate) struct RunsResumeArguments {
     /// Id of the run; `last` is the newest one.
     pub(crate) run: String,
-    /// Go on with the workflow as it was when the run began.
+    /// Resume with the workflow as it was when the run began.
     #[arg(long)]
     pub(crate) as_it_was: bool,
     /// Play replies from a file, one a line, in place of the models.
@@ -443,10 +443,10 @@ pub(crate) struct RunsForkArguments {
     /// The last event to take over; absent, the end of the last node that `--set` names, or the last one before its end.
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<u64>,
-    /// What a node gave, replaced: `PATH=TEXT` or `PATH:=JSON`. May be repeated.
+    /// Replaces an output of a node: `PATH=TEXT` or `PATH:=JSON`. May be repeated.
     #[arg(long, value_name = "CHANGE")]
     pub(crate) set: Vec<String>,
-    /// Go on with the workflow as it was when the run began.
+    /// Resume with the workflow as it was when the run began.
     #[arg(long)]
     pub(crate) as_it_was: bool,
     /// Play replies from a file, one a line, in place of the models.
@@ -466,7 +466,7 @@ pub(crate) struct RunsAnswerArguments {
     /// Only record the answer.
     #[arg(long)]
     pub(crate) no_resume: bool,
-    /// Go on with the workflow as it was when the run began.
+    /// Resume with the workflow as it was when the run began.
     #[arg(long)]
     pub(crate) as_it_was: bool,
     /// Play replies from a file, one a line, in place of the models.
@@ -481,7 +481,7 @@ pub(crate) struct RunsApproveArguments {
     /// The call, where several wait.
     #[arg(long)]
     pub(crate) ask: Option<String>,
-    /// Deny it for this reason, which the model is told.
+    /// Deny the call for this reason, which the model receives.
     #[arg(long, value_name = "REASON", conflicts_with = "arguments")]
     pub(crate) deny: Option<String>,
     /// Let it run with these arguments, a JSON object.

@@ -12,8 +12,8 @@ pub(crate) struct Row {
     pub(crate) meaning: &'static str,
     /// Usual cause; empty where the meaning says it.
     pub(crate) cause: &'static str,
-    /// Way out; empty where there is nothing to do.
-    pub(crate) way_out: &'static str,
+    /// Fix; empty where there is nothing to do.
+    pub(crate) fix: &'static str,
 }
 
 /// Every row of the page, in its order.
@@ -31,7 +31,7 @@ fn row(group: &'static str, line: &'static str) -> Option<Row> {
     let mut cells = line.strip_prefix("| `")?.strip_suffix('|')?.split('|').map(str::trim);
     let code = cells.next()?.strip_suffix('`')?;
     let mut next = || cells.next().unwrap_or_default();
-    Some(Row { code, group, meaning: next(), cause: next(), way_out: next() })
+    Some(Row { code, group, meaning: next(), cause: next(), fix: next() })
 }
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ mod tests {
         }
     }
 
-    /// What stands between quotes at the beginning of a text.
+    /// Contents of the string literal at the beginning of a text.
     fn literal(text: &str) -> Option<&str> {
         let inner = text.trim_start().strip_prefix('"')?.split_once('"')?.0;
         let is_code = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || "_.".contains(char);

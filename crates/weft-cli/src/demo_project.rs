@@ -23,7 +23,7 @@ files![
     "workflows/summarize_text.json",
 ];
 
-/// What the demo asks.
+/// Message of the demo.
 pub(crate) fn question() -> &'static str {
     FILES.iter().find(|(path, _)| *path == "question.md").map_or("", |(_, text)| text)
 }

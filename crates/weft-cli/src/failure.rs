@@ -1,4 +1,4 @@
-//! Why a command failed, as a person and a program read it.
+//! Failure of a command, for a person and for a program.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use weft_runs::RunsError;
 
 use crate::arguments::Output;
 
-/// How a command ends.
+/// Exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Ok = 0,
@@ -31,7 +31,7 @@ pub(crate) enum Exit {
     Limit = 6,
     /// A file does not parse or validate.
     Invalid = 7,
-    /// A person is needed and nobody can be asked.
+    /// An approval or an answer is required and no terminal is attached.
     NeedsPerson = 8,
     /// Interrupted.
     Interrupted = 130,
@@ -43,15 +43,15 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Where in which file: line and column from 1, as far as they are known.
+/// Place in a file: line and column from 1, as far as they are known.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct FileLocation {
     pub(crate) file: PathBuf,
     pub(crate) line: Option<usize>,
     pub(crate) column: Option<usize>,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for FileLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.file.display())?;
         [self.line, self.column].into_iter().flatten().try_for_each(|number| write!(f, ":{number}"))
@@ -64,7 +64,7 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) code: String,
     pub(crate) message: String,
-    pub(crate) place: Option<Box<Place>>,
+    pub(crate) place: Option<Box<FileLocation>>,
     pub(crate) help: Option<String>,
 }
 
@@ -83,7 +83,7 @@ impl Failure {
     }
 
     pub(crate) fn at(mut self, file: &Path, line: Option<usize>, column: Option<usize>) -> Self {
-        self.place = Some(Box::new(Place { file: shown(file), line, column }));
+        self.place = Some(Box::new(FileLocation { file: shown(file), line, column }));
         self
     }
 
@@ -156,7 +156,7 @@ impl Failure {
         )
     }
 
-    /// What a program reads of it.
+    /// Fields for a program.
     pub(crate) fn fields(&self) -> Map<String, Value> {
         let place = self.place.as_deref();
         let all = [
@@ -173,7 +173,7 @@ impl Failure {
             .collect()
     }
 
-    /// Tells it on stderr: for a person, or as one JSON object.
+    /// Prints the failure on stderr: as text, or as one JSON object.
     pub(crate) fn print(&self, output: Output) {
         if output != Output::Text {
             note!("{}", json!({ "error": self.fields() }));

@@ -38,7 +38,7 @@ pub(crate) async fn to_the_end(
     Ok(outcome)
 }
 
-/// Waits for work that a run waits for and that goes on in this process.
+/// Waits for pending work of a run that this process executes.
 async fn continued(runs: &LocalRuns, outcome: &RunOutcome) -> Result<Option<RunHandle>, Failure> {
     let mut next = runs.continued(outcome.run());
     if let std::task::Poll::Ready(next) = poll!(next.as_mut()) {

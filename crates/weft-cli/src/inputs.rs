@@ -35,7 +35,7 @@ pub(crate) fn typed_by(arguments: &InputArguments, schema: &CompiledSchema) -> R
         raw.extend(object(path)?.into_iter().map(|(name, value)| argument(&name, RawValue::Json(value))));
     }
     for input in &arguments.inputs {
-        let given = one("-i", input)?;
+        let given = parse_input("-i", input)?;
         // What is said last counts.
         raw.retain(|known: &RawArgument| known.name != given.name);
         raw.push(given);
@@ -46,11 +46,13 @@ pub(crate) fn typed_by(arguments: &InputArguments, schema: &CompiledSchema) -> R
 /// Context values: `k=text`, `k:=json`, `k=@file`.
 pub(crate) fn context(arguments: &ContextArguments) -> Result<Map<String, Value>, Failure> {
     let values = arguments.ctx.iter().map(|text| {
-        let RawArgument { name, value, .. } = one("--ctx", text)?;
+        let RawArgument { name, value, .. } = parse_input("--ctx", text)?;
         let value = match value {
             RawValue::Text(text) => text.into(),
             RawValue::Json(value) => value,
-            RawValue::Elements { .. } => return Err(Failure::usage(format!("`--ctx {text}` is no value"))),
+            RawValue::Elements { .. } => {
+                return Err(Failure::usage(format!("`--ctx {text}` is not a value")));
+            }
         };
         Ok((name, value))
     });
@@ -59,7 +61,7 @@ pub(crate) fn context(arguments: &ContextArguments) -> Result<Map<String, Value>
 
 /// A value for a node of a fork, as `-i` takes it: `PATH=TEXT`, `PATH:=JSON`, `PATH=@FILE`.
 pub(crate) fn change(text: &str) -> Result<(String, NodeValue), Failure> {
-    let RawArgument { name, value, .. } = one("--set", text)?;
+    let RawArgument { name, value, .. } = parse_input("--set", text)?;
     match value {
         RawValue::Text(text) => Ok((name, NodeValue::Text(text))),
         RawValue::Json(value) => Ok((name, NodeValue::Json(value))),
@@ -71,9 +73,9 @@ fn argument(name: &str, value: RawValue) -> RawArgument {
     RawArgument::new(name, Span::default(), value)
 }
 
-fn one(option: &str, input: &str) -> Result<RawArgument, Failure> {
+fn parse_input(option: &str, input: &str) -> Result<RawArgument, Failure> {
     let bad = || {
-        Failure::usage(format!("`{option} {input}` is no input"))
+        Failure::usage(format!("`{option} {input}` is not an input"))
             .with_help("write k=text, k:=json or k=@file")
     };
     let (name, value) = input.split_once('=').ok_or_else(bad)?;
@@ -109,7 +111,7 @@ fn object(path: &Path) -> Result<Map<String, Value>, Failure> {
     }
 }
 
-/// All of stdin as text; bytes that are no UTF-8 are replaced.
+/// All of stdin as text, with replacement characters for invalid UTF-8.
 pub(crate) fn stdin() -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&stdin_bytes()?).into_owned())
 }
@@ -138,7 +140,7 @@ pub(crate) fn json_file(path: &std::path::Path) -> Result<Value, Failure> {
     })
 }
 
-/// A file that goes with a message; its kind is told from its name.
+/// A file that accompanies a message; the ending of its name gives its kind.
 pub(crate) fn attachment(path: &std::path::Path) -> Result<Attachment, Failure> {
     let bytes = std::fs::read(path).map_err(|error| Failure::of_reading(path, &error))?;
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();

@@ -12,7 +12,7 @@
 //! }
 //! ```
 
-/// Writes a line to stderr. Nobody may be there to read it, and that is no reason to fail.
+/// Writes a line to stderr. A closed stderr is not an error.
 macro_rules! note {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -84,7 +84,7 @@ impl Program {
     }
 }
 
-/// What the reader of arguments has to say: help and version on stdout, faults on stderr.
+/// Prints the report of the argument parser: help and version on stdout, faults on stderr.
 fn usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
         let text = error.render().to_string();

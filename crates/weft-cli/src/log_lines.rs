@@ -1,4 +1,4 @@
-//! What libraries log goes to stderr.
+//! Log lines of libraries, on stderr.
 
 use log::{LevelFilter, Log, Metadata, Record};
 

@@ -138,7 +138,7 @@ pub(crate) fn exit_of_reason(exit: ExitReason) -> Exit {
     }
 }
 
-/// Why an agent's run did not end well, with the fix.
+/// Failure of an agent's run, with the fix.
 fn failure_of(outcome: &RunOutcome, reason: ExitReason) -> Failure {
     let error = outcome.error();
     let message = error.clone().unwrap_or_else(|| format!("the run ended: {reason}"));
@@ -195,7 +195,7 @@ fn history_of(outcome: &RunOutcome) -> &[Exchange] {
     }
 }
 
-/// What the last replies were about that could not be used, and how many they were.
+/// Faults of the last unusable replies, and their number.
 fn corrections(outcome: &RunOutcome) -> Option<String> {
     let turns = history_of(outcome).iter().rev().map_while(|exchange| match exchange {
         Exchange::Turn(turn) => turn.observations().find(|seen| is_fault(seen.code)),
@@ -211,7 +211,7 @@ fn corrections(outcome: &RunOutcome) -> Option<String> {
     Some(format!("{count} could not be used, the last{about}: {}", last.text))
 }
 
-/// Whether it is about a reply, and not about what a tool did.
+/// Returns `true` for a fault of a reply, `false` for a fault of a tool.
 fn is_fault(code: ObservationCode) -> bool {
     use ObservationCode as Code;
     matches!(

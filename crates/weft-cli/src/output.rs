@@ -1,4 +1,4 @@
-//! What goes to stdout. A reader that has seen enough may close it.
+//! Output on stdout, which the reader may close at any time.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::failure::{Exit, Failure};
 
-/// Whether the reader of stdout has gone.
+/// Set once the reader has closed stdout.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether nobody reads stdout any more, so that a run need not go on for it.
+/// Returns `true` once stdout is closed, so that a run need not continue for it.
 pub(crate) fn is_closed() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }

@@ -13,21 +13,21 @@ const MAX_SHOWN: usize = 160;
 /// Prints events as lines.
 pub(crate) struct Timeline {
     color: bool,
-    /// Whether a text is being written piece by piece.
+    /// Set while a text is being written piece by piece.
     writing: bool,
     /// Blanks that are written only if more text follows.
     blanks: String,
 }
 
 impl Timeline {
-    /// Colours where stderr is a terminal and nobody objects.
+    /// Uses colours where stderr is a terminal and the environment does not forbid them.
     pub(crate) fn new() -> Self {
         let color =
             std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
         Self { color, writing: false, blanks: String::new() }
     }
 
-    /// Tells one event, if it is one that a person wants to see.
+    /// Prints one event, if it is one for people.
     pub(crate) fn show(&mut self, event: &TraceEvent) {
         let inner = event.place.path.is_some();
         match &event.body {
@@ -38,13 +38,16 @@ impl Timeline {
             EventBody::AgentThinking {} => self.line("2", "  thinking …"),
             EventBody::AgentTextDelta { text, .. } => self.delta(text),
             EventBody::AgentParseFailed { code, .. } => {
-                self.line("33", &format!("  the reply cannot be used ({code}); the model is told why"));
+                self.line(
+                    "33",
+                    &format!("  the reply cannot be used ({code}); the model receives the reason"),
+                );
             }
             EventBody::AgentCallReady { tool, arguments, repairs } => {
                 let repaired = if repairs.is_empty() {
                     String::new()
                 } else {
-                    format!("  (mended: {})", repairs.join(", "))
+                    format!("  (repaired: {})", repairs.join(", "))
                 };
                 self.line("36", &format!("  → {tool}{}{repaired}", shown_arguments(arguments)));
             }
@@ -100,7 +103,7 @@ impl Timeline {
         }
         let start = if self.writing { self.blanks.replace('\n', "\n  ") } else { "  ".to_owned() };
         let mut stderr = std::io::stderr().lock();
-        // Nobody can be told that stderr is closed.
+        // A closed stderr leaves no place for a report.
         let _ = write!(stderr, "{start}{}", shown.replace('\n', "\n  "));
         let _ = stderr.flush();
         self.writing = true;

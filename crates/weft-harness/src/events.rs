@@ -1,6 +1,6 @@
 //! Events that a subscription has received.
 
-use agent_types::{EventSubscription, TraceEvent, Watched};
+use agent_types::{Delivery, EventSubscription, TraceEvent};
 
 /// Takes the events that a subscription has received so far.
 ///
@@ -10,8 +10,8 @@ pub fn events(subscription: &mut EventSubscription) -> Vec<TraceEvent> {
     let mut events = Vec::new();
     while let Some(watched) = subscription.try_next() {
         match watched {
-            Watched::Events(batch) => events.extend(batch.iter().cloned()),
-            Watched::Lagged(missed) => panic!("{missed} events lost"),
+            Delivery::Events(batch) => events.extend(batch.iter().cloned()),
+            Delivery::Lagged(missed) => panic!("{missed} events lost"),
         }
     }
     events

@@ -70,7 +70,7 @@ fn agents(text: &str, ids: &[String]) -> (String, ExitCode) {
     (out, exit)
 }
 
-/// What came of each payload of an object of payloads by name, one line each.
+/// Runs the payloads of an object of payloads by name, and returns one line each.
 fn payloads(text: &str, options: &[String]) -> (String, ExitCode) {
     let on_fail = match options {
         [] => OnFail::Cancel,
@@ -86,9 +86,9 @@ fn payloads(text: &str, options: &[String]) -> (String, ExitCode) {
     };
     let mut out = String::new();
     for (id, case) in cases {
-        let mut told = weft_harness::run_payload(case, on_fail);
-        told["id"] = id.into();
-        let _ = writeln!(out, "{told}");
+        let mut result = weft_harness::run_payload(case, on_fail);
+        result["id"] = id.into();
+        let _ = writeln!(out, "{result}");
     }
     (out, ExitCode::SUCCESS)
 }

@@ -145,12 +145,12 @@ fn a_run_that_died_goes_on_and_a_fork_takes_another_way() {
     let store = json!({"store": "s"});
     let dies = json!({"options": store, "actions": [{"on": {"type": "node.finished", "path": "a"}, "do": "crash"}],
         "expect": {"status": "crashed", "counter": {"a": 1}}});
-    let goes_on = json!({"mode": "resume", "of": 0, "options": store,
+    let resumed = json!({"mode": "resume", "of": 0, "options": store,
         "expect": {"status": "ok", "outputs": {"b": 2}, "counter": {"a": 1},
             "events": [{"type": "run.resumed"}, {"type": "node.started", "path": "w"}]}});
     let forked = json!({"mode": "fork", "of": 0, "at": {"after": {"type": "node.finished", "path": "a"}},
         "changes": {"a": 20}, "options": store, "expect": {"status": "ok", "outputs": {"b": 40}, "counter": {"a": 1}}});
-    let told =
+    let read =
         json!({"mode": "read", "of": 0, "options": store, "expect": {"status": "ok", "outputs": {"b": 2}}});
-    assert_eq!(faults(&flows, &json!([dies, goes_on, forked, told])), Vec::<String>::new());
+    assert_eq!(faults(&flows, &json!([dies, resumed, forked, read])), Vec::<String>::new());
 }

@@ -5,16 +5,16 @@ use serde_json::{Value, json};
 use weft_harness::run_payload;
 use workflow_engine::OnFail;
 
-/// What came of a payload: status or codes of problems, results, milliseconds.
+/// Result of a payload: status or codes of problems, outputs, milliseconds.
 fn run(payload: Value, on_fail: OnFail) -> (String, Value, u64) {
-    let told = run_payload(payload, on_fail);
+    let result = run_payload(payload, on_fail);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let status = match (told.get("codes"), told.get("error")) {
+    let status = match (result.get("codes"), result.get("error")) {
         (Some(codes), _) => codes.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(" "),
         (None, Some(error)) => text(&error["message"]),
-        (None, None) => text(&told["status"]),
+        (None, None) => text(&result["status"]),
     };
-    (status, told["outputs"].clone(), told["ms"].as_u64().unwrap_or_default())
+    (status, result["outputs"].clone(), result["ms"].as_u64().unwrap_or_default())
 }
 
 fn node(id: &str, full_type: &str, inputs: Value) -> Value {
@@ -156,11 +156,11 @@ fn independent_nodes_take_the_time_of_one_and_others_may_finish() {
 #[test]
 fn an_interrupted_payload_ends_at_once() {
     let slow = payload(&[node("a", "test:Slow", json!({"text": "1"}))], &[], &[("r", "a", "text")]);
-    let told = run_payload(json!({"payload": slow, "interruptAfterMs": 50}), OnFail::Cancel);
-    assert_eq!(told, json!({"status": "cancelled", "outputs": {}, "ms": 50}));
+    let result = run_payload(json!({"payload": slow, "interruptAfterMs": 50}), OnFail::Cancel);
+    assert_eq!(result, json!({"status": "cancelled", "outputs": {}, "ms": 50}));
 }
 
 #[test]
-fn what_is_no_payload_is_told() {
+fn an_invalid_payload_is_reported() {
     assert_eq!(run_payload(json!({"nodes": 3}), OnFail::Cancel)["status"], "unreadable");
 }

@@ -1,4 +1,4 @@
-//! A short form of the soak: a process is killed at some of its events, a file is cut at some of its bytes.
+//! A part of the soak: a process is killed at some of its events, a file is cut at some of its bytes.
 //! `cargo xtask soak` does all of them.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a wrong case may panic")]
 

@@ -7,7 +7,7 @@ use workflow_model::LoadError;
 #[non_exhaustive]
 pub enum ImportError {
     /// It is not JSON.
-    #[error("the file is no JSON: {0}")]
+    #[error("the file is not JSON: {0}")]
     Json(#[from] serde_json::Error),
     /// It is JSON of another kind.
     #[error("{0}")]

@@ -15,7 +15,7 @@ use crate::report::{Entry, LEFT_OUT, Report, What};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Mapped,
-    Kept,
+    Preserved,
     /// A note says that it is unsupported.
     Noted,
     /// Nothing took it.
@@ -165,11 +165,11 @@ fn entry(path: String, mark: Mark) -> Option<Entry> {
     let plain = |path, what| Entry { path, what, code: None, message: None, help: None };
     match mark {
         Mark::Mapped => Some(plain(path, What::Mapped)),
-        Mark::Kept => Some(plain(path, What::Kept)),
+        Mark::Preserved => Some(plain(path, What::Preserved)),
         Mark::Noted => None,
         Mark::Left => {
             let name = path.rsplit('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~");
-            let message = Some(format!("`{name}` has no counterpart"));
+            let message = Some(format!("`{name}` is unsupported"));
             let help = Some("where it matters, write its counterpart into the new file by hand");
             Some(Entry { path, what: What::Unsupported, code: Some(LEFT_OUT), message, help })
         }
@@ -300,7 +300,7 @@ impl<'d> Fields<'d> {
         let mut rest = Map::new();
         for (name, member) in self.members() {
             if !except.contains(&name.as_str()) && member.has_rest() {
-                self.ledger.mark(member.value, Mark::Kept);
+                self.ledger.mark(member.value, Mark::Preserved);
                 rest.insert(name.clone(), member.value.clone());
             }
         }

@@ -16,8 +16,9 @@ pub enum What {
     /// It has a counterpart in the written files.
     Mapped,
     /// It stands unread in the written files, under the name of its system.
-    Kept,
-    /// It has no counterpart and is left out.
+    #[serde(rename = "kept")]
+    Preserved,
+    /// The feature is unsupported and is left out.
     Unsupported,
     /// It has a counterpart that works in another way.
     Changed,
@@ -88,7 +89,7 @@ impl Report {
     }
 }
 
-/// A path without what tells alike places apart.
+/// A path without the indexes in it, so that equal entries of lists are reported once.
 fn general(path: &str) -> String {
     let steps: Vec<&str> = path.split('/').collect();
     let is_name = |at: usize| matches!(steps.get(1), Some(&"paths")) && (at == 2 || at == 3);

@@ -43,7 +43,8 @@ fn missed(file: &Value, report: &Report) -> Option<String> {
 /// A report as lines.
 fn shown(report: &Report) -> String {
     let line = |entry: &weft_import::Entry| {
-        let what = format!("{:?}", entry.what).to_lowercase();
+        let what = serde_json::to_value(entry.what).unwrap_or_default();
+        let what = what.as_str().unwrap_or_default();
         let (code, message) = (entry.code.unwrap_or("-"), entry.message.as_deref().unwrap_or("-"));
         format!("{what} {} [{code}] {message}", entry.path)
     };

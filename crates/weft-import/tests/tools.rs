@@ -137,7 +137,10 @@ fn what_cannot_be_used_has_a_reason() {
         .concat()
     };
     let parameter = |parameter: Value| one(json!({"parameters": [parameter]}), "https://a.test");
-    assert_eq!(one(json!({}), "/v1"), "GET /x: the server `/v1` is no whole address; give one with --server");
+    assert_eq!(
+        one(json!({}), "/v1"),
+        "GET /x: the server `/v1` is not a whole address; give one with --server"
+    );
     assert_eq!(
         one(json!({}), "https://{r}.a.test"),
         "GET /x: the server `https://{r}.a.test` has a variable without a default; give one with --server"
@@ -194,7 +197,7 @@ fn other_files_are_refused() {
     let error = |text: &str| from_openapi(text, &OpenApiOptions::default()).unwrap_err().to_string();
     assert_eq!(error(r#"{"swagger": "2.0"}"#), "expected OpenAPI 3.0 or 3.1, found swagger 2.0");
     assert_eq!(error("[]"), "expected OpenAPI 3.0 or 3.1, found no `openapi` key");
-    assert!(error("openapi: 3.0.0").starts_with("the file is no JSON: "));
+    assert!(error("openapi: 3.0.0").starts_with("the file is not JSON: "));
 }
 
 #[test]
@@ -235,7 +238,7 @@ fn a_body_in_a_text_is_read_or_refused() {
     let good = bu(&json!({"url": "https://a.test/", "body": "{\"q\": \"{city}\"}"}));
     assert_eq!(file(&good, "get_weather")["endpoint"]["body"], json!({"q": "{city}"}));
     let bad = bu(&json!({"url": "https://a.test/", "body": "{\"q\": {city}}"}));
-    assert!(bad.refused[0].reason.starts_with("its body is no JSON: "), "{bad:?}");
+    assert!(bad.refused[0].reason.starts_with("its body is not JSON: "), "{bad:?}");
     let host = bu(&json!({"url": "https://{city}/"}));
     assert!(host.refused[0].reason.contains("cannot hold a placeholder"), "{host:?}");
     let double = from_bu(

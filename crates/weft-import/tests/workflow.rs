@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use weft_import::{ImportedWorkflows as Imported, from_comfytavern, from_comfyui, from_modular};
 use workflow_model::{Definitions, NoWorkflows, NodeDefinition, World, analyze};
 
-/// Nobody knows any type.
+/// A catalogue without types.
 struct NoTypes;
 
 impl Definitions for NoTypes {
@@ -139,7 +139,7 @@ fn loops_of_a_modular_agent_become_zones() {
     assert_eq!(edges(workflow), ["s > outer_start", "call > inner_start", "outer_start > sub", "sub > e"]);
     insta::assert_snapshot!(notes(&imported).join("\n"), @"
     `inner_start`: write the condition `state.done` over `state`, `index` and `out`
-    `call`: the condition `n > 1` of an edge has no counterpart; use a `core:Condition`
+    `call`: the condition `n > 1` of an edge is unsupported; use a `core:Condition`
     ");
 }
 
@@ -184,9 +184,9 @@ fn the_outline_puts_needs_first_and_counts_depth() {
         "edges": [{"source": "a", "target": "b"}, {"source": "b", "target": "c"}, {"source": "a", "target": "c"}]});
     let workflow = workflow_model::Workflow::from_value(file).unwrap();
     let steps = analyze(&workflow, &World::new(&NoTypes, &NoWorkflows)).graph.outline();
-    let told: Vec<String> =
+    let order: Vec<String> =
         steps.iter().map(|step| format!("{} {} {}", step.depth, step.path, step.needs.join(" "))).collect();
-    assert_eq!(told, ["1 a ", "2 b a", "3 c b a"]);
+    assert_eq!(order, ["1 a ", "2 b a", "3 c b a"]);
 }
 
 #[test]
@@ -207,8 +207,8 @@ fn older_generations_of_modular_agents() {
     assert_eq!(workflow.interface_inputs["heat"].default_value(), Some(&json!(0.5)));
     assert_eq!((&*workflow.variables[0].name, &workflow.variables[0].value), ("user", &json!("Guest")));
     insta::assert_snapshot!(notes(&imported).join("\n"), @"
-    `route`: what ROUTING decides has no counterpart among order-only edges
-    `route`: the condition `done` of an edge has no counterpart; use a `core:Condition`
+    `route`: order-only edges cannot carry the decision of ROUTING: unsupported
+    `route`: the condition `done` of an edge is unsupported; use a `core:Condition`
     `route`: an edge with its other end nowhere was left out
     ");
 }

@@ -184,8 +184,8 @@ impl EventSink for LiveSink {
         self.inner.run()
     }
 
-    fn keeper(&self) -> Option<&dyn EventPersister> {
-        self.inner.keeper()
+    fn persister(&self) -> Option<&dyn EventPersister> {
+        self.inner.persister()
     }
 }
 

@@ -80,7 +80,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn play(agent: &Agent) -> (RunOutcome, Vec<TraceEvent>) {
     block_on(async {
         let run = agent.start(AgentState::default(), "Hi.").unwrap();
-        let mut watcher = run.watch(100_000);
+        let mut watcher = run.subscribe(100_000);
         let (outcome, _) = run.outcome().await;
         (outcome, weft_harness::events(&mut watcher))
     })

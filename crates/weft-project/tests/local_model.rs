@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use agent_runtime::AgentState;
-use agent_types::{EventBody, ExitReason, Watched};
+use agent_types::{Delivery, EventBody, ExitReason};
 use llm_local::{known_models, weights};
 use llm_provider::ModelError;
 use weft_project::{Project, ProjectError, ProjectOptions};
@@ -47,10 +47,10 @@ async fn the_desk_answers_with_a_model_in_the_process() {
     let project = desk(folder.path(), "model = \"smollm2\"");
     let agent = project.agent("desk").unwrap();
     let run = agent.start(AgentState::default(), "What time is it in Shanghai?").unwrap();
-    let mut watcher = run.watch(100_000);
+    let mut watcher = run.subscribe(100_000);
     let (outcome, _) = run.outcome().await;
     let mut replies = Vec::new();
-    while let Some(Watched::Events(batch)) = watcher.try_next() {
+    while let Some(Delivery::Events(batch)) = watcher.try_next() {
         for event in batch.iter() {
             match &event.body {
                 EventBody::AgentLlmFinished { text, .. } => replies.push(text.clone()),

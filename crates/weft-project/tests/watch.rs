@@ -198,7 +198,7 @@ async fn a_run_is_told_of_a_tool_that_comes_and_may_call_it() {
     let write = Tool::new(definition, ToolKind::NATIVE, writes);
     let agent = project.agent("a").unwrap().with_source(Arc::new(AndOne(tools, write)));
     let run = agent.start(AgentState::default(), "Go.").unwrap();
-    let mut events = run.watch(1_000);
+    let mut events = run.subscribe(1_000);
     let (outcome, _) = run.outcome().await;
     assert_eq!(outcome.text, "Done.", "{outcome:?}");
     let events = weft_harness::events(&mut events);

@@ -16,16 +16,16 @@ pub enum Answer {
     },
     /// The call may not run.
     Deny {
-        /// Why.
+        /// Reason, which the model receives.
         reason: String,
     },
     /// The answer to a question.
     Value(Value),
-    /// What became of an effect whose outcome is unknown.
+    /// Outcome of an effect whose outcome is unknown.
     Outcome(EffectOutcome),
 }
 
-/// What became of an effect that was interrupted.
+/// Outcome of an effect that was interrupted, as the user reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EffectOutcome {
     /// It did not happen: it is executed again.

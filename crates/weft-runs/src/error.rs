@@ -1,4 +1,4 @@
-//! Why a run could not be begun, resumed or changed.
+//! Errors of starting, resuming and changing runs.
 
 use agent_runtime::AgentError;
 use agent_types::RunId;
@@ -7,7 +7,7 @@ use run_store::StoreError;
 use serde_json::Value;
 use weft_project::ProjectError;
 
-/// Why a run could not be begun, resumed or changed.
+/// Error of starting, resuming or changing a run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunsError {
@@ -77,7 +77,7 @@ pub enum RunsError {
     InvalidArguments {
         /// The tool.
         tool: String,
-        /// What does not fit.
+        /// Description of the mismatch.
         message: String,
     },
     /// Inputs do not fit the workflow.
@@ -97,7 +97,7 @@ pub enum RunsError {
         agent: String,
         /// The event.
         event: String,
-        /// Whether its profile names the event.
+        /// Set when its profile names the event.
         listed: bool,
         /// A similar event that its profile names.
         near: Option<String>,
@@ -122,7 +122,7 @@ pub enum RunsError {
     NotResumable {
         /// The run.
         run: String,
-        /// Why.
+        /// Reason.
         message: String,
     },
     /// A run that did not fail and was not cancelled.
@@ -130,13 +130,13 @@ pub enum RunsError {
     NotRetryable {
         /// The run.
         run: String,
-        /// How it stands.
+        /// State of the run.
         status: String,
     },
     /// An action that does not apply to the session as it is.
     #[error("{message}")]
     SessionState {
-        /// Why.
+        /// Reason.
         message: &'static str,
     },
     /// A run failed before it could say so itself.
@@ -144,7 +144,7 @@ pub enum RunsError {
     Failed {
         /// Stable code.
         code: &'static str,
-        /// What happened.
+        /// Description of the failure.
         message: String,
     },
 }

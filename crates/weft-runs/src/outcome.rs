@@ -30,7 +30,7 @@ impl RunOutcome {
         }
     }
 
-    /// How it stands.
+    /// Status of the run.
     #[must_use]
     pub fn status(&self) -> RunStatus {
         match self {
@@ -80,7 +80,7 @@ impl RunOutcome {
         }
     }
 
-    /// What went wrong, in a sentence.
+    /// Message of the failure, in a sentence.
     #[must_use]
     pub fn error(&self) -> Option<String> {
         match self {

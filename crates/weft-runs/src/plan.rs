@@ -1,4 +1,4 @@
-//! What is kept of a run besides its events: all that it needs to be resumed.
+//! Records of runs besides their events: all that is required to resume them.
 
 use agent_runtime::{Agent, AgentInput, Exchange};
 use agent_types::RunId;
@@ -10,7 +10,7 @@ use weft_project::PlannedEvent;
 
 use crate::error::RunsError;
 
-/// What is kept of a workflow's run.
+/// Record of a workflow's run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename = "workflow")]
 pub struct WorkflowPlan {
@@ -28,7 +28,7 @@ pub struct WorkflowPlan {
     pub retry_of: Option<RunId>,
 }
 
-/// What is kept of an agent's run.
+/// Record of an agent's run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename = "agent")]
 pub struct AgentPlan {
@@ -45,7 +45,7 @@ pub struct AgentPlan {
     /// The schema that the answer must fit, where it is not that of the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
-    /// Whether it is a message of a session, which flows and system actions stand around.
+    /// Set for a message of a session, which flows and system actions surround.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_session: bool,
     /// The conversation before it, where no thread keeps it.
@@ -65,7 +65,7 @@ pub struct AgentPlan {
     pub retry_of: Option<RunId>,
 }
 
-/// What is kept of a single call of a tool.
+/// Record of a single call of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename = "call")]
 pub struct CallPlan {
@@ -105,13 +105,13 @@ impl AgentPlan {
         }
     }
 
-    pub(crate) fn of(record: &RunRecord) -> Result<Self, RunsError> {
+    pub(crate) fn from_record(record: &RunRecord) -> Result<Self, RunsError> {
         read(record, "an agent")
     }
 }
 
 impl WorkflowPlan {
-    pub(crate) fn of(record: &RunRecord) -> Result<Self, RunsError> {
+    pub(crate) fn from_record(record: &RunRecord) -> Result<Self, RunsError> {
         read(record, "a workflow")
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked of runs, and what is known of threads and sessions.
+//! Requests about runs, and the state of threads and sessions.
 
 use std::collections::HashMap;
 
@@ -115,11 +115,11 @@ pub struct AnswerRequest {
     pub answer: Answer,
     /// The workflow with which the run is resumed.
     pub version: Version,
-    /// What follows.
+    /// Action after the answer is recorded.
     pub then: Then,
 }
 
-/// What follows an answer.
+/// Action after an answer is recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Then {
     /// The run is resumed.
@@ -129,14 +129,14 @@ pub enum Then {
     Stay,
 }
 
-/// What became of a request to end a run.
+/// Result of a request to cancel a run.
 #[derive(Debug)]
 pub enum Cancelled {
     /// It had ended before, with this status.
     HadEnded(&'static str),
     /// The process that executes it is asked.
     Asked,
-    /// Nobody executed it: it is resumed only to end.
+    /// No process executed it: it is resumed only to end.
     Ending(RunHandle),
     /// It could not be resumed, and was ended as it stood.
     Ended,
@@ -159,7 +159,7 @@ impl ThreadName {
     }
 }
 
-/// What is done with a conversation.
+/// Action on a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadAction {
     /// It is read.
@@ -178,11 +178,11 @@ pub struct ThreadInfo {
     pub history: Vec<Exchange>,
     /// The run that waits in it.
     pub waiting: Option<RunId>,
-    /// Whether the action changed anything.
+    /// Set when the action had an effect.
     pub changed: bool,
 }
 
-/// What is done with a session.
+/// Action on a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionAction {
     /// It is read.
@@ -199,29 +199,29 @@ pub enum SessionAction {
 pub struct SessionInfo {
     /// The agent that answers in it.
     pub agent: String,
-    /// Who answers.
+    /// Party that answers.
     pub phase: SessionPhase,
-    /// What is known of the user.
+    /// Profile of the user.
     pub profile: Map<String, Value>,
-    /// Whether the action changed anything.
+    /// Set when the action had an effect.
     pub changed: bool,
 }
 
-/// Who answers in a session.
+/// Party that answers in a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionPhase {
     /// The agent.
     Agent,
     /// A person, since then, by this action.
     HandedOff {
-        /// When.
+        /// Time of the handoff.
         since: String,
         /// The action.
         action: String,
     },
-    /// Nobody: it is closed since then, by this action.
+    /// The session is closed, by this action or an earlier one.
     Closed {
-        /// When.
+        /// Time of the closing.
         since: String,
         /// The action.
         action: String,

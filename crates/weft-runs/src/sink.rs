@@ -1,11 +1,11 @@
-//! Where the events of a run go.
+//! Sink of a run's events.
 
 use std::sync::Arc;
 
 use agent_types::{Clock, EventSink, EventSubscription, Recorder, RunId};
 use run_store::{Store, StoreError, StoredRun};
 
-/// Where the events of a run go.
+/// Sink of a run's events.
 #[derive(Debug, Clone)]
 pub(crate) enum RunSink {
     /// To subscribers only.
@@ -29,8 +29,8 @@ impl RunSink {
     /// A subscription that holds `capacity` events where the store has what is lost, else all of them.
     pub(crate) fn subscribe(&self, capacity: usize) -> EventSubscription {
         match self {
-            Self::Memory(recorder) => recorder.watch(usize::MAX),
-            Self::Stored(run, _) => run.watch(capacity),
+            Self::Memory(recorder) => recorder.subscribe(usize::MAX),
+            Self::Stored(run, _) => run.subscribe(capacity),
         }
     }
 

@@ -29,7 +29,7 @@ impl ProjectFiles {
     #[must_use]
     pub fn watched(project: Project) -> (Self, Option<ProjectError>) {
         match project.watch() {
-            Ok(watch) => (Self::of(Files::Watched(watch)), None),
+            Ok(watch) => (Self::new(Files::Watched(watch)), None),
             Err(error) => (Self::fixed(project), Some(error)),
         }
     }
@@ -37,10 +37,10 @@ impl ProjectFiles {
     /// A project as it was read.
     #[must_use]
     pub fn fixed(project: Project) -> Self {
-        Self::of(Files::Fixed(RwLock::new(Arc::new(project))))
+        Self::new(Files::Fixed(RwLock::new(Arc::new(project))))
     }
 
-    fn of(files: Files) -> Self {
+    fn new(files: Files) -> Self {
         Self { files, changes: watch::Sender::new(0) }
     }
 

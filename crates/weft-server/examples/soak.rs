@@ -24,7 +24,7 @@ const AGENTS: u64 = 50;
 /// The part of the time after which memory must stand still.
 const WARM: u64 = 3;
 
-/// How much memory may grow after that: what an allocator keeps differs a little from second to second.
+/// Memory growth that is allowed after that: the reserve of an allocator differs a little from second to second.
 const SLACK: usize = 16 << 20;
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -65,7 +65,7 @@ struct Target {
 }
 
 impl Target {
-    /// What the server answers, without its head.
+    /// Body of the server's answer to a request.
     async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<String, Failure> {
         let body = body.map(Value::to_string).unwrap_or_default();
         let request = format!(
@@ -87,7 +87,7 @@ impl Target {
     }
 
     /// One run of an agent, begun, followed and read; or one completion.
-    async fn one(&self, agent: u64, round: u64) -> Result<(), Failure> {
+    async fn run_one(&self, agent: u64, round: u64) -> Result<(), Failure> {
         if (agent + round).is_multiple_of(3) {
             let messages = json!([{"role": "user", "content": "how late is it"}]);
             let body = json!({"model": "busy", "stream": round.is_multiple_of(2), "messages": messages});
@@ -97,8 +97,8 @@ impl Target {
         let body = json!({"agent": "busy", "message": format!("round {round}")});
         let begun: Value = serde_json::from_str(&self.ask("POST", "/api/runs", Some(&body)).await?)?;
         let run = begun["run"].as_str().ok_or("no run")?;
-        let told = self.ask("GET", &format!("/api/runs/{run}/events"), None).await?;
-        if !told.contains("run.finished") {
+        let events = self.ask("GET", &format!("/api/runs/{run}/events"), None).await?;
+        if !events.contains("run.finished") {
             return Err(format!("{run} has no end").into());
         }
         let shown = self.ask("GET", &format!("/api/runs/{run}"), None).await?;
@@ -148,7 +148,7 @@ async fn soak(target: &Target, seconds: u64) -> Result<(), Failure> {
         agents.spawn(async move {
             let mut round = 0;
             while SystemClock.elapsed() < until {
-                target.one(agent, round).await?;
+                target.run_one(agent, round).await?;
                 round += 1;
                 rounds.fetch_add(1, Ordering::Relaxed);
             }

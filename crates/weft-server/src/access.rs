@@ -1,4 +1,4 @@
-//! Who may ask: the Host and the Origin of a request, and its token.
+//! Access checks: the Host and the Origin of a request, and its token.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::openai;
 use crate::problem::Problem;
 use crate::token::Token;
 
-/// What the page may load and reach: this server and nothing else.
+/// Content security policy of the page: it may load from and connect to this server alone.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -37,7 +37,7 @@ pub(crate) struct Access {
     token: Option<Token>,
 }
 
-/// What must be known of whoever asks.
+/// Checks that a client must pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gate {
     /// Nothing: the page's files, and what kind of server this is.
@@ -54,7 +54,7 @@ impl Access {
         Self { bound, hosts: lower(&settings.hosts), origins: lower(&settings.origins), token }
     }
 
-    /// Whether a text is the token, or none is needed.
+    /// Returns `true` when a text is the token, or none is required.
     pub(crate) fn opens(&self, given: Option<&str>) -> bool {
         match (&self.token, given) {
             (None, _) => true,
@@ -105,7 +105,7 @@ impl Access {
         }
     }
 
-    /// Whether a page of this origin may write here, or open a socket.
+    /// Returns `true` when a page of this origin may write here, or open a socket.
     fn admits(&self, origin: &str, host: &str) -> bool {
         let origin = origin.to_ascii_lowercase();
         let own = |scheme: &str| origin.strip_prefix(scheme).is_some_and(|rest| rest == host);

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! State that all requests share.
 
 use std::sync::Arc;
 
@@ -22,19 +22,19 @@ pub(crate) struct App {
     files: Arc<ProjectFiles>,
     pub(crate) store: Store,
     pub(crate) clock: Arc<dyn Clock>,
-    /// When the server began, in seconds since 1970.
+    /// Start of the server, in seconds since 1970.
     pub(crate) started: i64,
     pub(crate) options: ServerOptions,
     pub(crate) access: Access,
     pub(crate) runs: LocalRuns,
     pub(crate) hubs: Hubs,
-    /// Owner of everything that goes on beside the requests.
+    /// Owner of the tasks that run beside the requests.
     pub(crate) tasks: TaskTracker,
     /// No new work is taken.
     pub(crate) closing: CancellationToken,
     /// Whatever still runs is left where it is.
     pub(crate) closed: CancellationToken,
-    /// What clients of the Model Context Protocol reach.
+    /// Servers for clients of the Model Context Protocol.
     pub(crate) mcp: McpServers,
     /// One save at a time, so that what a save was made of is what it replaces.
     pub(crate) saving: tokio::sync::Mutex<()>,

@@ -1,4 +1,6 @@
-//! What requests say. Bodies: JSON, of a limited length, within a limited time. Addresses: refused as all else is.
+//! Contents of requests. Bodies are JSON, of a limited length, within a limited time; faults in paths and queries are
+//! reported in
+//! the same form.
 
 use std::sync::Arc;
 
@@ -55,10 +57,10 @@ impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for OptionalBody<T> {
     }
 }
 
-/// What the path of a request names.
+/// Parameters in the path of a request.
 pub(crate) struct Path<T>(pub(crate) T);
 
-/// What stands behind the question mark of a request.
+/// Parameters in the query of a request.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {

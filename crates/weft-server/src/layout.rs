@@ -20,20 +20,20 @@ const PADDING: (f64, f64) = (32.0, 64.0);
 
 /// Width of the carried values at the sides of a zone.
 const RAIL: f64 = 148.0;
-/// Where they begin, below the upper side of the zone.
+/// Vertical offset of the first one from the upper side of the zone.
 const RAIL_TOP: f64 = 48.0;
 
-/// How often the order within layers is made better, there and back.
+/// Number of sweeps, there and back, that improve the order within layers.
 const SWEEPS: usize = 4;
 
-/// Where the nodes of a workflow stand.
+/// Positions of the nodes of a workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Placed {
     /// All nodes, in the order of the file.
     pub(crate) nodes: Vec<PlacedNode>,
 }
 
-/// Where a node stands.
+/// Position of a node.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct PlacedNode {
     /// Its id.
@@ -65,7 +65,7 @@ enum Rail {
 /// Nodes by their place in the file, with what surrounds them.
 struct Sketch {
     parents: Vec<Option<usize>>,
-    /// What stands at the side of the zone around it.
+    /// Nodes at the side of the zone around them.
     rails: Vec<Option<Rail>>,
     zones: Vec<bool>,
     edges: Vec<(usize, usize)>,
@@ -212,7 +212,7 @@ struct Lanes {
     layers: Vec<Vec<usize>>,
     /// From layer to layer.
     edges: Vec<(usize, usize)>,
-    /// How many edges each lane holds.
+    /// Number of edges in each lane.
     wires: Vec<f64>,
 }
 

@@ -1,9 +1,9 @@
 //! A project over HTTP: REST, live events by WebSocket and SSE, an OpenAI-compatible endpoint, and the page.
 //!
-//! [`Server::bind`] takes a project and an address, [`Server::run`] serves until it is told to end.
-//! It is meant for the machine it runs on: it binds the loopback, asks for a token, and looks at Host and Origin.
+//! [`Server::bind`] takes a project and an address, [`Server::run`] serves until it is asked to shut down.
+//! It is meant for the machine it runs on: it binds the loopback, requires a token, and checks Host and Origin.
 //!
-//! It refuses to run anything itself: `weft-project` puts runs together, `run-store` keeps what they tell.
+//! It executes nothing itself: `weft-runs` starts runs, `run-store` persists their events.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

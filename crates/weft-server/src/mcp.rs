@@ -21,7 +21,7 @@ use crate::problem::Problem;
 pub(crate) struct McpServers(Mutex<HashMap<Option<String>, McpHttp>>);
 
 impl McpServers {
-    fn of(&self, app: &Arc<App>, agent: Option<&str>) -> McpHttp {
+    fn server_for(&self, app: &Arc<App>, agent: Option<&str>) -> McpHttp {
         let mut servers = self.0.lock();
         let make = || {
             let server = ProjectMcp::new(app.runs.clone(), agent).server().with_changes(app.changes());
@@ -36,7 +36,7 @@ pub(crate) fn router() -> Router<Arc<App>> {
 }
 
 async fn all_tools(State(app): State<Arc<App>>, request: Request) -> Response {
-    let http = app.mcp.of(&app, None);
+    let http = app.mcp.server_for(&app, None);
     http.handle(request).await.map(Body::new)
 }
 
@@ -46,6 +46,6 @@ async fn tools_of_agent(
     request: Request,
 ) -> Result<Response, Problem> {
     app.project().agent_file(&agent)?;
-    let http = app.mcp.of(&app, Some(&agent));
+    let http = app.mcp.server_for(&app, Some(&agent));
     Ok(http.handle(request).await.map(Body::new))
 }

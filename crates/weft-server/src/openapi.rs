@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::api::{Operation, operations};
 use crate::problem::Problem;
 
-/// Where schemas stand that others refer to.
+/// Path of the schemas that others refer to.
 const SCHEMAS: &str = "/components/schemas";
 
 /// The OpenAPI 3.1 description of the interface.

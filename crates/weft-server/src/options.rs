@@ -1,4 +1,4 @@
-//! How a server is set up, and why it cannot start.
+//! Options of a server, and the errors of its start.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -7,19 +7,20 @@ use weft_project::ServerSettings;
 
 use crate::token::TokenChoice;
 
-/// How a server is set up.
+/// Options of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerOptions {
     /// Address, limits, further hosts and origins: `[server]` of `weft.toml`.
     pub settings: ServerSettings,
-    /// Where the token comes from.
+    /// Source of the token.
     pub token: TokenChoice,
-    /// How long a request may take to come: its head, and again its body. Also how long a socket may wait before it says hello.
+    /// Time limit for a request to arrive: its head, and again its body. Also the time limit for the `hello` of a
+    /// socket.
     pub slow: Duration,
-    /// How long a client that takes nothing may hold what waits for it; then its socket is closed.
+    /// Time limit for a client that does not read; then its socket is closed.
     pub stalled: Duration,
-    /// How often it is looked whether the files of the project have been read anew.
+    /// Interval of checks for reloaded files of the project.
     pub look: Duration,
 }
 
@@ -51,7 +52,7 @@ impl ServerOptions {
     }
 }
 
-/// Why a server cannot start.
+/// Error at the start of a server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -66,13 +67,13 @@ pub enum ServeError {
     Bind {
         /// The address.
         address: SocketAddr,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The operating system gives no random bytes.
     #[error("no token could be drawn: {message}")]
     NoRandomness {
-        /// What it said.
+        /// Message of the cause.
         message: String,
     },
     /// The store of runs cannot be used.
@@ -92,7 +93,7 @@ impl ServeError {
         }
     }
 
-    /// A way out, for a person.
+    /// Fix, for a person.
     #[must_use]
     pub const fn help(&self) -> &'static str {
         match self {

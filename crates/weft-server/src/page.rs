@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// What `web/dist` was built from: every source file with its SHA-256.
+    /// Sources of `web/dist`: every source file with its SHA-256.
     fn sources() -> BTreeMap<String, String> {
         let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("web");
         let manifest = std::fs::read_to_string(web.join("dist/manifest.json")).unwrap();

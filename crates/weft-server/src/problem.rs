@@ -1,4 +1,4 @@
-//! What a request is refused with: `application/problem+json`, with a stable code.
+//! Refusal of a request: `application/problem+json`, with a stable code.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -14,7 +14,7 @@ use tool_registry::Fault;
 use weft_project::ProjectError;
 use weft_runs::RunsError;
 
-/// Why a request was refused. Small, so that results are.
+/// Refusal of a request. Small, so that results are.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Problem(Box<Fields>);
@@ -37,7 +37,7 @@ impl JsonSchema for Problem {
     }
 }
 
-/// Why a request was refused.
+/// Fields of a refusal.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Fields {
     /// Always `about:blank`: the code says which kind it is.
@@ -51,12 +51,12 @@ pub(crate) struct Fields {
     pub(crate) status: StatusCode,
     /// Stable code; `weft explain CODE` says more.
     pub(crate) code: Cow<'static, str>,
-    /// What is wrong, for a person.
+    /// Fault, for a person.
     pub(crate) detail: String,
-    /// A way out.
+    /// Fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) help: Option<String>,
-    /// What else a program can use.
+    /// Further fields for a program.
     #[serde(flatten)]
     extra: Map<String, Value>,
 }

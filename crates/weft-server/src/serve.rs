@@ -116,7 +116,7 @@ impl Server {
         ServerHandle { closing: self.app.closing.clone(), closed: self.app.closed.clone() }
     }
 
-    /// Serves until it is told to end; then waits for the runs at work, as long as the settings say.
+    /// Serves until it is asked to shut down; then drains: waits for running runs, as long as the settings allow.
     pub async fn run(self) {
         let Self { listener, app, .. } = self;
         app.tasks.spawn(Arc::clone(&app).notify_changes());
@@ -251,7 +251,7 @@ async fn turn_away(app: Arc<App>, mut stream: TcpStream) {
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
-    let told = async {
+    let answers = async {
         // What it asked is read, or the answer would be lost with the connection.
         let mut asked = [0; 4096];
         let _ = stream.readable().await;
@@ -259,5 +259,5 @@ async fn turn_away(app: Arc<App>, mut stream: TcpStream) {
         let _ = stream.write_all(answer.as_bytes()).await;
         let _ = stream.shutdown().await;
     };
-    select(Box::pin(told), app.clock.sleep(std::time::Duration::from_secs(1))).await;
+    select(Box::pin(answers), app.clock.sleep(std::time::Duration::from_secs(1))).await;
 }

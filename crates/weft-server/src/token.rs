@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq;
 /// Bytes of a token of our own.
 const RANDOM_BYTES: usize = 32;
 
-/// Where the token comes from.
+/// Source of the token.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum TokenChoice {
     /// Drawn when the server starts.
@@ -16,7 +16,7 @@ pub enum TokenChoice {
     Random,
     /// Known before, such as that of an environment variable.
     Given(Token),
-    /// None at all: whoever reaches the address may use the server. Only the loopback can be bound so.
+    /// No token: every client that reaches the address may use the server. Only the loopback can be bound so.
     Open,
 }
 
@@ -34,7 +34,7 @@ impl Token {
         (text.len() >= 16 && text.bytes().all(is_fine)).then_some(Self(text))
     }
 
-    /// A token that nobody can guess.
+    /// Draws a random token.
     ///
     /// # Errors
     /// The operating system gives no random bytes.
@@ -49,13 +49,13 @@ impl Token {
         Ok(Self(text))
     }
 
-    /// The secret itself, for the one line that tells it.
+    /// The secret itself, for the one line that prints it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether this is the one; takes as long whatever is wrong with it.
+    /// Compares in constant time.
     pub(crate) fn is(&self, given: &str) -> bool {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()
     }

@@ -406,8 +406,8 @@ impl EventSink for InboxSink {
         self.shared.sink.run()
     }
 
-    fn keeper(&self) -> Option<&dyn EventPersister> {
-        self.shared.sink.keeper().map(|_| self as &dyn EventPersister)
+    fn persister(&self) -> Option<&dyn EventPersister> {
+        self.shared.sink.persister().map(|_| self as &dyn EventPersister)
     }
 }
 
@@ -420,7 +420,7 @@ impl EventPersister for InboxSink {
         Box::pin(async move {
             // Without an answer the run has ended, and writes its last events by itself.
             let _ = done.await;
-            let durable = shared.sink.keeper().map(EventPersister::durable);
+            let durable = shared.sink.persister().map(EventPersister::durable);
             match durable {
                 Some(durable) => durable.await,
                 None => Ok(()),
@@ -429,11 +429,11 @@ impl EventPersister for InboxSink {
     }
 
     fn is_behind(&self) -> bool {
-        self.shared.sink.keeper().is_some_and(EventPersister::is_behind)
+        self.shared.sink.persister().is_some_and(EventPersister::is_behind)
     }
 
     fn fault(&self) -> Option<KeepError> {
-        self.shared.sink.keeper().and_then(EventPersister::fault)
+        self.shared.sink.persister().and_then(EventPersister::fault)
     }
 
     fn snapshot(&self, _state: String) {
@@ -441,8 +441,8 @@ impl EventPersister for InboxSink {
     }
 
     fn answered(&self, ask: &str, value: &Value) {
-        if let Some(keeper) = self.shared.sink.keeper() {
-            keeper.answered(ask, value);
+        if let Some(persister) = self.shared.sink.persister() {
+            persister.answered(ask, value);
         }
     }
 }

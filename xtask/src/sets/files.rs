@@ -27,12 +27,12 @@ pub(crate) fn comfytavern(folder: &Path, weft: &Path) -> Result<Outcome> {
                 (read(&written)? != read(&file)?).then(|| "what was written is not what was read".to_owned())
             }
         };
-        tell(&mut outcome, id, fault);
+        record(&mut outcome, id, fault);
     }
     let graphs = listed(&folder.join("modular-agent"))?;
     for file in graphs.iter().filter(|file| stem(file) != "xml-parser-cases") {
         let fault = import(weft, "modular", file, &scratch)?.err().map(|refusal| refusal.message);
-        tell(&mut outcome, stem(file), fault);
+        record(&mut outcome, stem(file), fault);
     }
     Ok(outcome)
 }
@@ -54,11 +54,11 @@ fn import(weft: &Path, kind: &str, file: &Path, to: &Scratch) -> Result<Result<V
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         return Ok(Err(Refusal { code: output.status.code().unwrap_or(-1), message }));
     }
-    let told: Value = serde_json::from_slice(&output.stdout)?;
-    Ok(Ok(told["notes"].as_array().cloned().unwrap_or_default()))
+    let checked: Value = serde_json::from_slice(&output.stdout)?;
+    Ok(Ok(checked["notes"].as_array().cloned().unwrap_or_default()))
 }
 
-fn tell(outcome: &mut Outcome, id: String, fault: Option<String>) {
+fn record(outcome: &mut Outcome, id: String, fault: Option<String>) {
     match fault {
         None => outcome.passed += 1,
         Some(fault) => {

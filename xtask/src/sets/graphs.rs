@@ -39,15 +39,15 @@ pub(crate) fn others(folder: &Path, weft: &Path) -> Result<Outcome> {
         let file = scratch.write("graph.json", &json!({"nodes": nodes, "edges": edges}))?;
         let graph = graph(weft, &file)?;
         let knots: Vec<&Value> = list(&case["expect"]["cycles"]).collect();
-        // Of each knot of nodes one cycle is told.
+        // One cycle of each knot of nodes is reported.
         let is_inside = |cycle: &Value| {
             knots.iter().any(|knot| list(cycle).all(|node| list(knot).any(|own| own == node)))
         };
-        let told: Vec<&Value> = list(&graph["cycles"]).filter(|cycle| is_inside(cycle)).collect();
+        let cycles: Vec<&Value> = list(&graph["cycles"]).filter(|cycle| is_inside(cycle)).collect();
         let depth = |depth: &Value| if knots.is_empty() { depth.clone() } else { Value::Null };
         let wanted =
             json!({"nodes": nodes.len(), "cycles": knots.len(), "depth": depth(&case["expect"]["depth"])});
-        let got = json!({"nodes": list(&graph["nodes"]).count(), "cycles": told.len(), "depth": depth(&graph["depth"])});
+        let got = json!({"nodes": list(&graph["nodes"]).count(), "cycles": cycles.len(), "depth": depth(&graph["depth"])});
         Ok((wanted, got))
     })
 }
@@ -62,7 +62,7 @@ fn judge(cases: &[Value], run: impl Fn(&Value) -> Result<(Value, Value)>) -> Res
     Ok(outcome)
 }
 
-/// What `weft workflow graph` says. With a cycle it ends with 7 and prints the graph all the same.
+/// Output of `weft workflow graph`. With a cycle it ends with 7 and prints the graph all the same.
 fn graph(weft: &Path, file: &str) -> Result<Value> {
     let output =
         std::process::Command::new(weft).args(["workflow", "graph", file, "--output", "json"]).output()?;

@@ -67,7 +67,7 @@ fn description(cases: &[&Value]) -> Value {
     json!({"openapi": "3.0.3", "info": {"title": "t", "version": "1"}, "paths": paths})
 }
 
-/// Imports a description; gives what the program told, whatever its exit code.
+/// Imports a description and returns the report of the program, whatever its exit code.
 fn import(weft: &Path, description: &Value, to: &Path, more: &[&str]) -> Result<Value> {
     fs::create_dir_all(to)?;
     let file = to.join("description.json");
@@ -102,8 +102,8 @@ fn import_all(
     for (number, cases) in apis.values().enumerate() {
         let to = scratch.join(format!("api{number}"));
         let description = description(cases);
-        let told = import(weft, &description, &to, &[])?;
-        let list = |key: &str| told[key].as_array().cloned().unwrap_or_default();
+        let report = import(weft, &description, &to, &[])?;
+        let list = |key: &str| report[key].as_array().cloned().unwrap_or_default();
         // What only lacks an address is a tool once it has one.
         let lacks_server = list("refused")
             .iter()
@@ -125,23 +125,25 @@ fn import_all(
                         id: id.clone(),
                         file: serde_json::from_str(&fs::read_to_string(file)?)?,
                     });
-                    tell(outcome, &id, None);
+                    record(outcome, &id, None);
                 }
                 (None, Some(reason)) if !reason.is_empty() => {
                     // Names and addresses apart, reasons are few.
                     let kind: Vec<&str> = reason.split('`').step_by(2).collect();
                     *refused.entry(kind.join("…")).or_default() += 1;
-                    tell(outcome, &id, None);
+                    record(outcome, &id, None);
                     if reason.ends_with(ADDRESS) {
                         let made = with_server["tools"].as_array().into_iter().flatten();
                         let made = made.into_iter().find(|tool| tool["operation"] == label.as_str());
                         match made {
                             Some(made) => tools.push(made_of(&id, made, &addressed)?),
-                            None => tell(outcome, &format!("{id}, with an address"), Some("no tool".into())),
+                            None => {
+                                record(outcome, &format!("{id}, with an address"), Some("no tool".into()));
+                            }
                         }
                     }
                 }
-                _ => tell(outcome, &id, Some("neither a tool nor a reason".into())),
+                _ => record(outcome, &id, Some("neither a tool nor a reason".into())),
             }
         }
     }
@@ -166,12 +168,12 @@ fn load_all(tools: &[Made], weft: &Path, scratch: &Path, outcome: &mut Outcome) 
     }
     let output =
         Command::new(weft).args(["tool", "check", "--output", "json", "-C"]).arg(&project).output()?;
-    let told: Vec<Value> = serde_json::from_slice(&output.stdout)?;
+    let files: Vec<Value> = serde_json::from_slice(&output.stdout)?;
     let good: BTreeSet<&str> =
-        told.iter().filter(|one| one["ok"] == true).filter_map(|one| one["id"].as_str()).collect();
+        files.iter().filter(|one| one["ok"] == true).filter_map(|one| one["id"].as_str()).collect();
     for (number, tool) in tools.iter().enumerate() {
         let fault = (!good.contains(numbered(number, tool).as_str())).then(|| "it does not load".to_owned());
-        tell(outcome, &format!("{}, loaded", tool.id), fault);
+        record(outcome, &format!("{}, loaded", tool.id), fault);
     }
     Ok(())
 }
@@ -220,7 +222,7 @@ fn names_survive(tools: &[Made], weft: &Path, scratch: &Path, outcome: &mut Outc
             matches!(one["code"].as_str(), Some("unknown_tool" | "unknown_parameter" | "missing_parameter"))
         });
         let fault = (!names_it || lost).then(|| shortened(&answer.to_string()));
-        tell(outcome, &format!("{}, names", tool.id), fault);
+        record(outcome, &format!("{}, names", tool.id), fault);
     }
     Ok(())
 }
@@ -240,9 +242,9 @@ fn compare_requests(cases: &[Value], weft: &Path, scratch: &Path, outcome: &mut 
     let chosen: Vec<&(&Value, Plain)> = plain.iter().step_by(step).take(COMPARED).collect();
     for (case, plain) in &chosen {
         let id = format!("{}, sent", text(case, "id")?);
-        let told = import(weft, &description(&[case]), &project.join("tools"), &["--server", &server])?;
-        let Some(name) = told["tools"][0]["name"].as_str() else {
-            tell(outcome, &id, Some(shortened(&told.to_string())));
+        let report = import(weft, &description(&[case]), &project.join("tools"), &["--server", &server])?;
+        let Some(name) = report["tools"][0]["name"].as_str() else {
+            record(outcome, &id, Some(shortened(&report.to_string())));
             continue;
         };
         let arguments = project.join("arguments.json");
@@ -302,7 +304,7 @@ fn is_whole(bytes: &[u8]) -> bool {
     body.len() >= length.unwrap_or(0)
 }
 
-fn tell(outcome: &mut Outcome, id: &str, fault: Option<String>) {
+fn record(outcome: &mut Outcome, id: &str, fault: Option<String>) {
     match fault {
         None => outcome.passed += 1,
         Some(got) => outcome.failed.push(Failure { id: id.to_owned(), wanted: String::new(), got }),

@@ -1,8 +1,8 @@
-//! Whether what came is what was wanted.
+//! Comparison of results with the expected ones.
 
 use serde_json::Value;
 
-/// Whether a result is one that a fair judge would pass.
+/// Returns `true` for a result that a fair judge would pass.
 pub(super) fn fits(got: &Value, wanted: &Value) -> bool {
     if wanted["any_calls"] == Value::Bool(true) {
         return true;
@@ -40,7 +40,7 @@ fn error_fits(got: &Value, wanted: &Value) -> bool {
         && pieces.into_iter().all(|piece| said.iter().any(|said| said.contains(&piece.to_lowercase())))
 }
 
-/// Whether the calls are the first ones of those that are wanted.
+/// Returns `true` when the calls are the first of the wanted ones.
 fn begins(got: &Value, wanted: &Value) -> bool {
     let empty = Vec::new();
     let (got, wanted) = (got.as_array().unwrap_or(&empty), wanted.as_array().unwrap_or(&empty));

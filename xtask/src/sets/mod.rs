@@ -31,7 +31,7 @@ pub(crate) struct Set {
     cases: Vec<Case>,
 }
 
-/// What answers the requests of a set, one a line.
+/// Program that answers the requests of a set, one a line.
 enum Program {
     /// `weft parse --jsonl` with these options.
     Parse(Vec<String>),
@@ -41,7 +41,7 @@ enum Program {
     Commands(Commands, PathBuf),
 }
 
-/// What judges a folder of cases with the program.
+/// Function that judges a folder of cases with the program.
 type Commands = fn(&Path, &Path) -> Result<Outcome>;
 
 struct Case {
@@ -51,7 +51,7 @@ struct Case {
     wanted: Vec<Value>,
 }
 
-/// How a set went.
+/// Results of a set.
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) passed: usize,

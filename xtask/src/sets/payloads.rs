@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 use super::{Outcome, check};
 use crate::workspace;
 
-/// What must come of a payload.
+/// Expected result of a payload.
 enum Wanted {
-    /// What was recorded: its status and its results.
+    /// The recorded status and results.
     Recorded,
     /// The recorded status; the recorded results where the others may finish.
     RecordedWhereOthersFinish,
     /// No run, but these problems of the plan.
     Refused(&'static str),
-    /// What is right, whatever was recorded. `docs/guide/workflows.md` says why.
+    /// The right result, where the recorded one is wrong. `docs/guide/workflows.md` gives the reasons.
     Right(&'static str, Value),
 }
 
@@ -68,15 +68,15 @@ pub(crate) fn comfytavern(folder: &Path, _weft: &Path) -> Result<Outcome> {
     for (id, wanted) in &wanted {
         let got = got.get(*id).with_context(|| format!("no payload `{id}`"))?;
         let (wanted, got) = match wanted {
-            Wanted::Recorded => (as_recorded(&recorded[id]), told(got)),
+            Wanted::Recorded => (as_recorded(&recorded[id]), result(got)),
             Wanted::RecordedWhereOthersFinish => {
-                let finished = told(&others_finish[*id]);
-                let both = json!({"first": told(got)["status"], "others": finished});
+                let finished = result(&others_finish[*id]);
+                let both = json!({"first": result(got)["status"], "others": finished});
                 let recorded = as_recorded(&recorded[id]);
                 (json!({"first": recorded["status"], "others": recorded}), both)
             }
             Wanted::Refused(code) => (json!([code]), got["codes"].clone()),
-            Wanted::Right(status, outputs) => (json!({"status": status, "outputs": outputs}), told(got)),
+            Wanted::Right(status, outputs) => (json!({"status": status, "outputs": outputs}), result(got)),
         };
         check(&mut outcome, id, &wanted, &got);
     }
@@ -90,19 +90,19 @@ pub(crate) fn comfytavern(folder: &Path, _weft: &Path) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What came of each payload, by its name.
+/// Result of each payload, by its name.
 fn run(file: &str, options: &[&str]) -> Result<BTreeMap<String, Value>> {
     let printed =
         workspace::output(workspace::program("weft-harness")?, &[&["--payloads", file], options].concat())?;
     let lines = printed.lines().map(|line| Ok(serde_json::from_str(line)?));
     lines
-        .map(|told: Result<Value>| {
-            told.map(|told| (told["id"].as_str().unwrap_or_default().to_owned(), told))
+        .map(|line: Result<Value>| {
+            line.map(|line| (line["id"].as_str().unwrap_or_default().to_owned(), line))
         })
         .collect()
 }
 
-fn told(got: &Value) -> Value {
+fn result(got: &Value) -> Value {
     json!({"status": got["status"], "outputs": got["outputs"]})
 }
 

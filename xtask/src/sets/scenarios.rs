@@ -51,7 +51,7 @@ pub(crate) fn dialogues(folder: &Path, weft: &Path) -> Result<Outcome> {
     outcome
 }
 
-/// How the model writes its calls.
+/// Form in which the model writes its calls.
 #[derive(Clone, Copy)]
 enum Style {
     Text,

@@ -48,15 +48,15 @@ pub(crate) fn recorded(folder: &Path, _: &Path) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What of the answer is not as it should be.
+/// Deviation of an answer from the expected one.
 fn fault(case: &Value, got: &Value) -> Option<String> {
     let wanted = &case["expect"];
     if wanted["error"] == true {
-        let told = got.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
+        let message = got.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
         let is_key = got.pointer("/error/code").is_some_and(|code| code == "authentication");
-        // Refusals of keys are told without the server's sentence, and long sentences are cut.
+        // Refusals of keys come without the message of the server, and long messages are cut.
         let beginning: String = sentence(case).chars().take(100).collect();
-        return (!is_key && !told.contains(&beginning)).then_some(beginning);
+        return (!is_key && !message.contains(&beginning)).then_some(beginning);
     }
     if wanted["finish"] == "response.failed" {
         return got.get("error").is_none().then(|| "an error".to_owned());
@@ -77,7 +77,7 @@ fn fault(case: &Value, got: &Value) -> Option<String> {
     (got["finish"] != finish).then(|| format!("finish {finish}"))
 }
 
-/// What a server says of an error.
+/// Expected message of a server about an error.
 fn sentence(case: &Value) -> String {
     let body =
         case["body"].as_str().and_then(|body| serde_json::from_str::<Value>(body).ok()).unwrap_or_default();

@@ -63,7 +63,7 @@ fn built_in(script: &[Value], native: bool) -> (World, String, Vec<TraceEvent>) 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let (text, events) = runtime.block_on(async {
         let run = agent.start(AgentState::default(), "Go on.").unwrap();
-        let mut watcher = run.watch(100_000);
+        let mut watcher = run.subscribe(100_000);
         let (outcome, _) = run.outcome().await;
         (outcome.text, weft_harness::events(&mut watcher))
     });

@@ -86,9 +86,9 @@ pub(super) fn start(order: &CallOrder, env: &CallEnv) -> Result<Trace, Box<CallR
 /// Runs a call to its result.
 pub(super) async fn run_call(call: PlannedCall, tool: Tool, trace: Trace, cx: ToolContext) -> CallResult {
     let (index, id, name) = (call.call.index, &call.call.id, call.call.tool.as_str());
-    let safe = match trace.sink().keeper().filter(|_| !call.call.facts.is_read_only) {
+    let safe = match trace.sink().persister().filter(|_| !call.call.facts.is_read_only) {
         // No effect begins before all that led to it is safe.
-        Some(keeper) => keeper.durable().await,
+        Some(persister) => persister.durable().await,
         None => Ok(()),
     };
     if let Err(fault) = safe {

@@ -32,7 +32,7 @@ impl Trace {
 
     /// Emits an event with data that a resumed run needs, if the sink persists it.
     pub fn emit_kept(&self, body: EventBody, record: impl FnOnce() -> ReplayData) {
-        let record = self.log.keeper().map(|_| Box::new(record()));
+        let record = self.log.persister().map(|_| Box::new(record()));
         self.log.record(&mut vec![UnsequencedEvent { place: self.place.clone(), body, record }]);
     }
 
@@ -45,7 +45,7 @@ impl Trace {
             At::Call(call) => EventLocation { call: Some(call), ..self.place.clone() },
         };
         let record = record
-            .filter(|_| self.log.keeper().is_some())
+            .filter(|_| self.log.persister().is_some())
             .map(|(name, value)| Box::new(ReplayData::from_values(vec![(Arc::from(name), Arc::new(value))])));
         self.log.record(&mut vec![UnsequencedEvent { place, body: event, record }]);
     }
@@ -122,7 +122,7 @@ impl EventSink for TurnSink {
         self.log.run()
     }
 
-    fn keeper(&self) -> Option<&dyn EventPersister> {
-        self.log.keeper()
+    fn persister(&self) -> Option<&dyn EventPersister> {
+        self.log.persister()
     }
 }

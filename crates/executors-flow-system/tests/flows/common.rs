@@ -225,7 +225,7 @@ impl Observed {
 impl World {
     pub(crate) fn turn_context(&self) -> (TurnContext, EventSubscription) {
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.clock));
-        let subscription = recorder.watch(10_000);
+        let subscription = recorder.subscribe(10_000);
         (TurnContext::new(recorder), subscription)
     }
 

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use agent_types::{
-    Budget, BudgetLimits, CallId, Clock, EventLocation, EventSink, EventSubscription, Recorder, RunId,
-    TraceEvent, Watched,
+    Budget, BudgetLimits, CallId, Clock, Delivery, EventLocation, EventSink, EventSubscription, Recorder,
+    RunId, TraceEvent,
 };
 use async_trait::async_trait;
 use futures::FutureExt;
@@ -89,7 +89,7 @@ impl CallRunner for MemoryCalls {
     async fn begin(&self, call: ClientCall) -> Result<StartedCall, ToolError> {
         let ClientCall { tool, arguments, peer, cancel } = call;
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.clock));
-        let events = events_of(recorder.watch(BEHIND));
+        let events = events_of(recorder.subscribe(BEHIND));
         let id = CallId::new("c1");
         let place = EventLocation { call: Some(id.clone()), ..EventLocation::default() };
         let (budget, sink) =
@@ -110,7 +110,7 @@ impl CallRunner for MemoryCalls {
 fn events_of(subscription: EventSubscription) -> BoxStream<'static, Vec<TraceEvent>> {
     let groups = stream::unfold(subscription, |mut subscription| async move {
         let group = match subscription.next().await? {
-            Watched::Events(group) => group.to_vec(),
+            Delivery::Events(group) => group.to_vec(),
             _ => Vec::new(),
         };
         Some((group, subscription))

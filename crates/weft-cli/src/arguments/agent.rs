@@ -34,7 +34,7 @@ pub(crate) enum AgentCommand {
 pub(crate) struct AgentRunArguments {
     /// Id of the agent.
     pub(crate) id: String,
-    /// What is said to it; `-` reads stdin.
+    /// Message to the agent; `-` reads stdin.
     #[arg(required_unless_present = "event", conflicts_with = "event")]
     pub(crate) message: Option<String>,
     /// An image or a file that goes with the message. May be repeated.
@@ -49,13 +49,13 @@ pub(crate) struct AgentRunArguments {
     /// File with a JSON Schema that the answer must fit.
     #[arg(long, value_name = "FILE")]
     pub(crate) schema: Option<PathBuf>,
-    /// Go on with the conversation of that name, or begin it.
+    /// Continue the conversation of that name, or begin it.
     #[arg(long, value_name = "ID")]
     pub(crate) thread: Option<String>,
     /// Play replies from a file, one a line, in place of the model.
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
-    /// What to do where a person would have to be asked.
+    /// Decision on calls that need an approval.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) approve: Approve,
     #[command(flatten)]
@@ -66,13 +66,13 @@ pub(crate) struct AgentRunArguments {
 pub(crate) struct AgentChatArguments {
     /// Id of the agent.
     pub(crate) id: String,
-    /// Go on with the conversation of that name, or begin it; absent, one is begun and its name is told.
+    /// Continue the conversation of that name, or begin it. Default: a new one, whose name is printed.
     #[arg(long, value_name = "ID")]
     pub(crate) thread: Option<String>,
     /// Play replies from a file, one a line, in place of the model.
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
-    /// What to do where a person would have to be asked.
+    /// Decision on calls that need an approval.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) approve: Approve,
     #[command(flatten)]

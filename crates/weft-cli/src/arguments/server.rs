@@ -12,7 +12,7 @@ pub(crate) struct ServeArguments {
     /// Port to bind; 0 takes a free one.
     #[arg(long, value_name = "N")]
     pub(crate) port: Option<u16>,
-    /// Let whoever reaches the address use the server; only 127.0.0.1 and ::1 can be bound so.
+    /// Accept every client that reaches the address; only 127.0.0.1 and ::1 can be bound so.
     #[arg(long)]
     pub(crate) no_token: bool,
 }

@@ -8,9 +8,9 @@ use super::{Approve, ContextArguments};
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArguments {
-    /// What is said; absent, lines of stdin are, one by one. `/help` shows what else can be written.
+    /// The message. Default: each line of stdin. `/help` lists the commands of the prompt.
     pub(crate) message: Option<String>,
-    /// Go on with the session of that name, or begin it; absent, one is begun and its name is told.
+    /// Continue the session of that name, or begin it. Default: a new one, whose name is printed.
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
     /// Give the session back to the agent first, if a person took it over.
@@ -22,7 +22,7 @@ pub(crate) struct ChatArguments {
     /// Play replies from a file, one a line, in place of the model.
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
-    /// What to do where a person would have to be asked.
+    /// Decision on calls that need an approval.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) approve: Approve,
     #[command(flatten)]

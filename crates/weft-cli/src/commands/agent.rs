@@ -104,7 +104,7 @@ fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Fail
     let mut plan = plan_of(arguments)?;
     if plan.event.is_none() && plan.attachments.is_empty() && plan.message.trim().is_empty() {
         return Err(
-            Failure::usage("there is no message").with_help("write it behind the agent; `-` reads stdin")
+            Failure::usage("the message is missing").with_help("write it behind the agent; `-` reads stdin")
         );
     }
     project.agent(&arguments.id)?;

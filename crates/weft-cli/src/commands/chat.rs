@@ -37,7 +37,7 @@ const HELP_OF_SESSIONS: &str = "\
 /session          the name of the session
 /quit             end; so does the end of the input";
 
-/// What is talked to.
+/// Kind of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// An agent alone.
@@ -57,7 +57,7 @@ struct Chat {
     approval: ApprovalMode,
     /// A run that waits for a person.
     waiting: Option<(RunId, Vec<PendingCall>)>,
-    /// Whether there is one message, and no prompt.
+    /// Set for a single message without a prompt.
     one_message: bool,
     last: Exit,
 }
@@ -188,9 +188,8 @@ impl Chat {
             ("/deny", _, reason) => self.answer(Answer::deny(reason)).await?,
             ("/answer", _, value) => self.answer(Answer::written(value)).await?,
             (other, ..) => {
-                return Err(
-                    Failure::usage(format!("there is no `{other}`")).with_help("/help shows what there is")
-                );
+                return Err(Failure::usage(format!("unknown command `{other}`"))
+                    .with_help("/help lists the commands"));
             }
         }
         Ok(())
@@ -293,7 +292,7 @@ impl Chat {
             note!("the agent has the session back");
             return Ok(());
         }
-        Err(Failure::usage("nobody took the session over"))
+        Err(Failure::usage("the session was not handed off"))
     }
 
     async fn reopen(&self) -> Result<(), Failure> {

@@ -10,9 +10,7 @@ use crate::output;
 pub(super) fn run(shell: Option<Shell>) -> Result<Exit, Failure> {
     let Some(shell) = shell.or_else(Shell::from_env) else {
         let shells = Shell::value_variants().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        return Err(
-            Failure::usage("there is no shell in the environment").with_help(format!("name one: {shells}"))
-        );
+        return Err(Failure::usage("the environment names no shell").with_help(format!("name one: {shells}")));
     };
     let mut script = Vec::new();
     generate(shell, &mut Arguments::command(), "weft", &mut script);

@@ -9,7 +9,7 @@ use crate::arguments::Output;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// What was looked at, and what was seen.
+/// Result of one check.
 struct Finding {
     /// As in `agent desk`.
     what: String,

@@ -22,7 +22,7 @@ pub(super) fn run(context: &Context, wanted: Option<&str>) -> Result<Exit, Failu
                 if at > 0 {
                     output::line("")?;
                 }
-                tell(code)?;
+                print(code)?;
             }
         }
         Output::Json => output::json(&found.iter().map(as_json).collect::<Vec<_>>())?,
@@ -37,10 +37,10 @@ fn bare(wanted: &str) -> &str {
     inner.trim_matches(|char: char| matches!(char, '`' | '"' | '\'' | ':' | ' '))
 }
 
-fn tell(code: &Row) -> Result<(), Failure> {
+fn print(code: &Row) -> Result<(), Failure> {
     output::line(&format!("{} ({})", code.code, code.group))?;
     output::line(&format!("  {}", code.meaning))?;
-    for (label, text) in [("usual cause", code.cause), ("way out", code.way_out)] {
+    for (label, text) in [("usual cause", code.cause), ("fix", code.fix)] {
         if !text.is_empty() {
             output::line(&format!("  {label}: {text}"))?;
         }
@@ -49,7 +49,7 @@ fn tell(code: &Row) -> Result<(), Failure> {
 }
 
 fn as_json(code: &Row) -> Value {
-    let mut object = json!({"id": code.code, "group": code.group, "meaning": code.meaning, "cause": code.cause, "way_out": code.way_out});
+    let mut object = json!({"id": code.code, "group": code.group, "meaning": code.meaning, "cause": code.cause, "way_out": code.fix});
     if let Value::Object(object) = &mut object {
         object.retain(|_, value| value.as_str() != Some(""));
     }
@@ -82,5 +82,5 @@ fn unknown(wanted: &str) -> Failure {
         || "`weft explain` lists the codes".to_owned(),
         |near| format!("did you mean `{near}`?"),
     );
-    Failure::new(Exit::Usage, "unknown_code", format!("there is no code `{wanted}`")).with_help(help)
+    Failure::new(Exit::Usage, "unknown_code", format!("unknown code `{wanted}`")).with_help(help)
 }

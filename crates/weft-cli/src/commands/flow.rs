@@ -9,8 +9,8 @@ use crate::arguments::{FlowCommand, Output};
 use crate::failure::{Exit, Failure};
 use crate::{inputs, output};
 
-/// Told where a project has no flows: its agent answers everything.
-const NO_FILE: &str = "there is no flows.json in this project: its agent answers every message";
+/// Message for a project without flows, whose agent answers everything.
+const NO_FILE: &str = "this project has no flows.json: its agent answers every message";
 
 pub(super) fn run(context: &Context, command: FlowCommand) -> Result<Exit, Failure> {
     let project = context.project(None)?;
@@ -44,7 +44,7 @@ fn list(context: &Context, project: &Project) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// What a file holds, in its order.
+/// Entries of a file, in its order.
 fn entries(file: &FlowsFile) -> Vec<Value> {
     let mut entries = Vec::new();
     for flow in &file.flows {
@@ -108,7 +108,7 @@ fn check(context: &Context, project: &Project) -> Result<Exit, Failure> {
         Output::Json => output::json(&json!({"ok": ok, "problems": problems}))?,
         Output::Jsonl => problems.iter().try_for_each(output::json)?,
         Output::Text => {
-            problems.iter().for_each(tell);
+            problems.iter().for_each(print_problem);
             if ok {
                 output::line(done)?;
             }
@@ -117,7 +117,7 @@ fn check(context: &Context, project: &Project) -> Result<Exit, Failure> {
     Ok(if ok { Exit::Ok } else { Exit::Invalid })
 }
 
-fn tell(problem: &Problem) {
+fn print_problem(problem: &Problem) {
     note!("{}[{}]: {}", problem.severity.as_str(), problem.code, problem.message);
     note!("  --> flows.json {}", problem.path);
     if let Some(near) = &problem.suggest {

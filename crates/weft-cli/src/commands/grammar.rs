@@ -53,11 +53,11 @@ pub(super) fn run(context: &Context, arguments: &GrammarArguments) -> Result<Exi
 fn no_call(refused: &[RefusedTool]) -> Failure {
     let why = refused.iter().map(unwritable).collect::<Vec<_>>().join("; ");
     let (message, help) = if refused.is_empty() {
-        ("a call is required, and there are no tools".to_owned(), "name tools, or leave `--required` out")
+        ("a call is required, and no tools are named".to_owned(), "name tools, or leave `--required` out")
     } else {
         (
             format!("a call is required, and none can be written: {why}"),
-            "mend the schemas of these tools, or leave `--required` out",
+            "fix the schemas of these tools, or leave `--required` out",
         )
     };
     Failure::new(Exit::Invalid, "bad_tools", message).with_help(help)

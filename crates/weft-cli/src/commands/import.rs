@@ -55,7 +55,7 @@ pub(super) fn run(context: &Context, arguments: &ImportArguments) -> Result<Exit
     }
 }
 
-/// Whether a description is YAML: its name says so, or it does not begin as JSON does.
+/// Returns `true` for a YAML description: its name has that ending, or it does not begin as JSON does.
 fn is_yaml(file: &Path, text: &str) -> bool {
     let named = file.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
     named || (file.extension().is_none() && !text.trim_start().starts_with('{'))
@@ -70,7 +70,7 @@ fn yaml(file: &Path, text: &str) -> Result<Value, Failure> {
         let number = |number: u64| usize::try_from(number).ok();
         let (line, column) = at.map_or((None, None), |(line, column)| (number(line), number(column)));
         let message = error.without_snippet().to_string();
-        Failure::new(Exit::Invalid, "bad_yaml", format!("the file is no YAML: {message}"))
+        Failure::new(Exit::Invalid, "bad_yaml", format!("the file is not valid YAML: {message}"))
             .at(file, line, column)
     })
 }
@@ -120,7 +120,8 @@ fn tools(
         files.push((format!("{}{TOOL}", tool.name.replace(':', "_")), text));
     }
     let files = write(context, arguments, "tools", files)?;
-    let refused = imported.refused.iter().map(|one| format!("{} is no tool: {}", one.operation, one.reason));
+    let refused =
+        imported.refused.iter().map(|one| format!("{} cannot be a tool: {}", one.operation, one.reason));
     let notes = imported.notes.iter().cloned().chain(refused).chain(imported.report.left_out());
     let tools: Vec<Value> = imported
         .tools
@@ -140,7 +141,7 @@ fn tools(
     let (message, help) = if imported.refused.is_empty() {
         ("the file describes no operation", "an OpenAPI description lists them under `paths`")
     } else {
-        ("no operation of the file can be a tool", "what stands against each of them is told above")
+        ("no operation of the file can be a tool", "the reason for each of them is printed above")
     };
     let failure = Failure::new(Exit::Invalid, "no_operations", message).at(file, None, None).with_help(help);
     failure.print(context.output);

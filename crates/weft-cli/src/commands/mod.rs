@@ -1,4 +1,4 @@
-//! What each command does.
+//! Commands of the program.
 
 mod agent;
 mod agent_tools;
@@ -33,7 +33,7 @@ use weft_project::{MakeProvider, Project, ProjectOptions};
 use crate::arguments::{Arguments, Command, Output};
 use crate::failure::{Exit, Failure};
 
-/// What every command knows.
+/// Options and services that every command shares.
 pub(crate) struct Context {
     directory: Option<PathBuf>,
     output: Output,
@@ -41,7 +41,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// How projects are opened.
+    /// Options to open projects with.
     fn options(&self, script: Option<PathBuf>) -> ProjectOptions {
         let mut options = ProjectOptions::default();
         options.script = script;
@@ -49,7 +49,7 @@ impl Context {
         options
     }
 
-    /// Where projects are looked for.
+    /// Folder in which the search for a project begins.
     fn directory(&self) -> &Path {
         self.directory.as_deref().unwrap_or(Path::new("."))
     }

@@ -20,7 +20,7 @@ pub(super) fn run(context: &Context, command: ModelCommand) -> Result<Exit, Fail
     }
 }
 
-/// Where a model's weights lie, if they were fetched.
+/// Folder of a model's weights, if they were fetched.
 fn fetched(model: &KnownModel) -> Option<PathBuf> {
     model.path().filter(|path| path.is_file())
 }
@@ -50,8 +50,7 @@ fn list(context: &Context) -> Result<Exit, Failure> {
 
 fn fetch(context: &Context, id: &str) -> Result<Exit, Failure> {
     let Some(model) = known_models().iter().find(|model| model.id == id) else {
-        let failure =
-            Failure::new(Exit::Usage, "unknown_model", format!("there is no model `{id}` to fetch"));
+        let failure = Failure::new(Exit::Usage, "unknown_model", format!("no model `{id}` can be fetched"));
         let near = nearest(id, known_models().iter().map(|model| model.id));
         let help = near.map_or_else(
             || "see `weft model list`; any GGUF file can be named in weft.toml as it lies".into(),
@@ -60,7 +59,7 @@ fn fetch(context: &Context, id: &str) -> Result<Exit, Failure> {
         return Err(failure.with_help(help));
     };
     let folder = models_folder().ok_or_else(|| {
-        Failure::new(Exit::Usage, "no_folder", "there is no folder for data")
+        Failure::new(Exit::Usage, "no_folder", "the environment names no folder for data")
             .with_help("name one in WEFT_MODELS")
     })?;
     let path = folder.join(model.file);
@@ -134,8 +133,8 @@ fn start(program: &mut Command, what: &str) -> Result<(), Failure> {
     if output.status.success() {
         return Ok(());
     }
-    let told = String::from_utf8_lossy(&output.stderr);
-    let last = told.trim().lines().last().unwrap_or_default().to_owned();
+    let output = String::from_utf8_lossy(&output.stderr);
+    let last = output.trim().lines().last().unwrap_or_default().to_owned();
     Err(Failure::new(Exit::Unreachable, "not_fetched", format!("{what}: {last}"))
         .with_help("is the package index within reach? any GGUF file can be named in weft.toml as it lies"))
 }

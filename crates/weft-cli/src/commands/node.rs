@@ -30,7 +30,7 @@ pub(super) fn run(context: &Context, command: NodeCommand) -> Result<Exit, Failu
         NodeCommand::Show { node_type } => {
             let Some(node) = catalog.definition(&node_type) else {
                 let failure =
-                    Failure::new(Exit::Usage, "unknown_type", format!("there is no node type `{node_type}`"));
+                    Failure::new(Exit::Usage, "unknown_type", format!("unknown node type `{node_type}`"));
                 let near = nearest(&node_type, catalog.definitions().map(|node| node.node_type.as_str()));
                 let help = near
                     .map_or_else(|| "see `weft node list`".into(), |near| format!("did you mean `{near}`?"));

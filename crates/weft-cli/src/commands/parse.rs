@@ -54,7 +54,7 @@ struct Native {
 }
 
 fn each_line(tools: Option<Arc<ToolSet>>, piece: Option<usize>) -> Result<Exit, Failure> {
-    let mut kept = Kept { given: tools, sets: HashMap::new() };
+    let mut cache = ToolSets { given: tools, sets: HashMap::new() };
     let mut lines = std::io::stdin().lock();
     let mut stdout = std::io::BufWriter::new(std::io::stdout().lock());
     let mut line = Vec::new();
@@ -64,7 +64,7 @@ fn each_line(tools: Option<Arc<ToolSet>>, piece: Option<usize>) -> Result<Exit, 
     };
     while lines.read_until(b'\n', &mut line).map_err(failed)? > 0 {
         if !line.trim_ascii().is_empty() {
-            let text = output::text_of(&kept.answer(&line, piece))?;
+            let text = output::text_of(&cache.answer(&line, piece))?;
             writeln!(stdout, "{text}").map_err(failed)?;
         }
         line.clear();
@@ -74,12 +74,12 @@ fn each_line(tools: Option<Arc<ToolSet>>, piece: Option<usize>) -> Result<Exit, 
 }
 
 /// The tools of the command line, and those of earlier lines.
-struct Kept {
+struct ToolSets {
     given: Option<Arc<ToolSet>>,
     sets: HashMap<String, Arc<ToolSet>>,
 }
 
-impl Kept {
+impl ToolSets {
     fn answer(&mut self, line: &[u8], piece: Option<usize>) -> Value {
         let request: Request = match serde_json::from_slice(line) {
             Ok(request) => request,
@@ -107,7 +107,7 @@ impl Kept {
             Some("length") => FinishReason::Length,
             Some("tool_calls") => FinishReason::ToolCalls,
             Some("content_filter") => FinishReason::ContentFilter,
-            Some(other) => return Err(format!("`{other}` is no finish reason")),
+            Some(other) => return Err(format!("unknown finish reason `{other}`")),
         };
         let native = request.native.into_iter();
         let native = native.map(|call| NativeCall { name: call.name, arguments: call.arguments }).collect();

@@ -1,4 +1,4 @@
-//! `weft prompt`: what a model is told of the tools.
+//! `weft prompt`: the tool prompt that a model receives.
 
 use agent_types::ToolDefinition;
 use protocol_action::{Lang, prompt_rules};

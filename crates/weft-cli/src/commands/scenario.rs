@@ -15,9 +15,9 @@ use crate::arguments::{Output, TestArguments};
 use crate::failure::{Exit, Failure, shown};
 use crate::{inputs, output};
 
-/// Where scenarios of a project are.
+/// Folder of a project's scenarios.
 const FOLDER: &str = "tests";
-/// Where recorded ones are written to.
+/// File that recorded scenarios are written to.
 const RECORDED: &str = "tests/recorded.jsonl";
 
 pub(super) fn run(context: &Context, arguments: &TestArguments) -> Result<Exit, Failure> {
@@ -34,13 +34,13 @@ pub(super) fn run(context: &Context, arguments: &TestArguments) -> Result<Exit, 
         Some(project) if arguments.files.is_empty() => files_of(project)?,
         _ => arguments.files.clone(),
     };
-    let cases = project.as_ref().map_or_else(AgentCases::new, AgentCases::of);
+    let cases = project.as_ref().map_or_else(AgentCases::new, AgentCases::for_project);
     let mut ids = Vec::new();
     let mut whole = Whole { has_many_files: files.len() > 1, ..Whole::default() };
     for file in &files {
         let text = inputs::text_file(file)?;
-        // A case may be about a tool that panics: that it does is told by its event.
-        let told = std::panic::take_hook();
+        // A case may be about a tool that panics; the event of the call reports it.
+        let hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(|_| {}));
         let seen = RefCell::new(Vec::new());
         let wanted = |id: &str| {
@@ -48,9 +48,9 @@ pub(super) fn run(context: &Context, arguments: &TestArguments) -> Result<Exit, 
             arguments.only.as_deref().is_none_or(|only| id.contains(only))
         };
         let report = cases.run(&text, wanted);
-        std::panic::set_hook(told);
+        std::panic::set_hook(hook);
         if seen.borrow().is_empty() && !arguments.files.is_empty() {
-            return Err(Failure::usage("there is no scenario in the file").at(file, None, None));
+            return Err(Failure::usage("the file has no scenario").at(file, None, None));
         }
         ids.extend(seen.into_inner());
         whole.passed += report.passed;
@@ -59,11 +59,11 @@ pub(super) fn run(context: &Context, arguments: &TestArguments) -> Result<Exit, 
     if whole.passed + whole.failed.len() == 0 {
         return Err(none_ran(arguments.only.as_deref(), &ids));
     }
-    tell(context.output, &whole)?;
+    print_report(context.output, &whole)?;
     Ok(if whole.failed.is_empty() { Exit::Ok } else { Exit::Failed })
 }
 
-/// What came of the cases of all files.
+/// Results of the cases of all files.
 #[derive(Default)]
 struct Whole {
     has_many_files: bool,
@@ -71,9 +71,9 @@ struct Whole {
     failed: Vec<(PathBuf, FailedCase)>,
 }
 
-/// Nothing was tested, which is no success.
+/// Failure of a command that tested nothing.
 fn none_ran(only: Option<&str>, ids: &[String]) -> Failure {
-    let Some(only) = only else { return Failure::usage("there is no scenario in these files") };
+    let Some(only) = only else { return Failure::usage("these files have no scenario") };
     let failure = Failure::usage(format!("no scenario has an id with `{only}` in it"));
     match nearest(only, ids.iter().map(String::as_str)) {
         Some(near) => failure.with_help(format!("did you mean `{near}`?")),
@@ -90,14 +90,14 @@ fn files_of(project: &Project) -> Result<Vec<PathBuf>, Failure> {
         .collect();
     files.sort();
     if files.is_empty() {
-        let missing = format!("there are no scenarios in {}", shown(&folder).display());
+        let missing = format!("no scenarios in {}", shown(&folder).display());
         return Err(Failure::new(Exit::Usage, "no_tests", missing)
             .with_help("name a file, or write one with `weft test --record last`"));
     }
     Ok(files)
 }
 
-fn tell(form: Output, report: &Whole) -> Result<(), Failure> {
+fn print_report(form: Output, report: &Whole) -> Result<(), Failure> {
     match form {
         Output::Json => {
             let failed: Vec<Value> = report.failed.iter().map(failed_value).collect();
@@ -148,7 +148,7 @@ fn record(context: &Context, arguments: &TestArguments, run: &str) -> Result<Exi
     let store = project.required_store(&run)?;
     let record = store.known(&run).map_err(|error| Failure::of_store(&error))?;
     let Some(agent) = record.new.agent else {
-        return Err(Failure::usage(format!("the run `{run}` is none of an agent")));
+        return Err(Failure::usage(format!("the run `{run}` is not a run of an agent")));
     };
     let events = store.events(&run, 0, usize::MAX).map_err(|error| Failure::of_store(&error))?;
     let id = format!("{agent}-{}", run.as_str().rsplit('-').next().unwrap_or_default());

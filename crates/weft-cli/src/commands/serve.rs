@@ -26,7 +26,7 @@ pub(super) fn run(context: &Context, arguments: &ServeArguments) -> Result<Exit,
         .map_err(|error| Failure::new(Exit::Failed, "runtime", error.to_string()))?;
     let served = runtime.block_on(async {
         let server = Server::bind(project, options).map_err(|error| of_serve(&error))?;
-        tell(context.output, &server)?;
+        print_address(context.output, &server)?;
         let handle = server.handle();
         tokio::select! {
             () = server.run() => {}
@@ -59,7 +59,7 @@ fn of_serve(error: &ServeError) -> Failure {
 }
 
 /// The one line that says where the server is, and what opens it.
-fn tell(form: Output, server: &Server) -> Result<(), Failure> {
+fn print_address(form: Output, server: &Server) -> Result<(), Failure> {
     let url = format!("http://{}", reachable(server.address()));
     let token = server.token().map(Token::reveal);
     match form {

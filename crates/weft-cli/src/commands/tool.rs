@@ -52,7 +52,7 @@ fn find(project: &Project, id: &str, scope: &ToolScope) -> Result<Tool, Failure>
     })
 }
 
-/// What a tool works on when it is called by hand.
+/// Services of a tool that is called from the command line.
 fn services(project: &Project, tool: &Tool, scope: &ToolScope) -> Result<Services, Failure> {
     let mut agents = project.agents();
     let agent = match (&scope.agent, agents.next(), agents.next()) {
@@ -260,7 +260,7 @@ fn message(end: &CallEnd) -> String {
     }
 }
 
-/// What went wrong: code, whether another try may help, a way out.
+/// Fault of a call: its code, `true` where a retry may help, and the fix.
 fn fault(end: &CallEnd) -> Option<(&'static str, bool, Option<String>)> {
     match end {
         CallEnd::Ok(_) => None,

@@ -21,21 +21,23 @@ pub(super) fn read(path: &Path) -> Result<ToolSet, Failure> {
 
 /// The tools of a list; names are used as they are, types in the words of other systems are mapped.
 pub(super) fn tool_set(value: &Value) -> Result<ToolSet, String> {
-    let list = value.as_array().ok_or("the tools are no list")?;
-    let tools =
-        list.iter().enumerate().map(|(index, tool)| one(tool).map_err(|why| format!("tool {index}: {why}")));
+    let list = value.as_array().ok_or("the tools are not a list")?;
+    let tools = list
+        .iter()
+        .enumerate()
+        .map(|(index, tool)| parse_tool(tool).map_err(|why| format!("tool {index}: {why}")));
     let tools = tools.collect::<Result<Vec<_>, _>>()?;
     ToolSet::of_tools(tools).map_err(|error| error.to_string())
 }
 
-fn one(tool: &Value) -> Result<OfferedTool, String> {
+fn parse_tool(tool: &Value) -> Result<OfferedTool, String> {
     let name = tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
     let name = name.ok_or("it has no name")?;
     let description = tool.get("description").and_then(Value::as_str).unwrap_or_default();
     let parameters = match tool.get("parameters") {
         None | Some(Value::Null) => json!({"type": "object", "properties": {}}),
         Some(schema @ Value::Object(_)) => map_schema(schema).schema,
-        Some(_) => return Err("`parameters` is no schema".into()),
+        Some(_) => return Err("`parameters` is not a schema".into()),
     };
     OfferedTool::new(name, description, parameters).map_err(|error| error.to_string())
 }

@@ -160,7 +160,7 @@ fn report(context: &Context, chosen: &Chosen, as_tool: bool) -> Result<Exit, Fai
     Ok(if ok { Exit::Ok } else { Exit::Invalid })
 }
 
-/// Tells a problem on stderr, as an error or a warning.
+/// Prints a problem on stderr, as an error or a warning.
 fn print_problem(chosen: &Chosen, problem: &Problem) {
     let kind = problem.severity.as_str();
     let code = serde_json::to_value(problem.code).unwrap_or_default();
@@ -168,15 +168,15 @@ fn print_problem(chosen: &Chosen, problem: &Problem) {
     let place: Vec<&str> = [problem.node.as_deref(), problem.slot.as_deref()].into_iter().flatten().collect();
     let place = if place.is_empty() { String::new() } else { format!(", {}", place.join(".")) };
     note!("  --> {}{place}", shown(&chosen.path).display());
-    match (&problem.suggest, way_out(problem.code)) {
+    match (&problem.suggest, fix(problem.code)) {
         (Some(near), _) => note!("help: did you mean `{near}`?"),
         (None, Some(way)) => note!("help: {way}"),
         (None, None) => {}
     }
 }
 
-/// What to do about a problem for which no name is near.
-fn way_out(code: ProblemCode) -> Option<&'static str> {
+/// Fix of a problem that has no suggestion.
+fn fix(code: ProblemCode) -> Option<&'static str> {
     match code {
         ProblemCode::Cycle => Some("put what repeats into a `core:LoopZone`, or take one of the edges out"),
         ProblemCode::MissingInput => Some("lead an edge to it, or give it a value in `inputValues`"),
@@ -202,7 +202,9 @@ fn export(context: &Context, chosen: &Chosen, format: ExportFormat) -> Result<Ex
     Ok(Exit::Ok)
 }
 
-/// The order, with what each node waits for. What is wrong is told, and the rest is shown all the same.
+/// Prints the nodes in the order of their execution, each with the nodes it waits for. Problems go to stderr, and the
+/// rest is
+/// printed all the same.
 fn graph(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
     let analysis = chosen.in_world(|world| analyze(&chosen.workflow, world));
     let steps = analysis.graph.outline();

@@ -28,7 +28,7 @@ fn a_chat_works_in_a_pipe_and_goes_on_later() {
     let first = weft_with(folder.path(), &chat, "Hi\n/tools\nWhich colour?\n/undo\n/nonsense\n", &[]);
     assert_eq!(first.stdout, "Hello.\nBlue.\n");
     assert!(first.stderr.contains("system:get_current_time"), "{}", first.stderr);
-    assert!(first.stderr.contains("error[usage]: there is no `/nonsense`"), "{}", first.stderr);
+    assert!(first.stderr.contains("error[usage]: unknown command `/nonsense`"), "{}", first.stderr);
     // What was undone is not there, what was said before is.
     let lacks =
         json!({"text": "Green.", "request": {"contains": ["Hi", "Hello."], "lacks": ["colour", "Blue"]}});
@@ -112,8 +112,8 @@ fn profile_changes_side_by_side_are_all_kept() {
 #[test]
 fn an_event_sets_to_work_whoever_listens() {
     let folder = desk();
-    let told = json!({"text": "Noted.", "request": {"contains": ["order", "\"total\":12"]}});
-    clerk(folder.path(), &[told]);
+    let reply = json!({"text": "Noted.", "request": {"contains": ["order", "\"total\":12"]}});
+    clerk(folder.path(), &[reply]);
     write(folder.path(), "big.json", r#"{"total": 12}"#);
     write(folder.path(), "small.json", r#"{"total": 2}"#);
     let run = |payload: &str| {

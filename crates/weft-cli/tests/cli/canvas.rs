@@ -183,7 +183,7 @@ fn a_workflow_deliberates_for_an_agent() {
 }
 
 #[test]
-fn a_workflow_that_allows_what_is_not_there_is_told() {
+fn a_workflow_that_allows_what_is_not_there_is_reported() {
     let folder = desk();
     let mut file: Value = serde_json::from_str(
         &std::fs::read_to_string(folder.path().join("workflows/agent_loop.json")).unwrap(),

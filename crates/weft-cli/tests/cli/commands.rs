@@ -274,7 +274,7 @@ fn a_graph_of_comfyui_becomes_a_workflow_of_the_project() {
 }
 
 #[test]
-fn init_writes_to_the_folder_that_it_is_told() {
+fn init_writes_to_the_named_folder() {
     let folder = tempfile::tempdir().unwrap();
     let ran = weft(folder.path(), &["init", "my-desk"]).ok();
     assert!(folder.path().join("my-desk/weft.toml").is_file(), "{ran:#?}");

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 pub(crate) use weft_harness::write;
 
-/// What a command printed and how it ended.
+/// Output and exit code of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) stdout: String,

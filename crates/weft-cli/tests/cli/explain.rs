@@ -34,7 +34,7 @@ fn a_new_project_is_well() {
 }
 
 #[test]
-fn a_doctor_tells_every_fault_with_a_way_out() {
+fn a_doctor_reports_every_fault_with_a_fix() {
     let folder = desk();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
@@ -76,9 +76,9 @@ port = {port}
     let ran = weft_with(folder.path(), &["doctor", "--output", "json"], "", &[("DOCTOR_KEY", secret)]);
     assert_eq!(ran.code, 3, "that of the first fault: {ran:#?}");
     assert!(!ran.stdout.contains(secret) && !ran.stdout.contains("DOCTORS-PASSWORD"), "{}", ran.stdout);
-    let told = ran.json();
-    assert_eq!(told["ok"], false);
-    let all = checks(&told);
+    let report = ran.json();
+    assert_eq!(report["ok"], false);
+    let all = checks(&report);
     for (name, status, code) in [
         ("project", "ok", ""),
         ("model default", "ok", ""),
@@ -94,7 +94,7 @@ port = {port}
     assert!(all.iter().any(|(name, status, _)| name.starts_with("tool ") && status == "error"), "{all:?}");
     // The store keeps what servers say of their tools: without it they are not asked.
     assert!(all.iter().any(|(name, status, _)| name.starts_with("mcp") && status == "error"), "{all:?}");
-    let wrong = told["checks"].as_array().unwrap().iter().filter(|check| check["status"] == "error");
+    let wrong = report["checks"].as_array().unwrap().iter().filter(|check| check["status"] == "error");
     for check in wrong {
         assert!(check["help"].is_string(), "{check}");
     }
@@ -115,9 +115,9 @@ fn a_doctor_without_a_project_says_so() {
 #[test]
 fn codes_are_explained() {
     let folder = tempfile::tempdir().unwrap();
-    let told = weft(folder.path(), &["explain", "run_busy", "--output", "json"]).ok().json();
-    assert_eq!(told.as_array().unwrap().len(), 2, "{told}");
-    assert!(told[0]["way_out"].as_str().unwrap().contains("weft runs cancel"), "{told}");
+    let rows = weft(folder.path(), &["explain", "run_busy", "--output", "json"]).ok().json();
+    assert_eq!(rows.as_array().unwrap().len(), 2, "{rows}");
+    assert!(rows[0]["way_out"].as_str().unwrap().contains("weft runs cancel"), "{rows}");
     // As it is copied from a message.
     let copied = weft(folder.path(), &["explain", "error[run_busy]:"]).ok();
     assert!(copied.stdout.starts_with("run_busy (The store of runs)\n"), "{}", copied.stdout);

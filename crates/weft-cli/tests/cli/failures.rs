@@ -1,4 +1,4 @@
-//! Bad input: a code, the place, a way out, the exit code.
+//! Bad input: code, location, fix, exit code.
 
 use std::path::Path;
 
@@ -245,7 +245,7 @@ fn a_profile_that_cannot_be_read_fails_the_check_of_all() {
 
 #[test]
 #[cfg(unix)]
-fn nobody_needs_to_read_what_is_told() {
+fn a_closed_stdout_is_not_a_failure() {
     let folder = desk();
     let shell = |line: &str| {
         let program = env!("CARGO_BIN_EXE_weft");
@@ -288,7 +288,7 @@ fn a_grammar_of_calls_needs_a_call() {
 }
 
 #[test]
-fn a_state_that_no_run_can_be_in_is_told() {
+fn an_unknown_state_of_runs_is_refused() {
     let folder = desk();
     let said = ["error[usage]: no run is in the state `runing`", "did you mean `running`?", "cancelled"];
     check(folder.path(), &["runs", "list", "--status", "runing"], 2, &said);
@@ -316,7 +316,7 @@ fn an_import_of_nothing_says_why() {
 }
 
 #[test]
-fn scenarios_that_are_not_there_are_told() {
+fn missing_scenarios_are_reported() {
     let folder = desk();
     let folder = folder.path();
     let case = |id: &str, text: &str| {
@@ -330,12 +330,7 @@ fn scenarios_that_are_not_there_are_told() {
     assert_eq!(ran.code, 1);
     assert!(ran.stdout.starts_with("two.jsonl: parts: "), "{}", ran.stdout);
     check(folder, &["test", "one.jsonl", "--only", "greest"], 2, &["error[usage]", "did you mean `greets`?"]);
-    check(
-        folder,
-        &["test", "one.jsonl", "none.jsonl"],
-        2,
-        &["there is no scenario in the file", "none.jsonl"],
-    );
+    check(folder, &["test", "one.jsonl", "none.jsonl"], 2, &["the file has no scenario", "none.jsonl"]);
 }
 
 #[test]
@@ -359,7 +354,7 @@ fn a_workflow_whose_name_is_no_id_takes_nothing_with_it() {
 }
 
 #[test]
-fn what_a_knowledge_base_cannot_search_is_told() {
+fn a_knowledge_base_that_cannot_be_searched_is_reported() {
     let folder = desk();
     let folder = folder.path();
     let settings = std::fs::read_to_string(folder.join("weft.toml")).unwrap();
@@ -369,14 +364,14 @@ fn what_a_knowledge_base_cannot_search_is_told() {
     write(folder, "mixed/good.md", "Good.");
     std::fs::write(folder.join("mixed/gbk.md"), b"\xc4\xe3").unwrap();
     std::fs::File::create(folder.join("mixed/large.md")).unwrap().set_len(17 << 20).unwrap();
-    let told = weft(folder, &["doctor"]).stdout;
+    let report = weft(folder, &["doctor"]).stdout;
     for said in [
         "[kb.Out]: the pattern `../x/**` leaves the project",
         "[kb.Gone]: the pattern `gone/*.md` names no file with text [no_documents]",
         "[kb.Mixed]: it is not UTF-8 (byte 1) [bad_text]",
         "[kb.Mixed]: it is larger than 16 MiB [large_document]",
     ] {
-        assert!(told.contains(said), "{said} in {told}");
+        assert!(report.contains(said), "{said} in {report}");
     }
     let call = weft(folder, &["tool", "call", "kb:Mixed", "-i", "query=good"]).ok();
     assert!(call.stdout.contains("Good."), "{call:?}");

@@ -62,8 +62,8 @@ fn a_session_goes_on_in_another_process() {
     assert_eq!(shown(&say("Hello?")), r#""handed_off" null"#);
     let back = ["chat", "--session", "s", "--script", "s.jsonl", "--give-back", "And my order?"];
     assert_eq!(weft(folder.path(), &back).ok().stdout, "Your order is shipped.\n");
-    let nobody = weft(folder.path(), &["chat", "--session", "s", "--give-back", "x"]);
-    assert_eq!((nobody.code, nobody.stdout.as_str()), (2, ""));
+    let refused = weft(folder.path(), &["chat", "--session", "s", "--give-back", "x"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""));
     assert_eq!(*asked.lock().unwrap(), ["/leave", "/log", "/handoff"]);
     let runs = weft(folder.path(), &["runs", "list", "--output", "json"]).ok().json();
     let exits: Vec<&str> = runs.as_array().unwrap().iter().filter_map(|run| run["exit"].as_str()).collect();
@@ -88,14 +88,14 @@ fn lines_commands_and_timers_in_a_pipe() {
         "{}",
         ran.stderr
     );
-    for told in [
+    for line in [
         "the agent answers",
         "waits for you: save {\"note\":\"n1\"}",
         "a call waits for you",
         "the session is open again",
-        "there is no `/nonsense`",
+        "unknown command `/nonsense`",
     ] {
-        assert!(ran.stderr.contains(told), "{told}: {}", ran.stderr);
+        assert!(ran.stderr.contains(line), "{line}: {}", ran.stderr);
     }
     assert!(
         ran.stderr.contains("save\tSaves a note.") && !ran.stderr.contains("leave\t"),

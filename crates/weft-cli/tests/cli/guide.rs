@@ -46,7 +46,7 @@ fn files(page: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Whether a line is the expected one, `…` standing for any text.
+/// Compares a line with the expected one, in which `…` stands for any text.
 fn line_fits(got: &str, expected: &str) -> bool {
     let Some((first, rest)) = expected.split_once('…') else { return got == expected };
     let (inner, last) = rest.rsplit_once('…').map_or((None, rest), |(inner, last)| (Some(inner), last));
@@ -130,7 +130,7 @@ fn check_in(folder: &tempfile::TempDir, page: &str, text: &str, variables: &[(&s
     }
 }
 
-/// Where programs are looked for: ours first.
+/// Search path for programs: ours come first.
 fn search_path() -> std::ffi::OsString {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_weft"));
     let others = std::env::var_os("PATH").unwrap();

@@ -1,4 +1,4 @@
-//! What lasts between runs besides them: states, blobs, events that wait.
+//! Data that outlives a run: state, blobs, waiting events.
 
 use std::path::Path;
 
@@ -84,10 +84,10 @@ fn a_published_event_waits_for_those_that_listen() {
         )
     };
     let said = [publish(5), publish(12), "Told.".to_owned()];
-    let told =
+    let output =
         run(folder.path(), &said.each_ref().map(String::as_str), &["seller", "Sell.", "--output", "jsonl"])
             .ok();
-    let logged: Vec<String> = told
+    let logged: Vec<String> = output
         .lines()
         .iter()
         .filter(|event| event["type"] == "log.line" && event["data"]["level"] == "info")

@@ -1,4 +1,4 @@
-//! Runs that last: killed, answered, approved, cancelled from elsewhere.
+//! Durable runs: killed, answered, approved, cancelled by another process.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -150,8 +150,8 @@ fn a_run_is_cancelled_from_another_process() {
     weft(folder.path(), &["runs", "cancel", &id]).ok();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((told["run"].as_str(), told["status"].as_str()), (Some(id.as_str()), Some("cancelled")));
+    let ended: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((ended["run"].as_str(), ended["status"].as_str()), (Some(id.as_str()), Some("cancelled")));
     assert_eq!(list(folder.path())[0]["status"], "cancelled");
     weft(folder.path(), &["runs", "cancel", &id]).ok();
 }
@@ -201,9 +201,9 @@ fn a_call_is_approved_or_denied_later() {
             &["agent", "run", "trip", "Book", "--script", "script.jsonl", "--output", "json"],
         );
         assert_eq!(begun.code, 8, "{begun:#?}");
-        let told = begun.json();
-        assert_eq!(told["pending"][0]["tool"], "book");
-        told["run"].as_str().unwrap().to_owned()
+        let outcome = begun.json();
+        assert_eq!(outcome["pending"][0]["tool"], "book");
+        outcome["run"].as_str().unwrap().to_owned()
     };
     let id = begin();
     let denied =

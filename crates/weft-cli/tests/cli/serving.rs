@@ -56,9 +56,9 @@ impl Served {
         let mut child = serve.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let told: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(told["token"], token);
-        let address = told["url"].as_str().unwrap().strip_prefix("http://").unwrap().parse().unwrap();
+        let printed: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(printed["token"], token);
+        let address = printed["url"].as_str().unwrap().strip_prefix("http://").unwrap().parse().unwrap();
         Self { address, token: token.to_owned(), stderr: child.stderr.take(), child }
     }
 
@@ -93,7 +93,7 @@ impl Served {
         serde_json::from_str::<Value>(&answer).unwrap()["run"].as_str().unwrap().to_owned()
     }
 
-    /// Waits until a run has told so many events.
+    /// Waits until a run has emitted so many events.
     pub(crate) fn until(&self, run: &str, seq: u64) {
         loop {
             let (_, shown) = self.ask("GET", &format!("/api/runs/{run}"), "");

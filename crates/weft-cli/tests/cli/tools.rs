@@ -248,15 +248,15 @@ fn an_openapi_description_becomes_tool_files() {
     assert_eq!(ran.stdout, "wrote tools/getItem.tool.json\n");
     assert_eq!(
         ran.stderr,
-        "note: POST /upload is no tool: a body of type multipart/form-data cannot be sent\n"
+        "note: POST /upload cannot be a tool: a body of type multipart/form-data cannot be sent\n"
     );
     let again = weft(folder.path(), &["import", "openapi", "shop.json"]);
     assert_eq!(again.code, 2);
     let options =
         ["import", "openapi", "shop.json", "--force", "--server", "http://127.0.0.1:9", "--output", "json"];
-    let told = weft(folder.path(), &options).ok().json();
-    assert_eq!(told["tools"], json!([{"name": "getItem", "operation": "GET /items/{id}"}]));
-    assert_eq!(told["refused"][0]["operation"], "POST /upload");
+    let printed = weft(folder.path(), &options).ok().json();
+    assert_eq!(printed["tools"], json!([{"name": "getItem", "operation": "GET /items/{id}"}]));
+    assert_eq!(printed["refused"][0]["operation"], "POST /upload");
     let check = weft(folder.path(), &["tool", "check", "getItem", "-i", "id=seven", "--output", "json"]);
     assert_eq!(check.json()["problems"][0]["code"], "invalid_argument");
     write(folder.path(), "old.json", r#"{"swagger": "2.0"}"#);
@@ -279,7 +279,7 @@ fn configurations_of_others_become_tool_files() {
     write(folder.path(), "x.tool.json", &script.to_string());
     let ran = weft(folder.path(), &["import", "comfytavern", "x.tool.json"]);
     assert_eq!(ran.code, 7);
-    assert!(ran.stderr.contains("x is no tool: `script` runs code of its own"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("x cannot be a tool: `script` runs code of its own"), "{}", ran.stderr);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is done to a run while it goes on.
+//! Actions on a run while it executes.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use weft_scenarios::Pattern;
 
 const KNOWN: [&str; 6] = ["cancel", "crash", "answer", "subscribe_slow", "drop_events", "drop_handle"];
 
-/// What is done to a run while it goes on.
+/// Actions on a run while it executes.
 pub(crate) struct Actions(Vec<Action>);
 
 struct Action {
@@ -49,7 +49,7 @@ impl Actions {
         Ok(Self(actions))
     }
 
-    /// How long until the next action by time.
+    /// Time until the next action by time.
     pub(crate) fn next_due(&self, now: Duration) -> Option<Duration> {
         let open = self.0.iter().filter(|action| !action.done);
         let due = open.filter_map(|action| match action.on {

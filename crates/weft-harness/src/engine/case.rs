@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{Clock, EventBody, EventSubscription, RunId, RunStatus, SystemClock, Watched};
+use agent_types::{Clock, Delivery, EventBody, EventSubscription, RunId, RunStatus, SystemClock};
 use serde_json::{Map, Value};
 use workflow_engine::{Before, Cache, OnFail, OnWaiting, Plan, RunOptions, run};
 
 use super::actions::Actions;
 use super::expect::{Expect, Finished};
+use super::fixtures::World;
 use super::flow::Flows;
 use super::memory;
 use super::ops::catalog;
 use super::stored::{Begun, Past, Stores};
-use super::world::World;
 use super::{known_keys, object};
 use crate::VirtualTime;
 use weft_scenarios::Fault;
@@ -71,7 +71,7 @@ impl Case {
                 self.runs[at + 1..].iter().take_while(|run| run.get("beside") == Some(&Value::Bool(true)));
             let end = at + 1 + beside.count();
             memory::reset_peak();
-            let group = (at..end).map(|number| self.one(number, clock, &statuses));
+            let group = (at..end).map(|number| self.run_number(number, clock, &statuses));
             let results = futures::future::join_all(group).await;
             let peak = memory::peak_kib();
             for (offset, result) in results.into_iter().enumerate() {
@@ -94,7 +94,7 @@ impl Case {
         (more > most).then(|| format!("peak memory is {more} KiB above that of run {}", over["run"]))
     }
 
-    async fn one(
+    async fn run_number(
         &self,
         number: usize,
         clock: &Arc<dyn Clock>,
@@ -124,7 +124,7 @@ impl Case {
         Ok((status, faults))
     }
 
-    /// What the log of an earlier run says, without running anything.
+    /// Reads the log of an earlier run, without executing anything.
     fn read_log(&self, map: &Map<String, Value>, expect: &mut Expect) -> Result<Finished, Fault> {
         let kept = self.stores.read(&self.stores.past(map.get("of"))?)?;
         for kept in &kept {
@@ -142,7 +142,7 @@ impl Case {
         Ok(Finished::Read { status, outputs })
     }
 
-    /// Begins a run, or goes on with one.
+    /// Starts a run, or resumes one.
     fn begin(
         &self,
         number: usize,
@@ -187,7 +187,7 @@ impl Case {
         clock: &Arc<dyn Clock>,
         expect: &mut Expect,
     ) -> Result<Finished, Fault> {
-        let (past, Begun { desk, resume }) = self.begin(number, mode, map, clock)?;
+        let (past, Begun { sink, resume }) = self.begin(number, mode, map, clock)?;
         let workflow = workflow_model::WorkflowSource::workflow(&self.flows, &past.flow)
             .ok_or_else(|| format!("no flow `{}`", past.flow))?;
         let plan = match Plan::new(&workflow, &catalog(&self.world, &self.flows.versions), &self.flows) {
@@ -198,14 +198,14 @@ impl Case {
         options.resume = resume.map(Box::new);
         // What comes before it belongs to the run as it was.
         let mut seeing = options.resume.is_none();
-        expect.goes_on = !seeing;
-        let mut watcher = desk.watch(BEHIND);
+        expect.resumes = !seeing;
+        let mut watcher = sink.subscribe(BEHIND);
         let mut actions = Actions::read(map.get("actions"))?;
         if let Some(store) = &past.store {
             self.stores.crash_on(store, actions.crash_pattern());
         }
         let started = clock.elapsed();
-        let handle = run(&plan, past.inputs.clone(), options.with_sink(desk.sink()));
+        let handle = run(&plan, past.inputs.clone(), options.with_sink(sink.sink()));
         let remote = handle.remote();
         let outcome = handle.outcome();
         tokio::pin!(outcome);
@@ -218,7 +218,7 @@ impl Case {
             tokio::select! {
                 biased;
                 watched = watcher.next() => match watched {
-                    Some(Watched::Events(batch)) => {
+                    Some(Delivery::Events(batch)) => {
                         for event in batch.iter() {
                             let event = serde_json::to_value(event).map_err(|error| error.to_string())?;
                             seeing |= event["type"] == "run.resumed";
@@ -228,7 +228,7 @@ impl Case {
                             }
                         }
                     }
-                    Some(Watched::Lagged(missed)) => return Err(format!("the reader of events missed {missed}")),
+                    Some(Delivery::Lagged(missed)) => return Err(format!("the reader of events missed {missed}")),
                     None => {}
                 },
                 outcome = &mut outcome => break outcome,
@@ -237,16 +237,16 @@ impl Case {
                 }
             }
             if actions.wants_slow_watcher() && slow.is_none() {
-                slow = Some(desk.watch(1024));
+                slow = Some(sink.subscribe(1024));
             }
         };
         let elapsed = clock.elapsed().saturating_sub(started);
         if actions.has_crashed() {
-            drop((watcher, desk));
+            drop((watcher, sink));
             self.stores.reopen(past.store.as_deref().unwrap_or_default())?;
             return Ok(Finished::Crashed);
         }
-        while let Some(Watched::Events(batch)) = watcher.try_next() {
+        while let Some(Delivery::Events(batch)) = watcher.try_next() {
             for event in batch.iter() {
                 let event = serde_json::to_value(event).map_err(|error| error.to_string())?;
                 seeing |= event["type"] == "run.resumed";
@@ -256,7 +256,7 @@ impl Case {
             }
         }
         let lagged = slow
-            .is_some_and(|mut slow: EventSubscription| matches!(slow.try_next(), Some(Watched::Lagged(_))));
+            .is_some_and(|mut slow: EventSubscription| matches!(slow.try_next(), Some(Delivery::Lagged(_))));
         Ok(Finished::Run { outcome: Box::new(outcome), elapsed, lagged })
     }
 
@@ -298,7 +298,7 @@ impl Case {
     }
 }
 
-/// What asking to cancel an earlier run is answered with: all of them have ended.
+/// Answer to a request to cancel an earlier run: all of them have ended.
 fn cancel_answer(map: &Map<String, Value>, statuses: &[&'static str]) -> &'static str {
     let of = map.get("of").and_then(Value::as_u64).and_then(|of| usize::try_from(of).ok());
     if of.is_some_and(|of| of < statuses.len()) { "finished" } else { "unknown" }

@@ -1,4 +1,4 @@
-//! What must come of a run, compared event by event; no event is kept.
+//! Expectations of a run, compared event by event; no event is kept.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use agent_types::RunStatus;
 use serde_json::{Map, Value};
 use workflow_engine::{PlanError, RunOutcome};
 
-use super::world::World;
+use super::fixtures::World;
 use super::{known_keys, object};
 use weft_scenarios::Fault;
 use weft_scenarios::{Pattern, contains_all, fits};
@@ -63,7 +63,7 @@ pub(crate) struct Expect {
     seen: u64,
     finished: bool,
     /// Some of what ends here began before.
-    pub(crate) goes_on: bool,
+    pub(crate) resumes: bool,
 }
 
 fn patterns(value: Option<&Value>) -> Result<Vec<Pattern>, Fault> {
@@ -105,7 +105,7 @@ impl Expect {
             faults: Vec::new(),
             seen: 0,
             finished: false,
-            goes_on: false,
+            resumes: false,
             map,
         })
     }
@@ -152,7 +152,7 @@ impl Expect {
             "node.started" if !self.open.insert(key.clone()) => {
                 self.faults.push(format!("a node starts twice: {event}"));
             }
-            "node.finished" | "node.failed" if !self.open.remove(&key) && !self.goes_on => {
+            "node.finished" | "node.failed" if !self.open.remove(&key) && !self.resumes => {
                 self.faults.push(format!("a node ends that has not started: {event}"));
             }
             "node.skipped" | "node.cancelled" | "node.cached" => {
@@ -162,7 +162,7 @@ impl Expect {
         }
     }
 
-    /// What was wanted and did not come.
+    /// Expected events that did not come.
     pub(crate) fn verdict(mut self, result: &Finished, world: &World) -> Vec<String> {
         self.check_events();
         self.check_outcome(result);
@@ -281,7 +281,7 @@ impl Expect {
             self.faults.push(format!("answer: {:?}, not {wanted}", result.answer()));
         }
         if self.map.get("lagged") == Some(&Value::Bool(true)) && !result.lagged() {
-            self.faults.push("lagged: the slow watcher was told nothing".to_owned());
+            self.faults.push("lagged: the slow subscriber was not notified".to_owned());
         }
     }
 }
@@ -326,14 +326,14 @@ fn same_circle(wanted: Option<&Vec<Value>>, found: Option<&Vec<Value>>) -> bool 
     wanted.len() == found.len() && (0..found.len().max(1)).any(|by| turned(by).eq(wanted))
 }
 
-/// How a run came out.
+/// Outcome of a run.
 pub(crate) enum Finished {
     Run {
         outcome: Box<RunOutcome>,
         elapsed: Duration,
         lagged: bool,
     },
-    /// What a log says.
+    /// Contents of a log.
     Read {
         status: RunStatus,
         outputs: Map<String, Value>,

@@ -15,7 +15,7 @@ const INPUT: &str = "$in";
 const OUTPUT: &str = "$out";
 const STATE: &str = "$s";
 const NEXT: &str = "$n";
-/// A carried value that nobody reads: a loop whose input is no list only waits for it.
+/// A carried value that is never read: a loop whose input is not a list only waits for it.
 const WAIT: &str = "$w";
 
 /// Options that any operation takes, and their keys in a file.

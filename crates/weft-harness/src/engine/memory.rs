@@ -1,4 +1,4 @@
-//! Peak memory of the process, as Linux tells it. Elsewhere nothing is known, and nothing is claimed.
+//! Peak memory of the process, as Linux reports it; elsewhere it is unknown, and checks of it pass.
 
 use std::fs;
 

@@ -2,13 +2,13 @@
 
 mod actions;
 mod case;
+mod crash_injection;
 mod expect;
+mod fixtures;
 mod flow;
 mod memory;
-mod mortal;
 mod ops;
 mod stored;
-mod world;
 
 use serde_json::{Map, Value};
 use weft_scenarios::Fault;

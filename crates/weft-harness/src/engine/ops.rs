@@ -10,7 +10,7 @@ use workflow_engine::{
 };
 use workflow_model::{DataFlowType, DynamicSlots, NodeDefinition, SlotDefinition};
 
-use super::world::{Alive, World};
+use super::fixtures::{Alive, World};
 
 /// Operations and the options that only they take.
 pub(crate) const OPERATIONS: [(&str, &[&str]); 21] = [

@@ -9,10 +9,10 @@ use run_store::{Backend, NewRun, Sqlite, Store, StoreOptions, StoredRun, Sync};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 
-use super::mortal::Mortal;
+use super::crash_injection::Mortal;
 use weft_scenarios::{Fault, Pattern};
 
-/// Bytes of events behind a snapshot that a run keeps here, so that a long run shows that it lets go.
+/// Bytes of events behind a checkpoint that a run keeps here, so that a long run shows that it prunes.
 const LOG_BYTES: u64 = 512 * 1024;
 
 /// A run of an earlier line.
@@ -37,13 +37,13 @@ struct Opened {
     folder: TempDir,
 }
 
-/// Where the events of a run go.
-pub(crate) enum Desk {
+/// Sink of a run's events.
+pub(crate) enum CaseSink {
     Shown(Arc<Recorder>),
     StoredEvent(Arc<StoredRun>),
 }
 
-impl Desk {
+impl CaseSink {
     pub(crate) fn sink(&self) -> Arc<dyn EventSink> {
         match self {
             Self::Shown(recorder) => recorder.clone(),
@@ -51,17 +51,17 @@ impl Desk {
         }
     }
 
-    pub(crate) fn watch(&self, capacity: usize) -> EventSubscription {
+    pub(crate) fn subscribe(&self, capacity: usize) -> EventSubscription {
         match self {
-            Self::Shown(recorder) => recorder.watch(capacity),
-            Self::StoredEvent(run) => run.watch(capacity),
+            Self::Shown(recorder) => recorder.subscribe(capacity),
+            Self::StoredEvent(run) => run.subscribe(capacity),
         }
     }
 }
 
-/// A run that is about to begin or go on.
+/// A run that is about to start or resume.
 pub(crate) struct Begun {
-    pub(crate) desk: Desk,
+    pub(crate) sink: CaseSink,
     pub(crate) resume: Option<ResumeLog>,
 }
 
@@ -120,17 +120,17 @@ impl Stores {
     ) -> Result<Begun, Fault> {
         let Some(store) = store else {
             let recorder = Recorder::new(run.clone(), Arc::clone(clock));
-            return Ok(Begun { desk: Desk::Shown(recorder), resume: None });
+            return Ok(Begun { sink: CaseSink::Shown(recorder), resume: None });
         };
         let run = self.get(store)?.begin(NewRun::new(run.clone()), Arc::clone(clock));
-        Ok(Begun { desk: Desk::StoredEvent(run.map_err(|error| error.to_string())?), resume: None })
+        Ok(Begun { sink: CaseSink::StoredEvent(run.map_err(|error| error.to_string())?), resume: None })
     }
 
-    /// The run goes on where it stopped.
+    /// Resumes the run where it stopped.
     pub(crate) fn resume(&self, past: &Past, clock: &Arc<dyn Clock>) -> Result<Begun, Fault> {
         let resumed = self.store_of(past)?.resume(&past.run, Arc::clone(clock));
         let (run, log) = resumed.map_err(|error| error.to_string())?;
-        Ok(Begun { desk: Desk::StoredEvent(run), resume: Some(log) })
+        Ok(Begun { sink: CaseSink::StoredEvent(run), resume: Some(log) })
     }
 
     /// A run that begins with what another one did up to an event.
@@ -151,10 +151,10 @@ impl Stores {
         let forked =
             store.fork(&past.run, NewRun::new(run.clone()), cut, changes, |_| true, Arc::clone(clock));
         let (run, log) = forked.map_err(|error| error.to_string())?;
-        Ok(Begun { desk: Desk::StoredEvent(run), resume: Some(log) })
+        Ok(Begun { sink: CaseSink::StoredEvent(run), resume: Some(log) })
     }
 
-    /// All that the log of a run tells.
+    /// All events in the log of a run.
     pub(crate) fn read(&self, past: &Past) -> Result<Vec<StoredEvent>, Fault> {
         let store = self.store_of(past)?;
         Ok(store.log(&past.run, u64::MAX).map_err(|error| error.to_string())?.events)

@@ -13,7 +13,7 @@ use workflow_model::{NoWorkflows, Payload};
 
 use crate::VirtualTime;
 
-/// What the model of every payload says, in pieces.
+/// Reply of the model of every payload, in pieces.
 const MODEL: &str = r#"{"chunks": ["HI", " THERE"], "repeat": true}"#;
 
 /// Runs a payload: the execution payload itself, or `{payload, interruptAfterMs}`.
@@ -32,7 +32,7 @@ pub fn run_payload(case: Value, on_fail: OnFail) -> Value {
     };
     match prepared(payload) {
         Ok((plan, arguments)) => match in_virtual_time(&plan, arguments, on_fail, interrupt) {
-            Ok((outcome, ms)) => told(outcome, ms),
+            Ok((outcome, ms)) => result_of(outcome, ms),
             Err(fault) => json!({"status": "unreadable", "error": fault}),
         },
         Err(refusal) => refusal,
@@ -75,7 +75,7 @@ fn in_virtual_time(
     Ok((outcome, clock.elapsed().as_millis()))
 }
 
-fn told(outcome: RunOutcome, ms: u128) -> Value {
+fn result_of(outcome: RunOutcome, ms: u128) -> Value {
     let status = match outcome.status {
         RunStatus::Ok => "ok",
         RunStatus::Error => "error",
@@ -83,9 +83,9 @@ fn told(outcome: RunOutcome, ms: u128) -> Value {
         RunStatus::Waiting => "waiting",
     };
     let ms = u64::try_from(ms).unwrap_or(u64::MAX);
-    let mut told = json!({"status": status, "outputs": outcome.outputs, "ms": ms});
+    let mut result = json!({"status": status, "outputs": outcome.outputs, "ms": ms});
     if let Some(error) = outcome.error {
-        told["error"] = json!({"kind": error.kind, "message": error.to_string()});
+        result["error"] = json!({"kind": error.kind, "message": error.to_string()});
     }
-    told
+    result
 }

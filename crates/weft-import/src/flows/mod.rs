@@ -39,7 +39,7 @@ pub struct ImportedFlows {
     pub report: Report,
 }
 
-/// Tells a configuration of flows from one of single tools.
+/// Returns `true` for a configuration of flows, `false` for one of single tools.
 #[must_use]
 pub fn is_bu_configuration(value: &Value) -> bool {
     MARKS.iter().any(|key| value.get(key).is_some())

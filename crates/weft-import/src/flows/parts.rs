@@ -39,7 +39,7 @@ pub(super) struct Reader<'d> {
     pub(super) places: Places,
 }
 
-/// Where in their file the parts of ours stand, by list and in order.
+/// Locations of the written entries in the file they came from, by list and in order.
 #[derive(Debug, Default)]
 pub(super) struct Places(HashMap<&'static str, Vec<String>>);
 
@@ -89,7 +89,7 @@ impl<'d> Reader<'d> {
                     self.section("Begin the conversation with", value);
                     self.changed(
                         &place,
-                        "the agent is told to say it; nothing is said before the user writes",
+                        "the agent is instructed to say it; nothing is said before the user writes",
                     );
                 }
                 "max_iterations" => {
@@ -197,7 +197,7 @@ impl<'d> Reader<'d> {
     fn flow(&mut self, at: usize, entry: Fields<'d>, executor: Option<Fields<'d>>) {
         let place = format!("/flows/{at}");
         let Some(id) = entry.word("flow_id") else {
-            return self.left_out(&place, "a flow without `flow_id` has no counterpart");
+            return self.left_out(&place, "a flow without `flow_id` is unsupported");
         };
         if entry.one_of("type", &[("intent", true), ("keyword", false)]) == Some(true) {
             self.intent(entry, id, executor, &place);
@@ -364,7 +364,7 @@ impl<'d> Reader<'d> {
     fn timer(&mut self, at: usize, entry: Fields<'d>) {
         let place = format!("/timers/{at}");
         let Some(id) = entry.word("timer_id") else {
-            return self.left_out(&place, "a timer without `timer_id` has no counterpart");
+            return self.left_out(&place, "a timer without `timer_id` is unsupported");
         };
         if entry.get("action").is_some() {
             if let Some(timer) = self.ours(entry.take().clone(), &place) {

@@ -10,10 +10,10 @@ use crate::fields::{Ledger, escaped};
 use crate::report::LEFT_OUT;
 use crate::tools::{ImportedTools, read_tool};
 
-/// What fills itself in at the other system.
+/// Value that the other system fills in itself.
 const AUTOFILL: &str = "todo_autofill_by_system";
 
-/// A tool of theirs; none where it cannot be called, which is told.
+/// Maps a tool; `None` where it cannot be called, which the ledger then reports.
 pub(super) fn tool(config: &Value, place: &str, ledger: &Ledger<'_>) -> Option<HttpToolFile> {
     let mut config = config.clone();
     report_autofill(config.get("endpoint").unwrap_or(&Value::Null), &format!("{place}/endpoint"), ledger);
@@ -131,7 +131,7 @@ fn undeclared_to_context(config: &mut Value, place: &str, ledger: &Ledger<'_>) {
         if !is_parameter {
             continue;
         }
-        let message = format!("`{{{name}}}` is no parameter: it is one now, a text");
+        let message = format!("`{{{name}}}` is not declared as a parameter; it was added as a text");
         ledger.changed(format!("{place}/parameters"), "changed", message);
         let Some(object) = config.as_object_mut() else { return };
         let parameters = object.entry("parameters").or_insert_with(|| json!({"type": "object"}));

@@ -9,7 +9,7 @@ use super::{ImportedTools, tool_name, unique};
 use crate::error::ImportError;
 use crate::fields::{Fields, Ledger};
 
-/// What fills itself in at the other system, and is dropped.
+/// Value that the other system fills in itself; it is dropped.
 const AUTOFILL: &str = "todo_autofill_by_system";
 
 /// A configuration `{name, description, parameters, endpoint {url, method, headers, body, query_params, timeout}}`, or a list of them,
@@ -128,7 +128,7 @@ pub(crate) fn read_tool(
     Ok((tool, templates.notes))
 }
 
-/// Whether the tool could be called at all.
+/// Checks that the tool can be called.
 fn check(tool: &HttpToolFile) -> Result<(), String> {
     let caller = http_caller::HttpCaller::builder(http_caller::NetworkPolicy::public_only()).build();
     tool_http::http_tool(tool, &caller).map(|_| ()).map_err(|error| error.to_string())
@@ -137,12 +137,12 @@ fn check(tool: &HttpToolFile) -> Result<(), String> {
 /// A body may be JSON in a text, which their reader drops without a word where it is none.
 fn read_body(body: &Value) -> Result<Value, String> {
     match body.as_str() {
-        Some(text) => serde_json::from_str(text).map_err(|error| format!("its body is no JSON: {error}")),
+        Some(text) => serde_json::from_str(text).map_err(|error| format!("its body is not JSON: {error}")),
         None => Ok(body.clone()),
     }
 }
 
-/// What stands in the path cannot be absent.
+/// Makes the parameters in the path required.
 fn require_path_parameters(parameters: &mut Value, path: &str) {
     let properties = parameters.get("properties").and_then(Value::as_object);
     let named: Vec<String> = properties

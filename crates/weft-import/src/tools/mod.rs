@@ -19,13 +19,13 @@ pub use openapi::{OpenApiOptions, from_openapi, from_openapi_value};
 use crate::fields::Ledger;
 use crate::report::Report;
 
-/// An operation that is no tool, and why.
+/// An operation that cannot be a tool, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RefusedOperation {
     /// The operation, as its description names it.
     pub operation: String,
-    /// Why it cannot be used.
+    /// Reason for the refusal.
     pub reason: String,
 }
 
@@ -35,9 +35,9 @@ pub struct RefusedOperation {
 pub struct ImportedTools {
     /// The tools, and the operation that each was made of.
     pub tools: Vec<(String, HttpToolFile)>,
-    /// What is no tool.
+    /// Operations that cannot be tools.
     pub refused: Vec<RefusedOperation>,
-    /// What was changed or left out, each with its operation.
+    /// Changes and omissions, each with its operation.
     pub notes: Vec<String>,
     /// The fate of every member of the file.
     pub report: Report,
@@ -91,7 +91,7 @@ fn tool_name(text: &str) -> String {
     if name.parse::<ToolId>().is_ok() { name } else { "tool".to_owned() }
 }
 
-/// The name, or one with a number behind it that nobody has. Names differ in more than the case of their letters.
+/// The name, with a number behind it where it is taken. Names differ in more than the case of their letters.
 fn unique(name: String, is_taken: impl Fn(&str) -> bool) -> String {
     if !is_taken(&name) {
         return name;

@@ -12,10 +12,10 @@ use super::{ImportedTools, tool_name, unique};
 use crate::error::ImportError;
 use crate::fields::{Fields, Ledger, escaped};
 
-/// What a path may be done with.
+/// Methods of a path.
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
-/// How a description is read.
+/// Options for reading a description.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenApiOptions {

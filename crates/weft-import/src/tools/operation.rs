@@ -114,7 +114,7 @@ fn server(operation: &Operation<'_>, options: &OpenApiOptions) -> Result<String,
         return Err(format!("the server `{url}` has a variable without a default; give one with --server"));
     }
     if !url.starts_with("http://") && !url.starts_with("https://") {
-        return Err(format!("the server `{url}` is no whole address; give one with --server"));
+        return Err(format!("the server `{url}` is not a whole address; give one with --server"));
     }
     // A query of a server's address belongs behind the path.
     let url = url.split(['?', '#']).next().unwrap_or_default();
@@ -166,7 +166,7 @@ impl<'d> Builder<'_, 'd> {
             "query" => self.query_parameter(name, parameter, is_required),
             "header" => self.header_parameter(name, parameter, is_required),
             "cookie" => Err("cookies cannot be sent as parameters".into()),
-            other => Err(format!("`in: {other}` is no place for a parameter")),
+            other => Err(format!("`in: {other}` is not a location of parameters")),
         };
         match result {
             Err(reason) if is_required => Err(format!("the {place} parameter `{name}`: {reason}")),
@@ -371,7 +371,7 @@ impl<'d> Builder<'_, 'd> {
         Ok(())
     }
 
-    /// Server and path; what the path names and nobody declares becomes a parameter.
+    /// Joins server and path; a name in the path that is not declared becomes a parameter.
     fn url(&mut self, server: &str, path: &str) -> String {
         // What stands behind `#` only tells operations apart.
         let path = path.split('#').next().unwrap_or_default();
@@ -399,7 +399,7 @@ impl<'d> Builder<'_, 'd> {
     }
 }
 
-/// Whether the credentials of the operation fill it, or the client does.
+/// Returns `true` when the credentials of the operation fill it, or the client does.
 fn is_credential(name: &str, place: &str, auth: Option<&AuthConfig>) -> bool {
     match (place, auth) {
         ("header", _) if IGNORED_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own)) => true,
@@ -413,7 +413,7 @@ const JSON: u8 = 0;
 const FORM: u8 = 2;
 const TEXT: u8 = 3;
 
-/// How well a type of body can be sent; none where it cannot.
+/// Rank of a media type for a body, best first; `None` where it cannot be sent.
 fn rank(media: &str) -> Option<u8> {
     let plain = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match plain.as_str() {

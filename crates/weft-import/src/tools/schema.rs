@@ -94,7 +94,7 @@ impl<'d> Schemas<'d> {
         }
     }
 
-    /// Adds the definitions that were referred to, and lets go of what the validator does not take.
+    /// Adds the definitions that were referred to, and removes keywords that the validator does not support.
     ///
     /// # Errors
     /// A schema that no value could be checked against.
@@ -203,7 +203,7 @@ impl<'d> Schemas<'d> {
         None
     }
 
-    /// Members that the type rules out are no members; where none is left, the list says nothing.
+    /// Removes members that the type rules out; without any left, the list is dropped.
     fn possible_members(&mut self, read: &mut Map<String, Value>) {
         let Some(kind) = read.get("type").and_then(Value::as_str).map(str::to_owned) else { return };
         let Some(Value::Array(members)) = read.get_mut("enum") else { return };
@@ -211,7 +211,7 @@ impl<'d> Schemas<'d> {
         members.retain(|member| fits(&kind, member));
         let left = members.len();
         if left < before {
-            self.notes.push(format!("{} members of an enum are no {kind}", before - left));
+            self.notes.push(format!("{} members of an enum are not {kind}", before - left));
         }
         if left == 0 {
             read.remove("enum");
@@ -254,7 +254,7 @@ fn old_bounds(read: &mut Map<String, Value>) {
     }
 }
 
-/// What a server alone sets is no part of a request.
+/// Removes properties that only the server sets.
 fn without_read_only(read: &mut Map<String, Value>, object: &Map<String, Value>) {
     let declared = object.get("properties").and_then(Value::as_object).into_iter().flatten();
     let gone: Vec<&String> = declared

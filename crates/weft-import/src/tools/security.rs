@@ -5,7 +5,9 @@ use serde_json::Value;
 
 use super::schema::Schemas;
 
-/// How an operation proves who it is, and what cannot be taken over. An operation that may also be called without is called without.
+/// Authentication of an operation, and the parts that cannot be imported. An operation that may also be called without
+/// is called
+/// without.
 pub(super) fn auth_of(
     schemas: &Schemas<'_>,
     operation: &Value,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use workflow_model::structural::{GROUP_INPUT, GROUP_OUTPUT, NODE_GROUP};
 
-use super::{Draft, Mapped};
+use super::{Mapped, WorkflowDraft};
 use crate::error::ImportError;
 use crate::fields::Fields;
 
@@ -58,8 +58,8 @@ pub(super) fn read(id: &str, file: Fields<'_>) -> Result<Mapped, ImportError> {
 }
 
 /// The form of the API: nodes by id, whose inputs are values or `[node, output]`.
-fn prompt_graph(prompt: Fields<'_>, nodes: &Map<String, Value>) -> Draft {
-    let mut draft = Draft::default();
+fn prompt_graph(prompt: Fields<'_>, nodes: &Map<String, Value>) -> WorkflowDraft {
+    let mut draft = WorkflowDraft::default();
     for (id, node) in prompt.members() {
         let Some(class) = node.get("class_type").and_then(Fields::text) else {
             draft.note(id, "it has no `class_type` and was left out");
@@ -161,8 +161,8 @@ impl Link {
 
 impl Editor<'_> {
     /// A graph, be it the file or one of its subgraphs.
-    fn graph(&self, graph: Fields<'_>) -> Result<Draft, ImportError> {
-        let mut draft = Draft::default();
+    fn graph(&self, graph: Fields<'_>) -> Result<WorkflowDraft, ImportError> {
+        let mut draft = WorkflowDraft::default();
         let mut nodes: HashMap<String, &Value> = HashMap::new();
         for node in graph.get("nodes").into_iter().flat_map(Fields::items) {
             let Some(id) = node.get("id").and_then(Fields::id) else {
@@ -182,7 +182,13 @@ impl Editor<'_> {
     }
 
     /// A link as an edge. Its id and the type of its values follow from the rest.
-    fn link(&self, link: Fields<'_>, graph: &Value, nodes: &HashMap<String, &Value>, draft: &mut Draft) {
+    fn link(
+        &self,
+        link: Fields<'_>,
+        graph: &Value,
+        nodes: &HashMap<String, &Value>,
+        draft: &mut WorkflowDraft,
+    ) {
         let Some(read) = Link::read(link.peek()) else { return };
         let source = match &*read.source {
             INPUT_SIDE if is_subgraph(graph) => Some((INPUT_NODE, slot_name(&graph["inputs"], read.output))),
@@ -275,7 +281,7 @@ fn slot_name(slots: &Value, index: u64) -> String {
 }
 
 /// The interface of a subgraph, and the nodes that stand for it.
-fn sides(draft: &mut Draft, graph: Fields<'_>) {
+fn sides(draft: &mut WorkflowDraft, graph: Fields<'_>) {
     let interface = |side: &str| -> Map<String, Value> {
         let slots = graph.get(side).into_iter().flat_map(Fields::items).enumerate();
         slots

@@ -135,7 +135,7 @@ fn take_payload(file: Fields<'_>) {
 
 /// A workflow file that grows.
 #[derive(Default)]
-struct Draft {
+struct WorkflowDraft {
     nodes: Vec<Value>,
     edges: Vec<Value>,
     inputs: Map<String, Value>,
@@ -145,7 +145,7 @@ struct Draft {
     notes: Vec<ImportNote>,
 }
 
-impl Draft {
+impl WorkflowDraft {
     fn note(&mut self, node: impl Into<String>, message: impl Into<String>) {
         self.notes.push(ImportNote { node: Some(node.into()), message: message.into() });
     }

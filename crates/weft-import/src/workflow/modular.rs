@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use workflow_model::Variable;
 use workflow_model::structural::{GROUP_INPUT, GROUP_OUTPUT, LOOP_ZONE, NODE_GROUP};
 
-use super::{Draft, Mapped};
+use super::{Mapped, WorkflowDraft};
 use crate::error::ImportError;
 use crate::fields::Fields;
 
@@ -24,7 +24,7 @@ pub(super) fn read(id: &str, file: Fields<'_>) -> Result<Mapped, ImportError> {
     let edges: Vec<Fields<'_>> = file.get("edges").into_iter().flat_map(Fields::items).collect();
     let graph = Structure::read(nodes, &edges)?;
     let inputs = file.get("parameters").map(parameters).unwrap_or_default();
-    let mut draft = Draft { inputs, ..Draft::default() };
+    let mut draft = WorkflowDraft { inputs, ..WorkflowDraft::default() };
     let loops = graph.loops(&mut draft);
     graph.write_nodes(&loops, &mut draft);
     graph.write_edges(&loops, &edges, &mut draft);
@@ -146,7 +146,7 @@ impl<'f> Structure<'f> {
     }
 
     /// The loops that nest, outermost first.
-    fn loops(&self, draft: &mut Draft) -> Vec<Zone> {
+    fn loops(&self, draft: &mut WorkflowDraft) -> Vec<Zone> {
         let mut open: BTreeMap<String, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
         for (index, (_, node)) in self.nodes.iter().enumerate() {
             let loop_id =
@@ -191,14 +191,14 @@ impl<'f> Structure<'f> {
         nested
     }
 
-    /// What lies between: reached from the start, and reaching the end, without passing either.
+    /// Nodes between start and end: reached from the start, and reaching the end, without passing either.
     fn zone(&self, start: usize, end: usize) -> Zone {
         let ahead = reach(&self.after, start, end);
         let behind = reach(&self.before, end, start);
         Zone { start, end, body: ahead.intersection(&behind).copied().collect() }
     }
 
-    fn write_nodes(&self, loops: &[Zone], draft: &mut Draft) {
+    fn write_nodes(&self, loops: &[Zone], draft: &mut WorkflowDraft) {
         let mut has_output = false;
         for (index, (id, node)) in self.nodes.iter().enumerate() {
             if loops.iter().any(|zone| zone.end == index) {
@@ -239,7 +239,7 @@ impl<'f> Structure<'f> {
         }
     }
 
-    fn write_edges(&self, loops: &[Zone], edges: &[Fields<'_>], draft: &mut Draft) {
+    fn write_edges(&self, loops: &[Zone], edges: &[Fields<'_>], draft: &mut WorkflowDraft) {
         for edge in edges {
             let (Some(source), Some(target)) = self.ends(*edge) else {
                 let known = end(*edge, ["sourceNodeId", "from"]).unwrap_or_default();
@@ -254,9 +254,8 @@ impl<'f> Structure<'f> {
                 continue;
             }
             if let Some(condition) = edge.get("condition").and_then(expression) {
-                let message = format!(
-                    "the condition `{condition}` of an edge has no counterpart; use a `core:Condition`"
-                );
+                let message =
+                    format!("the condition `{condition}` of an edge is unsupported; use a `core:Condition`");
                 draft.note(&self.nodes[source].0, message);
             }
             let leaves =
@@ -282,18 +281,18 @@ fn expression(condition: Fields<'_>) -> Option<&str> {
 }
 
 /// A call of another workflow, which is waited for.
-fn subgraph(id: &str, node: Fields<'_>, written: &mut Value, draft: &mut Draft) {
+fn subgraph(id: &str, node: Fields<'_>, written: &mut Value, draft: &mut WorkflowDraft) {
     let config = node.get("config");
     let named = config.and_then(|config| config.get("subgraphId")).map(Fields::take);
     written["type"] = NODE_GROUP.into();
     written["configValues"] = json!({"referencedWorkflowId": named});
     if config.is_some_and(|config| config.peek()["async"] == true) {
-        draft.note(id, "the subgraph is waited for; `async` has no counterpart");
+        draft.note(id, "the subgraph is waited for; `async` is unsupported");
     }
 }
 
 /// A node that keeps its type and settings.
-fn plain_node(id: &str, kind: &str, node: Fields<'_>, written: &mut Value, draft: &mut Draft) {
+fn plain_node(id: &str, kind: &str, node: Fields<'_>, written: &mut Value, draft: &mut WorkflowDraft) {
     written["type"] = format!("modular:{kind}").into();
     let mut settings = node.get("config").and_then(Fields::object).cloned().unwrap_or_default();
     if let Some(function) = node.get("function") {
@@ -303,7 +302,7 @@ fn plain_node(id: &str, kind: &str, node: Fields<'_>, written: &mut Value, draft
         written["configValues"] = settings.into();
     }
     if matches!(kind, "ROUTE" | "ROUTING" | "CONDITION" | "FORK" | "JOIN") {
-        draft.note(id, format!("what {kind} decides has no counterpart among order-only edges"));
+        draft.note(id, format!("order-only edges cannot carry the decision of {kind}: unsupported"));
     }
 }
 
@@ -320,7 +319,12 @@ fn reach(next: &[Vec<usize>], from: usize, stop: usize) -> HashSet<usize> {
 }
 
 /// The settings of a zone, from those of the start and of the end of a loop.
-fn zone_settings(id: &str, start: Fields<'_>, end: Fields<'_>, draft: &mut Draft) -> Map<String, Value> {
+fn zone_settings(
+    id: &str,
+    start: Fields<'_>,
+    end: Fields<'_>,
+    draft: &mut WorkflowDraft,
+) -> Map<String, Value> {
     let mut settings = Map::new();
     let max = start.get("config").and_then(|config| config.get("maxIterations")?.whole());
     if let Some(max) = max {

@@ -23,7 +23,7 @@ use crate::sink::RunSink;
 #[derive(Debug)]
 pub(super) struct OpenAgent {
     pub(super) sink: RunSink,
-    /// What it has done.
+    /// Events that it has emitted so far.
     pub(super) log: Option<ResumeLog>,
     /// The conversation before it.
     pub(super) state: AgentState,

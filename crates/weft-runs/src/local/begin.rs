@@ -107,7 +107,7 @@ impl LocalRuns {
     }
 }
 
-/// What has begun, once its record is safe: whoever is told of a run finds it again after a crash.
+/// Stores the record of a prepared run, so that a run whose id is known survives a crash.
 pub(super) fn kept(prepared: Prepared) -> Result<Prepared, RunsError> {
     if let Some(store) = prepared.sink.store() {
         store.flush()?;
@@ -115,7 +115,7 @@ pub(super) fn kept(prepared: Prepared) -> Result<Prepared, RunsError> {
     Ok(prepared)
 }
 
-/// Whether flows and system actions stand around the agent. They take messages, not events.
+/// Returns `true` when flows and system actions surround the agent. They take messages, not events.
 fn is_session(project: &Project, plan: &AgentPlan, surroundings: RunEnv) -> Result<bool, RunsError> {
     match surroundings {
         RunEnv::Session => Ok(true),

@@ -90,7 +90,7 @@ impl LocalRuns {
             })
             .await?;
         let run = sink.sink().run().clone();
-        let events = events::of(&run, &sink, sink.subscribe(BEHIND));
+        let events = events::new(&run, &sink, sink.subscribe(BEHIND));
         let (cancel, over) = (self.0.options.closed.child_token(), CancellationToken::new());
         let live = Live { sink: sink.clone(), cancel: cancel.clone(), thread: None, over: over.clone() };
         self.live().insert(run.clone(), live);

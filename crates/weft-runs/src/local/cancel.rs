@@ -12,7 +12,7 @@ use super::LocalRuns;
 use crate::error::RunsError;
 use crate::request::{Cancelled, Version};
 
-/// How often it is looked whether another process asks a run to end.
+/// Interval of checks for cancellation requests of other processes.
 const LOOK: Duration = Duration::from_millis(300);
 
 /// Name under which a request to end a run is left for the process that executes it.
@@ -20,7 +20,7 @@ fn cancel_key(run: &RunId) -> String {
     format!("cancel:{run}")
 }
 
-/// How a run that is to end is found.
+/// State in which a run that is to end is found.
 enum Found {
     Ended(&'static str),
     Elsewhere,
@@ -112,7 +112,7 @@ fn find(project: &Project, run: &RunId) -> Result<Found, RunsError> {
     Ok(Found::Elsewhere)
 }
 
-/// Ends a run that nobody executes as cancelled, as it stands: also one whose agent, tools or workflow are gone.
+/// Ends a run that no process executes as cancelled, even where its agent, tools or workflow are gone.
 pub(super) fn end_cancelled(project: &Project, run: &RunId) -> Result<(), RunsError> {
     let store = project.required_store(run)?;
     let (stored, _) = store.resume(run, Arc::clone(project.clock()))?;

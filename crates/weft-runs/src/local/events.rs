@@ -1,6 +1,6 @@
 //! The events of a run for one subscriber that may be slow: what is lost on the way is read from the store.
 
-use agent_types::{EventSubscription, RunId, TraceEvent, Watched};
+use agent_types::{Delivery, EventSubscription, RunId, TraceEvent};
 use run_store::Store;
 
 use super::LocalRuns;
@@ -19,7 +19,7 @@ struct Reader {
 }
 
 /// The events of a run from here on.
-pub(super) fn of(run: &RunId, sink: &RunSink, live: EventSubscription) -> RunEvents {
+pub(super) fn new(run: &RunId, sink: &RunSink, live: EventSubscription) -> RunEvents {
     let reader = Reader {
         store: sink.store().cloned(),
         run: run.clone(),
@@ -47,7 +47,7 @@ impl Reader {
                 return Ok(None);
             }
             match self.live.next().await {
-                Some(Watched::Events(batch)) => {
+                Some(Delivery::Events(batch)) => {
                     let fresh: Vec<TraceEvent> =
                         batch.iter().filter(|event| event.seq > self.last).cloned().collect();
                     let Some(end) = fresh.last() else { continue };
@@ -57,7 +57,7 @@ impl Reader {
                     }
                     self.is_behind = true;
                 }
-                Some(Watched::Lagged(_)) => self.is_behind = true,
+                Some(Delivery::Lagged(_)) => self.is_behind = true,
                 None => (self.is_behind, self.is_over) = (true, true),
             }
         }

@@ -16,7 +16,7 @@ use crate::handle::{Outcome, RunHandle};
 use crate::outcome::RunOutcome;
 use crate::sink::RunSink;
 
-/// How long something that is about to be over is waited for.
+/// Time limit for work that is about to end.
 const NEARLY_OVER: Duration = Duration::from_secs(2);
 
 type Ended = Result<RunOutcome, RunsError>;
@@ -29,9 +29,9 @@ pub(super) struct Prepared {
     pub(super) hold: Option<ThreadHold>,
     /// Nothing happens before it is polled.
     pub(super) work: BoxFuture<'static, Ended>,
-    /// What is kept of it besides its events.
+    /// Stores further data of the run after its end.
     pub(super) after: Box<dyn FnOnce(&Ended) + Send>,
-    /// Where the work is that goes on behind its calls.
+    /// Board of the tasks that outlive their calls.
     pub(super) board: Option<Arc<TaskBoard>>,
 }
 
@@ -45,7 +45,7 @@ impl LocalRuns {
             self.0.tasks.note(&run);
         }
         let (send, done) = oneshot::channel();
-        let events = events::of(&run, &sink, sink.subscribe(BEHIND));
+        let events = events::new(&run, &sink, sink.subscribe(BEHIND));
         let over = CancellationToken::new();
         let thread = hold.as_ref().map(|hold| hold.name.clone());
         let live = Live { sink: sink.clone(), cancel: cancel.clone(), thread, over: over.clone() };

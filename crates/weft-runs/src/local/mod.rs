@@ -43,7 +43,7 @@ use crate::source::ProjectFiles;
 /// Events that a subscriber of one run may be behind before it must read the store.
 const BEHIND: usize = 512;
 
-/// How runs are executed.
+/// Options of a service of runs.
 #[derive(Debug, Clone)]
 pub struct RunsOptions {
     /// Runs that execute at once.
@@ -52,7 +52,7 @@ pub struct RunsOptions {
     pub max_queue: usize,
     /// Replies that scripts play.
     pub scripts: Scripts,
-    /// Whether runs that wait for work of their own calls continue by themselves.
+    /// Set when runs that wait for tasks of their own continue by themselves.
     pub continues: bool,
     /// Cancelled when no new work is taken.
     pub closing: CancellationToken,
@@ -134,13 +134,13 @@ impl LocalRuns {
         self.0.live.lock()
     }
 
-    /// Whether nothing executes or waits for its turn, single calls included.
+    /// Returns `true` when no run executes or waits for its turn, single calls included.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.live().is_empty() && self.0.admission.is_idle()
     }
 
-    /// Waits for everything that goes on beside the callers. Ends when `closed` of the options is cancelled.
+    /// Waits for all work beside the callers. Ends when `closed` of the options is cancelled.
     pub async fn drained(&self) {
         self.0.tracker.close();
         self.0.tracker.wait().await;

@@ -89,7 +89,7 @@ pub(super) fn resume_agent_run(
 ) -> Result<OpenAgent, RunsError> {
     let store = project.required_store(run)?;
     let record = store.known(run)?;
-    let plan = AgentPlan::of(&record)?;
+    let plan = AgentPlan::from_record(&record)?;
     let (stored, log) = store.resume(run, Arc::clone(project.clock()))?;
     let thread = record.new.thread;
     let mut history = history_before(project, &plan, thread.as_deref())?;
@@ -105,7 +105,7 @@ pub(super) fn resume_workflow_run(
     wanted: Version,
 ) -> Result<OpenWorkflow, RunsError> {
     let store = project.required_store(run)?;
-    let kept = WorkflowPlan::of(&store.known(run)?)?;
+    let kept = WorkflowPlan::from_record(&store.known(run)?)?;
     let workflow = version(project, store, &kept, (run, u64::MAX), wanted)?;
     let plan = project.plan(&kept.id, &workflow)?;
     let (stored, log) = store.resume_where(run, |state| plan.fits(state), Arc::clone(project.clock()))?;
@@ -119,7 +119,7 @@ pub(super) fn fork_workflow_run(project: &Project, request: &ForkRequest) -> Res
     let ForkRequest { of, at, changes, version: wanted } = request;
     let store = project.required_store(of)?;
     let record = store.known(of)?;
-    let kept = WorkflowPlan { retry_of: None, ..WorkflowPlan::of(&record)? };
+    let kept = WorkflowPlan { retry_of: None, ..WorkflowPlan::from_record(&record)? };
     // Where they end is found before their types are known.
     let untyped = changes.keys().map(|path| (path.clone(), Value::Null)).collect();
     let upto = store.place_to_fork(of, *at, &untyped)?;
@@ -155,7 +155,7 @@ fn typed_changes(
 pub(super) fn fork_agent_run(project: &Project, of: &RunId, at: Option<u64>) -> Result<OpenAgent, RunsError> {
     let store = project.required_store(of)?;
     let record = store.known(of)?;
-    let plan = AgentPlan { retry_of: None, ..AgentPlan::of(&record)? };
+    let plan = AgentPlan { retry_of: None, ..AgentPlan::from_record(&record)? };
     if plan.before > plan.history.len() {
         let message = "it follows a conversation, which a fork would not have";
         return Err(RunsError::not_resumable(of, message));

@@ -69,7 +69,7 @@ impl LocalRuns {
         self.agent_work(project, agent, open, hold, cancel)
     }
 
-    /// Holds the conversation of a run that is to be resumed. A run that only ends does so whoever is in it.
+    /// Holds the conversation of a run that is to be resumed. A run that is only ended needs no hold.
     async fn take_thread_of(
         &self,
         run: &RunId,
@@ -113,7 +113,7 @@ impl LocalRuns {
     }
 }
 
-/// Whether a run is one of an agent.
+/// Returns `true` for a run of an agent.
 pub(super) fn is_agent_run(project: &Project, run: &RunId) -> Result<bool, RunsError> {
     Ok(project.required_store(run)?.known(run)?.new.agent.is_some())
 }
@@ -123,10 +123,10 @@ pub(super) fn check_resumable(project: &Project, run: &RunId, wanted: Version) -
     let store = project.required_store(run)?;
     let record = store.known(run)?;
     if record.new.agent.is_some() {
-        let plan = AgentPlan::of(&record)?;
+        let plan = AgentPlan::from_record(&record)?;
         return if plan.in_session { Ok(()) } else { Ok(project.agent(&plan.agent).map(drop)?) };
     }
-    let kept = WorkflowPlan::of(&record)?;
+    let kept = WorkflowPlan::from_record(&record)?;
     let workflow = version(project, store, &kept, (run, u64::MAX), wanted)?;
     Ok(project.plan(&kept.id, &workflow).map(drop)?)
 }

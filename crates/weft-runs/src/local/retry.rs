@@ -54,7 +54,7 @@ impl LocalRuns {
     fn retry_agent(&self, project: &Project, record: &RunRecord) -> Result<OpenAgent, RunsError> {
         let of = &record.new.run;
         let store = project.required_store(of)?;
-        let plan = AgentPlan { retry_of: Some(of.clone()), ..AgentPlan::of(record)? };
+        let plan = AgentPlan { retry_of: Some(of.clone()), ..AgentPlan::from_record(record)? };
         if plan.in_session {
             let message = "it is a message of a session, whose flows have answered it";
             return Err(RunsError::not_resumable(of, message));
@@ -102,7 +102,7 @@ fn retryable(project: &Project, run: &RunId) -> Result<RunRecord, RunsError> {
 fn retry_workflow(project: &Project, record: &RunRecord) -> Result<OpenWorkflow, RunsError> {
     let of = &record.new.run;
     let store = project.required_store(of)?;
-    let was = WorkflowPlan::of(record)?;
+    let was = WorkflowPlan::from_record(record)?;
     let before = workflow_of(of, &was)?;
     // A file outside of the project has no version of now.
     let current = project.workflows().get(&was.id).map_or_else(|_| Arc::new(before.clone()), |found| found.1);

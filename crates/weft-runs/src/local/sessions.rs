@@ -19,7 +19,7 @@ use crate::outcome::RunOutcome;
 use crate::plan::AgentPlan;
 use crate::request::{SessionAction, SessionInfo, SessionPhase, ThreadName};
 
-/// How long a project whose sessions cannot be read is left alone.
+/// Pause after the sessions of a project could not be read.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The last orchestrator of the project's sessions. Those of one agent share who is in a session, and its timers.

@@ -15,7 +15,7 @@ use crate::handle::RunHandle;
 use crate::outcome::RunOutcome;
 use crate::request::Version;
 
-/// When a run is tried again for which there was no room.
+/// Pause before a run is retried for which no permit was free.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The work of each run that waits. A run that is resumed takes its own along.
@@ -43,7 +43,7 @@ impl Waiting {
         self.entries.lock()
     }
 
-    /// The work that a run has begun which goes on; none where it has begun none here.
+    /// Tasks of a run that still execute; an empty board where it has started none here.
     pub(super) fn take(&self, run: &RunId) -> Arc<TaskBoard> {
         self.entries()
             .remove(run)
@@ -59,7 +59,7 @@ impl Waiting {
         self.known.lock().insert(run.clone());
     }
 
-    /// Whether this process has not executed a run yet.
+    /// Returns `true` until this process has executed the run.
     pub(super) fn is_first(&self, run: &RunId) -> bool {
         !self.known.lock().contains(run)
     }

@@ -24,7 +24,7 @@ const MAX_STATES: usize = 256;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Threads {
     held: Arc<Mutex<HashMap<ThreadName, CancellationToken>>>,
-    /// What the model has been shown of the tools stays as it was.
+    /// States of the threads; the tools that a model was shown stay unchanged.
     states: Arc<Mutex<HashMap<ThreadName, AgentState>>>,
 }
 

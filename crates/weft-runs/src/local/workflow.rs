@@ -21,7 +21,7 @@ use crate::sink::RunSink;
 #[derive(Debug)]
 pub(super) struct OpenWorkflow {
     pub(super) sink: RunSink,
-    /// What it has done.
+    /// Events that it has emitted so far.
     pub(super) log: Option<ResumeLog>,
     pub(super) id: String,
     pub(super) plan: Plan,

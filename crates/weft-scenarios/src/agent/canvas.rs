@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agent_nodes::LlmNodeConfig;
 use agent_runtime::{AgentProfile, ApprovalMode};
-use agent_types::{Budget, Clock, Watched};
+use agent_types::{Budget, Clock, Delivery};
 use llm_provider::{LlmProvider, ModelSource, SingleModel};
 use serde_json::{Map, Value, json};
 use tool_registry::{Services, Snapshot, Tool, ToolInvoker};
@@ -155,7 +155,7 @@ pub(crate) async fn answer(parts: Parts<'_>, message: &str) -> Result<(String, V
     let id = run.run().to_string();
     run.outcome().await;
     let mut events = Vec::new();
-    while let Some(Watched::Events(batch)) = watcher.try_next() {
+    while let Some(Delivery::Events(batch)) = watcher.try_next() {
         events.extend(batch.iter().filter_map(|event| serde_json::to_value(event).ok()));
     }
     Ok((id, events))

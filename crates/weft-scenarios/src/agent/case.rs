@@ -166,7 +166,7 @@ impl ToolSpec {
         })
     }
 
-    /// Whether the agent that answers sees what the user said.
+    /// Returns `true` when the agent that answers sees the messages of the user.
     pub(crate) fn shares(&self) -> Result<bool, Fault> {
         let inner = self.agent.as_ref().and_then(|agent| agent.get("share")).cloned();
         let inner: Option<Share> = inner
@@ -189,7 +189,7 @@ pub(crate) struct Retry {
     pub(crate) max: u32,
 }
 
-/// What one execution of a tool gives.
+/// Result of one execution of a tool.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Answer {
@@ -246,7 +246,7 @@ pub(crate) struct HttpReply {
     pub(crate) sleep_ms: u64,
 }
 
-/// What the thread holds before the first turn.
+/// Exchange of the thread before the first turn.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Said {
@@ -281,7 +281,7 @@ pub(crate) struct Turn {
     pub(crate) event: Option<String>,
     pub(crate) payload: Value,
     pub(crate) r#do: Option<Deed>,
-    /// The event at which it is done, while the turn before it goes on.
+    /// The event at which it is done, while the turn before it executes.
     pub(crate) on: Option<Value>,
     pub(crate) tool: Option<String>,
     pub(crate) nth: usize,

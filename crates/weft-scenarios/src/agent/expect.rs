@@ -1,4 +1,4 @@
-//! What must come of a turn, or of all turns together.
+//! Expectations of a turn, or of all turns together.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::case::some;
-use super::seen::Seen;
+use super::observed::Seen;
 use crate::pattern::{Pattern, contains_all, fits};
 
 /// One thing that came another way than it should.
@@ -16,9 +16,9 @@ use crate::pattern::{Pattern, contains_all, fits};
 pub struct Difference {
     /// The turn and what is looked at.
     pub at: String,
-    /// What the case wants.
+    /// Expected value.
     pub wanted: String,
-    /// What came.
+    /// Actual value.
     pub got: String,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What must come, by the keys of the written form.
+/// Expectations, by the keys of the written form.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Expect {
@@ -85,7 +85,7 @@ impl Expect {
     pub(crate) fn check(&self) -> Result<(), String> {
         let known = |exit: &str| serde_json::from_value::<ExitReason>(exit.into()).is_ok();
         match self.exit.as_ref().map(Value::as_str) {
-            Some(Some(exit)) if !known(exit) => return Err(format!("`{exit}` is no exit")),
+            Some(Some(exit)) if !known(exit) => return Err(format!("unknown exit `{exit}`")),
             Some(None) => return Err("`exit` is a text".to_owned()),
             _ => {}
         }
@@ -103,7 +103,7 @@ impl Expect {
         patterns.map(Pattern::read).try_for_each(|pattern| pattern.map(|_| ()))
     }
 
-    /// What differs from what was seen.
+    /// Differences from the observed turn.
     pub(crate) fn differences(&self, at: &str, seen: &Seen) -> Vec<Difference> {
         let mut check = Check { at: at.to_owned(), seen, found: Vec::new() };
         check.answer(self);
@@ -332,7 +332,7 @@ impl Check<'_> {
     }
 }
 
-/// Whether an object has all that is wanted.
+/// Returns `true` when an object has all expected members.
 fn members_fit(wanted: &Value, got: &Value) -> bool {
     match wanted {
         Value::Object(wanted) => {
@@ -342,7 +342,8 @@ fn members_fit(wanted: &Value, got: &Value) -> bool {
     }
 }
 
-/// Whether a text is what is wanted: equal but for blanks at its ends, or as `contains`, `lacks` and `max_bytes` say.
+/// Compares a text with the expected one: equal but for blanks at its ends, or as `contains`, `lacks` and `max_bytes`
+/// say.
 fn text_fits(wanted: &Value, text: &str) -> bool {
     match wanted {
         Value::String(wanted) => wanted.trim() == text.trim(),

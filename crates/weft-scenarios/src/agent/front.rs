@@ -43,7 +43,7 @@ pub(crate) fn flows(value: &Value, workshop: &Workshop, own: &Snapshot) -> Resul
     built.map_err(|error| format!("flows: {error}"))
 }
 
-/// What stands in front of the agent.
+/// Flows, actions and timers in front of the agent.
 pub(crate) struct Front {
     orchestrator: Orchestrator,
     sessions: Arc<StoredSessions>,
@@ -56,7 +56,7 @@ impl Front {
         Self { orchestrator: Orchestrator::new(flows, agent, kept).with_clock(clock), sessions }
     }
 
-    /// Handles a message; with the log of a run that stopped, it goes on.
+    /// Handles a message, or resumes a run that stopped, whose log is given.
     pub(crate) async fn handle(
         &self,
         text: &str,
@@ -76,7 +76,7 @@ impl Front {
         entered.fire(TurnContext::new(sink)).await.map_err(|error| error.to_string())
     }
 
-    /// Whether a timer is due.
+    /// Returns `true` when a timer is due.
     pub(crate) async fn is_due(&self) -> Result<bool, Fault> {
         let entered = self.orchestrator.enter(SESSION).await.map_err(|error| error.to_string())?;
         Ok(entered.is_due())
@@ -84,7 +84,7 @@ impl Front {
 
     pub(crate) async fn give_back(&self) -> Result<(), Fault> {
         let given = self.orchestrator.give_back(SESSION).await.map_err(|error| error.to_string())?;
-        if given { Ok(()) } else { Err("nobody took the conversation over".to_owned()) }
+        if given { Ok(()) } else { Err("the conversation was not handed off".to_owned()) }
     }
 
     /// Puts what the thread holds before the first turn where the session is.
@@ -92,12 +92,12 @@ impl Front {
         self.sessions.append(SESSION, history).await.map_err(|error| error.to_string())
     }
 
-    /// What was said so far.
+    /// Exchanges so far.
     pub(crate) async fn history(&self) -> Result<Vec<Exchange>, Fault> {
         Ok(self.sessions.load(SESSION).await.map_err(|error| error.to_string())?.history)
     }
 
-    /// The exit of a session that nobody answers.
+    /// Exit of a session that accepts no messages.
     pub(crate) async fn standing(&self) -> Result<Option<&'static str>, Fault> {
         let session = self.sessions.load(SESSION).await.map_err(|error| error.to_string())?;
         Ok(match session.state.phase() {

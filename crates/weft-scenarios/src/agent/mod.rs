@@ -2,14 +2,14 @@
 
 mod canvas;
 mod case;
+mod crash_injection;
 mod expect;
+mod fixtures;
 mod front;
-mod life;
+mod observed;
 mod record;
-mod seen;
 mod session;
 mod tools;
-mod world;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use weft_project::Project;
 use crate::Fault;
 use crate::pattern::Pattern;
 use case::{Case, Deed, Turn};
+use crash_injection::Meanwhile;
 pub use expect::Difference;
-use life::Meanwhile;
+use fixtures::{Mortal, Outside, World};
+use observed::Seen;
 pub use record::recorded;
-use seen::Seen;
 use session::{Lasting, Session};
 use tools::Workshop;
-use world::{Mortal, Outside, World};
 
 /// Runs cases of agents. An agent that a case names is one of the project.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,7 +40,7 @@ pub struct AgentCases<'p> {
     project: Option<&'p Project>,
 }
 
-/// What came of the cases of a file.
+/// Results of the cases of a file.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct TestReport {
@@ -56,7 +56,7 @@ pub struct TestReport {
 pub struct FailedCase {
     /// Its id, or the number of its line.
     pub id: String,
-    /// What differs, first things first.
+    /// Differences, in order of their position.
     pub differences: Vec<Difference>,
 }
 
@@ -69,7 +69,7 @@ impl<'p> AgentCases<'p> {
 
     /// Cases that may name agents of a project.
     #[must_use]
-    pub fn of(project: &'p Project) -> Self {
+    pub fn for_project(project: &'p Project) -> Self {
         Self { project: Some(project) }
     }
 
@@ -89,7 +89,7 @@ impl<'p> AgentCases<'p> {
             if !wanted(&id) {
                 continue;
             }
-            match case.and_then(|case| self.one(&case)) {
+            match case.and_then(|case| self.run_case(&case)) {
                 Ok(differences) if differences.is_empty() => report.passed += 1,
                 Ok(differences) => report.failed.push(FailedCase { id, differences }),
                 Err(fault) => {
@@ -230,7 +230,7 @@ impl<'p> AgentCases<'p> {
         case: &Case,
         workshop: &Workshop,
     ) -> Result<(agent_runtime::AgentProfile, Snapshot), Fault> {
-        let project = self.project.ok_or("an agent is named, and there is no project")?;
+        let project = self.project.ok_or("an agent is named, and the case has no project")?;
         let file = project.agent_file(name).map_err(|error| error.to_string())?;
         let own = project.tools_of(file).map_err(|error| error.to_string())?;
         let mut tools = Vec::new();
@@ -277,13 +277,13 @@ fn private_state(profile: &agent_runtime::AgentProfile) -> Result<Option<Arc<Pri
     Ok(Some(Arc::new(PrivateState(state))))
 }
 
-/// What belongs to one of the steps that were done together: a restart ends the turn before it.
+/// Part of one of the steps that were done together: a restart ends the turn before it.
 fn part_of(seen: &Seen, offset: usize, steps: &[&Turn]) -> Seen {
     let restarts = steps.iter().take(offset + 1).filter(|step| step.on.is_some());
     seen.life(restarts.filter(|step| step.r#do == Some(Deed::Restart)).count())
 }
 
-/// What must hold of every run: its numbers have no holes, and a call that is over has one observation.
+/// Invariants of every run: its numbers have no holes, and a call that is over has one observation.
 fn kept_well(store: &Store, run: &agent_types::RunId) -> Result<Vec<Difference>, Fault> {
     let events = store.events(run, 0, usize::MAX).map_err(|error| error.to_string())?;
     let mut found = Vec::new();
@@ -295,10 +295,10 @@ fn kept_well(store: &Store, run: &agent_types::RunId) -> Result<Vec<Difference>,
         events.iter().filter_map(|kept| serde_json::to_value(&kept.event).ok()).collect();
     let is_over = values.last().is_some_and(|event| event["type"] == "run.finished");
     for ready in values.iter().filter(|event| is_over && event["type"] == "agent.call.ready") {
-        let told = values
+        let observations = values
             .iter()
             .filter(|event| event["type"] == "agent.observation" && event["call"] == ready["call"]);
-        let count = told.count();
+        let count = observations.count();
         if count != 1 {
             let at = format!("observations of call {}", ready["call"]);
             found.push(differs(&at, "1".to_owned(), count.to_string()));

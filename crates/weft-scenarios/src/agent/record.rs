@@ -12,36 +12,36 @@ const OBSERVATION: &str = "observation";
 /// Its tools are stubs that answer as the tools did; what an agent inside a call said is part of that call's answer.
 ///
 /// # Errors
-/// Why the run cannot be told as a scenario, in a sentence.
+/// Reason for which the run cannot be written as a scenario, in a sentence.
 pub fn recorded(id: &str, agent: &str, events: &[StoredEvent]) -> Result<Value, String> {
-    let mut told = Told::default();
+    let mut recording = Recording::default();
     for kept in
         events.iter().filter(|kept| kept.event.place.path.is_none() && kept.event.place.depth.is_none())
     {
-        told.take(kept)?;
+        recording.take(kept)?;
     }
-    let message = told.message.ok_or("the run has no beginning any more")?;
+    let message = recording.message.ok_or("the beginning of the run was deleted")?;
     let mut stubs = Vec::new();
-    for (name, replies) in told.replies {
+    for (name, replies) in recording.replies {
         // What the tool takes is what the agent's own tool of that name takes.
         stubs.push(json!({"name": name, "reply": replies}));
     }
     let mut turns = vec![json!({"user": message})];
-    turns.extend(told.deeds);
+    turns.extend(recording.deeds);
     Ok(json!({
         "id": id,
         "title": format!("recorded from {}", events.first().map_or("", |kept| kept.event.run.as_str())),
         "agent": agent,
         "tools": stubs,
-        "script": told.script,
+        "script": recording.script,
         "turns": turns,
-        "expect": {"exit": told.exit, "text": told.text, "calls": told.calls},
+        "expect": {"exit": recording.exit, "text": recording.text, "calls": recording.calls},
     }))
 }
 
-/// What a run tells, put together.
+/// Parts of a scenario, collected from the events of a run.
 #[derive(Default)]
-struct Told {
+struct Recording {
     message: Option<String>,
     script: Vec<Value>,
     arguments: Map<String, Value>,
@@ -52,7 +52,7 @@ struct Told {
     exit: Option<&'static str>,
 }
 
-impl Told {
+impl Recording {
     fn take(&mut self, kept: &StoredEvent) -> Result<(), String> {
         let call = kept.event.place.call.as_ref().map(agent_types::CallId::as_str).unwrap_or_default();
         match &kept.event.body {
@@ -92,7 +92,7 @@ impl Told {
                 }
                 ApprovalState::Edited => {
                     return Err(
-                        "a person changed the arguments of a call, which a scenario cannot tell".into()
+                        "a person changed the arguments of a call, which a scenario cannot express".into()
                     );
                 }
                 _ => {}
@@ -107,13 +107,13 @@ impl Told {
     }
 }
 
-/// What a stub answers so that the model is told the same.
+/// Reply of a stub that gives the model the same observation.
 fn reply_of(tool: &str, status: ToolStatus, observation: &str) -> Value {
     let text = observation.split("\nNote - ").next().unwrap_or_default();
     if status == ToolStatus::Ok {
         let result =
             text.strip_prefix(&format!("Tool {tool} executed successfully. Result: ")).unwrap_or(text);
-        // A value is told as compact JSON.
+        // A value is recording as compact JSON.
         return match serde_json::from_str::<Value>(result) {
             Ok(value) if !value.is_string() && *result == *value.to_string() => json!({"ok": value}),
             _ => json!({"ok": result}),

@@ -8,7 +8,7 @@ use agent_runtime::{
     Agent, AgentInput, AgentProfile, AgentState, CallRecord, Exchange, PendingCall, Turn as Said,
 };
 use agent_types::{
-    CallId, EventSink, ExitReason, Observation, ObservationCode, Recorder, ResumeLog, RunId, Watched,
+    CallId, Delivery, EventSink, ExitReason, Observation, ObservationCode, Recorder, ResumeLog, RunId,
 };
 use executors_flow_system::Flows;
 use run_store::{NewRun, Store, StoredRun};
@@ -19,13 +19,13 @@ use weft_runs::Answer;
 
 use super::canvas::{self, Parts, Trail};
 use super::case::{self, Case, Deed, Turn};
+use super::crash_injection::{Life, Meanwhile, Remains};
 use super::front::Front;
-use super::life::{Life, Meanwhile, Remains};
-use super::seen::Seen;
+use super::observed::Seen;
 use super::tools::Workshop;
 use crate::Fault;
 
-/// What outlives a process.
+/// State that outlives a process.
 #[derive(Clone)]
 pub(crate) struct Lasting {
     pub(crate) store: Store,
@@ -48,11 +48,11 @@ pub(crate) struct Session {
     open: Option<Open>,
     /// Tools whose executions are noted where they happen.
     noted: BTreeSet<String>,
-    /// What is to be done while a run of this step goes on.
+    /// Actions that are due while a run of this step executes.
     meanwhile: VecDeque<Meanwhile>,
     /// Executions and requests before this step.
     before: (usize, usize),
-    /// The run that is taken up is to end.
+    /// Set when the run is resumed only to end.
     ends: bool,
     pub(crate) runs: Vec<RunId>,
 }
@@ -65,7 +65,7 @@ struct Open {
     pending: Vec<PendingCall>,
 }
 
-/// How a run is begun.
+/// Way in which a run is begun.
 enum Start {
     New(AgentInput),
     Resume(Box<Open>),
@@ -154,7 +154,7 @@ impl Session {
         self.act(turn, &mut seen).await?;
         self.wake(&mut seen).await?;
         if let Some(deed) = self.meanwhile.pop_front() {
-            return Err(format!("no event {} came while it went on", deed.on));
+            return Err(format!("event {} did not come while the run executed", deed.on));
         }
         (seen.executed, seen.requested) = self.workshop.world.since(before);
         seen.took = self.workshop.clock.elapsed().saturating_sub(started);
@@ -191,13 +191,13 @@ impl Session {
             Deed::Cancel if self.open.is_some() => self.give_up(seen).await,
             Deed::Cancel => Err("there is nothing to cancel".to_owned()),
             Deed::GiveBack => {
-                let front = self.front.as_ref().ok_or("there are no flows in this case")?;
+                let front = self.front.as_ref().ok_or("the case has no flows")?;
                 front.give_back().await
             }
         }
     }
 
-    /// Goes on where a task has ended meanwhile.
+    /// Resumes a run whose task has ended meanwhile.
     async fn wake(&mut self, seen: &mut Seen) -> Result<(), Fault> {
         while let Some(open) = self.open.take() {
             let ended = open.pending.iter().any(|pending| {
@@ -240,7 +240,7 @@ impl Session {
         }
     }
 
-    /// A life for a run, which goes on with what was seen so far.
+    /// Life of a process for a run, which adds to what was observed so far.
     fn life(&self, stored: Arc<StoredRun>, seen: &mut Seen) -> Arc<Life> {
         let (world, events) = (Arc::clone(&self.workshop.world), std::mem::take(&mut seen.events));
         Life::new(
@@ -259,7 +259,7 @@ impl Session {
         life.close().await.map_err(|error| error.to_string())
     }
 
-    /// The process ended while the run was at work: the next one takes it up.
+    /// Resumes a run whose process ended while it executed.
     async fn next_life(&mut self, life: Arc<Life>, open: Open, seen: &mut Seen) -> Result<(), Fault> {
         let remains = life.remains();
         drop(life);
@@ -281,7 +281,8 @@ impl Session {
         seen.cuts.push(Life::cut(&seen.events, &self.workshop.world, self.before));
     }
 
-    /// A run that waits for a person ends when somebody says something else; one that waits for a task leaves it at work.
+    /// Ends a run that waits for a person when another message comes; a run that waits for a task leaves the task
+    /// running.
     async fn put_aside(&mut self, seen: &mut Seen) -> Result<(), Fault> {
         let waits_for_task =
             |open: &Open| open.pending.iter().any(|pending| self.board.status(pending.task()).is_some());
@@ -372,7 +373,7 @@ impl Session {
         self.after(remains, seen).await
     }
 
-    /// What is done when a run has ended.
+    /// Performs the remaining actions once a run has ended.
     async fn after(&mut self, remains: Remains, seen: &mut Seen) -> Result<(), Fault> {
         if remains.ends_after {
             self.die(remains, seen);
@@ -419,17 +420,17 @@ impl Session {
 
     async fn compact(&mut self, seen: &mut Seen) -> Result<(), Fault> {
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.workshop.clock));
-        let mut watcher = recorder.watch(usize::MAX);
+        let mut watcher = recorder.subscribe(usize::MAX);
         let sink = Arc::clone(&recorder) as Arc<dyn EventSink>;
         self.agent.compact(&mut self.state, sink).await.map_err(|error| error.to_string())?;
         recorder.close();
-        while let Some(Watched::Events(batch)) = watcher.try_next() {
+        while let Some(Delivery::Events(batch)) = watcher.try_next() {
             seen.events.extend(batch.iter().filter_map(|event| serde_json::to_value(event).ok()));
         }
         Ok(())
     }
 
-    /// Answers what waits, and goes on.
+    /// Answers an open question, and resumes the run.
     async fn answer(&mut self, turn: &Turn, seen: &mut Seen) -> Result<(), Fault> {
         let open = self.open.take().ok_or("nothing waits for an answer")?;
         let wanted = turn.tool.as_deref();
@@ -463,7 +464,7 @@ impl Session {
     }
 
     fn change_tools(&mut self, turn: &Turn, seen: &mut Seen) -> Result<(), Fault> {
-        let removed = turn.remove.iter().map(|id| id.parse().map_err(|_| format!("`{id}` is no id")));
+        let removed = turn.remove.iter().map(|id| id.parse().map_err(|_| format!("`{id}` is not an id")));
         let removed: Vec<agent_types::ToolId> = removed.collect::<Result<_, _>>()?;
         let added = turn.add.iter().map(|spec| self.workshop.tool(spec)).collect::<Result<Vec<_>, _>>()?;
         self.noted.extend(turn.add.iter().filter(|tool| Workshop::notes(tool)).map(|tool| tool.name.clone()));
@@ -499,7 +500,7 @@ fn agent_of(
     agent
 }
 
-/// What the thread holds before the first turn.
+/// Exchanges of the thread before the first turn.
 fn history(said: &[case::Said]) -> Result<Vec<Exchange>, Fault> {
     let mut history: Vec<Exchange> = Vec::new();
     for said in said {
@@ -524,7 +525,7 @@ fn history(said: &[case::Said]) -> Result<Vec<Exchange>, Fault> {
                 _ => None,
             });
             let call = turns.flat_map(|turn| &mut turn.calls).find(|call| call.id.as_str() == of);
-            let call = call.ok_or_else(|| format!("there is no call `{of}` before its result"))?;
+            let call = call.ok_or_else(|| format!("the result names an unknown call `{of}`"))?;
             let (code, text) = if let Some(error) = &said.error {
                 let code = ObservationCode::Failed;
                 (code, code.text(&[("name", &call.tool), ("message", error)]))

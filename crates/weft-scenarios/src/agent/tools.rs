@@ -22,7 +22,7 @@ use tool_workflow::{NodeTools, WorkflowLibrary, WorkflowTools};
 use workflow_model::{Workflow, WorkflowSource};
 
 use super::case::{Answer, Case, ToolSpec, profile_of};
-use super::world::{Begins, Pulse, World};
+use super::fixtures::{Begins, Pulse, World};
 use crate::Fault;
 
 /// All that tools of a case are made of.
@@ -155,13 +155,13 @@ impl Workshop {
         Ok(Agent::from_profile(profile, Arc::clone(&self.model), tools).with_clock(Arc::clone(&self.clock)))
     }
 
-    /// Whether executions of a tool are noted where they happen.
+    /// Returns `true` when executions of a tool are noted where they happen.
     pub(crate) fn notes(tool: &ToolSpec) -> bool {
         tool.endpoint.is_none()
     }
 }
 
-/// How calls of a tool are treated.
+/// Settings for calls of a tool.
 fn settings_of(spec: &ToolSpec) -> ToolSettings {
     let mut settings = ToolSettings::default();
     if let Some(ms) = spec.timeout_ms {

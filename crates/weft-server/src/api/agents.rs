@@ -27,7 +27,7 @@ pub(super) struct AgentSummary {
     id: String,
     /// Its name for people.
     title: String,
-    /// What it does.
+    /// Description of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     /// The tools of its inventories.
@@ -41,14 +41,14 @@ pub(super) struct AgentDetail {
     id: String,
     /// Its name for people.
     title: String,
-    /// What it does.
+    /// Description of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     /// The file as it is.
     profile: Value,
     /// The tools that it may use; none where `problem` says why.
     tools: Vec<ToolSummary>,
-    /// What keeps it from running.
+    /// Reason for which the agent cannot run.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
 }
@@ -58,11 +58,11 @@ pub(super) struct AgentDetail {
 pub(super) struct ProfilePreview {
     /// The name of the file.
     file: String,
-    /// What it holds.
+    /// Present text of the file.
     before: String,
-    /// What it would hold.
+    /// Text that would be written.
     after: String,
-    /// Whether that differs.
+    /// Set when the two texts differ.
     differs: bool,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct ProfilePreview {
 pub(super) struct EventBody {
     /// Its name.
     event: String,
-    /// What it says.
+    /// Contents of the entry.
     #[serde(default)]
     payload: Value,
     /// The conversation that it belongs to.

@@ -34,7 +34,7 @@ pub(super) struct OpenAsk {
     ask: AskSummary,
 }
 
-/// What a person says: `answer`, `approve` or `deny`.
+/// Answer of a user: one of `answer`, `approve` and `deny`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AnswerBody {
@@ -45,7 +45,7 @@ pub(super) struct AnswerBody {
     approve: Option<bool>,
     /// Other arguments for the call.
     arguments: Option<Map<String, Value>>,
-    /// Why the call may not run.
+    /// Reason for denying the call.
     deny: Option<String>,
     /// The run, where several ask the same.
     run: Option<String>,
@@ -61,7 +61,7 @@ pub(super) fn operations() -> Vec<Operation> {
         get("/api/asks", "Questions that wait for a person", list)
             .query(&[("run", "only those of this run")])
             .gives::<Vec<OpenAsk>>(),
-        post("/api/asks/{ask}", "Answer a question; its run goes on", say)
+        post("/api/asks/{ask}", "Answer a question and resume its run", say)
             .takes::<AnswerBody>()
             .gives::<Accepted>()
             .status(StatusCode::ACCEPTED),
@@ -146,7 +146,7 @@ fn find(store: &Store, id: &str, named: Option<String>) -> Result<(RunId, String
     fitting.retain(|open| *open.ask.ask == *id);
     match fitting.as_slice() {
         [one] => Ok((RunId::new(one.run.as_str()), id.to_owned())),
-        [] => Err(Problem::not_found("unknown_ask", format!("there is no open question `{id}`"))),
+        [] => Err(Problem::not_found("unknown_ask", format!("no question `{id}` is open"))),
         several => {
             let ids: Vec<&str> = several.iter().map(|open| open.id.as_str()).collect();
             Err(Problem::conflict("which_ask", format!("{} runs ask `{id}`", several.len()))

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use weft_runs::{AgentPlan, AgentRequest, RunHandle, RunService, ThreadAction, ThreadName};
 
-use super::runs::{Accepted, accepted, told};
+use super::runs::{Accepted, accepted, title_of};
 use super::{Operation, get, post};
 use crate::app::App;
 use crate::body::{JsonBody, Path};
@@ -29,9 +29,9 @@ pub(super) struct Thread {
     /// The beginning of what was said first.
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
-    /// When its last run began.
+    /// Start of its last run.
     last: String,
-    /// How many runs it has.
+    /// Number of its runs.
     runs: usize,
 }
 
@@ -56,12 +56,12 @@ pub(super) struct ChatCall {
     tool: String,
     /// The arguments.
     arguments: Map<String, Value>,
-    /// What the model was told of it.
+    /// Text that the model received about the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     observation: Option<String>,
 }
 
-/// What is said.
+/// Message to a session.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SayBody {
@@ -103,7 +103,7 @@ fn threads_of(store: &Store, agent: String) -> Result<Vec<Thread>, Problem> {
         let last = record.started.to_string();
         let thread = threads.entry(id.clone()).or_insert(Thread { id, title: None, last, runs: 0 });
         // Newest first: the last that comes was the first.
-        thread.title = told(&record);
+        thread.title = title_of(&record);
         thread.runs += 1;
     }
     let mut threads: Vec<Thread> = threads.into_values().collect();

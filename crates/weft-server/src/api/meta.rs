@@ -1,4 +1,4 @@
-//! What kind of server this is, and what it can be asked.
+//! Description of the server and of its interface.
 
 use axum::Json;
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Operation, get};
 use crate::openapi;
 
-/// What kind of server this is. Everybody may know.
+/// Description of the server, which needs no token.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Meta {
     /// Always `weft`.

@@ -28,7 +28,7 @@ type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 pub(crate) struct Operation {
     pub(crate) method: Method,
     pub(crate) path: &'static str,
-    /// What it does, in a line.
+    /// Summary of the operation, in a line.
     pub(crate) summary: &'static str,
     /// Names of the query with what they mean.
     pub(crate) query: &'static [(&'static str, &'static str)],

@@ -19,7 +19,7 @@ pub(super) struct Node {
     id: String,
     /// Its name for people.
     title: String,
-    /// What it does.
+    /// Description of the node type.
     description: String,
     /// Its slots and settings.
     definition: Value,

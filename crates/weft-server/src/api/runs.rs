@@ -42,15 +42,15 @@ pub(super) struct RunSummary {
     run: String,
     /// `running waiting interrupted ok error cancelled`.
     status: &'static str,
-    /// Why an agent's run ended or waits.
+    /// Reason for which an agent's run ended or waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     exit: Option<&'static str>,
     /// The kind of the error that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<String>,
-    /// When it began.
+    /// Start of the run.
     started: String,
-    /// When it ended.
+    /// End of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     finished: Option<String>,
     /// The agent that runs.
@@ -59,7 +59,7 @@ pub(super) struct RunSummary {
     /// The workflow that runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     workflow: Option<String>,
-    /// The beginning of what the agent was told.
+    /// Beginning of the message to the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
     /// The conversation that it belongs to.
@@ -86,33 +86,33 @@ pub(super) struct RunDetail {
     /// The last text of an agent for the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
-    /// What a workflow gave, by name.
+    /// Outputs of a workflow, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     outputs: Option<Map<String, Value>>,
-    /// Whether the answer is not complete.
+    /// Set when the answer is not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     partial: Option<bool>,
-    /// What went wrong.
+    /// Message of the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     /// Questions that wait for a person.
     asks: Vec<AskSummary>,
 }
 
-/// A run that has begun or goes on.
+/// A run that was started or resumed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Accepted {
     /// Its id.
     pub(super) run: String,
 }
 
-/// Which run is to begin: `agent` and `message`, or `workflow` and `inputs`.
+/// Run to start: `agent` and `message`, or `workflow` and `inputs`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewRunBody {
     /// The agent.
     agent: Option<String>,
-    /// What is said to it.
+    /// Message to the agent.
     message: Option<String>,
     /// The conversation that it belongs to.
     thread: Option<String>,
@@ -126,12 +126,12 @@ pub(super) struct NewRunBody {
     context: Map<String, Value>,
     /// The schema that an agent's answer must fit.
     output_schema: Option<Value>,
-    /// What is done where a person would be asked.
+    /// Decision on calls that need an approval.
     #[serde(default)]
     approve: Approve,
 }
 
-/// What is done where a person would be asked.
+/// Decision on calls that need an approval.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Approve {
@@ -180,15 +180,15 @@ pub(super) struct ForkBody {
     at: Option<u64>,
     /// Values that take the place of what nodes gave, by path.
     set: HashMap<String, Value>,
-    /// Whether it goes on with the workflow as it was.
+    /// Resume with the workflow as it was when the run began.
     as_it_was: bool,
 }
 
-/// How a run goes on.
+/// Options for resuming a run.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ResumeBody {
-    /// Whether it goes on with the workflow as it was.
+    /// Resume with the workflow as it was when the run began.
     as_it_was: bool,
 }
 
@@ -219,7 +219,7 @@ pub(super) fn operations() -> Vec<Operation> {
         post("/api/runs/{run}/cancel", "Ask a run to end", cancel)
             .gives::<Accepted>()
             .status(StatusCode::ACCEPTED),
-        post("/api/runs/{run}/resume", "Go on with a run that was interrupted or waits", resume)
+        post("/api/runs/{run}/resume", "Resume a run that was interrupted or is suspended", resume)
             .takes::<ResumeBody>()
             .gives::<Accepted>()
             .status(StatusCode::ACCEPTED),
@@ -237,7 +237,7 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// How many entries a page has.
+/// Number of entries of a page, within the limits.
 fn check_limit(limit: Option<usize>) -> usize {
     limit.unwrap_or(PAGE.0).clamp(1, PAGE.1)
 }
@@ -317,7 +317,7 @@ fn link_next(response: &mut Response, path: &str, query: &impl Serialize) -> Res
 
 fn read_cursor(text: &str) -> Result<(i64, String), Problem> {
     let parts = text.split_once('.').and_then(|(at, run)| Some((at.parse().ok()?, run.to_owned())));
-    parts.ok_or_else(|| Problem::bad_request("bad_cursor", "this is no cursor of a page"))
+    parts.ok_or_else(|| Problem::bad_request("bad_cursor", "the cursor is invalid"))
 }
 
 fn summary(record: &RunRecord, status: &'static str) -> RunSummary {
@@ -330,7 +330,7 @@ fn summary(record: &RunRecord, status: &'static str) -> RunSummary {
         finished: record.state.finished.map(|at| at.to_string()),
         agent: record.new.agent.clone(),
         workflow: record.new.workflow.clone(),
-        message: told(record),
+        message: title_of(record),
         thread: record.new.thread.clone(),
         parent: record.new.parent.as_ref().map(ToString::to_string),
         tool: weft_runs::called_tool(record).map(str::to_owned),
@@ -339,15 +339,15 @@ fn summary(record: &RunRecord, status: &'static str) -> RunSummary {
     }
 }
 
-/// The beginning of what the agent of a run was told, on one line.
-pub(super) fn told(record: &RunRecord) -> Option<String> {
+/// Beginning of the message to the agent of a run, on one line.
+pub(super) fn title_of(record: &RunRecord) -> Option<String> {
     const CHARACTERS: usize = 160;
     let message = record.new.plan.get("message")?.as_str()?;
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
     let (end, is_long) =
         line.char_indices().nth(CHARACTERS).map_or((line.len(), false), |(end, _)| (end, true));
-    let told = format!("{}{}", line.get(..end)?, if is_long { "…" } else { "" });
-    (!told.is_empty()).then_some(told)
+    let title = format!("{}{}", line.get(..end)?, if is_long { "…" } else { "" });
+    (!title.is_empty()).then_some(title)
 }
 
 async fn begin(

@@ -1,10 +1,10 @@
-//! How a run stands.
+//! State of a run, as lists show it.
 
 use std::borrow::Cow;
 
 use run_store::{RunPhase, RunRecord, Store};
 
-/// A run as it stands now, in a word: one that nobody works on and that has no end was interrupted.
+/// Present state of a run and its name: a run that has not ended and that no process executes was interrupted.
 pub(super) fn standing<'r>(store: &Store, record: &'r RunRecord) -> (Cow<'r, RunRecord>, &'static str) {
     let run = &record.new.run;
     if record.state.phase != RunPhase::Running || store.is_at_work(run) {

@@ -28,11 +28,11 @@ pub(super) struct ToolSummary {
     /// Its name for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
-    /// What it does.
+    /// Description of the tool.
     description: String,
     /// `native workflow node http mcp`.
     kind: String,
-    /// What happens before a call where nothing else is said: `auto`, `ask` or `never`.
+    /// Approval before a call, unless a profile sets another: `auto`, `ask` or `never`.
     approval: Value,
 }
 
@@ -46,12 +46,14 @@ pub(super) struct ToolDetail {
     /// The JSON Schema of what it gives.
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<Value>,
-    /// What it says of its own behaviour.
+    /// Annotations of the tool about its behaviour.
     annotations: Value,
-    /// What a model is told of it, among the tools of its prompt.
-    told: String,
-    /// About how many tokens that is.
-    told_tokens: usize,
+    /// Text that describes the tool in a prompt.
+    #[serde(rename = "told")]
+    prompt: String,
+    /// Approximate number of tokens of that text.
+    #[serde(rename = "told_tokens")]
+    prompt_tokens: usize,
     /// Agents that may use it.
     used_by_agents: Vec<String>,
     /// Workflows that name it.
@@ -70,45 +72,45 @@ pub(super) struct ArgumentsBody {
     context: Map<String, Value>,
 }
 
-/// What is thought of arguments.
+/// Result of checking arguments.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Checked {
-    /// Whether they fit.
+    /// Set when they fit.
     ok: bool,
     /// The arguments as they would be used.
     arguments: Map<String, Value>,
-    /// What was changed.
+    /// Coercions that were applied.
     #[schemars(with = "Vec<Value>")]
     coercions: Vec<Coercion>,
-    /// What does not fit.
+    /// Arguments that do not fit.
     problems: Value,
     /// The call as a model would write it, with these arguments.
     action: Option<String>,
 }
 
-/// What came of a call.
+/// Result of a call.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Called {
-    /// Whether it answered.
+    /// Set when the call succeeded.
     ok: bool,
     /// The answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<Value>,
-    /// Why there is none.
+    /// Failure of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<CallError>,
     /// The run that the call was.
     run: Option<String>,
 }
 
-/// Why a call gave no answer.
+/// Failure of a call.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct CallError {
     /// Stable code.
     code: String,
-    /// What a model would read.
+    /// Message as a model would receive it.
     message: String,
-    /// Whether the same call may succeed later.
+    /// Set when a retry may succeed.
     retryable: bool,
 }
 
@@ -117,7 +119,7 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         get("/api/tools", "Tools of the project", list).query(AGENT).gives::<Vec<ToolSummary>>(),
         get("/api/tools/{tool}", "A tool with its schema", show)
-            .query(&[("lang", "the language in which a model would be told of it: en or zh")])
+            .query(&[("lang", "the language of the prompt: en or zh")])
             .gives::<ToolDetail>(),
         post("/api/tools/{tool}/check", "Check arguments", check).takes::<ArgumentsBody>().gives::<Checked>(),
         post("/api/tools/{tool}/call", "Call it once", call).takes::<ArgumentsBody>().gives::<Called>(),
@@ -180,14 +182,14 @@ async fn show(
     let (project, tool) = tool_of(&app, id).await?;
     let definition = tool.definition();
     let lang = if query.lang.as_deref() == Some("zh") { Lang::Zh } else { Lang::En };
-    let told = Catalogue::new(lang).tool(offered(&tool)?).render();
+    let prompt = Catalogue::new(lang).tool(offered(&tool)?).render();
     Ok(Json(ToolDetail {
         summary: summary(&tool),
         parameters: with_defaults(definition),
         output: definition.output.clone(),
         annotations: serde_json::to_value(&definition.annotations).unwrap_or_default(),
-        told_tokens: estimate_tokens(&told),
-        told,
+        prompt_tokens: estimate_tokens(&prompt),
+        prompt,
         used_by_agents: agents_with(&project, tool.id().as_str()),
         used_by_workflows: workflows_with(&project, tool.id().as_str()),
     }))

@@ -29,14 +29,14 @@ pub(super) struct WorkflowSummary {
     /// Its name for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
-    /// What it does.
+    /// Description of the workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     /// Names of its inputs.
     inputs: Vec<String>,
     /// Names of its outputs.
     outputs: Vec<String>,
-    /// Why its file holds none.
+    /// Reason for which its file cannot be loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }
@@ -49,7 +49,7 @@ pub(super) struct WorkflowDetail {
     /// Its name for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
-    /// What it does.
+    /// Description of the workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     /// The file.
@@ -61,18 +61,18 @@ pub(super) struct WorkflowDetail {
 pub(super) struct ToolSchema {
     /// Its canonical id.
     name: String,
-    /// What it does.
+    /// Description of the input or output.
     description: String,
     /// The JSON Schema of its arguments.
     parameters: Value,
 }
 
-/// What is wrong with a workflow.
+/// Result of validating a workflow.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Validated {
-    /// Whether it can run.
+    /// Set when the workflow can run.
     ok: bool,
-    /// What is wrong or should be looked at.
+    /// Errors and warnings.
     #[schemars(with = "Vec<Value>")]
     problems: Vec<Fault>,
 }

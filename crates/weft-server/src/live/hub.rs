@@ -1,10 +1,10 @@
-//! One reader of a run for all who watch it: each event is written as JSON once.
+//! Distribution of one run's events to all of its subscribers: each event is encoded as JSON once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use agent_types::{EventBody, EventSubscription, RunId, TraceEvent, Watched};
+use agent_types::{Delivery, EventBody, EventSubscription, RunId, TraceEvent};
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -13,13 +13,14 @@ use weft_runs::RunService;
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Events that a reader may be behind; the room is shared by all readers of a run. Whoever is further behind is told.
+/// Events that a subscriber may be behind; the buffer is shared by all subscribers of a run, and a slower one gets
+/// `lag`.
 const RING: usize = 512;
 
-/// How often a run that another process works on, or that waits, is looked at.
+/// Interval at which a run is polled that another process executes, or that is suspended.
 const LOOK: Duration = Duration::from_millis(150);
 
-/// How long a run that has just stopped here is left alone.
+/// Pause before a run is read again that has just stopped in this process.
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// An event as it goes over the wire.
@@ -27,12 +28,12 @@ const SETTLE: Duration = Duration::from_millis(20);
 pub(crate) struct Frame {
     pub(crate) seq: u64,
     pub(crate) json: Arc<str>,
-    /// Nothing follows it.
+    /// Set for the last event of the run.
     pub(crate) is_last: bool,
 }
 
 impl Frame {
-    pub(crate) fn of(event: &TraceEvent) -> Self {
+    pub(crate) fn from_event(event: &TraceEvent) -> Self {
         let is_end = matches!(event.body, EventBody::RunFinished { .. });
         Self {
             seq: event.seq,
@@ -42,17 +43,17 @@ impl Frame {
     }
 }
 
-/// The runs that somebody watches.
+/// Runs that have subscribers.
 #[derive(Debug, Default)]
 pub(crate) struct Hubs(Mutex<HashMap<RunId, Weak<Hub>>>);
 
-/// A run that somebody watches. It is fed as long as somebody holds it.
+/// Hub of a run that has subscribers. It is fed as long as a subscriber holds it.
 #[derive(Debug)]
 pub(crate) struct Hub {
     frames: broadcast::Sender<Frame>,
-    /// Whether it is known from which event on `frames` has all of them.
+    /// Cancelled once the event is known from which on `frames` is complete.
     placed: CancellationToken,
-    _watched: DropGuard,
+    _guard: DropGuard,
 }
 
 impl Hub {
@@ -60,27 +61,29 @@ impl Hub {
         self.frames.subscribe()
     }
 
-    /// Waits until the feeder has found its place. What is recorded from then on comes through `subscribe`, what was there
-    /// before is in the store: whoever reads the store earlier may miss what lies between.
+    /// Waits until the feeder has found its position. Later events come through `subscribe`, earlier ones are in the
+    /// store: a
+    /// subscriber that reads the store before that may miss events in between.
     pub(crate) async fn placed(&self) {
         self.placed.cancelled().await;
     }
 }
 
 impl Hubs {
-    /// The hub of a run. Whoever waits until it is placed, subscribes to it and then reads the store misses nothing.
-    pub(crate) fn of(&self, app: &Arc<App>, run: &RunId) -> Arc<Hub> {
+    /// Returns the hub of a run. A subscriber that waits for `placed`, subscribes and then reads the store misses
+    /// nothing.
+    pub(crate) fn get_or_create(&self, app: &Arc<App>, run: &RunId) -> Arc<Hub> {
         let mut hubs = self.0.lock();
         if let Some(hub) = hubs.get(run).and_then(Weak::upgrade) {
             return hub;
         }
         let (frames, _) = broadcast::channel(RING);
-        let unwatched = CancellationToken::new();
+        let unused = CancellationToken::new();
         let placed = CancellationToken::new();
         let hub = Arc::new(Hub {
             frames: frames.clone(),
             placed: placed.clone(),
-            _watched: unwatched.clone().drop_guard(),
+            _guard: unused.clone().drop_guard(),
         });
         hubs.retain(|_, hub| hub.strong_count() > 0);
         hubs.insert(run.clone(), Arc::downgrade(&hub));
@@ -88,7 +91,7 @@ impl Hubs {
         app.tasks.spawn(async move {
             let closed = feeder.app.closed.clone();
             tokio::select! {
-                () = unwatched.cancelled() => {}
+                () = unused.cancelled() => {}
                 () = closed.cancelled() => {}
                 () = feeder.feed() => {}
             }
@@ -97,32 +100,32 @@ impl Hubs {
     }
 }
 
-/// Hands the events of a run to its hub, from wherever they come.
+/// Forwards the events of a run to its hub, from this process or from the store.
 struct Feeder {
     app: Arc<App>,
     run: RunId,
     frames: broadcast::Sender<Frame>,
     placed: CancellationToken,
-    /// The last event that was handed on; nothing before the first look at the store.
+    /// The last event that was forwarded; `None` before the store was first read.
     last: Option<u64>,
 }
 
 impl Feeder {
     async fn feed(mut self) {
         loop {
-            // The reader comes first, so that nothing falls between it and the store.
-            let watcher = self.app.runs.subscribe(&self.run);
+            // The subscription comes first, so that no event falls between it and the store.
+            let subscription = self.app.runs.subscribe(&self.run);
             let caught_up = self.catch_up().await;
-            // Also where it cannot be read: then a subscriber cannot either, and says so.
+            // Also where the store cannot be read: subscribers report that themselves.
             self.placed.cancel();
             match caught_up {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(problem) => log::warn!("the run {} cannot be read: {}", self.run, problem.detail),
             }
-            let pause = match watcher {
-                Some(watcher) => {
-                    if self.hand_on(watcher).await {
+            let pause = match subscription {
+                Some(subscription) => {
+                    if self.forward_live(subscription).await {
                         return;
                     }
                     SETTLE
@@ -133,11 +136,11 @@ impl Feeder {
         }
     }
 
-    /// Hands on what the store has and nobody has seen. Gives whether the run has ended.
+    /// Forwards the events in the store that were not forwarded yet. Returns `true` once the run has ended.
     async fn catch_up(&mut self) -> Result<bool, Problem> {
         let (store, run) = (self.app.store.clone(), self.run.clone());
         let Some(mut last) = self.last else {
-            // Whoever subscribed reads for himself what was there before.
+            // Subscribers read the earlier events themselves.
             let record = self.app.blocking(move || Ok(store.known(&run)?)).await?;
             self.last = Some(record.last_seq);
             return Ok(record.state.phase.has_ended());
@@ -151,18 +154,19 @@ impl Feeder {
             for kept in &group {
                 last = kept.event.seq;
                 self.last = Some(last);
-                if self.tell(&kept.event) {
+                if self.forward(&kept.event) {
                     return Ok(true);
                 }
             }
         }
     }
 
-    /// Hands on what a run in this process tells, until it stops or something is missing. Gives whether it has ended.
-    async fn hand_on(&mut self, mut watcher: EventSubscription) -> bool {
-        while let Some(watched) = watcher.next().await {
+    /// Forwards the events of a run in this process, until it stops or an event is missing. Returns `true` once it has
+    /// ended.
+    async fn forward_live(&mut self, mut subscription: EventSubscription) -> bool {
+        while let Some(watched) = subscription.next().await {
             // What was lost on the way is in the store.
-            let Watched::Events(batch) = watched else { return false };
+            let Delivery::Events(batch) = watched else { return false };
             for event in batch.iter() {
                 let last = self.last.unwrap_or(0);
                 if event.seq <= last {
@@ -172,7 +176,7 @@ impl Feeder {
                     return false;
                 }
                 self.last = Some(event.seq);
-                if self.tell(event) {
+                if self.forward(event) {
                     return true;
                 }
             }
@@ -180,10 +184,10 @@ impl Feeder {
         false
     }
 
-    fn tell(&self, event: &TraceEvent) -> bool {
-        let frame = Frame::of(event);
+    fn forward(&self, event: &TraceEvent) -> bool {
+        let frame = Frame::from_event(event);
         let is_last = frame.is_last;
-        // Nobody may be there just now.
+        // A hub without subscribers is not an error.
         let _ = self.frames.send(frame);
         is_last
     }

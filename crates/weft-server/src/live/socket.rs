@@ -12,16 +12,16 @@ use futures::stream::{self, AbortHandle, BoxStream, SelectAll};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::subscription::{Subscription, Told};
+use super::subscription::{Subscription, Update};
 use crate::app::App;
 
-/// How often a silent client is asked whether it is there.
+/// Interval of pings to a silent client.
 const PING: Duration = Duration::from_secs(30);
 
-/// What a client hears that begins with something else.
+/// Message to a client that does not begin with `hello`.
 const NO_HELLO: &str = "the first message must be `hello` with the token";
 
-/// What a client says.
+/// Message of a client.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 enum ClientFrame {
@@ -38,25 +38,25 @@ enum ClientFrame {
     },
 }
 
-/// Something of one of the runs that a socket follows; nothing when all has been told.
-type Followed = (RunId, Option<Told>);
+/// Message about one of the runs that a socket follows; `None` after the last one.
+type Followed = (RunId, Option<Update>);
 
 /// A socket and what it follows.
 struct Session {
     app: Arc<App>,
     socket: WebSocket,
-    told: SelectAll<BoxStream<'static, Followed>>,
+    updates: SelectAll<BoxStream<'static, Followed>>,
     subscriptions: HashMap<RunId, AbortHandle>,
 }
 
-/// Why a session ends.
+/// End of a session.
 struct Over;
 
 /// Serves a socket until one side has enough. `is_known` says that the token came with the request.
 pub(crate) async fn open(app: Arc<App>, socket: WebSocket, is_known: bool) {
-    let told = SelectAll::new();
-    let mut session = Session { app, socket, told, subscriptions: HashMap::new() };
-    // The end is the client's wish, or was told to it.
+    let updates = SelectAll::new();
+    let mut session = Session { app, socket, updates, subscriptions: HashMap::new() };
+    // The client ended the session, or was sent the reason.
     let _ = session.serve(is_known).await;
 }
 
@@ -70,8 +70,8 @@ impl Session {
         loop {
             tokio::select! {
                 message = self.socket.recv() => self.heed(message).await?,
-                Some((run, told)) = self.told.next() => match told {
-                    Some(told) => self.send(Message::text(text(&run, told))).await?,
+                Some((run, update)) = self.updates.next() => match update {
+                    Some(update) => self.send(Message::text(text(&run, update))).await?,
                     None => drop(self.subscriptions.remove(&run)),
                 },
                 () = app.clock.sleep(PING) => self.send(Message::Ping(bytes::Bytes::new())).await?,
@@ -152,14 +152,14 @@ impl Session {
             Err(problem) => return self.error(Some(&run), &problem.code, &problem.detail).await,
         };
         let named = run.clone();
-        let told = stream::unfold(subscription, move |mut subscription| {
+        let updates = stream::unfold(subscription, move |mut subscription| {
             let run = named.clone();
-            async move { subscription.next().await.map(|told| ((run, Some(told)), subscription)) }
+            async move { subscription.next().await.map(|update| ((run, Some(update)), subscription)) }
         });
         let over = run.clone();
-        let told = told.chain(stream::once(async move { (over, None) }));
-        let (told, handle) = stream::abortable(told);
-        self.told.push(told.boxed());
+        let updates = updates.chain(stream::once(async move { (over, None) }));
+        let (updates, handle) = stream::abortable(updates);
+        self.updates.push(updates.boxed());
         self.subscriptions.insert(run, handle);
         Ok(())
     }
@@ -193,12 +193,12 @@ impl Session {
     }
 }
 
-fn text(run: &RunId, told: Told) -> String {
-    match told {
+fn text(run: &RunId, update: Update) -> String {
+    match update {
         // The event is JSON already.
-        Told::Event(frame) => format!(r#"{{"type":"event","run":{},"event":{}}}"#, json!(run), frame.json),
-        Told::Live { seq } => json!({"type": "live", "run": run, "seq": seq}).to_string(),
-        Told::Lag { missed, after_seq } => {
+        Update::Event(frame) => format!(r#"{{"type":"event","run":{},"event":{}}}"#, json!(run), frame.json),
+        Update::Live { seq } => json!({"type": "live", "run": run, "seq": seq}).to_string(),
+        Update::Lag { missed, after_seq } => {
             json!({"type": "lag", "run": run, "missed": missed, "after_seq": after_seq}).to_string()
         }
     }

@@ -1,4 +1,4 @@
-//! The answer in one piece, and how a run's end is told.
+//! Answer in one piece, and the outcome of a run in the terms of the interface.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use weft_runs::{RunHandle, RunOutcome, RunsError};
 
-use super::Listener;
+use super::CancelOnDrop;
 use super::content::Content;
 use super::request::Form;
 use crate::app::App;
@@ -35,9 +35,9 @@ pub(super) async fn answer(
         }
     }
     let ended = outcome.await;
-    listener.has_ended = true;
+    guard.has_ended = true;
     let end = end_of(ended)?;
-    text.push_str(&last_words(&end, &run, &mut content).concat());
+    text.push_str(&remaining_text(&end, &run, &mut content).concat());
     let mut completion = json!({
         "id": completion_id(&run),
         "object": "chat.completion",
@@ -52,9 +52,9 @@ pub(super) async fn answer(
         "usage": usage(end.usage()),
     });
     if form.steps {
-        let mut told = extension(&run, &end);
-        told["steps"] = Value::Array(steps);
-        completion["weft"] = told;
+        let mut weft = extension(&run, &end);
+        weft["steps"] = Value::Array(steps);
+        completion["weft"] = weft;
     }
     Ok(Json(completion).into_response())
 }
@@ -63,7 +63,7 @@ pub(super) fn completion_id(run: &RunId) -> String {
     format!("chatcmpl-{run}")
 }
 
-/// Whether an event is a step that somebody may want to see; pieces of texts are not.
+/// Returns `true` for an event that is a step; pieces of texts are not.
 pub(super) const fn is_step(event: &TraceEvent) -> bool {
     !matches!(
         event.body,
@@ -75,7 +75,7 @@ pub(super) const fn is_step(event: &TraceEvent) -> bool {
     )
 }
 
-/// What came of the run, or why there is no answer.
+/// Outcome of the run, or the problem for which no answer exists.
 pub(super) fn end_of(ended: Result<RunOutcome, RunsError>) -> Result<RunOutcome, Problem> {
     let end = match ended {
         Ok(end @ (RunOutcome::Agent(_) | RunOutcome::Session(_))) => end,
@@ -101,13 +101,14 @@ pub(super) fn end_of(ended: Result<RunOutcome, RunsError>) -> Result<RunOutcome,
     Err(Problem::new(status, exit.as_str(), detail))
 }
 
-/// Why it ended. Runs of agents always say so.
+/// Exit reason of a run, which runs of agents always have.
 pub(super) fn exit_of(end: &RunOutcome) -> ExitReason {
     end.exit().unwrap_or(ExitReason::Completed)
 }
 
-/// What is still to be said when the run has ended: its text where nothing was told of it, and what it waits for.
-pub(super) fn last_words(end: &RunOutcome, run: &RunId, content: &mut Content) -> Vec<String> {
+/// Text that is still to be sent when the run has ended: the final answer where none of it was streamed, and open
+/// questions.
+pub(super) fn remaining_text(end: &RunOutcome, run: &RunId, content: &mut Content) -> Vec<String> {
     let mut words = if content.is_empty() { content.end(end.text()) } else { Vec::new() };
     for pending in end.pending() {
         let what = match &pending.prompt {
@@ -138,7 +139,7 @@ pub(super) fn usage(usage: Usage) -> Value {
         "total_tokens": usage.input + usage.output})
 }
 
-/// What only this server tells.
+/// Fields of the answer that this server adds.
 pub(super) fn extension(run: &RunId, end: &RunOutcome) -> Value {
     json!({"run": run, "exit": exit_of(end), "pending": end.pending()})
 }

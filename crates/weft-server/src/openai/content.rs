@@ -1,6 +1,6 @@
-//! What of an agent's events is the answer, while it is written.
+//! Text of the answer, taken from an agent's events while they are emitted.
 //!
-//! Nobody knows of a text whether a call follows it before it has ended. A text before a call is a step, not the answer,
+//! A text may turn out to precede a call until it has ended. A text before a call is a step, not the answer,
 //! and such texts are short; so the beginning of each turn's text is held until it is long, or the turn is the last.
 
 use agent_types::{EventBody, TraceEvent};
@@ -14,11 +14,11 @@ pub(super) struct Content {
     hold: usize,
     /// Pieces of this turn that may yet turn out to be a step.
     held: Vec<String>,
-    /// What of this turn's text has been given.
+    /// Text of this turn that was sent.
     given: String,
-    /// Whether anything has been given at all.
+    /// Set once any text was sent.
     has_begun: bool,
-    /// Whether what is given next stands apart from what was given.
+    /// Set when the next text begins a new part.
     new_part: bool,
 }
 
@@ -62,7 +62,7 @@ impl Content {
         self.give(held)
     }
 
-    /// What is missing when the whole text of the last turn is known.
+    /// Rest of the text once the whole text of the last turn is known.
     pub(super) fn end(&mut self, whole: &str) -> Vec<String> {
         if self.given.is_empty() {
             let held = std::mem::take(&mut self.held);
@@ -80,7 +80,7 @@ impl Content {
         }
     }
 
-    /// Whether nothing has been given.
+    /// Returns `true` before any text was sent.
     pub(super) const fn is_empty(&self) -> bool {
         !self.has_begun
     }

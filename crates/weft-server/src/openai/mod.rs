@@ -25,13 +25,13 @@ use crate::runs::begin_agent;
 
 use request::{ChatBody, Wanted};
 
-/// Tells a client whether to try again: agents may have done something already.
+/// Header by which a client decides on a retry: agents may have caused effects already.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// The run that a completion was.
 const RUN: HeaderName = HeaderName::from_static("x-weft-run");
 
-/// Whether a path belongs to this interface.
+/// Returns `true` for paths of this interface.
 pub(crate) fn is_below(path: &str) -> bool {
     path == "/v1" || path.starts_with("/v1/")
 }
@@ -88,20 +88,20 @@ impl From<Problem> for Refused {
     }
 }
 
-/// Ends a run whose client goes away. What the end of the server leaves stays as it stands, and can be resumed.
-struct Listener {
+/// Cancels a run whose client disconnects. A run that the server leaves at shutdown stays as it is, and can be resumed.
+struct CancelOnDrop {
     app: Arc<App>,
     run: RunId,
     has_ended: bool,
 }
 
-impl Listener {
+impl CancelOnDrop {
     fn new(app: &Arc<App>, run: RunId) -> Self {
         Self { app: Arc::clone(app), run, has_ended: false }
     }
 }
 
-impl Drop for Listener {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if self.has_ended || self.app.closed.is_cancelled() {
             return;

@@ -1,4 +1,4 @@
-//! What an OpenAI client asks for, as a run of an agent.
+//! Request of an OpenAI client, as a run of an agent.
 
 use agent_runtime::{Exchange, Turn};
 use http::StatusCode;
@@ -24,7 +24,7 @@ pub(super) struct ChatBody {
     n: Option<u64>,
     #[serde(default)]
     tools: Option<Vec<Value>>,
-    /// What only this server knows.
+    /// Fields that this server adds.
     #[serde(default)]
     weft: Option<Extension>,
 }
@@ -48,11 +48,11 @@ struct SchemaChoice {
     schema: Value,
 }
 
-/// What only this server knows.
+/// Fields that this server adds.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Extension {
-    /// Whether the answer tells the agent's steps.
+    /// Set when the answer lists the agent's steps.
     steps: bool,
     /// The conversation that the last message belongs to; the earlier messages are then those of the server.
     thread: Option<String>,
@@ -67,7 +67,7 @@ struct Message {
     content: Option<Value>,
 }
 
-/// How the answer is given.
+/// Form of the answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form {
     pub(super) stream: bool,
@@ -142,7 +142,7 @@ fn said(messages: Vec<Message>) -> Result<Said, Problem> {
                 let detail = "results of tools are not taken: an agent calls its tools itself";
                 return Err(refused("unsupported", detail));
             }
-            other => return Err(refused("bad_value", format!("there is no role `{other}`"))),
+            other => return Err(refused("bad_value", format!("unknown role `{other}`"))),
         }
     }
     match history.pop() {

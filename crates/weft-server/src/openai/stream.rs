@@ -13,19 +13,21 @@ use http::header;
 use serde_json::{Value, json};
 use weft_runs::{Outcome, RunEvents, RunHandle};
 
-use super::answer::{completion_id, end_of, exit_of, extension, finish_reason, is_step, last_words, usage};
+use super::answer::{
+    completion_id, end_of, exit_of, extension, finish_reason, is_step, remaining_text, usage,
+};
 use super::content::Content;
 use super::request::Form;
-use super::{Listener, error_of};
+use super::{CancelOnDrop, error_of};
 use crate::app::App;
 
-/// How often a silent stream says that it is there.
+/// Interval of comments on a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Characters of a piece at most; it ends behind a blank where there is one.
 const PIECE: usize = 64;
 
-/// Where the first piece of a text ends.
+/// End of the first piece of a text.
 fn end_of_piece(text: &str) -> usize {
     let Some((limit, _)) = text.char_indices().nth(PIECE) else { return text.len() };
     let blank = text[..limit].rfind(char::is_whitespace);
@@ -33,7 +35,7 @@ fn end_of_piece(text: &str) -> usize {
 }
 
 /// A run on its way to a client.
-struct Telling {
+struct AnswerStream {
     app: Arc<App>,
     agent: String,
     run: RunId,
@@ -43,7 +45,7 @@ struct Telling {
     content: Content,
     created: i64,
     ready: VecDeque<String>,
-    listener: Listener,
+    guard: CancelOnDrop,
 }
 
 pub(super) fn answer(
@@ -55,7 +57,7 @@ pub(super) fn answer(
 ) -> Response {
     let RunHandle { id: run, events, outcome, .. } = begun;
     let created = app.clock.now().as_millis() / 1000;
-    let mut telling = Telling {
+    let mut answer = AnswerStream {
         app: Arc::clone(app),
         agent,
         run: run.clone(),
@@ -65,19 +67,19 @@ pub(super) fn answer(
         content,
         created,
         ready: VecDeque::new(),
-        listener: Listener::new(app, run),
+        guard: CancelOnDrop::new(app, run),
     };
-    telling.delta(&json!({"role": "assistant", "content": ""}));
-    let told = futures::stream::unfold(telling, |mut telling| async move {
-        let piece = telling.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(piece)), telling))
+    answer.delta(&json!({"role": "assistant", "content": ""}));
+    let pieces = futures::stream::unfold(answer, |mut answer| async move {
+        let piece = answer.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(piece)), answer))
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
-    (headers, Body::from_stream(told)).into_response()
+    (headers, Body::from_stream(pieces)).into_response()
 }
 
-impl Telling {
-    /// The next piece of the stream; nothing when all has been told.
+impl AnswerStream {
+    /// Returns the next piece of the stream; `None` after the last one.
     async fn next(&mut self) -> Option<String> {
         loop {
             if let Some(piece) = self.ready.pop_front() {
@@ -91,7 +93,7 @@ impl Telling {
                     Ok(None) => self.finish().await,
                     Err(error) => {
                         self.done = None;
-                        self.tell(&json!({"error": error_of(&error.into())}));
+                        self.send(&json!({"error": error_of(&error.into())}));
                     }
                 },
                 () = silence => return Some(": here\n\n".to_owned()),
@@ -102,12 +104,12 @@ impl Telling {
     fn take(&mut self, batch: &[TraceEvent]) {
         for event in batch {
             for piece in self.content.take(event) {
-                self.say(&piece);
+                self.send_text(&piece);
             }
             if self.form.steps && is_step(event) {
                 let mut chunk = self.chunk(&json!([{"index": 0, "delta": {}, "finish_reason": null}]));
                 chunk["weft"] = json!({"run": self.run, "event": event});
-                self.tell(&chunk);
+                self.send(&chunk);
             }
         }
     }
@@ -115,11 +117,11 @@ impl Telling {
     async fn finish(&mut self) {
         let Some(done) = self.done.take() else { return };
         let ended = done.await;
-        self.listener.has_ended = true;
+        self.guard.has_ended = true;
         match end_of(ended) {
             Ok(end) => {
-                for piece in last_words(&end, &self.run, &mut self.content) {
-                    self.say(&piece);
+                for piece in remaining_text(&end, &self.run, &mut self.content) {
+                    self.send_text(&piece);
                 }
                 let choices =
                     json!([{"index": 0, "delta": {}, "finish_reason": finish_reason(exit_of(&end))}]);
@@ -127,20 +129,20 @@ impl Telling {
                 if self.form.steps {
                     last["weft"] = extension(&self.run, &end);
                 }
-                self.tell(&last);
+                self.send(&last);
                 if self.form.usage {
                     let mut chunk = self.chunk(&json!([]));
                     chunk["usage"] = usage(end.usage());
-                    self.tell(&chunk);
+                    self.send(&chunk);
                 }
                 self.ready.push_back("data: [DONE]\n\n".to_owned());
             }
-            Err(problem) => self.tell(&json!({"error": error_of(&problem)})),
+            Err(problem) => self.send(&json!({"error": error_of(&problem)})),
         }
     }
 
-    /// Tells a text in pieces of about a line, also where it came at once: clients show it as it is written.
-    fn say(&mut self, text: &str) {
+    /// Sends a text in pieces of about a line, also where it came at once: clients show it as it is written.
+    fn send_text(&mut self, text: &str) {
         let mut rest = text;
         while !rest.is_empty() {
             let (piece, more) = rest.split_at(end_of_piece(rest));
@@ -151,7 +153,7 @@ impl Telling {
 
     fn delta(&mut self, delta: &Value) {
         let chunk = self.chunk(&json!([{"index": 0, "delta": delta, "finish_reason": null}]));
-        self.tell(&chunk);
+        self.send(&chunk);
     }
 
     fn chunk(&self, choices: &Value) -> Value {
@@ -159,7 +161,7 @@ impl Telling {
             "model": self.agent, "choices": choices})
     }
 
-    fn tell(&mut self, chunk: &Value) {
+    fn send(&mut self, chunk: &Value) {
         self.ready.push_back(format!("data: {chunk}\n\n"));
     }
 }

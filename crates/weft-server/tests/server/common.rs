@@ -113,8 +113,8 @@ impl Running {
 
     /// All events of a run, when it has ended.
     pub(crate) async fn events(&self, run: &str) -> Vec<Value> {
-        let told = self.get(&format!("/api/runs/{run}/events")).await.expect(200);
-        events_of(&told.body)
+        let answer = self.get(&format!("/api/runs/{run}/events")).await.expect(200);
+        events_of(&answer.body)
     }
 
     /// A run as it stands, when it stands so.

@@ -1,4 +1,4 @@
-//! A client that writes exactly what it is told to.
+//! A client that writes its bytes unchanged.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -78,7 +78,7 @@ pub(crate) fn parse(answer: &[u8]) -> Response {
     Response { status, headers, body: String::from_utf8_lossy(&body).into_owned() }
 }
 
-/// What chunks hold, up to where they end or were cut.
+/// Contents of chunks, up to their end or to where they were cut.
 pub(crate) fn without_chunks(mut bytes: &[u8]) -> Vec<u8> {
     let mut whole = Vec::new();
     while let Some(line) = bytes.windows(2).position(|pair| pair == b"\r\n") {

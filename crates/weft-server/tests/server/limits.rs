@@ -158,25 +158,25 @@ async fn single_calls_have_their_time_too() {
     let arguments = json!({"value": "x"});
     let rpc = |id: u64, method: &str, params: Value| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
     let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-    for (path, body) in [
+    for (path, request) in [
         ("/api/tools/workflow:sleep/call", json!({"arguments": arguments})),
         ("/mcp", rpc(2, "tools/call", json!({"name": "workflow__sleep", "arguments": arguments}))),
     ] {
         // A call that a busy machine has not begun by then is refused: then it gets more time to begin, though never
         // enough to be over.
-        let mut told = String::new();
+        let mut body = String::new();
         for before in [200, 600, 1200, 1700] {
-            told = told_at_the_end(path, &body, &hello, before).await;
-            if told.contains(r#""x""#) {
+            body = answer_at_shutdown(path, &request, &hello, before).await;
+            if body.contains(r#""x""#) {
                 break;
             }
         }
-        assert!(told.contains(r#""x""#), "{path}: {told}");
+        assert!(body.contains(r#""x""#), "{path}: {body}");
     }
 }
 
-/// What a call answers when the server begins to end so many milliseconds after it was sent.
-async fn told_at_the_end(path: &str, body: &Value, hello: &Value, before: u64) -> String {
+/// Answer to a call when the server begins to drain so many milliseconds after it was sent.
+async fn answer_at_shutdown(path: &str, body: &Value, hello: &Value, before: u64) -> String {
     let slow = SLEEP.1.replace("400", "2000");
     let mut server = serve(&[(SLEEP.0, &slow)]);
     let both = ("accept", "application/json, text/event-stream");
@@ -203,9 +203,9 @@ async fn told_at_the_end(path: &str, body: &Value, hello: &Value, before: u64) -
     calls.spawn(async move { parse(&raw(address, &whole).await.unwrap()) });
     pause(before).await;
     server.handle.close();
-    let told = calls.join_next().await.unwrap().unwrap();
+    let answer = calls.join_next().await.unwrap().unwrap();
     server.ended().await;
-    told.body
+    answer.body
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -77,8 +77,8 @@ async fn whoever_follows_a_run_that_begins_misses_nothing() {
         let run = server.begin(&json!({"workflow": "ask", "inputs": {}})).await;
         socket.say(&json!({"type": "sub", "run": run})).await;
         let frames = socket.until("run.waiting").await;
-        let told = events(&frames);
-        assert_eq!(seqs(&told), (1..=told.len() as u64).collect::<Vec<_>>());
+        let seen = events(&frames);
+        assert_eq!(seqs(&seen), (1..=seen.len() as u64).collect::<Vec<_>>());
         assert!(frames.iter().all(|frame| frame["type"] != "lag"), "{frames:?}");
     }
 }
@@ -110,8 +110,8 @@ async fn whoever_has_all_of_an_ended_run_hears_the_end() {
     let last = *seqs(&server.events(&run).await).last().unwrap();
     let mut socket = Socket::hello(&server).await;
     for after in [last, last + 1, 1_000_000] {
-        let told = server.get(&format!("/api/runs/{run}/events?after_seq={after}")).await.expect(200);
-        assert!(events_of(&told.body).is_empty(), "{}", told.body);
+        let answer = server.get(&format!("/api/runs/{run}/events?after_seq={after}")).await.expect(200);
+        assert!(events_of(&answer.body).is_empty(), "{}", answer.body);
         let (path, last) = (format!("/api/runs/{run}/events"), after.to_string());
         server.send("GET", &path, &[("last-event-id", &last)], "").await.expect(204);
         socket.say(&json!({"type": "sub", "run": run, "after_seq": after})).await;
@@ -197,7 +197,7 @@ async fn a_thousand_cuts_lose_and_double_nothing() {
     assert_eq!(whole, (1..=whole.len() as u64).collect::<Vec<_>>());
 }
 
-/// Counts slowly, so that it is at work while somebody comes and goes.
+/// Counts slowly, so that it runs while subscribers come and go.
 fn slow_count() -> String {
     let loops = r#"{"id": "add", "type": "core:Expression","#;
     let wait = r#"{"id": "wait", "type": "core:Delay", "parentNode": "loop", "configValues": {"ms": 4}}, "#;
@@ -215,7 +215,7 @@ async fn cuts_while_it_happens_lose_and_double_nothing() {
     let mut is_over = false;
     while !is_over {
         let after = seen.last().copied().unwrap_or(0);
-        let told = if cuts % 2 == 0 {
+        let received = if cuts % 2 == 0 {
             read_some(&server, &run, after, 400 + random(&mut state)).await
         } else {
             let mut socket = Socket::hello(&server).await;
@@ -233,8 +233,8 @@ async fn cuts_while_it_happens_lose_and_double_nothing() {
             events(&frames)
         };
         cuts += 1;
-        is_over = told.iter().any(|event| event["type"] == "run.finished");
-        seen.extend(seqs(&told));
+        is_over = received.iter().any(|event| event["type"] == "run.finished");
+        seen.extend(seqs(&received));
     }
     assert!(cuts > 50, "{cuts} cuts");
     assert_eq!(seen, (1..=seen.len() as u64).collect::<Vec<_>>());
@@ -249,9 +249,9 @@ async fn runs_that_end_while_somebody_comes_are_told_to_their_end() {
         let server = std::sync::Arc::clone(&server);
         readers.spawn(async move {
             let run = server.begin(&json!({"workflow": "count", "inputs": {"n": at % 7}})).await;
-            let told = server.events(&run).await;
-            assert_eq!(told.last().unwrap()["type"], "run.finished");
-            assert_eq!(seqs(&told), (1..=told.len() as u64).collect::<Vec<_>>());
+            let all = server.events(&run).await;
+            assert_eq!(all.last().unwrap()["type"], "run.finished");
+            assert_eq!(seqs(&all), (1..=all.len() as u64).collect::<Vec<_>>());
         });
         if at % 10 == 9 {
             while let Some(read) = readers.join_next().await {
@@ -261,7 +261,8 @@ async fn runs_that_end_while_somebody_comes_are_told_to_their_end() {
     }
 }
 
-/// The numbers that a watcher sees of a run; what it missed because it was too slow, it asks for.
+/// Numbers of the events that a subscriber gets of a run; events that it lost because it was too slow are requested
+/// again.
 async fn watch(server: &Running, run: &str) -> Vec<u64> {
     let mut socket = Socket::hello(server).await;
     socket.say(&json!({"type": "sub", "run": run})).await;

@@ -74,9 +74,9 @@ async fn a_completion_is_the_last_word_of_a_run() {
     assert_eq!((&body["object"], &body["weft"]), (&json!("chat.completion"), &Value::Null));
     assert_eq!(server.get(&format!("/api/runs/{run}")).await.json()["text"], "It is noon.");
     let steps = chat("clock", &json!({"weft": {"steps": true}}));
-    let told = server.post("/v1/chat/completions", &steps).await.json();
-    assert_eq!(told["weft"]["exit"], "completed");
-    let steps = told["weft"]["steps"].as_array().unwrap();
+    let answer = server.post("/v1/chat/completions", &steps).await.json();
+    assert_eq!(answer["weft"]["exit"], "completed");
+    let steps = answer["weft"]["steps"].as_array().unwrap();
     assert!(steps.iter().any(|step| step["type"] == "agent.tool.finished"));
 }
 

@@ -96,9 +96,9 @@ async fn a_save_beside_a_file_that_cannot_be_read_says_so() {
     let bad = server.folder.path().join("tools");
     std::fs::write(&bad, "no folder").unwrap();
     let save = async || server.send("PUT", "/api/workflows/later", &[("if-none-match", "*")], COUNT.1).await;
-    let told = save().await.expect(422);
-    assert_eq!(told.code(), "unreadable_file");
-    assert!(told.json()["detail"].as_str().unwrap().contains("tools"), "{}", told.body);
+    let refused = save().await.expect(422);
+    assert_eq!(refused.code(), "unreadable_file");
+    assert!(refused.json()["detail"].as_str().unwrap().contains("tools"), "{}", refused.body);
     std::fs::remove_file(bad).unwrap();
     std::fs::remove_file(server.folder.path().join("workflows/later.json")).unwrap();
     save().await.expect(200);
@@ -254,10 +254,10 @@ async fn a_call_is_approved_or_denied() {
     server.post(&format!("/api/asks/{run}.c1"), &json!({"deny": "not now"})).await.expect(202);
     server.until(&run, "ok").await;
     let events = server.events(&run).await;
-    let told = events
+    let found = events
         .iter()
         .any(|event| event["data"]["text"].as_str().is_some_and(|text| text.contains("not now")));
-    assert!(told, "{events:#?}");
+    assert!(found, "{events:#?}");
 }
 
 /// A workflow whose node calls a tool that a person must approve.
@@ -275,7 +275,7 @@ const BOOKING: (&str, &str) = (
 );
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_of_a_workflow_is_approved_as_it_is_told() {
+async fn a_run_of_a_workflow_is_approved_as_the_request_says() {
     let tool = r#"{"name": "book", "description": "Books a room.",
         "parameters": {"type": "object", "properties": {"room": {"type": "string"}}, "required": ["room"]},
         "endpoint": {"url": "http://127.0.0.1:9/bookings", "method": "POST", "body": {"room": "{room}"}}}"#;
@@ -471,8 +471,8 @@ async fn a_tool_tells_what_a_model_reads_and_who_uses_it() {
         PLAIN,
     ]);
     let tool = server.get("/api/tools/workflow:count").await.expect(200).json();
-    let told = tool["told"].as_str().unwrap();
-    assert!(told.contains("workflow:count") && told.contains("how far"), "{told}");
+    let prompt = tool["told"].as_str().unwrap();
+    assert!(prompt.contains("workflow:count") && prompt.contains("how far"), "{prompt}");
     assert!(tool["told_tokens"].as_u64().unwrap() > 5);
     assert_eq!(tool["used_by_agents"], json!(["counter"]));
     assert_eq!(tool["used_by_workflows"], json!([]));

@@ -24,12 +24,12 @@ async fn s11_what_tools_say_is_data_and_the_page_is_strict() {
     let odd = "\u{1b}]0;owned\u{7}\u{202e}<img src=x onerror=alert(1)>\r\n\r\nid: 999\ndata: {}\n\n";
     let sleep = serve(&[SLEEP]);
     let run = sleep.begin(&json!({"workflow": "sleep", "inputs": {"value": odd}})).await;
-    let told = sleep.get(&format!("/api/runs/{run}/events")).await.expect(200);
-    assert_eq!(told.header("content-type"), Some("text/event-stream"));
-    assert_eq!(told.header("x-content-type-options"), Some("nosniff"));
+    let answer = sleep.get(&format!("/api/runs/{run}/events")).await.expect(200);
+    assert_eq!(answer.header("content-type"), Some("text/event-stream"));
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
     // No control character gets through, so that none ends a line of the stream; the text itself is whole.
-    assert!(!told.body.contains(|char: char| char.is_control() && char != '\n'), "{:?}", told.body);
-    let events = events_of(&told.body);
+    assert!(!answer.body.contains(|char: char| char.is_control() && char != '\n'), "{:?}", answer.body);
+    let events = events_of(&answer.body);
     assert_eq!(seqs(&events), (1..=events.len() as u64).collect::<Vec<_>>());
     assert_eq!(events[0]["data"]["inputs"]["value"], odd);
 }

@@ -1,4 +1,4 @@
-//! Work that goes on behind its call.
+//! Work that outlives its call.
 
 use serde_json::{Value, json};
 

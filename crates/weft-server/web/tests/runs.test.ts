@@ -25,8 +25,8 @@ test("runs are listed and filtered; what waits opens where it can be answered", 
   await page.locator("[data-view=timeline] [data-ask-state=open]").waitFor();
   await page.goBack();
   await page.locator("[data-runs='1']").waitFor();
-  await page.getByLabel("Of").selectOption("workflow:count");
-  await page.getByText("No run fits").waitFor();
+  await page.getByLabel("Agent or workflow").selectOption("workflow:count");
+  await page.getByText("No run matches").waitFor();
   await page.getByRole("button", { name: "Show all" }).click();
   await page.locator("[data-runs='2']").waitFor();
   assert.deepEqual(complaints, []);

@@ -22,7 +22,7 @@ test("a run reads in plain words, from the question to the answer", async () => 
   assert.equal(await call.getAttribute("data-call-state"), "ok");
   assert.match(await call.innerText(), /Used\s+kb:Query[\s\S]*“The house rules should say when the dock is open.”/);
   assert.match(await call.locator("[data-result]").innerText(), /canal side/);
-  await call.getByText("What the assistant was told").click();
+  await call.getByText("Observation").click();
   assert.match(await call.locator("[data-observation]").innerText(), /^Observation: Tool kb:Query executed successfully/);
   assert.match(await page.locator("[data-answer]").innerText(), /north lift is renewed/);
   assert.deepEqual([complaints, foreign], [[], []]);
@@ -79,7 +79,7 @@ test("a request that could not be used reads as rewritten, and an agent inside a
   const { page, close } = await open(server, `#/timeline/${run}`);
   await page.locator("[data-timeline][data-state=ok]").waitFor();
   const rewrite = page.locator("[data-entry=rewrite]");
-  assert.match(await rewrite.innerText(), /The assistant rewrote its request \(1 of 3\)\s+It asked for a tool that is not there: get_clock/);
+  assert.match(await rewrite.innerText(), /The assistant retried its request \(1 of 3\)\s+It asked for an unknown tool: get_clock/);
   const clerk = page.locator("[data-call=c3]");
   await clerk.getByText("What happened inside").first().click();
   await clerk.locator("[data-call='c3.1'][data-tool='workflow:count'][data-call-state=ok]").waitFor();
@@ -130,7 +130,7 @@ test("an approval is answered in place: not allowed, with the reason", async () 
   await call.locator("[data-action=deny-send]").click();
   await page.locator("[data-timeline][data-state=ok]").waitFor();
   assert.equal(await call.getAttribute("data-call-state"), "denied");
-  assert.match(await call.innerText(), /You said: the clock is mine/);
+  assert.match(await call.innerText(), /Denied: the clock is mine/);
   await close();
   await server.stop();
 });

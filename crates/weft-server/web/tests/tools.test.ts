@@ -19,7 +19,7 @@ async function echo(): Promise<{ port: number; end: () => void }> {
   return { port: (server.address() as AddressInfo).port, end: () => server.close() };
 }
 
-test("tools are listed by their origin, found by words, and told as a model reads them", async () => {
+test("tools are listed by their origin, found by words, and prompt as a model reads them", async () => {
   const server = await serve(undefined, BOSS);
   const { page, complaints, close } = await open(server, "#/tools");
   await page.locator("[data-page=tools][data-loaded=true]").waitFor();
@@ -31,8 +31,8 @@ test("tools are listed by their origin, found by words, and told as a model read
   const detail = page.locator("[data-tool-detail='workflow:count']");
   await detail.waitFor();
   assert.match(await detail.locator("[data-schema=n]").innerText(), /n\s+integer[\s\S]*how far/);
-  const told = await detail.locator("[data-told]").innerText();
-  assert.match(told, /workflow:count[\s\S]*Counts to a number/);
+  const prompt = await detail.locator("[data-prompt]").innerText();
+  assert.match(prompt, /workflow:count[\s\S]*Counts to a number/);
   assert.equal(await detail.locator("[data-used-agent=boss]").count(), 1);
   assert.deepEqual(complaints, []);
   await close();
@@ -49,7 +49,7 @@ test("a form copes with unions, references, null, lists and what lies within; ra
   await field("/title").getByRole("textbox").fill("Sun");
   await page.locator("[data-checked=problems]").waitFor();
   await form.locator("[data-null='/note']").check();
-  assert.equal(await field("/count").getByRole("textbox").getAttribute("placeholder"), "2 if nothing is said");
+  assert.equal(await field("/count").getByRole("textbox").getAttribute("placeholder"), "default: 2");
   await field("/count").getByRole("textbox").fill("2.5");
   await page.locator("[data-schema-form][data-valid=false]").waitFor();
   assert.equal(await form.locator("[data-action=call]").isDisabled(), true);
@@ -95,7 +95,7 @@ test("a form copes with unions, references, null, lists and what lies within; ra
   end();
 });
 
-test("what does not fit is told at the form, and a failed call says why", async () => {
+test("what does not fit is prompt at the form, and a failed call says why", async () => {
   const { port, end } = await echo();
   end();
   const server = await serve(undefined, forms(port));

@@ -60,13 +60,13 @@ impl<'p> RunEvents<'p> {
             inner: NumberMap::default(),
             pasts: NumberMap::default(),
             fault: None,
-            checkpoints: (sink.keeper().is_some() && !options.nested).then_some(checkpoints),
+            checkpoints: (sink.persister().is_some() && !options.nested).then_some(checkpoints),
         }
     }
 
     /// Returns `true` if events are persisted, so that the run can be resumed.
     pub(crate) fn persists(&self) -> bool {
-        self.sink.keeper().is_some()
+        self.sink.persister().is_some()
     }
 
     pub(crate) fn emit(&mut self, place: EventLocation, body: EventBody) {
@@ -107,7 +107,7 @@ impl<'p> RunEvents<'p> {
         }
         self.sink.record(&mut self.drafts);
         if self.fault.is_none() {
-            let fault = self.sink.keeper().and_then(EventPersister::fault);
+            let fault = self.sink.persister().and_then(EventPersister::fault);
             self.fault = fault.map(|fault| RunError::new(fault.code, fault.message));
         }
     }
@@ -122,18 +122,18 @@ impl<'p> RunEvents<'p> {
 
     /// Resolves when everything emitted so far is safe; none where events are only shown.
     pub(crate) fn durable(&self) -> Option<Durable> {
-        self.sink.keeper().map(EventPersister::durable)
+        self.sink.persister().map(EventPersister::durable)
     }
 
     /// The same if events are made faster than they can be written.
     pub(crate) fn catch_up(&self) -> Option<Durable> {
-        self.sink.keeper().filter(|keeper| keeper.is_behind()).map(EventPersister::durable)
+        self.sink.persister().filter(|persister| persister.is_behind()).map(EventPersister::durable)
     }
 
     /// Persists the answer of a question.
     pub(crate) fn keep_answer(&self, ask: &str, value: &Value) {
-        if let Some(keeper) = self.sink.keeper() {
-            keeper.answered(ask, value);
+        if let Some(persister) = self.sink.persister() {
+            persister.answered(ask, value);
         }
     }
 
@@ -234,8 +234,8 @@ impl<'p> RunEvents<'p> {
         if let Some(checkpoints) = &mut self.checkpoints {
             (checkpoints.events, checkpoints.bytes) = (0, text.len());
         }
-        if let Some(keeper) = self.sink.keeper() {
-            keeper.snapshot(text);
+        if let Some(persister) = self.sink.persister() {
+            persister.snapshot(text);
         }
     }
 }

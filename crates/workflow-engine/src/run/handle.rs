@@ -155,7 +155,7 @@ impl RunRemote {
             known = answer => known.unwrap_or(false),
             () = self.shared.over.cancelled() => false,
         };
-        if known && let Some(durable) = self.shared.sink.keeper().map(EventPersister::durable) {
+        if known && let Some(durable) = self.shared.sink.persister().map(EventPersister::durable) {
             // If it cannot be kept the run ends with that error.
             let _ = durable.await;
         }

@@ -159,7 +159,7 @@ impl RunOptions {
     #[must_use]
     pub fn watched(self, capacity: usize) -> (Self, EventSubscription) {
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.clock));
-        let subscription = recorder.watch(capacity);
+        let subscription = recorder.subscribe(capacity);
         (self.with_sink(recorder), subscription)
     }
 }

@@ -12,7 +12,7 @@ use workflow_engine::{NodeContext, NodeError, Outputs, Plan, Question, RunOption
 use workflow_model::NoWorkflows;
 
 use crate::common::{catalog, flow, run_with};
-use crate::keeper::Log;
+use crate::persister::Log;
 use crate::resume::{check, options, run};
 
 const CALLS: u64 = 3;
@@ -58,7 +58,7 @@ pub(crate) async fn calls(ctx: &NodeContext) -> Result<Outputs, NodeError> {
             .await?;
         }
         tell(EventBody::AgentToolStarted { tool }, None);
-        if let Some(durable) = sink.keeper().map(EventPersister::durable) {
+        if let Some(durable) = sink.persister().map(EventPersister::durable) {
             durable.await.unwrap();
         }
         ctx.sleep(Duration::from_millis(2)).await;

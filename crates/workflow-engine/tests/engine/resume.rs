@@ -12,8 +12,8 @@ use workflow_model::{NoWorkflows, Workflow};
 use crate::common::{catalog, flow};
 use weft_harness::VirtualTime;
 
-use crate::keeper::{Log, State};
 use crate::laws::{build, drawn};
+use crate::persister::{Log, State};
 
 pub(crate) fn options() -> RunOptions {
     RunOptions {

@@ -1,4 +1,4 @@
-//! What is looked at, in the order in which one thing hangs on another.
+//! Checks of `weft doctor`, each after the ones that it depends on.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::super::Context;
 use super::Finding;
 use crate::failure::{Exit, Failure, shown};
 
-/// How long an address may take to answer.
+/// Time limit for an address to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Key of a value that is written to see whether the store can be.
+/// Key of the value that is written to check that the store is writable.
 const TRIAL: &str = "doctor";
 
 pub(super) fn all(context: &Context) -> Vec<Finding> {
@@ -62,8 +62,8 @@ fn models(project: &Project) -> Vec<Finding> {
     findings
 }
 
-/// Whether a model has its key, and whether the address that an entry names answers. The key itself is never shown, and what
-/// is hosted elsewhere is not asked.
+/// Checks that a model has its key, and that the address named by its entry answers. The key itself is never shown, and
+/// hosted models are not called.
 fn model(name: &str, config: &ModelConfig, made: Result<(), ModelError>) -> Finding {
     let what = format!("model {name}");
     if let Err(error) = made {
@@ -80,7 +80,7 @@ fn model(name: &str, config: &ModelConfig, made: Result<(), ModelError>) -> Find
         Err(message) => Finding::wrong(
             what,
             Failure::new(Exit::Unreachable, "unreachable", format!("{shown} cannot be reached: {message}"))
-                .with_help("start that server, or mend `base_url`"),
+                .with_help("start that server, or fix `base_url`"),
         ),
     }
 }
@@ -89,7 +89,7 @@ fn of_model(error: &ModelError) -> Failure {
     Failure::new(Exit::Configuration, error.code(), error.to_string()).with_help(error.help())
 }
 
-/// An address as it may be shown: a password in it is none of the reader's business, nor is a key in a query.
+/// An address that is safe to print: without a password and without the query, which may hold a key.
 fn without_secrets(mut url: Url) -> String {
     url.set_query(None);
     // Addresses that have no user have nothing to take away.
@@ -97,7 +97,7 @@ fn without_secrets(mut url: Url) -> String {
     url.to_string()
 }
 
-/// Whether something listens at an address. Behind a proxy of the environment nothing can be said.
+/// Checks that a server listens at an address. Behind a proxy of the environment the result is unknown.
 fn reached(url: &Url) -> Result<(), String> {
     let proxies = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
     if proxies.iter().any(|variable| std::env::var_os(variable).is_some()) {
@@ -131,7 +131,7 @@ fn mcp_servers(project: &Project) -> Vec<Finding> {
     clients.names().map(look).collect()
 }
 
-/// What lies there and does not count.
+/// Files that were found and are not loaded.
 fn passed_over(project: &Project) -> Vec<Finding> {
     let finding = |passed: PassedOver| {
         let failure = Failure::new(Exit::Invalid, passed.code, passed.at.message);

@@ -36,7 +36,7 @@ pub(super) fn chosen(store: &Store, text: &str) -> Result<RunId, Failure> {
     }
     let newest = RunFilter { limit: Some(1), ..RunFilter::default() };
     let newest = store.runs(&newest).map_err(|error| Failure::of_store(&error))?;
-    let none = || Failure::new(Exit::Usage, "unknown_run", "there is no run yet");
+    let none = || Failure::new(Exit::Usage, "unknown_run", "the project has no run yet");
     newest.into_iter().next().map(|record| record.new.run).ok_or_else(none)
 }
 
@@ -46,7 +46,7 @@ pub(super) fn store(project: &Project) -> Result<&Store, Failure> {
     project.store().map_err(|error| Failure::of_store(&error))?.ok_or_else(none)
 }
 
-/// How a run stands, as people say it: one that nobody works on and that has no end was interrupted.
+/// State of a run as it is printed: a run that has not ended and that no process executes was interrupted.
 fn word(store: &Store, record: &RunRecord) -> &'static str {
     match record.state.phase {
         RunPhase::Running if !store.is_at_work(&record.new.run) => "interrupted",

@@ -13,11 +13,11 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::timeline::Timeline;
 
-/// The states that a run is told in.
+/// States that a run is listed in.
 const STATES: [&str; 6] = ["running", "waiting", "interrupted", "ok", "error", "cancelled"];
 /// Events that are read at once.
 const PAGE: usize = 1000;
-/// How often a run of another process is looked at.
+/// Interval at which a run of another process is polled.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) fn list(context: &Context, arguments: &RunsListArguments) -> Result<Exit, Failure> {
@@ -61,7 +61,7 @@ pub(super) fn list(context: &Context, arguments: &RunsListArguments) -> Result<E
     Ok(Exit::Ok)
 }
 
-/// Whether a run can be in that state.
+/// Checks the name of a state.
 fn known_status(status: &str) -> Result<(), Failure> {
     if STATES.contains(&status) {
         return Ok(());
@@ -98,14 +98,14 @@ fn each_event(
     store: &Store,
     run: &RunId,
     after: u64,
-    mut tell: impl FnMut(&StoredEvent) -> Result<(), Failure>,
+    mut emit: impl FnMut(&StoredEvent) -> Result<(), Failure>,
 ) -> Result<u64, Failure> {
     let mut last = after;
     loop {
         let page = store.events(run, last, PAGE).map_err(|error| Failure::of_store(&error))?;
         let Some(end) = page.last() else { return Ok(last) };
         last = end.event.seq;
-        page.iter().try_for_each(&mut tell)?;
+        page.iter().try_for_each(&mut emit)?;
     }
 }
 
@@ -143,7 +143,7 @@ pub(super) fn show(context: &Context, run: &str, log_only: bool) -> Result<Exit,
                 output::line(&format!("{key}: {}", value.as_str().unwrap_or_default()))?;
             }
             if record.first_seq > 1 {
-                output::line(&format!("events 1 to {} were let go", record.first_seq - 1))?;
+                output::line(&format!("events 1 to {} were deleted", record.first_seq - 1))?;
             }
             for ask in open.iter().filter(|_| waits) {
                 output::line(&format!("asks {}: {}", ask.ask, ask.prompt.as_deref().unwrap_or_default()))?;
@@ -169,7 +169,7 @@ fn line(kept: &StoredEvent) -> String {
     format!("{:>6} {}{path}{pass} {data}", kept.event.seq, text("type")).trim_end().to_owned()
 }
 
-/// Tells the recorded events as the run told them.
+/// Prints the recorded events in the form in which they were printed live.
 pub(super) fn replay(context: &Context, run: &str) -> Result<Exit, Failure> {
     let project = context.project(None)?;
     let store = store(&project)?;
@@ -219,7 +219,7 @@ fn final_text(event: &agent_types::TraceEvent) -> Option<String> {
     }
 }
 
-/// Tells the events of a run that goes on elsewhere, from its first one, until it has ended.
+/// Prints the events of a run that another process executes, from its first one, until it has ended.
 pub(super) fn watch(context: &Context, run: &str, after: u64) -> Result<Exit, Failure> {
     let project = context.project(None)?;
     let store = store(&project)?;
@@ -230,7 +230,7 @@ pub(super) fn watch(context: &Context, run: &str, after: u64) -> Result<Exit, Fa
         let mut timeline = Timeline::new();
         let mut last = after;
         loop {
-            // Whether it is over is asked first, so that what it told last is not missed.
+            // The end is checked first, so that the last events are not missed.
             let record = store.known(run).map_err(|error| Failure::of_store(&error))?;
             let over = record.state.phase != RunPhase::Running || !store.is_at_work(run);
             last = each_event(store, run, last, |kept| match context.output {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use agent_runtime::{Agent, AgentProfile, AgentState};
 use agent_types::{
-    Annotations, EventBody, EventSink, ResumeLog, RunId, SystemClock, ToolDefinition, Watched,
+    Annotations, Delivery, EventBody, EventSink, ResumeLog, RunId, SystemClock, ToolDefinition,
 };
 use async_trait::async_trait;
 use llm_provider::ScriptedModel;
@@ -38,7 +38,7 @@ pub(crate) fn resume(folder: &Path) -> Result<(), Fault> {
     drive(folder, &run, Some(log))
 }
 
-/// What the model says: two looks side by side, a wrong call now and then, a payment in every third turn.
+/// Replies of the model: two lookups side by side, an invalid call now and then, a payment in every third turn.
 fn script() -> String {
     let mut lines = String::new();
     for turn in 0..TURNS {
@@ -97,20 +97,20 @@ fn agent(folder: &Path, replies: usize) -> Result<Agent, Fault> {
     Ok(Agent::from_profile(profile, Arc::new(model), tools))
 }
 
-/// Runs to the end, telling each event on a line as a watcher sees it, and last what came of it.
+/// Runs to the end, printing each event on a line as a subscriber receives it, and last the outcome.
 fn drive(folder: &Path, run: &Arc<StoredRun>, log: Option<ResumeLog>) -> Result<(), Fault> {
     let is_reply = |body: &EventBody| matches!(body, EventBody::AgentLlmFinished { .. });
     let events = log.iter().flat_map(|log| &log.events);
     let agent = agent(folder, events.filter(|kept| is_reply(&kept.event.body)).count())?;
     let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(|error| error.to_string())?;
-    let mut watcher = run.watch(usize::MAX);
+    let mut watcher = run.subscribe(usize::MAX);
     runtime.block_on(async {
         let sink = Arc::clone(run) as Arc<dyn EventSink>;
         let started = agent.start_in(AgentState::default(), "Pay them.", sink, log);
         let started = started.map_err(|error| error.to_string())?;
-        let telling = async {
+        let printing = async {
             while let Some(watched) = watcher.next().await {
-                let Watched::Events(batch) = watched else { continue };
+                let Delivery::Events(batch) = watched else { continue };
                 for event in batch.iter() {
                     say(&serde_json::to_string(event).map_err(|error| error.to_string())?)?;
                 }
@@ -121,8 +121,8 @@ fn drive(folder: &Path, run: &Arc<StoredRun>, log: Option<ResumeLog>) -> Result<
             let outcome = started.outcome().await.0;
             run.close().await.map(|()| outcome).map_err(|error| error.to_string())
         };
-        let (told, outcome) = futures::join!(telling, running);
-        told?;
+        let (printed, outcome) = futures::join!(printing, running);
+        printed?;
         let outcome = outcome?;
         let status = agent_runtime::exit_status(outcome.exit);
         let history = serde_json::to_value(&outcome.history).map_err(|error| error.to_string())?;

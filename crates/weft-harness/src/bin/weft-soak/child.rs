@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use agent_types::{ResumeLog, RunId, SystemClock, Watched};
+use agent_types::{Delivery, ResumeLog, RunId, SystemClock};
 use run_store::{NewRun, Sqlite, Store, StoreError, StoreOptions, StoredRun, Sync};
 use serde_json::{Map, json};
 use workflow_engine::{OnWaiting, RunOptions, RunOutcome};
@@ -12,7 +12,7 @@ use workflow_engine::{OnWaiting, RunOptions, RunOutcome};
 use crate::{Fault, flow};
 
 pub(crate) const RUN: &str = "soak";
-/// Where a run notes its effects.
+/// File in which a run notes its effects.
 pub(crate) const EFFECTS: &str = "effects.txt";
 /// The store's file.
 pub(crate) const FILE: &str = "weft.db";
@@ -39,7 +39,7 @@ pub(crate) fn resume(folder: &Path) -> Result<(), Fault> {
     drive(folder, &run, Some(log), &say).map(drop)
 }
 
-/// Runs to the end, telling each event on a line as a watcher sees it, and last what came of it.
+/// Runs to the end, printing each event on a line as a subscriber receives it, and last the outcome.
 pub(crate) fn drive(
     folder: &Path,
     run: &Arc<StoredRun>,
@@ -48,7 +48,7 @@ pub(crate) fn drive(
 ) -> Result<RunOutcome, Fault> {
     let plan = flow::plan(&folder.join(EFFECTS))?;
     let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(|error| error.to_string())?;
-    let mut watcher = run.watch(usize::MAX);
+    let mut watcher = run.subscribe(usize::MAX);
     let options = RunOptions {
         on_waiting: OnWaiting::End,
         resume: resume.map(Box::new),
@@ -56,9 +56,9 @@ pub(crate) fn drive(
         ..RunOptions::new().with_sink(run.clone())
     };
     runtime.block_on(async {
-        let telling = async {
+        let printing = async {
             while let Some(watched) = watcher.next().await {
-                let Watched::Events(batch) = watched else { continue };
+                let Delivery::Events(batch) = watched else { continue };
                 for event in batch.iter() {
                     say(&serde_json::to_string(event).map_err(|error| error.to_string())?)?;
                 }
@@ -70,8 +70,8 @@ pub(crate) fn drive(
             let closed = run.close().await.map_err(|error| error.to_string());
             closed.map(|()| outcome)
         };
-        let (told, outcome) = futures::join!(telling, running);
-        told?;
+        let (printed, outcome) = futures::join!(printing, running);
+        printed?;
         let outcome = outcome?;
         let asks: Vec<_> = outcome.asks.iter().map(|ask| ask.ask.to_string()).collect();
         let error = outcome.error.as_ref().map(ToString::to_string);

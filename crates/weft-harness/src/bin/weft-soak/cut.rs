@@ -24,26 +24,26 @@ pub(crate) fn run(every: usize) -> Result<(), Fault> {
         .spawn()
         .map_err(|error| error.to_string())?;
     let lines = child.stdout.take().ok_or("no stdout")?;
-    let told = std::io::BufRead::lines(std::io::BufReader::new(lines)).take(120).count();
+    let printed = std::io::BufRead::lines(std::io::BufReader::new(lines)).take(120).count();
     child.kill().and_then(|()| child.wait()).map_err(|error| error.to_string())?;
     let read = |name: &str| std::fs::read(whole.path().join(name)).map_err(|error| error.to_string());
     let (file, log) = (read(FILE)?, read(&format!("{FILE}-wal"))?);
     let mut lengths = Vec::new();
     let cuts = (log.len().saturating_sub(LAST)..log.len()).step_by(every);
     for cut in cuts.chain([log.len()]) {
-        let events = one(&file, &log[..cut], lengths.last().copied())
+        let events = check_cut(&file, &log[..cut], lengths.last().copied())
             .map_err(|fault| format!("cut at byte {cut} of {}: {fault}", log.len()))?;
         lengths.push(events);
     }
     let most = lengths.last().copied().unwrap_or(0);
-    if most < told {
-        return Err(format!("{told} events were told, and {most} are kept"));
+    if most < printed {
+        return Err(format!("{printed} events were printed, and {most} are stored"));
     }
     say(&format!("cut {} times: {} to {most} events left, always whole", lengths.len(), lengths[0]))
 }
 
-/// Opens what is left; it must hold the first events of the run without a hole, and the run must go on from there.
-fn one(file: &[u8], log: &[u8], before: Option<usize>) -> Result<usize, Fault> {
+/// Opens a cut file; it must hold the first events of the run without a hole, and the run must resume from there.
+fn check_cut(file: &[u8], log: &[u8], before: Option<usize>) -> Result<usize, Fault> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let write = |name: &str, bytes: &[u8]| {
         std::fs::write(folder.path().join(name), bytes).map_err(|error| error.to_string())
@@ -69,19 +69,19 @@ fn one(file: &[u8], log: &[u8], before: Option<usize>) -> Result<usize, Fault> {
         return Err("a hole in the numbers".to_owned());
     }
     if before != Some(events.len()) {
-        goes_on(folder.path(), &store)?;
+        resume(folder.path(), &store)?;
     }
     Ok(events.len())
 }
 
-/// Goes on until it waits for a person or has ended.
-fn goes_on(folder: &Path, store: &run_store::Store) -> Result<(), Fault> {
+/// Resumes the run, until it is suspended or has ended.
+fn resume(folder: &Path, store: &run_store::Store) -> Result<(), Fault> {
     std::fs::write(folder.join(EFFECTS), "").map_err(|error| error.to_string())?;
     let resumed = store.resume(&RunId::new(RUN), Arc::new(SystemClock));
     let (run, log) = resumed.map_err(|error| error.to_string())?;
     let outcome = drive(folder, &run, Some(log), &|_| Ok(()))?;
     match outcome.status {
         agent_types::RunStatus::Waiting | agent_types::RunStatus::Ok => Ok(()),
-        other => Err(format!("it went on and ended: {other:?} {:?}", outcome.error)),
+        other => Err(format!("it was resumed and ended: {other:?} {:?}", outcome.error)),
     }
 }

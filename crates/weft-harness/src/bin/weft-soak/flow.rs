@@ -12,7 +12,7 @@ use workflow_model::{DataFlowType, NoWorkflows, NodeDefinition, SlotDefinition, 
 
 use crate::Fault;
 
-/// What the question is answered with.
+/// Answer to the question.
 pub(crate) const ANSWER: &str = "yes";
 
 struct Op {
@@ -62,7 +62,7 @@ impl Node for Op {
                     .map_err(|error| NodeError::fatal(error.to_string()))?;
                 Ok(Outputs::value("done"))
             }
-            "s:ask" => ctx.ask("go on?").await.map(Outputs::value),
+            "s:ask" => ctx.ask("continue?").await.map(Outputs::value),
             other => Err(NodeError::fatal(format!("no operation {other}"))),
         }
     }

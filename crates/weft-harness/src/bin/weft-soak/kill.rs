@@ -1,4 +1,4 @@
-//! A real process is killed behind each of its events, and another one goes on.
+//! Kills a real process behind each of its events; another one resumes.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -11,18 +11,18 @@ use crate::Fault;
 use crate::child::{EFFECTS, RUN, open, say};
 use crate::flow::ANSWER;
 
-/// What is killed.
+/// Process that is killed.
 pub(crate) struct Victim {
     /// The word for its process.
     word: &'static str,
-    /// What it is, for people.
+    /// Description, for people.
     what: &'static str,
 }
 
 pub(crate) const WORKFLOW: Victim = Victim { word: "child", what: "a workflow's run" };
 pub(crate) const AGENT: Victim = Victim { word: "agent", what: "an agent's run" };
 
-/// What an undisturbed run gave.
+/// Results of an undisturbed run.
 struct Whole {
     outputs: Value,
     events: usize,
@@ -32,12 +32,12 @@ struct Whole {
 pub(crate) fn run(victim: &Victim, every: usize) -> Result<(), Fault> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let mut seen = Vec::new();
-    let outputs = to_the_end(victim, folder.path(), "start", &mut seen)?.ok_or("it told no outputs")?;
+    let outputs = to_the_end(victim, folder.path(), "start", &mut seen)?.ok_or("it printed no outputs")?;
     let effects = effects(folder.path())?.len();
     let whole = Whole { outputs, events: seen.len(), effects };
     let mut killed = 0;
     for at in (1..=whole.events).step_by(every) {
-        one(victim, at, &whole)
+        kill_at(victim, at, &whole)
             .map_err(|fault| format!("killed behind event {at} of {}: {fault}", whole.events))?;
         killed += 1;
     }
@@ -45,7 +45,7 @@ pub(crate) fn run(victim: &Victim, every: usize) -> Result<(), Fault> {
     say(&format!("killed {what} {killed} times, of {} events: always the same end", whole.events))
 }
 
-fn one(victim: &Victim, at: usize, whole: &Whole) -> Result<(), Fault> {
+fn kill_at(victim: &Victim, at: usize, whole: &Whole) -> Result<(), Fault> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let mut seen = Vec::new();
     let mut child = spawn(victim, folder.path(), "start")?;
@@ -80,13 +80,13 @@ fn one(victim: &Victim, at: usize, whole: &Whole) -> Result<(), Fault> {
         let seq = event["seq"].as_u64().and_then(|seq| usize::try_from(seq).ok()).unwrap_or(0);
         let found = kept.get(seq - 1).and_then(|kept| serde_json::to_value(&kept.event).ok());
         if found.as_ref() != Some(event) {
-            return Err(format!("somebody saw {event}, and the log has {found:?}"));
+            return Err(format!("a subscriber received {event}, and the log has {found:?}"));
         }
     }
     Ok(())
 }
 
-/// Goes on with a run, answering what it asks, until it ends; gives its outputs, unless it had ended before.
+/// Resumes a run, answering its questions, until it ends; returns its outputs, unless it had ended before.
 fn to_the_end(
     victim: &Victim,
     folder: &Path,
@@ -96,7 +96,7 @@ fn to_the_end(
     let mut how = how;
     for _ in 0..50 {
         let mut child = spawn(victim, folder, how)?;
-        let end = read(&mut child, None, seen)?.ok_or("it told no end")?;
+        let end = read(&mut child, None, seen)?.ok_or("it printed no outcome")?;
         child.wait().map_err(|error| error.to_string())?;
         match end["outcome"].as_str() {
             Some("ok") => return Ok(Some(end["outputs"].clone())),
@@ -109,7 +109,8 @@ fn to_the_end(
     Err("it asks for ever".to_owned())
 }
 
-/// Answers what is open: the question of the workflow, and what became of effects, which the file tells.
+/// Answers open questions: that of the workflow, and those about the outcome of effects, which the file of effects
+/// settles.
 fn answer_all(folder: &Path) -> Result<(), Fault> {
     let store = open(folder)?;
     let run = RunId::new(RUN);
@@ -137,7 +138,7 @@ fn spawn(victim: &Victim, folder: &Path, how: &str) -> Result<Child, Fault> {
     command.spawn().map_err(|error| error.to_string())
 }
 
-/// Reads events until there are `most`, or the process tells how it ended.
+/// Reads events until there are `most`, or the process prints its outcome.
 fn read(child: &mut Child, most: Option<usize>, seen: &mut Vec<Value>) -> Result<Option<Value>, Fault> {
     let stdout = child.stdout.take().ok_or("no stdout")?;
     for line in BufReader::new(stdout).lines() {

@@ -1,6 +1,6 @@
 //! `weft-soak`: runs that are killed and cut anywhere, and must come to the same end.
 //!
-//! `weft-soak kill [--every N]` kills a real process with SIGKILL when it has told its first, second, … event of a
+//! `weft-soak kill [--every N]` kills a real process with SIGKILL when it has printed its first, second, … event of a
 //! workflow's run; `weft-soak kill-agent [--every N]` the same of an agent's run;
 //! `weft-soak cut [--every N]` cuts the store's file at every byte of its last pages.
 
@@ -13,7 +13,7 @@ mod kill;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What went wrong, for the one who reads the terminal.
+/// Description of a fault, for the terminal.
 type Fault = String;
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-// Live events over one socket. A connection that breaks is opened anew, and every run goes on behind the last
+// Live events over one socket. A connection that breaks is opened again, and every run continues behind the last
 // event that was seen; nothing is lost and nothing comes twice.
 import type { TraceEvent } from "./client.ts";
 import { token } from "./token.ts";
@@ -10,7 +10,7 @@ export type Connection = "idle" | "connecting" | "open" | "waiting" | "refused";
 export interface Follower {
   /** Events in order, without holes and without doubles. */
   events(batch: TraceEvent[]): void;
-  /** All that was has been told; what follows happens now. */
+  /** The backlog has been sent; the following events are live. */
   live?(): void;
   /** So many events were passed over. */
   lag?(missed: number): void;

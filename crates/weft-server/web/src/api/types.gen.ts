@@ -100,7 +100,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Answer a question; its run goes on */
+        /** Answer a question and resume its run */
         post: operations["post_asks_ask"];
         delete?: never;
         options?: never;
@@ -306,7 +306,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Go on with a run that was interrupted or waits */
+        /** Resume a run that was interrupted or is suspended */
         post: operations["post_runs_run_resume"];
         delete?: never;
         options?: never;
@@ -489,18 +489,18 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description A run that has begun or goes on. */
+        /** @description A run that was started or resumed. */
         Accepted: {
             /** @description Its id. */
             run: string;
         };
         /** @description An agent with its profile. */
         AgentDetail: {
-            /** @description What it does. */
+            /** @description Description of the agent. */
             description?: string | null;
             /** @description Its id. */
             id: string;
-            /** @description What keeps it from running. */
+            /** @description Reason for which the agent cannot run. */
             problem?: components["schemas"]["Problem"] | null;
             /** @description The file as it is. */
             profile: unknown;
@@ -511,7 +511,7 @@ export interface components {
         };
         /** @description An agent, in short. */
         AgentSummary: {
-            /** @description What it does. */
+            /** @description Description of the agent. */
             description?: string | null;
             /** @description Its id. */
             id: string;
@@ -520,7 +520,7 @@ export interface components {
             /** @description The tools of its inventories. */
             tools: string[];
         };
-        /** @description What a person says: `answer`, `approve` or `deny`. */
+        /** @description Answer of a user: one of `answer`, `approve` and `deny`. */
         AnswerBody: {
             /**
              * @description The answer to a question; may be null.
@@ -533,14 +533,14 @@ export interface components {
             arguments?: {
                 [key: string]: unknown;
             } | null;
-            /** @description Why the call may not run. */
+            /** @description Reason for denying the call. */
             deny?: string | null;
             /** @description The run, where several ask the same. */
             run?: string | null;
         };
         /** @description State of an approval. */
         ApprovalState: "asked" | "approved" | "edited" | "denied";
-        /** @description What is done where a person would be asked. */
+        /** @description Decision on calls that need an approval. */
         Approve: "ask" | "all" | "none";
         /** @description Arguments for a tool. */
         ArgumentsBody: {
@@ -594,24 +594,24 @@ export interface components {
              */
             y: number;
         };
-        /** @description What came of a call. */
+        /** @description Result of a call. */
         Called: {
-            /** @description Why there is none. */
+            /** @description Failure of the call. */
             error?: components["schemas"]["CallError"] | null;
-            /** @description Whether it answered. */
+            /** @description Set when the call succeeded. */
             ok: boolean;
             /** @description The answer. */
             result?: unknown;
             /** @description The run that the call was. */
             run?: string | null;
         };
-        /** @description Why a call gave no answer. */
+        /** @description Failure of a call. */
         CallError: {
             /** @description Stable code. */
             code: string;
-            /** @description What a model would read. */
+            /** @description Message as a model would receive it. */
             message: string;
-            /** @description Whether the same call may succeed later. */
+            /** @description Set when a retry may succeed. */
             retryable: boolean;
         };
         /** @description Id of one tool call within a run. */
@@ -631,7 +631,7 @@ export interface components {
             };
             /** @description Its id. */
             id: string;
-            /** @description What the model was told of it. */
+            /** @description Text that the model received about the call. */
             observation?: string | null;
             /** @description The tool. */
             tool: string;
@@ -645,7 +645,7 @@ export interface components {
             /** @description The text. */
             text: string;
         };
-        /** @description What is thought of arguments. */
+        /** @description Result of checking arguments. */
         Checked: {
             /** @description The call as a model would write it, with these arguments. */
             action?: string | null;
@@ -653,11 +653,11 @@ export interface components {
             arguments: {
                 [key: string]: unknown;
             };
-            /** @description What was changed. */
+            /** @description Coercions that were applied. */
             coercions: unknown[];
-            /** @description Whether they fit. */
+            /** @description Set when they fit. */
             ok: boolean;
-            /** @description What does not fit. */
+            /** @description Arguments that do not fit. */
             problems: unknown;
         };
         /** @description An event from outside. */
@@ -672,7 +672,7 @@ export interface components {
             /** @description Its name. */
             event: string;
             /**
-             * @description What it says.
+             * @description Contents of the entry.
              * @default null
              */
             payload: unknown;
@@ -684,7 +684,7 @@ export interface components {
         /** @description From where a run is forked. */
         ForkBody: {
             /**
-             * @description Whether it goes on with the workflow as it was.
+             * @description Resume with the workflow as it was when the run began.
              * @default false
              */
             as_it_was: boolean;
@@ -704,7 +704,7 @@ export interface components {
         };
         /** @description Reason why a loop zone ended. */
         LoopEnd: "condition" | "max" | "break" | "times" | "items" | "error" | "cancelled";
-        /** @description What kind of server this is. Everybody may know. */
+        /** @description Description of the server, which needs no token. */
         Meta: {
             /**
              * Format: uint32
@@ -716,11 +716,11 @@ export interface components {
             /** @description Its version. */
             version: string;
         };
-        /** @description Which run is to begin: `agent` and `message`, or `workflow` and `inputs`. */
+        /** @description Run to start: `agent` and `message`, or `workflow` and `inputs`. */
         NewRunBody: {
             /** @description The agent. */
             agent?: string | null;
-            /** @description What is done where a person would be asked. */
+            /** @description Decision on calls that need an approval. */
             approve?: components["schemas"]["Approve"];
             /**
              * @description Values that tools may use and no model sees or sets.
@@ -736,7 +736,7 @@ export interface components {
             inputs: {
                 [key: string]: unknown;
             };
-            /** @description What is said to it. */
+            /** @description Message to the agent. */
             message?: string | null;
             /** @description The schema that an agent's answer must fit. */
             output_schema?: unknown;
@@ -785,12 +785,12 @@ export interface components {
             tool?: components["schemas"]["ToolId"] | null;
             workflow?: string | null;
         };
-        /** @description Where the nodes of a workflow stand. */
+        /** @description Positions of the nodes of a workflow. */
         Placed: {
             /** @description All nodes, in the order of the file. */
             nodes: components["schemas"]["PlacedNode"][];
         };
-        /** @description Where a node stands. */
+        /** @description Position of a node. */
         PlacedNode: {
             /**
              * Format: double
@@ -807,7 +807,7 @@ export interface components {
              */
             width: number;
         };
-        /** @description Why a request was refused. */
+        /** @description Refusal of a request. Small, so that results are. */
         Problem: {
             /** @description Stable code; `weft explain CODE` says more. */
             code: string;
@@ -829,19 +829,19 @@ export interface components {
         };
         /** @description A profile's file as it is, and as it would be. */
         ProfilePreview: {
-            /** @description What it would hold. */
+            /** @description Text that would be written. */
             after: string;
-            /** @description What it holds. */
+            /** @description Present text of the file. */
             before: string;
-            /** @description Whether that differs. */
+            /** @description Set when the two texts differ. */
             differs: boolean;
             /** @description The name of the file. */
             file: string;
         };
-        /** @description How a run goes on. */
+        /** @description Options for resuming a run. */
         ResumeBody: {
             /**
-             * @description Whether it goes on with the workflow as it was.
+             * @description Resume with the workflow as it was when the run began.
              * @default false
              */
             as_it_was: boolean;
@@ -852,7 +852,7 @@ export interface components {
             agent?: string | null;
             /** @description Questions that wait for a person. */
             asks: components["schemas"]["AskSummary"][];
-            /** @description What went wrong. */
+            /** @description Message of the failure. */
             error?: string | null;
             /** @description Why an agent's run ended or waits. */
             exit?: string | null;
@@ -867,13 +867,13 @@ export interface components {
             last_seq: number;
             /** @description The beginning of what the agent was told. */
             message?: string | null;
-            /** @description What a workflow gave, by name. */
+            /** @description Outputs of a workflow, by name. */
             outputs?: {
                 [key: string]: unknown;
             } | null;
             /** @description The run that it was started or forked from. */
             parent?: string | null;
-            /** @description Whether the answer is not complete. */
+            /** @description Set when the answer is not complete. */
             partial?: boolean | null;
             /** @description The run that it is a retry of. */
             retry_of?: string | null;
@@ -900,9 +900,9 @@ export interface components {
         RunSummary: {
             /** @description The agent that runs. */
             agent?: string | null;
-            /** @description Why an agent's run ended or waits. */
+            /** @description Reason for which an agent's run ended or waits. */
             exit?: string | null;
-            /** @description When it ended. */
+            /** @description End of the run. */
             finished?: string | null;
             /** @description The kind of the error that ended it. */
             kind?: string | null;
@@ -911,7 +911,7 @@ export interface components {
              * @description Number of its last event.
              */
             last_seq: number;
-            /** @description The beginning of what the agent was told. */
+            /** @description Beginning of the message to the agent. */
             message?: string | null;
             /** @description The run that it was started or forked from. */
             parent?: string | null;
@@ -919,7 +919,7 @@ export interface components {
             retry_of?: string | null;
             /** @description Its id. */
             run: string;
-            /** @description When it began. */
+            /** @description Start of the run. */
             started: string;
             /** @description `running waiting interrupted ok error cancelled`. */
             status: string;
@@ -930,7 +930,7 @@ export interface components {
             /** @description The workflow that runs. */
             workflow?: string | null;
         };
-        /** @description What is said. */
+        /** @description Message to a session. */
         SayBody: {
             /**
              * @description Values that tools may use and no model sees or sets.
@@ -946,11 +946,11 @@ export interface components {
         Thread: {
             /** @description Its name. */
             id: string;
-            /** @description When its last run began. */
+            /** @description Start of its last run. */
             last: string;
             /**
              * Format: uint
-             * @description How many runs it has.
+             * @description Number of its runs.
              */
             runs: number;
             /** @description The beginning of what was said first. */
@@ -963,7 +963,7 @@ export interface components {
         Timestamp: string;
         /** @description A tool with its schema. */
         ToolDetail: {
-            /** @description What it says of its own behaviour. */
+            /** @description Annotations of the tool about its behaviour. */
             annotations: unknown;
             /** @description What happens before a call where nothing else is said: `auto`, `ask` or `never`. */
             approval: unknown;
@@ -979,11 +979,11 @@ export interface components {
             parameters: unknown;
             /** @description Its name for people. */
             title?: string | null;
-            /** @description What a model is told of it, among the tools of its prompt. */
+            /** @description Text that describes the tool in a prompt. */
             told: string;
             /**
              * Format: uint
-             * @description About how many tokens that is.
+             * @description Approximate number of tokens of that text.
              */
             told_tokens: number;
             /** @description Agents that may use it. */
@@ -995,7 +995,7 @@ export interface components {
         ToolId: string;
         /** @description A workflow as a tool. */
         ToolSchema: {
-            /** @description What it does. */
+            /** @description Description of the input or output. */
             description: string;
             /** @description Its canonical id. */
             name: string;
@@ -1006,9 +1006,9 @@ export interface components {
         ToolStatus: "ok" | "failed" | "refused" | "timeout" | "panicked" | "cancelled";
         /** @description A tool, in short. */
         ToolSummary: {
-            /** @description What happens before a call where nothing else is said: `auto`, `ask` or `never`. */
+            /** @description Approval before a call, unless a profile sets another: `auto`, `ask` or `never`. */
             approval: unknown;
-            /** @description What it does. */
+            /** @description Description of the tool. */
             description: string;
             /** @description Its canonical id. */
             id: string;
@@ -1437,16 +1437,16 @@ export interface components {
              */
             total: number;
         };
-        /** @description What is wrong with a workflow. */
+        /** @description Result of validating a workflow. */
         Validated: {
-            /** @description Whether it can run. */
+            /** @description Set when the workflow can run. */
             ok: boolean;
-            /** @description What is wrong or should be looked at. */
+            /** @description Errors and warnings. */
             problems: unknown[];
         };
         /** @description A workflow with its file. */
         WorkflowDetail: {
-            /** @description What it does. */
+            /** @description Description of the workflow. */
             description?: string | null;
             /** @description Its id. */
             id: string;
@@ -1457,7 +1457,7 @@ export interface components {
         };
         /** @description A workflow, in short. */
         WorkflowSummary: {
-            /** @description What it does. */
+            /** @description Description of the workflow. */
             description?: string | null;
             /** @description Its id: its path below `workflows/` without `.json`. */
             id: string;
@@ -1465,7 +1465,7 @@ export interface components {
             inputs: string[];
             /** @description Names of its outputs. */
             outputs: string[];
-            /** @description Why its file holds none. */
+            /** @description Reason for which its file cannot be loaded. */
             problem?: string | null;
             /** @description Its name for people. */
             title?: string | null;
@@ -2330,7 +2330,7 @@ export interface operations {
     get_tools_tool: {
         parameters: {
             query?: {
-                /** @description the language in which a model would be told of it: en or zh */
+                /** @description the language of the prompt: en or zh */
                 lang?: string;
             };
             header?: never;

@@ -14,11 +14,11 @@ test("run files are read in each of their forms", () => {
   }
 });
 
-test("what is no run file is told as such", () => {
+test("an invalid run file is reported", () => {
   for (const [text, message] of [
     ["{", /line 1 is not JSON/],
     ["[]", /holds no events/],
-    ['{"a": 1}', /entry 1 is no event/],
+    ['{"a": 1}', /entry 1 is not an event/],
     [`${JSON.stringify(event(1))}\nx`, /line 2/],
   ] as const) {
     assert.throws(() => readRunFile("f", text), message);

@@ -10,7 +10,7 @@ export interface RunFile {
 /** Reads a run file; throws with what is wrong and where. */
 export function readRunFile(name: string, text: string): RunFile {
   const events = parse(text).map((value, index) => {
-    if (!isEvent(value)) throw new Error(`${name}: entry ${index + 1} is no event of a run`);
+    if (!isEvent(value)) throw new Error(`${name}: entry ${index + 1} is not an event of a run`);
     return value;
   });
   if (events.length === 0) throw new Error(`${name} holds no events`);

@@ -10,7 +10,7 @@ export class FollowedRun {
   view: RunView = $state.raw(emptyView(""));
   /** Grows with the view. */
   events: TraceEvent[] = [];
-  /** Whether all that was has been told. */
+  /** Set once the backlog has been received. */
   isLive = $state(false);
   failure: { code: string; message: string } | undefined = $state.raw();
   connection: Connection = $state(live.connection);

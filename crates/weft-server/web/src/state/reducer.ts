@@ -8,7 +8,7 @@ import { type RunView, emptyView } from "./view.ts";
 
 export * from "./view.ts";
 
-/** Silence that is told as such, in milliseconds. */
+/** Shortest time without an event that is shown, in milliseconds. */
 const SILENCE = 10_000;
 
 /** The view behind some more events. Events that the view has already are passed over. The given view stays as it is. */

@@ -90,11 +90,11 @@ export interface CallEntry extends EntryBase {
 export interface RewriteEntry extends EntryBase {
   kind: "rewrite";
   code: string;
-  /** Which of how many; the limit is known where a budget told it. */
+  /** Attempt and limit; the limit is known where a budget event names it. */
   attempt: number;
   limit: number;
   errors: unknown[];
-  /** What the model was told. */
+  /** Observation that the model received. */
   observation?: string;
 }
 
@@ -142,7 +142,7 @@ export interface NoteEntry extends EntryBase {
   detail?: string;
 }
 
-/** Time in which nothing was told. */
+/** Time without an event. */
 export interface GapEntry extends EntryBase {
   kind: "gap";
   ms: number;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent_types::{
-    EventBody, EventSink, NodeErrorKind, Recorder, RunId, RunStatus, Timestamp, VirtualClock, Watched,
+    Delivery, EventBody, EventSink, NodeErrorKind, Recorder, RunId, RunStatus, Timestamp, VirtualClock,
 };
 use async_trait::async_trait;
 use serde_json::json;
@@ -46,7 +46,7 @@ async fn a_node_that_nobody_settles_ends_the_run_as_stalled() {
     let plan = Plan::new(&Workflow::from_value(file).unwrap(), &catalog, &NoWorkflows).unwrap();
     let clock = Arc::new(VirtualClock::new(Timestamp::default()));
     let recorder = Recorder::new(RunId::new("r"), clock.clone());
-    let mut subscription = recorder.watch(100);
+    let mut subscription = recorder.subscribe(100);
     let options = RunOptions::new().with_clock(clock);
     let shared = Arc::new(RunShared {
         plan: Arc::clone(plan.data()),
@@ -72,7 +72,7 @@ async fn a_node_that_nobody_settles_ends_the_run_as_stalled() {
     assert_eq!(error.kind, NodeErrorKind::Stalled.as_str());
     assert_eq!(error.details["nodes"], json!(["a", "b"]));
     let mut ends = Vec::new();
-    while let Some(Watched::Events(events)) = subscription.try_next() {
+    while let Some(Delivery::Events(events)) = subscription.try_next() {
         ends.extend(events.iter().map(|event| event.body.clone()));
     }
     let cancelled = ends

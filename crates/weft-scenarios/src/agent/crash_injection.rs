@@ -12,14 +12,14 @@ use run_store::StoredRun;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::seen::Cut;
-use super::world::{Begins, World};
+use super::fixtures::{Begins, World};
+use super::observed::Cut;
 use crate::pattern::Pattern;
 
 /// Turns that tasks have to begin what an event set off, before the process ends.
 const LAST_STEPS: usize = 64;
 
-/// What is done while a run goes on.
+/// Action while a run executes.
 #[derive(Debug, Clone)]
 pub(crate) struct Meanwhile {
     pub(crate) on: Pattern,
@@ -28,7 +28,7 @@ pub(crate) struct Meanwhile {
 
 /// One life of a process, as far as one run is concerned.
 ///
-/// It acts at the very event that is waited for: what the run would have told behind it is never kept.
+/// It acts at the very event that is waited for: later events of the run are not stored.
 #[derive(Debug)]
 pub(crate) struct Life {
     run: RunId,
@@ -52,10 +52,10 @@ struct State {
     ends_after: bool,
 }
 
-/// What is left of a life.
+/// State that a life leaves behind.
 pub(crate) struct Remains {
     pub(crate) events: Vec<Value>,
-    /// What was to be done and has not been.
+    /// Actions that were due and are still open.
     pub(crate) meanwhile: VecDeque<Meanwhile>,
     /// The process ended with the run.
     pub(crate) ends_after: bool,
@@ -84,7 +84,7 @@ impl Life {
         self.lock().stored.clone()
     }
 
-    /// Works until the work ends, or the process does: then there is no outcome.
+    /// Executes until the work ends; `None` when the process ended first.
     pub(crate) async fn work<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         tokio::select! {
@@ -110,7 +110,7 @@ impl Life {
         Ok(self.remains())
     }
 
-    /// What is left of it; nothing of the run is held any more.
+    /// Ends the life and returns its remains; nothing of the run is held any more.
     pub(crate) fn remains(&self) -> Remains {
         let mut state = self.lock();
         state.stored = None;
@@ -121,13 +121,13 @@ impl Life {
         }
     }
 
-    /// Where this life ends in what was seen of the step.
+    /// Position in the observed step at which this life ends.
     pub(crate) fn cut(events: &[Value], world: &World, before: (usize, usize)) -> Cut {
         let (executed, requested) = world.now();
         Cut { events: events.len(), executed: executed - before.0, requested: requested - before.1 }
     }
 
-    /// An execution that only its events tell of.
+    /// Notes an execution that shows in its events alone.
     fn note(&self, event: &Value, before: &[Value]) {
         let tool = event["data"]["tool"].as_str().unwrap_or_default();
         if event["type"] != "agent.tool.started" || self.noted.contains(tool) || event.get("depth").is_some()
@@ -141,7 +141,7 @@ impl Life {
         self.world.executed(tool, &arguments.unwrap_or_default());
     }
 
-    /// What an event that ends the process still begins.
+    /// Work that an event still begins although it ends the process.
     fn begins(event: &Value) -> Begins {
         match event["type"].as_str() {
             Some("agent.tool.started") => Begins::Call(event["call"].as_str().unwrap_or_default().to_owned()),
@@ -186,7 +186,7 @@ impl EventSink for Life {
         &self.run
     }
 
-    fn keeper(&self) -> Option<&dyn EventPersister> {
+    fn persister(&self) -> Option<&dyn EventPersister> {
         Some(self)
     }
 }
@@ -194,35 +194,35 @@ impl EventSink for Life {
 impl EventPersister for Life {
     fn durable(&self) -> Durable {
         match self.stored() {
-            Some(stored) => {
-                stored.keeper().map_or_else(|| Box::pin(async { Ok(()) }) as Durable, EventPersister::durable)
-            }
+            Some(stored) => stored
+                .persister()
+                .map_or_else(|| Box::pin(async { Ok(()) }) as Durable, EventPersister::durable),
             // What was told before the end is safe, and nothing is told behind it.
             None => Box::pin(async { Ok(()) }),
         }
     }
 
     fn is_behind(&self) -> bool {
-        self.stored().is_some_and(|stored| stored.keeper().is_some_and(EventPersister::is_behind))
+        self.stored().is_some_and(|stored| stored.persister().is_some_and(EventPersister::is_behind))
     }
 
     fn fault(&self) -> Option<KeepError> {
-        self.stored().and_then(|stored| stored.keeper().and_then(EventPersister::fault))
+        self.stored().and_then(|stored| stored.persister().and_then(EventPersister::fault))
     }
 
     fn snapshot(&self, state: String) {
         if let Some(stored) = self.stored()
-            && let Some(keeper) = stored.keeper()
+            && let Some(persister) = stored.persister()
         {
-            keeper.snapshot(state);
+            persister.snapshot(state);
         }
     }
 
     fn answered(&self, ask: &str, value: &Value) {
         if let Some(stored) = self.stored()
-            && let Some(keeper) = stored.keeper()
+            && let Some(persister) = stored.persister()
         {
-            keeper.answered(ask, value);
+            persister.answered(ask, value);
         }
     }
 }

@@ -91,7 +91,7 @@ impl EventSink for Log {
         &RUN
     }
 
-    fn keeper(&self) -> Option<&dyn EventPersister> {
+    fn persister(&self) -> Option<&dyn EventPersister> {
         Some(self)
     }
 }

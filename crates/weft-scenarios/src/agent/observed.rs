@@ -1,4 +1,4 @@
-//! What was seen of a turn, or of all of them.
+//! Observed events of a turn, or of all of them.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use agent_types::{OBSERVATION_PREFIX, Usage};
 use executors_flow_system::Handled;
 use serde_json::{Map, Value};
 
-use super::world::{Executed, Requested};
+use super::fixtures::{Executed, Requested};
 
-/// Where a process ended in what was seen of a step.
+/// Position in the observed step at which a process ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cut {
     pub(crate) events: usize,
@@ -17,7 +17,7 @@ pub(crate) struct Cut {
     pub(crate) requested: usize,
 }
 
-/// What was seen.
+/// Observed events and messages.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     pub(crate) events: Vec<Value>,
@@ -65,8 +65,8 @@ impl Seen {
                 Exchange::User { text, .. } => self.history.push(("user", text.clone())),
                 Exchange::Event { name, payload } => self.history.push(("user", format!("{name} {payload}"))),
                 Exchange::Observed { observations, .. } => {
-                    let told = observations.iter().map(|observation| ("observation", observation.line()));
-                    self.history.extend(told);
+                    let shown = observations.iter().map(|observation| ("observation", observation.line()));
+                    self.history.extend(shown);
                 }
                 Exchange::Turn(turn) => {
                     let mut text = turn.text.clone();
@@ -83,8 +83,8 @@ impl Seen {
                     }
                     self.history.push(("assistant", text));
                     self.pairs &= turn.calls.iter().all(|call| call.observation.is_some());
-                    let told = turn.observations().map(|observation| ("observation", observation.line()));
-                    self.history.extend(told);
+                    let shown = turn.observations().map(|observation| ("observation", observation.line()));
+                    self.history.extend(shown);
                 }
                 Exchange::Summary { .. } => {}
             }
@@ -109,7 +109,7 @@ impl Seen {
         self.pairs = turn.pairs;
     }
 
-    /// What was seen in one of the lives of the process within it.
+    /// Part that was observed in one of the lives of the process.
     pub(crate) fn life(&self, number: usize) -> Self {
         let mut part = self.clone();
         if let Some(end) = self.cuts.get(number) {
@@ -138,7 +138,7 @@ impl Seen {
         usage
     }
 
-    /// What the agent itself was told, in order.
+    /// Observations that the agent itself received, in order.
     pub(crate) fn observations(&self) -> Vec<String> {
         let own = self
             .events

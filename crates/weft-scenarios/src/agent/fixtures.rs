@@ -1,4 +1,4 @@
-//! What is outside of the runs of one case: executions of its tools, and whoever answers requests.
+//! State outside of the runs of one case: executions of its tools, and the servers that answer requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ struct State {
     dead: Option<Begins>,
 }
 
-/// What the last event of a process set off.
+/// Work that the last event of a process begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Begins {
     Nothing,
@@ -55,7 +55,7 @@ pub(crate) enum Begins {
     Model,
 }
 
-/// Whether work may be done.
+/// Permission for work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pulse {
     /// It may, in the life after so many deaths.
@@ -87,7 +87,7 @@ impl World {
         self.lock().dead = None;
     }
 
-    /// Whether this work may be done.
+    /// Returns the permission for this work.
     pub(crate) fn pulse(&self, work: &Begins) -> Pulse {
         let mut state = self.lock();
         match &state.dead {

@@ -1,4 +1,4 @@
-//! What is outside of the runs of one case: counters, sets, time.
+//! State outside of the runs of one case: counters, sets, time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
