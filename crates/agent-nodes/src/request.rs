@@ -329,12 +329,12 @@ pub(crate) fn over(spent: &agent_types::BudgetExceeded) -> NodeError {
 fn failed(none: NoAnswer) -> NodeError {
     match none {
         NoAnswer::Cancelled => NodeError::fatal("the run was cancelled").with_code("cancelled"),
-        NoAnswer::Fault(DeliberationFault::Llm(error)) => {
+        NoAnswer::Fault(DeliberationFault::Llm(error), _) => {
             let refused = matches!(error, LlmError::Authentication { .. });
             let code = if refused { "llm_authentication" } else { "llm_failed" };
             NodeError::new(error.to_string()).with_code(code)
         }
-        NoAnswer::Fault(fault) => NodeError::new(fault.to_string()).with_code(fault.code()),
+        NoAnswer::Fault(fault, _) => NodeError::new(fault.to_string()).with_code(fault.code()),
     }
 }
 

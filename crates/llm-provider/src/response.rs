@@ -32,10 +32,12 @@ impl Finish {
     pub fn from_word(word: &str) -> Self {
         match word.to_ascii_lowercase().as_str() {
             "stop" | "end_turn" | "stop_sequence" | "eos" | "eos_token" | "end" | "complete"
-            | "completed" => Self::Stop,
+            | "completed" | "done" | "finished" | "end_of_turn" => Self::Stop,
             "tool_calls" | "tool_use" | "tool_call" | "function_call" => Self::ToolCalls,
             "length" | "max_tokens" | "max_output_tokens" | "model_length" => Self::Length,
             "content_filter" => Self::ContentFilter,
+            // These words mark requests without an answer in the log of a run.
+            "error" | "cancelled" => Self::Other(format!("server_{}", word.to_ascii_lowercase())),
             _ => Self::Other(word.to_owned()),
         }
     }

@@ -49,6 +49,14 @@ pub(crate) fn print_text(form: Output, outcome: &RunOutcome) -> Result<(), Failu
 
 /// Prints why an agent's run did not end well, if it did not.
 pub(crate) fn print_failure(form: Output, outcome: &RunOutcome, reason: ExitReason) -> Exit {
+    if let RunOutcome::Agent(outcome) = outcome
+        && reason == ExitReason::Completed
+        && outcome.partial
+    {
+        let message = outcome.error.clone().unwrap_or_else(|| "the answer did not reach its end".to_owned());
+        Failure::new(Exit::Limit, "partial", message).print(form);
+        return Exit::Limit;
+    }
     let exit = exit_of_reason(reason);
     if exit != Exit::Ok {
         failure_of(outcome, reason).print(form);

@@ -42,8 +42,8 @@ pub struct Answer {
 /// Reason for a missing reply.
 #[derive(Debug)]
 pub enum NoAnswer {
-    /// There is a reason.
-    Fault(DeliberationFault),
+    /// There is a reason, and the text for the user that came before it.
+    Fault(DeliberationFault, String),
     /// The run is over.
     Cancelled,
 }
@@ -100,7 +100,7 @@ pub async fn ask<S: Replies>(
     let mut decoder = ReplyDecoder::new(question, trace, context.emits_pieces);
     let reading = read(context, reply, &mut decoder);
     let response = match select(std::pin::pin!(reading), std::pin::pin!(context.cancel.cancelled())).await {
-        Either::Left((response, _)) => response.map_err(NoAnswer::Fault),
+        Either::Left((response, _)) => response.map_err(|fault| NoAnswer::Fault(fault, String::new())),
         Either::Right(((), reading)) => {
             if context.winds_down {
                 // What it gives no longer counts.
@@ -112,13 +112,22 @@ pub async fn ask<S: Replies>(
     let response = match response {
         Ok(response) => response,
         Err(none) => {
-            decoder.flush();
-            match none {
-                NoAnswer::Fault(DeliberationFault::Waiting(_)) => {}
-                NoAnswer::Fault(_) => trace.emit(unfinished("error")),
-                NoAnswer::Cancelled => trace.emit(unfinished("cancelled")),
-            }
-            return Err(none);
+            return Err(match none {
+                NoAnswer::Fault(fault @ DeliberationFault::Waiting(_), shown) => {
+                    decoder.flush();
+                    NoAnswer::Fault(fault, shown)
+                }
+                NoAnswer::Fault(fault, _) => {
+                    let shown = decoder.cut();
+                    trace.emit(unfinished("error", &shown));
+                    NoAnswer::Fault(fault, shown)
+                }
+                NoAnswer::Cancelled => {
+                    decoder.flush();
+                    trace.emit(unfinished("cancelled", ""));
+                    NoAnswer::Cancelled
+                }
+            });
         }
     };
     let parsed = decoder.finish(&response);
@@ -189,6 +198,8 @@ struct ReplyDecoder<'t> {
     emitter: DeltaEmitter<'t>,
     path: String,
     call: usize,
+    /// The block has ended: what stands behind it is not for the user.
+    is_behind_block: bool,
 }
 
 /// Emits deltas; those of the same kind and location are merged.
@@ -255,7 +266,7 @@ impl<'t> ReplyDecoder<'t> {
         let vocabulary: Arc<ToolSet> = Arc::clone(question.tools);
         let decoder = Decoder::new(vocabulary, Options::default());
         let emitter = DeltaEmitter { question: *question, trace, enabled, offset: 0, waiting: None };
-        Self { decoder, emitter, path: String::new(), call: 0 }
+        Self { decoder, emitter, path: String::new(), call: 0, is_behind_block: false }
     }
 
     fn is_merging(&self) -> bool {
@@ -267,9 +278,11 @@ impl<'t> ReplyDecoder<'t> {
     }
 
     fn text(&mut self, piece: &str) {
-        let Self { decoder, emitter, path, call } = self;
+        let Self { decoder, emitter, path, call, is_behind_block } = self;
         for event in decoder.push(piece.as_bytes()) {
             match event {
+                Event::BlockEnd => *is_behind_block = true,
+                Event::Text { .. } if *is_behind_block => {}
                 Event::Text { text } => emitter.emit(Delta::Text(text.to_owned())),
                 Event::Reasoning { text } => emitter.emit(Delta::Reasoning(text.to_owned())),
                 Event::ParamStart { call: index, path: name } => {
@@ -310,13 +323,29 @@ impl<'t> ReplyDecoder<'t> {
     fn finish(mut self, response: &StandardResponse) -> Parsed {
         self.decoder.add_native(natives(response));
         let finish = finish_reason(&response.finish);
+        self.close(finish);
+        self.decoder.finish(finish)
+    }
+
+    /// The text for the user of a reply that broke off.
+    fn cut(mut self) -> String {
+        self.close(FinishReason::Length);
+        let parsed = self.decoder.finish(FinishReason::Length);
+        let text = if self.is_behind_block { parsed.text_before } else { parsed.text };
+        text.trim().to_owned()
+    }
+
+    fn close(&mut self, finish: FinishReason) {
         for event in self.decoder.close(finish) {
-            if let Event::Text { text } = event {
-                self.emitter.emit(Delta::Text(text.to_owned()));
+            match event {
+                Event::BlockEnd => self.is_behind_block = true,
+                Event::Text { text } if !self.is_behind_block => {
+                    self.emitter.emit(Delta::Text(text.to_owned()));
+                }
+                _ => {}
             }
         }
         self.emitter.flush();
-        self.decoder.finish(finish)
     }
 }
 
@@ -324,16 +353,16 @@ impl<'t> ReplyDecoder<'t> {
 fn finish_reason(finish: &Finish) -> FinishReason {
     match finish {
         Finish::Length => FinishReason::Length,
-        Finish::ContentFilter => FinishReason::ContentFilter,
+        Finish::ContentFilter | Finish::Other(_) => FinishReason::ContentFilter,
         Finish::ToolCalls => FinishReason::ToolCalls,
-        Finish::Stop | Finish::Other(_) => FinishReason::Stop,
+        Finish::Stop => FinishReason::Stop,
     }
 }
 
 /// The end of a request that gave no answer; what was written until then stands in the deltas.
-fn unfinished(finish: &str) -> EventBody {
+fn unfinished(finish: &str, shown: &str) -> EventBody {
     EventBody::AgentLlmFinished {
-        text: String::new(),
+        text: shown.to_owned(),
         reasoning: None,
         tool_calls: None,
         finish: finish.to_owned(),

@@ -14,7 +14,7 @@ pub(super) fn finish(
     root: &Trace,
     end: End,
 ) -> RunOutcome {
-    let partial = is_partial(end.exit);
+    let partial = end.is_partial || is_partial(end.exit);
     let status = exit_status(end.exit);
     if status != RunStatus::Waiting {
         context.log.resume();

@@ -46,6 +46,8 @@ impl Driver {
             judges_text: is_guarded || self.answers.is_some(),
             judges_values: self.answers.is_some(),
             corrections: budget.limits().corrections,
+            is_replaced: self.is_replaced,
+            is_metered: budget.limits().tokens.is_some() || budget.limits().cost_usd.is_some(),
         }
     }
 }

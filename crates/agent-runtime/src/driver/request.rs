@@ -129,9 +129,9 @@ pub(super) async fn answer(
 fn no_reply(none: NoAnswer) -> NoReply {
     match none {
         NoAnswer::Cancelled => NoReply::Cancelled,
-        NoAnswer::Fault(DeliberationFault::Waiting(asks)) => NoReply::Waiting(asks),
-        NoAnswer::Fault(fault) => {
-            NoReply::Failed { code: fault.code().to_owned(), message: fault.to_string() }
+        NoAnswer::Fault(DeliberationFault::Waiting(asks), _) => NoReply::Waiting(asks),
+        NoAnswer::Fault(fault, shown) => {
+            NoReply::Failed { code: fault.code().to_owned(), message: fault.to_string(), shown }
         }
     }
 }

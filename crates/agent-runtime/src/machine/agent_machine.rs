@@ -1,6 +1,7 @@
 //! The machine of an agent's run.
 
 use agent_types::{EventBody, ExitReason, ToolStatus, Usage};
+use llm_provider::Finish;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -30,6 +31,8 @@ pub struct AgentMachine {
     phase: Phase,
     /// The limit after which the model may say what it has.
     limit: Option<Box<End>>,
+    /// The end of the run whose text broke off and is checked.
+    cut: Option<Box<End>>,
     is_cancelled: bool,
 }
 
@@ -50,7 +53,7 @@ impl AgentMachine {
     /// Creates the machine of a run that continues a conversation.
     #[must_use]
     pub const fn new(rules: Rules, conversation: Conversation) -> Self {
-        Self { rules, conversation, phase: Phase::Idle, limit: None, is_cancelled: false }
+        Self { rules, conversation, phase: Phase::Idle, limit: None, cut: None, is_cancelled: false }
     }
 
     /// The conversation so far.
@@ -84,9 +87,8 @@ impl AgentMachine {
             (Phase::Asking { is_last }, Input::Replied { reply, usage }) => {
                 self.replied(*reply, usage, is_last, &mut effects);
             }
-            (Phase::Asking { .. }, Input::Unanswered(none)) => {
-                let end = self.unanswered(none);
-                self.close_turn(Some(end), &mut effects);
+            (Phase::Asking { is_last }, Input::Unanswered(none)) => {
+                self.unanswered(none, is_last, &mut effects);
             }
             (Phase::Calling { mut batch, is_last }, input) => {
                 self.is_cancelled |= input == Input::Cancelled;
@@ -158,23 +160,94 @@ impl AgentMachine {
         self.phase = Phase::Asking { is_last };
     }
 
-    fn unanswered(&self, none: NoReply) -> End {
-        match none {
-            NoReply::Cancelled => End::new(ExitReason::Cancelled),
-            NoReply::Failed { code, message } => End::failed(code, message),
+    fn unanswered(&mut self, none: NoReply, is_last: bool, effects: &mut Vec<Effect>) {
+        let (shown, end) = match none {
+            NoReply::Cancelled => (String::new(), End::new(ExitReason::Cancelled)),
+            NoReply::Failed { code, message, shown } => (shown, End::failed(code, message)),
             NoReply::Waiting(asks) => {
-                End::asked(self.conversation.run.turn, self.rules.asks_as.as_ref(), asks)
+                let asked = End::asked(self.conversation.run.turn, self.rules.asks_as.as_ref(), asks);
+                (String::new(), asked)
             }
+        };
+        self.break_off(shown, end, is_last, effects);
+    }
+
+    /// Ends the turn with a text that broke off; the text is kept, if it may be shown.
+    fn break_off(&mut self, text: String, end: End, is_last: bool, effects: &mut Vec<Effect>) {
+        if text.is_empty() {
+            return self.close_turn(Some(end), effects);
+        }
+        if self.rules.judges_text {
+            effects.push(Effect::Judge(Answer::Text(text.clone())));
+            self.cut = Some(Box::new(end));
+            self.phase = Phase::Judging { answer: Answer::Text(text), is_last };
+            return;
+        }
+        self.conversation.run.text = Some(text);
+        self.close_turn(Some(end), effects);
+    }
+
+    /// Takes a reply without text and calls: the model is asked once more, and told why. Nothing of it is kept.
+    fn replied_nothing(&mut self, finish: &Finish, usage: Usage, is_last: bool, effects: &mut Vec<Effect>) {
+        let (note, end) = match finish {
+            Finish::Other(word) if is_malformed(word) => {
+                (format!("the call could not be read ({word}); write it again"), self.count_fault())
+            }
+            finish if finish.is_whole() || finish.as_str() == "load" => {
+                let is_second = std::mem::replace(&mut self.conversation.run.was_empty, true);
+                let end = (is_second || is_last).then(End::empty);
+                ("the reply was empty; write the answer, or a call".to_owned(), end)
+            }
+            finish => (String::new(), Some(End::cut(finish, ""))),
+        };
+        if end.is_none() {
+            let observation = observe::note(&note);
+            effects.push(observed(&observation));
+            self.conversation.note(observation, &self.rules.frame, usage);
+        }
+        self.close_turn(end, effects);
+    }
+
+    /// The end of a run whose reply did not reach its own end, unless the model may correct that.
+    fn cut_off(&self, reply: &Reply) -> Option<End> {
+        let is_corrected = reply.refusal.is_some()
+            && match &reply.finish {
+                Finish::Other(word) => is_malformed(word),
+                Finish::ContentFilter => false,
+                Finish::Length | Finish::Stop | Finish::ToolCalls => true,
+            };
+        let is_cut = !self.rules.is_replaced && !reply.finish.is_whole() && !is_corrected;
+        is_cut.then(|| End::cut(&reply.finish, &reply.message))
+    }
+
+    /// Warns once where a budget of tokens or dollars is kept by an estimate.
+    fn warn_of_estimate(&mut self, usage: Usage, effects: &mut Vec<Effect>) {
+        if usage.estimated
+            && self.rules.is_metered
+            && !std::mem::replace(&mut self.conversation.run.was_estimated, true)
+        {
+            let message = "the model's server does not report its tokens; the budget is kept by an estimate";
+            effects.push(emit::warning(At::Turn, "usage_estimated", message.to_owned()));
         }
     }
 
     fn replied(&mut self, reply: Reply, usage: Usage, is_last: bool, effects: &mut Vec<Effect>) {
         effects.extend(reply_events(&reply));
-        let has_calls = reply.has_calls();
+        self.warn_of_estimate(usage, effects);
+        if reply.is_empty() && !self.rules.is_replaced && self.conversation.tasks().is_empty() {
+            return self.replied_nothing(&reply.finish, usage, is_last, effects);
+        }
+        let (has_calls, cut) = (reply.has_calls(), self.cut_off(&reply));
         let Reply { turn, message, ready, refusal, .. } = reply;
         let turn = Turn { frame: self.rules.frame.clone(), ..turn };
         self.conversation.take_reply(turn, &message, usage);
-        if refusal.is_some() {
+        if let Some(end) = cut {
+            self.observe_turn(effects);
+            if !has_calls {
+                effects.push(emit::message(message.clone(), true));
+            }
+            self.break_off(message, end, is_last, effects);
+        } else if refusal.is_some() {
             let end = self.count_fault();
             self.observe_turn(effects);
             self.close_turn(end, effects);
@@ -279,6 +352,11 @@ impl AgentMachine {
     }
 
     fn judged(&mut self, answer: Answer, judgement: Judgement, is_last: bool, effects: &mut Vec<Effect>) {
+        let cut = self.cut.take().filter(|_| !matches!(judgement, Judgement::Blocked(_)));
+        if let (Some(end), Answer::Text(text)) = (cut, &answer) {
+            self.conversation.run.text = Some(text.clone());
+            return self.close_turn(Some(*end), effects);
+        }
         match (judgement, answer) {
             (Judgement::Blocked(block), _) => {
                 self.conversation.run.text = None;
@@ -367,6 +445,14 @@ impl AgentMachine {
         effects.push(Effect::Finish(Box::new(end)));
         self.phase = Phase::Over;
     }
+}
+
+/// Returns `true` for the words that servers have for a call that the model could not write.
+fn is_malformed(word: &str) -> bool {
+    let word = word.to_ascii_uppercase();
+    ["MALFORMED_FUNCTION_CALL", "MALFORMED_TOOL_CALL", "UNEXPECTED_TOOL_CALL"]
+        .iter()
+        .any(|known| word.contains(known))
 }
 
 /// The event of the reached limit, if there is one.

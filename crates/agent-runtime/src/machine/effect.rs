@@ -166,6 +166,8 @@ pub enum NoReply {
         code: String,
         /// Description of the failure.
         message: String,
+        /// Text for the user that came before.
+        shown: String,
     },
 }
 

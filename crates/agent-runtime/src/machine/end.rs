@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use agent_types::{AskKind, AskSummary, BudgetExceeded, BudgetKey, ExitReason, ToolId};
+use llm_provider::Finish;
 use run_journal::ask_in_turn;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,8 @@ pub struct End {
     pub is_within_turn: bool,
     /// The limit that ends it.
     pub limit: Option<Limit>,
+    /// There is an answer, and it did not reach its end.
+    pub is_partial: bool,
 }
 
 /// A limit that was reached.
@@ -44,7 +47,8 @@ impl End {
     /// An end for a reason that says all.
     #[must_use]
     pub const fn new(exit: ExitReason) -> Self {
-        Self { exit, kind: None, error: None, pending: Vec::new(), is_within_turn: false, limit: None }
+        let pending = Vec::new();
+        Self { exit, kind: None, error: None, pending, is_within_turn: false, limit: None, is_partial: false }
     }
 
     /// A spent budget.
@@ -88,6 +92,26 @@ impl End {
         let is_limit = limits.iter().any(|key| key.as_str() == code);
         let exit = if is_limit { ExitReason::BudgetExceeded } else { ExitReason::LlmFailed };
         Self { kind: Some(code), error: Some(message), ..Self::new(exit) }
+    }
+
+    /// The reply ended before its own end: an answer in part, or none.
+    pub(super) fn cut(finish: &Finish, text: &str) -> Self {
+        let exit = if text.is_empty() { ExitReason::LlmFailed } else { ExitReason::Completed };
+        let error = match finish {
+            Finish::Length => "the answer was cut off at its limit of tokens; raise `max_tokens`".to_owned(),
+            finish => format!("the model's server ended the answer: {}", finish.as_str()),
+        };
+        let kind = match finish {
+            Finish::Other(word) => word.split(':').next().unwrap_or_default().to_lowercase(),
+            finish => finish.as_str().to_owned(),
+        };
+        Self { kind: Some(kind), error: Some(error), is_partial: true, ..Self::new(exit) }
+    }
+
+    /// The model gave nothing, and nothing again when it was asked once more.
+    pub(super) fn empty() -> Self {
+        let error = "the model's reply was empty, and empty again when it was asked once more".to_owned();
+        Self { kind: Some("llm_empty".into()), error: Some(error), ..Self::new(ExitReason::LlmFailed) }
     }
 
     /// A guardrail blocked the message or the answer.

@@ -88,6 +88,13 @@ pub fn of_fault(call: &CallId, fault: &CallFault) -> Observation {
     Observation { call: Some(call.clone()), tool: tool.clone(), code, text }
 }
 
+/// The observation of a native call whose arguments cannot be read.
+pub(super) fn of_native(call: &CallId, tool: &str, fault: &str) -> Observation {
+    let code = ObservationCode::InvalidArgument;
+    let text = code.text(&[("name", tool), ("faults", fault)]);
+    Observation { call: Some(call.clone()), tool: tool.to_owned(), code, text }
+}
+
 /// Closest names, and the number of further ones.
 fn listed(names: &[String]) -> String {
     if names.is_empty() {

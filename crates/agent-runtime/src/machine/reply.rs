@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use agent_types::{ApprovalDefault, CallId, ToolId};
-use llm_provider::{NativeCall, StandardResponse};
-use protocol_action::{Code, Dialect, Parsed, SegmentKind};
+use llm_provider::{Finish, NativeCall, StandardResponse};
+use protocol_action::{Code, Diagnostic, Dialect, Parsed, SegmentKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tool_registry::{Snapshot, Tool};
@@ -25,6 +25,8 @@ pub struct Reply {
     pub ready: Vec<ReadyCall>,
     /// Reason for refusing the block.
     pub refusal: Option<Refusal>,
+    /// The way in which the reply ended.
+    pub finish: Finish,
     /// Everything that was found, for events.
     pub diagnostics: Vec<Value>,
 }
@@ -91,6 +93,12 @@ impl Reply {
     pub fn has_calls(&self) -> bool {
         self.refusal.is_some() || !self.turn.calls.is_empty()
     }
+
+    /// Returns `true` when there is nothing in it: no text for the user, no call, no fault of one.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.message.is_empty() && !self.has_calls()
+    }
 }
 
 impl CallFacts {
@@ -124,10 +132,13 @@ pub struct Reading<'r> {
 #[must_use]
 pub fn read_reply(response: &StandardResponse, parsed: &Parsed, reading: &Reading<'_>) -> Reply {
     let decision = reading.set.interpret(parsed);
-    let refusal = refusal(parsed, decision.faults());
+    let is_cut = !parsed.calls.is_empty() && !response.finish.is_whole();
+    let refusal =
+        refusal(parsed, decision.faults()).or_else(|| is_cut.then(|| Refusal::cut(&response.finish)));
+    let reason = others_reason(parsed, &response.finish);
     let mut natives = NativeMatcher::new(&response.tool_calls);
     let mut turn = Turn {
-        text: without_reasoning(&response.text, parsed),
+        text: kept_text(&response.text, parsed),
         native: response.tool_calls.clone(),
         ..Turn::default()
     };
@@ -139,8 +150,7 @@ pub fn read_reply(response: &StandardResponse, parsed: &Parsed, reading: &Readin
         match (result, &refusal) {
             (Err(fault), _) => record.observation = Some(observe::of_fault(&id, fault)),
             (Ok(call), Some(_)) => {
-                record.observation =
-                    Some(observe::refused(&id, &call.tool, "another call in this block is wrong"));
+                record.observation = Some(observe::refused(&id, &call.tool, &reason));
             }
             (Ok(call), None) => {
                 let raw = &parsed.calls[index];
@@ -152,7 +162,17 @@ pub fn read_reply(response: &StandardResponse, parsed: &Parsed, reading: &Readin
         }
         turn.calls.push(record);
     }
-    turn.notes.extend(parsed.errors().map(observe::of_diagnostic));
+    for error in parsed.errors() {
+        // A native call that cannot be read is a call all the same, and has its result.
+        let native = error.tool.as_deref().filter(|_| error.line == 0);
+        match native.and_then(|tool| natives.position(tool, Dialect::Native)) {
+            Some(position) => {
+                let id = reading.ids.at(turn.calls.len());
+                turn.calls.push(unreadable(id, position, error));
+            }
+            None => turn.notes.push(observe::of_diagnostic(error)),
+        }
+    }
     if parsed.has(Code::SecondBlock) {
         turn.notes.push(observe::note("a second block was not run"));
     }
@@ -163,6 +183,7 @@ pub fn read_reply(response: &StandardResponse, parsed: &Parsed, reading: &Readin
         turn,
         ready,
         refusal,
+        finish: response.finish.clone(),
         diagnostics: parsed.diagnostics.iter().map(|found| json!(found)).collect(),
     }
 }
@@ -184,13 +205,45 @@ fn record(id: &CallId, result: &Result<TypedCall, CallFault>, written: &str) -> 
     }
 }
 
-/// The reply as history keeps it.
-fn without_reasoning(text: &str, parsed: &Parsed) -> String {
-    if parsed.segments.iter().all(|segment| segment.kind != SegmentKind::Reasoning) {
-        return text.to_owned();
+/// A native call whose arguments cannot be read.
+fn unreadable(id: CallId, native: usize, error: &Diagnostic) -> CallRecord {
+    let tool = error.tool.clone().unwrap_or_default();
+    CallRecord {
+        observation: Some(observe::of_native(&id, &tool, &error.message)),
+        id,
+        tool,
+        arguments: Map::new(),
+        edited: None,
+        native: Some(native),
+        attachments: Vec::new(),
     }
-    let kept = parsed.segments.iter().filter(|segment| segment.kind != SegmentKind::Reasoning);
+}
+
+/// The reply as history keeps it: without its reasoning, and without what the model wrote behind its block, as if
+/// the results had come.
+fn kept_text(text: &str, parsed: &Parsed) -> String {
+    let end = parsed.segments.iter().rposition(|segment| segment.kind == SegmentKind::Block);
+    let kept = parsed.segments.iter().take(end.map_or(usize::MAX, |end| end + 1));
+    let kept = kept.filter(|segment| segment.kind != SegmentKind::Reasoning);
     kept.filter_map(|segment| text.get(segment.span.start..segment.span.end)).collect()
+}
+
+/// The reason for which a call that fits is not run.
+fn others_reason(parsed: &Parsed, finish: &Finish) -> String {
+    let is_native = parsed.calls.iter().all(|call| call.dialect == Dialect::Native);
+    match (finish.is_whole(), is_native) {
+        (false, _) => format!("the reply did not reach its end ({})", finish.as_str()),
+        (true, true) => "another call of the reply is wrong".to_owned(),
+        (true, false) => "another call in this block is wrong".to_owned(),
+    }
+}
+
+impl Refusal {
+    /// The calls of a reply that did not reach its end.
+    fn cut(finish: &Finish) -> Self {
+        let code = Code::Truncated.as_str().to_owned();
+        Self { errors: vec![json!({"code": code, "finish": finish.as_str()})], code }
+    }
 }
 
 fn ready_call(index: usize, id: CallId, call: &TypedCall, is_echo: bool, tool: &Tool) -> Option<ReadyCall> {

@@ -39,6 +39,10 @@ pub struct Rules {
     pub judges_values: bool,
     /// Faulty replies in a row that end the run.
     pub corrections: Option<u64>,
+    /// Something stands in for the model.
+    pub is_replaced: bool,
+    /// Tokens or dollars are limited.
+    pub is_metered: bool,
 }
 
 impl Rules {
@@ -73,6 +77,10 @@ pub(super) struct Progress {
     pub(super) turn: u32,
     /// Faulty replies in a row.
     pub(super) faulty: u64,
+    /// The last reply was empty.
+    pub(super) was_empty: bool,
+    /// It was said that tokens are estimated.
+    pub(super) was_estimated: bool,
     pub(super) usage: Usage,
     /// The last text for the user.
     pub(super) text: Option<String>,
@@ -181,9 +189,16 @@ impl Conversation {
         std::mem::take(&mut self.orphans)
     }
 
+    /// Notes something for the model in place of a reply that is not kept.
+    pub(super) fn note(&mut self, observation: Observation, frame: &str, usage: Usage) {
+        self.run.usage += usage;
+        self.history.push(Exchange::Observed { observations: vec![observation], frame: frame.to_owned() });
+    }
+
     /// Appends a reply. Its text is the last one for the user.
     pub(super) fn take_reply(&mut self, turn: Turn, message: &str, usage: Usage) {
         self.run.usage += usage;
+        self.run.was_empty = false;
         self.calls += turn.calls.len() as u64;
         self.history.push(Exchange::Turn(turn));
         if !message.is_empty() {

@@ -108,7 +108,9 @@ pub fn exchange_messages(exchange: &Exchange, protocol: Protocol, frame: &str, m
 
 fn turn_messages(turn: &Turn, protocol: Protocol, frame: &str, messages: &mut Vec<Message>) {
     if protocol == Protocol::Text || turn.native.is_empty() {
-        messages.push(Message::assistant(turn.text.clone()));
+        if !turn.text.trim().is_empty() {
+            messages.push(Message::assistant(turn.text.clone()));
+        }
         let lines: Vec<String> = turn.observations().map(observed).collect();
         if !lines.is_empty() {
             let text = framed("results", &lines, frame);
@@ -121,7 +123,7 @@ fn turn_messages(turn: &Turn, protocol: Protocol, frame: &str, messages: &mut Ve
         let call = turn.calls.iter().find(|call| call.native == Some(index));
         let text = match call.and_then(|call| call.observation.as_ref()) {
             Some(observation) => observation.text.clone(),
-            None => format!("Error - Tool {} was not run: the text of the reply counts", native.name),
+            None => format!("Error - Tool {} was not run: the calls in the text were taken", native.name),
         };
         messages.push(Message::Tool { call: native.id.clone(), name: native.name.clone(), text });
     }

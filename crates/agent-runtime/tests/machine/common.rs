@@ -7,6 +7,7 @@ use agent_runtime::machine::{
 };
 use agent_runtime::{AgentInput, AgentProfile, CallRecord, Turn};
 use agent_types::{ApprovalDefault, CallId, Observation, ObservationCode, ToolStatus, Usage};
+use llm_provider::Finish;
 use serde_json::{Value, json};
 
 /// Facts about a tool that only reads.
@@ -63,6 +64,7 @@ pub(crate) fn reply(text: &str, first: usize, calls: &[CallFacts]) -> Input {
         message: text.to_owned(),
         ready: calls.iter().enumerate().map(ready).collect(),
         refusal: None,
+        finish: Finish::Stop,
         diagnostics: Vec::new(),
     };
     Input::Replied { reply: Box::new(reply), usage: Usage::default() }

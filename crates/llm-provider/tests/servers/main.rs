@@ -4,7 +4,9 @@
 
 mod answers;
 mod faults;
+mod loose;
 mod requests;
+mod strict;
 mod stub;
 mod waits;
 
