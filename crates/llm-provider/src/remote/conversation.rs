@@ -183,7 +183,16 @@ pub(super) fn instructions_apart(said: Vec<Said>) -> (Option<String>, Vec<Said>)
                 }
                 _ => rest.push(Said::User { text, attachments }),
             },
-            other => rest.push(other),
+            Said::Assistant { text, calls } => match rest.last_mut() {
+                Some(Said::Assistant { text: before, calls: none }) if none.is_empty() => {
+                    if !text.trim().is_empty() {
+                        before.extend_from(&text);
+                    }
+                    *none = calls;
+                }
+                _ => rest.push(Said::Assistant { text, calls }),
+            },
+            results @ Said::Results(_) => rest.push(results),
         }
     }
     if !matches!(rest.first(), Some(Said::User { .. })) {
@@ -298,6 +307,13 @@ mod tests {
         ] {
             assert_eq!(argument_text(&NativeCall::new("c", "look", written)), expected);
         }
+    }
+
+    #[test]
+    fn replies_around_an_instruction_are_one() {
+        let messages = [reply("x", &[]), Message::system("s"), reply("", &["a"])];
+        let (_, apart) = instructions_apart(said(&messages));
+        assert_eq!(apart[1], Said::Assistant { text: "x".into(), calls: vec![call("a")] });
     }
 
     fn message() -> impl Strategy<Value = Message> {

@@ -13,7 +13,7 @@ use tool_registry::{Services, Snapshot, Tool, ToolInvoker};
 use workflow_engine::{OnWaiting, Plan, RunOptions};
 use workflow_model::{NoWorkflows, Workflow};
 
-use super::world::{Executed, World};
+use super::fixtures::{Executed, World};
 use crate::Fault;
 
 /// The loop of nodes.
@@ -22,7 +22,7 @@ const LOOP: &str = include_str!("loop.json");
 /// Events about the loop itself, which nodes do not know: they are emitted by the built-in loop alone.
 const OF_THE_LOOP: [&str; 4] = ["agent.turn.started", "agent.turn.finished", "agent.budget", "agent.warning"];
 
-/// Events that a watcher of a run may hold.
+/// Events that a subscription to a run may hold.
 const CAPACITY: usize = 100_000;
 
 /// Characters of a difference that are shown before it.

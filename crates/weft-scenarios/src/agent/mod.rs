@@ -130,7 +130,7 @@ impl<'p> AgentCases<'p> {
         Ok(built_in.difference(&nodes))
     }
 
-    fn one(self, case: &Case) -> Result<Vec<Difference>, Fault> {
+    fn run_case(self, case: &Case) -> Result<Vec<Difference>, Fault> {
         Self::in_virtual_time(|clock| self.play(case, clock))
     }
 

@@ -24,7 +24,7 @@ pub(super) async fn answer(
     mut content: Content,
 ) -> Result<Response, Problem> {
     let RunHandle { id: run, mut events, outcome, .. } = begun;
-    let mut listener = Listener::new(app, run.clone());
+    let mut guard = CancelOnDrop::new(app, run.clone());
     let (mut text, mut steps) = (String::new(), Vec::new());
     while let Some(batch) = events.next().await? {
         for event in &batch {
