@@ -128,7 +128,8 @@ fn given(reply: &Reply, read: &ToRead<'_>) -> Decided {
         value
     };
     Decided {
-        text: read.response.text.clone(),
+        // What stands behind a block was written as if the results had come.
+        text: if reply.has_calls() { reply.turn.text.clone() } else { read.response.text.clone() },
         message: reply.message.clone(),
         requests,
         errors: observations.iter().map(error).collect(),
