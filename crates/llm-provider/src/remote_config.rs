@@ -354,11 +354,11 @@ impl ModelConfig {
     /// # Errors
     /// The key is not set, its file cannot be read, or the base URL is invalid.
     pub fn connect(&self, clock: Arc<dyn Clock>) -> Result<GuardedModel, ModelError> {
-        self.connect_with(self.key(&environment)?, clock)
+        self.connect_with(self.key(&environment)?.as_deref(), clock)
     }
 
-    fn connect_with(&self, key: Option<String>, clock: Arc<dyn Clock>) -> Result<GuardedModel, ModelError> {
-        let model = RemoteModel::new(self, key.as_deref(), Arc::clone(&clock))?;
+    fn connect_with(&self, key: Option<&str>, clock: Arc<dyn Clock>) -> Result<GuardedModel, ModelError> {
+        let model = RemoteModel::new(self, key, Arc::clone(&clock))?;
         Ok(GuardedModel::new(Arc::new(model), self.policy(), clock))
     }
 
@@ -478,7 +478,7 @@ mod tests {
         std::fs::write(&file, "sk-1\nsk-3\n").unwrap();
         let error = config.key(&table(&[])).unwrap_err();
         assert!(!error.to_string().contains("sk-"), "{error}");
-        let model = config.connect_with(Some("sk-4".into()), Arc::new(SystemClock)).unwrap();
+        let model = config.connect_with(Some("sk-4"), Arc::new(SystemClock)).unwrap();
         assert!(!format!("{model:?}").contains("sk-4"));
     }
 

@@ -127,12 +127,11 @@ impl CallRunner for ProjectMcp {
                 ended = &mut outcome => Some(ended),
                 () = given_up.cancelled() => None,
             };
-            let ended = match ended {
-                Some(ended) => ended,
-                None => {
-                    drop(guard);
-                    outcome.await
-                }
+            let ended = if let Some(ended) = ended {
+                ended
+            } else {
+                drop(guard);
+                outcome.await
             };
             ended.map_err(|error| ToolError::failed(error.to_string()))
         };

@@ -76,12 +76,11 @@ impl Modules {
                 Item::Mod(module) => {
                     let name = module.ident.to_string();
                     let below = folder.join(&name);
-                    let child = match module.content {
-                        Some((_, items)) => self.add(items, file, &below, source, Some(at))?,
-                        None => {
-                            let path = file_of(&module.attrs, folder, &name);
-                            self.read_file(&path, &below, source, Some(at))?
-                        }
+                    let child = if let Some((_, items)) = module.content {
+                        self.add(items, file, &below, source, Some(at))?
+                    } else {
+                        let path = file_of(&module.attrs, folder, &name);
+                        self.read_file(&path, &below, source, Some(at))?
                     };
                     self.modules[at].children.insert(name, child);
                 }

@@ -20,6 +20,7 @@ use crate::prompt::injection_guard::UntrustedTexts;
 
 /// Rules of a run, which do not change in it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "independent rules, not states")]
 pub struct Rules {
     /// Profile of the agent.
     pub profile: Arc<AgentProfile>,

@@ -91,13 +91,12 @@ impl Calls {
         if let Some(name) = name.filter(|name| name.len() > call.name.len()) {
             name.clone_into(&mut call.name);
         }
-        let arguments = match piece.is_whole {
-            true => {
-                let is_first = call.arguments.is_empty();
-                call.arguments.set_whole(&text);
-                if is_first { text } else { String::new() }
-            }
-            false => call.arguments.push(&text),
+        let arguments = if piece.is_whole {
+            let is_first = call.arguments.is_empty();
+            call.arguments.set_whole(&text);
+            if is_first { text } else { String::new() }
+        } else {
+            call.arguments.push(&text)
         };
         Ok(Grown { index, name: call.name.clone(), arguments, is_new })
     }

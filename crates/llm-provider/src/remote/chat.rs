@@ -35,7 +35,7 @@ pub(super) fn request(question: &Question<'_>) -> Value {
     body["messages"] = said.iter().flat_map(messages).collect();
     if let Some(schema) = &question.request.response_schema {
         body["response_format"] =
-            json!({"type": "json_schema", "json_schema": question.named_schema(schema)});
+            json!({"type": "json_schema", "json_schema": Question::named_schema(schema)});
     }
     body["stream_options"] = json!({"include_usage": true});
     let name = question.info.name.rsplit('/').next().unwrap_or_default();

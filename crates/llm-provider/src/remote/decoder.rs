@@ -86,10 +86,8 @@ impl Decoder {
 
     fn end_line(&mut self) -> Result<(), TooLong> {
         let bytes = std::mem::take(&mut self.line);
-        let bytes = match std::mem::take(&mut self.at_start) {
-            true => bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes),
-            false => &bytes,
-        };
+        let is_first = std::mem::take(&mut self.at_start);
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").filter(|_| is_first).unwrap_or(&bytes);
         let line = String::from_utf8_lossy(bytes);
         match self.framing {
             Framing::Lines if line.trim().is_empty() => Ok(()),

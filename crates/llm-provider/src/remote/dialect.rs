@@ -50,7 +50,7 @@ impl Question<'_> {
     }
 
     /// The schema of the answer under a name. Strict servers take only schemas that leave nothing open.
-    pub(super) fn named_schema(&self, schema: &Value) -> Value {
+    pub(super) fn named_schema(schema: &Value) -> Value {
         json!({"name": SCHEMA_NAME, "strict": is_strict(schema), "schema": schema})
     }
 

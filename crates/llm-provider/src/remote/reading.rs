@@ -113,7 +113,7 @@ impl Reading {
             Frame::Comment => self.answer.heartbeat(),
             Frame::Stray(line) => return self.take_stray(&line),
             Frame::Data { event, data } if data.trim().is_empty() && event != "error" => {
-                self.answer.heartbeat()
+                self.answer.heartbeat();
             }
             Frame::Data { data, .. } if data.trim() == "[DONE]" => {
                 self.has_events = true;

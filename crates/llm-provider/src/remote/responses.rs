@@ -29,7 +29,7 @@ pub(super) fn request(question: &Question<'_>) -> Value {
     let said = conversation(&question.request.messages, question.info);
     body["input"] = said.iter().flat_map(items).collect();
     if let Some(schema) = &question.request.response_schema {
-        let mut format = question.named_schema(schema);
+        let mut format = Question::named_schema(schema);
         format["type"] = "json_schema".into();
         body["text"] = json!({"format": format});
     }
@@ -140,7 +140,7 @@ impl Dialect for Reader {
             "error" => return Err(streamed_error(event)),
             _ if event["object"] == "response" => self.last("response.done", event, answer)?,
             name if name.starts_with("response.") || name == "keepalive" || name == "ping" => {
-                answer.heartbeat()
+                answer.heartbeat();
             }
             _ => match error_beside(event) {
                 Some(error) => return Err(error),
@@ -282,7 +282,7 @@ struct Texts(Vec<Part>);
 struct Part {
     index: Option<u64>,
     item: Option<String>,
-    part: u64,
+    number: u64,
     text: String,
     /// The whole response has it.
     is_matched: bool,
@@ -333,7 +333,7 @@ impl Texts {
         let item = |part: &Part| place.item.is_some() && part.item.as_deref() == place.item;
         let place_index = place.index.and_then(Value::as_u64);
         let index = |part: &Part| place_index.is_some() && part.index == place_index;
-        let is_open = |part: &Part| part.part == number && !(place.is_last && part.is_matched);
+        let is_open = |part: &Part| part.number == number && !(place.is_last && part.is_matched);
         let position =
             |fits: &dyn Fn(&Part) -> bool| self.0.iter().rposition(|part| is_open(part) && fits(part));
         let is_anywhere = place.item.is_none() && place_index.is_none() && !place.is_last;
@@ -348,7 +348,7 @@ impl Texts {
             self.0.push(Part {
                 index: place_index,
                 item: place.item.map(str::to_owned),
-                part: number,
+                number,
                 text: String::new(),
                 is_matched: false,
             });

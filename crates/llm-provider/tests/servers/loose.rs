@@ -26,10 +26,10 @@ async fn hear(
             Err(error) => return (text, warnings, Err(error)),
         }
     }
-    panic!("the stream ends with an answer or an error")
+    unreachable!("the stream ends with an answer or an error")
 }
 
-fn event(data: &serde_json::Value) -> String {
+pub(crate) fn event(data: &serde_json::Value) -> String {
     format!("data: {data}\n\n")
 }
 

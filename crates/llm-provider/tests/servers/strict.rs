@@ -13,8 +13,7 @@ const TURNS: usize = 100;
 
 /// A reply with reasoning that is wanted back and one call, in the form of each dialect.
 fn reply(kind: ProviderKind) -> String {
-    let events =
-        |events: &[Value]| events.iter().map(|event| format!("data: {event}\n\n")).collect::<String>();
+    let events = |events: &[Value]| events.iter().map(super::loose::event).collect::<String>();
     match kind {
         ProviderKind::OpenAi | ProviderKind::Local => events(&[
             json!({"choices": [{"index": 0, "delta": {"reasoning_content": "Hm."}}]}),

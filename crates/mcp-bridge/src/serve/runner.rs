@@ -111,7 +111,7 @@ fn events_of(subscription: EventSubscription) -> BoxStream<'static, Vec<TraceEve
     let groups = stream::unfold(subscription, |mut subscription| async move {
         let group = match subscription.next().await? {
             Delivery::Events(group) => group.to_vec(),
-            _ => Vec::new(),
+            Delivery::Lagged(_) => Vec::new(),
         };
         Some((group, subscription))
     });
