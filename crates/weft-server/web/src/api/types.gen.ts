@@ -749,7 +749,7 @@ export interface components {
         Node: {
             /** @description Its slots and settings. */
             definition: unknown;
-            /** @description What it does. */
+            /** @description Description of the node type. */
             description: string;
             /** @description Its type, such as `core:TextMerge`. */
             id: string;
@@ -807,13 +807,13 @@ export interface components {
              */
             width: number;
         };
-        /** @description Refusal of a request. Small, so that results are. */
+        /** @description Fields of a refusal. */
         Problem: {
             /** @description Stable code; `weft explain CODE` says more. */
             code: string;
-            /** @description What is wrong, for a person. */
+            /** @description Fault, for a person. */
             detail: string;
-            /** @description A way out. */
+            /** @description Fix. */
             help?: string | null;
             /**
              * Format: uint16
@@ -854,9 +854,9 @@ export interface components {
             asks: components["schemas"]["AskSummary"][];
             /** @description Message of the failure. */
             error?: string | null;
-            /** @description Why an agent's run ended or waits. */
+            /** @description Reason for which an agent's run ended or waits. */
             exit?: string | null;
-            /** @description When it ended. */
+            /** @description End of the run. */
             finished?: string | null;
             /** @description The kind of the error that ended it. */
             kind?: string | null;
@@ -865,7 +865,7 @@ export interface components {
              * @description Number of its last event.
              */
             last_seq: number;
-            /** @description The beginning of what the agent was told. */
+            /** @description Beginning of the message to the agent. */
             message?: string | null;
             /** @description Outputs of a workflow, by name. */
             outputs?: {
@@ -879,7 +879,7 @@ export interface components {
             retry_of?: string | null;
             /** @description Its id. */
             run: string;
-            /** @description When it began. */
+            /** @description Start of the run. */
             started: string;
             /** @description `running waiting interrupted ok error cancelled`. */
             status: string;
@@ -965,9 +965,9 @@ export interface components {
         ToolDetail: {
             /** @description Annotations of the tool about its behaviour. */
             annotations: unknown;
-            /** @description What happens before a call where nothing else is said: `auto`, `ask` or `never`. */
+            /** @description Approval before a call, unless a profile sets another: `auto`, `ask` or `never`. */
             approval: unknown;
-            /** @description What it does. */
+            /** @description Description of the tool. */
             description: string;
             /** @description Its canonical id. */
             id: string;
@@ -1421,6 +1421,8 @@ export interface components {
         });
         /** @description Tokens that a model read and wrote. */
         Usage: {
+            /** @description At least one of them is an estimate, because the server did not report it. */
+            estimated?: boolean;
             /**
              * Format: uint64
              * @description Tokens read.
