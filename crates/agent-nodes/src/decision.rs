@@ -84,7 +84,7 @@ impl Node for LlmDecisionWithTools {
         let mut decided = parse::read(&ctx, &env, &reply);
         let said = messages.iter().filter(|said| !said.is_own_system()).map(Said::value);
         let mut history: Vec<Value> = said.collect();
-        history.push(chat::reply(&decided.text, &response.tool_calls));
+        history.push(decided.reply.clone());
         history.extend(correction(&decided.observations, &env.frame()));
         for error in decided.errors.iter_mut().filter_map(Value::as_object_mut) {
             // The history has it.

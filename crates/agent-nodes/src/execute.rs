@@ -32,15 +32,15 @@ impl ExecuteTool {
     pub(crate) fn new() -> Self {
         let definition = NodeDefinition::new(
             "agent:ExecuteTool",
-            "Runs the tools that a model calls and gives what came of it. A call that needs a person's word waits for it.",
+            "Runs the tools that a model calls and gives their results. A call that needs approval waits for it.",
         )
         .input(
             "tool_call_requests",
             any("calls {tool, arguments}, one or a list of them; nothing is run where there are none").required(),
         )
         .output("results", list("what came of each call: {call, tool, status, observation, value?}"))
-        .output("observation", text("the same as a model is told of it"))
-        .output("status", text("`ok` where all went well, `none` where there was no call, else what the first other one came to"))
+        .output("observation", text("the same as the model's observations"))
+        .output("status", text("`ok` if every call succeeded, `none` without calls, else the status of the first that did not succeed"))
         .output(STREAM, text("pieces of the results as they come").stream().with_category("StreamChunk"))
         .effect()
         .idempotent();
@@ -171,7 +171,7 @@ impl Work<'_> {
         let tool = ask.tool.clone();
         let prompt = match (ask.kind, ask.prompt) {
             (AskKind::Outcome, _) => {
-                format!("`{tool}` was at work when the process ended: `retry`, `skip` or `done`?")
+                format!("`{tool}` was running when the process ended: `retry`, `skip` or `done`?")
             }
             (_, Some(prompt)) => prompt,
             (_, None) => format!("`{tool}` must be approved"),

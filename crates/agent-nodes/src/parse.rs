@@ -21,6 +21,7 @@ use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs};
 use workflow_model::NodeDefinition;
 
 use crate::agent_env::AgentEnv;
+use crate::chat;
 use crate::define::{any, as_text, list, text};
 use crate::request::ids_of;
 use crate::sink::NodeSink;
@@ -41,12 +42,15 @@ pub(crate) fn with_outputs(definition: NodeDefinition) -> NodeDefinition {
             list("what is wrong with the calls: {code, message, observation}; then none of them may run"),
         )
         .output("message", text("the text for the user: before the calls, or all of it"))
+        .output("reply", any("the reply as a message for the history, without text behind a block"))
 }
 
 /// A decision, ready to be given to others.
 pub(crate) struct Decided {
     pub(crate) text: String,
     pub(crate) message: String,
+    /// Message for the history.
+    pub(crate) reply: Value,
     pub(crate) requests: Vec<Value>,
     pub(crate) errors: Vec<Value>,
     /// Observations about a faulty reply, for the model.
@@ -59,6 +63,7 @@ impl Decided {
             .with("tool_call_requests", self.requests)
             .with("errors", self.errors)
             .with("message", self.message)
+            .with("reply", self.reply)
     }
 }
 
@@ -127,10 +132,13 @@ fn given(reply: &Reply, read: &ToRead<'_>) -> Decided {
         }
         value
     };
+    let written = &read.response.text;
+    // Text behind a block was written as if the results had come.
+    let kept = if reply.has_calls() { &reply.turn.text } else { written };
     Decided {
-        // What stands behind a block was written as if the results had come.
-        text: if reply.has_calls() { reply.turn.text.clone() } else { read.response.text.clone() },
+        text: written.clone(),
         message: reply.message.clone(),
+        reply: chat::reply(kept, &read.response.tool_calls),
         requests,
         errors: observations.iter().map(error).collect(),
         observations,

@@ -20,6 +20,6 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// What a model would say.
+/// Reply of a model.
 const SCRIPT: &str = r#"{"text": "I add them. <ACTION><add><a>2</a><b>3</b></add></ACTION>"}
 {"text": "2 + 3 is 5."}"#;

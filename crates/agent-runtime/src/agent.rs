@@ -421,7 +421,7 @@ impl AgentRun {
     }
 
     /// Subscribes to its events, from the first one if called before the run starts. Holds `capacity` events.
-    /// With a sink of the caller there are no events here: subscribe to the sink instead.
+    /// With a sink of the caller nothing arrives here: subscribe to the sink instead.
     #[must_use]
     pub fn subscribe(&self, capacity: usize) -> EventSubscription {
         if let Some(recorder) = &self.recorder {

@@ -79,7 +79,7 @@ impl RunOutcome {
     /// The answer as a value of one's own; see [`Agent::output`](crate::Agent::output).
     ///
     /// # Errors
-    /// There is no value, or it does not fit the type.
+    /// The value is missing, or does not fit the type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         T::deserialize(self.value.as_ref().unwrap_or(&Value::Null))
     }

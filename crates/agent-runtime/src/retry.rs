@@ -1,4 +1,4 @@
-//! What stands of an agent's run that failed or was cancelled.
+//! The part that is kept of an agent's run that failed or was cancelled.
 //!
 //! The run continues from its last completed turn or call: the log without the end, without the reply that could not be
 //! used, and without the calls that failed the run or were cancelled with it. A call that was cancelled stands as
@@ -38,7 +38,7 @@ fn exit_of(events: &[StoredEvent]) -> Option<ExitReason> {
     })
 }
 
-/// Whether it is an event of the agent itself, not of something inside its calls.
+/// Returns `true` for an event of the agent itself, not of something inside its calls.
 fn is_own(kept: &StoredEvent) -> bool {
     kept.event.place.path.is_none() && kept.event.place.depth.is_none()
 }
@@ -47,7 +47,7 @@ fn is_end_of_run(body: &EventBody) -> bool {
     matches!(body, EventBody::RunFinished { .. } | EventBody::AgentBudget { .. })
 }
 
-/// Whether the reply is what ended the run.
+/// Returns `true` if the reply ended the run.
 const fn is_of_reply(exit: ExitReason) -> bool {
     matches!(exit, ExitReason::SelfCorrectionFailed | ExitReason::GuardrailBlocked | ExitReason::LoopDetected)
 }
@@ -56,7 +56,7 @@ fn starts_call(kept: &StoredEvent) -> bool {
     is_own(kept) && matches!(kept.event.body, EventBody::AgentToolStarted { .. })
 }
 
-/// Where the model was asked last, if no answer came.
+/// Position of the last request to the model, if it was not answered.
 fn unanswered(turn: &[StoredEvent]) -> Option<usize> {
     let started = turn
         .iter()

@@ -1,4 +1,4 @@
-//! What the system tools work on, where nobody gives anything else.
+//! Services of the system tools, by default.
 
 use std::sync::Arc;
 

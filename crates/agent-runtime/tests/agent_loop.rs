@@ -1,4 +1,4 @@
-//! The loop on a scripted model: what is observed, what ends a run, what is told.
+//! The loop on a scripted model: observations, ends of runs, events.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
@@ -312,7 +312,7 @@ async fn native_calls_have_native_results() {
 }
 
 #[tokio::test]
-async fn a_second_block_is_not_run_and_told() {
+async fn a_second_block_is_not_run_but_reported() {
     let run = play(
         json!({}),
         &[

@@ -16,15 +16,15 @@ use tool_registry::{
     Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput, ToolSettings, Visibility,
 };
 
-/// A model that keeps what it is held to.
+/// A model that keeps the grammars of its requests.
 #[derive(Debug)]
-struct Held {
+struct Constrained {
     model: ScriptedModel,
     info: ModelInfo,
     seen: Mutex<Vec<Option<Constraint>>>,
 }
 
-impl Held {
+impl Constrained {
     fn new(form: Option<GrammarForm>, small: bool) -> Arc<Self> {
         let script = "{\"text\": \"<ACTION><find><q>1</q></find></ACTION>\"}\n{\"text\": \"It is 1.\"}";
         let mut info = ModelInfo::default();
@@ -35,7 +35,7 @@ impl Held {
 }
 
 #[async_trait]
-impl LlmProvider for Held {
+impl LlmProvider for Constrained {
     fn info(&self) -> &ModelInfo {
         &self.info
     }
@@ -73,14 +73,14 @@ fn tools() -> Snapshot {
     .unwrap()
 }
 
-/// What the requests of a run were held to, and what it warned of.
-async fn run(model: &Arc<Held>) -> (Vec<Option<Constraint>>, Vec<String>) {
+/// Grammars of the requests of a run, and its warnings.
+async fn run(model: &Arc<Constrained>) -> (Vec<Option<Constraint>>, Vec<String>) {
     let agent =
         Agent::from_profile(AgentProfile::new("a"), Arc::clone(model) as Arc<dyn LlmProvider>, tools());
     let run = agent.start(AgentState::default(), "Find 1.").unwrap();
-    let mut watcher = run.subscribe(1_000);
+    let mut subscription = run.subscribe(1_000);
     run.outcome().await;
-    let events = weft_harness::events(&mut watcher);
+    let events = weft_harness::events(&mut subscription);
     let warnings = events.iter().filter_map(|event| match &event.body {
         EventBody::AgentWarning { kind, message } => Some(format!("{kind}: {message}")),
         _ => None,
@@ -90,26 +90,26 @@ async fn run(model: &Arc<Held>) -> (Vec<Option<Constraint>>, Vec<String>) {
 
 #[tokio::test]
 async fn a_model_that_asks_for_a_grammar_is_sent_one_with_each_request() {
-    let model = Held::new(Some(GrammarForm::Gbnf), false);
+    let model = Constrained::new(Some(GrammarForm::Gbnf), false);
     let (seen, warnings) = run(&model).await;
     assert_eq!(seen.len(), 2);
     assert_eq!(seen[0], seen[1]);
     let grammar = seen[0].as_ref().unwrap();
     assert_eq!(grammar.form, GrammarForm::Gbnf);
     assert!(grammar.text.contains(r#""\n  <find>\n    <q>""#), "{}", grammar.text);
-    // What is only named may be called to be told what it takes; what is hidden may not be called.
+    // A tool that is only named may be called for its parameters; a hidden one may not be called.
     assert!(grammar.text.contains(r#""\n  <far>" ("#), "{}", grammar.text);
     assert!(!grammar.text.contains("gone") && !grammar.text.contains("odd"), "{}", grammar.text);
-    let told = "not_in_grammar: no call of odd can be written under its grammar: /on: no legal value is of type boolean";
-    assert_eq!(warnings, [told]);
+    let expected = "not_in_grammar: no call of odd can be written under its grammar: /on: no legal value is of type boolean";
+    assert_eq!(warnings, [expected]);
 }
 
 #[tokio::test]
 async fn a_small_model_has_tight_bounds_and_a_free_one_none() {
-    let (wide, _) = run(&Held::new(Some(GrammarForm::Lark), false)).await;
-    let (narrow, _) = run(&Held::new(Some(GrammarForm::Lark), true)).await;
+    let (wide, _) = run(&Constrained::new(Some(GrammarForm::Lark), false)).await;
+    let (narrow, _) = run(&Constrained::new(Some(GrammarForm::Lark), true)).await;
     assert!(wide[0].as_ref().unwrap().text.contains("{1,16}"));
     assert!(!narrow[0].as_ref().unwrap().text.contains("{1,16}"));
-    let (free, warnings) = run(&Held::new(None, true)).await;
+    let (free, warnings) = run(&Constrained::new(None, true)).await;
     assert_eq!((free, warnings), (vec![None, None], vec![]));
 }

@@ -69,8 +69,8 @@ async fn one_of_three_parallel_calls_fails_alone() {
         "<ACTION><look><at>a</at></look><look><at>nowhere</at></look><look><at>c</at></look></ACTION>";
     let outcome = end(&[block, "Two of three."]).await;
     assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::Completed, "Two of three."));
-    let told = serde_json::to_string(&outcome.history).unwrap();
-    assert!(told.contains("at a") && told.contains("no match") && told.contains("at c"));
+    let history = serde_json::to_string(&outcome.history).unwrap();
+    assert!(history.contains("at a") && history.contains("no match") && history.contains("at c"));
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn a_guardrail_stands_at_each_edge() {
     let guarded = |replies: &[&str]| {
         Agent::new(model(replies)).tools(tools![look]).with_guardrail(Arc::new(No("secret")))
     };
-    let outcome = guarded(&[]).run("Tell me the secret.").await.unwrap();
+    let outcome = guarded(&[]).run("Say the secret.").await.unwrap();
     assert_eq!(
         (outcome.exit, outcome.error.as_deref()),
         (ExitReason::GuardrailBlocked, Some("not that word"))
@@ -127,8 +127,8 @@ async fn a_guardrail_stands_at_each_edge() {
     let call = "<ACTION><look><at>secret</at></look></ACTION>";
     let outcome = guarded(&[call, "Then not."]).run("Well?").await.unwrap();
     assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::Completed, "Then not."));
-    let told = serde_json::to_string(&outcome.history).unwrap();
-    assert!(told.contains("Tool look was not run: denied: not there"), "{told}");
+    let history = serde_json::to_string(&outcome.history).unwrap();
+    assert!(history.contains("Tool look was not run: denied: not there"), "{history}");
 }
 
 #[tokio::test]
@@ -153,9 +153,9 @@ async fn an_agent_is_a_tool_of_another() {
         Agent::new(model(&["<ACTION><clerk><task>20 + 22</task></clerk></ACTION>", "It is 42."])).tool(clerk);
     let outcome = agent.run("20 + 22?").await.unwrap();
     assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::Completed, "It is 42."));
-    let told = serde_json::to_string(&outcome.history).unwrap();
+    let history = serde_json::to_string(&outcome.history).unwrap();
     assert!(
-        told.contains("Tool clerk executed successfully. Result: 42") && !told.contains("<add>"),
-        "{told}"
+        history.contains("Tool clerk executed successfully. Result: 42") && !history.contains("<add>"),
+        "{history}"
     );
 }

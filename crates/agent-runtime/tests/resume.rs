@@ -1,4 +1,4 @@
-//! An agent's run that is cut anywhere goes on to the same end.
+//! An agent's run that is cut anywhere resumes to the same end.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a wrong case may panic")]
 
 use std::collections::HashMap;

@@ -65,10 +65,10 @@ async fn s46_a_long_result_is_cut_and_kept_whole() {
         .strip_prefix("Note - the whole result is at ")
         .and_then(|rest| rest.strip_suffix(", read it with system:read_blob"))
         .unwrap();
-    let told = events.iter().any(|event| {
-        matches!(&event.body, EventBody::AgentToolFinished { blob: Some(told), .. } if blob.ends_with(told.as_str()))
+    let is_emitted = events.iter().any(|event| {
+        matches!(&event.body, EventBody::AgentToolFinished { blob: Some(of_event), .. } if blob.ends_with(of_event.as_str()))
     });
-    assert!(told);
+    assert!(is_emitted);
 
     // The same agent keeps it, for itself only.
     let read =

@@ -153,7 +153,7 @@ pub enum ModelError {
         message: String,
     },
     /// No entry of that name.
-    #[error("there is no model `{name}`")]
+    #[error("unknown model `{name}`")]
     Unknown {
         /// The name that was asked for.
         name: String,

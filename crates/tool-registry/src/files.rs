@@ -30,7 +30,7 @@ pub struct FileError {
 #[non_exhaustive]
 pub enum ReadError {
     /// It does not exist.
-    #[error("there is no file {}", .0.display())]
+    #[error("the file {} does not exist", .0.display())]
     Missing(PathBuf),
     /// The system refuses.
     #[error("{} cannot be read: {}", .0.path.display(), .0.message)]

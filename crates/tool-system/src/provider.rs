@@ -49,7 +49,7 @@ impl ToolProvider for SystemTools {
         let broken = if has(&tasks::tools()) {
             let message = "tasks end with the run that started them, and a call by hand has none";
             BrokenTool::new("no_tasks", format!("`{id}`: {message}"))
-                .with_help("the events of a run tell what became of its tasks: weft runs show RUN")
+                .with_help("the events of a run hold the ends of its tasks: weft runs show RUN")
         } else if has(&state::private_tools()) {
             BrokenTool::new("missing_agent", format!("`{id}` is about what one agent keeps"))
                 .with_help("name the agent: --agent ID")

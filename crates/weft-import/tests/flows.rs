@@ -57,7 +57,7 @@ fn configuration(base: &str) -> Value {
 }
 
 #[test]
-fn every_field_is_taken_over_or_told() {
+fn every_field_is_mapped_or_reported() {
     let imported = from_bu(&configuration("http://shop.test").to_string()).unwrap();
     let warnings: Vec<String> = imported
         .report

@@ -44,7 +44,7 @@ enum Entry {
         bytes: usize,
         age: u64,
     },
-    /// Somebody works on it: where, and who waits.
+    /// It is being computed: by which run, and who waits.
     Flight {
         path: Arc<str>,
         waiting: Vec<oneshot::Sender<Option<Arc<Outputs>>>>,
@@ -127,7 +127,7 @@ impl Cache {
         }
         drop(state);
         for sender in waiting {
-            // Whoever is gone does not need it.
+            // A receiver that is gone does not need it.
             let _ = sender.send(result.cloned());
         }
     }

@@ -202,7 +202,7 @@ impl NodeContext {
     /// A service by its type.
     ///
     /// # Errors
-    /// Nobody provides one.
+    /// It is not provided.
     pub fn required_service<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>, NodeError> {
         self.service().ok_or_else(|| {
             NodeError::fatal(format!("this run has no `{}`", std::any::type_name::<T>()))

@@ -97,7 +97,7 @@ impl Reading {
 #[derive(Debug)]
 pub(crate) struct Stream {
     state: Mutex<State>,
-    /// Somebody takes the whole text at the end.
+    /// The whole text is taken at the end.
     joined: bool,
 }
 

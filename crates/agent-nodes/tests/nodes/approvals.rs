@@ -1,4 +1,4 @@
-//! Calls that need a person: the node waits, and goes on with what is said.
+//! Calls that need a person: the node waits, and resumes with the answer.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn workflow() -> Workflow {
     one("agent:ExecuteTool", &json!({"tool_call_requests": requests()}), &json!({}))
 }
 
-/// A run that lasts from one process to the next.
+/// A run that is kept from one process to the next.
 struct Lasting {
     store: Store,
     run: RunId,

@@ -137,8 +137,8 @@ fn bad_settings_are_problems_of_the_plan() {
             &crate::common::catalog(),
             &workflow_model::World::new(&crate::common::catalog(), &workflow_model::NoWorkflows),
         );
-        let told = problems.iter().any(|problem| problem.slot.as_deref() == Some(key));
-        assert!(told, "{node_type} {config}: {problems:?}");
+        let is_reported = problems.iter().any(|problem| problem.slot.as_deref() == Some(key));
+        assert!(is_reported, "{node_type} {config}: {problems:?}");
     }
 }
 

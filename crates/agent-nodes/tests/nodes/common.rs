@@ -95,7 +95,7 @@ impl LlmProvider for Spy {
     }
 }
 
-/// Where workflows of a test run.
+/// Environment in which workflows of a test run.
 pub(crate) struct World {
     pub(crate) puppet: Arc<Puppet>,
     pub(crate) model: Arc<Spy>,
@@ -156,7 +156,7 @@ impl World {
         self.puppet.calls.lock().unwrap().clone()
     }
 
-    /// What the model was sent, as `role: text`.
+    /// Messages that the model was sent, as `role: text`.
     pub(crate) fn sent(&self, request: usize) -> Vec<String> {
         self.model.requests.lock().unwrap()[request].messages.iter().map(line).collect()
     }
@@ -210,7 +210,7 @@ pub(crate) fn with_tools(node_type: &str, inputs: &Value, config: &Value, availa
     Workflow::from_value(file).unwrap()
 }
 
-/// What came of a run.
+/// Results of a run.
 pub(crate) struct Seen {
     pub(crate) outcome: RunOutcome,
     pub(crate) events: Vec<TraceEvent>,

@@ -52,7 +52,7 @@ fn short_loop() -> Workflow {
     .unwrap()
 }
 
-/// What the built-in loop makes of a script.
+/// Result of the built-in loop for a script.
 fn built_in(script: &[Value], native: bool) -> (World, String, Vec<TraceEvent>) {
     let world = World::on(script, native);
     let profile: AgentProfile = serde_json::from_value(json!({
@@ -87,9 +87,9 @@ fn shown(world: &World) -> Vec<Vec<String>> {
     requests.iter().map(|request| request.messages.iter().filter(said).map(plain).collect()).collect()
 }
 
-/// What is told of a run, its calls by their tools.
-fn told(events: &[TraceEvent]) -> Vec<String> {
-    let told = events.iter().filter_map(|event| match &event.body {
+/// Emitted events of a run, its calls by their tools.
+fn emitted(events: &[TraceEvent]) -> Vec<String> {
+    let events = events.iter().filter_map(|event| match &event.body {
         EventBody::AgentCallReady { tool, arguments, .. } => {
             Some(format!("ready {tool} {}", Value::Object((**arguments).clone())))
         }
@@ -104,7 +104,7 @@ fn told(events: &[TraceEvent]) -> Vec<String> {
         EventBody::AgentTextDelta { text, .. } => Some(format!("delta {text}")),
         _ => None,
     });
-    told.collect()
+    events.collect()
 }
 
 #[track_caller]
@@ -115,7 +115,7 @@ fn same(script: &[Value], native: bool) {
         let seen: Seen = world.run(&workflow, json!({"query": "Go on."})).ok();
         assert_eq!(seen.output("answer"), json!(wanted));
         assert_eq!(world.calls(), wanted_world.calls());
-        assert_eq!(told(&seen.events), told(&events));
+        assert_eq!(emitted(&seen.events), emitted(&events));
         if !native {
             assert_eq!(world.sent(0)[0], wanted_world.sent(0)[0], "the model is taught the same");
             for (at, (sent, wanted)) in shown(&world).iter().zip(&shown(&wanted_world)).enumerate() {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::common::{World, one};
 
-/// What a reply is read as: message, calls, codes of errors.
+/// Expected reading of a reply: message, calls, codes of errors.
 #[track_caller]
 fn check(response: Value, message: &str, calls: &[(&str, Value)], errors: &[&str]) {
     let world = World::new(&[]);
@@ -23,11 +23,11 @@ fn check(response: Value, message: &str, calls: &[(&str, Value)], errors: &[&str
         .map(|request| (request["tool"].as_str().unwrap(), request["arguments"].clone()))
         .collect();
     assert_eq!(got, calls, "{response}");
-    let told = seen.output("errors");
+    let found = seen.output("errors");
     let codes: Vec<&str> =
-        told.as_array().unwrap().iter().map(|error| error["code"].as_str().unwrap()).collect();
-    assert_eq!(codes, errors, "{response}: {told}");
-    assert_eq!(seen.observations().len(), errors.len(), "each error is told");
+        found.as_array().unwrap().iter().map(|error| error["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, errors, "{response}: {found}");
+    assert_eq!(seen.observations().len(), errors.len(), "each error is observed");
     let failed = seen.names().contains(&"agent.parse_failed");
     assert_eq!(failed, !errors.is_empty(), "{response}");
 }

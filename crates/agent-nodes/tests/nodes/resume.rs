@@ -1,4 +1,4 @@
-//! A loop of nodes that is cut anywhere goes on to the same end, and does nothing twice.
+//! A loop of nodes that is cut anywhere resumes to the same end, and does nothing twice.
 
 use std::sync::Arc;
 

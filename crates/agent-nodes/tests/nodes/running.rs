@@ -120,7 +120,7 @@ fn calls_of_one_name_are_different_calls() {
 }
 
 #[test]
-fn bad_requests_are_told() {
+fn bad_requests_are_reported() {
     for (request, message) in [
         (json!({"arguments": {}}), "a call needs a `tool`: {\"arguments\":{}}"),
         (json!({"tool": "say", "arguments": [1]}), "the arguments of `say` are not an object: [1]"),

@@ -21,7 +21,7 @@ impl AnswerSchema {
 
     /// The value that an answer gives, or what is wrong with it.
     pub(crate) fn read(&self, text: &str) -> Result<Value, String> {
-        let value = json_in(text).ok_or("there is no JSON value in it; write the JSON alone")?;
+        let value = json_in(text).ok_or("it does not hold a JSON value; write the JSON alone")?;
         self.check(value)
     }
 
@@ -88,12 +88,12 @@ mod tests {
         check(" {\"n\": 4}\n", Ok(json!({"n": 4})));
         check("Here it is:\n```json\n{\"n\": 4}\n```\n", Ok(json!({"n": 4})));
         check("It is {\"n\": \"4\"}, as asked.", Ok(json!({"n": 4})));
-        check("It is 4.", Err("there is no JSON value in it; write the JSON alone"));
+        check("It is 4.", Err("it does not hold a JSON value; write the JSON alone"));
         check("[1]", Err("[1] does not fit"));
     }
 
     #[test]
-    fn what_does_not_fit_is_told() {
+    fn values_that_do_not_fit_are_reported() {
         let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "maximum": 10}}});
         let fault = AnswerSchema::new(&schema).unwrap().read("{\"n\": 40}").unwrap_err();
         assert!(fault.contains("40") && fault.contains("10"), "{fault}");

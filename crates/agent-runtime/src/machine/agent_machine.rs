@@ -187,7 +187,7 @@ impl AgentMachine {
         self.close_turn(Some(end), effects);
     }
 
-    /// Takes a reply without text and calls: the model is asked once more, and told why. Nothing of it is kept.
+    /// Takes a reply without text and calls: the model is asked once more, with the reason. Nothing of it is kept.
     fn replied_nothing(&mut self, finish: &Finish, usage: Usage, is_last: bool, effects: &mut Vec<Effect>) {
         let (note, end) = match finish {
             Finish::Other(word) if is_malformed(word) => {

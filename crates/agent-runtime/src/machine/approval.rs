@@ -13,7 +13,7 @@ use super::plan::{CallDisposition, Past, PlannedCall, Review, Verdict};
 use crate::outcome::PendingCall;
 
 /// Question about a call that was running when a process ended.
-const INTERRUPTED: &str = "it was at work when the process ended: `retry`, `skip` or `done`?";
+const INTERRUPTED: &str = "it was running when the process ended: `retry`, `skip` or `done`?";
 
 /// Identity of a tool with arguments that an approval is bound to. Hex of SHA-256 over the canonical form.
 #[must_use]

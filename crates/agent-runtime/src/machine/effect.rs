@@ -35,7 +35,7 @@ pub enum Input {
         /// Its tokens.
         usage: Usage,
     },
-    /// There is no reply.
+    /// The reply is missing.
     Unanswered(NoReply),
     /// Guardrails, the user and the log were asked about the calls of a reply, in their order.
     Reviewed(Vec<Review>),
@@ -43,7 +43,7 @@ pub enum Input {
     Called(Box<CallResult>),
     /// The answer was checked.
     Judged(Judgement),
-    /// Tasks that have ended since the model was told last.
+    /// Tasks that have ended since the last ones that the model was shown.
     Woken(Vec<TaskEnd>),
     /// The run is cancelled; calls under way end by themselves.
     Cancelled,

@@ -1,7 +1,7 @@
 //! Decisions of an agent's loop, as a state machine that serialises and does no I/O.
 //!
 //! [`AgentMachine::step`] takes an [`Input`] and gives [`Effect`]s: events to emit, and work whose result is the next
-//! input. Whoever drives it owns the model, the tools and the clock. [`CallBatch`] is the part about the calls of one
+//! input. Its driver owns the model, the tools and the clock. [`CallBatch`] is the part about the calls of one
 //! reply, which nodes of workflows step by itself.
 
 mod agent_machine;

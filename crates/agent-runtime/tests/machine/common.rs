@@ -1,4 +1,4 @@
-//! Replies, results and short forms of effects.
+//! Replies, results and effects in short.
 
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ pub(crate) fn result(first: usize, index: usize, text: &str) -> CallResult {
     CallResult::new(index, observation, ToolStatus::Ok)
 }
 
-/// Short forms of effects.
+/// Effects in short.
 pub(crate) fn shown(effects: &[Effect]) -> Vec<String> {
     let one = |effect: &Effect| match effect {
         Effect::Emit(emission) => {

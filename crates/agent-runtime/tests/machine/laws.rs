@@ -33,7 +33,7 @@ enum Ends {
     WithValue,
 }
 
-/// What the model does in a turn.
+/// Turn of the model.
 #[derive(Debug, Clone)]
 enum Says {
     Text,

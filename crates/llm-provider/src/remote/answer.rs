@@ -150,7 +150,7 @@ impl Answer {
         }
     }
 
-    /// Takes the reason for which the model stopped. A reason that is no natural end outweighs one that is.
+    /// Takes the reason for which the model stopped. An unnatural end outweighs a natural one.
     pub(super) fn stop(&mut self, word: &str) {
         if word.is_empty() {
             return;
@@ -179,7 +179,7 @@ impl Answer {
         !self.text.is_empty()
     }
 
-    /// The next event for whoever reads the answer.
+    /// The next event for the reader of the answer.
     pub(super) fn next(&mut self) -> Option<LlmEvent> {
         self.events.pop_front()
     }

@@ -1,4 +1,4 @@
-//! The calls of an answer: pieces belong together by block or index, and are told apart by id.
+//! The calls of an answer: pieces belong together by block or index, and are distinguished by id.
 
 use serde_json::Value;
 
@@ -109,7 +109,7 @@ impl Calls {
         let by_item = piece.item.and_then(|item| last(&|call| call.item.as_deref() == Some(item)));
         let by_slot = || slot.and_then(|slot| last(&|call| call.slot.as_deref() == Some(slot)));
         let by_id = || id.and_then(|id| last(&|call| call.id == id));
-        // Of calls that share a place, the id tells which it is.
+        // Of calls that share a place, the id distinguishes them.
         let fits_slot = |call: &Call| slot.is_none() || call.slot.is_none() || call.slot.as_deref() == slot;
         let exact = id.and_then(|id| last(&|call| call.id == id && fits_slot(call)));
         let found = by_item.or(exact).or_else(by_slot).or_else(|| by_id().filter(|_| name.is_none()));

@@ -11,7 +11,7 @@ use crate::{Attachment, AttachmentSource, Message, ModelInfo, NativeCall};
 const NO_TEXT: &str = "(no text)";
 
 /// Result of a call that has none in the conversation.
-const NO_RESULT: &str = "Error - there is no result of this call";
+const NO_RESULT: &str = "Error - the result of this call is missing";
 
 /// A part of the conversation as it is sent.
 #[derive(Debug, PartialEq)]
@@ -201,7 +201,7 @@ pub(super) fn instructions_apart(said: Vec<Said>) -> (Option<String>, Vec<Said>)
     (system, rest)
 }
 
-/// The arguments of a call as an object. What is no object goes back inside one, so that the model can see it.
+/// The arguments of a call as an object. Other values go back inside one, so that the model can see it.
 pub(super) fn argument_object(call: &NativeCall) -> Value {
     let text = call.arguments.trim();
     match serde_json::from_str::<Value>(text) {

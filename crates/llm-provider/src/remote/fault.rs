@@ -70,7 +70,7 @@ pub(super) fn error_in(value: &Value) -> Option<LlmError> {
     }
 }
 
-/// The error that the fields of an event tell that is none of the format.
+/// The error in the fields of an event that is not of the format.
 pub(super) fn error_beside(value: &Value) -> Option<LlmError> {
     let says = ["error_message", "error_msg", "detail", "message"].iter().any(|key| match value.get(*key) {
         Some(Value::String(text)) => !text.is_empty(),

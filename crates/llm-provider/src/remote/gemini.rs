@@ -86,7 +86,7 @@ pub(super) struct Reader;
 
 impl Dialect for Reader {
     fn read(&mut self, _: &str, event: &Value, answer: &mut Answer) -> Result<(), LlmError> {
-        // A body that is no stream of events is a list of them.
+        // A body that is not a stream of events is a list of them.
         if let Value::Array(events) = event {
             return events.iter().try_for_each(|event| self.read("", event, answer));
         }

@@ -197,7 +197,7 @@ impl LlmProvider for RemoteModel {
     }
 }
 
-/// The error that a status and the beginning of a body tell.
+/// The error for a status and the beginning of a body.
 async fn refused(mut response: reqwest::Response, clock: &dyn Clock) -> LlmError {
     let (status, headers) = (response.status().as_u16(), std::mem::take(response.headers_mut()));
     let mut body = Vec::new();

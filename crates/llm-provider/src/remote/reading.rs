@@ -12,7 +12,7 @@ use super::dialect::Dialect;
 use super::fault::{Secret, error_beside, error_in, network_error, streamed_error};
 use crate::{LlmError, LlmEvent, LlmRequest};
 
-/// Most bytes of a body that is no stream of events, and may be an answer or an error all the same.
+/// Most bytes of a body that is not a stream of events, and may still be an answer or an error.
 const MAX_STRAY: usize = 16 << 20;
 
 /// An answer that is being read.
@@ -23,7 +23,7 @@ pub(super) struct Reading {
     dialect: Box<dyn Dialect>,
     answer: Answer,
     request: LlmRequest,
-    /// The lines that are no events.
+    /// The lines that are not events.
     stray: String,
     has_events: bool,
     /// The end, once everything before it has been emitted.
@@ -130,7 +130,7 @@ impl Reading {
                     return self.take_stray(&data);
                 }
                 Err(_) => {
-                    return Err(LlmError::Stream { message: format!("it holds what is no event: {data}") });
+                    return Err(LlmError::Stream { message: format!("a line is not an event: {data}") });
                 }
             },
         }
@@ -148,7 +148,7 @@ impl Reading {
             return Err(error);
         }
         if !value.is_object() && !value.is_array() {
-            return Err(LlmError::Stream { message: format!("it holds what is no event: {value}") });
+            return Err(LlmError::Stream { message: format!("a line is not an event: {value}") });
         }
         self.dialect.read(event, value, &mut self.answer)
     }
@@ -169,7 +169,7 @@ impl Reading {
     fn closed(&mut self) -> Result<(), LlmError> {
         let stray = std::mem::take(&mut self.stray);
         if !self.has_events && !stray.trim().is_empty() {
-            // A body that is no stream may be a whole answer, or an error.
+            // A body that is not a stream may be a whole answer, or an error.
             let Ok(value) = serde_json::from_str::<Value>(&stray) else { return Err(no_stream(&stray)) };
             self.has_events = true;
             if let Some(error) = value.get(0).and_then(error_in) {
@@ -200,5 +200,5 @@ fn too_long(_: TooLong) -> LlmError {
 }
 
 fn no_stream(body: &str) -> LlmError {
-    LlmError::Stream { message: format!("the body is no stream of events: {}", body.trim()) }
+    LlmError::Stream { message: format!("the body is not a stream of events: {}", body.trim()) }
 }

@@ -249,7 +249,7 @@ impl Reader {
     }
 }
 
-/// PartAddress of a part in the output, as far as an event tells it.
+/// Address of a part in the output, as far as an event has it.
 #[derive(Debug, Clone, Copy)]
 struct PartAddress<'e> {
     index: Option<&'e Value>,

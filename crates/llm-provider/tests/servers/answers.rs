@@ -43,9 +43,9 @@ async fn check(kind: ProviderKind, body: &str, expected: StandardResponse) {
     for pieces in [vec![body.to_owned()], lines, small] {
         let mut heard = hear(kind, pieces).await;
         // Tokens that the server does not report are estimated.
-        let is_told = expected.usage.input > 0 && expected.usage.output > 0;
-        assert_eq!(heard.answer.usage.estimated, !is_told);
-        heard.answer.usage = if is_told { heard.answer.usage } else { expected.usage };
+        let is_reported = expected.usage.input > 0 && expected.usage.output > 0;
+        assert_eq!(heard.answer.usage.estimated, !is_reported);
+        heard.answer.usage = if is_reported { heard.answer.usage } else { expected.usage };
         assert_eq!(heard.answer, expected);
         assert_eq!(heard.text, expected.text);
         assert_eq!(Some(heard.reasoning).filter(|text| !text.is_empty()), expected.reasoning);

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::request;
 use super::stub::{Answer, Stub};
 
-/// What came of a body: the text that was emitted, the warnings, and the end.
+/// Result of a body: the text that was emitted, the warnings, and the end.
 async fn hear(
     kind: ProviderKind,
     answer: Answer,
@@ -191,14 +191,14 @@ async fn tokens_that_are_not_reported_are_estimated() {
     ] {
         let body = [says.clone(), event(&json!({"choices": [], "usage": usage}))].concat();
         let (_, _, end) = hear(ProviderKind::OpenAi, Answer::stream([body])).await;
-        let told = end.unwrap().usage;
-        assert_eq!((told.output, told.estimated), (output, estimated), "{usage}");
+        let usage_read = end.unwrap().usage;
+        assert_eq!((usage_read.output, usage_read.estimated), (output, estimated), "{usage}");
     }
-    // Told before the text came.
+    // Reported before the text came.
     let early = event(&json!({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 1}}));
     let (_, _, end) = hear(ProviderKind::OpenAi, Answer::stream([early + &says])).await;
-    let told = end.unwrap().usage;
-    assert_eq!((told.input, told.output, told.estimated), (5, 101, true));
+    let usage_read = end.unwrap().usage;
+    assert_eq!((usage_read.input, usage_read.output, usage_read.estimated), (5, 101, true));
 }
 
 #[tokio::test]

@@ -122,7 +122,7 @@ fn check(kind: ProviderKind, body: &Value) {
 }
 
 /// The history after a reply: its result, and now and then something that no strict server would take.
-fn go_on(history: &mut Vec<Message>, turn: usize, response: StandardResponse) {
+fn answer_turn(history: &mut Vec<Message>, turn: usize, response: StandardResponse) {
     let call = response.tool_calls[0].id.clone();
     history.push(Message::Assistant { text: response.text, calls: response.tool_calls });
     history.push(Message::Tool { call, name: "add".into(), text: "2".into() });
@@ -154,7 +154,7 @@ async fn a_hundred_turns_satisfy_a_strict_server() {
             };
             let request = LlmRequest::new(history.clone()).with_tools(vec![tool]);
             let response = complete(&model, request).await.unwrap();
-            go_on(&mut history, turn, response);
+            answer_turn(&mut history, turn, response);
         }
         let seen = stub.seen();
         assert_eq!(seen.len(), TURNS);

@@ -1,4 +1,4 @@
-//! What the command line, the prompts and the server must agree on about one run.
+//! Agreement of the command line, the prompts and the server about one run.
 
 use std::path::Path;
 

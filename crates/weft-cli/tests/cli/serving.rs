@@ -127,14 +127,14 @@ fn hello() -> Value {
     json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}})
 }
 
-/// What a server on stdin and stdout answers to a method, as its lines.
+/// Answer of a server on stdin and stdout to a method, as its lines.
 pub(crate) fn ask_stdio(folder: &Path, arguments: &[&str], method: &str, parameters: &Value) -> String {
     let initialized = r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#;
     let lines = [request(1, "initialize", &hello()), initialized.into(), request(2, method, parameters)];
     weft_with(folder, arguments, &(lines.join("\n") + "\n"), &[]).ok().stdout
 }
 
-/// What `/mcp` answers to a method in a session of its own.
+/// Answer of `/mcp` to a method in a session of its own.
 pub(crate) fn ask_http(served: &Served, method: &str, parameters: &Value) -> String {
     let begun = served.ask_with("POST", "/mcp", "", &request(1, "initialize", &hello()));
     let session = begun.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap();

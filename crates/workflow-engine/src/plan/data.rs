@@ -167,7 +167,7 @@ pub(crate) struct OutPlan {
     pub(crate) slot: SlotIx,
     /// It is written piece by piece.
     pub(crate) stream: bool,
-    /// Somebody takes it as one value.
+    /// It is taken as one value.
     pub(crate) joined: bool,
 }
 

@@ -77,7 +77,7 @@ fn hash_origin(origin: &Origin, hasher: &mut DefaultHasher) {
     .hash(hasher);
 }
 
-/// Whether it is the number of a pass in brackets, or nothing.
+/// Returns `true` for the number of a pass in brackets, and for an empty text.
 fn is_pass(text: &str) -> bool {
     text.is_empty()
         || text

@@ -49,7 +49,7 @@ impl Policy {
         self.timeout.is_some() || self.idle.is_some() || self.total.is_some() || self.retry.is_some()
     }
 
-    /// Returns `true` if there is no rule at all.
+    /// Returns `true` without any rule.
     pub(crate) fn is_plain(&self) -> bool {
         !self.supervises_attempts()
             && self.on_error == OnError::Fail

@@ -1,4 +1,4 @@
-//! Questions of nodes to the user, and answers that nobody has taken yet.
+//! Questions of nodes to the user, and answers that are not taken yet.
 
 use std::collections::HashMap;
 use std::sync::Arc;

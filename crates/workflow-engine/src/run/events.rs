@@ -1,4 +1,4 @@
-//! Events of a run on their way out: each is emitted once, in order, unless the log of a resumed run has it.
+//! Emission of events: each is emitted once, in order, unless the log of a resumed run has it.
 
 use std::sync::Arc;
 

@@ -267,7 +267,7 @@ fn arguments(plan: &PlanData, mut inputs: Map<String, Value>) -> Result<Vec<Arc<
         let names = plan.arguments.iter().map(|argument| &*argument.name);
         let near =
             nearest(unknown, names).map(|near| format!(", did you mean `{near}`?")).unwrap_or_default();
-        faults.push(format!("there is no input `{unknown}`{near}"));
+        faults.push(format!("unknown input `{unknown}`{near}"));
     }
     if faults.is_empty() {
         Ok(values)

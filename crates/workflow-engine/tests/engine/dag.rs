@@ -321,7 +321,7 @@ fn arguments_are_checked_before_anything_runs() {
     assert_eq!(error.kind, "missing_input");
     assert_eq!(
         error.message,
-        "the required input `city` was not given; the input `n` takes INTEGER, but got a text; there is no input `ciyt`, did you mean `city`?"
+        "the required input `city` was not given; the input `n` takes INTEGER, but got a text; unknown input `ciyt`, did you mean `city`?"
     );
 }
 

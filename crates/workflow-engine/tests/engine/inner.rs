@@ -1,4 +1,4 @@
-//! Work that a node tells of: it goes on where it was, and what it started has an end.
+//! Work that a node reports: it resumes where it was, and what it started has an end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,9 +45,9 @@ pub(crate) async fn calls(ctx: &NodeContext) -> Result<Outputs, NodeError> {
             ..ctx.place()
         };
         let tool: agent_types::ToolId = "t".parse().unwrap();
-        let tell =
+        let emit =
             |body, record| sink.record(&mut vec![UnsequencedEvent { place: place.clone(), body, record }]);
-        tell(EventBody::AgentToolChosen { tool: tool.clone(), reason: None }, None);
+        emit(EventBody::AgentToolChosen { tool: tool.clone(), reason: None }, None);
         if asks && number == 1 {
             let arguments = json!({"n": number}).as_object().cloned().unwrap_or_default();
             ctx.ask_all([Question::new("may it?").about(
@@ -57,14 +57,14 @@ pub(crate) async fn calls(ctx: &NodeContext) -> Result<Outputs, NodeError> {
             )])
             .await?;
         }
-        tell(EventBody::AgentToolStarted { tool }, None);
+        emit(EventBody::AgentToolStarted { tool }, None);
         if let Some(durable) = sink.persister().map(EventPersister::durable) {
             durable.await.unwrap();
         }
         ctx.sleep(Duration::from_millis(2)).await;
         let value = json!(number);
         let record = ReplayData::from_values(vec![("value".into(), Arc::new(value.clone()))]);
-        tell(finished(2), Some(Box::new(record)));
+        emit(finished(2), Some(Box::new(record)));
         results.push(value);
     }
     Ok(Outputs::value(results))

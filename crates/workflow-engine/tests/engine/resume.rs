@@ -1,4 +1,4 @@
-//! A run that is cut anywhere in its log goes on to the same end.
+//! A run that is cut anywhere in its log resumes to the same end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) fn run(plan: &Plan, log: &Arc<Log>, resume: Option<ResumeLog>, option
     time.block_on(async { plan.run(serde_json::Map::new(), options).outcome().await })
 }
 
-/// Cuts a run behind each of its events and lets it go on.
+/// Cuts a run behind each of its events and resumes it.
 pub(crate) fn check(workflow: &Workflow, options: &RunOptions) {
     let plan = Plan::new(workflow, &catalog(), &NoWorkflows).unwrap_or_else(|error| panic!("{error}"));
     let whole = Arc::new(Log::default());
@@ -133,7 +133,7 @@ fn settled(state: &State, status: RunStatus) -> Result<(), String> {
     }
     let resumed = state.events[state.resumed_at..].iter();
     if resumed.filter(|kept| matches!(kept.event.body, EventBody::RunResumed { .. })).count() != 1 {
-        return Err("it does not say that it goes on".to_owned());
+        return Err("it does not emit that it resumes".to_owned());
     }
     if status != RunStatus::Waiting && !open.is_empty() {
         return Err(format!("without an end: {open:?}"));
@@ -489,9 +489,9 @@ fn a_branch_that_was_known_takes_no_other() {
     let outcome = run(&plan, &log, None, options);
     assert_eq!(outcome.outputs["j"], json!([0]));
     let state = log.state();
-    let told = state.events.iter().find(|kept| matches!(kept.event.body, EventBody::NodeCached { .. }));
-    let told = serde_json::to_value(&told.unwrap().event.body).unwrap();
-    assert_eq!(told["data"], json!({"outputs": {"else": 0}}));
+    let cached = state.events.iter().find(|kept| matches!(kept.event.body, EventBody::NodeCached { .. }));
+    let cached = serde_json::to_value(&cached.unwrap().event.body).unwrap();
+    assert_eq!(cached["data"], json!({"outputs": {"else": 0}}));
 }
 
 #[test]
@@ -596,7 +596,7 @@ fn a_snapshot_fits_plans_that_number_their_parts_alike() {
         assert_eq!(other.fits(&snapshot), fits);
     }
     assert!(!plan.fits("{}") && !plan.fits("x"));
-    // Whoever does not look is told.
+    // A subscriber that lags is notified.
     let refused = run(&looped(&[a(1)]), &left, Some(resume), options());
     assert_eq!(kind(&refused), Some(("bad_snapshot".to_owned(), None)));
 }

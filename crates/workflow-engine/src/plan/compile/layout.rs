@@ -39,7 +39,7 @@ pub(super) struct ScopeDraft {
 }
 
 impl ScopeDraft {
-    /// Somebody takes these as one value each.
+    /// These are taken as one value each.
     fn join(&mut self, slots: impl IntoIterator<Item = SlotIx>) {
         self.joined.resize(self.plan.n_slots as usize, false);
         for slot in slots {

@@ -225,7 +225,7 @@ impl<'p> Workers<'p> {
         !self.tasks.is_empty()
     }
 
-    /// Waits for the next task that is done; none if there is no task.
+    /// Waits for the next task that is done; `None` without tasks.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
