@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{Recorder, RunId, RunStatus, SystemClock, Watched, EventSubscription};
+use agent_types::{Recorder, RunId, RunStatus, SystemClock, Delivery, EventSubscription};
 use anyhow::Result;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
@@ -175,7 +175,7 @@ pub(crate) async fn run(plan: Plan) -> u64 {
 /// Runs while a watcher reads all events; their number, lost ones included.
 pub(crate) async fn run_watched(plan: Plan) -> u64 {
     let recorder = Recorder::new(RunId::generate(), Arc::new(SystemClock));
-    let watcher = recorder.watch(WATCHED);
+    let watcher = recorder.subscribe(WATCHED);
     let options = RunOptions::new().with_sink(Arc::clone(&recorder) as _);
     let run = async {
         let outcome = plan.run(Map::new(), options).outcome().await;
@@ -191,8 +191,8 @@ async fn count(mut watcher: EventSubscription) -> u64 {
     let mut events = 0;
     while let Some(watched) = watcher.next().await {
         events += match watched {
-            Watched::Events(batch) => u64::try_from(std::hint::black_box(batch).len()).unwrap_or_default(),
-            Watched::Lagged(lost) => lost,
+            Delivery::Events(batch) => u64::try_from(std::hint::black_box(batch).len()).unwrap_or_default(),
+            Delivery::Lagged(lost) => lost,
         };
     }
     events

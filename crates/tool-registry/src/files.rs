@@ -61,7 +61,7 @@ impl From<ReadError> for BrokenTool {
                 broken.with_place(place).with_help("save it as UTF-8")
             }
             ReadError::Missing(_) => broken.with_fault(Fault::Unknown).with_help("check the path"),
-            ReadError::Unreadable(_) => broken.with_fault(Fault::Unknown).with_help("check the permissions"),
+            ReadError::Unreadable(_) => broken.with_help("check the permissions"),
         }
     }
 }

@@ -110,7 +110,8 @@ struct Reporter {
 
 /// Waits for the outcome of a call, and sends its events to the client as they come.
 async fn outcome_of(mut reporter: Reporter, started: StartedCall) -> Result<CallOutcome, ToolError> {
-    let StartedCall { mut events, mut outcome } = started;
+    let StartedCall { events, mut outcome } = started;
+    let mut events = events.fuse();
     let ended = loop {
         tokio::select! {
             // Events before the end are sent before it.

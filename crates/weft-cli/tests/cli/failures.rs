@@ -275,7 +275,7 @@ fn a_grammar_of_calls_needs_a_call() {
     let never = json!([{"name": "p", "description": "d", "parameters": {"type": "object",
         "properties": {"a": {"enum": []}}, "required": ["b"], "additionalProperties": false}}]);
     write(folder, "never.json", &never.to_string());
-    for (file, said) in [("none.json", "there are no tools"), ("never.json", "none can be written: p")] {
+    for (file, said) in [("none.json", "no tools are named"), ("never.json", "none can be written: p")] {
         check(
             folder,
             &["grammar", "--format", "lark", "--required", "--tools", file],
