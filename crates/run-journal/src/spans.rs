@@ -3,7 +3,7 @@
 use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
-use agent_types::{EventBody, EventLocation, LoopEnd, ToolStatus, UnsequencedEvent, Usage};
+use agent_types::{EventBody, EventLocation, LoopEnd, ObservationCode, ToolStatus, UnsequencedEvent, Usage};
 
 /// Spans that the events of a node have opened and not closed.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ fn end_of(body: &EventBody) -> Option<EventBody> {
         EventBody::AgentToolStarted { tool } => EventBody::AgentToolFinished {
             tool: tool.clone(),
             status: ToolStatus::Cancelled,
-            summary: "cancelled".to_owned(),
+            summary: ObservationCode::Cancelled.text(&[("name", tool.as_str())]),
             blob: None,
             ms: 0,
         },

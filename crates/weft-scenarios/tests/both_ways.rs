@@ -9,7 +9,10 @@ const BUILT_IN_ONLY: &[(&str, &str)] = &[
     ("ask-if", "conditions of approval are the profile's"),
     ("sub-agent-shares", "the user's last message is known to the loop alone"),
     ("done-must-fit", "a schema of answers is the profile's"),
+    ("long-work-read", "the script names a task by the id of the built-in loop"),
     ("native", "the protocol is the profile's; nodes go by the model"),
+    ("wall", "the engine cancels a node at the limit, before it observes"),
+    ("inside-wall-time", "the engine cancels a node at the limit, before it observes"),
     ("tool-429-final", "a final answer at a limit is the loop's"),
 ];
 
