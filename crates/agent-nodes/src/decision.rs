@@ -11,7 +11,7 @@ use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, S
 use workflow_model::{DataFlowType, NodeDefinition};
 
 use crate::agent_env::AgentEnv;
-use crate::chat::{self, Said};
+use crate::chat::Said;
 use crate::define::{list, made, read, setting, text};
 use crate::format::{self, Form};
 use crate::parse::{self, ToRead};

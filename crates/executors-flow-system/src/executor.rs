@@ -11,6 +11,9 @@ use crate::step::{Step, USER_MESSAGE};
 use crate::turn::Turn;
 use crate::words::Sentence;
 
+/// Message of a flow that was cancelled.
+const CANCELLED: &str = "cancelled";
+
 /// Message for an effect that was interrupted between its start and its result.
 const UNKNOWN: &str =
     "it was interrupted when the process ended, and is not run again: its outcome is unknown";
@@ -38,7 +41,7 @@ impl NoResult {
         match self {
             Self::Failed(message) => message,
             Self::Unknown => UNKNOWN,
-            Self::Cancelled => "cancelled",
+            Self::Cancelled => CANCELLED,
         }
     }
 }
@@ -59,6 +62,16 @@ impl Turn<'_> {
             // What it gave is gone; a reply that was sent is recorded.
             let exit = if flow.silent { ExitReason::FlowSilent } else { ExitReason::FlowCompleted };
             return Ok(Decision::End { exit, text: None, error: None });
+        }
+        // A failure that was decided stays one: its reply may have been sent.
+        let failure = self.cx.recorded(|body| match body {
+            EventBody::FlowFailed { flow, message } if *flow == id && message != CANCELLED => {
+                Some(message.clone())
+            }
+            _ => None,
+        });
+        if let Some(message) = failure {
+            return Ok(self.flow_failed(flow, &NoResult::Failed(message)));
         }
         match self.run_step(&format!("flow:{id}"), &flow.step, &flow.mapping, groups).await? {
             Ok(value) => {

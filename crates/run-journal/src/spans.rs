@@ -25,6 +25,9 @@ impl OpenSpans {
             self.ends.push(UnsequencedEvent::new(place.clone(), end));
             return true;
         }
+        if body.info().closes().is_none() {
+            return true;
+        }
         if let EventBody::LoopIterFinished { .. } = body {
             self.count_pass(place);
         }

@@ -115,24 +115,16 @@ impl CallRunner for ProjectMcp {
     async fn begin(&self, call: ClientCall) -> Result<StartedCall, ToolError> {
         let ClientCall { tool, arguments, peer, cancel: given_up, .. } = call;
         let services = self.services().map_err(|error| ToolError::failed(error.to_string()))?.with(peer);
-        let request = CallRequest { tool, arguments, services, values: Map::new() };
+        let request = CallRequest { tool, arguments, services, values: Map::new(), given_up };
         // A client that waits for an answer is not put into a queue.
         let started = self.runs.call_now(request).await;
-        let CallHandle { events, mut outcome, cancel, .. } =
+        let CallHandle { events, outcome, cancel, .. } =
             started.map_err(|error| ToolError::failed(error.to_string()))?;
+        // A call whose request is dropped ends as well.
+        let guard = cancel.drop_guard();
         let outcome = async move {
-            let guard = cancel.drop_guard();
-            let ended = tokio::select! {
-                biased;
-                ended = &mut outcome => Some(ended),
-                () = given_up.cancelled() => None,
-            };
-            let ended = if let Some(ended) = ended {
-                ended
-            } else {
-                drop(guard);
-                outcome.await
-            };
+            let _guard = guard;
+            let ended = outcome.await;
             ended.map_err(|error| ToolError::failed(error.to_string()))
         };
         Ok(StartedCall { events: events.readable(), outcome: outcome.boxed() })

@@ -152,6 +152,9 @@ impl Reporter {
     async fn progress(&mut self, value: Option<f64>, max: Option<f64>, message: Option<String>) {
         let Some(token) = &self.token else { return };
         let progress = value.unwrap_or(self.reported + 1.0);
+        if self.reported > 0.0 && progress <= self.reported {
+            return;
+        }
         self.reported = progress;
         let mut param = ProgressNotificationParam::new(token.clone(), progress);
         (param.total, param.message) = (max, message);

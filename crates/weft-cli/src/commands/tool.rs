@@ -2,6 +2,7 @@
 
 use agent_types::{EventBody, RunId};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 use tool_registry::{BrokenTool, CallEnd, CallOutcome, Reach, Services, Tool, ToolErrorKind};
 use tool_schema::{CompiledSchema, Typed};
 use weft_project::{Project, ProjectError};
@@ -209,7 +210,13 @@ fn call(
         return Ok(failure.exit);
     }
     let values = inputs::context(values)?;
-    let request = CallRequest { tool: tool.clone(), arguments: typed.arguments, services, values };
+    let request = CallRequest {
+        tool: tool.clone(),
+        arguments: typed.arguments,
+        services,
+        values,
+        given_up: CancellationToken::new(),
+    };
     let runs = fixed(project.clone());
     let (run, called) = block_on(follow_call(context.output, &runs, request))??;
     print_call(context, tool, &run, &called)

@@ -36,6 +36,8 @@ pub struct CallRequest {
     pub services: Services,
     /// Values that tools may use and no model sees or sets.
     pub values: Map<String, Value>,
+    /// Cancelled when the caller does not want the result any more.
+    pub given_up: CancellationToken,
 }
 
 /// A single call that executes.
@@ -97,7 +99,18 @@ impl LocalRuns {
         let (send, done) = oneshot::channel();
         let (runs, of, ends) = (self.clone(), run.clone(), cancel.clone());
         self.0.tracker.spawn(async move {
-            let outcome = runs.execute_call(request, &sink, cancel).await;
+            let given_up = request.given_up.clone();
+            let outcome = {
+                let mut work = std::pin::pin!(runs.execute_call(request, &sink, cancel.clone()));
+                tokio::select! {
+                    biased;
+                    outcome = &mut work => outcome,
+                    () = given_up.cancelled() => {
+                        cancel.cancel();
+                        work.await
+                    }
+                }
+            };
             // A fault of the store does not change what the tool gave.
             let _ = sink.close().await;
             runs.live().remove(&of);
@@ -117,7 +130,7 @@ impl LocalRuns {
         sink: &RunSink,
         cancel: CancellationToken,
     ) -> CallOutcome {
-        let CallRequest { tool, arguments, services, values } = request;
+        let CallRequest { tool, arguments, services, values, .. } = request;
         let sink = sink.sink();
         let whole = EventLocation::default();
         let inputs = Some(Arc::new(Value::Object(arguments.clone())));

@@ -10,6 +10,7 @@ use protocol_action::Lang;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 use tool_registry::{CallEnd, Reach, Tool};
 use tool_schema::{Catalogue, Coercion, OfferedTool, ToolSet, Typed};
 use weft_project::{AgentFile, Project};
@@ -283,7 +284,10 @@ async fn call(
     }
     let services = project.tool_services(only_agent(&project))?;
     let (arguments, values) = (typed.arguments, body.context);
-    let call = app.runs.call(CallRequest { tool, arguments, services, values }).await?;
+    let call = app
+        .runs
+        .call(CallRequest { tool, arguments, services, values, given_up: CancellationToken::new() })
+        .await?;
     Ok(Json(called(&call.id, &call.outcome.await?.end)))
 }
 

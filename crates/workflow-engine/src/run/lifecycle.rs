@@ -63,6 +63,7 @@ pub(super) fn cancel_node(run: &mut RunState<'_>, key: Key, cause: &Arc<str>) ->
     if !abandon(run, key, cause, LoopEnd::Cancelled) {
         return false;
     }
+    end_readers(run, key);
     run.graph.drop_outputs(key);
     follow_up(run);
     run.graph.check_complete(key);
@@ -79,7 +80,7 @@ pub(super) fn cancel_by_id(run: &mut RunState<'_>, key: Key, id: &str) -> bool {
     cancel_node(run, Key { node: u32::try_from(node).unwrap_or(NONE), ..key }, &cause)
 }
 
-/// Cancels the nodes that have begun to read a stream whose writer failed.
+/// Cancels the nodes that have begun to read a stream whose writer failed or was cancelled.
 pub(super) fn end_readers(run: &mut RunState<'_>, key: Key) {
     let open = run.graph.frames().open_streams(key);
     let Some(scope) = run.graph.scope(key).filter(|_| !open.is_empty()) else { return };

@@ -60,7 +60,8 @@ impl GraphState<'_> {
 
     /// Returns `true` if a node waits for a lazy input.
     pub(crate) fn has_pullers(&self) -> bool {
-        !self.pullers.0.is_empty()
+        // Pullers of a pass that was closed stay behind.
+        self.pullers.0.values().flatten().any(|puller| self.is_running(puller.key))
     }
 
     pub(super) fn answer_pullers(&mut self, key: Key, slot: SlotIx) {

@@ -44,7 +44,13 @@ pub(in crate::run) fn replay_log(run: &mut RunState<'_>, log: ResumeLog) -> Resu
     run.events.begin_replay(&log.events);
     run.graph.frames_mut().index_paths();
     match &log.snapshot {
-        Some((_, state)) => restore(run, state)?,
+        Some((_, state)) => {
+            if let Err(error) = restore(run, state) {
+                // The end of the run is emitted, not matched.
+                run.events.end_replay();
+                return Err(error);
+            }
+        }
         None => begin(run),
     }
     for kept in &log.events {

@@ -11,6 +11,7 @@ use crate::outputs::Outputs;
 use crate::plan::data::Kind;
 use crate::run::asks::OpenAsk;
 use crate::run::graph_state::frame::Key;
+use crate::run::lifecycle::end_readers;
 use crate::run::node_end::{Note, finished, retract_streams, skip};
 use crate::run::state::RunState;
 use crate::run::workers::Restart;
@@ -92,6 +93,7 @@ pub(in crate::run) fn decide_effect(run: &mut RunState<'_>, at: usize, value: &V
         }
         Some("skip") => {
             let cause = run.graph.frames().path(key);
+            end_readers(run, key);
             skip(run, key, cause);
         }
         _ => {

@@ -44,6 +44,8 @@ pub(crate) struct Permits {
     run: Counter,
     groups: Vec<Counter>,
     parked: VecDeque<(Claim, Parked)>,
+    /// None of the parked nodes can start before a permit is returned.
+    is_blocked: bool,
 }
 
 struct Counter {
@@ -64,7 +66,12 @@ impl Counter {
 
 impl Permits {
     pub(crate) fn new(run: Option<usize>, groups: impl Iterator<Item = Option<usize>>) -> Self {
-        Self { run: Counter::new(run), groups: groups.map(Counter::new).collect(), parked: VecDeque::new() }
+        Self {
+            run: Counter::new(run),
+            groups: groups.map(Counter::new).collect(),
+            parked: VecDeque::new(),
+            is_blocked: false,
+        }
     }
 
     fn has_room(&self, claim: Claim) -> bool {
@@ -91,6 +98,7 @@ impl Permits {
     }
 
     pub(crate) fn leave(&mut self, claim: Claim) {
+        self.is_blocked = false;
         self.run.used -= usize::from(claim.run);
         if let Some(group) = claim.group {
             self.groups[group as usize].used -= 1;
@@ -103,10 +111,13 @@ impl Permits {
 
     /// The first waiting node for which a permit is free now; the permit is taken.
     pub(crate) fn unpark(&mut self) -> Option<(Claim, Parked)> {
-        if self.parked.is_empty() {
+        if self.is_blocked || self.parked.is_empty() {
             return None;
         }
-        let at = self.parked.iter().position(|(claim, _)| self.has_room(*claim))?;
+        let Some(at) = self.parked.iter().position(|(claim, _)| self.has_room(*claim)) else {
+            self.is_blocked = true;
+            return None;
+        };
         let (claim, parked) = self.parked.remove(at)?;
         self.take(claim);
         Some((claim, parked))
