@@ -31,8 +31,8 @@ pub struct AgentMachine {
     phase: Phase,
     /// The limit after which the model may say what it has.
     limit: Option<Box<End>>,
-    /// The end of the run whose text broke off and is checked.
-    cut: Option<Box<End>>,
+    /// The end of the run whose text broke off and is checked; `true` when the text is a reply, which is then shown.
+    cut: Option<(Box<End>, bool)>,
     is_cancelled: bool,
 }
 
@@ -169,19 +169,34 @@ impl AgentMachine {
                 (String::new(), asked)
             }
         };
-        self.break_off(shown, end, is_last, effects);
+        self.break_off(shown, (end, false), is_last, effects);
     }
 
-    /// Ends the turn with a text that broke off; the text is kept, if it may be shown.
-    fn break_off(&mut self, text: String, end: End, is_last: bool, effects: &mut Vec<Effect>) {
+    /// Ends the turn with a text that broke off; the text is kept, if it may be shown. `true` beside the end when it
+    /// is a reply, which is shown as the final message.
+    fn break_off(
+        &mut self,
+        text: String,
+        (end, is_reply): (End, bool),
+        is_last: bool,
+        effects: &mut Vec<Effect>,
+    ) {
         if text.is_empty() {
             return self.close_turn(Some(end), effects);
         }
         if self.rules.judges_text {
             effects.push(Effect::Judge(Answer::Text(text.clone())));
-            self.cut = Some(Box::new(end));
+            self.cut = Some((Box::new(end), is_reply));
             self.phase = Phase::Judging { answer: Answer::Text(text), is_last };
             return;
+        }
+        self.keep_cut(text, (end, is_reply), effects);
+    }
+
+    /// Keeps a text that broke off and may be shown.
+    fn keep_cut(&mut self, text: String, (end, is_reply): (End, bool), effects: &mut Vec<Effect>) {
+        if is_reply {
+            effects.push(emit::message(text.clone(), true));
         }
         self.conversation.run.text = Some(text);
         self.close_turn(Some(end), effects);
@@ -243,10 +258,7 @@ impl AgentMachine {
         self.conversation.take_reply(turn, &message, usage);
         if let Some(end) = cut {
             self.observe_turn(effects);
-            if !has_calls {
-                effects.push(emit::message(message.clone(), true));
-            }
-            self.break_off(message, end, is_last, effects);
+            self.break_off(message, (end, !has_calls), is_last, effects);
         } else if refusal.is_some() {
             let end = self.count_fault();
             self.observe_turn(effects);
@@ -353,9 +365,8 @@ impl AgentMachine {
 
     fn judged(&mut self, answer: Answer, judgement: Judgement, is_last: bool, effects: &mut Vec<Effect>) {
         let cut = self.cut.take().filter(|_| !matches!(judgement, Judgement::Blocked(_)));
-        if let (Some(end), Answer::Text(text)) = (cut, &answer) {
-            self.conversation.run.text = Some(text.clone());
-            return self.close_turn(Some(*end), effects);
+        if let (Some((end, is_reply)), Answer::Text(text)) = (cut, &answer) {
+            return self.keep_cut(text.clone(), (*end, is_reply), effects);
         }
         match (judgement, answer) {
             (Judgement::Blocked(block), _) => {

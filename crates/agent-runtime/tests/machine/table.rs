@@ -5,6 +5,7 @@ use agent_runtime::machine::{
     Summary, TaskChange, TaskEnd, Verdict,
 };
 use agent_types::{AskKind, AskSummary, BudgetExceeded, BudgetKey, ExitReason, Usage};
+use llm_provider::Finish;
 use serde_json::{Value, json};
 
 use crate::common::{ASKS, CHANGES, READS, begun, faulty, reply, result, rules, shown};
@@ -75,6 +76,42 @@ fn guardrails_come_first() {
             (Input::Judged(Judgement::Blocked(block)), &["close turn", "finish guardrail_blocked"], "Over"),
         ],
     );
+}
+
+/// A reply without calls that ended in this way.
+fn ended(text: &str, finish: Finish, usage: Usage) -> Input {
+    let Input::Replied { mut reply, .. } = reply(text, 1, &[]) else { unreachable!() };
+    reply.finish = finish;
+    Input::Replied { reply, usage }
+}
+
+#[test]
+fn a_cut_text_is_checked_before_it_is_shown() {
+    let cut = || ended("Half", Finish::Length, Usage::default());
+    check(
+        machine(),
+        &[
+            (TURN, &["open turn 1", "ask"], "Asking"),
+            (cut(), &["parsed", "message", "close turn", "finish completed"], "Over"),
+        ],
+    );
+    let mut judged = rules(json!({"id": "a"}));
+    judged.judges_text = true;
+    let with = |judgement: Judgement, effects: &[&str]| {
+        let machine = check(
+            begun(judged.clone()),
+            &[
+                (TURN, &["open turn 1", "ask"], "Asking"),
+                (cut(), &["parsed", "judge"], "Judging"),
+                (Input::Judged(judgement), effects, "Over"),
+            ],
+        );
+        machine.conversation().text().map(str::to_owned)
+    };
+    let block = Block { guard: "g".to_owned(), reason: "no".to_owned() };
+    assert_eq!(with(Judgement::Blocked(block), &["close turn", "finish guardrail_blocked"]), None);
+    let shown = with(Judgement::Accepted(None), &["message", "close turn", "finish completed"]);
+    assert_eq!(shown.as_deref(), Some("Half"));
 }
 
 #[test]
