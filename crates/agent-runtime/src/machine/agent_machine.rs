@@ -204,6 +204,7 @@ impl AgentMachine {
 
     /// Takes a reply without text and calls: the model is asked once more, with the reason. Nothing of it is kept.
     fn replied_nothing(&mut self, finish: &Finish, usage: Usage, is_last: bool, effects: &mut Vec<Effect>) {
+        self.conversation.run.usage += usage;
         let (note, end) = match finish {
             Finish::Other(word) if is_malformed(word) => {
                 (format!("the call could not be read ({word}); write it again"), self.count_fault())
@@ -218,7 +219,7 @@ impl AgentMachine {
         if end.is_none() {
             let observation = observe::note(&note);
             effects.push(observed(&observation));
-            self.conversation.note(observation, &self.rules.frame, usage);
+            self.conversation.note(observation, &self.rules.frame);
         }
         self.close_turn(end, effects);
     }

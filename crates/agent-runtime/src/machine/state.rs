@@ -191,8 +191,7 @@ impl Conversation {
     }
 
     /// Notes something for the model in place of a reply that is not kept.
-    pub(super) fn note(&mut self, observation: Observation, frame: &str, usage: Usage) {
-        self.run.usage += usage;
+    pub(super) fn note(&mut self, observation: Observation, frame: &str) {
         self.history.push(Exchange::Observed { observations: vec![observation], frame: frame.to_owned() });
     }
 

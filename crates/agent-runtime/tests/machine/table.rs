@@ -115,6 +115,22 @@ fn a_cut_text_is_checked_before_it_is_shown() {
 }
 
 #[test]
+fn an_empty_reply_is_counted_once() {
+    let usage = Usage { total: 7, ..Usage::default() };
+    let empty = || ended("", Finish::Stop, usage);
+    let machine = check(
+        machine(),
+        &[
+            (TURN, &["open turn 1", "ask"], "Asking"),
+            (empty(), &["parsed", "observation", "close turn", "grant"], "Granting"),
+            (TURN, &["open turn 2", "ask"], "Asking"),
+            (empty(), &["parsed", "close turn", "finish llm_failed"], "Over"),
+        ],
+    );
+    assert_eq!(machine.conversation().usage().total, 14);
+}
+
+#[test]
 fn readers_run_side_by_side_and_others_in_order() {
     let none = reviewed(&[]);
     check(
