@@ -206,9 +206,7 @@ impl AgentMachine {
     fn replied_nothing(&mut self, finish: &Finish, usage: Usage, is_last: bool, effects: &mut Vec<Effect>) {
         self.conversation.run.usage += usage;
         let (note, end) = match finish {
-            Finish::Other(word) if is_malformed(word) => {
-                (format!("the call could not be read ({word}); write it again"), self.count_fault())
-            }
+            Finish::Other(word) if is_malformed(word) => (unreadable(word), self.count_fault()),
             finish if finish.is_whole() || finish.as_str() == "load" => {
                 let is_second = std::mem::replace(&mut self.conversation.run.was_empty, true);
                 let end = (is_second || is_last).then(End::empty);
@@ -226,12 +224,11 @@ impl AgentMachine {
 
     /// The end of a run whose reply did not reach its own end, unless the model may correct that.
     fn cut_off(&self, reply: &Reply) -> Option<End> {
-        let is_corrected = reply.refusal.is_some()
-            && match &reply.finish {
-                Finish::Other(word) => is_malformed(word),
-                Finish::ContentFilter => false,
-                Finish::Length | Finish::Stop | Finish::ToolCalls => true,
-            };
+        let is_corrected = match &reply.finish {
+            Finish::Other(word) => is_malformed(word) && (reply.refusal.is_some() || !reply.has_calls()),
+            Finish::ContentFilter => false,
+            Finish::Length | Finish::Stop | Finish::ToolCalls => reply.refusal.is_some(),
+        };
         let is_cut = !self.rules.is_replaced && !reply.finish.is_whole() && !is_corrected;
         is_cut.then(|| End::cut(&reply.finish, &reply.message))
     }
@@ -254,13 +251,24 @@ impl AgentMachine {
             return self.replied_nothing(&reply.finish, usage, is_last, effects);
         }
         let (has_calls, cut) = (reply.has_calls(), self.cut_off(&reply));
-        let Reply { turn, message, ready, refusal, .. } = reply;
-        let turn = Turn { frame: self.rules.frame.clone(), ..turn };
+        let Reply { turn, message, ready, refusal, finish, .. } = reply;
+        let mut turn = Turn { frame: self.rules.frame.clone(), ..turn };
+        // Some servers give nothing of a call that the model could not write.
+        let unread = match finish {
+            Finish::Other(word) if !has_calls && !self.rules.is_replaced && is_malformed(&word) => {
+                Some(unreadable(&word))
+            }
+            _ => None,
+        };
+        turn.notes.extend(unread.as_deref().map(observe::note));
         self.conversation.take_reply(turn, &message, usage);
         if let Some(end) = cut {
             self.observe_turn(effects);
             self.break_off(message, (end, !has_calls), is_last, effects);
-        } else if refusal.is_some() {
+        } else if refusal.is_some() || unread.is_some() {
+            if unread.is_some() && !message.is_empty() {
+                effects.push(emit::message(message, false));
+            }
             let end = self.count_fault();
             self.observe_turn(effects);
             self.close_turn(end, effects);
@@ -457,6 +465,11 @@ impl AgentMachine {
         effects.push(Effect::Finish(Box::new(end)));
         self.phase = Phase::Over;
     }
+}
+
+/// Says that a call could not be read, with the server's word for it.
+fn unreadable(word: &str) -> String {
+    format!("the call could not be read ({word}); write it again")
 }
 
 /// Returns `true` for the words that servers have for a call that the model could not write.

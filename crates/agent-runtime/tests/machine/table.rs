@@ -131,6 +131,25 @@ fn an_empty_reply_is_counted_once() {
 }
 
 #[test]
+fn a_call_that_could_not_be_written_is_asked_for_again() {
+    let word = || Finish::Other("MALFORMED_FUNCTION_CALL".to_owned());
+    let malformed = || ended("I look.", word(), Usage::default());
+    check(
+        machine(),
+        &[
+            (TURN, &["open turn 1", "ask"], "Asking"),
+            (malformed(), &["parsed", "message", "observation", "close turn", "grant"], "Granting"),
+            (TURN, &["open turn 2", "ask"], "Asking"),
+            (
+                malformed(),
+                &["parsed", "message", "observation", "close turn", "finish self_correction_failed"],
+                "Over",
+            ),
+        ],
+    );
+}
+
+#[test]
 fn readers_run_side_by_side_and_others_in_order() {
     let none = reviewed(&[]);
     check(
