@@ -90,6 +90,10 @@ impl ToolHandler for SubAgent {
 
 fn result(outcome: RunOutcome, shared: &Budget) -> Result<ToolOutput, ToolError> {
     match outcome.exit {
+        ExitReason::Completed if outcome.partial => {
+            let reason = outcome.error.as_deref().unwrap_or("the answer is incomplete");
+            Ok(ToolOutput::Text(format!("{}\nNote - {reason}", outcome.text)))
+        }
         ExitReason::Completed => Ok(match outcome.value {
             Some(value) => ToolOutput::Json(value),
             None => ToolOutput::Text(outcome.text),

@@ -159,3 +159,15 @@ async fn an_agent_is_a_tool_of_another() {
         "{history}"
     );
 }
+
+#[tokio::test]
+async fn an_agent_whose_answer_was_cut_off_says_so() {
+    let half = ScriptedModel::from_jsonl(r#"{"text": "Half of", "finish": "length"}"#).unwrap();
+    let schema = json!({"type": "object", "properties": {"task": {"type": "string"}}, "required": ["task"]});
+    let definition = ToolDefinition::new("clerk".parse().unwrap(), "Works sums out.", schema);
+    let clerk = SubAgent::new(Agent::new(half)).into_tool(definition).unwrap();
+    let agent = Agent::new(model(&["<ACTION><clerk><task>All</task></clerk></ACTION>", "Half."])).tool(clerk);
+    let outcome = agent.run("All?").await.unwrap();
+    let history = serde_json::to_string(&outcome.history).unwrap();
+    assert!(history.contains("Half of\\nNote - the answer was cut off"), "{history}");
+}
