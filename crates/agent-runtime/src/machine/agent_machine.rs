@@ -438,7 +438,8 @@ impl AgentMachine {
                 self.next_turn(effects);
             }
             Some(end) => {
-                let end = self.limit.take().map_or(end, |met| End { pending: Vec::new(), ..*met });
+                let met = self.limit.take().filter(|_| end.exit != ExitReason::Cancelled);
+                let end = met.map_or(end, |met| End { pending: Vec::new(), ..*met });
                 self.finish(end, effects);
             }
         }

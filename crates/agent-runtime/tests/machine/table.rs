@@ -336,6 +336,18 @@ fn limits_end_the_run_or_ask_for_a_final_answer() {
         ],
     );
     assert_eq!(machine.conversation().text(), Some("This is what I have."));
+    let over = CallResult { end: Some(exceeded(BudgetKey::ToolCalls)), ..result(1, 0, "a") };
+    check(
+        begun(wants.clone()),
+        &[
+            (TURN, &["open turn 1", "ask"], "Asking"),
+            (reply("", 1, &[READS]), &["parsed", "call.ready c1", "review 1"], "Calling"),
+            (reviewed(&[]), &["call c1"], "Calling"),
+            (called(over), &["budget", "observation c1", "close turn", "grant"], "Granting"),
+            (TURN, &["open turn 2", "ask"], "Asking"),
+            (Input::Unanswered(NoReply::Cancelled), &["close turn", "finish cancelled"], "Over"),
+        ],
+    );
     check(
         begun(wants),
         &[
