@@ -42,7 +42,8 @@ impl Driver {
     }
 }
 
-/// Replaces all but the newest messages by a summary; `None` when there is nothing to compact. With `needs_room` fewer
+/// Replaces all but the newest messages by a summary; `None` when there is nothing to compact, or the run was
+/// cancelled meanwhile. With `needs_room` fewer
 /// messages than configured stay if necessary.
 pub(crate) async fn compaction(
     driver: &Driver,
@@ -59,6 +60,8 @@ pub(crate) async fn compaction(
     let (summary, usage) = summary(driver, history, upto).await;
     let (mut text, by) = match summary {
         Some(text) => (text, "summary"),
+        // Nobody waits for a summary, and the whole is better than excerpts.
+        None if driver.context.cancel.is_cancelled() => return None,
         None => (excerpts(history, upto), "fallback"),
     };
     if let Some(request) = under_way(history, upto) {
