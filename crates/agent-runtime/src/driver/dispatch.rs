@@ -32,7 +32,8 @@ pub(super) fn known(call: &PlannedCall, env: &CallEnv) -> Option<CallResult> {
         env.meter.add(past.usage);
         let result = CallResult::new(index, past.observation.clone(), past.status);
         let (value, attachments) = (past.value.clone(), past.attachments.clone());
-        return Some(CallResult { value, task: past.task.clone(), attachments, ..result });
+        let end = past.end.clone();
+        return Some(CallResult { value, task: past.task.clone(), attachments, end, ..result });
     }
     let CallDisposition::Reconcile { outcome: Some(answer), .. } = &call.disposition else { return None };
     let tool = call.call.tool.as_str();
@@ -205,14 +206,13 @@ struct Shown {
 }
 
 fn emit_finished(trace: &Trace, call: &PlannedCall, result: &CallResult, shown: Shown) {
-    let CallResult { observation, status, value, task, attachments, .. } = result;
     let Shown { blob, summary, took } = shown;
     let body = EventBody::AgentToolFinished {
         tool: call.call.tool.clone(),
-        status: *status,
+        status: result.status,
         summary,
         blob,
         ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
     };
-    trace.emit_kept(body, || record_of(observation, value.as_ref(), task.as_ref(), attachments));
+    trace.emit_kept(body, || record_of(result));
 }

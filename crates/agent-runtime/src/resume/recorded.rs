@@ -13,13 +13,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::INTERRUPTED;
-use crate::machine::{SUMMARY, TaskChange, TaskEnd, WOKEN};
+use crate::machine::{CallResult, End, SUMMARY, TaskChange, TaskEnd, WOKEN};
 
 /// Names of the values that are recorded with the end of a call.
 const OBSERVATION: &str = "observation";
 const VALUE: &str = "value";
 const TASK: &str = "task";
 const ATTACHMENTS: &str = "attachments";
+const END: &str = "end";
 /// Name of the value that is recorded with a reply: its cost besides the tokens, in millionths of a dollar.
 const COST: &str = "cost";
 
@@ -42,6 +43,8 @@ pub(crate) struct PastEnd {
     pub(crate) task: Option<TaskChange>,
     /// Images of its result.
     pub(crate) attachments: Vec<Attachment>,
+    /// Reason for ending the run with it.
+    pub(crate) end: Option<End>,
     /// Tokens of the agents inside it.
     pub(crate) usage: Usage,
 }
@@ -162,21 +165,19 @@ pub fn record_of_cost(cost: u64) -> ReplayData {
 }
 
 /// Data recorded with the end of a call.
-pub(crate) fn record_of(
-    observation: &Observation,
-    value: Option<&Value>,
-    task: Option<&TaskChange>,
-    attachments: &[Attachment],
-) -> ReplayData {
+pub(crate) fn record_of(result: &CallResult) -> ReplayData {
+    let CallResult { observation, value, task, attachments, end, .. } = result;
     let observation = serde_json::to_value(observation).unwrap_or_default();
     let mut values = vec![(Arc::from(OBSERVATION), Arc::new(observation))];
-    values.extend(value.map(|value| (Arc::from(VALUE), Arc::new(value.clone()))));
-    values
-        .extend(task.map(|task| (Arc::from(TASK), Arc::new(serde_json::to_value(task).unwrap_or_default()))));
+    values.extend(value.as_ref().map(|value| (Arc::from(VALUE), Arc::new(value.clone()))));
+    let task = task.as_ref().map(|task| serde_json::to_value(task).unwrap_or_default());
+    values.extend(task.map(|task| (Arc::from(TASK), Arc::new(task))));
     if !attachments.is_empty() {
         let attachments = serde_json::to_value(attachments).unwrap_or_default();
         values.push((Arc::from(ATTACHMENTS), Arc::new(attachments)));
     }
+    let end = end.as_ref().map(|end| serde_json::to_value(end).unwrap_or_default());
+    values.extend(end.map(|end| (Arc::from(END), Arc::new(end))));
     ReplayData::from_values(values)
 }
 
@@ -185,7 +186,8 @@ fn done_of(record: Option<&ReplayData>, status: ToolStatus, usage: Usage) -> Opt
     let task = value_of(record, TASK).and_then(|value| TaskChange::deserialize(value).ok());
     let attachments = value_of(record, ATTACHMENTS).and_then(|value| Vec::deserialize(value).ok());
     let (value, attachments) = (value_of(record, VALUE).cloned(), attachments.unwrap_or_default());
-    Some(PastEnd { observation, status, value, task, attachments, usage })
+    let end = value_of(record, END).and_then(|value| End::deserialize(value).ok());
+    Some(PastEnd { observation, status, value, task, attachments, end, usage })
 }
 
 fn value_of<'r>(record: Option<&'r ReplayData>, name: &str) -> Option<&'r Value> {
