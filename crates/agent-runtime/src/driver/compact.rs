@@ -43,8 +43,7 @@ impl Driver {
 }
 
 /// Replaces all but the newest messages by a summary; `None` when there is nothing to compact, or the run was
-/// cancelled meanwhile. With `needs_room` fewer
-/// messages than configured stay if necessary.
+/// cancelled meanwhile. With `needs_room` fewer messages than configured stay if necessary.
 pub(crate) async fn compaction(
     driver: &Driver,
     conversation: &Conversation,
