@@ -171,3 +171,17 @@ async fn an_agent_whose_answer_was_cut_off_says_so() {
     let history = serde_json::to_string(&outcome.history).unwrap();
     assert!(history.contains("Half of\\nNote - the answer was cut off"), "{history}");
 }
+
+#[tokio::test]
+async fn a_cancelled_summary_changes_nothing() {
+    let cancel = tokio_util::sync::CancellationToken::new();
+    let hangs = ScriptedModel::from_jsonl(r#"{"hang": true}"#).unwrap();
+    let agent = Agent::new(hangs).with_cancel(cancel.clone());
+    let said = (0..20).map(|number| agent_runtime::Exchange::user(format!("q{number}")));
+    let mut state = agent_runtime::AgentState::from_history(said.collect());
+    let before = state.clone();
+    let sink = agent_types::Recorder::new(agent_types::RunId::new("r"), Arc::new(agent_types::SystemClock));
+    cancel.cancel();
+    assert!(!agent.compact(&mut state, sink).await.unwrap());
+    assert_eq!(state, before);
+}
