@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Argument text as it comes: in pieces, whole, whole again, or each piece with all that came before it.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Arguments {
     /// All pieces behind each other.
     text: String,

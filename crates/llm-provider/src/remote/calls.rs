@@ -1,5 +1,7 @@
 //! The calls of an answer: pieces belong together by block or index, and are distinguished by id.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use serde_json::Value;
 
 use super::arguments::Arguments;
@@ -23,6 +25,8 @@ pub(super) struct Piece<'p> {
     pub(super) is_whole: bool,
     /// The piece is a whole call, never a continuation.
     pub(super) is_call: bool,
+    /// The piece is a whole call of the whole answer at the end, which may have been streamed under another id.
+    pub(super) is_last: bool,
 }
 
 /// A new part of a call.
@@ -53,6 +57,10 @@ struct Call {
     arguments: Arguments,
     signatures: Vec<String>,
     reasoning: Vec<Value>,
+    /// The whole answer at the end has it.
+    is_matched: bool,
+    /// Hash of the arguments, once the whole answer is looked up.
+    value: Option<u64>,
 }
 
 /// The calls so far, in the order in which they began.
@@ -72,6 +80,7 @@ impl Calls {
         let text = piece.arguments.map(argument_text).unwrap_or_default();
         let found =
             if piece.is_call && id.is_none() { None } else { self.find(&piece, slot.as_deref(), &text) };
+        let found = found.or_else(|| if piece.is_last { self.find_streamed(name?, &text) } else { None });
         let is_new = found.is_none();
         let index = match found {
             Some(index) => index,
@@ -83,6 +92,8 @@ impl Calls {
             }
         };
         let call = &mut self.0[index];
+        call.is_matched |= piece.is_last;
+        call.value = None;
         call.slot = slot.or(call.slot.take());
         call.item = piece.item.map(str::to_owned).or(call.item.take());
         if let (Some(id), true) = (id, call.id.is_empty()) {
@@ -99,6 +110,17 @@ impl Calls {
             call.arguments.push(&text)
         };
         Ok(Grown { index, name: call.name.clone(), arguments, is_new })
+    }
+
+    /// The first call of this name and these arguments that the whole answer has not had yet.
+    fn find_streamed(&mut self, name: &str, text: &str) -> Option<usize> {
+        let wanted = argument_hash(text);
+        self.0.iter_mut().position(|call| {
+            !call.is_matched && call.name == name && {
+                let arguments = &call.arguments;
+                *call.value.get_or_insert_with(|| argument_hash(&arguments.clone().finish())) == wanted
+            }
+        })
     }
 
     /// The call that a piece continues, if it continues one.
@@ -198,6 +220,15 @@ fn argument_text(arguments: &Value) -> String {
     }
 }
 
+/// Hash of the value of arguments, whatever their blanks; none are an empty object.
+fn argument_hash(text: &str) -> u64 {
+    let text = if text.trim().is_empty() { "{}" } else { text };
+    let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -211,6 +242,8 @@ mod tests {
             id: entry["id"].as_str(),
             name: entry["name"].as_str(),
             arguments: entry.get("arguments"),
+            is_whole: entry["last"] == true,
+            is_last: entry["last"] == true,
             ..Piece::default()
         }
     }
@@ -285,6 +318,22 @@ mod tests {
             &json!([{"index": 0, "name": "x", "arguments": {"q": 1}}, {"index": 0, "name": "x", "arguments": {"q": 2}},
                 {"index": 0, "name": "x", "arguments": {"q": 2}}, {"index": 0, "name": "y", "arguments": null}]),
             &[("call_0", "x", r#"{"q":1}"#), ("call_1", "x", r#"{"q":2}"#), ("call_2", "y", "")],
+        );
+    }
+
+    #[test]
+    fn a_call_of_the_whole_answer_is_the_one_that_was_streamed() {
+        let streamed = |id: &str| json!({"index": id, "id": id, "name": "x", "arguments": "{\"q\":1}"});
+        let last = |id: Option<&str>, q: u64| json!({"id": id, "name": "x", "arguments": format!("{{\"q\": {q}}}"), "last": true});
+        let (one, two) = (("a", "x", r#"{"q":1}"#), ("b", "x", r#"{"q":1}"#));
+        check(&json!([streamed("a"), last(Some("c"), 1)]), &[one]);
+        check(&json!([streamed("a"), last(None, 1)]), &[one]);
+        check(&json!([streamed("a"), streamed("b"), last(Some("c"), 1), last(Some("d"), 1)]), &[one, two]);
+        check(&json!([streamed("a"), streamed("b"), last(None, 1), last(None, 1)]), &[one, two]);
+        check(&json!([streamed("a"), last(Some("c"), 2)]), &[one, ("c", "x", r#"{"q": 2}"#)]);
+        check(
+            &json!([last(Some("c"), 1), last(Some("d"), 1)]),
+            &[("c", "x", r#"{"q": 1}"#), ("d", "x", r#"{"q": 1}"#)],
         );
     }
 

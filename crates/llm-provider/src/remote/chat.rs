@@ -199,12 +199,12 @@ impl Reader {
         }
         answer.refusal(message["refusal"].as_str().filter(|_| !answer.has_text()).unwrap_or_default());
         for entry in parts(&message["tool_calls"]) {
-            answer.call(Piece { is_whole: true, ..piece(entry) })?;
+            answer.call(Piece { is_whole: true, is_last: true, ..piece(entry) })?;
         }
         if message["function_call"].is_object() {
             let slot = json!("function_call");
             let entry = json!({"function": message["function_call"]});
-            answer.call(Piece { slot: Some(&slot), is_whole: true, ..piece(&entry) })?;
+            answer.call(Piece { slot: Some(&slot), is_whole: true, is_last: true, ..piece(&entry) })?;
         }
         Ok(())
     }

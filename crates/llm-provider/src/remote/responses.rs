@@ -270,7 +270,7 @@ impl<'e> PartAddress<'e> {
     }
 
     fn piece(&self) -> Piece<'e> {
-        Piece { slot: self.index, item: self.item, ..Piece::default() }
+        Piece { slot: self.index, item: self.item, is_last: self.is_last, ..Piece::default() }
     }
 }
 
