@@ -34,6 +34,7 @@ pub(super) struct Answer {
     calls: Calls,
     /// Reasoning for the next call, in the provider's form.
     kept: Vec<Value>,
+    /// Bytes that are held beyond the texts.
     kept_bytes: usize,
     finish: Option<Finish>,
     end: End,
@@ -87,8 +88,18 @@ impl Answer {
 
     /// Keeps reasoning in the provider's form for the next call.
     pub(super) fn keep(&mut self, reasoning: Value) {
-        self.kept_bytes += reasoning.to_string().len();
+        self.retain_value(&reasoning);
         self.kept.push(reasoning);
+    }
+
+    /// Counts bytes that are held for the answer, here or by its dialect.
+    pub(super) const fn retain(&mut self, bytes: usize) {
+        self.kept_bytes = self.kept_bytes.saturating_add(bytes);
+    }
+
+    /// Counts a value that is held.
+    pub(super) fn retain_value(&mut self, value: &Value) {
+        self.retain(size_of::<Value>() + value.to_string().len());
     }
 
     /// Keeps the reasoning text under the name in which the server gave it.
@@ -103,6 +114,11 @@ impl Answer {
         match self.calls.push(piece) {
             Ok(grown) => {
                 self.bytes += grown.arguments.len() + grown.name.len();
+                self.retain(grown.held);
+                // Each event repeats the name, so one event of the server can make many large ones.
+                if self.is_too_long() {
+                    return Err(Self::too_long());
+                }
                 if grown.is_new {
                     self.calls.add_reasoning(grown.index, std::mem::take(&mut self.kept));
                 }
@@ -117,12 +133,13 @@ impl Answer {
                 Ok(())
             }
             Err(Lost::NoCall) => Ok(()),
-            Err(Lost::TooMany) => Err(LlmError::Stream { message: "it holds too many calls".into() }),
+            Err(Lost::TooMany) => Err(Self::too_many()),
         }
     }
 
     /// Adds a signature to the last call.
     pub(super) fn sign(&mut self, signature: &str) {
+        self.retain(size_of::<String>() + signature.len());
         self.calls.sign(signature);
     }
 
@@ -173,6 +190,14 @@ impl Answer {
 
     pub(super) const fn is_too_long(&self) -> bool {
         self.bytes + self.kept_bytes > MAX_BYTES
+    }
+
+    pub(super) fn too_long() -> LlmError {
+        LlmError::Stream { message: "the answer is too long".into() }
+    }
+
+    pub(super) fn too_many() -> LlmError {
+        LlmError::Stream { message: "it holds too many calls".into() }
     }
 
     pub(super) const fn has_text(&self) -> bool {

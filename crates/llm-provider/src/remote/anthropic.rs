@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::calls::Piece;
+use super::calls::{MAX_CALLS, Piece};
 use super::conversation::{Said, argument_object, conversation, instructions_apart, is_image};
 use super::dialect::{Dialect, Question, parts, text_of};
 use super::fault::{error_beside, streamed_error};
@@ -203,7 +203,7 @@ impl Reader {
             "text" => answer.text(&text_of(block)),
             "thinking" => {
                 self.think(block["thinking"].as_str().unwrap_or_default(), answer);
-                self.sign(block["signature"].as_str().unwrap_or_default());
+                self.sign(block["signature"].as_str().unwrap_or_default(), answer);
             }
             "redacted_thinking" => answer.keep(json!({"type": "redacted_thinking", "data": block["data"]})),
             "tool_use" => answer.call(Piece {
@@ -214,7 +214,13 @@ impl Reader {
                 ..Piece::default()
             })?,
             kind if kind.ends_with("_tool_use") || kind.ends_with("_tool_result") => {
-                self.foreign.extend(index.cloned());
+                if let Some(index) = index.filter(|index| !self.foreign.contains(index)) {
+                    if self.foreign.len() == MAX_CALLS {
+                        return Err(Answer::too_many());
+                    }
+                    answer.retain_value(index);
+                    self.foreign.push(index.clone());
+                }
             }
             _ => answer.unread("a block of another form"),
         }
@@ -225,7 +231,7 @@ impl Reader {
         let text = |key: &str| delta[key].as_str().unwrap_or_default();
         match text("type") {
             "thinking_delta" => self.think(text("thinking"), answer),
-            "signature_delta" => self.sign(text("signature")),
+            "signature_delta" => self.sign(text("signature"), answer),
             "input_json_delta" if index.is_some_and(|index| self.foreign.contains(index)) => {}
             "input_json_delta" => {
                 let arguments = delta.get("partial_json").filter(|piece| !is_empty(piece));
@@ -243,7 +249,8 @@ impl Reader {
         self.thinking.get_or_insert_default().text.push_str(piece);
     }
 
-    fn sign(&mut self, signature: &str) {
+    fn sign(&mut self, signature: &str, answer: &mut Answer) {
+        answer.retain(signature.len());
         self.thinking.get_or_insert_default().signature.push_str(signature);
     }
 

@@ -58,6 +58,11 @@ impl Arguments {
         !self.text.trim().is_empty() && self.closed.is_none() && self.whole.is_none()
     }
 
+    /// Bytes that are held.
+    pub(super) fn held(&self) -> usize {
+        self.text.len() + self.whole.as_ref().map_or(0, String::len)
+    }
+
     /// Returns `true` when nothing has come.
     pub(super) fn is_empty(&self) -> bool {
         self.text.trim().is_empty() && self.whole.is_none()

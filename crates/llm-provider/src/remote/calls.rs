@@ -8,7 +8,7 @@ use super::arguments::Arguments;
 use crate::NativeCall;
 
 /// Most calls of an answer, so that looking one up stays cheap.
-const MAX_CALLS: usize = 1_024;
+pub(super) const MAX_CALLS: usize = 1_024;
 
 /// A piece of a call, as far as its dialect names it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,6 +35,8 @@ pub(super) struct Grown {
     pub(super) index: usize,
     pub(super) name: String,
     pub(super) arguments: String,
+    /// Bytes that are held because of the piece, beyond its arguments.
+    pub(super) held: usize,
     /// The piece began the call.
     pub(super) is_new: bool,
 }
@@ -92,6 +94,7 @@ impl Calls {
             }
         };
         let call = &mut self.0[index];
+        let before = call.held();
         call.is_matched |= piece.is_last;
         call.value = None;
         call.slot = slot.or(call.slot.take());
@@ -109,7 +112,8 @@ impl Calls {
         } else {
             call.arguments.push(&text)
         };
-        Ok(Grown { index, name: call.name.clone(), arguments, is_new })
+        let held = call.held().saturating_sub(before + arguments.len());
+        Ok(Grown { index, name: call.name.clone(), arguments, held, is_new })
     }
 
     /// The first call of this name and these arguments that the whole answer has not had yet.
@@ -195,6 +199,12 @@ impl Calls {
 }
 
 impl Call {
+    /// Bytes of what pieces have brought; signatures and reasoning are counted as they come.
+    fn held(&self) -> usize {
+        let places = [&self.slot, &self.item].into_iter().flatten().map(String::len).sum::<usize>();
+        places + self.id.len() + self.name.len() + self.arguments.held()
+    }
+
     /// Returns `true` when id or name of a piece show that another call begins in the same place.
     fn is_another(&self, id: Option<&str>, name: &str) -> bool {
         let is_other_id = id.is_some_and(|id| !self.id.is_empty() && self.id != id);

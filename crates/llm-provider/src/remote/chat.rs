@@ -173,6 +173,7 @@ impl Reader {
             self.reasoning.get_or_insert(name);
         }
         if let Value::Array(details) = &delta["reasoning_details"] {
+            details.iter().for_each(|detail| answer.retain_value(detail));
             self.details.extend(details.iter().cloned());
         }
         content(&delta["content"], answer);

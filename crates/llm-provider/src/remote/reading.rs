@@ -135,7 +135,7 @@ impl Reading {
             },
         }
         if self.answer.is_too_long() {
-            return Err(LlmError::Stream { message: "the answer is too long".into() });
+            return Err(Answer::too_long());
         }
         Ok(())
     }

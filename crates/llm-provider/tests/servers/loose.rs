@@ -217,6 +217,44 @@ async fn a_hostile_stream_is_bounded() {
 }
 
 #[tokio::test]
+async fn what_is_kept_without_being_shown_is_bounded_too() {
+    let block = "x".repeat(1 << 20);
+    let tool = |function: serde_json::Value| json!({"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": function}]}}]});
+    let signed = json!({"functionCall": {"id": "a", "name": "x"}, "thoughtSignature": block});
+    for (kind, first, again) in [
+        (
+            ProviderKind::OpenAi,
+            tool(json!({"name": "x", "arguments": "{}"})),
+            tool(json!({"arguments": block})),
+        ),
+        (
+            ProviderKind::OpenAi,
+            json!({"choices": []}),
+            json!({"choices": [{"delta": {"reasoning_details": [block]}}]}),
+        ),
+        (
+            ProviderKind::Gemini,
+            json!({"candidates": []}),
+            json!({"candidates": [{"content": {"parts": [signed]}}]}),
+        ),
+        (
+            ProviderKind::Anthropic,
+            json!({"type": "ping"}),
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": block}}),
+        ),
+    ] {
+        let again = event(&again);
+        let body = std::iter::once(event(&first)).chain((0..80).map(|_| again.clone()));
+        let (_, _, end) = hear(kind, Answer::stream(body)).await;
+        assert_eq!(
+            end.unwrap_err().to_string(),
+            "the model's stream broke: the answer is too long",
+            "{kind:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn what_the_server_said_of_the_end_counts_though_the_connection_breaks() {
     let says = event(&json!({"choices": [{"delta": {"content": "Oak."}, "finish_reason": "stop"}]}));
     let (text, _, end) = hear(ProviderKind::OpenAi, Answer::stream([says]).then_cut()).await;
