@@ -1,6 +1,6 @@
 //! Messages as strict servers want them: ids unique, each result behind its call, no empty message, roles in turn.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Map, Value, json};
 
@@ -12,6 +12,12 @@ const NO_TEXT: &str = "(no text)";
 
 /// Result of a call that has none in the conversation.
 const NO_RESULT: &str = "Error - the result of this call is missing";
+
+/// Most characters of names and ids.
+const MAX_NAME: usize = 64;
+
+/// Most characters of an id that a number stands behind.
+const MAX_STEM: usize = MAX_NAME - 11;
 
 /// A part of the conversation as it is sent.
 #[derive(Debug, PartialEq)]
@@ -37,7 +43,7 @@ pub(super) struct ToolResult {
 /// The conversation of a request.
 pub(super) fn conversation(messages: &[Message], model: &ModelInfo) -> Vec<Said> {
     let mut said = Vec::new();
-    let mut ids = HashSet::new();
+    let mut ids = Ids::default();
     let mut rest = messages;
     while let Some((message, behind)) = rest.split_first() {
         rest = behind;
@@ -90,13 +96,17 @@ fn results<'m>(calls: &[NativeCall], behind: &'m [Message]) -> Vec<Option<&'m st
 
 fn add_calls(
     said: &mut Vec<Said>,
-    ids: &mut HashSet<String>,
+    ids: &mut Ids,
     text: &str,
     calls: &[NativeCall],
     results: Vec<Option<&str>>,
 ) {
-    let calls: Vec<NativeCall> =
-        calls.iter().map(|call| NativeCall { id: unique(ids, &call.id), ..call.clone() }).collect();
+    let sent = |call: &NativeCall| NativeCall {
+        id: ids.unique(&call.id),
+        name: accepted(&call.name, "unknown"),
+        ..call.clone()
+    };
+    let calls: Vec<NativeCall> = calls.iter().map(sent).collect();
     let results = calls.iter().zip(results).map(|(call, text)| ToolResult {
         id: call.id.clone(),
         name: call.name.clone(),
@@ -111,16 +121,39 @@ fn add_calls(
     said.push(Said::Results(results));
 }
 
-/// An id that no call before has: this one, or this one with a number.
-fn unique(ids: &mut HashSet<String>, id: &str) -> String {
-    let base = if id.is_empty() { "call" } else { id };
-    let mut id = base.to_owned();
-    let mut number = 1;
-    while !ids.insert(id.clone()) {
-        number += 1;
-        id = format!("{base}_{number}");
+/// The ids of the calls so far.
+#[derive(Debug, Default)]
+struct Ids {
+    taken: HashSet<String>,
+    /// Number that comes next behind an id.
+    next: HashMap<String, u32>,
+}
+
+impl Ids {
+    /// An id that no call before has: this one, or this one with a number.
+    fn unique(&mut self, id: &str) -> String {
+        let mut id = accepted(id, "call");
+        if self.taken.insert(id.clone()) {
+            return id;
+        }
+        let stem = id[..id.len().min(MAX_STEM)].to_owned();
+        let next = self.next.entry(stem.clone()).or_insert(2);
+        while !self.taken.insert(id.clone()) {
+            id = format!("{stem}_{next}");
+            *next += 1;
+        }
+        id
     }
-    id
+}
+
+/// A name or an id in the characters and the length that every server accepts.
+fn accepted(name: &str, instead: &str) -> String {
+    let accepted = |letter: char| match letter {
+        'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '-' => letter,
+        _ => '_',
+    };
+    let name = if name.is_empty() { instead } else { name };
+    name.chars().take(MAX_NAME).map(accepted).collect()
 }
 
 fn add_text(said: &mut Vec<Said>, text: &str) {
@@ -275,6 +308,31 @@ mod tests {
         assert_eq!(results_of(&said), [("c", "one"), ("c_2", "two"), ("call", "three"), ("c_3", "four")]);
         assert!(matches!(&said[1], Said::Results(results) if results.len() == 3));
         assert!(matches!(&said[2], Said::User { text, .. } if text == "meanwhile"));
+    }
+
+    #[test]
+    fn names_and_ids_are_such_as_every_server_accepts() {
+        let long = "x".repeat(80);
+        for (id, name, expected) in [
+            ("a", "", ("a", "unknown")),
+            ("a", "fs.read", ("a", "fs_read")),
+            ("fc:1|ü", "look-up_2", ("fc_1__", "look-up_2")),
+            ("", &long, ("call", &long[..64])),
+            (&long, "look", (&long[..64], "look")),
+        ] {
+            let calls = vec![NativeCall::new(id, name, "{}")];
+            let said = said(&[Message::Assistant { text: String::new(), calls }, result(id, "one")]);
+            let Said::Assistant { calls, .. } = &said[0] else { panic!("{said:?}") };
+            let Said::Results(results) = &said[1] else { panic!("{said:?}") };
+            assert_eq!((calls[0].id.as_str(), calls[0].name.as_str()), expected);
+            assert_eq!((results[0].id.as_str(), results[0].name.as_str()), expected);
+            assert_eq!(results[0].text, "one");
+        }
+        let mut ids = Ids::default();
+        let found =
+            [ids.unique(&long), ids.unique(&long), ids.unique("a.b"), ids.unique("a:b"), ids.unique("a_b")];
+        let numbered = format!("{}_2", &long[..MAX_STEM]);
+        assert_eq!(found, [&long[..64], &numbered, "a_b", "a_b_2", "a_b_3"]);
     }
 
     #[test]
