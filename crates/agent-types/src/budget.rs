@@ -167,7 +167,7 @@ impl Budget {
                 return Err(BudgetExceeded { key, limit, used: limit });
             }
         } else {
-            self.counter(key).fetch_add(1, Ordering::Relaxed);
+            self.count(key, 1);
         }
         if let Some(parent) = &self.0.parent
             && let Err(spent) = parent.take(key)
@@ -182,7 +182,7 @@ impl Budget {
     pub fn add(&self, key: BudgetKey, amount: u64) {
         let mut node = Some(self);
         while let Some(budget) = node {
-            budget.counter(key).fetch_add(amount, Ordering::Relaxed);
+            budget.count(key, amount);
             node = budget.0.parent.as_ref();
         }
     }
@@ -200,6 +200,12 @@ impl Budget {
             node = budget.0.parent.as_ref();
         }
         None
+    }
+
+    /// Counts here alone; a counter that is full stays so.
+    fn count(&self, key: BudgetKey, amount: u64) {
+        let add = |used: u64| Some(used.saturating_add(amount));
+        self.counter(key).fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok();
     }
 
     fn counter(&self, key: BudgetKey) -> &AtomicU64 {
@@ -242,6 +248,17 @@ mod tests {
             budget = budget.child(BudgetLimits::default()).unwrap();
         }
         assert!(budget.child(BudgetLimits::default()).is_none());
+    }
+
+    #[test]
+    fn a_counter_that_is_full_stays_so() {
+        let budget = Budget::new(BudgetLimits { tokens: Some(5), ..BudgetLimits::default() });
+        budget.add(BudgetKey::Tokens, u64::MAX);
+        budget.add(BudgetKey::Tokens, 7);
+        assert_eq!(
+            budget.spent(BudgetKey::Tokens),
+            Some(BudgetExceeded { key: BudgetKey::Tokens, limit: 5, used: u64::MAX })
+        );
     }
 
     #[test]

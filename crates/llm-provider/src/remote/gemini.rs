@@ -112,7 +112,7 @@ impl Dialect for Reader {
         let thought = count("thoughtsTokenCount", "thoughts_token_count");
         answer.tokens(
             count("promptTokenCount", "prompt_token_count"),
-            written.map(|written| written + thought.unwrap_or(0)).or(thought),
+            written.map(|written| written.saturating_add(thought.unwrap_or(0))).or(thought),
         );
         Ok(())
     }

@@ -194,6 +194,10 @@ async fn tokens_that_are_not_reported_are_estimated() {
         let usage_read = end.unwrap().usage;
         assert_eq!((usage_read.output, usage_read.estimated), (output, estimated), "{usage}");
     }
+    let most = json!({"candidatesTokenCount": u64::MAX, "thoughtsTokenCount": 2, "promptTokenCount": 1});
+    let ends = event(&json!({"candidates": [{"finishReason": "STOP"}], "usageMetadata": most}));
+    let (_, _, end) = hear(ProviderKind::Gemini, Answer::stream([ends])).await;
+    assert_eq!(end.unwrap().usage.output, u64::MAX);
     // Reported before the text came.
     let early = event(&json!({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 1}}));
     let (_, _, end) = hear(ProviderKind::OpenAi, Answer::stream([early + &says])).await;
