@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::calls::Piece;
+use super::calls::{MAX_CALLS, Piece};
 use super::conversation::{Said, address, argument_text, conversation, is_image};
 use super::dialect::{Dialect, Question, parts, text_of};
 use super::fault::{error_beside, error_in, streamed_error};
@@ -298,7 +298,7 @@ impl Texts {
         emit: fn(&mut Answer, &str),
     ) {
         if !piece.is_empty() {
-            let part = self.find(place, None);
+            let Some(part) = self.find(place, None, answer) else { return };
             part.text.push_str(piece);
             emit(answer, piece);
         }
@@ -315,7 +315,7 @@ impl Texts {
         if whole.is_empty() {
             return;
         }
-        let part = self.find(place, Some(whole));
+        let Some(part) = self.find(place, Some(whole), answer) else { return };
         part.is_matched |= place.is_last;
         match whole.strip_prefix(part.text.as_str()) {
             Some("") => {}
@@ -328,7 +328,13 @@ impl Texts {
         }
     }
 
-    fn find(&mut self, place: &PartAddress<'_>, whole: Option<&str>) -> &mut Part {
+    /// The part in a place, which is a new one where none is there, unless there are too many.
+    fn find(
+        &mut self,
+        place: &PartAddress<'_>,
+        whole: Option<&str>,
+        answer: &mut Answer,
+    ) -> Option<&mut Part> {
         let number = place.part.unwrap_or(0);
         let item = |part: &Part| place.item.is_some() && part.item.as_deref() == place.item;
         let place_index = place.index.and_then(Value::as_u64);
@@ -344,7 +350,12 @@ impl Texts {
             .or_else(|| position(&index))
             .or_else(|| self.0.iter().position(same_text))
             .or_else(|| position(&|_| is_anywhere));
+        if found.is_none() && self.0.len() == MAX_CALLS {
+            answer.unread("too many parts");
+            return None;
+        }
         let at = found.unwrap_or_else(|| {
+            answer.retain(place.item.map_or(0, str::len));
             self.0.push(Part {
                 index: place_index,
                 item: place.item.map(str::to_owned),
@@ -354,6 +365,6 @@ impl Texts {
             });
             self.0.len() - 1
         });
-        &mut self.0[at]
+        self.0.get_mut(at)
     }
 }

@@ -221,6 +221,19 @@ async fn a_hostile_stream_is_bounded() {
 }
 
 #[tokio::test]
+async fn parts_beyond_the_bound_are_not_read() {
+    let part = |index: u32| {
+        event(
+            &json!({"type": "response.output_text.delta", "output_index": index, "content_index": 0, "delta": "x"}),
+        )
+    };
+    let last = event(&json!({"type": "response.completed", "response": {"status": "completed"}}));
+    let body = (0..1_030).map(part).chain([last]).collect::<String>();
+    let (text, warnings, end) = hear(ProviderKind::OpenAiResponses, Answer::stream([body])).await;
+    assert_eq!((text.len(), warnings.len(), end.unwrap().text.len()), (1_024, 1, 1_024));
+}
+
+#[tokio::test]
 async fn what_is_kept_without_being_shown_is_bounded_too() {
     let block = "x".repeat(1 << 20);
     let tool = |function: serde_json::Value| json!({"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": function}]}}]});
