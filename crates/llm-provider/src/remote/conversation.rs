@@ -313,12 +313,13 @@ mod tests {
     #[test]
     fn names_and_ids_are_such_as_every_server_accepts() {
         let long = "x".repeat(80);
+        let long = long.as_str();
         for (id, name, expected) in [
             ("a", "", ("a", "unknown")),
             ("a", "fs.read", ("a", "fs_read")),
             ("fc:1|ü", "look-up_2", ("fc_1__", "look-up_2")),
-            ("", &long, ("call", &long[..64])),
-            (&long, "look", (&long[..64], "look")),
+            ("", long, ("call", &long[..64])),
+            (long, "look", (&long[..64], "look")),
         ] {
             let calls = vec![NativeCall::new(id, name, "{}")];
             let said = said(&[Message::Assistant { text: String::new(), calls }, result(id, "one")]);
@@ -330,9 +331,9 @@ mod tests {
         }
         let mut ids = Ids::default();
         let found =
-            [ids.unique(&long), ids.unique(&long), ids.unique("a.b"), ids.unique("a:b"), ids.unique("a_b")];
+            [ids.unique(long), ids.unique(long), ids.unique("a.b"), ids.unique("a:b"), ids.unique("a_b")];
         let numbered = format!("{}_2", &long[..MAX_STEM]);
-        assert_eq!(found, [&long[..64], &numbered, "a_b", "a_b_2", "a_b_3"]);
+        assert_eq!(found, [&long[..64], numbered.as_str(), "a_b", "a_b_2", "a_b_3"]);
     }
 
     #[test]
