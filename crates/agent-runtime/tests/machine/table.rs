@@ -116,7 +116,7 @@ fn a_cut_text_is_checked_before_it_is_shown() {
 
 #[test]
 fn an_empty_reply_is_counted_once() {
-    let usage = Usage { total: 7, ..Usage::default() };
+    let usage = Usage::new(3, 4);
     let empty = || ended("", Finish::Stop, usage);
     let machine = check(
         machine(),
