@@ -312,6 +312,20 @@ async fn native_calls_have_native_results() {
 }
 
 #[tokio::test]
+async fn the_native_call_that_cannot_be_read_has_its_own_fault() {
+    let run = play(
+        json!({"protocol": "native"}),
+        &[
+            json!({"tool_calls": [{"id": "x1", "name": "say", "arguments": "{\"say\": \"b"}, {"id": "x2", "name": "say", "arguments": {"say": "a"}}]}),
+            json!({"text": "Done.", "request": {"pairs": true, "contains": ["x2: Error - Tool say was not run"],
+                "lacks": ["x1: Error - Tool say was not run"]}}),
+        ],
+    )
+    .await;
+    assert_eq!(run.outcome.exit, ExitReason::Completed, "{:?}", run.outcome.error);
+}
+
+#[tokio::test]
 async fn a_second_block_is_not_run_but_reported() {
     let run = play(
         json!({}),

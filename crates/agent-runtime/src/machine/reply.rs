@@ -146,7 +146,7 @@ pub fn read_reply(response: &StandardResponse, parsed: &Parsed, reading: &Readin
     for (index, result) in decision.results.iter().enumerate() {
         let id = reading.ids.at(index);
         let mut record = record(&id, result, parsed.calls[index].tool.as_str());
-        record.native = natives.position(&parsed.calls[index].tool, parsed.calls[index].dialect);
+        record.native = natives.position(&parsed.calls[index].tool, parsed.calls[index].dialect, true);
         match (result, &refusal) {
             (Err(fault), _) => record.observation = Some(observe::of_fault(&id, fault)),
             (Ok(call), Some(_)) => {
@@ -165,7 +165,7 @@ pub fn read_reply(response: &StandardResponse, parsed: &Parsed, reading: &Readin
     for error in parsed.errors() {
         // A native call that cannot be read is a call all the same, and has its result.
         let native = error.tool.as_deref().filter(|_| error.line == 0);
-        match native.and_then(|tool| natives.position(tool, Dialect::Native)) {
+        match native.and_then(|tool| natives.position(tool, Dialect::Native, false)) {
             Some(position) => {
                 let id = reading.ids.at(turn.calls.len());
                 turn.calls.push(unreadable(id, position, error));
@@ -273,7 +273,8 @@ fn refusal<'f>(parsed: &Parsed, faults: impl Iterator<Item = &'f CallFault>) -> 
     Some(Refusal { code: codes.into_iter().next()?, errors })
 }
 
-/// Matches calls to native calls: the next one of the same name.
+/// Matches calls to native calls: the next one of the same name, if possible one whose arguments can be read as those of
+/// the call could.
 struct NativeMatcher<'r> {
     natives: &'r [NativeCall],
     taken: Vec<bool>,
@@ -284,13 +285,20 @@ impl<'r> NativeMatcher<'r> {
         Self { natives, taken: vec![false; natives.len()] }
     }
 
-    fn position(&mut self, name: &str, dialect: Dialect) -> Option<usize> {
+    fn position(&mut self, name: &str, dialect: Dialect, was_read: bool) -> Option<usize> {
         let same = |native: &NativeCall| {
             native.name == name || (dialect != Dialect::Native && native.name == tool_schema::wire_name(name))
         };
-        let position =
-            (0..self.natives.len()).find(|&index| !self.taken[index] && same(&self.natives[index]))?;
+        let mut free = (0..self.natives.len()).filter(|&at| !self.taken[at] && same(&self.natives[at]));
+        let first = free.next()?;
+        let alike = |at: &usize| can_be_read(&self.natives[*at]) == was_read;
+        let position = std::iter::once(first).chain(free).find(alike).unwrap_or(first);
         self.taken[position] = true;
         Some(position)
     }
+}
+
+fn can_be_read(call: &NativeCall) -> bool {
+    let arguments = call.arguments.trim();
+    arguments.is_empty() || serde_json::from_str::<Value>(arguments).is_ok()
 }

@@ -71,3 +71,27 @@ fn values_that_follow_from_others_are_refused() {
         weft(folder.path(), &["runs", "fork", "last", "--set", "loop[0]/add:=8", "--output", "json"]);
     assert_eq!(inside.ok().json()["outputs"]["v"][2], 9);
 }
+
+#[test]
+fn a_group_is_refused_and_a_node_inside_it_is_settable() {
+    let folder = desk();
+    let inner = json!({
+        "interfaceOutputs": {"v": {"dataFlowType": "WILDCARD"}},
+        "nodes": [
+            {"id": "one", "type": "core:Const", "configValues": {"value": 1}},
+            {"id": "out", "type": "core:GroupOutput"}],
+        "edges": [{"source": "one", "sourceHandle": "value", "target": "out", "targetHandle": "v"}]});
+    let outer = json!({
+        "interfaceOutputs": {"v": {"dataFlowType": "WILDCARD"}},
+        "nodes": [
+            {"id": "box", "type": "core:NodeGroup", "configValues": {"referencedWorkflowId": "inner"}},
+            {"id": "out", "type": "core:GroupOutput"}],
+        "edges": [{"source": "box", "sourceHandle": "v", "target": "out", "targetHandle": "v"}]});
+    write(folder.path(), "workflows/inner.json", &inner.to_string());
+    write(folder.path(), "workflows/outer.json", &outer.to_string());
+    weft(folder.path(), &["workflow", "run", "outer"]).ok();
+    let refused = weft(folder.path(), &["runs", "fork", "last", "--set", "box:=9"]);
+    assert!(refused.stderr.contains("error[not_settable]") && refused.stderr.contains("box"), "{refused:#?}");
+    let inside = weft(folder.path(), &["runs", "fork", "last", "--set", "box/one:=9", "--output", "json"]);
+    assert_eq!(inside.ok().json()["outputs"]["v"], 9);
+}
