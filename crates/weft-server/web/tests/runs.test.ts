@@ -123,7 +123,7 @@ test("a run file is opened and replayed; long silence in it is one line", async 
   const choose = page.locator("[data-action=open-file]");
   const file = (name: string, text: string) => ({ name, mimeType: "application/json", buffer: Buffer.from(text) });
   await choose.setInputFiles(file("broken.jsonl", '{"no": "event"}\n'));
-  await page.getByRole("alert").getByText("broken.jsonl: entry 1 is no event of a run").waitFor();
+  await page.getByRole("alert").getByText("broken.jsonl: entry 1 is not an event of a run").waitFor();
   await choose.setInputFiles(file("kept.jsonl", stretched.map((event) => JSON.stringify(event)).join("\n")));
   const replay = page.locator("[data-replay][data-loaded=true]");
   await replay.waitFor();

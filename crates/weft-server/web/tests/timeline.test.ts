@@ -22,7 +22,7 @@ test("a run reads in plain words, from the question to the answer", async () => 
   assert.equal(await call.getAttribute("data-call-state"), "ok");
   assert.match(await call.innerText(), /Used\s+kb:Query[\s\S]*“The house rules should say when the dock is open.”/);
   assert.match(await call.locator("[data-result]").innerText(), /canal side/);
-  await call.getByText("Observation").click();
+  await call.getByText("Observation", { exact: true }).click();
   assert.match(await call.locator("[data-observation]").innerText(), /^Observation: Tool kb:Query executed successfully/);
   assert.match(await page.locator("[data-answer]").innerText(), /north lift is renewed/);
   assert.deepEqual([complaints, foreign], [[], []]);
