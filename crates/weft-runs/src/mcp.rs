@@ -115,13 +115,13 @@ impl CallRunner for ProjectMcp {
     async fn begin(&self, call: ClientCall) -> Result<StartedCall, ToolError> {
         let ClientCall { tool, arguments, peer, cancel: given_up, .. } = call;
         let services = self.services().map_err(|error| ToolError::failed(error.to_string()))?.with(peer);
+        // A call whose request is dropped ends as well.
+        let guard = given_up.clone().drop_guard();
         let request = CallRequest { tool, arguments, services, values: Map::new(), given_up };
         // A client that waits for an answer is not put into a queue.
         let started = self.runs.call_now(request).await;
-        let CallHandle { events, outcome, cancel, .. } =
+        let CallHandle { events, outcome, .. } =
             started.map_err(|error| ToolError::failed(error.to_string()))?;
-        // A call whose request is dropped ends as well.
-        let guard = cancel.drop_guard();
         let outcome = async move {
             let _guard = guard;
             let ended = outcome.await;

@@ -49,8 +49,6 @@ pub struct CallHandle {
     pub events: RunEvents,
     /// Its outcome.
     pub outcome: BoxFuture<'static, Result<CallOutcome, RunsError>>,
-    /// Cancelled to end it.
-    pub cancel: CancellationToken,
 }
 
 impl fmt::Debug for CallHandle {
@@ -97,7 +95,7 @@ impl LocalRuns {
         let live = Live { sink: sink.clone(), cancel: cancel.clone(), thread: None, over: over.clone() };
         self.live().insert(run.clone(), live);
         let (send, done) = oneshot::channel();
-        let (runs, of, ends) = (self.clone(), run.clone(), cancel.clone());
+        let (runs, of) = (self.clone(), run.clone());
         self.0.tracker.spawn(async move {
             let given_up = request.given_up.clone();
             let outcome = {
@@ -121,7 +119,7 @@ impl LocalRuns {
         });
         let left = RunsError::Left { run: run.to_string() };
         let outcome = async move { done.await.map_err(|_| left) }.boxed();
-        Ok(CallHandle { id: run, events, outcome, cancel: ends })
+        Ok(CallHandle { id: run, events, outcome })
     }
 
     async fn execute_call(
