@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
-use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
+use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, Problem};
 use workflow_model::{DataFlowType, NodeDefinition};
 
 use crate::agent_env::AgentEnv;
@@ -37,7 +37,7 @@ impl Node for AvailableTools {
         &self.0
     }
 
-    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
+    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<Problem>> {
         let mut faults = Vec::new();
         let listed = read::<Vec<String>>(config, "tools", &mut faults);
         if faults.is_empty() { Ok(Prepared::new(Listed(listed))) } else { Err(faults) }

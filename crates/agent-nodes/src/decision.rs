@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use llm_provider::Message;
 use serde_json::{Map, Value};
 use tool_registry::Snapshot;
-use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
+use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, Problem};
 use workflow_model::{DataFlowType, NodeDefinition};
 
 use crate::agent_env::AgentEnv;
@@ -58,7 +58,7 @@ impl Node for LlmDecisionWithTools {
         &self.0
     }
 
-    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
+    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<Problem>> {
         let mut faults = Vec::new();
         let tools = read(config, "tools", &mut faults);
         let form = Form::read(config, &mut faults);

@@ -3,7 +3,7 @@
 use agent_types::EventBody;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use workflow_engine::{NodeContext, NodeError, SettingFault};
+use workflow_engine::{NodeContext, NodeError, Problem};
 use workflow_model::{ConfigDefinition, DataFlowType, SlotDefinition};
 
 pub(crate) fn text(description: &str) -> SlotDefinition {
@@ -30,13 +30,13 @@ pub(crate) fn setting(kind: DataFlowType, description: &str) -> ConfigDefinition
 pub(crate) fn read<T: DeserializeOwned>(
     config: &Map<String, Value>,
     key: &str,
-    faults: &mut Vec<SettingFault>,
+    faults: &mut Vec<Problem>,
 ) -> Option<T> {
     let value = config.get(key).filter(|value| !value.is_null())?;
     match serde_json::from_value(value.clone()) {
         Ok(value) => Some(value),
         Err(error) => {
-            faults.push(SettingFault::new(key, error.to_string()));
+            faults.push(Problem::setting(key, error.to_string()));
             None
         }
     }

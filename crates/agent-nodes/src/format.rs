@@ -10,7 +10,7 @@ use protocol_action::neutralize;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tool_registry::Snapshot;
-use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
+use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, Problem};
 use workflow_model::{DataFlowType, NodeDefinition};
 
 use crate::agent_env::AgentEnv;
@@ -63,12 +63,12 @@ pub(crate) fn with_inputs(definition: NodeDefinition) -> NodeDefinition {
 }
 
 impl Form {
-    pub(crate) fn read(config: &Map<String, Value>, faults: &mut Vec<SettingFault>) -> Self {
+    pub(crate) fn read(config: &Map<String, Value>, faults: &mut Vec<Problem>) -> Self {
         let template = read::<String>(config, "template", faults);
         let template = template.and_then(|source| match Template::new(&source) {
             Ok(template) => Some(template),
             Err(error) => {
-                faults.push(SettingFault::new("template", error.to_string()));
+                faults.push(Problem::setting("template", error.to_string()));
                 None
             }
         });
@@ -226,7 +226,7 @@ impl Node for FormatPrompt {
         &self.0
     }
 
-    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
+    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<Problem>> {
         let mut faults = Vec::new();
         let form = Form::read(config, &mut faults);
         if faults.is_empty() { Ok(Prepared::new(form)) } else { Err(faults) }

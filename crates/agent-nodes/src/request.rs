@@ -13,7 +13,7 @@ use protocol_action::Parsed;
 use serde_json::{Map, Value};
 use tool_registry::{DynamicTools, Snapshot, Tool};
 use tool_schema::{Catalogue, ToolSet, tool_spec};
-use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
+use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, Problem};
 use workflow_model::{DataFlowType, NodeDefinition};
 
 use crate::agent_env::AgentEnv;
@@ -67,7 +67,7 @@ pub(crate) fn with_settings(definition: NodeDefinition) -> NodeDefinition {
 }
 
 impl LlmRequestConfig {
-    pub(crate) fn read(config: &Map<String, Value>, faults: &mut Vec<SettingFault>) -> Self {
+    pub(crate) fn read(config: &Map<String, Value>, faults: &mut Vec<Problem>) -> Self {
         Self {
             profile: read(config, "profileId", faults),
             prompt: read(config, "prompt", faults),
@@ -383,7 +383,7 @@ impl Node for LlmApiRequest {
         &self.0
     }
 
-    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
+    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<Problem>> {
         let mut faults = Vec::new();
         let llm = LlmRequestConfig::read(config, &mut faults);
         if faults.is_empty() { Ok(Prepared::new(llm)) } else { Err(faults) }

@@ -7,7 +7,7 @@ use llm_provider::{LlmRequest, Message, ModelSource};
 use protocol_action::neutralize;
 use serde_json::{Map, Value};
 use tool_schema::ToolSet;
-use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
+use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, Problem};
 use workflow_model::{DataFlowType, NodeDefinition};
 
 use crate::agent_env::AgentEnv;
@@ -52,7 +52,7 @@ impl Node for Summarize {
         &self.0
     }
 
-    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
+    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<Problem>> {
         let mut faults = Vec::new();
         let profile = read(config, "profileId", &mut faults);
         let max_words = read(config, "max_words", &mut faults).unwrap_or(MAX_WORDS);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agent_types::Problem;
 use serde_json::{Map, Value};
 use tool_registry::{Services, TaskBoard};
 use tool_system::{BlobSource, MemoryBlobs, MemoryState, PrivateState, StateSource, World};
@@ -29,10 +30,9 @@ fn private_state(profile: &AgentProfile) -> Result<MemoryState, AgentError> {
     let compiled = tool_schema::CompiledSchema::new(schema).map_err(|error| wrong(error.to_string()))?;
     if !compiled.is_valid(&Value::Object(values.clone())) {
         let problems = compiled.type_json(values.into()).problems;
-        let faults: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
         return Err(wrong(format!(
             "`initial_private_state_values` do not fit the schema: {}",
-            faults.join("; ")
+            Problem::messages(&problems)
         )));
     }
     MemoryState::new(values).with_schema(schema).map_err(|error| wrong(error.to_string()))

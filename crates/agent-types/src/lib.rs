@@ -29,9 +29,9 @@ mod event_words;
 mod id;
 mod near;
 mod observation;
+mod problem;
 mod recorder;
 mod services;
-mod severity;
 mod system_clock;
 mod timestamp;
 mod tool_definition;
@@ -49,13 +49,13 @@ pub use event_table::EventBody;
 pub use event_words::{ApprovalState, AskKind, ExitReason, LoopEnd, NodeErrorKind, RunStatus, ToolStatus};
 pub use id::{CallId, InvalidToolId, RunId, ToolId};
 pub use near::{fold, nearest, ranked};
-pub use observation::{Fault, OBSERVATION_PREFIX, Observation, ObservationCode};
+pub use observation::{OBSERVATION_PREFIX, Observation, ObservationCode};
+pub use problem::{Place, Problem, Severity};
 pub use recorder::{
     Durable, EventPersister, EventSink, KeepError, Recorder, ReplayData, ResumeLog, StoredEvent,
     UnsequencedEvent,
 };
 pub use services::{ContextValues, Services};
-pub use severity::Severity;
 pub use system_clock::SystemClock;
 pub use timestamp::Timestamp;
 pub use tool_definition::ToolDefinition;

@@ -27,6 +27,12 @@ macro_rules! observation_codes {
                 match self { $(Self::$variant => $code,)+ }
             }
 
+            /// The code of a name on the wire.
+            #[must_use]
+            pub fn of_word(word: &str) -> Option<Self> {
+                Self::ALL.iter().find(|code| code.as_str() == word).copied()
+            }
+
             /// Returns `true` if a retry by the model can help.
             #[must_use]
             pub const fn is_retryable(self) -> bool {
@@ -87,69 +93,6 @@ impl ObservationCode {
         text.push_str(rest);
         text.truncate(text.trim_end().len());
         text
-    }
-}
-
-/// One fault of a call's arguments, as a part of an observation's text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Fault {
-    /// A parameter that the tool does not declare.
-    Unknown {
-        /// As the model wrote it.
-        parameter: String,
-        /// The declared name that is near, if one is.
-        near: Option<String>,
-    },
-    /// A required parameter is absent.
-    Missing {
-        /// The declared name.
-        parameter: String,
-    },
-    /// Two different values for one parameter.
-    Duplicate {
-        /// The declared name.
-        parameter: String,
-    },
-    /// A value that does not fit.
-    Invalid {
-        /// Declared name or path of the value.
-        parameter: String,
-        /// The type, or the members.
-        expected: String,
-        /// Value that was passed, shortened.
-        got: String,
-    },
-}
-
-impl Fault {
-    /// The code that a block with this fault is refused with.
-    #[must_use]
-    pub const fn code(&self) -> ObservationCode {
-        match self {
-            Self::Unknown { .. } => ObservationCode::UnknownParameter,
-            Self::Missing { .. } => ObservationCode::MissingParameter,
-            Self::Duplicate { .. } => ObservationCode::DuplicateParameter,
-            Self::Invalid { .. } => ObservationCode::InvalidArgument,
-        }
-    }
-}
-
-impl std::fmt::Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Unknown { parameter, near: Some(near) } => {
-                write!(f, "Unknown parameter '{parameter}', did you mean '{near}'?")
-            }
-            Self::Unknown { parameter, near: None } => write!(f, "Unknown parameter '{parameter}'"),
-            Self::Missing { parameter } => write!(f, "Missing parameter '{parameter}'"),
-            Self::Duplicate { parameter } => {
-                write!(f, "Parameter '{parameter}' given twice with different values")
-            }
-            Self::Invalid { parameter, expected, got } => {
-                write!(f, "Parameter '{parameter}' must be {expected}, got {got}")
-            }
-        }
     }
 }
 
@@ -217,15 +160,6 @@ mod tests {
             format!("{}: {}", code.as_str(), code.text(&fields))
         });
         insta::assert_snapshot!(texts.collect::<Vec<_>>().join("\n"));
-    }
-
-    #[test]
-    fn faults_read_as_sentences() {
-        let unknown = Fault::Unknown { parameter: "playerId".into(), near: Some("player_id".into()) };
-        assert_eq!(unknown.to_string(), "Unknown parameter 'playerId', did you mean 'player_id'?");
-        let invalid =
-            Fault::Invalid { parameter: "n".into(), expected: "integer".into(), got: "\"x\"".into() };
-        assert_eq!(invalid.to_string(), "Parameter 'n' must be integer, got \"x\"");
     }
 
     #[test]

@@ -409,7 +409,7 @@ impl Build<'_> {
 
     fn reply(&mut self, text: Option<&str>, roots: &[&str], place: &str) -> Option<ReplyTemplate> {
         let parsed = ReplyTemplate::parse(text?, roots);
-        parsed.map_err(|problem| self.problems.http(&format!("{place}/response_template"), &problem)).ok()
+        parsed.map_err(|problem| self.problems.http(&format!("{place}/response_template"), problem)).ok()
     }
 
     fn timers(&mut self, file: &FlowsFile) -> Vec<Timer> {
@@ -420,7 +420,7 @@ impl Build<'_> {
             let place = format!("{place}/action");
             let step = match &config.action {
                 TimerAction::Reply(text) => ReplyTemplate::parse(text, &[CONTEXT])
-                    .map_err(|problem| self.problems.http(&format!("{place}/reply"), &problem))
+                    .map_err(|problem| self.problems.http(&format!("{place}/reply"), problem))
                     .ok()
                     .map(TimerStep::Reply),
                 TimerAction::Flow(id) => {
@@ -456,7 +456,7 @@ impl Build<'_> {
         for (at, config) in file.tools.iter().enumerate() {
             match http_tool(config, caller) {
                 Ok(tool) => tools.push(tool),
-                Err(error) => http_problems(&error, &format!("/tools/{at}"), &mut self.problems),
+                Err(error) => http_problems(error, &format!("/tools/{at}"), &mut self.problems),
             }
         }
         tools
@@ -464,10 +464,10 @@ impl Build<'_> {
 }
 
 /// The problems of an HTTP tool, below its place.
-pub(crate) fn http_problems(error: &HttpToolError, place: &str, problems: &mut Problems) {
+pub(crate) fn http_problems(error: HttpToolError, place: &str, problems: &mut Problems) {
     match error {
         HttpToolError::Endpoint(error) => {
-            error.problems.iter().for_each(|problem| problems.http(place, problem));
+            error.problems.into_iter().for_each(|problem| problems.http(place, problem));
         }
         HttpToolError::Schema(_) | HttpToolError::Parameters => {
             problems.error(format!("{place}/parameters"), error.code(), error.to_string());

@@ -160,7 +160,7 @@ fn of_endpoint(
         tool.with_annotations(annotations)
     };
     tool.map(read_only)
-        .map_err(|error| crate::builder::http_problems(&error, "/retrieve_knowledge", problems))
+        .map_err(|error| crate::builder::http_problems(error, "/retrieve_knowledge", problems))
         .ok()
 }
 

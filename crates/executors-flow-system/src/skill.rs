@@ -148,7 +148,7 @@ fn function(
     let file =
         HttpToolFile::new("function", description(config, place, problems), parameters, endpoint.clone());
     let tool = http_tool(&file, caller)
-        .map_err(|error| crate::builder::http_problems(&error, place, problems))
+        .map_err(|error| crate::builder::http_problems(error, place, problems))
         .ok()?;
     let mut definition = titled(tool.definition().clone(), config);
     definition.id = id;

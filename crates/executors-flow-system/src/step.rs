@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use agent_types::{
-    Budget, BudgetLimits, CallId, Clock, EventBody, EventLocation, EventSink, UnsequencedEvent, nearest,
+    Budget, BudgetLimits, CallId, Clock, EventBody, EventLocation, EventSink, Problem, UnsequencedEvent,
+    nearest,
 };
 use http_caller::{CallConfig, CallValues, Endpoint, EndpointConfig, HttpCaller, Scope};
 use serde_json::{Map, Value, json};
@@ -73,7 +74,7 @@ impl Step {
             Err(error) => {
                 let (parent, key) = place.rsplit_once('/').unwrap_or(("", place));
                 debug_assert_eq!(key, "endpoint", "problems of requests begin with that word");
-                error.problems.iter().for_each(|problem| problems.http(parent, problem));
+                error.problems.into_iter().for_each(|problem| problems.http(parent, problem));
                 None
             }
         }
@@ -174,8 +175,7 @@ async fn call(
     }
     let typed = tool.schema().map_err(|error| error.to_string())?.type_json(arguments.into());
     if !typed.problems.is_empty() {
-        let faults: Vec<&str> = typed.problems.iter().map(|problem| problem.message.as_str()).collect();
-        return Err(faults.join("; "));
+        return Err(Problem::messages(&typed.problems));
     }
     let call = CallId::new(name);
     let place = EventLocation { call: Some(call.clone()), ..EventLocation::default() };

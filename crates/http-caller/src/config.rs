@@ -1,7 +1,5 @@
 //! Request configuration of a tool file, and its possible faults.
 
-use std::fmt;
-
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -128,82 +126,31 @@ pub struct ResponseConfig {
     pub max_bytes: Option<u64>,
 }
 
-/// The kind of a fault in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ProblemCode {
+agent_types::problem_codes! {
     /// A lone brace, or something in braces that is not a placeholder.
-    BadTemplate,
+    BadTemplate = "bad_template",
     /// A placeholder that names nothing.
-    UnknownPlaceholder,
+    UnknownPlaceholder = "unknown_placeholder",
     /// A placeholder in scheme, host or port.
-    TemplateInAuthority,
+    TemplateInAuthority = "template_in_authority",
     /// No URL.
-    BadUrl,
+    BadUrl = "bad_url",
     /// A scheme other than http and https.
-    BadScheme,
+    BadScheme = "bad_scheme",
     /// A parameter in the path that may be absent.
-    OptionalInPath,
+    OptionalInPath = "optional_in_path",
     /// An invalid method, or one that cannot have a body.
-    BadMethod,
+    BadMethod = "bad_method",
     /// An invalid header, or one that the client sets itself.
-    BadHeader,
+    BadHeader = "bad_header",
     /// A body that is not JSON.
-    BadBody,
+    BadBody = "bad_body",
     /// A credential that is written out, or that an argument would choose.
-    SecretInFile,
+    SecretInFile = "secret_in_file",
     /// An invalid JSONPath.
-    BadSelect,
+    BadSelect = "bad_select",
     /// A retry of a method that may not be repeated.
-    BadRetry,
+    BadRetry = "bad_retry",
     /// A number out of range.
-    BadLimit,
-}
-
-impl ProblemCode {
-    /// Stable name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::BadTemplate => "bad_template",
-            Self::UnknownPlaceholder => "unknown_placeholder",
-            Self::TemplateInAuthority => "template_in_authority",
-            Self::BadUrl => "bad_url",
-            Self::BadScheme => "bad_scheme",
-            Self::OptionalInPath => "optional_in_path",
-            Self::BadMethod => "bad_method",
-            Self::BadHeader => "bad_header",
-            Self::BadBody => "bad_body",
-            Self::SecretInFile => "secret_in_file",
-            Self::BadSelect => "bad_select",
-            Self::BadRetry => "bad_retry",
-            Self::BadLimit => "bad_limit",
-        }
-    }
-}
-
-/// Something wrong with an endpoint, found when it is loaded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct ConfigProblem {
-    /// The kind.
-    pub code: ProblemCode,
-    /// Location of the fault, as in `endpoint.headers.X-Key`.
-    pub path: String,
-    /// Description of the fault.
-    pub message: String,
-    /// The name that was probably meant.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub suggest: Option<String>,
-}
-
-impl fmt::Display for ConfigProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)?;
-        match &self.suggest {
-            Some(near) => write!(f, "; did you mean `{near}`?"),
-            None => Ok(()),
-        }
-    }
+    BadLimit = "bad_limit",
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use agent_types::Problem;
 use reqwest::Method;
 use reqwest::header::HeaderName;
 use serde_json::Value;
@@ -9,12 +10,11 @@ use serde_json::Value;
 use crate::auth::Auth;
 use crate::body::BodyTemplate;
 use crate::config::{
-    AuthConfig, ConfigProblem, DEFAULT_TIMEOUT_MS, EndpointConfig, ProblemCode, QueryValue, ResponseConfig,
-    RetryConfig,
+    AuthConfig, DEFAULT_TIMEOUT_MS, EndpointConfig, ProblemCode, QueryValue, ResponseConfig, RetryConfig,
 };
 use crate::encode;
 use crate::response::ResponseShape;
-use crate::template::{JsonTemplate, Refused, Scope, TextTemplate, UrlTemplate};
+use crate::template::{JsonTemplate, Scope, TextTemplate, UrlTemplate};
 
 /// Most attempts after the first.
 const MAX_RETRIES: u32 = 10;
@@ -52,7 +52,7 @@ pub struct CallConfig {
 #[non_exhaustive]
 pub struct ConfigError {
     /// All problems.
-    pub problems: Vec<ConfigProblem>,
+    pub problems: Vec<Problem>,
 }
 
 /// An endpoint, checked and parsed. [`HttpCaller::call`](crate::HttpCaller::call) fills it.
@@ -69,7 +69,7 @@ pub struct ConfigError {
 /// let scope = Scope::new(&parameters, &[]);
 /// assert!(Endpoint::new(&endpoint("https://api.test/users/{id}"), &scope).is_ok());
 /// let error = Endpoint::new(&endpoint("https://{id}/users"), &scope).unwrap_err();
-/// assert_eq!(error.problems[0].code.as_str(), "template_in_authority");
+/// assert_eq!(error.problems[0].code, "template_in_authority");
 /// ```
 #[derive(Debug, Clone)]
 pub struct Endpoint {
@@ -140,21 +140,17 @@ impl Endpoint {
 
 /// Gathers what is wrong.
 pub(crate) struct Checker {
-    problems: Vec<ConfigProblem>,
+    problems: Vec<Problem>,
 }
 
 impl Checker {
     pub(crate) fn fault(&mut self, path: &str, code: ProblemCode, message: impl Into<String>) {
-        self.problems.push(ConfigProblem { code, path: path.into(), message: message.into(), suggest: None });
+        self.problems.push(Problem::error(code, message).path(path));
     }
 
     /// The value, or none with the fault noted.
-    pub(crate) fn take<T>(&mut self, path: &str, result: Result<T, Refused>) -> Option<T> {
-        result
-            .map_err(|Refused { code, message, near }| {
-                self.problems.push(ConfigProblem { code, path: path.into(), message, suggest: near });
-            })
-            .ok()
+    pub(crate) fn take<T>(&mut self, path: &str, result: Result<T, Problem>) -> Option<T> {
+        result.map_err(|refused| self.problems.push(refused.path(path))).ok()
     }
 
     fn endpoint(&mut self, config: &CallConfig, scope: &Scope) -> Option<Endpoint> {

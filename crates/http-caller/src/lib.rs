@@ -29,8 +29,8 @@ mod transport;
 
 pub use caller::{CallValues, HttpAnswer, HttpCaller, HttpCallerBuilder, install_tls};
 pub use config::{
-    AuthConfig, ConfigProblem, DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_MS, EndpointConfig, ProblemCode,
-    QueryValue, ResponseConfig, RetryConfig,
+    AuthConfig, DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_MS, EndpointConfig, ProblemCode, QueryValue,
+    ResponseConfig, RetryConfig,
 };
 pub use endpoint::{CallConfig, ConfigError, Endpoint};
 pub use error::{BlockReason, HttpError};
@@ -43,7 +43,6 @@ pub use transport::{Transport, WireAnswer, WireRequest};
 /// The main types are shared between threads.
 const _: () = {
     const fn is_shared<T: Send + Sync>() {}
-    is_shared::<ConfigProblem>();
     is_shared::<Endpoint>();
     is_shared::<HttpCaller>();
     is_shared::<HttpError>();

@@ -1,10 +1,10 @@
 //! Templates over values outside of requests: replies of flows, notices.
 
-use agent_types::nearest;
+use agent_types::{Problem, nearest};
 use serde_json::{Map, Value};
 
-use crate::config::{ConfigProblem, ProblemCode};
-use crate::template::{Part, Refused, as_text, inside, parse_with};
+use crate::config::ProblemCode;
+use crate::template::{Part, as_text, inside, parse_with};
 
 /// A text with placeholders over named values: `{result}`, `{result.items.0}`, `{$ctx.name}`.
 ///
@@ -30,7 +30,7 @@ impl ReplyTemplate {
     ///
     /// # Errors
     /// A lone brace, or a placeholder that begins with another name (with a suggestion). The problem's path is empty.
-    pub fn parse(text: &str, roots: &[&str]) -> Result<Self, ConfigProblem> {
+    pub fn parse(text: &str, roots: &[&str]) -> Result<Self, Problem> {
         let resolve = |name: &str| {
             let path: Vec<String> = name.split('.').map(str::to_owned).collect();
             let first = path.first().map_or("", String::as_str);
@@ -40,14 +40,9 @@ impl ReplyTemplate {
             let known: Vec<String> = roots.iter().map(|root| format!("{{{root}}}")).collect();
             let message = format!("`{{{name}}}` names nothing; here stand {}", known.join(", "));
             let near = nearest(first, roots.iter().copied()).map(str::to_owned);
-            Err(Refused { code: ProblemCode::UnknownPlaceholder, message, near })
+            Err(Problem::error(ProblemCode::UnknownPlaceholder, message).suggest(near))
         };
-        parse_with(text, resolve).map(Self).map_err(|Refused { code, message, near }| ConfigProblem {
-            code,
-            path: String::new(),
-            message,
-            suggest: near,
-        })
+        parse_with(text, resolve).map(Self)
     }
 
     /// Returns the filled text. A placeholder without a value is empty, and is reported.
@@ -84,7 +79,7 @@ mod tests {
             json!({"result": {"id": 7, "names": ["a", "{b}"], "none": null}, "$ctx": {"who": "Ann"}});
         match ReplyTemplate::parse(text, &["result", "user_message", "$ctx"]) {
             Ok(template) => template.fill(values.as_object().unwrap()).0,
-            Err(problem) => format!("{}: {problem}", problem.code.as_str()),
+            Err(problem) => format!("{}: {problem}", problem.code),
         }
     }
 

@@ -1,5 +1,6 @@
 //! From an answer to what the caller gets.
 
+use agent_types::Problem;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -8,7 +9,7 @@ use serde_json_path::JsonPath;
 use crate::answer::Body;
 use crate::config::{DEFAULT_MAX_BYTES, ProblemCode, ResponseConfig};
 use crate::endpoint::Checker;
-use crate::template::{Part, Refused, as_text, inside, parse_with};
+use crate::template::{Part, as_text, inside, parse_with};
 
 /// Parsed handling of an answer.
 #[derive(Debug, Clone)]
@@ -29,10 +30,8 @@ struct Selector {
 impl ResponseShape {
     pub(crate) fn parse(checker: &mut Checker, config: &ResponseConfig) -> Option<Self> {
         let select = config.select.as_deref().map(|text| {
-            let parsed = JsonPath::parse(text).map_err(|error| Refused {
-                code: ProblemCode::BadSelect,
-                message: format!("`{text}` is not a valid JSONPath: {error}"),
-                near: None,
+            let parsed = JsonPath::parse(text).map_err(|error| {
+                Problem::error(ProblemCode::BadSelect, format!("`{text}` is not a valid JSONPath: {error}"))
             });
             let path = checker.take("response.select", parsed)?;
             Some(Selector { text: text.to_owned(), path, is_single: is_single(text) })
@@ -41,7 +40,7 @@ impl ResponseShape {
             let parsed = parse_with(text, |name| {
                 if name.starts_with('$') {
                     let message = format!("`{{{name}}}` may not stand in an answer");
-                    return Err(Refused { code: ProblemCode::SecretInFile, message, near: None });
+                    return Err(Problem::error(ProblemCode::SecretInFile, message));
                 }
                 Ok(name.split('.').map(str::to_owned).collect())
             });

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
-use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, SettingFault};
+use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, Problem};
 use workflow_model::{ConfigDefinition, DataFlowType, NodeDefinition, SlotDefinition};
 
 /// Function that validates the settings of a node.
-pub(crate) type Prepare = fn(&Map<String, Value>) -> Result<Prepared, Vec<SettingFault>>;
+pub(crate) type Prepare = fn(&Map<String, Value>) -> Result<Prepared, Vec<Problem>>;
 /// Computation of a node that never waits.
 pub(crate) type Compute = fn(&NodeContext, &Inputs) -> Result<Outputs, NodeError>;
 
@@ -34,7 +34,7 @@ impl Node for Computed {
         &self.definition
     }
 
-    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
+    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<Problem>> {
         (self.prepare)(config)
     }
 
@@ -64,20 +64,17 @@ pub(crate) fn setting(kind: DataFlowType, description: &str) -> ConfigDefinition
 }
 
 /// A text among the settings; a fault where something else stands there.
-pub(crate) fn text_setting(
-    config: &Map<String, Value>,
-    key: &str,
-) -> Result<Option<String>, Vec<SettingFault>> {
+pub(crate) fn text_setting(config: &Map<String, Value>, key: &str) -> Result<Option<String>, Vec<Problem>> {
     match config.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(other) => Err(vec![SettingFault::new(key, format!("expected a text, found {other}"))]),
+        Some(other) => Err(vec![Problem::setting(key, format!("expected a text, found {other}"))]),
     }
 }
 
 /// A required text setting.
-pub(crate) fn required_text(config: &Map<String, Value>, key: &str) -> Result<String, Vec<SettingFault>> {
-    text_setting(config, key)?.ok_or_else(|| vec![SettingFault::new(key, "this setting is required")])
+pub(crate) fn required_text(config: &Map<String, Value>, key: &str) -> Result<String, Vec<Problem>> {
+    text_setting(config, key)?.ok_or_else(|| vec![Problem::setting(key, "this setting is required")])
 }
 
 /// Returns the value made by `prepare`, which runs when the plan is made.

@@ -6,7 +6,7 @@ use agent_types::EventBody;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use workflow_engine::{
-    Inputs, Node, NodeCatalog, NodeContext, NodeError, Outputs, Prepared, SettingFault, StopScope,
+    Inputs, Node, NodeCatalog, NodeContext, NodeError, Outputs, Prepared, Problem, StopScope,
 };
 use workflow_model::{DataFlowType, NodeDefinition};
 
@@ -41,11 +41,11 @@ impl Node for Delay {
         &self.0
     }
 
-    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
+    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<Problem>> {
         match config.get("ms").map(Value::as_u64) {
             Some(Some(ms)) => Ok(Prepared::new(Duration::from_millis(ms))),
-            Some(None) => Err(vec![SettingFault::new("ms", "expected a whole number from 0")]),
-            None => Err(vec![SettingFault::new("ms", "this setting is required")]),
+            Some(None) => Err(vec![Problem::setting("ms", "expected a whole number from 0")]),
+            None => Err(vec![Problem::setting("ms", "this setting is required")]),
         }
     }
 
@@ -118,7 +118,7 @@ impl Node for Ask {
         &self.0
     }
 
-    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
+    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<Problem>> {
         required_text(config, "prompt").map(Prepared::new)
     }
 

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use http_caller::{CallConfig, CallValues, Endpoint, HttpCaller, HttpError, Scope};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use workflow_engine::{Inputs, Node, NodeCatalog, NodeContext, NodeError, Outputs, Prepared, SettingFault};
+use workflow_engine::{Inputs, Node, NodeCatalog, NodeContext, NodeError, Outputs, Prepared, Problem};
 use workflow_model::{DataFlowType, NodeDefinition, SlotDefinition};
 
 use crate::define::{any, made, setting};
@@ -46,7 +46,7 @@ impl Node for Http {
         &self.0
     }
 
-    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
+    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<Problem>> {
         endpoint(config).map(Prepared::new)
     }
 
@@ -77,9 +77,9 @@ impl Node for Http {
 }
 
 /// The request that the settings describe.
-fn endpoint(config: &Map<String, Value>) -> Result<Endpoint, Vec<SettingFault>> {
+fn endpoint(config: &Map<String, Value>) -> Result<Endpoint, Vec<Problem>> {
     let endpoint = part(config, "endpoint")?;
-    let endpoint = endpoint.ok_or_else(|| vec![SettingFault::new("endpoint", "this setting is required")])?;
+    let endpoint = endpoint.ok_or_else(|| vec![Problem::setting("endpoint", "this setting is required")])?;
     let call = CallConfig {
         endpoint,
         auth: part(config, "auth")?,
@@ -87,21 +87,22 @@ fn endpoint(config: &Map<String, Value>) -> Result<Endpoint, Vec<SettingFault>> 
         response: part(config, "response")?.unwrap_or_default(),
     };
     Endpoint::new(&call, &Scope::open()).map_err(|error| {
-        let fault = |problem: http_caller::ConfigProblem| {
-            let key = problem.path.split('.').next().unwrap_or("endpoint").to_owned();
-            SettingFault { suggest: problem.suggest.clone(), ..SettingFault::new(key, problem.to_string()) }
+        let fault = |problem: &Problem| {
+            let key = problem.value_path().split('.').next().unwrap_or("endpoint");
+            let message = format!("{}: {}", problem.place, problem.message);
+            Problem::setting(key, message).suggest(problem.suggest.as_deref())
         };
-        error.problems.into_iter().map(fault).collect::<Vec<_>>()
+        error.problems.iter().map(fault).collect::<Vec<_>>()
     })
 }
 
 /// A part of the settings in its own form.
-fn part<T: DeserializeOwned>(config: &Map<String, Value>, key: &str) -> Result<Option<T>, Vec<SettingFault>> {
+fn part<T: DeserializeOwned>(config: &Map<String, Value>, key: &str) -> Result<Option<T>, Vec<Problem>> {
     let value = config.get(key).filter(|value| !value.is_null()).cloned();
     value
         .map(serde_json::from_value)
         .transpose()
-        .map_err(|error| vec![SettingFault::new(key, error.to_string())])
+        .map_err(|error| vec![Problem::setting(key, error.to_string())])
 }
 
 fn failure(error: &HttpError) -> NodeError {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use serde_json_path::JsonPath;
-use workflow_engine::{NodeCatalog, NodeError, Outputs, Prepared, SettingFault};
+use workflow_engine::{NodeCatalog, NodeError, Outputs, Prepared, Problem};
 use workflow_model::{DataFlowType, NodeDefinition};
 
 use crate::define::{Computed, any, list, made, required_text, setting, text};
@@ -52,7 +52,7 @@ fn select() -> Computed {
         let source = required_text(config, "path")?;
         let parsed = JsonPath::parse(&source);
         parsed.map(Prepared::new).map_err(|error| {
-            vec![SettingFault::new("path", format!("`{source}` is not a valid JSONPath: {error}"))]
+            vec![Problem::setting("path", format!("`{source}` is not a valid JSONPath: {error}"))]
         })
     })
 }
@@ -119,7 +119,7 @@ fn set() -> Computed {
     .prepared(|config| {
         let pointer = required_text(config, "pointer")?;
         if !pointer.is_empty() && !pointer.starts_with('/') {
-            return Err(vec![SettingFault::new(
+            return Err(vec![Problem::setting(
                 "pointer",
                 format!("`{pointer}` must be empty or begin with `/`"),
             )]);

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 use workflow_engine::{
-    Expression, ExpressionError, Inputs, NodeCatalog, NodeContext, NodeError, Outputs, Prepared, Scope,
-    SettingFault,
+    Expression, ExpressionError, Inputs, NodeCatalog, NodeContext, NodeError, Outputs, Prepared, Problem,
+    Scope,
 };
 use workflow_model::{DataFlowType, DynamicSlots, NodeDefinition};
 
@@ -78,9 +78,9 @@ fn condition() -> Computed {
     .prepared(|config| compile(config, &Scope::open()).map(Prepared::new))
 }
 
-fn compile(config: &Map<String, Value>, scope: &Scope) -> Result<Expression, Vec<SettingFault>> {
+fn compile(config: &Map<String, Value>, scope: &Scope) -> Result<Expression, Vec<Problem>> {
     let source = required_text(config, "cel")?;
-    Expression::compile(&source, scope).map_err(|error| vec![SettingFault::new("cel", error.to_string())])
+    Expression::compile(&source, scope).map_err(|error| vec![Problem::setting("cel", error.to_string())])
 }
 
 fn failed(error: &ExpressionError) -> NodeError {
@@ -134,8 +134,8 @@ fn first_case(
     Ok(None)
 }
 
-fn cases(config: &Map<String, Value>) -> Result<Cases, Vec<SettingFault>> {
-    let fault = |message: String| SettingFault::new("cases", message);
+fn cases(config: &Map<String, Value>) -> Result<Cases, Vec<Problem>> {
+    let fault = |message: String| Problem::setting("cases", message);
     match config.get("cases") {
         Some(Value::Array(names)) => {
             let texts: Option<Vec<String>> =

@@ -6,8 +6,7 @@ use std::collections::{HashMap, HashSet};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use workflow_engine::{
-    Inputs, Node, NodeCatalog, NodeContext, NodeError, Outputs, Prepared, SettingFault, StreamItem,
-    StreamReader,
+    Inputs, Node, NodeCatalog, NodeContext, NodeError, Outputs, Prepared, Problem, StreamItem, StreamReader,
 };
 use workflow_model::{DataFlowType, DynamicSlots, NodeDefinition};
 
@@ -69,9 +68,9 @@ impl Node for Reply {
         &self.0
     }
 
-    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
+    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<Problem>> {
         let parts = parts_of(&required_text(config, "template")?);
-        parts.map(Prepared::new).map_err(|message| vec![SettingFault::new("template", message)])
+        parts.map(Prepared::new).map_err(|message| vec![Problem::setting("template", message)])
     }
 
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {

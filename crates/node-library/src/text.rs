@@ -2,7 +2,7 @@
 
 use regex::Regex;
 use serde_json::{Map, Value};
-use workflow_engine::{Inputs, NodeCatalog, NodeContext, NodeError, Outputs, Prepared, SettingFault};
+use workflow_engine::{Inputs, NodeCatalog, NodeContext, NodeError, Outputs, Prepared, Problem};
 use workflow_model::{DataFlowType, DynamicSlots, NodeDefinition};
 
 use crate::define::{Computed, any, as_text, list, made, required_text, setting, text, text_setting};
@@ -35,7 +35,7 @@ fn template() -> Computed {
     Computed::new(definition, fill).prepared(|config| {
         let source = required_text(config, "template")?;
         let template =
-            Template::new(&source).map_err(|error| vec![SettingFault::new("template", error.to_string())])?;
+            Template::new(&source).map_err(|error| vec![Problem::setting("template", error.to_string())])?;
         Ok(Prepared::new(template))
     })
 }
@@ -113,12 +113,12 @@ fn replace() -> Computed {
 }
 
 /// A regular expression among the settings.
-pub(crate) fn regex_setting(config: &Map<String, Value>, key: &str) -> Result<Regex, Vec<SettingFault>> {
+pub(crate) fn regex_setting(config: &Map<String, Value>, key: &str) -> Result<Regex, Vec<Problem>> {
     let source = required_text(config, key)?;
     Regex::new(&source).map_err(|error| {
         let last =
             error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        vec![SettingFault::new(key, format!("`{source}` is not a valid regular expression: {last}"))]
+        vec![Problem::setting(key, format!("`{source}` is not a valid regular expression: {last}"))]
     })
 }
 

@@ -51,9 +51,7 @@ impl HttpToolError {
             Self::Id(error) => error.code(),
             Self::Schema(error) => error.code(),
             Self::Parameters | Self::Undeclared { .. } => "bad_schema",
-            Self::Endpoint(error) => {
-                error.problems.first().map_or("bad_tool_file", |problem| problem.code.as_str())
-            }
+            Self::Endpoint(error) => error.problems.first().map_or("bad_tool_file", |problem| problem.code),
         }
     }
 }

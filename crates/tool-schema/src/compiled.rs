@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use agent_types::{ObservationCode, Problem};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{ValidationError, Validator};
 use protocol_action::RawArgument;
@@ -11,7 +12,10 @@ use serde_json::{Map, Value};
 
 use crate::coerce::Coercer;
 use crate::node::Nodes;
-use crate::problem::{Problem, ProblemCode, shown};
+use crate::problem::{self, shown};
+
+/// Code of a name that the schema does not declare.
+const UNKNOWN: &str = ObservationCode::UnknownParameter.as_str();
 
 /// Reason for which a schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -95,7 +99,7 @@ impl CompiledSchema {
     #[must_use]
     pub fn type_json(&self, arguments: Value) -> Typed {
         if !arguments.is_object() {
-            let mut problem = Problem::invalid("", "object", &arguments);
+            let mut problem = problem::invalid("", "object", &arguments);
             problem.message = format!("the arguments must be an object, got {}", shown(&arguments));
             return Typed { problems: vec![problem], ..Typed::default() };
         }
@@ -127,13 +131,13 @@ impl CompiledSchema {
     fn validate(&self, value: &Value, problems: &mut Vec<Problem>) {
         let found: HashSet<String> = problems
             .iter()
-            .filter(|problem| problem.code != ProblemCode::UnknownParameter)
-            .map(|problem| problem.path.clone())
+            .filter(|problem| problem.code != UNKNOWN)
+            .map(|problem| problem.value_path().to_owned())
             .collect();
         let known = |path: &str| ancestors(path).any(|ancestor| found.contains(ancestor));
         for error in self.0.validator.iter_errors(value) {
             let more = problems_of(&error);
-            problems.extend(more.into_iter().filter(|problem| !known(&problem.path)));
+            problems.extend(more.into_iter().filter(|problem| !known(problem.value_path())));
         }
     }
 }
@@ -158,21 +162,21 @@ fn draft_of(schema: &Value) -> jsonschema::Draft {
 fn problems_of(error: &ValidationError<'_>) -> Vec<Problem> {
     let path = error.instance_path().to_string();
     let got = error.instance();
-    let invalid = |expected: String| vec![Problem::invalid(&path, expected, got)];
+    let invalid = |expected: String| vec![problem::invalid(&path, expected, got)];
     match error.kind() {
         ValidationErrorKind::Required { property } => {
-            vec![Problem::missing(&path, property.as_str().unwrap_or_default())]
+            vec![problem::missing(&path, property.as_str().unwrap_or_default())]
         }
         ValidationErrorKind::AdditionalProperties { unexpected }
         | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
-            unexpected.iter().map(|name| Problem::unknown(&path, name, None)).collect()
+            unexpected.iter().map(|name| problem::unknown(&path, name, None)).collect()
         }
         ValidationErrorKind::Enum { options } => match options.as_array() {
-            Some(members) => vec![Problem::not_a_member(&path, members, got)],
+            Some(members) => vec![problem::not_a_member(&path, members, got)],
             None => invalid(error.to_string()),
         },
         ValidationErrorKind::Constant { expected_value } => {
-            vec![Problem::not_a_member(&path, std::slice::from_ref(&**expected_value), got)]
+            vec![problem::not_a_member(&path, std::slice::from_ref(&**expected_value), got)]
         }
         ValidationErrorKind::Type { kind } => invalid(match kind {
             TypeKind::Single(kind) => kind.to_string(),
@@ -200,13 +204,14 @@ fn problems_of(error: &ValidationError<'_>) -> Vec<Problem> {
 fn without_consequences(problems: &mut Vec<Problem>) {
     let meant: HashSet<String> = problems
         .iter()
-        .filter(|problem| problem.code == ProblemCode::UnknownParameter)
+        .filter(|problem| problem.code == UNKNOWN)
         .filter_map(|problem| {
             let near = problem.suggest.as_ref()?;
-            let (parent, _) = problem.path.rsplit_once('/')?;
-            Some(crate::problem::joined(parent, near))
+            let (parent, _) = problem.value_path().rsplit_once('/')?;
+            Some(problem::joined(parent, near))
         })
         .collect();
-    problems
-        .retain(|problem| problem.code != ProblemCode::MissingParameter || !meant.contains(&problem.path));
+    problems.retain(|problem| {
+        problem.code != ObservationCode::MissingParameter.as_str() || !meant.contains(problem.value_path())
+    });
 }

@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
+use agent_types::Problem;
 use agent_types::ranked;
 use protocol_action::{Code, Dialect, Parsed, RawArgument, RawCall, RawValue, Span};
 use serde_json::{Map, Value};
 
 use crate::compiled::{Coercion, Typed};
-use crate::problem::Problem;
+use crate::problem;
 use crate::toolset::{Found, OfferedTool, ToolSet};
 
 /// A call whose arguments fit.
@@ -61,7 +62,7 @@ impl CallFault {
         match self {
             Self::UnknownTool { .. } => "unknown_tool",
             Self::Arguments { problems, .. } => {
-                problems.first().map_or("invalid_argument", |problem| problem.code.as_str())
+                problems.first().map_or("invalid_argument", |problem| problem.code)
             }
         }
     }
@@ -99,7 +100,7 @@ impl ToolSet {
         let (Found::Exact(index) | Found::Folded(index)) = found;
         let tool = &self.tools()[index];
         let mut typed = type_arguments(tool, &call.arguments);
-        typed.problems.extend(call.conflicts.iter().map(|pointer| Problem::duplicate(pointer)));
+        typed.problems.extend(call.conflicts.iter().map(|pointer| problem::duplicate(pointer)));
         if !typed.problems.is_empty() {
             let problems = typed.problems;
             return Err(CallFault::Arguments { tool: tool.name.clone(), problems, span: call.span });

@@ -41,6 +41,7 @@ mod scalar;
 mod toolset;
 mod wire;
 
+pub use agent_types::Problem;
 pub use agent_types::ToolDefinition;
 pub use catalogue::{Catalogue, CatalogueSize};
 pub use compiled::{Coercion, CompiledSchema, SchemaError, Typed};
@@ -50,7 +51,7 @@ pub use grammar::{
     grammar_with,
 };
 pub use interpret::{CallFault, Decision, TypedCall};
-pub use problem::{Problem, ProblemCode};
+pub use problem::parameter;
 pub use render::{SchemaDialect, render, tool_spec};
 pub use toolset::{OfferedTool, ToolSet, ToolSetError};
 pub use wire::{is_wire_name, wire_name};

@@ -31,10 +31,7 @@ fn read(text: &str, native: Option<&str>) -> Result<serde_json::Value, Vec<Strin
     match decision.results.remove(0) {
         Ok(call) => Ok(call.arguments.into()),
         Err(CallFault::Arguments { problems, .. }) => {
-            assert!(
-                problems.iter().all(|problem| problem.code.as_str() == "duplicate_parameter"),
-                "{problems:?}"
-            );
+            assert!(problems.iter().all(|problem| problem.code == "duplicate_parameter"), "{problems:?}");
             Err(problems.iter().map(|problem| problem.message.clone()).collect())
         }
         Err(other) => panic!("{other:?}"),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use agent_types::Problem;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -89,8 +90,8 @@ pub fn merged_state(
     merge(&mut state, changes, 0);
     let Some(schema) = schema.filter(|schema| !schema.is_valid(&state)) else { return Ok(state) };
     let problems = schema.type_json(state).problems;
-    let faults: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
-    let faults = if faults.is_empty() { "it does not fit its schema".into() } else { faults.join("; ") };
+    let faults =
+        if problems.is_empty() { "it does not fit its schema".into() } else { Problem::messages(&problems) };
     let message = format!("the state stays as it was: {faults}");
     Err(ToolError::new(ToolErrorKind::InvalidArguments, message))
 }

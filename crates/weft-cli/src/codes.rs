@@ -77,6 +77,8 @@ mod tests {
             ("problems.error(", 1),
             ("problems.warning(", 1),
             ("problems.near(", 1),
+            ("Problem::error(", 0),
+            ("Problem::warning(", 0),
             ("refused(", 0),
             (".refuse(", 0),
             (".error(None", 1),
@@ -95,10 +97,7 @@ mod tests {
             .iter()
             .flat_map(|(call, at)| source.split(call).skip(1).filter_map(|rest| argument(rest, *at)))
             .collect();
-        for (name, reads) in [
-            ("fn code(", true),
-            ("fn as_str(self)", source.contains("enum ProblemCode") || source.contains("enum BlockReason")),
-        ] {
+        for (name, reads) in [("fn code(", true), ("fn as_str(self)", source.contains("enum BlockReason"))] {
             for body in source.split(name).skip(1).filter(|_| reads) {
                 let body = body.split("\n    }\n").next().unwrap();
                 codes.extend(body.split("=>").skip(1).filter_map(literal));
@@ -115,6 +114,9 @@ mod tests {
             let table = table.split("\n}\n").next().unwrap();
             let is_ending = table.contains("ExitReason {") || table.contains("NodeErrorKind {");
             codes.extend(table.split(" = ").skip(1).filter(|_| is_ending).filter_map(literal));
+        }
+        for table in source.split("problem_codes! {").skip(1) {
+            codes.extend(table.split("\n}\n").next().unwrap().split(" = ").skip(1).filter_map(literal));
         }
         for table in source.split("budget_keys! {\n    ///").skip(1) {
             codes.extend(table.split("\n}\n").next().unwrap().split(" = ").skip(1).filter_map(literal));

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use agent_types::Problem;
 use executors_flow_system::OrchestratorError;
 use run_store::StoreError;
 use serde_json::{Map, Value, json};
@@ -75,6 +76,14 @@ impl Failure {
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, "usage", message)
+    }
+
+    /// Problems as one failure, with the code of the first and the first suggestion.
+    pub(crate) fn of_problems(problems: &[Problem]) -> Self {
+        let code = problems.first().map_or("invalid_argument", |problem| problem.code);
+        let near = problems.iter().find_map(|problem| problem.suggest.as_deref());
+        let help = near.map(|near| format!("did you mean `{near}`?"));
+        Self { help, ..Self::new(Exit::Invalid, code, Problem::messages(problems)) }
     }
 
     pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {

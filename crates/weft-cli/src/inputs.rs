@@ -18,14 +18,12 @@ pub(crate) fn typed(arguments: &InputArguments, schema: &Value) -> Result<Map<St
     let schema = CompiledSchema::new(schema)
         .map_err(|error| Failure::new(Exit::Invalid, error.code(), error.to_string()))?;
     let typed = typed_by(arguments, &schema)?;
-    let Some(first) = typed.problems.first() else { return Ok(typed.arguments) };
-    let messages: Vec<&str> = typed.problems.iter().map(|problem| problem.message.as_str()).collect();
-    let message = messages.join("; ").replace("Parameter '", "input '").replace("parameter '", "input '");
-    let failure = Failure::new(Exit::Invalid, first.code.as_str(), message);
-    Err(match &first.suggest {
-        Some(near) => failure.with_help(format!("did you mean `{near}`?")),
-        None => failure,
-    })
+    if typed.problems.is_empty() {
+        return Ok(typed.arguments);
+    }
+    let mut failure = Failure::of_problems(&typed.problems);
+    failure.message = failure.message.replace("Parameter '", "input '").replace("parameter '", "input '");
+    Err(failure)
 }
 
 /// The inputs, typed by a schema, with everything that was changed and does not fit.

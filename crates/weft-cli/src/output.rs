@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use agent_types::Problem;
 use serde::Serialize;
 
 use crate::failure::{Exit, Failure};
@@ -50,6 +51,17 @@ pub(crate) fn pretty(value: &impl Serialize) -> Result<(), Failure> {
 /// A value as JSON on one line.
 pub(crate) fn text_of(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(|error| no_json(&error))
+}
+
+/// Prints a problem on stderr: what it is, its place in a file, and the suggestion or else the fix.
+pub(crate) fn problem(file: &str, problem: &Problem, fix: Option<&str>) {
+    note!("{}[{}]: {}", problem.severity.as_str(), problem.code, problem.message);
+    note!("  --> {}", format!("{file}{}", problem.place).trim_end_matches([',', ' ']));
+    match (&problem.suggest, fix) {
+        (Some(near), _) => note!("help: did you mean `{near}`?"),
+        (None, Some(fix)) => note!("help: {fix}"),
+        (None, None) => {}
+    }
 }
 
 fn no_json(error: &serde_json::Error) -> Failure {

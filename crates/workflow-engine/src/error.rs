@@ -49,25 +49,6 @@ impl NodeError {
     }
 }
 
-/// A setting that a node cannot work with, found when the plan is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettingFault {
-    /// The key of `configValues`.
-    pub key: String,
-    /// Description of the fault.
-    pub message: String,
-    /// The name that was probably meant.
-    pub suggest: Option<String>,
-}
-
-impl SettingFault {
-    /// A fault of that key.
-    #[must_use]
-    pub fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { key: key.into(), message: message.into(), suggest: None }
-    }
-}
-
 /// Reasons why a workflow cannot run, all at once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", list(.problems))]

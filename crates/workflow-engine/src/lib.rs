@@ -27,10 +27,10 @@ mod plan;
 mod run;
 mod stream;
 
-pub use agent_types::Services;
+pub use agent_types::{Problem, Services};
 pub use cache::Cache;
 pub use context::NodeContext;
-pub use error::{NodeError, PlanError, RunError, SettingFault};
+pub use error::{NodeError, PlanError, RunError};
 pub use expression::{Expression, ExpressionError, Scope};
 pub use inputs::Inputs;
 pub use node::{Node, NodeCatalog};

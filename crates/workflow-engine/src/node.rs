@@ -3,13 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use agent_types::Problem;
 use async_trait::async_trait;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 use workflow_model::{Definitions, NodeDefinition};
 
 use crate::context::NodeContext;
-use crate::error::{NodeError, SettingFault};
+use crate::error::NodeError;
 use crate::inputs::Inputs;
 use crate::outputs::Outputs;
 use crate::plan::prepared::Prepared;
@@ -28,7 +29,7 @@ pub trait Node: Send + Sync {
     ///
     /// # Errors
     /// Settings that the node cannot work with; they become problems of the plan.
-    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<SettingFault>> {
+    fn prepare(&self, config: &Map<String, Value>) -> Result<Prepared, Vec<Problem>> {
         let _ = config;
         Ok(Prepared::none())
     }

@@ -1,8 +1,10 @@
 //! Everything that is wrong with a workflow, as a list.
 
+use agent_types::Problem;
+
 use crate::definition::{Definitions, WorkflowSource};
 use crate::graph::{World, analyze};
-use crate::problem::{Problem, ProblemCode};
+use crate::problem::ProblemCode;
 use crate::workflow::Workflow;
 
 /// Everything that is wrong, errors and warnings.
@@ -18,7 +20,7 @@ use crate::workflow::Workflow;
 ///
 /// let workflow = Workflow::from_json(r#"{"nodes": [{"id": "x", "type": "a:B"}], "edges": []}"#)?;
 /// let problems = check(&workflow, &NoTypes, &NoWorkflows);
-/// assert_eq!(problems[0].code, ProblemCode::UnknownType);
+/// assert!(problems[0].is(ProblemCode::UnknownType));
 /// # Ok::<(), workflow_model::LoadError>(())
 /// ```
 #[must_use]

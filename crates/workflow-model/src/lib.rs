@@ -35,7 +35,7 @@ mod types;
 mod workflow;
 mod zone;
 
-pub use agent_types::Severity;
+pub use agent_types::{Problem, Severity};
 pub use changes::changed_nodes;
 pub use check::{check, check_as_tool, reference_notes};
 pub use definition::{
@@ -49,7 +49,7 @@ pub use graph::{Analysis, Graph, World, analyze};
 pub use node::{Node, Position};
 pub use payload::Payload;
 pub use policy::{Bypass, Cache, OnError, Retry};
-pub use problem::{Problem, ProblemCode};
+pub use problem::ProblemCode;
 pub use schema::workflow_schema;
 pub use slot::{DataFlowType, Slot, Suggestion};
 pub use types::{effective_default, type_default};

@@ -1,10 +1,11 @@
 //! Loop zones: how many passes, what is carried, what comes out.
 
+use agent_types::Problem;
 use serde_json::{Map, Value};
 
 use crate::file::report::describe;
 use crate::node::Node;
-use crate::problem::{Problem, ProblemCode};
+use crate::problem::ProblemCode;
 use crate::slot::DataFlowType;
 
 /// Passes of a zone that ends by its condition, where the file says nothing.

@@ -19,15 +19,15 @@ fn line(problem: &Problem) -> String {
         Severity::Error => '!',
         Severity::Warning => '?',
     };
-    let mut text = format!("{mark} {}", problem.code.as_str());
-    for part in [&problem.node, &problem.slot] {
+    let mut text = format!("{mark} {}", problem.code);
+    for part in [&problem.place.node, &problem.place.slot] {
         text.push_str(&format!(" {}", part.as_deref().unwrap_or("-")));
     }
     if let Some(near) = &problem.suggest {
         text.push_str(&format!(" → {near}"));
     }
-    if !problem.nodes.is_empty() {
-        text.push_str(&format!(" {:?}", problem.nodes));
+    if !problem.place.nodes.is_empty() {
+        text.push_str(&format!(" {:?}", problem.place.nodes));
     }
     text
 }
@@ -385,6 +385,6 @@ fn zones_that_contain_themselves_are_reported() {
         let workflow =
             workflow_model::Workflow::from_value(serde_json::json!({"nodes": nodes, "edges": []})).unwrap();
         let problems = workflow_model::check(&workflow, &Types::default(), &workflow_model::NoWorkflows);
-        assert!(problems.iter().any(|problem| problem.code.as_str() == "cycle"), "{problems:?}");
+        assert!(problems.iter().any(|problem| problem.code == "cycle"), "{problems:?}");
     }
 }

@@ -137,7 +137,7 @@ fn bad_settings_are_problems_of_the_plan() {
             &crate::common::catalog(),
             &workflow_model::World::new(&crate::common::catalog(), &workflow_model::NoWorkflows),
         );
-        let is_reported = problems.iter().any(|problem| problem.slot.as_deref() == Some(key));
+        let is_reported = problems.iter().any(|problem| problem.place.slot.as_deref() == Some(key));
         assert!(is_reported, "{node_type} {config}: {problems:?}");
     }
 }

@@ -1,5 +1,6 @@
 //! Answers that must be JSON of a schema.
 
+use agent_types::Problem;
 use serde_json::Value;
 use tool_schema::{CompiledSchema, SchemaError};
 
@@ -37,8 +38,7 @@ impl AnswerSchema {
         if typed.problems.is_empty() {
             return Ok(Value::Object(typed.arguments));
         }
-        let faults: Vec<&str> = typed.problems.iter().map(|problem| problem.message.as_str()).collect();
-        Err(faults.join("; "))
+        Err(Problem::messages(&typed.problems))
     }
 }
 

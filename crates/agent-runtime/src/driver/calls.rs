@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use agent_types::AskKind;
+use agent_types::{AskKind, Problem};
 use run_journal::ask_once_more;
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
@@ -152,6 +152,5 @@ impl Calls {
 /// Arguments that a person wrote, typed as the model's are, or their faults.
 pub(crate) fn typed(tool: &Tool, arguments: Map<String, Value>) -> Result<Map<String, Value>, String> {
     let typed = tool.schema().map_err(|error| error.to_string())?.type_json(Value::Object(arguments));
-    let messages: Vec<String> = typed.problems.into_iter().map(|problem| problem.message).collect();
-    if messages.is_empty() { Ok(typed.arguments) } else { Err(messages.join("; ")) }
+    if typed.problems.is_empty() { Ok(typed.arguments) } else { Err(Problem::messages(&typed.problems)) }
 }

@@ -1,6 +1,6 @@
 //! The words of observations: from what happened to the texts of the one table.
 
-use agent_types::{CallId, Observation, ObservationCode, ToolStatus};
+use agent_types::{CallId, Observation, ObservationCode, Problem, ToolStatus};
 use protocol_action::Diagnostic;
 use tool_registry::{CallEnd, ToolErrorKind};
 use tool_schema::CallFault;
@@ -79,9 +79,8 @@ pub fn of_fault(call: &CallId, fault: &CallFault) -> Observation {
             (name, ObservationCode::UnknownTool, ObservationCode::UnknownTool.text(&fields))
         }
         CallFault::Arguments { tool, problems, .. } => {
-            let code = problems.first().map_or(ObservationCode::InvalidArgument, |p| p.fault().code());
-            let faults: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
-            (tool, code, code.text(&[("name", tool), ("faults", &faults.join("; "))]))
+            let code = ObservationCode::of_word(fault.code()).unwrap_or(ObservationCode::InvalidArgument);
+            (tool, code, code.text(&[("name", tool), ("faults", &Problem::messages(problems))]))
         }
         other => return refused(call, other.code(), "it could not be read"),
     };

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tool_http::HttpToolFile;
 
-pub use agent_types::Severity;
-pub use problem::{FlowsError, Problem};
+pub use agent_types::{Problem, Severity};
+pub use problem::FlowsError;
 pub(crate) use problem::{Problems, escaped};
 
 /// `flows.json`: what happens around an agent without the model, and what the model is offered besides.

@@ -1,37 +1,6 @@
 //! Problems of a file, all reported at once, each with its place.
 
-use std::fmt;
-
-use agent_types::Severity;
-use http_caller::ConfigProblem;
-use serde::Serialize;
-
-/// Something wrong with a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Problem {
-    /// Stable code for logs, tests and the wire.
-    pub code: &'static str,
-    /// Severity.
-    pub severity: Severity,
-    /// Place, as a JSON pointer.
-    pub path: String,
-    /// Message.
-    pub message: String,
-    /// The name that was probably meant.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub suggest: Option<String>,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)?;
-        match &self.suggest {
-            Some(near) => write!(f, "; did you mean `{near}`?"),
-            None => Ok(()),
-        }
-    }
-}
+use agent_types::{Problem, Severity};
 
 /// Reason for which a file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -90,8 +59,7 @@ impl Problems {
         message: impl Into<String>,
         suggest: Option<String>,
     ) {
-        let (path, message) = (path.into(), message.into());
-        self.add(Problem { code, severity: Severity::Error, path, message, suggest });
+        self.add(Problem::error(code, message).path(path).suggest(suggest));
     }
 
     pub(crate) fn warning(
@@ -100,33 +68,28 @@ impl Problems {
         code: &'static str,
         message: impl Into<String>,
     ) {
-        let (path, message) = (path.into(), message.into());
-        self.add(Problem { code, severity: Severity::Warning, path, message, suggest: None });
+        self.add(Problem::warning(code, message).path(path));
     }
 
     /// A tool that is not there, and without which the rest works.
     pub(crate) fn missing_tool(&mut self, path: impl Into<String>, message: String, suggest: Option<String>) {
-        let (code, severity, path) = ("unknown_tool", Severity::Warning, path.into());
-        self.add(Problem { code, severity, path, message, suggest });
+        self.add(Problem::warning("unknown_tool", message).path(path).suggest(suggest));
     }
 
     /// A problem of a request or a template below `path`.
-    pub(crate) fn http(&mut self, path: &str, problem: &ConfigProblem) {
-        let inner: String = problem
-            .path
-            .splitn(3, '.')
-            .filter(|part| !part.is_empty())
-            .fold(String::new(), |all, part| all + "/" + &escaped(part));
-        let path = format!("{path}{inner}");
-        self.near(path, problem.code.as_str(), problem.message.as_str(), problem.suggest.clone());
+    pub(crate) fn http(&mut self, path: &str, problem: Problem) {
+        let parts = problem.value_path().splitn(3, '.').filter(|part| !part.is_empty());
+        let path = parts.fold(path.to_owned(), |all, part| all + "/" + &escaped(part));
+        self.add(problem.path(path));
     }
 
     /// The warnings, where nothing is worse.
     pub(crate) fn into_result(self) -> Result<Vec<Problem>, FlowsError> {
-        if self.0.iter().any(|problem| problem.severity == Severity::Error) {
-            return Err(FlowsError::Problems { problems: self.0 });
+        if Problem::are_warnings(&self.0) {
+            Ok(self.0)
+        } else {
+            Err(FlowsError::Problems { problems: self.0 })
         }
-        Ok(self.0)
     }
 }
 

@@ -38,7 +38,7 @@ fn s36_patterns_are_linear_and_limited() {
     }
     let warned = flows("regex", &["a", ".*"], &[]).unwrap();
     let warned: Vec<String> =
-        warned.warnings().iter().map(|warning| format!("{} {}", warning.code, warning.path)).collect();
+        warned.warnings().iter().map(|warning| format!("{} {}", warning.code, warning.place)).collect();
     assert_eq!(warned, ["fits_everything /flows/0/trigger_patterns/1"]);
     let deep = "(".repeat(33) + "a" + &")".repeat(33);
     assert!(flows("regex", &[&deep], &[]).unwrap_err().starts_with("pattern_too_deep"));

@@ -1,9 +1,10 @@
 //! A JSON value with placeholders in its texts.
 
+use agent_types::Problem;
 use serde_json::{Map, Value};
 
 use super::filled::{Filler, as_text};
-use super::scope::{Refused, Scope, Source};
+use super::scope::{Scope, Source};
 use super::text::TextTemplate;
 use crate::config::ProblemCode;
 use crate::error::HttpError;
@@ -25,14 +26,14 @@ pub(crate) enum JsonTemplate {
 }
 
 impl JsonTemplate {
-    pub(crate) fn parse(value: &Value, scope: &Scope) -> Result<Self, Refused> {
+    pub(crate) fn parse(value: &Value, scope: &Scope) -> Result<Self, Problem> {
         Self::at_depth(value, scope, 0)
     }
 
-    fn at_depth(value: &Value, scope: &Scope, depth: usize) -> Result<Self, Refused> {
+    fn at_depth(value: &Value, scope: &Scope, depth: usize) -> Result<Self, Problem> {
         if depth > MAX_DEPTH {
             let message = format!("the body is deeper than {MAX_DEPTH} levels");
-            return Err(Refused { code: ProblemCode::BadBody, message, near: None });
+            return Err(Problem::error(ProblemCode::BadBody, message));
         }
         Ok(match value {
             Value::String(text) => {

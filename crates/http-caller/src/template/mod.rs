@@ -10,7 +10,6 @@ mod url;
 
 pub(crate) use filled::{Filler, as_text, inside};
 pub(crate) use json::JsonTemplate;
-pub(crate) use scope::Refused;
 pub use scope::Scope;
 pub(crate) use text::{Part, TextTemplate, parse_with};
 pub(crate) use url::{UrlTemplate, joined_list};

@@ -1,6 +1,6 @@
 //! The names that placeholders may use.
 
-use agent_types::nearest;
+use agent_types::{Problem, nearest};
 use serde_json::{Map, Value};
 
 use crate::config::ProblemCode;
@@ -19,14 +19,6 @@ pub(crate) enum Source {
     Context { name: String, path: Vec<String> },
     /// A secret.
     Secret(String),
-}
-
-/// Reason for which a placeholder is refused.
-#[derive(Debug)]
-pub(crate) struct Refused {
-    pub(crate) code: ProblemCode,
-    pub(crate) message: String,
-    pub(crate) near: Option<String>,
 }
 
 /// The names that the placeholders of an endpoint may use: the declared parameters and the listed context values.
@@ -73,7 +65,7 @@ impl Scope {
     }
 
     /// Resolves a placeholder to its source.
-    pub(crate) fn resolve(&self, text: &str) -> Result<Source, Refused> {
+    pub(crate) fn resolve(&self, text: &str) -> Result<Source, Problem> {
         if let Some(name) = text.strip_prefix(CONTEXT) {
             let (name, path) = parted(name);
             return if name.is_empty() { Err(bad(text)) } else { Ok(Source::Context { name, path }) };
@@ -88,7 +80,7 @@ impl Scope {
         }
         if self.secrets_only {
             let message = format!("`{{{text}}}` is an argument; credentials are `{{$secret.NAME}}`");
-            return Err(Refused { code: ProblemCode::SecretInFile, message, near: None });
+            return Err(Problem::error(ProblemCode::SecretInFile, message));
         }
         let Some(parameters) = &self.parameters else {
             return if first.is_empty() || first.starts_with('$') {
@@ -125,7 +117,7 @@ impl Scope {
 }
 
 /// Checks a path into a value of that schema: refused only where the schema excludes such a member.
-fn check_path(text: &str, schema: &Value, path: &[String]) -> Result<(), Refused> {
+fn check_path(text: &str, schema: &Value, path: &[String]) -> Result<(), Problem> {
     let mut schema = schema;
     for step in path {
         let Some(members) = schema.get("properties").and_then(Value::as_object) else { return Ok(()) };
@@ -148,13 +140,13 @@ fn parted(text: &str) -> (String, Vec<String>) {
     (parts.next().unwrap_or_default(), parts.collect())
 }
 
-fn unknown(text: &str, near: Option<String>) -> Refused {
+fn unknown(text: &str, near: Option<String>) -> Problem {
     let message = format!("`{{{text}}}` names no parameter and no context value");
-    Refused { code: ProblemCode::UnknownPlaceholder, message, near }
+    Problem::error(ProblemCode::UnknownPlaceholder, message).suggest(near)
 }
 
-fn bad(text: &str) -> Refused {
+fn bad(text: &str) -> Problem {
     let message =
         format!("`{{{text}}}` is not a placeholder; write {{name}}, {{$ctx.name}} or {{$secret.NAME}}");
-    Refused { code: ProblemCode::BadTemplate, message, near: None }
+    Problem::error(ProblemCode::BadTemplate, message)
 }

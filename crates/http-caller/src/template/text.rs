@@ -1,6 +1,8 @@
 //! A text with placeholders.
 
-use super::scope::{Refused, Scope, Source};
+use agent_types::Problem;
+
+use super::scope::{Scope, Source};
 use crate::config::ProblemCode;
 
 /// A piece of a template.
@@ -17,7 +19,7 @@ pub(crate) enum Part<S = Source> {
 pub(crate) struct TextTemplate(pub(crate) Vec<Part>);
 
 impl TextTemplate {
-    pub(crate) fn parse(text: &str, scope: &Scope) -> Result<Self, Refused> {
+    pub(crate) fn parse(text: &str, scope: &Scope) -> Result<Self, Problem> {
         Ok(Self(parse_with(text, |name| scope.resolve(name))?))
     }
 
@@ -40,8 +42,8 @@ impl TextTemplate {
 /// Cuts a text into its parts; `resolve` says what a name means.
 pub(crate) fn parse_with<S>(
     text: &str,
-    resolve: impl Fn(&str) -> Result<S, Refused>,
-) -> Result<Vec<Part<S>>, Refused> {
+    resolve: impl Fn(&str) -> Result<S, Problem>,
+) -> Result<Vec<Part<S>>, Problem> {
     let mut parts = Vec::new();
     let mut literal = String::new();
     let mut rest = text;
@@ -73,10 +75,10 @@ pub(crate) fn parse_with<S>(
     Ok(parts)
 }
 
-fn lone(text: &str, brace: &str) -> Refused {
+fn lone(text: &str, brace: &str) -> Problem {
     let shown: String = text.chars().take(60).collect();
     let message = format!("a lone `{brace}` in `{shown}`; write `{brace}{brace}` where a brace is meant");
-    Refused { code: ProblemCode::BadTemplate, message, near: None }
+    Problem::error(ProblemCode::BadTemplate, message)
 }
 
 #[cfg(test)]

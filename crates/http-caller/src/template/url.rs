@@ -1,10 +1,11 @@
 //! A URL with placeholders in its path and query. Scheme, host and port are fixed when it is loaded.
 
+use agent_types::Problem;
 use reqwest::Url;
 use serde_json::Value;
 
 use super::filled::{Filler, as_text};
-use super::scope::{Refused, Scope};
+use super::scope::Scope;
 use super::text::{Part, TextTemplate, parse_with};
 use crate::config::ProblemCode;
 use crate::encode;
@@ -27,7 +28,7 @@ pub(crate) struct UrlTemplate {
 }
 
 impl UrlTemplate {
-    pub(crate) fn parse(text: &str, scope: &Scope) -> Result<Self, Refused> {
+    pub(crate) fn parse(text: &str, scope: &Scope) -> Result<Self, Problem> {
         let end = authority_end(text)?;
         let parts = TextTemplate::parse(text, scope)?.0;
         let first = match parts.first() {
@@ -46,7 +47,7 @@ impl UrlTemplate {
         for source in segments.iter().flat_map(TextTemplate::sources) {
             if !scope.is_always_there(source) {
                 let message = "a parameter in the path must be required, or have a default".to_owned();
-                return Err(Refused { code: ProblemCode::OptionalInPath, message, near: None });
+                return Err(Problem::error(ProblemCode::OptionalInPath, message));
             }
         }
         let pairs = query.map_or_else(Vec::new, |query| split(query, '&'));
@@ -55,7 +56,7 @@ impl UrlTemplate {
     }
 
     /// Scheme, host and port.
-    fn base(text: &str, origin: &str) -> Result<Url, Refused> {
+    fn base(text: &str, origin: &str) -> Result<Url, Problem> {
         let url = match Url::parse(origin) {
             Ok(url) => url,
             Err(error) => {
@@ -68,7 +69,7 @@ impl UrlTemplate {
         }
         if !url.username().is_empty() || url.password().is_some() {
             let message = "the URL holds a user or password; use `auth`".to_owned();
-            return Err(Refused { code: ProblemCode::SecretInFile, message, near: None });
+            return Err(Problem::error(ProblemCode::SecretInFile, message));
         }
         if url.host_str().is_none_or(str::is_empty) {
             return Err(bad_url(text, "it has no host"));
@@ -105,7 +106,7 @@ impl UrlTemplate {
 }
 
 /// Finds the start of path, query or fragment, before placeholders are resolved.
-fn authority_end(text: &str) -> Result<usize, Refused> {
+fn authority_end(text: &str) -> Result<usize, Problem> {
     if text.contains('\\') {
         return Err(bad_url(text, "a backslash is not a separator"));
     }
@@ -133,7 +134,7 @@ fn authority_end(text: &str) -> Result<usize, Refused> {
 }
 
 impl Pair {
-    fn parse(text: &str, parts: Vec<Part>) -> Result<Self, Refused> {
+    fn parse(text: &str, parts: Vec<Part>) -> Result<Self, Problem> {
         let (name, value) = split_once(parts, '=');
         let mut written = String::new();
         for part in name {
@@ -222,16 +223,16 @@ fn push(parts: &mut Vec<Part>, literal: &str) {
     }
 }
 
-fn in_authority() -> Refused {
+fn in_authority() -> Problem {
     let message = "scheme, host and port cannot hold a placeholder".to_owned();
-    Refused { code: ProblemCode::TemplateInAuthority, message, near: None }
+    Problem::error(ProblemCode::TemplateInAuthority, message)
 }
 
-fn bad_scheme(url: &Url) -> Refused {
+fn bad_scheme(url: &Url) -> Problem {
     let message = format!("`{}` is not a scheme for requests; use https or http", url.scheme());
-    Refused { code: ProblemCode::BadScheme, message, near: None }
+    Problem::error(ProblemCode::BadScheme, message)
 }
 
-fn bad_url(text: &str, why: &str) -> Refused {
-    Refused { code: ProblemCode::BadUrl, message: format!("`{text}` is not a valid URL: {why}"), near: None }
+fn bad_url(text: &str, why: &str) -> Problem {
+    Problem::error(ProblemCode::BadUrl, format!("`{text}` is not a valid URL: {why}"))
 }

@@ -136,7 +136,7 @@ pub(crate) async fn call_in(
 pub(crate) fn faults(value: &Value, scope: &Scope) -> Vec<&'static str> {
     match Endpoint::new(&config(value), scope) {
         Ok(_) => Vec::new(),
-        Err(error) => error.problems.iter().map(|problem| problem.code.as_str()).collect(),
+        Err(error) => error.problems.iter().map(|problem| problem.code).collect(),
     }
 }
 

@@ -114,7 +114,7 @@ async fn s51_no_argument_chooses_a_secret_or_where_it_goes() {
     // A tool cannot let an argument be its address ...
     let whole = config(&json!({"endpoint": {"url": "{url}"}}));
     let error = http_caller::Endpoint::new(&whole, &Scope::open()).unwrap_err();
-    assert_eq!(error.problems[0].code.as_str(), "template_in_authority");
+    assert_eq!(error.problems[0].code, "template_in_authority");
     // ... and an argument that looks like a placeholder is text.
     let server = Server::saying(&ok_json("{}"));
     let policy = open(&[&server.address.to_string()]);

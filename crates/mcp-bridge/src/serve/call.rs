@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{EventBody, TraceEvent};
+use agent_types::{EventBody, Problem, TraceEvent};
 use futures::StreamExt;
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -41,8 +41,11 @@ pub(super) async fn call(
     };
     let mut typed = schema.type_json(Value::Object(arguments));
     if !typed.problems.is_empty() {
-        let messages: Vec<String> = typed.problems.into_iter().map(|problem| problem.message).collect();
-        return Ok(failed(&format!("Invalid parameters for {}: {}", request.name, messages.join("; "))));
+        return Ok(failed(&format!(
+            "Invalid parameters for {}: {}",
+            request.name,
+            Problem::messages(&typed.problems)
+        )));
     }
     for (name, value) in &tool.definition().defaults {
         typed.arguments.entry(name.as_str()).or_insert_with(|| value.clone());

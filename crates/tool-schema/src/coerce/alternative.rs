@@ -1,5 +1,6 @@
 //! Alternatives: which one a value was meant for.
 
+use agent_types::Problem;
 use protocol_action::RawValue;
 use serde_json::Value;
 
@@ -7,7 +8,7 @@ use super::text::certain;
 use super::{Coercer, MAX_VALUE_DEPTH};
 use crate::compiled::Coercion;
 use crate::node::{Node, NodeId, Types};
-use crate::problem::Problem;
+use crate::problem;
 
 /// Result of reading a value as one alternative.
 struct Attempt {
@@ -105,7 +106,7 @@ impl Coercer<'_> {
         let node = self.nodes.get(branch);
         if let Value::Object(object) = &attempt.value {
             let missing = node.required.iter().filter(|name| !object.contains_key(*name));
-            attempt.problems.extend(missing.map(|name| Problem::missing(path, name)));
+            attempt.problems.extend(missing.map(|name| problem::missing(path, name)));
         }
         attempt
     }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::text::same_number;
 use super::{Coercer, declared};
 use crate::node::{Node, NodeId, Types};
-use crate::problem::{Problem, joined};
+use crate::problem::{self, joined};
 
 impl Coercer<'_> {
     /// A JSON value by the declared types.
@@ -39,7 +39,7 @@ impl Coercer<'_> {
         match value {
             Value::String(text) => self.member(node, members, &text, path),
             value => {
-                self.problems.push(Problem::not_a_member(path, members, &value));
+                self.problems.push(problem::not_a_member(path, members, &value));
                 value
             }
         }
@@ -53,7 +53,7 @@ impl Coercer<'_> {
                 Some((name, id)) => (name.to_owned(), Some(id)),
                 None if node.closed => {
                     let near = agent_types::nearest(&name, node.fields.keys().map(String::as_str));
-                    self.problems.push(Problem::unknown(path, &name, near));
+                    self.problems.push(problem::unknown(path, &name, near));
                     continue;
                 }
                 None => (name, node.additional),
@@ -98,7 +98,7 @@ impl Coercer<'_> {
             self.coerced(path, value, &list);
             return list;
         }
-        self.problems.push(Problem::invalid(path, node.types.words(), &value));
+        self.problems.push(problem::invalid(path, node.types.words(), &value));
         value
     }
 }

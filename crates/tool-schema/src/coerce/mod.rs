@@ -10,12 +10,13 @@ mod untyped;
 #[cfg(test)]
 mod tests;
 
+use agent_types::Problem;
 use protocol_action::{RawArgument, RawValue};
 use serde_json::{Map, Value};
 
 use crate::compiled::Coercion;
 use crate::node::{Node, NodeId, Nodes, Types};
-use crate::problem::{Problem, joined};
+use crate::problem::{self, joined};
 use crate::wire::wire_name;
 
 /// Deepest nesting of a value that is looked at.
@@ -64,7 +65,7 @@ impl<'s> Coercer<'s> {
     ) {
         if node.closed {
             let near = agent_types::nearest(name, node.fields.keys().map(String::as_str));
-            self.problems.push(Problem::unknown(path, name, near));
+            self.problems.push(problem::unknown(path, name, near));
             return;
         }
         let place = joined(path, name);
@@ -89,7 +90,7 @@ impl<'s> Coercer<'s> {
             if node.is_any() {
                 return Value::Array(values);
             }
-            self.problems.push(Problem::duplicate(path));
+            self.problems.push(problem::duplicate(path));
         }
         values.swap_remove(0)
     }
@@ -149,7 +150,7 @@ impl<'s> Coercer<'s> {
             return source.into();
         }
         if mixed && node.types.has(Types::ARRAY.with(Types::OBJECT)) {
-            self.problems.push(Problem::invalid(path, node.types.words(), &source.into()));
+            self.problems.push(problem::invalid(path, node.types.words(), &source.into()));
             return source.into();
         }
         if prefers_list {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::Coercer;
 use crate::node::{Node, NodeId, Types};
-use crate::problem::Problem;
+use crate::problem;
 use crate::scalar::{self, Read};
 
 impl Coercer<'_> {
@@ -35,7 +35,7 @@ impl Coercer<'_> {
         if node.types.has(Types::ARRAY) {
             return self.list_text(id, trimmed, text, path);
         }
-        self.problems.push(Problem::invalid(path, node.types.words(), &text.into()));
+        self.problems.push(problem::invalid(path, node.types.words(), &text.into()));
         text.into()
     }
 
@@ -89,7 +89,7 @@ impl Coercer<'_> {
         if let Some(read) = scalar::null(trimmed).filter(|_| node.types.has(Types::NULL)) {
             return self.settled(read, text, path);
         }
-        self.problems.push(Problem::not_a_member(path, members, &trimmed.into()));
+        self.problems.push(problem::not_a_member(path, members, &trimmed.into()));
         text.into()
     }
 
@@ -116,7 +116,7 @@ impl Coercer<'_> {
                 };
                 let words = self.nodes.get(id).types.words();
                 let expected = format!("{words} as {what} ({fault})");
-                self.problems.push(Problem::invalid(path, expected, &text.into()));
+                self.problems.push(problem::invalid(path, expected, &text.into()));
                 text.into()
             }
         }
@@ -124,7 +124,7 @@ impl Coercer<'_> {
 
     /// Members that JSON text gives twice with different values.
     pub(super) fn conflicts(&mut self, conflicts: &[String], path: &str) {
-        self.problems.extend(conflicts.iter().map(|pointer| Problem::duplicate(&format!("{path}{pointer}"))));
+        self.problems.extend(conflicts.iter().map(|pointer| problem::duplicate(&format!("{path}{pointer}"))));
     }
 
     /// Nothing, JSON text, numbers parted by commas or lines where numbers are declared, or one bare value.

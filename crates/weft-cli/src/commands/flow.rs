@@ -1,6 +1,6 @@
 //! `weft flow`: list, check, match.
 
-use executors_flow_system::{FlowsFile, Problem, Severity, TimerAction, Triggered, When};
+use executors_flow_system::{FlowsFile, Problem, TimerAction, Triggered, When};
 use serde_json::{Value, json};
 use weft_project::{Project, ProjectError};
 
@@ -103,26 +103,18 @@ fn check(context: &Context, project: &Project) -> Result<Exit, Failure> {
         },
         Err(error) => return Err(error.into()),
     };
-    let ok = problems.iter().all(|problem| problem.severity == Severity::Warning);
+    let ok = Problem::are_warnings(&problems);
     match context.output {
         Output::Json => output::json(&json!({"ok": ok, "problems": problems}))?,
         Output::Jsonl => problems.iter().try_for_each(output::json)?,
         Output::Text => {
-            problems.iter().for_each(print_problem);
+            problems.iter().for_each(|problem| output::problem("flows.json ", problem, None));
             if ok {
                 output::line(done)?;
             }
         }
     }
     Ok(if ok { Exit::Ok } else { Exit::Invalid })
-}
-
-fn print_problem(problem: &Problem) {
-    note!("{}[{}]: {}", problem.severity.as_str(), problem.code, problem.message);
-    note!("  --> flows.json {}", problem.path);
-    if let Some(near) = &problem.suggest {
-        note!("help: did you mean `{near}`?");
-    }
 }
 
 fn matched(context: &Context, project: &Project, text: &str) -> Result<Exit, Failure> {

@@ -9,7 +9,7 @@ use protocol_action::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tool_schema::{CallFault, ToolSet, TypedCall};
+use tool_schema::{CallFault, ToolSet, TypedCall, parameter};
 
 use super::tools;
 use crate::arguments::ParseArguments;
@@ -224,8 +224,8 @@ fn errors_of(fault: &CallFault) -> Vec<Value> {
         CallFault::Arguments { tool, problems, .. } => problems
             .iter()
             .map(|problem| {
-                let mut error = json!({"code": problem.code.as_str(), "message": problem.message,
-                    "tool": tool, "parameter": problem.parameter()});
+                let mut error = json!({"code": problem.code, "message": problem.message,
+                    "tool": tool, "parameter": parameter(problem.value_path())});
                 if let Some(near) = &problem.suggest {
                     error["hint"] = format!("did you mean '{near}'?").into();
                 }

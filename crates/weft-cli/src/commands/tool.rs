@@ -145,7 +145,7 @@ fn check(context: &Context, tool: &Tool, arguments: &InputArguments) -> Result<E
         if ok {
             output::line(&format!("{}: ok", tool.id()))?;
         } else {
-            problem_failure(&typed).print(Output::Text);
+            Failure::of_problems(&typed.problems).print(Output::Text);
         }
     } else {
         output::json(
@@ -153,16 +153,6 @@ fn check(context: &Context, tool: &Tool, arguments: &InputArguments) -> Result<E
         )?;
     }
     Ok(if ok { Exit::Ok } else { Exit::Invalid })
-}
-
-fn problem_failure(typed: &Typed) -> Failure {
-    let messages: Vec<&str> = typed.problems.iter().map(|problem| problem.message.as_str()).collect();
-    let code = typed.problems.first().map_or("invalid_argument", |problem| problem.code.as_str());
-    let failure = Failure::new(Exit::Invalid, code, messages.join("; "));
-    match typed.problems.iter().find_map(|problem| problem.suggest.as_deref()) {
-        Some(near) => failure.with_help(format!("did you mean `{near}`?")),
-        None => failure,
-    }
 }
 
 /// All tool files, or the tools of an agent.
@@ -201,7 +191,7 @@ fn call(
 ) -> Result<Exit, Failure> {
     let typed = typed(tool, arguments)?;
     if !typed.problems.is_empty() {
-        let failure = problem_failure(&typed);
+        let failure = Failure::of_problems(&typed.problems);
         if context.output == Output::Json {
             let error = json!({"code": failure.code, "message": failure.message, "retryable": true});
             output::json(&json!({"ok": false, "error": error, "problems": typed.problems, "run": null}))?;

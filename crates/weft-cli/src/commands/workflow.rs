@@ -135,10 +135,6 @@ fn problems(chosen: &Chosen, as_tool: bool) -> Vec<Problem> {
     problems
 }
 
-fn is_ok(problems: &[Problem]) -> bool {
-    problems.iter().all(|problem| problem.severity != Severity::Error)
-}
-
 fn report(context: &Context, chosen: &Chosen, as_tool: bool) -> Result<Exit, Failure> {
     let real = |path: &Path| path.canonicalize().ok();
     let passed = chosen.project.passed_over().find(|passed| real(&passed.at.path) == real(&chosen.path));
@@ -148,7 +144,7 @@ fn report(context: &Context, chosen: &Chosen, as_tool: bool) -> Result<Exit, Fai
         note!("help: {}", passed.help);
     }
     let problems = problems(chosen, as_tool);
-    let ok = is_ok(&problems);
+    let ok = Problem::are_warnings(&problems);
     if context.output == Output::Text {
         problems.iter().for_each(|problem| print_problem(chosen, problem));
         if ok {
@@ -162,34 +158,24 @@ fn report(context: &Context, chosen: &Chosen, as_tool: bool) -> Result<Exit, Fai
 
 /// Prints a problem on stderr, as an error or a warning.
 fn print_problem(chosen: &Chosen, problem: &Problem) {
-    let kind = problem.severity.as_str();
-    let code = serde_json::to_value(problem.code).unwrap_or_default();
-    note!("{kind}[{}]: {}", code.as_str().unwrap_or_default(), problem.message);
-    let place: Vec<&str> = [problem.node.as_deref(), problem.slot.as_deref()].into_iter().flatten().collect();
-    let place = if place.is_empty() { String::new() } else { format!(", {}", place.join(".")) };
-    note!("  --> {}{place}", shown(&chosen.path).display());
-    match (&problem.suggest, fix(problem.code)) {
-        (Some(near), _) => note!("help: did you mean `{near}`?"),
-        (None, Some(way)) => note!("help: {way}"),
-        (None, None) => {}
-    }
+    output::problem(&format!("{}, ", shown(&chosen.path).display()), problem, fix(problem.code));
 }
 
 /// Fix of a problem that has no suggestion.
-fn fix(code: ProblemCode) -> Option<&'static str> {
-    match code {
-        ProblemCode::Cycle => Some("put what repeats into a `core:LoopZone`, or take one of the edges out"),
-        ProblemCode::MissingInput => Some("lead an edge to it, or give it a value in `inputValues`"),
-        ProblemCode::MissingInitial => Some("give the key an `initial` value, or lead an edge to it"),
-        ProblemCode::DuplicateInput => Some("take one of the edges out"),
-        ProblemCode::DuplicateNode => Some("give one of them another id"),
-        ProblemCode::UnknownType => Some("see `weft node list`"),
-        ProblemCode::UnknownTool => Some("see `weft tool list`"),
-        ProblemCode::UnknownWorkflow => Some("see `weft workflow list`"),
-        ProblemCode::SelfReference => Some("repeat work with a `core:LoopZone`"),
-        ProblemCode::MissingDescription => Some("a model chooses a tool by what its description says"),
-        _ => None,
-    }
+fn fix(code: &str) -> Option<&'static str> {
+    let fixes = [
+        (ProblemCode::Cycle, "put what repeats into a `core:LoopZone`, or take one of the edges out"),
+        (ProblemCode::MissingInput, "lead an edge to it, or give it a value in `inputValues`"),
+        (ProblemCode::MissingInitial, "give the key an `initial` value, or lead an edge to it"),
+        (ProblemCode::DuplicateInput, "take one of the edges out"),
+        (ProblemCode::DuplicateNode, "give one of them another id"),
+        (ProblemCode::UnknownType, "see `weft node list`"),
+        (ProblemCode::UnknownTool, "see `weft tool list`"),
+        (ProblemCode::UnknownWorkflow, "see `weft workflow list`"),
+        (ProblemCode::SelfReference, "repeat work with a `core:LoopZone`"),
+        (ProblemCode::MissingDescription, "a model chooses a tool by what its description says"),
+    ];
+    fixes.into_iter().find(|(known, _)| known.as_str() == code).map(|(_, fix)| fix)
 }
 
 fn export(context: &Context, chosen: &Chosen, format: ExportFormat) -> Result<Exit, Failure> {
@@ -225,8 +211,8 @@ fn graph(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
             let cycles: Vec<&Vec<String>> = analysis
                 .problems
                 .iter()
-                .filter(|problem| problem.code == ProblemCode::Cycle)
-                .map(|problem| &problem.nodes)
+                .filter(|problem| problem.is(ProblemCode::Cycle))
+                .map(|problem| &problem.place.nodes)
                 .collect();
             output::json(
                 &json!({"nodes": steps, "depth": depth, "cycles": cycles, "problems": analysis.problems}),
@@ -235,7 +221,7 @@ fn graph(context: &Context, chosen: &Chosen) -> Result<Exit, Failure> {
         Output::Jsonl => steps.iter().try_for_each(output::json)?,
     }
     // Types of other systems do not keep a graph from being drawn.
-    let foreign = |problem: &Problem| problem.code == ProblemCode::UnknownType;
+    let foreign = |problem: &Problem| problem.is(ProblemCode::UnknownType);
     let is_whole =
         analysis.problems.iter().all(|problem| problem.severity != Severity::Error || foreign(problem));
     Ok(if is_whole { Exit::Ok } else { Exit::Invalid })
@@ -280,7 +266,7 @@ fn refuse(context: &Context, chosen: &Chosen, problems: &[Problem]) -> Result<Ex
         problems.iter().for_each(|problem| print_problem(chosen, problem));
         return Ok(Exit::Invalid);
     }
-    let message = problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ");
+    let message = Problem::messages(problems);
     Failure::new(Exit::Invalid, "invalid", message.clone())
         .at(&chosen.path, None, None)
         .print(context.output);

@@ -43,7 +43,7 @@ fn prepared(payload: Value) -> Result<(Plan, Map<String, Value>), Value> {
     let payload = Payload::from_value(payload)
         .map_err(|error| json!({"status": "unreadable", "error": error.to_string()}))?;
     let plan = Plan::new(&payload.workflow, &stubs::catalog(), &NoWorkflows).map_err(|error| {
-        let codes: Vec<&str> = error.problems.iter().map(|problem| problem.code.as_str()).collect();
+        let codes: Vec<&str> = error.problems.iter().map(|problem| problem.code).collect();
         json!({"status": "refused", "codes": codes})
     })?;
     Ok((plan, payload.arguments))

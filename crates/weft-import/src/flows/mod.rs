@@ -77,7 +77,11 @@ fn drop_unusable(file: &mut FlowsFile, places: &mut parts::Places, ledger: &Ledg
                 // Names of tools lead nowhere here: the project knows them.
                 let warnings = flows.warnings().iter().filter(|warning| warning.code != "unknown_tool");
                 warnings.for_each(|warning| {
-                    ledger.changed(places.theirs(&warning.path), warning.code, warning.message.clone());
+                    ledger.changed(
+                        places.theirs(warning.value_path()),
+                        warning.code,
+                        warning.message.clone(),
+                    );
                 });
                 return;
             }
@@ -87,11 +91,12 @@ fn drop_unusable(file: &mut FlowsFile, places: &mut parts::Places, ledger: &Ledg
         let errors = found.into_iter().filter(|problem| problem.severity == Severity::Error);
         let mut unusable: Vec<(String, usize)> = Vec::new();
         for problem in errors {
-            let mut steps = problem.path.split('/').skip(1);
+            let mut steps = problem.value_path().split('/').skip(1);
             let list = steps.next().unwrap_or_default().to_owned();
             let at = steps.next().and_then(|step| step.parse().ok()).unwrap_or(0);
             let message = format!("it is left out: {}", problem.message);
-            let (place, whole) = (places.theirs(&problem.path), places.theirs(&format!("/{list}/{at}")));
+            let (place, whole) =
+                (places.theirs(problem.value_path()), places.theirs(&format!("/{list}/{at}")));
             if place != whole {
                 ledger.unsupported(whole, LEFT_OUT, "it is left out: a part of it cannot be used");
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent_runtime::ApprovalMode;
-use agent_types::ResumeLog;
+use agent_types::{Problem, ResumeLog};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use tool_schema::{CompiledSchema, Typed};
@@ -79,10 +79,9 @@ pub(super) fn typed_text(path: &str, text: &str, kind: DataFlowType) -> Result<V
 
 fn fitting(typed: Typed) -> Result<Map<String, Value>, RunsError> {
     let Some(first) = typed.problems.first() else { return Ok(typed.arguments) };
-    let messages: Vec<&str> = typed.problems.iter().map(|problem| problem.message.as_str()).collect();
     Err(RunsError::InvalidInputs {
-        code: first.code.as_str().to_owned(),
-        message: messages.join("; "),
+        code: first.code.to_owned(),
+        message: Problem::messages(&typed.problems),
         problems: serde_json::to_value(&typed.problems).unwrap_or_default(),
     })
 }

@@ -277,8 +277,7 @@ async fn call(
     let (project, tool) = tool_of(&app, id).await?;
     let typed = typed(&tool, body.arguments)?;
     if let Some(first) = typed.problems.first() {
-        let messages: Vec<&str> = typed.problems.iter().map(|problem| problem.message.as_str()).collect();
-        let (code, message) = (first.code.as_str().to_owned(), messages.join("; "));
+        let (code, message) = (first.code.to_owned(), agent_types::Problem::messages(&typed.problems));
         let error = Some(CallError { code, message, retryable: true });
         return Ok(Json(Called { ok: false, result: None, error, run: None }));
     }

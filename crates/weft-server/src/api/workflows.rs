@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use tool_workflow::definition_of;
 use weft_project::Project;
 use workflow_engine::Plan;
-use workflow_model::{LoadError, Problem as Fault, Severity, Workflow, check_as_tool};
+use workflow_model::{LoadError, Problem as Fault, Workflow, check_as_tool};
 
 use super::{Operation, get, post, put};
 use crate::app::App;
@@ -252,7 +252,7 @@ async fn validate(
             if query.as_tool {
                 problems.extend(check_as_tool(&workflow));
             }
-            let ok = problems.iter().all(|problem| problem.severity != Severity::Error);
+            let ok = Fault::are_warnings(&problems);
             Ok(Validated { ok, problems })
         })
         .await?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use workflow_model::graph::{Graph, NodeKind, ScopeKind};
-use workflow_model::{Analysis, Node, Problem, Severity, effective_default};
+use workflow_model::{Analysis, Node, Problem, effective_default};
 
 use super::data::{Argument, PlanData};
 use crate::error::PlanError;
@@ -22,7 +22,7 @@ pub(super) fn compile(
 ) -> Result<(PlanData, Vec<Arc<dyn NodeCode>>), PlanError> {
     let Analysis { graph, mut problems, .. } = analysis;
     let settled = settings::prepare_settings(&graph, catalog, &mut problems);
-    if problems.iter().any(|problem| problem.severity == Severity::Error) {
+    if !Problem::are_warnings(&problems) {
         return Err(PlanError { problems });
     }
     layout::Layout::new(&graph, catalog, settled).finish(problems)

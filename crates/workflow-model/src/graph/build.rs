@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 
+use agent_types::Problem;
+
 use super::levels::Level;
 use super::wires::WireIn;
 use super::{Analysis, Graph, Names, NodeIx, ScopeIx, WorkflowRef, World};
 use crate::definition::NodeDefinition;
-use crate::problem::{Problem, ProblemCode};
+use crate::problem::ProblemCode;
 use crate::workflow::Workflow;
 
 /// Names compared for suggestions in one check; beyond that, problems come without one.
@@ -53,7 +55,12 @@ impl<'a, 'w> Builder<'a, 'w> {
         self.check_settings(workflow);
         let mut seen = HashSet::new();
         self.problems.retain(|problem| {
-            seen.insert((problem.code, problem.node.clone(), problem.slot.clone(), problem.message.clone()))
+            seen.insert((
+                problem.code,
+                problem.place.node.clone(),
+                problem.place.slot.clone(),
+                problem.message.clone(),
+            ))
         });
         Analysis { graph: self.graph, problems: self.problems }
     }
@@ -93,9 +100,7 @@ impl<'a, 'w> Builder<'a, 'w> {
         let message = format!(
             "the edge to `{target}` leaves the body of a loop zone; give the value to a `core:GroupOutput` inside the zone and take it from the zone"
         );
-        let mut problem = Problem::error(ProblemCode::EdgeLeavesZone, message).at(source);
-        problem.slot = slot.map(str::to_owned);
-        self.problem(problem);
+        self.problem(Problem::error(ProblemCode::EdgeLeavesZone, message).at(source).slot_of(slot));
     }
 
     pub(super) fn scope_ix(index: usize) -> ScopeIx {

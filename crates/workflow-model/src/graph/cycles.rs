@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
+use agent_types::Problem;
 use petgraph::Direction;
 use petgraph::algo::{kosaraju_scc, toposort};
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use super::NodeIx;
 use super::build::Builder;
-use crate::problem::{Problem, ProblemCode};
+use crate::problem::ProblemCode;
 
 type Links = DiGraph<(), (), u32>;
 
@@ -52,10 +53,7 @@ impl Builder<'_, '_> {
             "these nodes wait for each other: {shown} → {}; to repeat work put it into a loop zone (`core:LoopZone`)",
             paths.first().map_or("", String::as_str)
         );
-        let mut problem = Problem::error(ProblemCode::Cycle, message);
-        problem.node = paths.first().cloned();
-        problem.nodes = paths;
-        self.problem(problem);
+        self.problem(Problem::error(ProblemCode::Cycle, message).cycle(paths));
     }
 }
 

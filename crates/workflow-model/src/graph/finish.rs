@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use agent_types::Problem;
 use serde_json::Value;
 
 use super::build::Builder;
 use super::wires::{Shape, WireIn};
 use super::{BypassOutput, BypassSource, Input, NameIx, NodeIx, NodeKind, ScopeKind, WorkflowRef};
-use crate::Severity;
 use crate::definition::{BypassBehavior, SlotDefinition};
 use crate::node::Node;
-use crate::problem::{Problem, ProblemCode};
+use crate::problem::ProblemCode;
 use crate::structural::{GROUP_INPUT, NODE_GROUP};
 use crate::types::{type_default, type_fits};
 use crate::zone::{OnItemError, ZoneMode, is_reserved};
@@ -285,7 +285,7 @@ impl<'a> Builder<'a, '_> {
     /// A declared result that nothing fills.
     fn check_results(&mut self, scope: usize) {
         // With an error elsewhere an empty result is only its shadow.
-        let sound = self.problems.iter().all(|problem| problem.severity == Severity::Warning);
+        let sound = Problem::are_warnings(&self.problems);
         let has_nodes = sound && !self.graph.scopes[scope].output_nodes.is_empty();
         let empty: Vec<String> = self.graph.scopes[scope]
             .outputs

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use agent_types::Problem;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
@@ -12,7 +13,7 @@ use super::{
 };
 use crate::node::Node;
 use crate::policy::{Bypass, Cache, OnError};
-use crate::problem::{Problem, ProblemCode};
+use crate::problem::ProblemCode;
 use crate::structural::{FRAME, GROUP_INPUT, GROUP_OUTPUT, LOOP_NEXT, LOOP_STATE, LOOP_ZONE, NODE_GROUP};
 use crate::workflow::{LoadError, Workflow};
 use crate::zone::ZoneSpec;

@@ -19,13 +19,12 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use agent_types::Problem;
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use crate::Severity;
 use crate::definition::{Definitions, NodeDefinition, SlotDefinition, WorkflowSource};
 use crate::node::Node;
-use crate::problem::Problem;
 use crate::slot::Slot;
 use crate::workflow::Workflow;
 use crate::zone::ZoneSpec;
@@ -263,7 +262,7 @@ impl Analysis<'_> {
     /// Returns `true` if the workflow can run.
     #[must_use]
     pub fn is_ok(&self) -> bool {
-        self.problems.iter().all(|problem| problem.severity == Severity::Warning)
+        Problem::are_warnings(&self.problems)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use agent_types::Problem;
 use serde_json::Value;
 
 use super::build::Builder;
@@ -9,7 +10,7 @@ use super::{NodeIx, NodeKind};
 use crate::definition::ConfigDefinition;
 use crate::file::report::describe;
 use crate::policy::Cache;
-use crate::problem::{Problem, ProblemCode};
+use crate::problem::ProblemCode;
 use crate::workflow::Workflow;
 
 impl Builder<'_, '_> {

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use agent_types::Problem;
+
 use super::build::Builder;
 use super::expose::RESULTS;
 use super::levels::{Boundary, Role};
 use super::{ScopeIx, Source};
 use crate::definition::SlotDefinition;
-use crate::problem::{Problem, ProblemCode};
+use crate::problem::ProblemCode;
 use crate::slot::DataFlowType;
 use crate::types::effective_default;
 
@@ -40,9 +42,7 @@ impl<'w> Builder<'_, 'w> {
                 let path = self.path_in(level, node);
                 let message =
                     "groups hand this value to each other in a circle; use a `core:LoopZone` to repeat work";
-                let mut problem = Problem::error(ProblemCode::Cycle, message).at(&path);
-                problem.nodes = vec![path];
-                self.problem(problem);
+                self.problem(Problem::error(ProblemCode::Cycle, message).cycle(vec![path]));
                 break;
             }
             steps -= 1;
@@ -216,9 +216,7 @@ impl<'w> Builder<'_, 'w> {
             None => "it has no output".to_owned(),
         };
         let near = slot.and_then(|slot| self.nearest(slot, names.iter().map(String::as_str)));
-        let mut problem = Problem::error(ProblemCode::UnknownSlot, message).at(path).suggest(near);
-        problem.slot = slot.map(str::to_owned);
-        self.problem(problem);
+        self.problem(Problem::error(ProblemCode::UnknownSlot, message).at(path).suggest(near).slot_of(slot));
     }
 
     fn no_argument(&mut self, level: usize, name: &str) {
@@ -229,7 +227,7 @@ impl<'w> Builder<'_, 'w> {
         let path = input.map(|node| self.path_in(level, node));
         let message = format!("the workflow declares no input `{name}`");
         let mut problem = Problem::error(ProblemCode::UnknownSlot, message).slot(name).suggest(near);
-        problem.node = path;
+        problem.place.node = path;
         self.problem(problem);
     }
 }

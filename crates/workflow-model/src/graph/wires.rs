@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agent_types::Problem;
 use serde_json::{Map, Value};
 
 use super::build::Builder;
@@ -10,7 +11,7 @@ use super::sources::Found;
 use super::{NameIx, NodeIx, NodeKind, ScopeIx, ScopeKind, Source};
 use crate::definition::SlotDefinition;
 use crate::edge::Edge;
-use crate::problem::{Problem, ProblemCode};
+use crate::problem::ProblemCode;
 use crate::types::{slots_fit, type_fits};
 use crate::zone::ZoneSpec;
 
@@ -142,8 +143,7 @@ impl<'w> Builder<'_, 'w> {
         let message = format!("an edge names the node `{missing}`, which is not there");
         let mut problem = Problem::error(ProblemCode::UnknownNode, message).suggest(near);
         if let Some((node, slot)) = other {
-            problem = problem.at(self.path_in(level, node as usize));
-            problem.slot = slot.map(str::to_owned);
+            problem = problem.at(self.path_in(level, node as usize)).slot_of(slot);
         } else if let Some(id) = &edge.id {
             problem.message.extend([" (edge `", id, "`)"]);
         }
@@ -221,9 +221,11 @@ impl<'w> Builder<'_, 'w> {
                     "takes {}, but `{}` gives {}",
                     slot.data_flow_type, ends.edge.source, from.data_flow_type
                 );
-                let mut problem = Problem::error(ProblemCode::TypeMismatch, message).at(path);
-                problem.slot = ends.edge.target_slot().map(str::to_owned);
-                self.problem(problem);
+                self.problem(
+                    Problem::error(ProblemCode::TypeMismatch, message)
+                        .at(path)
+                        .slot_of(ends.edge.target_slot()),
+                );
             }
             joined.push(source);
         }
@@ -358,9 +360,9 @@ impl<'w> Builder<'_, 'w> {
     fn duplicate(&mut self, ends: &Ends<'_>) {
         let path = self.path_in(ends.level, ends.target);
         let message = format!("another edge leads here already, and `{}` does too", ends.edge.source);
-        let mut problem = Problem::error(ProblemCode::DuplicateInput, message).at(path);
-        problem.slot = ends.edge.target_slot().map(str::to_owned);
-        self.problem(problem);
+        self.problem(
+            Problem::error(ProblemCode::DuplicateInput, message).at(path).slot_of(ends.edge.target_slot()),
+        );
     }
 
     fn no_input(&mut self, ends: &Ends<'_>, names: &[String]) {
@@ -371,9 +373,7 @@ impl<'w> Builder<'_, 'w> {
             None => "it has no input".to_owned(),
         };
         let near = slot.and_then(|slot| self.nearest(slot, names.iter().map(String::as_str)));
-        let mut problem = Problem::error(ProblemCode::UnknownSlot, message).at(path).suggest(near);
-        problem.slot = slot.map(str::to_owned);
-        self.problem(problem);
+        self.problem(Problem::error(ProblemCode::UnknownSlot, message).at(path).suggest(near).slot_of(slot));
     }
 
     /// The settings of the zone whose body a scope is.

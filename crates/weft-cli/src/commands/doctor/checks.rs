@@ -158,10 +158,7 @@ fn workflows(project: &Project) -> Vec<Finding> {
         match planned {
             Ok(_) => good += 1,
             Err(error) => {
-                let messages: Vec<&str> =
-                    error.problems.iter().map(|problem| problem.message.as_str()).collect();
-                let code = error.problems.first().map_or("bad_workflow", |problem| problem.code.as_str());
-                let failure = Failure::new(Exit::Invalid, code, messages.join("\n"))
+                let failure = Failure::of_problems(&error.problems)
                     .at(&file.path, None, None)
                     .with_help(format!("weft workflow check {}", file.id));
                 findings.push(Finding::wrong(what, failure));

@@ -7,7 +7,6 @@ use workflow_model::graph::{Graph, NodeKind};
 use workflow_model::{Node, Problem, ProblemCode, ZoneSpec};
 
 use super::{is_effect, problem_at};
-use crate::error::SettingFault;
 use crate::expression::{Expression, ExpressionError, Scope};
 use crate::node::NodeCatalog;
 use crate::plan::policy::Policy;
@@ -80,23 +79,20 @@ fn prepare(
             }
         }
         Err(faults) => {
-            let known = |fault: &SettingFault| already_reported(graph, index, &fault.key, problems);
-            let new: Vec<SettingFault> = faults.into_iter().filter(|fault| !known(fault)).collect();
-            problems.extend(new.into_iter().map(|fault| {
-                let problem = Problem::error(ProblemCode::BadValue, fault.message).suggest(fault.suggest);
-                problem_at(graph, index, problem).slot(fault.key)
-            }));
+            let known = |fault: &Problem| already_reported(graph, index, fault, problems);
+            let new: Vec<Problem> = faults.into_iter().filter(|fault| !known(fault)).collect();
+            problems.extend(new.into_iter().map(|fault| problem_at(graph, index, fault)));
         }
     }
 }
 
 /// A setting that is missing has been named already.
-fn already_reported(graph: &Graph<'_>, index: usize, key: &str, problems: &[Problem]) -> bool {
+fn already_reported(graph: &Graph<'_>, index: usize, fault: &Problem, problems: &[Problem]) -> bool {
     let path = graph.full_path(u32::try_from(index).unwrap_or(u32::MAX));
     problems.iter().any(|problem| {
-        problem.code == ProblemCode::BadValue
-            && problem.node.as_deref() == Some(&path)
-            && problem.slot.as_deref() == Some(key)
+        problem.is(ProblemCode::BadValue)
+            && problem.place.node.as_deref() == Some(&path)
+            && problem.place.slot == fault.place.slot
     })
 }
 
