@@ -8,10 +8,11 @@ use agent_runtime::driver::calls::Calls;
 use agent_runtime::driver::trace::Trace;
 use agent_runtime::machine::{CallBatch, CallResult, End, PlannedCall, observed, plan, question};
 use agent_runtime::resume::RunLog;
-use agent_types::{AskKind, AskSummary, Observation, ToolStatus};
+use agent_types::{AskKind, AskSummary, Budget, Observation, ToolStatus};
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
+use run_journal::ask_in_call;
 use serde_json::{Value, json};
 use tool_registry::UsageMeter;
 use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Question};
@@ -59,7 +60,7 @@ impl Node for ExecuteTool {
         let requested = Requested::read(inputs.required("tool_call_requests")?, &env)?;
         let (pieces, mut reader) = unbounded();
         let sink = NodeSink::new(&ctx, &env, Some(pieces));
-        let work = Work { ctx: &ctx, env: &env, sink, meter: Arc::default(), requested };
+        let work = Work { ctx: &ctx, env: &env, sink, requested };
         let done = {
             let running = std::pin::pin!(work.run());
             let handing_on = std::pin::pin!(hand_on(&ctx, &mut reader));
@@ -71,9 +72,6 @@ impl Node for ExecuteTool {
         // Pieces that came with the last results.
         while let Ok(piece) = reader.try_recv() {
             ctx.chunk(STREAM, piece).await?;
-        }
-        if env.config.services.get::<UsageMeter>().is_none() {
-            ctx.add_usage(work.meter.total());
         }
         Ok(done.outputs())
     }
@@ -92,7 +90,6 @@ struct Work<'n> {
     ctx: &'n NodeContext,
     env: &'n AgentEnv<'n>,
     sink: Arc<NodeSink>,
-    meter: Arc<UsageMeter>,
     requested: Requested,
 }
 
@@ -111,11 +108,19 @@ impl Work<'_> {
         let mut waited = self.ctx.has_asked();
         loop {
             let log = self.sink.log(waited, answers.clone());
-            match self.round(&log).await? {
-                Round::Done(done) => return Ok(done),
+            // A round counts what the ones before it have done again, as another process would.
+            let (budget, meter) = (self.env.budget().part(), Arc::<UsageMeter>::default());
+            match self.round(&log, &budget, &meter).await? {
+                Round::Done(done) => {
+                    if self.env.config.services.get::<UsageMeter>().is_none() {
+                        self.ctx.add_usage(meter.total());
+                    }
+                    return Ok(done);
+                }
                 Round::PendingInner(asked) => {
                     let (ids, questions): (Vec<String>, Vec<Question>) = asked.into_iter().unzip();
                     let values = self.ctx.ask_all(questions).await?;
+                    budget.take_back();
                     answers.extend(ids.into_iter().zip(values));
                     waited = true;
                 }
@@ -123,14 +128,19 @@ impl Work<'_> {
         }
     }
 
-    async fn round(&self, log: &Arc<RunLog>) -> Result<Round, NodeError> {
+    async fn round(
+        &self,
+        log: &Arc<RunLog>,
+        budget: &Budget,
+        meter: &Arc<UsageMeter>,
+    ) -> Result<Round, NodeError> {
         let trace = self.sink.trace(Arc::clone(log));
         let Checked { ready, refused } = self.requested.check()?;
         let refusals = self.requested.refusals();
         let refuse = |position: usize| refusals.get(&position).cloned();
         let planned = plan(ready, &self.env.profile(), self.env.config.approval, refuse);
         let mut batch = CallBatch::new(planned, String::new());
-        Calls::new(self.call_env(trace.clone())).run(&mut batch).await;
+        Calls::new(self.call_env(trace.clone(), budget.clone(), Arc::clone(meter))).run(&mut batch).await;
         let mut asks: Vec<_> = batch.held().iter().filter_map(|call| self.ask_about(call, &trace)).collect();
         let mut results: Vec<CallResult> = batch.into_results().collect();
         asks.extend(results.iter_mut().flat_map(asks_inside));
@@ -143,17 +153,17 @@ impl Work<'_> {
         self.end(&trace, results).map(Round::Done)
     }
 
-    fn call_env(&self, trace: Trace) -> CallEnv {
+    fn call_env(&self, trace: Trace, budget: Budget, meter: Arc<UsageMeter>) -> CallEnv {
         let config = &self.env.config;
         let mut services = config.services.clone().with(Arc::new(config.approval));
         if services.get::<UsageMeter>().is_none() {
-            services = services.with(Arc::clone(&self.meter));
+            services = services.with(Arc::clone(&meter));
         }
         CallEnv {
             trace,
             tools: self.requested.tools.clone(),
-            budget: self.env.budget(),
-            meter: Arc::clone(&self.meter),
+            budget,
+            meter,
             clock: Arc::clone(self.ctx.clock()),
             services,
             values: Arc::clone(&config.values),
@@ -165,7 +175,7 @@ impl Work<'_> {
     /// The question about a call that waits for a person.
     fn ask_about(&self, call: &PlannedCall, trace: &Trace) -> Option<(String, Question)> {
         let (ask, event) = question(call)?;
-        if !self.sink.has_asked_about(&call.call.id) {
+        if !self.sink.has_emitted(&call.call.id, &event) {
             trace.perform_all([event]);
         }
         let tool = ask.tool.clone();
@@ -212,7 +222,7 @@ fn asks_inside(result: &mut CallResult) -> Vec<(String, Question)> {
             Some((tool, arguments)) => question.about(kind, tool, arguments),
             None => question,
         };
-        (format!("{call}/{ask}"), question)
+        (ask_in_call(&call, &ask), question)
     };
     waits.asks.into_iter().map(asked).collect()
 }

@@ -4,16 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use agent_types::{
-    ApprovalState, CallId, Durable, EventBody, EventLocation, EventPersister, EventSink, KeepError,
+    CallId, Durable, EventBody, EventLocation, EventPersister, EventRole, EventSink, EventSubject, KeepError,
     ResumeLog, RunId, StoredEvent, Timestamp, TraceEvent, UnsequencedEvent,
 };
 use futures::channel::mpsc::UnboundedSender;
 use parking_lot::Mutex;
+use run_journal::call_at_level;
 use serde_json::Value;
 use workflow_engine::NodeContext;
 
 use crate::agent_env::AgentEnv;
 use agent_runtime::driver::trace::Trace;
+use agent_runtime::machine::Effect;
 use agent_runtime::resume::RunLog;
 
 /// Adds the node to events that know only their call.
@@ -47,7 +49,7 @@ impl NodeSink {
         if events.is_empty() {
             return RunLog::new(sink, self.level);
         }
-        if waited {
+        if waited && self.all_ask_inside(&events) {
             // Open calls have waited for input, and resume now.
             let body = EventBody::RunWaiting { exit: None, asks: Vec::new() };
             events.push(self.stored(EventLocation::default(), body));
@@ -55,16 +57,37 @@ impl NodeSink {
         RunLog::resumed(sink, ResumeLog { snapshot: None, events, answers }, self.level)
     }
 
-    /// Returns `true` when the user was asked about a call.
-    pub(crate) fn has_asked_about(&self, call: &CallId) -> bool {
-        let emitted = self.emitted.lock();
-        emitted.iter().any(|stored| {
-            stored.event.place.call.as_ref() == Some(call)
-                && matches!(
-                    stored.event.body,
-                    EventBody::AgentToolApproval { state: ApprovalState::Asked, .. }
-                )
-        })
+    /// Returns `true` if something inside each open call has asked. A call that only ran was interrupted.
+    fn all_ask_inside(&self, events: &[StoredEvent]) -> bool {
+        let mut open: HashMap<&CallId, bool> = HashMap::new();
+        for StoredEvent { event, .. } in events {
+            let Some(call) = event.place.call.as_ref().or(event.place.parent_call.as_ref()) else { continue };
+            let is_own = event.place.path.is_none() && event.place.depth == own_depth(self.level);
+            match &event.body {
+                EventBody::AgentToolStarted { .. } if is_own => {
+                    open.insert(call, false);
+                }
+                EventBody::AgentToolFinished { .. } if is_own => {
+                    open.remove(call);
+                }
+                EventBody::NodeWaiting { .. } | EventBody::AgentToolApproval { .. } if !is_own => {
+                    let around = call_at_level(call, self.level);
+                    if let Some(asks) = open.get_mut(&around) {
+                        *asks = true;
+                    }
+                }
+                _ => {}
+            }
+        }
+        open.into_values().all(|asks| asks)
+    }
+
+    /// Returns `true` when an event about a call was emitted.
+    pub(crate) fn has_emitted(&self, call: &CallId, effect: &Effect) -> bool {
+        let Effect::Emit(emission) = effect else { return false };
+        let is_it =
+            |event: &TraceEvent| event.place.call.as_ref() == Some(call) && event.body == emission.event;
+        self.emitted.lock().iter().any(|stored| is_it(&stored.event))
     }
 
     /// A trace at the node.
@@ -79,14 +102,9 @@ impl NodeSink {
 
     /// Stores events that a resumed run needs; pieces of texts are left out.
     fn remember(&self, event: &UnsequencedEvent) {
-        let is_piece = matches!(
-            event.body,
-            EventBody::AgentTextDelta { .. }
-                | EventBody::AgentReasoningDelta { .. }
-                | EventBody::AgentCallDelta { .. }
-                | EventBody::AgentToolChunk { .. }
-        );
-        if !is_piece {
+        let info = event.body.info();
+        // Nodes inside a call resume with the pieces of their streams.
+        if info.role != EventRole::Piece || info.subject == EventSubject::Node {
             let record = event.record.as_deref().cloned();
             let stored = StoredEvent { record, ..self.stored(event.place.clone(), event.body.clone()) };
             self.emitted.lock().push(stored);
@@ -175,7 +193,11 @@ fn as_of_a_run(stored: &StoredEvent, node: &EventLocation, level: u32) -> Stored
     let is_own_call = |id: &str| id.matches('.').count() == level as usize;
     let is_own = match &place.call {
         None => is_at_node,
-        Some(call) => is_at_node && is_own_call(call.as_str()) && is_about_call(&stored.event.body),
+        Some(call) => {
+            let info = stored.event.body.info();
+            let is_about_call = info.subject == EventSubject::Call && info.role != EventRole::Piece;
+            is_at_node && is_own_call(call.as_str()) && is_about_call
+        }
     };
     if is_own {
         // The turn was added outside of the workflow.
@@ -183,16 +205,4 @@ fn as_of_a_run(stored: &StoredEvent, node: &EventLocation, level: u32) -> Stored
         place.depth = own_depth(level);
     }
     stored
-}
-
-fn is_about_call(body: &EventBody) -> bool {
-    matches!(
-        body,
-        EventBody::AgentCallReady { .. }
-            | EventBody::AgentToolChosen { .. }
-            | EventBody::AgentToolApproval { .. }
-            | EventBody::AgentToolStarted { .. }
-            | EventBody::AgentToolFinished { .. }
-            | EventBody::AgentObservation { .. }
-    )
 }

@@ -128,6 +128,26 @@ impl Budget {
         (depth <= self.0.max_depth).then(|| Self::node(limits, depth, self.0.max_depth, Some(self.clone())))
     }
 
+    /// A part of this budget on the same level, without limits of its own, whose usage can be
+    /// [taken back](Self::take_back).
+    #[must_use]
+    pub fn part(&self) -> Self {
+        Self::node(BudgetLimits::default(), self.0.depth, self.0.max_depth, Some(self.clone()))
+    }
+
+    /// Takes back from all above what was counted here: it is counted again from a log.
+    pub fn take_back(&self) {
+        for key in BudgetKey::ALL {
+            let counted = self.counter(*key).swap(0, Ordering::Relaxed);
+            let less = |used: u64| Some(used.saturating_sub(counted));
+            let mut node = self.0.parent.as_ref();
+            while let Some(budget) = node {
+                budget.counter(*key).fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok();
+                node = budget.0.parent.as_ref();
+            }
+        }
+    }
+
     fn node(limits: BudgetLimits, depth: u32, max_depth: u32, parent: Option<Self>) -> Self {
         Self(Arc::new(Node { limits, used: Default::default(), depth, max_depth, parent }))
     }

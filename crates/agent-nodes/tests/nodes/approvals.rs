@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent_nodes::LlmNodeConfig;
 use agent_runtime::{ApprovalMode, approval_digest};
-use agent_types::{EventSink, RunId, RunStatus, SystemClock};
+use agent_types::{Budget, BudgetKey, BudgetLimits, EventSink, RunId, RunStatus, SystemClock};
 use run_store::{NewRun, Store};
 use serde_json::{Map, Value, json};
 use tool_registry::{Snapshot, Tool, ToolInvoker};
@@ -242,7 +242,9 @@ fn a_workflow_inside_a_call_may_ask() {
 
 #[test]
 fn what_is_answered_at_once_goes_on_at_once() {
-    let world = World::new(&[]);
+    let mut world = World::new(&[]);
+    let budget = Budget::new(BudgetLimits::default());
+    world.budget = Some(budget.clone());
     let plan = plan(&workflow());
     let mut options = world.options();
     options.on_waiting = workflow_engine::OnWaiting::Stay;
@@ -256,4 +258,5 @@ fn what_is_answered_at_once_goes_on_at_once() {
     });
     assert_eq!(outcome.status, RunStatus::Ok);
     assert_eq!(tools_of(&world), ["say 1", "say 4", "pay 2", "do_it 3"]);
+    assert_eq!(budget.used(BudgetKey::ToolCalls), 4, "each call counts once");
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{AskKind, EventBody, ExitReason, RunId, TraceEvent, Usage};
+use agent_types::{AskKind, EventRole, ExitReason, RunId, TraceEvent, Usage};
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
@@ -64,15 +64,8 @@ pub(super) fn completion_id(run: &RunId) -> String {
 }
 
 /// Returns `true` for an event that is a step; pieces of texts are not.
-pub(super) const fn is_step(event: &TraceEvent) -> bool {
-    !matches!(
-        event.body,
-        EventBody::AgentTextDelta { .. }
-            | EventBody::AgentReasoningDelta { .. }
-            | EventBody::AgentCallDelta { .. }
-            | EventBody::NodeChunk { .. }
-            | EventBody::AgentToolChunk { .. }
-    )
+pub(super) fn is_step(event: &TraceEvent) -> bool {
+    event.body.info().role != EventRole::Piece
 }
 
 /// Outcome of the run, or the problem for which no answer exists.
