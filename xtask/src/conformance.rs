@@ -25,7 +25,7 @@ struct Options {
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let options = options(arguments)?;
     if let Some(file) = &options.engine {
-        return report(engine(file.as_ref())?);
+        return report(harness("--engine", file.as_ref())?);
     }
     let cases = options.data.join("cases");
     ensure!(cases.is_dir(), "{} holds no cases; name the folder with --data DIR", options.data.display());
@@ -35,7 +35,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let mut passed = 0;
     let mut names = Vec::new();
     let scenarios = Some(cases.join("engine.jsonl")).filter(|file| file.is_file());
-    let scenarios = scenarios.map(|file| engine(&file)).transpose()?;
+    let scenarios = scenarios.map(|file| harness("--engine", &file)).transpose()?;
+    let both_ways =
+        harness("--both-ways", &workspace::root().join("crates/weft-scenarios/tests/agents.jsonl"))?;
     let sets = sets::all(&options.data, &weft)?;
     for (set, outcome) in sets.iter().zip(side_by_side(&sets, &weft)?) {
         println!("{}: {} passed, {} failed", set.name, outcome.passed, outcome.failed.len());
@@ -56,6 +58,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         println!("scenarios of the engine:");
         report(scenarios)?;
     }
+    println!("agents by the built-in loop and by nodes:");
+    report(both_ways)?;
     let mended = known.without_failure(&names, &failed);
     ensure!(mended.is_empty(), "listed as failures, and pass: {}", mended.join(", "));
     let unlisted: Vec<&str> = failed.iter().map(String::as_str).filter(|id| !known.has(id)).collect();
@@ -125,10 +129,10 @@ fn options(arguments: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-/// Starts the scenarios of the engine.
-fn engine(file: &Path) -> Result<Child> {
+/// Starts scenarios of a kind.
+fn harness(kind: &str, file: &Path) -> Result<Child> {
     let runner = workspace::program("weft-harness")?;
-    let child = Command::new(&runner).arg("--engine").arg(file).stdout(Stdio::piped()).spawn();
+    let child = Command::new(&runner).arg(kind).arg(file).stdout(Stdio::piped()).spawn();
     child.with_context(|| runner.display().to_string())
 }
 
@@ -136,7 +140,7 @@ fn engine(file: &Path) -> Result<Child> {
 fn report(scenarios: Child) -> Result<()> {
     let output = scenarios.wait_with_output()?;
     print!("{}", String::from_utf8_lossy(&output.stdout));
-    ensure!(output.status.success(), "scenarios of the engine failed");
+    ensure!(output.status.success(), "scenarios failed");
     Ok(())
 }
 

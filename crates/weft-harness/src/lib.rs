@@ -13,6 +13,8 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[cfg(feature = "scenarios")]
+mod both_ways;
 mod cuts;
 #[cfg(feature = "scenarios")]
 mod engine;
@@ -24,6 +26,8 @@ mod project;
 mod stub_server;
 mod virtual_time;
 
+#[cfg(feature = "scenarios")]
+pub use both_ways::run_both_ways;
 pub use cuts::{Cut, Cuts, replies};
 #[cfg(feature = "scenarios")]
 pub use engine::{Failure, Report, run_engine_cases, run_engine_file};

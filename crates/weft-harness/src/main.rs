@@ -1,4 +1,5 @@
-//! `weft-harness --engine FILE [ID…]` runs cases of the engine, `--agents FILE [ID…]` those of agents;
+//! `weft-harness --engine FILE [ID…]` runs cases of the engine, `--agents FILE [ID…]` those of agents; `--both-ways FILE`
+//! compares the built-in loop of agents with a loop of nodes;
 //! `weft-harness --payloads FILE [--finish-others]` runs payloads.
 
 use std::fmt::Write as _;
@@ -6,6 +7,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use serde_json::{Map, Value};
+use weft_harness::Report;
 use workflow_engine::OnFail;
 
 fn main() -> ExitCode {
@@ -14,6 +16,7 @@ fn main() -> ExitCode {
     let run: fn(&str, &[String]) -> (String, ExitCode) = match flag.as_str() {
         "--engine" => engine,
         "--agents" => agents,
+        "--both-ways" => both_ways,
         "--payloads" => payloads,
         _ => return usage(),
     };
@@ -32,16 +35,13 @@ fn main() -> ExitCode {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: weft-harness --engine FILE [ID...] | --agents FILE [ID...] | --payloads FILE [--finish-others]"
+        "usage: weft-harness --engine FILE [ID...] | --agents FILE [ID...] | --both-ways FILE | --payloads FILE [--finish-others]"
     );
     ExitCode::from(2)
 }
 
 /// Each case that went another way than it should, and how many did.
-fn engine(text: &str, ids: &[String]) -> (String, ExitCode) {
-    // Some cases are about nodes that panic; where, is enough.
-    std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
-    let report = weft_harness::run_engine_cases(text, |id| ids.is_empty() || ids.iter().any(|own| own == id));
+fn shown(report: &Report) -> (String, ExitCode) {
     // Writing to a text cannot fail.
     let mut out = String::new();
     for failure in &report.failures {
@@ -52,6 +52,17 @@ fn engine(text: &str, ids: &[String]) -> (String, ExitCode) {
     let _ = writeln!(out, "{} passed, {} failed", report.passed, report.failures.len());
     let exit = if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) };
     (out, exit)
+}
+
+fn engine(text: &str, ids: &[String]) -> (String, ExitCode) {
+    // Some cases are about nodes that panic; where, is enough.
+    std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
+    shown(&weft_harness::run_engine_cases(text, |id| ids.is_empty() || ids.iter().any(|own| own == id)))
+}
+
+fn both_ways(text: &str, _: &[String]) -> (String, ExitCode) {
+    std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
+    shown(&weft_harness::run_both_ways(text))
 }
 
 /// The same for cases of agents.

@@ -1,18 +1,21 @@
-//! The first message of a case, answered by the built-in loop and by a loop of nodes.
+//! A case, answered by the built-in loop and by a loop of nodes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent_nodes::LlmNodeConfig;
-use agent_runtime::{AgentProfile, ApprovalMode};
-use agent_types::{Budget, Clock, Delivery};
+use agent_runtime::prompt::messages::rendered;
+use agent_runtime::prompt::text::{Protocol, exchange_messages, frame_of};
+use agent_runtime::{AgentProfile, ApprovalMode, Exchange};
+use agent_types::{Budget, Clock, EventSink, ResumeLog, RunId};
 use llm_provider::{LlmProvider, ModelSource, SingleModel};
 use serde_json::{Map, Value, json};
 use tool_registry::{Services, Snapshot, Tool, ToolInvoker};
-use workflow_engine::{OnWaiting, Plan, RunOptions};
+use workflow_engine::{OnWaiting, Plan, RunOptions, RunOutcome};
 use workflow_model::{NoWorkflows, Workflow};
 
+use super::crash_injection::Life;
 use super::fixtures::{Executed, World};
 use crate::Fault;
 
@@ -22,13 +25,13 @@ const LOOP: &str = include_str!("loop.json");
 /// Events about the loop itself, which nodes do not know: they are emitted by the built-in loop alone.
 const OF_THE_LOOP: [&str; 4] = ["agent.turn.started", "agent.turn.finished", "agent.budget", "agent.warning"];
 
-/// Events that a subscription to a run may hold.
-const CAPACITY: usize = 100_000;
+/// Name of the frames around results in a trail: each run has its own.
+const FRAME: &str = "FRAME";
 
 /// Characters of a difference that are shown before it.
 const CONTEXT: usize = 60;
 
-/// Answer to a message, as far as both kinds of loops give the same.
+/// Answers of a case, as far as both kinds of loops give the same.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Trail {
     /// Messages of each request.
@@ -39,15 +42,17 @@ pub(crate) struct Trail {
 }
 
 impl Trail {
-    /// Puts a trail together; `run` is the id of the run. Executions of the `noted` tools count.
-    pub(crate) fn new(world: &World, noted: &BTreeSet<String>, run: &str, events: &[Value]) -> Self {
+    /// Puts the trail of these runs together. Executions of the `noted` tools count.
+    pub(crate) fn new(world: &World, noted: &BTreeSet<String>, runs: &[RunId], events: &[Value]) -> Self {
         let mut calls = Vec::new();
         let own: Vec<&Value> = events.iter().filter(|event| is_shared(event)).collect();
-        for call in own.iter().filter_map(|event| event["call"].as_str()) {
-            number(call, &mut calls);
+        for event in &own {
+            number(event, &event["call"], &mut calls);
         }
-        let frame = &run[run.len().saturating_sub(8)..];
-        let plain = |text: &str| plain(&text.replace(frame, "FRAME"), &calls);
+        let frames: Vec<String> = runs.iter().map(frame_of).collect();
+        let unframed =
+            |text: &str| frames.iter().fold(text.to_owned(), |text, frame| text.replace(frame, FRAME));
+        let plain = |text: &str| plain(&unframed(text), &calls);
         let requests = world.asked();
         let requests = requests.iter().map(|request| request.iter().map(|text| plain(text)).collect());
         let executed = world.since((0, 0)).0;
@@ -79,10 +84,17 @@ impl Trail {
     }
 }
 
+/// A call of a run; calls of two runs may have one id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Called {
+    run: String,
+    call: String,
+}
+
 /// A text with the names of tasks by the numbers of their calls.
-fn plain(text: &str, calls: &[String]) -> String {
+fn plain(text: &str, calls: &[Called]) -> String {
     let mut text = text.to_owned();
-    let mut longest: Vec<(usize, &String)> = calls.iter().enumerate().collect();
+    let mut longest: Vec<(usize, &str)> = calls.iter().map(|own| own.call.as_str()).enumerate().collect();
     longest.sort_by_key(|(_, call)| std::cmp::Reverse(call.len()));
     for (at, call) in longest {
         text = text.replace(&format!("task-{call}"), &format!("task-{at}"));
@@ -102,29 +114,30 @@ fn is_shared(event: &Value) -> bool {
 }
 
 /// An event without what differs between runs.
-fn line(event: &Value, calls: &mut Vec<String>) -> String {
+fn line(event: &Value, calls: &mut Vec<Called>) -> String {
     let mut data = event["data"].clone();
     if let Some(data) = data.as_object_mut() {
         // It goes by the frame of the run.
         data.remove("digest");
         data.remove("ms");
         for call in data.get_mut("calls").and_then(Value::as_array_mut).into_iter().flatten() {
-            call["call"] = call["call"].as_str().map(|call| number(call, calls)).into();
+            call["call"] = number(event, &call["call"], calls).into();
         }
     }
-    let call = event["call"].as_str().map(|call| number(call, calls));
+    let call = number(event, &event["call"], calls);
     format!("{} {call:?} {data}", event["type"].as_str().unwrap_or_default())
 }
 
-/// A call by the number of its first appearance.
-fn number(call: &str, calls: &mut Vec<String>) -> usize {
-    calls.iter().position(|own| own == call).unwrap_or_else(|| {
-        calls.push(call.to_owned());
+/// A call of the run of an event by the number of its first appearance.
+fn number(event: &Value, call: &Value, calls: &mut Vec<Called>) -> Option<usize> {
+    let called = Called { run: event["run"].to_string(), call: call.as_str()?.to_owned() };
+    Some(calls.iter().position(|own| *own == called).unwrap_or_else(|| {
+        calls.push(called);
         calls.len() - 1
-    })
+    }))
 }
 
-/// Parts of a case that answer a message.
+/// Parts of a case that a loop of nodes needs.
 pub(crate) struct Parts<'c> {
     pub(crate) profile: &'c AgentProfile,
     pub(crate) tools: Snapshot,
@@ -133,8 +146,22 @@ pub(crate) struct Parts<'c> {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// Answers a message with a loop of nodes; returns the id of the run with its events.
-pub(crate) async fn answer(parts: Parts<'_>, message: &str) -> Result<(String, Vec<Value>), Fault> {
+/// A conversation as messages of a loop of nodes.
+pub(crate) fn conversation(history: &[Exchange]) -> Value {
+    let mut messages = Vec::new();
+    for exchange in history {
+        exchange_messages(exchange, Protocol::Text, FRAME, &mut messages);
+    }
+    messages.iter().map(rendered::value).collect()
+}
+
+/// Runs the loop of nodes to its end, or until it waits.
+pub(crate) async fn run(
+    parts: Parts<'_>,
+    inputs: Map<String, Value>,
+    life: &Arc<Life>,
+    log: Option<ResumeLog>,
+) -> Result<RunOutcome, Fault> {
     let Parts { profile, tools, model, services, clock } = parts;
     let mut catalog = node_library::catalog();
     agent_nodes::register(&mut catalog);
@@ -145,20 +172,14 @@ pub(crate) async fn answer(parts: Parts<'_>, message: &str) -> Result<(String, V
         .with::<dyn ModelSource>(Arc::new(SingleModel::new(model)))
         .with::<dyn ToolInvoker>(Arc::new(tools))
         .with(Arc::new(config));
-    let mut options = RunOptions::new().with_services(services).with_clock(clock);
+    let sink = Arc::clone(life) as Arc<dyn EventSink>;
+    let mut options = RunOptions::new().with_services(services).with_clock(clock).with_sink(sink);
     options.on_waiting = OnWaiting::End;
     options.budget = Some(Budget::new(profile.limits()));
     options.deadline = profile.limits().wall_ms.map(Duration::from_millis);
-    let (options, mut watcher) = options.watched(CAPACITY);
-    let inputs: Map<String, Value> = [("query".to_owned(), message.into())].into_iter().collect();
-    let run = plan.run(inputs, options);
-    let id = run.run().to_string();
-    run.outcome().await;
-    let mut events = Vec::new();
-    while let Some(Delivery::Events(batch)) = watcher.try_next() {
-        events.extend(batch.iter().filter_map(|event| serde_json::to_value(event).ok()));
-    }
-    Ok((id, events))
+    options.cancel = Some(life.cancel.clone());
+    options.resume = log.map(Box::new);
+    Ok(plan.run(inputs, options).outcome().await)
 }
 
 /// The loop with the instructions and the tools of a profile.

@@ -102,8 +102,8 @@ impl<'p> AgentCases<'p> {
         report
     }
 
-    /// Answers the first message of each case with the built-in loop and with a loop of nodes. Returns the ids, with
-    /// the first difference in requests, executions or events of the agent, or the reason why nodes cannot run it.
+    /// Answers each case with the built-in loop and with a loop of nodes. Returns the ids, with the first difference in
+    /// requests, executions or events of the agent, or the reason why nodes cannot run it.
     #[must_use]
     pub fn both_ways(self, text: &str) -> Vec<(String, Option<String>)> {
         let lines = text.lines().filter(|line| !line.trim().is_empty());
@@ -118,16 +118,14 @@ impl<'p> AgentCases<'p> {
     }
 
     async fn compare(self, case: Case, clock: Arc<dyn Clock>) -> Result<Option<String>, Fault> {
-        let store = || Store::memory().map_err(|error| error.to_string());
-        let turn = case.turns.first().ok_or("it needs `turns`")?;
-        let message = turn.user.as_deref().ok_or("it does not begin with a message")?;
-        let mut session = self.session(&case, &clock, store()?)?;
-        session.begin().await?;
-        let seen = Box::pin(session.step(turn, VecDeque::new())).await?;
-        let run = session.runs.first().ok_or("no run was begun")?;
-        let built_in = session.trail(run.as_str(), &seen.events);
-        let nodes = Box::pin(self.session(&case, &clock, store()?)?.on_canvas(message)).await?;
-        Ok(built_in.difference(&nodes))
+        let session = || {
+            let store = Store::memory().map_err(|error| error.to_string())?;
+            self.session(&case, &clock, store)
+        };
+        let (mut agent, mut nodes) = (session()?, session()?.on_canvas());
+        let built_in = Box::pin(perform(&case, &mut agent)).await?.0;
+        let other = Box::pin(perform(&case, &mut nodes)).await?.0;
+        Ok(agent.trail(&built_in.events).difference(&nodes.trail(&other.events)))
     }
 
     fn run_case(self, case: &Case) -> Result<Vec<Difference>, Fault> {
@@ -151,36 +149,7 @@ impl<'p> AgentCases<'p> {
     async fn play(self, case: &Case, clock: Arc<dyn Clock>) -> Result<Vec<Difference>, Fault> {
         let store = Store::memory().map_err(|error| error.to_string())?;
         let mut session = self.session(case, &clock, store.clone())?;
-        session.begin().await?;
-        let mut whole = Seen::default();
-        let mut differences = Vec::new();
-        let mut turns = case.turns.iter().enumerate().peekable();
-        while let Some((number, turn)) = turns.next() {
-            // What is done while this turn goes on.
-            let mut meanwhile = VecDeque::new();
-            let mut expected = vec![turn];
-            while let Some((_, next)) = turns.next_if(|(_, next)| next.on.is_some()) {
-                let on = Pattern::read(next.on.as_ref().unwrap_or(&Value::Null))?;
-                let restarts = match next.r#do {
-                    Some(Deed::Restart) => true,
-                    Some(Deed::Cancel) => false,
-                    _ => return Err("only `cancel` and `restart` may be done `on` an event".to_owned()),
-                };
-                meanwhile.push_back(Meanwhile { on, restarts });
-                expected.push(next);
-            }
-            let seen = Box::pin(session.step(turn, meanwhile))
-                .await
-                .map_err(|fault| format!("turn {number}: {fault}"))?;
-            for (offset, expect) in expected.iter().enumerate() {
-                if let Some(expect) = &expect.expect {
-                    expect.check()?;
-                    let part = part_of(&seen, offset, &expected);
-                    differences.extend(expect.differences(&format!("turn {}", number + offset), &part));
-                }
-            }
-            whole.add(&seen);
-        }
+        let (whole, mut differences) = perform(case, &mut session).await?;
         if let Some(expect) = &case.expect {
             expect.check()?;
             differences.extend(expect.differences("all turns", &whole));
@@ -247,6 +216,41 @@ impl<'p> AgentCases<'p> {
         }
         Ok((file.profile.clone(), Snapshot::new(tools).map_err(|error| error.to_string())?))
     }
+}
+
+/// Performs all turns of a case. Returns everything that was observed, with the differences to what each turn expects.
+async fn perform(case: &Case, session: &mut Session) -> Result<(Seen, Vec<Difference>), Fault> {
+    session.begin().await?;
+    let mut whole = Seen::default();
+    let mut differences = Vec::new();
+    let mut turns = case.turns.iter().enumerate().peekable();
+    while let Some((number, turn)) = turns.next() {
+        // What is done while this turn goes on.
+        let mut meanwhile = VecDeque::new();
+        let mut expected = vec![turn];
+        while let Some((_, next)) = turns.next_if(|(_, next)| next.on.is_some()) {
+            let on = Pattern::read(next.on.as_ref().unwrap_or(&Value::Null))?;
+            let restarts = match next.r#do {
+                Some(Deed::Restart) => true,
+                Some(Deed::Cancel) => false,
+                _ => return Err("only `cancel` and `restart` may be done `on` an event".to_owned()),
+            };
+            meanwhile.push_back(Meanwhile { on, restarts });
+            expected.push(next);
+        }
+        let seen = Box::pin(session.step(turn, meanwhile))
+            .await
+            .map_err(|fault| format!("turn {number}: {fault}"))?;
+        for (offset, expect) in expected.iter().enumerate() {
+            if let Some(expect) = &expect.expect {
+                expect.check()?;
+                let part = part_of(&seen, offset, &expected);
+                differences.extend(expect.differences(&format!("turn {}", number + offset), &part));
+            }
+        }
+        whole.add(&seen);
+    }
+    Ok((whole, differences))
 }
 
 /// An agent that the case writes out.

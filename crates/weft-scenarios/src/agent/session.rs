@@ -8,11 +8,12 @@ use agent_runtime::{
     Agent, AgentInput, AgentProfile, AgentState, CallRecord, Exchange, PendingCall, Turn as Said,
 };
 use agent_types::{
-    CallId, Delivery, EventSink, ExitReason, Observation, ObservationCode, Recorder, ResumeLog, RunId,
+    AskSummary, CallId, Delivery, EventSink, ExitReason, Observation, ObservationCode, Recorder, ResumeLog,
+    RunId, RunStatus,
 };
 use executors_flow_system::Flows;
 use run_store::{NewRun, Store, StoredRun};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use tool_registry::{Registry, Services, Snapshot, TaskBoard};
 use tool_system::{BlobSource, PrivateState, World as SharedWorld};
 use weft_runs::Answer;
@@ -54,7 +55,15 @@ pub(crate) struct Session {
     before: (usize, usize),
     /// Set when the run is resumed only to end.
     ends: bool,
+    /// Messages of the conversation where a loop of nodes answers instead of the agent.
+    nodes: Option<Value>,
     pub(crate) runs: Vec<RunId>,
+}
+
+/// End of a run, or its waiting.
+enum Ended {
+    Agent(agent_runtime::RunOutcome, AgentState),
+    Nodes(workflow_engine::RunOutcome),
 }
 
 /// A run that waits.
@@ -110,17 +119,33 @@ impl Session {
             front,
             board,
             open: None,
+            nodes: None,
             runs: Vec::new(),
         })
     }
 
-    /// The trail of a run.
-    pub(crate) fn trail(&self, run: &str, events: &[Value]) -> Trail {
-        Trail::new(&self.workshop.world, &self.noted, run, events)
+    /// The same with a loop of nodes instead of the agent.
+    pub(crate) fn on_canvas(mut self) -> Self {
+        self.nodes = Some(canvas::conversation(self.state.history()));
+        self
     }
 
-    /// Answers a message with a loop of nodes instead of its agent.
-    pub(crate) async fn on_canvas(&self, message: &str) -> Result<Trail, Fault> {
+    /// The trail of all runs, which have emitted these events.
+    pub(crate) fn trail(&self, events: &[Value]) -> Trail {
+        Trail::new(&self.workshop.world, &self.noted, &self.runs, events)
+    }
+
+    /// Runs the loop of nodes.
+    async fn run_nodes(
+        &self,
+        life: &Arc<Life>,
+        history: &Value,
+        input: &AgentInput,
+        log: Option<ResumeLog>,
+    ) -> Result<Ended, Fault> {
+        let AgentInput::Message(text) = input else {
+            return Err("a workflow is begun by its caller, not by an event".to_owned());
+        };
         let Self { workshop, profile, lasting, board, .. } = self;
         let mut services = Services::new().with::<dyn BlobSource>(Arc::clone(&lasting.blobs));
         services = services.with(Arc::clone(board));
@@ -133,8 +158,26 @@ impl Session {
         let (model, clock) = (Arc::clone(&workshop.model), Arc::clone(&workshop.clock));
         let tools = self.registry.snapshot();
         let parts = Parts { profile, tools, model, services, clock };
-        let (run, events) = canvas::answer(parts, message).await?;
-        Ok(self.trail(&run, &events))
+        let inputs = Map::from_iter([
+            ("query".to_owned(), text.as_str().into()),
+            ("history".to_owned(), history.clone()),
+        ]);
+        canvas::run(parts, inputs, life, log).await.map(Ended::Nodes)
+    }
+
+    /// Runs the agent.
+    async fn run_agent(
+        &self,
+        life: &Arc<Life>,
+        base: &AgentState,
+        input: &AgentInput,
+        log: Option<ResumeLog>,
+    ) -> Result<Ended, Fault> {
+        let agent = self.agent.clone().with_cancel(life.cancel.clone());
+        let sink = Arc::clone(life) as Arc<dyn EventSink>;
+        let run = agent.start_in(base.clone(), input.clone(), sink, log);
+        let (outcome, state) = run.map_err(|error| error.to_string())?.outcome().await;
+        Ok(Ended::Agent(outcome, state))
     }
 
     /// Puts what the thread holds before the first turn where it belongs.
@@ -350,27 +393,44 @@ impl Session {
         if self.ends {
             life.cancel.cancel();
         }
-        let agent = self.agent.clone().with_cancel(life.cancel.clone());
-        let sink = Arc::clone(&life) as Arc<dyn EventSink>;
-        let agent_run = agent.start_in(base.clone(), input.clone(), sink, log);
-        let agent_run = agent_run.map_err(|error| error.to_string())?;
-        let Some((outcome, state)) = life.work(agent_run.outcome()).await else {
+        let ended = match &self.nodes {
+            None => life.work(self.run_agent(&life, &base, &input, log)).await,
+            Some(history) => life.work(self.run_nodes(&life, history, &input, log)).await,
+        };
+        let Some(ended) = ended else {
             let open = Open { run, base, input, pending: Vec::new() };
             return self.next_life(life, open, seen).await;
         };
+        let ended = ended?;
         let remains = self.closed(&life).await?;
         drop(life);
-        seen.take_outcome(&outcome);
-        seen.take_history(&outcome.history);
-        let waits = agent_runtime::exit_status(outcome.exit) == agent_types::RunStatus::Waiting;
-        // What has been answered stays, whatever becomes of the tasks that it waits for.
-        if !waits || outcome.exit == ExitReason::AwaitingResult {
-            self.state = state;
-        }
-        if waits {
-            self.open = Some(Open { run, base, input, pending: outcome.pending });
+        if let Some(pending) = self.take_ended(ended, seen) {
+            self.open = Some(Open { run, base, input, pending });
         }
         self.after(remains, seen).await
+    }
+
+    /// Takes the state of a run that has ended. Returns the open questions of one that waits.
+    fn take_ended(&mut self, ended: Ended, seen: &mut Seen) -> Option<Vec<PendingCall>> {
+        match ended {
+            Ended::Agent(outcome, state) => {
+                seen.take_outcome(&outcome);
+                seen.take_history(&outcome.history);
+                let waits = agent_runtime::exit_status(outcome.exit) == RunStatus::Waiting;
+                // What has been answered stays, whatever becomes of the tasks that it waits for.
+                if !waits || outcome.exit == ExitReason::AwaitingResult {
+                    self.state = state;
+                }
+                waits.then_some(outcome.pending)
+            }
+            Ended::Nodes(mut outcome) => {
+                if let Some(history) = outcome.outputs.remove("history") {
+                    self.nodes = Some(history);
+                }
+                let waits = outcome.status == RunStatus::Waiting;
+                waits.then(|| outcome.asks.iter().filter_map(pending).collect())
+            }
+        }
     }
 
     /// Performs the remaining actions once a run has ended.
@@ -419,6 +479,9 @@ impl Session {
     }
 
     async fn compact(&mut self, seen: &mut Seen) -> Result<(), Fault> {
+        if self.nodes.is_some() {
+            return Err("a loop of nodes compacts with a node of its own".to_owned());
+        }
         let recorder = Recorder::new(RunId::generate(), Arc::clone(&self.workshop.clock));
         let mut watcher = recorder.subscribe(usize::MAX);
         let sink = Arc::clone(&recorder) as Arc<dyn EventSink>;
@@ -472,6 +535,13 @@ impl Session {
         seen.events.extend(serde_json::to_value(change.into_event()).ok());
         Ok(())
     }
+}
+
+/// A question of a node as one of an agent. Not every node asks about a tool.
+fn pending(ask: &AskSummary) -> Option<PendingCall> {
+    let mut value = json!({"tool": "core:Ask", "arguments": {}});
+    value.as_object_mut()?.extend(serde_json::to_value(ask).ok()?.as_object()?.clone());
+    serde_json::from_value(value).ok()
 }
 
 fn front_of(flows: &Flows, agent: &Agent, workshop: &Workshop, lasting: &Lasting) -> Front {
