@@ -31,6 +31,7 @@ mod options;
 mod parsed;
 mod prompt;
 mod read;
+mod unread;
 mod vocabulary;
 
 pub use call::{Dialect, RawArgument, RawCall, RawValue, Span};
@@ -42,6 +43,7 @@ pub use neutralize::neutralize;
 pub use options::{FinishReason, Limits, NativeCall, Options};
 pub use parsed::{Parsed, Segment, SegmentKind};
 pub use prompt::{Lang, prompt_rules};
+pub use unread::{UnreadCall, UnreadKind, unread_call};
 pub use vocabulary::{
     Declared, Fields, NoVocabulary, Shape, ShapeId, StaticVocabulary, StaticVocabularyBuilder, Vocabulary,
 };

@@ -208,7 +208,7 @@ pub(super) fn is_name_child(name: &str) -> bool {
     matches!(name, "tool_name" | "name")
 }
 
-pub(super) fn is_arguments_child(name: &str) -> bool {
+pub(crate) fn is_arguments_child(name: &str) -> bool {
     matches!(name, "parameters" | "arguments" | "params" | "args" | "input")
 }
 

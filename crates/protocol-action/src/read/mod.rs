@@ -39,7 +39,7 @@ mod hidden_openers;
 mod input_end;
 mod json_calls;
 mod json_openers;
-mod lenient_tags;
+pub(crate) mod lenient_tags;
 mod native;
 mod openers;
 pub(crate) mod output;
@@ -66,7 +66,9 @@ use openers::Prose;
 use output::Output;
 use source::{Finder, Probe};
 
+pub(crate) use dialects::is_arguments_child;
 pub(crate) use input_end::read_whole;
+pub(crate) use parameter::is_parameter_tag;
 pub(crate) use source::Source;
 
 /// Result of a step: progress, or a need for more text.

@@ -196,6 +196,6 @@ fn name_attribute(src: Source<'_>, tag: &OpenTag) -> Option<Range<usize>> {
     found.into_iter().find(|one| &src.text[one.name.clone()] == "name").map(|one| one.value)
 }
 
-pub(super) fn is_parameter_tag(name: &str) -> bool {
+pub(crate) fn is_parameter_tag(name: &str) -> bool {
     matches!(name, "param" | "parameter" | "arg" | "argument")
 }

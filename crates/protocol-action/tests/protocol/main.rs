@@ -9,3 +9,4 @@ mod limits;
 mod prompt;
 mod rules;
 mod stream;
+mod unread;
