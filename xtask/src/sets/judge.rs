@@ -15,6 +15,10 @@ pub(super) fn fits(got: &Value, wanted: &Value) -> bool {
     if wanted.get("answered").is_some() {
         return answered;
     }
+    if wanted["silent"] == Value::Bool(false) {
+        let calls = got["calls"].as_array().is_some_and(|calls| !calls.is_empty());
+        return answered && (calls || !errors.is_empty() || got.get("unread").is_some());
+    }
     if let Some(tool) = wanted.get("names_tool") {
         return got["calls"][0].get("tool") == Some(tool)
             || errors.iter().any(|error| error.get("tool") == Some(tool));

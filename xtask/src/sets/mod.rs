@@ -104,6 +104,7 @@ pub(crate) fn all(data: &Path, weft: &Path) -> Result<Vec<Set>> {
     }
     if let Some(texts) = folder("toolcall_text") {
         sets.push(texts::action(&texts)?);
+        sets.push(texts::as_sent(&texts)?);
     }
     if let Some(xml) = folder("xml") {
         sets.push(texts::xml(&xml)?);

@@ -26,6 +26,23 @@ pub(super) fn action(folder: &Path) -> Result<Set> {
     Ok(Set::parse("toolcall texts in a block", cases))
 }
 
+/// The same texts as they were sent, without a block: calls, errors, or an attempt that is named.
+pub(super) fn as_sent(folder: &Path) -> Result<Set> {
+    let mut cases = Vec::new();
+    for case in lines(&folder.join("cases.jsonl"))? {
+        let calls = case["expected"]["calls"].as_array().into_iter().flatten();
+        let calls: Vec<Value> =
+            calls.map(|call| json!({"tool": call["name"], "arguments": call["arguments"]})).collect();
+        if calls.is_empty() {
+            continue;
+        }
+        let id = text(&case, "id")?.to_owned();
+        let request = json!({"id": id, "input": case["input"], "tools": offered(&case, &calls)});
+        cases.push(Case { request, wanted: vec![json!({"silent": false})], id });
+    }
+    Ok(Set::parse("toolcall texts as sent", cases))
+}
+
 /// The tools of a case; where it has none, tools that take what the calls hold, as texts.
 fn offered(case: &Value, calls: &[Value]) -> Value {
     match case["tools"].as_array() {

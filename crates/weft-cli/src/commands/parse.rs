@@ -5,7 +5,7 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 
 use protocol_action::{
-    Decoder, FinishReason, NativeCall, NoVocabulary, Options, Parsed, Vocabulary, parse_with,
+    Decoder, FinishReason, NativeCall, NoVocabulary, Options, Parsed, Vocabulary, parse_with, unread_call,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -27,7 +27,8 @@ pub(super) fn run(arguments: &ParseArguments) -> Result<Exit, Failure> {
     }
     let input = inputs::stdin_bytes()?;
     let parsed = read(&input, tools.as_ref(), Options::default(), piece);
-    output::json(&result(&parsed, tools.as_deref()))?;
+    let text = String::from_utf8_lossy(&input);
+    output::json(&result(&parsed, &text, tools.as_deref()))?;
     Ok(Exit::Ok)
 }
 
@@ -113,7 +114,7 @@ impl ToolSets {
         let native = native.map(|call| NativeCall { name: call.name, arguments: call.arguments }).collect();
         let options = Options::default().with_finish(finish).with_native(native);
         let parsed = self::read(request.input.as_bytes(), tools.as_ref(), options, piece);
-        Ok(result(&parsed, tools.as_deref()))
+        Ok(result(&parsed, &request.input, tools.as_deref()))
     }
 
     fn compiled(&mut self, tools: &Value) -> Result<Arc<ToolSet>, String> {
@@ -160,7 +161,7 @@ fn read(input: &[u8], tools: Option<&Arc<ToolSet>>, options: Options, piece: Opt
     decoder.finish(finish)
 }
 
-fn result(parsed: &Parsed, tools: Option<&ToolSet>) -> Map<String, Value> {
+fn result(parsed: &Parsed, text: &str, tools: Option<&ToolSet>) -> Map<String, Value> {
     let mut result = Map::new();
     result.insert("text_before".into(), parsed.text_before.as_str().into());
     result.insert("text_after".into(), parsed.text_after.as_str().into());
@@ -183,6 +184,10 @@ fn result(parsed: &Parsed, tools: Option<&ToolSet>) -> Map<String, Value> {
     let diagnostics = diagnostics
         .map(|found| json!({"code": found.code.as_str(), "line": found.line, "column": found.column}));
     result.insert("diagnostics".into(), diagnostics.collect());
+    if let Some(unread) = tools.filter(|_| parsed.calls.is_empty()).and_then(|tools| unread_call(text, tools))
+    {
+        result.insert("unread".into(), json!(unread));
+    }
     result
 }
 
