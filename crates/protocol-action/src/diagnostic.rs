@@ -79,6 +79,12 @@ codes! {
     FencedBlock => ("fenced_block", Repair),
     /// JSON text with a safe repair.
     JsonRepaired => ("json_repaired", Repair),
+    /// Blanks around a string of one line that stands on lines of its own.
+    ValueLayout => ("value_layout", Repair),
+    /// Text alone in a call was the value of its tool's one required string.
+    BareText => ("bare_text", Repair),
+    /// Parameters for a tool that has none were left out. *schema*
+    ExtraParameter => ("extra_parameter", Repair),
     /// A value changed its type. *schema*
     Coerced => ("coerced", Repair),
     /// A block after the first; it is not run.

@@ -52,6 +52,11 @@ pub trait Vocabulary: Send + Sync {
     /// The declared field of an object, by its exact name (or wire name). `None` for an undeclared
     /// name and for shapes that are not objects.
     fn field(&self, object: ShapeId, name: &str) -> Option<ShapeId>;
+
+    /// The name of a tool's one required parameter, if that is a string: text alone in a call is its value.
+    fn only_text(&self, _tool: ShapeId) -> Option<&str> {
+        None
+    }
 }
 
 /// Knows nothing: every element is read structurally.
@@ -103,6 +108,13 @@ impl Vocabulary for StaticVocabulary {
 
     fn field(&self, object: ShapeId, name: &str) -> Option<ShapeId> {
         self.shapes.get(object.0 as usize)?.fields.get(name).copied()
+    }
+
+    /// The only field, if it is a string: every field that is declared by hand counts as required.
+    fn only_text(&self, tool: ShapeId) -> Option<&str> {
+        let fields = &self.shapes.get(tool.0 as usize)?.fields;
+        let mut texts = fields.iter().filter(|(_, field)| self.shape(**field) == Shape::Text);
+        texts.next().filter(|_| fields.len() == 1).map(|(name, _)| name.as_str())
     }
 }
 

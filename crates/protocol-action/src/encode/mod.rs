@@ -78,6 +78,20 @@ pub fn call_tags(tool: &str, vocabulary: &dyn Vocabulary) -> (String, String) {
     (format!("<{open}>"), format!("</{close}>"))
 }
 
+/// The open and the close tag that [`encode_trees`] writes around a parameter or field of this name; `is_field` knows
+/// the names that are declared beside it.
+///
+/// ```
+/// use protocol_action::encode::parameter_tags;
+///
+/// assert_eq!(parameter_tags("城市", |_| false), ("<城市>".into(), "</城市>".into()));
+/// assert_eq!(parameter_tags("city name", |_| false), ("<param name=\"city name\">".into(), "</param>".into()));
+/// ```
+pub fn parameter_tags(name: &str, is_field: impl Fn(&str) -> bool) -> (String, String) {
+    let (open, close) = text::parameter_tags(name, is_field);
+    (format!("<{open}>"), format!("</{close}>"))
+}
+
 /// A text as it stands between its tags: as it is, or in a CDATA section where it holds markup.
 pub fn element_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

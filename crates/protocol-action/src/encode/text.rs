@@ -54,11 +54,9 @@ fn element(
     depth: usize,
 ) {
     let in_list = parent.is_some_and(|id| matches!(vocabulary.shape(id), Shape::List { .. }));
-    let generic = if is_tag(&argument.name) || in_list { None } else { generic_tag(parent, vocabulary) };
-    let (open, close) = match generic {
-        Some(tag) => (format!("{tag} name=\"{}\"", attribute(&argument.name)), tag),
-        None => (argument.name.clone(), argument.name.as_str()),
-    };
+    let is_field =
+        |tag: &str| in_list || parent.is_some_and(|object| vocabulary.field(object, tag).is_some());
+    let (open, close) = parameter_tags(&argument.name, is_field);
     let indent = "  ".repeat(depth);
     let _ = write!(out, "{indent}<{open}>");
     match &argument.value {
@@ -74,6 +72,15 @@ fn element(
         }
     }
     let _ = writeln!(out, "</{close}>");
+}
+
+/// Contents of the open and the close tag of a parameter or field; `is_field` knows the names beside it.
+pub(super) fn parameter_tags(name: &str, is_field: impl Fn(&str) -> bool) -> (String, String) {
+    let generic = GENERIC.into_iter().find(|tag| !is_field(tag)).filter(|_| !is_tag(name));
+    match generic {
+        Some(tag) => (format!("{tag} name=\"{}\"", attribute(name)), tag.to_owned()),
+        None => (name.to_owned(), name.to_owned()),
+    }
 }
 
 fn inner_shape(parent: Option<ShapeId>, name: &str, vocabulary: &dyn Vocabulary) -> Option<ShapeId> {
@@ -125,8 +132,8 @@ fn attribute(text: &str) -> String {
 /// Returns `true` for a name that is a valid tag as it stands.
 pub(super) fn is_tag(name: &str) -> bool {
     let mut characters = name.chars();
-    let first = characters.next().is_some_and(|first| first.is_alphabetic() || first == '_');
-    first && name.len() <= 200 && characters.all(|other| other.is_alphanumeric() || "_-.".contains(other))
+    let first = characters.next().is_some_and(|first| first.is_alphabetic() || matches!(first, '_' | '$'));
+    first && name.len() <= 200 && characters.all(|other| other.is_alphanumeric() || "_-.$".contains(other))
 }
 
 /// Tag of the tool, unless its name is not a valid tag or has another meaning.

@@ -120,7 +120,7 @@ impl Machine {
                 let (name, start) = (name.clone(), *start);
                 self.unnamed(src, name, start)
             }
-            State::Children => self.children(src),
+            State::Children => self.children(src, vocabulary),
             State::Peek => self.peek(src, vocabulary),
             State::Value(_) => self.value(src, vocabulary),
             State::Json(_) => self.json_text(src, vocabulary),

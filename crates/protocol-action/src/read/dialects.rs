@@ -22,7 +22,9 @@ impl Machine {
             return false;
         };
         let mut call = read.call;
-        call.repairs = std::mem::take(&mut self.block.repairs);
+        for code in std::mem::take(&mut self.block.repairs) {
+            call.repair(code);
+        }
         self.at = call.span.end;
         self.block.elements += read.elements;
         self.block.unclosed_name = None;

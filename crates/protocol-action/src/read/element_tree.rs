@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::{Code, RawArgument, RawValue, ShapeId, Span};
+use crate::{Code, RawArgument, RawValue, ShapeId, Span, Vocabulary};
 
 use super::between_calls::LastParameter;
 use super::hidden_openers::fence_marker;
@@ -110,12 +110,15 @@ impl Frame {
 }
 
 impl Machine {
-    pub(super) fn children(&mut self, src: Source<'_>) -> Flow {
+    pub(super) fn children(&mut self, src: Source<'_>, vocabulary: &dyn Vocabulary) -> Flow {
         self.at = src.skip_blanks(self.at);
         match src.byte(self.at) {
             None => self.truncated(src),
             Some(b'<') => self.child_tag(src),
-            Some(_) => self.loose_text(src),
+            Some(_) => match self.bare_text(src, vocabulary) {
+                Some(flow) => flow,
+                None => self.loose_text(src),
+            },
         }
     }
 
@@ -308,16 +311,19 @@ impl Machine {
                 self.param_ends(&frame);
                 let Some(parent) = self.block.frames.last_mut() else { return };
                 if parent.role == Role::Call {
-                    let Some(call) = &mut self.block.call else { return };
-                    let name = frame.name_in(src).into_owned();
-                    call.last_parameter =
-                        Some(LastParameter { name, tags: vec![frame.close_in(src).to_owned()] });
-                    call.arguments.push(argument);
+                    self.push_argument(argument, vec![frame.close_in(src).to_owned()]);
                 } else {
                     parent.children.push(argument);
                 }
             }
         }
+    }
+
+    /// Adds a parameter of the call, with the close tags from it up to the call's.
+    pub(super) fn push_argument(&mut self, argument: RawArgument, tags: Vec<String>) {
+        let Some(call) = &mut self.block.call else { return };
+        call.last_parameter = Some(LastParameter { name: argument.name.clone(), tags });
+        call.arguments.push(argument);
     }
 
     fn param_ends(&mut self, frame: &Frame) {

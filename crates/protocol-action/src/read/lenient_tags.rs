@@ -70,7 +70,7 @@ fn bang(src: Source<'_>, at: usize) -> Lex<'static> {
 }
 
 pub(crate) fn starts_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte >= 0x80
 }
 
 fn in_name(byte: u8) -> bool {

@@ -19,6 +19,7 @@
 //! | 3, 5 | close tags of values that are missing or mangled, sections without an end | `value_repairs` |
 //! | 4, 5 | entities, CDATA and layout of a value | `value_text` |
 //! | 6 | the beginning of a parameter: child elements, text or a list | `parameter` |
+//! | 6 | text alone in a call of a tool with one required string | `bare_text` |
 //! | 6 | trees of elements, and mangled close tags in them | `element_tree` |
 //! | 6 | JSON in place of calls and of arguments | `json_calls` |
 //! | 7 | the end of a block that is missing or cut | `block_end` |
@@ -31,6 +32,7 @@
 //! | all | the fast path for plain calls of a whole text | `well_formed` |
 //! | all | native calls beside the text, of which the text wins | `native` |
 
+mod bare_text;
 mod between_calls;
 mod block_end;
 mod dialects;

@@ -10,6 +10,7 @@ use super::lenient_tags::{Lex, OpenTag, lex};
 use super::output::Item;
 use super::source::Source;
 use super::value_close::Value;
+use super::value_text::Builder;
 use super::{Flow, Machine, State, value_text};
 
 impl Machine {
@@ -154,7 +155,8 @@ impl Machine {
         let Some(frame) = self.block.frames.last() else { return };
         let declared_text = frame.kind == FrameKind::Text && frame.role == Role::Value;
         let live = declared_text && self.out.live && !self.out.mute;
-        self.state = State::Value(Box::new(Value::new(self.at, live)));
+        let builder = if declared_text { Builder::of_string(self.at) } else { Builder::new(self.at) };
+        self.state = State::Value(Box::new(Value::new(self.at, builder, live)));
     }
 }
 

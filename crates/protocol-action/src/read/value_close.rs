@@ -8,12 +8,14 @@
 //! candidate, then (after blanks, comments and further own close tags)
 //!     a boundary or the end of input   the value ends here
 //!     another tag                      remembered as a cut: an undeclared tag follows
-//!     anything else                    data
+//!     anything else                    remembered as loose: data only if a later candidate ends the value
 //! boundary                             remembered as a missing close tag
 //! ```
 //!
-//! Only the *first* cut or missing close tag is remembered. It decides when no candidate fits: at the
-//! end of input, or when the tool's close tag and then another open tag of the parameter come. What
+//! Only the *first* cut, loose or missing close tag is remembered; a cut right behind a loose one counts instead
+//! of it. It decides when no candidate fits: at the end of input, or when the tool's close tag and then another
+//! open tag of the parameter come. Behind a loose close tag, one that belongs to a later open tag of the same name
+//! does not fit: two items never become one. A value that ends at a loose close tag refuses the block. What
 //! stands after it is held back until then; everything before it is final, except blanks (layout)
 //! and a close tag of another name (dropped right before a boundary) at the end.
 //!
@@ -93,6 +95,8 @@ pub(super) enum EndKind {
     Closed,
     /// At its close tag, written more than once.
     ClosedTwice,
+    /// At its close tag, with text behind it; `bounded` once a boundary came too.
+    Loose { bounded: bool },
     /// At a boundary without a close tag.
     Missing { foreign: Option<Foreign> },
 }
@@ -106,12 +110,12 @@ pub(super) struct Foreign {
 }
 
 impl Value {
-    pub(super) fn new(start: usize, live: bool) -> Self {
+    pub(super) fn new(start: usize, builder: Builder, live: bool) -> Self {
         Self {
             start,
             at: start,
             solid: start,
-            builder: Builder::new(start),
+            builder,
             live,
             part: Part::Text,
             scene: Scene::default(),
@@ -324,14 +328,18 @@ impl Machine {
 
     /// Notes a tag at `at` that can follow a parameter: the close tag may be missing before it.
     fn boundary(value: &mut Value, at: usize) {
-        if value.scene.first.is_some() {
-            return;
+        match &mut value.scene.first {
+            Some(EndCandidate { kind: EndKind::Loose { bounded }, .. }) => *bounded = true,
+            Some(_) => {}
+            None => value.scene.first = Some(Self::missing_close(value, at)),
         }
+    }
+
+    fn missing_close(value: &Value, at: usize) -> EndCandidate {
         let foreign = value.scene.foreign.filter(|foreign| foreign.after == value.solid);
         let end = value.solid.max(value.start);
         let hold = foreign.map_or(end, |foreign| foreign.solid_before);
-        let kind = EndKind::Missing { foreign };
-        value.scene.first = Some(EndCandidate { end, hold, resume: at, kind });
+        EndCandidate { end, hold, resume: at, kind: EndKind::Missing { foreign } }
     }
 
     fn after_candidate(&mut self, src: Source<'_>, value: &mut Value, ahead: &Ahead, follow: Follow) -> Walk {
@@ -356,14 +364,18 @@ impl Machine {
             value.walk_tag(if ahead.met_comment { closes[0].end } else { last });
             return Walk::On;
         }
-        match follow {
-            Follow::Fits => return Walk::Ends(place),
-            Follow::OtherTag => {
-                if value.scene.first.is_none() {
-                    value.scene.first = Some(place);
-                }
+        let is_loose = |first: EndCandidate| matches!(first.kind, EndKind::Loose { .. });
+        let belongs_to_another = value.scene.first.is_some_and(is_loose) && own_open >= closes.len();
+        match (follow, value.scene.first.map(|first| first.kind)) {
+            (_, _) if belongs_to_another => {}
+            (Follow::Fits, _) => return Walk::Ends(place),
+            (Follow::OtherTag, None | Some(EndKind::Loose { bounded: false })) => {
+                value.scene.first = Some(place);
             }
-            Follow::Data => {}
+            (Follow::Data, None) if self.is_in_declared() => {
+                value.scene.first = Some(EndCandidate { kind: EndKind::Loose { bounded: false }, ..place });
+            }
+            (Follow::OtherTag | Follow::Data, _) => {}
         }
         value.scene.markup.get_or_insert(value.at);
         value.scene.own_open = own_open.saturating_sub(closes.len());

@@ -77,6 +77,12 @@ impl Machine {
         self.block.frames.last().is_some_and(|frame| frame.close_in(src) == name)
     }
 
+    /// Returns `true` for a value of a declared object or list, where text outside of a value is an error.
+    pub(super) fn is_in_declared(&self) -> bool {
+        let [.., parent, _own] = self.block.frames.as_slice() else { return false };
+        parent.kind != FrameKind::Open
+    }
+
     /// Looks on until it is clear what follows; `None` while it is not.
     pub(super) fn look_ahead(
         &mut self,

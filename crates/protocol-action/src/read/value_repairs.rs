@@ -87,6 +87,7 @@ impl Machine {
         let mut end = place.end;
         let mut repair = None;
         match place.kind {
+            EndKind::Loose { .. } => return self.text_behind(src, place),
             EndKind::Closed => {}
             EndKind::ClosedTwice => repair = Some(Code::MangledClose),
             EndKind::Missing { foreign } => {
@@ -111,8 +112,20 @@ impl Machine {
             }
         }
         self.take(value, |builder| builder.end(src.text, end));
+        if let Some(call) = self.block.call.as_mut().filter(|_| value.builder.trimmed) {
+            call.repair(Code::ValueLayout);
+        }
         let text = std::mem::take(&mut value.builder.out);
         self.finish_value(src, RawValue::Text(text), place.resume);
+    }
+
+    /// Refuses a value whose only close tag has text behind it.
+    fn text_behind(&mut self, src: Source<'_>, place: EndCandidate) {
+        let name = self.block.frames.last().map(|frame| frame.close_in(src)).unwrap_or_default();
+        self.at = src.skip_blanks(place.resume);
+        let message = format!("text behind `</{name}>`, outside of a parameter");
+        let hint = "Put the whole value before its close tag; in `<![CDATA[` and `]]>` if it holds that tag.";
+        self.fail(src, Code::MalformedXml, message, hint);
     }
 
     /// Lets the builder take text, and emits the text that became final.

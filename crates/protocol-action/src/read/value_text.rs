@@ -42,11 +42,24 @@ pub(crate) struct Builder {
     /// The first text began with a line break: the last one ends with layout too.
     outer_block: bool,
     sections: bool,
+    /// Blanks around a value of one line that stands on lines of its own are layout.
+    trims: bool,
+    /// A line break stands in what was looked at.
+    lines: bool,
+    /// End of what was looked at for line breaks.
+    scanned: usize,
+    /// Blanks were taken away so.
+    pub(crate) trimmed: bool,
 }
 
 impl Builder {
     pub(crate) fn new(start: usize) -> Self {
         Self { from: start, fresh: true, ..Self::default() }
+    }
+
+    /// The same for a declared string, where the indentation of a line of its own is layout.
+    pub(crate) fn of_string(start: usize) -> Self {
+        Self { trims: true, ..Self::new(start) }
     }
 
     /// A section begins at its `<![CDATA[`.
@@ -69,8 +82,21 @@ impl Builder {
             self.take_section(text, limit);
         } else {
             self.open_part(text, limit);
-            self.from += decode(&text[self.from..limit], &mut self.out, Rest::MayCome);
+            if !self.may_trim(text, limit) {
+                self.from += decode(&text[self.from..limit], &mut self.out, Rest::MayCome);
+            }
         }
+    }
+
+    /// Returns `true` for the beginning of a value that may be one line with indentation.
+    fn may_trim(&mut self, text: &str, limit: usize) -> bool {
+        if !self.trims || !self.outer_block || self.sections {
+            return false;
+        }
+        let from = self.scanned.max(self.from);
+        self.lines |= memchr::memchr(b'\n', &text.as_bytes()[from..limit.max(from)]).is_some();
+        self.scanned = limit;
+        !self.lines && self.out.is_empty() && text[self.from..].starts_with([' ', '\t'])
     }
 
     /// Takes the rest of the value, which ends at `end`.
@@ -163,9 +189,26 @@ impl Builder {
         self.open_part(text, end);
         let mut rest = &text[self.from..end];
         if next == Next::End && self.outer_block {
+            let ends_line = rest.trim_end_matches([' ', '\t', '\r']).ends_with('\n');
             rest = without_last_line(rest, untouched);
+            rest = if ends_line { self.one_line(rest) } else { rest };
         }
         decode(rest, &mut self.out, Rest::Never);
+    }
+}
+
+impl Builder {
+    /// The rest of a value without the blanks around its only line.
+    fn one_line<'t>(&mut self, rest: &'t str) -> &'t str {
+        let blanks = [' ', '\t', '\r'];
+        if !self.trims || self.sections || self.lines || rest.contains('\n') {
+            return rest;
+        }
+        let kept =
+            if self.out.is_empty() { rest.trim_matches(blanks) } else { rest.trim_end_matches(blanks) };
+        let is_layout = kept.len() < rest.len() && !(kept.is_empty() && self.out.is_empty());
+        self.trimmed |= is_layout;
+        if is_layout { kept } else { rest }
     }
 }
 
@@ -209,11 +252,10 @@ pub(crate) fn decoded(text: &str) -> String {
     out
 }
 
-/// A whole value that holds neither child elements nor sections.
-pub(crate) fn plain(text: &str, start: usize, end: usize) -> String {
-    let mut builder = Builder::new(start);
+/// A whole value of `builder` that holds neither child elements nor sections.
+pub(crate) fn plain(text: &str, mut builder: Builder, end: usize) -> Builder {
     builder.end(text, end);
-    builder.out
+    builder
 }
 
 /// A whole value that holds no child elements.

@@ -10,11 +10,12 @@ use memchr::memmem;
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-use crate::{Dialect, RawArgument, RawCall, RawValue, Shape, ShapeId, Span, Vocabulary};
+use crate::{Code, Dialect, RawArgument, RawCall, RawValue, Shape, ShapeId, Span, Vocabulary};
 
 use super::between_calls::LastParameter;
 use super::lenient_tags::{LONGEST_NAME, starts_name};
 use super::source::{Source, is_blank};
+use super::value_text::Builder;
 use super::{Machine, value_text};
 
 /// A call read the short way.
@@ -49,6 +50,8 @@ struct Walk<'a> {
     base: usize,
     stack: Vec<Open>,
     elements: usize,
+    /// Layout around a string of one line was left out.
+    trimmed: bool,
 }
 
 impl Machine {
@@ -59,7 +62,8 @@ impl Machine {
         config.allow_dangling_amp = true;
         config.check_end_names = true;
         let base = self.at;
-        let mut walk = Walk { vocabulary, text: src.text, base, stack: Vec::new(), elements: 0 };
+        let mut walk =
+            Walk { vocabulary, text: src.text, base, stack: Vec::new(), elements: 0, trimmed: false };
         let depth = self.limits.depth;
         let budget = self.limits.elements - self.block.elements.min(self.limits.elements);
         loop {
@@ -154,6 +158,9 @@ impl Walk<'_> {
         let Some(parent) = self.stack.last_mut() else {
             let mut call = RawCall::new(name, Dialect::Action, Span::new(self.base, after));
             call.arguments = open.children;
+            if self.trimmed {
+                call.repair(Code::ValueLayout);
+            }
             let last_parameter = call.arguments.last().map(|argument| {
                 let tags = vec![argument.name.clone()];
                 LastParameter { name: argument.name.clone(), tags }
@@ -161,8 +168,16 @@ impl Walk<'_> {
             return Some(Closed::Call(WellFormed { call, elements: self.elements, last_parameter }));
         };
         let value = if open.children.is_empty() {
-            let read = if open.section { value_text::whole } else { value_text::plain };
-            RawValue::Text(read(self.text, inner.min(end), end))
+            let start = inner.min(end);
+            let is_string = open.shape == Shape::Text;
+            let builder = if is_string { Builder::of_string(start) } else { Builder::new(start) };
+            RawValue::Text(if open.section {
+                value_text::whole(self.text, start, end)
+            } else {
+                let read = value_text::plain(self.text, builder, end);
+                self.trimmed |= read.trimmed;
+                read.out
+            })
         } else {
             RawValue::Elements { children: open.children, source: String::new(), mixed: false }
         };

@@ -19,49 +19,60 @@ struct Fence {
 
 impl View {
     pub(super) fn new(text: &str, segments: &[Segment]) -> Self {
-        let mut view = Self { prose: String::with_capacity(text.len()), last_fence: None };
-        let mut bare = text.as_bytes().to_vec();
+        let mut lines = Lines { bare: text.as_bytes().to_vec(), fence: None, last_fence: None };
         for segment in segments.iter().filter(|segment| segment.kind != SegmentKind::Text) {
-            blank(&mut bare, segment.span);
+            blank(&mut lines.bare, segment.span);
         }
-        let mut fence: Option<Fence> = None;
         let mut at = 0;
         for line in text.split_inclusive('\n') {
-            let span = Span::new(at, at + line.len());
-            at = span.end;
-            let trimmed = line.trim_start();
-            match (&fence, fence_mark(trimmed)) {
-                (Some(open), Some((mark, len, true))) if mark == open.mark && len >= open.len => {
-                    view.last_fence = Some(Span::new(open.inner, span.start));
-                    fence = None;
+            lines.pass(line, at);
+            at += line.len();
+        }
+        let open = lines.fence.map(|open| Span::new(open.inner, text.len()));
+        blank_comments(&mut lines.bare);
+        // Only whole stretches between ASCII bytes were blanked, so this is UTF-8 still.
+        let prose = String::from_utf8_lossy(&lines.bare).into_owned();
+        let whole = prose.trim().is_empty().then(|| whole_inline_code(text)).flatten();
+        Self { prose, last_fence: open.or(lines.last_fence).or(whole) }
+    }
+}
+
+/// A walk over the lines, which blanks out fences, quotations and inline code.
+struct Lines {
+    bare: Vec<u8>,
+    fence: Option<Fence>,
+    last_fence: Option<Span>,
+}
+
+impl Lines {
+    fn pass(&mut self, line: &str, start: usize) {
+        let span = Span::new(start, start + line.len());
+        let trimmed = line.trim_start();
+        let mark = fence_mark(trimmed);
+        if let Some(open) = &self.fence {
+            if mark.is_some_and(|(mark, len, alone)| mark == open.mark && len >= open.len && alone) {
+                self.last_fence = Some(Span::new(open.inner, span.start));
+                self.fence = None;
+            }
+            return blank(&mut self.bare, span);
+        }
+        let shown = &self.bare[span.start..span.end];
+        match mark {
+            Some((mark, len, _)) if shown.contains(&mark) => {
+                self.fence = Some(Fence { mark, len, inner: span.end - trimmed.len() + len });
+                blank(&mut self.bare, span);
+            }
+            Some(_) | None => {
+                if !shown.iter().all(u8::is_ascii_whitespace) {
+                    self.last_fence = None;
                 }
-                (Some(_), _) => {}
-                (None, Some((mark, len, _))) if bare[span.start..span.end].contains(&mark) => {
-                    let inner = span.end - trimmed.len() + len;
-                    fence = Some(Fence { mark, len, inner });
-                }
-                (None, _) if is_quotation(trimmed) => {}
-                (None, _) => {
-                    if !trimmed.is_empty() && !bare[span.start..span.end].iter().all(u8::is_ascii_whitespace)
-                    {
-                        view.last_fence = None;
-                    }
-                    blank_inline_code(&mut bare, line, span.start);
-                    continue;
+                if is_quotation(trimmed) {
+                    blank(&mut self.bare, span);
+                } else {
+                    blank_inline_code(&mut self.bare, line, span.start);
                 }
             }
-            blank(&mut bare, span);
         }
-        if let Some(open) = fence {
-            view.last_fence = Some(Span::new(open.inner, text.len()));
-        }
-        blank_comments(&mut bare);
-        // Only whole stretches between ASCII bytes were blanked, so this is UTF-8 still.
-        view.prose = String::from_utf8_lossy(&bare).into_owned();
-        if view.prose.trim().is_empty() && view.last_fence.is_none() {
-            view.last_fence = whole_inline_code(text);
-        }
-        view
     }
 }
 

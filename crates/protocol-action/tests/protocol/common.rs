@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use protocol_action::{
     Declared, Decoder, Event, Fields, FinishReason, Options, Parsed, RawArgument, RawValue, StaticVocabulary,
+    parse_with,
 };
 
 /// The tools that most tests offer.
@@ -15,6 +16,7 @@ pub(crate) fn tools() -> StaticVocabulary {
         .tool("edit_file", |tool| tool.text("path").text("old").text("new"))
         .tool("note", |tool| tool.text("note").text("path"))
         .tool("do", |tool| tool.text("action").text("target"))
+        .tool("find", |tool| tool.text("query"))
         .tool("send", |tool| tool.list("to", Declared::Text).text("body"))
         .tool("event", |tool| tool.text("type").object("payload", |payload| payload).any("extra"))
         .tool("address", |tool| tool.object("home", |home| home.text("street").text("city").scalar("zip")))
@@ -95,5 +97,33 @@ pub(crate) fn push_all(
         let (piece, rest) = text.split_at(size);
         decoder.push(piece).for_each(&mut see);
         text = rest;
+    }
+}
+
+/// Reads the text whole and in pieces, and compares the notation of the result.
+#[track_caller]
+pub(crate) fn check(text: &str, expected: &str) {
+    check_with(text, FinishReason::Stop, expected);
+}
+
+/// The same with a reason to stop.
+#[track_caller]
+pub(crate) fn check_with(text: &str, finish: FinishReason, expected: &str) {
+    let whole = parse_with(text, &tools(), &Options::default().with_finish(finish));
+    assert_eq!(short(&whole), expected, "{text}");
+    for sizes in [&[1_usize][..], &[4], &[3, 7, 2]] {
+        assert_eq!(in_pieces(text.as_bytes(), sizes, finish), whole, "in pieces of {sizes:?}: {text}");
+    }
+}
+
+/// Compares the message of the first error, and that nothing may run, however the text is cut.
+#[track_caller]
+pub(crate) fn check_error(text: &str, expected: &str) {
+    let whole = parse_with(text, &tools(), &Options::default());
+    let messages: Vec<&str> = whole.errors().map(|error| error.message.as_str()).collect();
+    assert_eq!(messages.first(), Some(&expected), "{text}: {whole:?}");
+    assert!(whole.runnable().is_empty(), "{text}");
+    for sizes in [&[1_usize][..], &[4], &[3, 7, 2]] {
+        assert_eq!(in_pieces(text.as_bytes(), sizes, FinishReason::Stop), whole, "in {sizes:?}: {text}");
     }
 }

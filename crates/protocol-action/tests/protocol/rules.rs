@@ -1,22 +1,7 @@
 //! Reading rules as tables: what is read of each text, in the notation of `common::short`.
 
-use crate::common::{in_pieces, short, tools};
-use protocol_action::{FinishReason, Options, parse_with};
-
-/// Reads the text whole and in pieces, and compares the notation of the result.
-#[track_caller]
-fn check(text: &str, expected: &str) {
-    check_with(text, FinishReason::Stop, expected);
-}
-
-#[track_caller]
-fn check_with(text: &str, finish: FinishReason, expected: &str) {
-    let whole = parse_with(text, &tools(), &Options::default().with_finish(finish));
-    assert_eq!(short(&whole), expected, "{text}");
-    for sizes in [&[1_usize][..], &[4], &[3, 7, 2]] {
-        assert_eq!(in_pieces(text.as_bytes(), sizes, finish), whole, "in pieces of {sizes:?}: {text}");
-    }
-}
+use crate::common::{check, check_with};
+use protocol_action::FinishReason;
 
 /// Rule 1: where a block opens.
 #[test]

@@ -81,8 +81,7 @@ fn what_may_be_a_closer_is_held() {
     delta "end"
     delta "s wi"
     delta "th"
-    delta " </content> or"
-    delta "\n"
+    delta " </content> or\n"
     param end
     call end write_file
     block end
