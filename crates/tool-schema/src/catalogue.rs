@@ -169,8 +169,8 @@ fn write_parameter(
     let description = property.and_then(|p| p.get("description")?.as_str()).unwrap_or_default();
     let description = one_line(description);
     let separator = if description.is_empty() { "" } else { ": " };
-    let name = if crate::wire::is_wire_name(name) { name.to_owned() } else { crate::wire::wire_name(name) };
-    let _ = writeln!(out, "  - <{name}> ({}){separator}{description}", notes.join(", "));
+    let (tag, _) = crate::encode::text_tags(name, &nodes.get(0).fields);
+    let _ = writeln!(out, "  - {tag} ({}){separator}{description}", notes.join(", "));
 }
 
 /// Written form of the tool's tag.

@@ -136,6 +136,15 @@ impl CompiledSchema {
             .collect();
         let known = |path: &str| ancestors(path).any(|ancestor| found.contains(ancestor));
         for error in self.0.validator.iter_errors(value) {
+            // The alternatives were told apart before: what is wrong inside the chosen one says more.
+            let is_union = matches!(
+                error.kind(),
+                ValidationErrorKind::AnyOf { .. } | ValidationErrorKind::OneOfNotValid { .. }
+            );
+            let place = error.instance_path().to_string();
+            if is_union && found.iter().any(|path| path.starts_with(&place)) {
+                continue;
+            }
             let more = problems_of(&error);
             problems.extend(more.into_iter().filter(|problem| !known(problem.value_path())));
         }

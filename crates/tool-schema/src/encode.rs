@@ -1,7 +1,9 @@
 //! From typed arguments back to the taught form.
 
+use std::borrow::Cow;
+
 use indexmap::IndexMap;
-use protocol_action::encode::encode_trees;
+use protocol_action::encode::{encode_trees, parameter_tags};
 use protocol_action::{Dialect, RawArgument, RawCall, RawValue, Span};
 use serde_json::{Map, Value};
 
@@ -9,7 +11,10 @@ use crate::coerce::Coercer;
 use crate::interpret::CallFault;
 use crate::node::{NodeId, Nodes, Types};
 use crate::toolset::{OfferedTool, ToolSet};
-use crate::wire::{is_wire_name, wire_name};
+use crate::wire::wire_name;
+
+/// Longest name, in bytes, that stands in text as it is.
+const MAX_NAME: usize = 200;
 
 impl ToolSet {
     /// Writes calls in the taught form so that reading them gives the very same tools and arguments.
@@ -45,7 +50,7 @@ fn written_arguments(tool: &OfferedTool, arguments: &Map<String, Value>) -> Vec<
                 Some(id) => Writer { nodes }.value(id, value),
                 None => Writer { nodes: &any }.value(0, value),
             };
-            argument(&wire_parameter(name), written)
+            argument(&text_name(name), written)
         })
         .collect()
 }
@@ -64,8 +69,14 @@ fn argument(name: &str, value: RawValue) -> RawArgument {
     RawArgument::new(name, Span::default(), value)
 }
 
-pub(crate) fn wire_parameter(name: &str) -> String {
-    if is_wire_name(name) { name.to_owned() } else { wire_name(name) }
+/// The name of a parameter in text: its own, unless no tag and no attribute can hold it.
+fn text_name(name: &str) -> Cow<'_, str> {
+    if name.is_empty() || name.len() > MAX_NAME { wire_name(name).into() } else { name.into() }
+}
+
+/// The open and the close tag of a parameter or field beside `fields`.
+pub(crate) fn text_tags(name: &str, fields: &IndexMap<String, NodeId>) -> (String, String) {
+    parameter_tags(&text_name(name), |tag| fields.contains_key(tag))
 }
 
 /// Writes values so that the reader gives them back.
@@ -114,7 +125,7 @@ impl Writer<'_> {
         let node = self.nodes.get(id);
         let typed = in_order(&node.fields, object).map(|(name, value)| {
             let id = node.fields.get(name).copied()?;
-            Some(argument(&wire_parameter(name), self.value(id, value)))
+            Some(argument(&text_name(name), self.value(id, value)))
         });
         typed.collect()
     }

@@ -101,8 +101,9 @@ impl ToolSet {
         let tool = &self.tools()[index];
         let mut typed = type_arguments(tool, &call.arguments);
         typed.problems.extend(call.conflicts.iter().map(|pointer| problem::duplicate(pointer)));
+        let extra = takes_nothing(tool) && drop_unknown(&mut typed.problems);
         if !typed.problems.is_empty() {
-            let problems = typed.problems;
+            let problems = worded_for(call, typed.problems);
             return Err(CallFault::Arguments { tool: tool.name.clone(), problems, span: call.span });
         }
         let mut repairs = call.repairs.clone();
@@ -113,6 +114,7 @@ impl ToolSet {
         };
         repair(Code::ToolName, matches!(found, Found::Folded(_)));
         repair(Code::JsonRepaired, typed.json_repaired);
+        repair(Code::ExtraParameter, extra);
         repair(Code::Coerced, !typed.coercions.is_empty());
         Ok(TypedCall {
             tool: tool.name.clone(),
@@ -150,6 +152,46 @@ fn type_arguments(tool: &OfferedTool, arguments: &[RawArgument]) -> Typed {
         return tool.schema.type_json(Value::Object(object.collect()));
     }
     tool.schema.type_raw(arguments)
+}
+
+/// Returns `true` for a tool that declares no parameter and takes none.
+fn takes_nothing(tool: &OfferedTool) -> bool {
+    let root = tool.schema.nodes().get(0);
+    let has_patterns = tool.parameters.get("patternProperties").is_some();
+    root.fields.is_empty() && root.closed && root.branches.is_empty() && !has_patterns
+}
+
+/// Takes out undeclared parameters. Returns `true` if there were some.
+fn drop_unknown(problems: &mut Vec<Problem>) -> bool {
+    let before = problems.len();
+    problems.retain(|problem| !problem.is(ObservationCode::UnknownParameter.as_str()));
+    problems.len() < before
+}
+
+/// Problems with the names that the model was shown, and with the place of a missing parameter that stands in
+/// another one.
+fn worded_for(call: &RawCall, mut problems: Vec<Problem>) -> Vec<Problem> {
+    for problem in problems.iter_mut().filter(|problem| problem.is(ObservationCode::MissingParameter.as_str())) {
+        let name = problem::parameter(problem.value_path());
+        let mut others = call.arguments.iter();
+        if let Some(other) = others.find(|other| other.name != name && holds(&other.value, &name)) {
+            problem::found_inside(problem, &other.name);
+        }
+    }
+    match call.dialect {
+        Dialect::Native => problems.into_iter().map(problem::in_native_names).collect(),
+        _ => problems,
+    }
+}
+
+/// Returns `true` for a value in which a name stands as a tag or a key.
+fn holds(value: &RawValue, name: &str) -> bool {
+    match value {
+        RawValue::Text(text) => text.contains(&format!("<{name}>")),
+        RawValue::Elements { children, .. } => children.iter().any(|child| child.name == name),
+        RawValue::Json(Value::String(text)) => text.contains(&format!("<{name}>")),
+        RawValue::Json(value) => value.get(name).is_some(),
+    }
 }
 
 fn with_defaults(tool: &OfferedTool, mut arguments: Map<String, Value>) -> Map<String, Value> {

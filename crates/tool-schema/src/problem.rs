@@ -3,6 +3,8 @@
 use agent_types::{ObservationCode, Problem};
 use serde_json::Value;
 
+use crate::wire::{is_wire_name, wire_name};
+
 /// Longest value that a message repeats, in characters.
 const MAX_SHOWN: usize = 60;
 
@@ -38,12 +40,52 @@ pub(crate) fn invalid(path: &str, expected: impl Into<String>, got: &Value) -> P
 
 /// A value that is not among the legal ones.
 pub(crate) fn not_a_member(path: &str, members: &[Value], got: &Value) -> Problem {
-    let list: Vec<String> = members.iter().map(shown).collect();
-    let mut problem = invalid(path, format!("one of {}", list.join(", ")), got);
+    among(invalid(path, one_of(members), got), members, got)
+}
+
+/// Adds the legal values, and the one that is near.
+pub(crate) fn among(mut problem: Problem, members: &[Value], got: &Value) -> Problem {
     problem.allowed = Some(members.to_vec());
     let near =
         got.as_str().and_then(|got| agent_types::nearest(got, members.iter().filter_map(Value::as_str)));
     problem.suggest(near)
+}
+
+/// Adds that a missing parameter stands inside the value of another one.
+pub(crate) fn found_inside(problem: &mut Problem, other: &str) {
+    let own = parameter(problem.value_path());
+    problem.message.push_str(&format!(" (`{own}` stands inside `{other}`)"));
+}
+
+/// The same with the names that a native call has: those of the provider's form.
+pub(crate) fn in_native_names(mut problem: Problem) -> Problem {
+    let old = problem.value_path().to_owned();
+    let steps = old.split('/').skip(1).map(|step| {
+        let step = step.replace("~1", "/").replace("~0", "~");
+        if step.bytes().all(|byte| byte.is_ascii_digit()) { step } else { native_name(&step) }
+    });
+    let path = steps.fold(String::new(), |path, step| joined(&path, &step));
+    if path == old {
+        return problem;
+    }
+    let quoted = |name: &str| format!("'{name}'");
+    problem.message = problem.message.replacen(&quoted(&parameter(&old)), &quoted(&parameter(&path)), 1);
+    if problem.is(ObservationCode::UnknownParameter.as_str())
+        && let Some(near) = problem.suggest.take()
+    {
+        problem.message = problem.message.replacen(&quoted(&near), &quoted(&native_name(&near)), 1);
+        problem.suggest = Some(native_name(&near));
+    }
+    problem.path(path)
+}
+
+fn native_name(name: &str) -> String {
+    if is_wire_name(name) { name.to_owned() } else { wire_name(name) }
+}
+
+/// Words for legal values.
+pub(crate) fn one_of(members: &[Value]) -> String {
+    format!("one of {}", members.iter().map(shown).collect::<Vec<_>>().join(", "))
 }
 
 /// A pointer one step deeper.

@@ -228,6 +228,13 @@ impl Vocabulary for ToolSet {
         })?;
         Some(ShapeId(first + field))
     }
+
+    fn only_text(&self, tool: ShapeId) -> Option<&str> {
+        let (_, _, nodes, root) = self.node(tool);
+        let [name] = root.required.as_slice() else { return None };
+        let field = nodes.get(*root.fields.get(name)?);
+        (shape_of(nodes, field, 0) == Shape::Text).then_some(name.as_str())
+    }
 }
 
 /// Deepest nesting of alternatives that is looked through.

@@ -187,12 +187,24 @@ impl<'s> Coercer<'s> {
             let value = self.nested(|reader| reader.fields(item, children, &place), "");
             return Value::Array(vec![value]);
         }
+        let repeats = children.iter().all(|child| child.name == children[0].name);
+        if !all_items && (!repeats || node.types.has(Types::STRING)) {
+            return self.foreign_names(&node.types.words(), children, path);
+        }
         let items = children
             .iter()
             .enumerate()
             .map(|(index, child)| self.item(node, &child.value, index, path))
             .collect();
         Value::Array(items)
+    }
+
+    /// Names of elements where only items are legal: a list without them would lose what they say.
+    fn foreign_names(&mut self, expected: &str, children: &[RawArgument], path: &str) -> Value {
+        let names: Vec<&str> = children.iter().map(|child| child.name.as_str()).collect();
+        let got = Value::from(names.join(", "));
+        self.problems.push(problem::invalid(path, format!("{expected}, a list as `item` elements"), &got));
+        got
     }
 
     fn item(&mut self, node: &Node, value: &RawValue, index: usize, path: &str) -> Value {

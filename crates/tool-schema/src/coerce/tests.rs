@@ -213,3 +213,52 @@ fn json_text_that_says_two_things_is_refused_or_stays_a_text() {
     reads(&either, &twice, "{\"a\": 1, \"b\": {\"c\": 1, \"c\": 2}}".into(), 0);
     reads(&json!({"type": "object"}), &text("{\"a\": 1, \"a\": 1}"), json!({"a": 1}), 0);
 }
+
+#[test]
+fn names_decide_among_shapes() {
+    let list = json!({"type": "array", "items": {"type": "integer"}});
+    let object = json!({"type": "object", "additionalProperties": {"type": "integer"}});
+    let named = elements([("anna", text("7")), ("bo", text("9"))]);
+    for either in [json!({"anyOf": [list, object]}), json!({"anyOf": [object, list]})] {
+        reads(&either, &named, json!({"anna": 7, "bo": 9}), 0);
+        reads(&either, &items(["1", "2"]), json!([1, 2]), 0);
+        reads(&either, &elements([("anna", text("7"))]), json!({"anna": 7}), 0);
+    }
+    reads(&json!({"anyOf": [{"type": "object"}, list]}), &items(["1"]), json!([1]), 0);
+    let strings = json!({"type": "array", "items": {"type": "string"}});
+    let message = "a list as `item` elements, got \"anna, bo\"";
+    refuses(&json!({"anyOf": [{"type": "string"}, strings]}), &named, &[message]);
+    refuses(&json!({"type": ["string", "array"], "items": {"type": "string"}}), &named, &[message]);
+    refuses(&strings, &named, &[message]);
+}
+
+#[test]
+fn one_item_around_a_scalar_is_the_scalar() {
+    reads(&json!({"type": "number"}), &text("\n <item>42</item>\n"), json!(42), 1);
+    reads(&json!({"enum": [1, 2]}), &text("<item>2</item>"), json!(2), 1);
+    refuses(&json!({"type": "number"}), &text("<item>4</item><item>2</item>"), &["must be number"]);
+    reads(&json!({"type": "string"}), &text("<item>42</item>"), json!("<item>42</item>"), 0);
+}
+
+#[test]
+fn messages_of_unions_name_everything_that_fits() {
+    let count = json!({"anyOf": [{"type": "integer"}, {"enum": ["all", "none"]}]});
+    refuses(&count, &text("some"), &["must be integer or one of \"all\", \"none\", got \"some\""]);
+    let nested =
+        json!({"anyOf": [{"enum": ["all"]}, {"type": "object", "required": ["n"]}, {"type": "null"}]});
+    refuses(&nested, &text("some"), &["must be one of \"all\" or object or null, got \"some\""]);
+    let shape = json!({"oneOf": [
+        {"type": "object", "properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}, "required": ["kind", "r"]},
+        {"type": "object", "properties": {"kind": {"const": "square"}, "side": {"type": "number"}}, "required": ["kind", "side"]},
+    ]});
+    refuses(
+        &shape,
+        &elements([("kind", text("square")), ("r", text("x")), ("side", text("y"))]),
+        &["'x.side' must be number, got \"y\""],
+    );
+    refuses(
+        &shape,
+        &elements([("kind", text("star"))]),
+        &["'x.kind' must be one of \"circle\", \"square\", got \"star\""],
+    );
+}

@@ -19,6 +19,9 @@ impl Coercer<'_> {
         if node.is_any() {
             return self.untyped_text(text, path);
         }
+        if let Some(inner) = single_item(text).filter(|_| is_scalar(node)) {
+            return self.unwrapped(id, inner, text, path);
+        }
         if let Some(members) = &node.members {
             return self.member(node, members, text, path);
         }
@@ -37,6 +40,16 @@ impl Coercer<'_> {
         }
         self.problems.push(problem::invalid(path, node.types.words(), &text.into()));
         text.into()
+    }
+
+    /// The value inside the only item where no list is declared.
+    fn unwrapped(&mut self, id: NodeId, inner: &str, text: &str, path: &str) -> Value {
+        let problems = self.problems.len();
+        let value = self.text(id, inner, path);
+        if self.problems.len() == problems {
+            self.coerced(path, text.into(), &value);
+        }
+        value
     }
 
     pub(super) fn settled(&mut self, read: Read, text: &str, path: &str) -> Value {
@@ -158,6 +171,24 @@ impl Coercer<'_> {
         self.coerced(path, from, &list);
         list
     }
+}
+
+/// Returns `true` where only numbers, booleans and null are legal.
+fn is_scalar(node: &Node) -> bool {
+    let scalar = |value: &Value| value.is_number() || value.is_boolean() || value.is_null();
+    match &node.members {
+        Some(members) => members.iter().all(scalar),
+        None => {
+            let others = Types::STRING.with(Types::ARRAY).with(Types::OBJECT);
+            !node.types.is_empty() && !node.types.has(others)
+        }
+    }
+}
+
+/// The text of an `<item>` that is the whole value.
+fn single_item(text: &str) -> Option<&str> {
+    let inner = text.trim().strip_prefix("<item>")?.strip_suffix("</item>")?;
+    (!inner.contains('<')).then_some(inner)
 }
 
 fn read_scalar(types: Types, text: &str) -> Option<Read> {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::GrammarScope;
 use super::pattern::{Decimal, Pattern};
-use crate::encode::{Writer, wire_parameter};
+use crate::encode::{Writer, text_tags};
 use crate::node::{Bound, Limits, Node, NodeId, Nodes, Types};
 
 /// Index of a form in its table.
@@ -72,10 +72,10 @@ pub(super) enum Json {
     Object,
 }
 
-/// A field of an object, under its tag.
+/// A field of an object, between its open and its close tag.
 #[derive(Debug, Clone)]
 pub(super) struct Field {
-    pub(super) tag: String,
+    pub(super) tags: (String, String),
     pub(super) form: FormId,
     pub(super) required: bool,
 }
@@ -367,7 +367,7 @@ impl<'s> Forms<'s> {
         for (name, &id) in &node.fields {
             let required = node.required.contains(name);
             match self.form(id, &format!("{path}/{name}"), depth + 1) {
-                Ok(form) => fields.push(Field { tag: wire_parameter(name), form, required }),
+                Ok(form) => fields.push(Field { tags: text_tags(name, &node.fields), form, required }),
                 Err(refusal) if required => return Err(refusal),
                 Err(_cannot_be_given) => {}
             }

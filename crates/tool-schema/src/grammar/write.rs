@@ -151,9 +151,9 @@ impl Writer {
             Form::Object { fields, depth } => {
                 let mut parts = Vec::new();
                 for field in fields {
-                    let mut row = vec![Piece::Literal(format!("\n{}<{}>", indent(*depth), field.tag))];
+                    let mut row = vec![Piece::Literal(format!("\n{}{}", indent(*depth), field.tags.0))];
                     row.extend(self.shared_content(tool, name, field.form));
-                    row.push(Piece::Literal(format!("</{}>", field.tag)));
+                    row.push(Piece::Literal(field.tags.1.clone()));
                     if field.required {
                         parts.extend(row);
                     } else {
