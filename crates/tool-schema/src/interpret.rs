@@ -187,9 +187,8 @@ fn worded_for(call: &RawCall, mut problems: Vec<Problem>) -> Vec<Problem> {
 /// Returns `true` for a value in which a name stands as a tag or a key.
 fn holds(value: &RawValue, name: &str) -> bool {
     match value {
-        RawValue::Text(text) => text.contains(&format!("<{name}>")),
+        RawValue::Text(text) | RawValue::Json(Value::String(text)) => text.contains(&format!("<{name}>")),
         RawValue::Elements { children, .. } => children.iter().any(|child| child.name == name),
-        RawValue::Json(Value::String(text)) => text.contains(&format!("<{name}>")),
         RawValue::Json(value) => value.get(name).is_some(),
     }
 }

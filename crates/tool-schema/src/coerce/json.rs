@@ -48,7 +48,6 @@ impl Coercer<'_> {
     pub(super) fn json_fields(&mut self, node: &Node, object: Map<String, Value>, path: &str) -> Value {
         let mut typed = Map::with_capacity(object.len());
         for (name, value) in object {
-            let place = joined(path, &name);
             let (name, id) = match declared(node, &name) {
                 Some((name, id)) => (name.to_owned(), Some(id)),
                 None if node.closed => {
@@ -59,7 +58,7 @@ impl Coercer<'_> {
                 None => (name, node.additional),
             };
             let value = match id {
-                Some(id) => self.json(id, value, &place),
+                Some(id) => self.json(id, value, &joined(path, &name)),
                 None => value,
             };
             typed.insert(name, value);

@@ -176,13 +176,9 @@ impl Coercer<'_> {
 /// Returns `true` where only numbers, booleans and null are legal.
 fn is_scalar(node: &Node) -> bool {
     let scalar = |value: &Value| value.is_number() || value.is_boolean() || value.is_null();
-    match &node.members {
-        Some(members) => members.iter().all(scalar),
-        None => {
-            let others = Types::STRING.with(Types::ARRAY).with(Types::OBJECT);
-            !node.types.is_empty() && !node.types.has(others)
-        }
-    }
+    let others = Types::STRING.with(Types::ARRAY).with(Types::OBJECT);
+    let declared = || !node.types.is_empty() && !node.types.has(others);
+    node.members.as_ref().map_or_else(declared, |members| members.iter().all(scalar))
 }
 
 /// The text of an `<item>` that is the whole value.
