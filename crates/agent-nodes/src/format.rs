@@ -54,12 +54,12 @@ pub(crate) fn with_settings(definition: NodeDefinition) -> NodeDefinition {
 /// Inputs of a node that formats a prompt.
 pub(crate) fn with_inputs(definition: NodeDefinition) -> NodeDefinition {
     definition
-        .input("query", any("what the user wants; in later passes it is not said again"))
+        .input("query", any("what the user wants; in later passes it is not said again").optional())
         .input(
             "history",
-            any("the conversation so far: messages {role, content}").with_category("ChatHistory"),
+            any("the conversation so far: messages {role, content}").with_category("ChatHistory").optional(),
         )
-        .input("observation", any("what came of the last calls: texts, or results with their images").multi())
+        .input("observation", any("what came of the last calls: texts, or results with their images").multi().optional())
 }
 
 impl Form {
@@ -214,7 +214,7 @@ impl FormatPrompt {
             "Puts instructions, tools, the conversation and what came of calls into messages for a model.",
         );
         let definition = with_inputs(definition)
-            .input("tools", list("the tools that the model is taught to call in text"))
+            .input("tools", list("the tools that the model is taught to call in text").optional())
             .output("messages", list("the messages").with_category("ChatHistory"));
         Self(with_settings(definition))
     }

@@ -103,7 +103,7 @@ const THREAD: &str = "the name of the conversation; absent means the workflow's 
 impl LoadHistory {
     pub(crate) fn new() -> Self {
         let definition = NodeDefinition::new("agent:LoadHistory", "Gives a conversation that was kept.")
-            .input("thread", text(THREAD))
+            .input("thread", text(THREAD).optional())
             .output("history", list("messages {role, content}, oldest first").with_category("ChatHistory"));
         Self(definition)
     }
@@ -115,7 +115,7 @@ impl SaveHistory {
             "agent:SaveHistory",
             "Puts what a person said and what was replied behind a conversation, and keeps it.",
         )
-        .input("thread", text(THREAD))
+        .input("thread", text(THREAD).optional())
         .input("message", any("what the person said").required().with_category("ChatMessage"))
         .input("response", any("the reply of a model, or its text").required().with_category("LlmOutput"))
         .output("history", list("the whole conversation").with_category("ChatHistory"))

@@ -363,7 +363,7 @@ impl LlmApiRequest {
         .input("messages", any("messages {role, content}, or a text").required().with_category("ChatHistory"))
         .input(
             "tools",
-            list("tools that the model may call; absent means those that the agent or the workflow allows"),
+            list("tools that the model may call; absent means those that the agent or the workflow allows").optional(),
         )
         .output(
             "response",

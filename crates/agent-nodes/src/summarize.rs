@@ -32,7 +32,7 @@ impl Summarize {
         let definition =
             NodeDefinition::new("agent:Summarize", "Has a language model put a text into fewer words.")
                 .input("text", any("what is to be shortened").required())
-                .input("instruction", text("what the summary is for, or what must stay"))
+                .input("instruction", text("what the summary is for, or what must stay").optional())
                 .output("summary", text("the summary"))
                 .config(
                     "profileId",

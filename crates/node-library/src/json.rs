@@ -96,7 +96,7 @@ fn merge_into(target: &mut Value, source: &Value) {
 
 fn set() -> Computed {
     let definition = NodeDefinition::new("core:JsonSet", "Sets a part of a value.")
-        .input("value", any("the value; absent means an empty object"))
+        .input("value", any("the value; absent means an empty object").optional())
         .input("set", any("what the part is set to").required())
         .output("value", any("the value with its new part"))
         .config(

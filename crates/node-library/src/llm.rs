@@ -35,7 +35,7 @@ impl GenericLlmRequest {
             )
             .input(
                 "activated_model_id",
-                text("entry of the model; one that is not there means the default model"),
+                text("entry of the model; one that is not there means the default model").optional(),
             )
             .input(
                 "stream",
@@ -47,7 +47,7 @@ impl GenericLlmRequest {
             )
             .input(
                 "parameters",
-                SlotDefinition::new(DataFlowType::Object, "settings of the request, such as `temperature`"),
+                SlotDefinition::new(DataFlowType::Object, "settings of the request, such as `temperature`").optional(),
             )
             .output("response", text("the answer"))
             .output("responseText", text("the answer"))

@@ -67,6 +67,7 @@ fn condition() -> Computed {
         .output("else", any("the value, where it is false"))
         .config("cel", setting(DataFlowType::String, "the expression over `value`, `vars` and every other input that it names; it must be true or false").required())
         .dynamic_inputs(DynamicSlots::NamedIn("cel"))
+        .routes()
         .pure();
     Computed::new(definition, |ctx, inputs| {
         let expression: &Expression = made(ctx)?;
@@ -104,6 +105,7 @@ fn switch() -> Computed {
             setting(DataFlowType::Wildcard, "a list of texts, each an output for values that are this text; or an object of output → expression over `value`, of which the first that is true counts").required(),
         )
         .dynamic_outputs(DynamicSlots::KeysOf("cases"))
+        .routes()
         .pure();
     Computed::new(definition, |ctx, inputs| {
         let cases: &Cases = made(ctx)?;

@@ -49,6 +49,15 @@ pub fn node_catalog() -> workflow_engine::NodeCatalog {
     catalog
 }
 
+/// Every definition for people and editors: the types of [`node_catalog`] and those that only wire, by name.
+#[must_use]
+pub fn node_definitions() -> Vec<workflow_model::NodeDefinition> {
+    let mut all: Vec<_> = node_catalog().definitions().cloned().collect();
+    all.extend(workflow_model::structural::structural_definitions());
+    all.sort_by(|left, right| left.node_type.cmp(&right.node_type));
+    all
+}
+
 /// The main types are shared between threads.
 const _: () = {
     const fn is_shared<T: Send + Sync>() {}

@@ -21,6 +21,10 @@ pub struct SlotDefinition {
     pub description: String,
     /// For an input: a value must come from an edge, from the file or from the default.
     pub required: bool,
+    /// For an input: the node makes sense without a value, so that it runs although every edge to the slot comes from a
+    /// branch that was not taken. A default has the same effect.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
     /// For an input: the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
@@ -43,6 +47,7 @@ impl SlotDefinition {
             data_flow_type,
             description: description.into(),
             required: false,
+            optional: false,
             default: None,
             multi: false,
             is_stream: false,
@@ -55,6 +60,13 @@ impl SlotDefinition {
     #[must_use]
     pub fn required(mut self) -> Self {
         self.required = true;
+        self
+    }
+
+    /// The same slot, without which the node makes sense.
+    #[must_use]
+    pub fn optional(mut self) -> Self {
+        self.optional = true;
         self
     }
 
@@ -100,6 +112,7 @@ impl From<&Slot> for SlotDefinition {
             data_flow_type: slot.data_flow_type,
             description: slot.description().unwrap_or_default().to_owned(),
             required: slot.is_required(),
+            optional: slot.required == Some(false),
             default: slot.default_value().cloned(),
             multi: slot.multi,
             is_stream: slot.is_stream,
@@ -185,7 +198,7 @@ pub enum DynamicSlots {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum BypassBehavior {
-    /// Each output gives the first input of a fitting type that no output has yet.
+    /// Each output gives the input of its own name if the type fits, else the first input of a fitting type.
     #[default]
     ByType,
     /// The node is skipped.
@@ -315,6 +328,9 @@ pub struct NodeDefinition {
     pub modes: Option<Modes>,
     /// Equal inputs always give equal outputs and nothing else happens.
     pub pure: bool,
+    /// Each run gives exactly one of its outputs, so that what hangs on different ones never runs together.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub routes: bool,
     /// It changes something outside.
     pub effect: bool,
     /// It runs even where no result of the workflow needs it.
@@ -344,6 +360,7 @@ impl NodeDefinition {
             config: IndexMap::new(),
             modes: None,
             pure: false,
+            routes: false,
             effect: false,
             always: false,
             blocking: false,
@@ -377,6 +394,13 @@ impl NodeDefinition {
     #[must_use]
     pub fn pure(mut self) -> Self {
         self.pure = true;
+        self
+    }
+
+    /// The same type, each run of which gives exactly one of its outputs.
+    #[must_use]
+    pub fn routes(mut self) -> Self {
+        self.routes = true;
         self
     }
 

@@ -3,8 +3,10 @@
 agent_types::problem_codes! {
     /// Nodes that wait for each other.
     Cycle = "cycle",
-    /// Two edges into a slot that takes one.
+    /// Two edges into a slot that takes one, of branches that may both be taken.
     DuplicateInput = "duplicate_input",
+    /// A node whose slots need branches that exclude each other.
+    NeverRuns = "never_runs",
     /// Two nodes of one id.
     DuplicateNode = "duplicate_node",
     /// A required input without an edge, value or default.

@@ -84,7 +84,7 @@ fn wrong_wiring_is_named() {
             &[node("fetch", "t:Const"), node("x", "t:Upper"), node("y", "t:Upper"), node("z", "t:Upper")],
             &[("fetch.out", "x.text"), ("fetch.out", "x.text"), ("fetsh.out", "y.text")],
         ),
-        &["! unknown_node y text → fetch", "! duplicate_input x text", "! missing_input z text"],
+        &["! unknown_node y text → fetch", "! missing_input z text", "! duplicate_input x text"],
     );
     check(
         graph(
@@ -209,8 +209,8 @@ fn zones_are_checked() {
             "! unknown_slot s kk",
             "! unknown_slot n brake → break",
             "! unknown_slot L totl",
-            "! duplicate_input b value",
             "! unknown_slot L w",
+            "! duplicate_input b value",
         ],
     );
     check(graph(&[zone(json!({"mode": "each"}))], &[]), &["! missing_input L items"]);

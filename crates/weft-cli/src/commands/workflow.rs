@@ -168,6 +168,7 @@ fn fix(code: &str) -> Option<&'static str> {
         (ProblemCode::MissingInput, "lead an edge to it, or give it a value in `inputValues`"),
         (ProblemCode::MissingInitial, "give the key an `initial` value, or lead an edge to it"),
         (ProblemCode::DuplicateInput, "take one of the edges out"),
+        (ProblemCode::NeverRuns, "lead both sides into one slot, or set `first: true` at the node"),
         (ProblemCode::DuplicateNode, "give one of them another id"),
         (ProblemCode::UnknownType, "see `weft node list`"),
         (ProblemCode::UnknownTool, "see `weft tool list`"),

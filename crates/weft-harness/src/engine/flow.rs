@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use workflow_model::{Workflow, WorkflowSource};
 
-use super::ops::OPERATIONS;
+use super::ops::{MANY, OPERATIONS, REST};
 use super::{known_keys, object};
 use weft_scenarios::Fault;
 
@@ -78,6 +78,19 @@ impl Parts {
     fn edge(&mut self, from: (&str, Option<&str>), to: (&str, Option<&str>)) {
         self.edges
             .push(json!({"source": from.0, "sourceHandle": from.1, "target": to.0, "targetHandle": to.1}));
+    }
+
+    /// Wires one `<in>` to the slot for several edges; a constant stands behind them.
+    fn wire_many(&mut self, from: &Value, node: &str) -> Result<(), Fault> {
+        let Some(constant) = from.get("c") else { return self.wire(from, node, MANY) };
+        let target = self.nodes.iter_mut().find(|own| own["id"] == node);
+        let target = target.ok_or_else(|| format!("no node `{node}`"))?;
+        let rest = &mut target["configValues"][REST];
+        match rest.as_array_mut() {
+            Some(rest) => rest.push(constant.clone()),
+            None => *rest = json!([constant]),
+        }
+        Ok(())
     }
 
     /// Wires one `<in>` to an input slot; a constant becomes a value of the node.
@@ -246,6 +259,11 @@ impl Builder<'_> {
                 for from in inputs.iter().take(1) {
                     let slot = if is_each && items.is_none() { "items" } else { WAIT };
                     parts.wire(from, id, slot)?;
+                }
+            }
+            "list" | "sum" => {
+                for from in inputs {
+                    parts.wire_many(from, id)?;
                 }
             }
             _ => {

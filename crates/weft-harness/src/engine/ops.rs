@@ -37,6 +37,11 @@ pub(crate) const OPERATIONS: [(&str, &[&str]); 21] = [
     ("cancel_node", &["node"]),
 ];
 
+/// The one slot of operations that take several edges; constants stand behind them, in [`REST`].
+pub(crate) const MANY: &str = "in";
+/// The setting that holds the constants of [`MANY`].
+pub(crate) const REST: &str = "rest";
+
 /// Streams that one `reply` may write.
 const MAX_STREAMS: usize = 16;
 
@@ -69,7 +74,8 @@ impl Operation {
             NodeDefinition::new(full, "an operation of scenarios").pure().dynamic_inputs(DynamicSlots::Any);
         version.unwrap_or("1").clone_into(&mut definition.version);
         definition = match name {
-            "if" => definition.input("0", any()).output("then", any()).output("else", any()),
+            "if" => definition.input("0", any()).output("then", any()).output("else", any()).routes(),
+            "list" | "sum" => definition.input(MANY, any().multi()).output("out", any()),
             "stream" => definition.output("out", any().stream()),
             "tap" | "reply" => {
                 let streams = if name == "tap" { 1 } else { MAX_STREAMS };
@@ -101,11 +107,11 @@ async fn rest(ctx: &NodeContext, ms: u64) {
     }
 }
 
-/// The inputs that were taken, in declared order.
-fn taken(inputs: &Inputs) -> Vec<Arc<Value>> {
-    let mut numbers: Vec<usize> = inputs.slots().filter_map(|slot| slot.parse().ok()).collect();
-    numbers.sort_unstable();
-    numbers.iter().filter_map(|at| inputs.get(&at.to_string()).cloned()).collect()
+/// The inputs that were taken, in declared order, and the constants behind them.
+fn taken(ctx: &NodeContext, inputs: &Inputs) -> Vec<Arc<Value>> {
+    let rest = ctx.config(REST).and_then(Value::as_array);
+    let rest = rest.into_iter().flatten().map(|value| Arc::new(value.clone()));
+    inputs.all(MANY).into_iter().chain(rest).collect()
 }
 
 fn first(inputs: &Inputs) -> Arc<Value> {
@@ -126,9 +132,9 @@ impl Node for Operation {
             }
             "id" => Ok(Outputs::shared(first(&inputs))),
             "list" => {
-                Ok(Outputs::value(taken(&inputs).iter().map(|value| (**value).clone()).collect::<Vec<_>>()))
+                Ok(Outputs::value(taken(&ctx, &inputs).iter().map(|value| (**value).clone()).collect::<Vec<_>>()))
             }
-            "sum" => sum(&taken(&inputs)),
+            "sum" => sum(&taken(&ctx, &inputs)),
             "text" => Ok(Outputs::value("x".repeat(usize::try_from(number(&ctx, "bytes")).unwrap_or(0)))),
             "wait" => {
                 let by_input = number(&ctx, "ms_by_input") * first(&inputs).as_u64().unwrap_or(0);

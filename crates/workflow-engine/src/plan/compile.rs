@@ -65,7 +65,7 @@ fn is_dead(graph: &Graph<'_>, scope: usize) -> bool {
     let scope = &graph.scopes[scope];
     let Some(owner) = scope.owner else { return scope.kind != ScopeKind::Root };
     let owner = &graph.nodes[owner as usize];
-    matches!(owner.kind, NodeKind::Muted) || is_dead(graph, owner.scope as usize)
+    matches!(owner.kind, NodeKind::Muted | NodeKind::Bypass(_)) || is_dead(graph, owner.scope as usize)
 }
 
 /// A problem of a node.

@@ -57,6 +57,8 @@ pub(crate) struct Details {
     pub(crate) config: Map<String, Value>,
     pub(crate) prepared: Prepared,
     pub(crate) policy: Policy,
+    /// Slots of which each list must give a value, or the node is skipped as the group around it would be.
+    pub(crate) gates: Vec<Vec<SlotIx>>,
 }
 
 /// An argument of the workflow.
@@ -133,6 +135,8 @@ pub(crate) struct InputPlan {
     pub(crate) multi: bool,
     pub(crate) stream: bool,
     pub(crate) lazy: bool,
+    /// Without a value the node is skipped.
+    pub(crate) strict: bool,
     pub(crate) from: From,
     pub(crate) fallback: Option<Arc<Value>>,
 }
@@ -159,6 +163,15 @@ impl From {
 pub(crate) enum Origin {
     Slot(SlotIx),
     Value(Arc<Value>),
+}
+
+/// Conditions under which a node runs once all that leads to it is known.
+#[derive(Clone, Copy)]
+pub(crate) struct Needs<'p> {
+    pub(crate) inputs: &'p [InputPlan],
+    pub(crate) gates: &'p [Vec<SlotIx>],
+    /// It runs with the first edge that is taken.
+    pub(crate) first: bool,
 }
 
 /// An output that another node takes.
@@ -205,6 +218,16 @@ pub(crate) struct ResultPlan {
 }
 
 impl PlanData {
+    /// Conditions under which a node runs once all that leads to it is known.
+    pub(crate) fn needs<'p>(&'p self, scope: &'p ScopePlan, node: &NodePlan) -> Needs<'p> {
+        let details = self.details.get(node.details as usize);
+        Needs {
+            inputs: scope.inputs(node),
+            gates: details.map_or(&[], |details| &details.gates),
+            first: details.is_some_and(|details| details.policy.first),
+        }
+    }
+
     /// The rules of a node, where it has any.
     pub(crate) fn policy(&self, node: &NodePlan) -> Option<&Policy> {
         (node.details != NONE).then(|| &self.details[node.details as usize].policy)

@@ -13,10 +13,10 @@ pub(crate) struct ZonePlan {
     pub(crate) spec: ZoneSpec,
     pub(crate) keys: Vec<Arc<str>>,
     pub(crate) condition: Option<Condition>,
-    /// Source of each carried value in the next pass; `None` keeps the value.
-    pub(crate) next: Vec<Option<Origin>>,
-    pub(crate) break_if: Option<Origin>,
-    pub(crate) continue_if: Option<Origin>,
+    /// Sources of each carried value in the next pass, of which the first taken counts; without one it stays.
+    pub(crate) next: Vec<Vec<Origin>>,
+    pub(crate) break_if: Vec<Origin>,
+    pub(crate) continue_if: Vec<Origin>,
     pub(crate) collect: Vec<(Arc<str>, KeyRef)>,
     /// Place of each key's first value among the inputs of the container; [`NONE`] where there is none.
     pub(crate) initial_inputs: Vec<u32>,

@@ -43,8 +43,7 @@ pub(super) fn consider(run: &mut RunState<'_>, key: Key) {
         let path = run.graph.frames().path(key);
         return skip(run, key, path);
     }
-    let scope = &run.plan.scopes[frame.standing().scope as usize];
-    let given = match collect_inputs(run.plan, frame, scope.inputs(node)) {
+    let given = match collect_inputs(run.plan, frame, key.node) {
         Ok(given) => given,
         Err(message) => return refuse(run, key, &Failure::new(NodeErrorKind::Failed, message)),
     };

@@ -30,7 +30,7 @@ impl Op {
         let base = NodeDefinition::new(format!("t:{name}"), "test");
         let definition = match name {
             "if" => {
-                let base = base.input("in", any("c").required()).pure();
+                let base = base.input("in", any("c").required()).routes().pure();
                 base.output("then", any("t")).output("else", any("e"))
             }
             "list" => base.input("in", any("i").multi()).output("out", any("o")),
@@ -44,6 +44,7 @@ impl Op {
             "effect" => base.input("in", any("i")).output("out", any("o")).effect(),
             "calls" => base.input("in", any("i")).output("out", any("o")).effect().idempotent(),
             "pure" => base.input("in", any("i")).input("other", any("x")).output("out", any("o")).pure(),
+            "optional" => base.input("in", any("i").optional()).input("other", any("x").optional()).output("out", any("o")),
             "block" => base.input("in", any("i")).output("out", any("o")).blocking(),
             _ => base.input("in", any("i")).output("out", any("o")),
         };
@@ -74,7 +75,7 @@ impl Node for Op {
         let first = || inputs.get("in").cloned().unwrap_or_default();
         let wait = Duration::from_millis(number(&ctx, "ms"));
         match &*self.definition.node_type {
-            "t:id" | "t:effect" => Ok(Outputs::shared(first())),
+            "t:id" | "t:effect" | "t:optional" => Ok(Outputs::shared(first())),
             "t:emit" => Ok(Outputs::value(ctx.config("v").cloned().unwrap_or_default())),
             "t:wait" => {
                 ctx.sleep(wait).await;
@@ -216,6 +217,7 @@ pub(crate) fn catalog() -> NodeCatalog {
         "lazy",
         "ask",
         "effect",
+        "optional",
         "calls",
         "block",
         "cancel",

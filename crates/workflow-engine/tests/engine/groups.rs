@@ -10,7 +10,7 @@ use workflow_model::{Workflow, WorkflowSource};
 
 use crate::common::{Seen, catalog, run_plan};
 
-struct Project(BTreeMap<&'static str, Arc<Workflow>>);
+pub(crate) struct Project(pub(crate) BTreeMap<&'static str, Arc<Workflow>>);
 
 impl WorkflowSource for Project {
     fn workflow(&self, id: &str) -> Option<Arc<Workflow>> {

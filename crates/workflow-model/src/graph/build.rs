@@ -1,9 +1,11 @@
 //! The order of the work: levels, wires, inputs, cycles.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use agent_types::Problem;
 
+use super::branches::Doubled;
+use super::bypass::Face;
 use super::levels::Level;
 use super::wires::WireIn;
 use super::{Analysis, Graph, Names, NodeIx, ScopeIx, WorkflowRef, World};
@@ -23,9 +25,13 @@ pub(super) struct Builder<'a, 'w> {
     pub(super) wires: Vec<Vec<WireIn>>,
     /// The type of each node, where there is one.
     pub(super) definitions: Vec<Option<&'w NodeDefinition>>,
+    /// Slots of groups and zones that are bypassed, and so have no body that would say them.
+    pub(super) faces: HashMap<NodeIx, Face>,
     /// Edges between nodes of one scope, for finding cycles.
     pub(super) links: Vec<(NodeIx, NodeIx)>,
     pub(super) problems: Vec<Problem>,
+    /// Slots for one value into which several edges lead.
+    pub(super) doubled: Vec<Doubled>,
     comparisons: usize,
 }
 
@@ -39,8 +45,10 @@ impl<'a, 'w> Builder<'a, 'w> {
             levels: Vec::new(),
             wires: Vec::new(),
             definitions: Vec::new(),
+            faces: HashMap::new(),
             links: Vec::new(),
             problems: Vec::new(),
+            doubled: Vec::new(),
             comparisons: 0,
         }
     }
@@ -51,7 +59,8 @@ impl<'a, 'w> Builder<'a, 'w> {
         self.add_wires();
         self.finish_nodes();
         self.check_scopes();
-        self.find_cycles();
+        let acyclic = self.find_cycles();
+        self.check_branches(acyclic);
         self.check_settings(workflow);
         let mut seen = HashSet::new();
         self.problems.retain(|problem| {

@@ -14,8 +14,8 @@ use crate::problem::ProblemCode;
 type Links = DiGraph<(), (), u32>;
 
 impl Builder<'_, '_> {
-    /// Reports one cycle of each knot of nodes.
-    pub(super) fn find_cycles(&mut self) {
+    /// Reports one cycle of each knot of nodes; `true` if there is none.
+    pub(super) fn find_cycles(&mut self) -> bool {
         let mut links = Links::with_capacity(self.graph.nodes.len(), self.links.len());
         for _ in 0..self.graph.nodes.len() {
             links.add_node(());
@@ -24,7 +24,7 @@ impl Builder<'_, '_> {
             links.add_edge(NodeIndex::from(from), NodeIndex::from(to), ());
         }
         if toposort(&links, None).is_ok() {
-            return;
+            return true;
         }
         let mut knots = kosaraju_scc(&links);
         knots.retain(|knot| knot.len() > 1 || links.contains_edge(knot[0], knot[0]));
@@ -41,6 +41,7 @@ impl Builder<'_, '_> {
         for knot in &knots {
             self.report_cycle(&cycle_from(&links, knot[0], &inside));
         }
+        false
     }
 
     fn report_cycle(&mut self, nodes: &[NodeIx]) {

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use agent_types::Problem;
 use serde_json::Value;
 
+use super::branches::Doubled;
 use super::build::Builder;
 use super::wires::{Shape, WireIn};
-use super::{BypassOutput, BypassSource, Input, NameIx, NodeIx, NodeKind, ScopeKind, WorkflowRef};
-use crate::definition::{BypassBehavior, SlotDefinition};
+use super::{Input, NameIx, NodeIx, NodeKind, ScopeKind, Source, WorkflowRef};
 use crate::node::Node;
 use crate::problem::ProblemCode;
 use crate::structural::{GROUP_INPUT, NODE_GROUP};
-use crate::types::{type_default, type_fits};
 use crate::zone::{OnItemError, ZoneMode, is_reserved};
 
 /// The wires of each slot, in the order in which they come.
@@ -73,10 +72,15 @@ impl<'a> Builder<'a, '_> {
     fn wired_input(&mut self, node: NodeIx, spec: &Node, slot: NameIx, mut group: Vec<WireIn>) -> Input {
         let shape = group[0].shape;
         let name = Arc::clone(self.graph.name(slot));
-        if !shape.multi && group.len() > 1 {
+        if !shape.multi && !spec.first && group.len() > 1 {
             let path = self.path_of(node);
-            let message = format!("{} edges lead into `{name}`, which takes one", group.len());
-            self.problem(Problem::error(ProblemCode::DuplicateInput, message).at(path).slot(&*name));
+            let message = format!(
+                "{} edges lead into `{name}`, which takes one; only branches that exclude each other may share a slot",
+                group.len()
+            );
+            let problem = Problem::error(ProblemCode::DuplicateInput, message).at(path).slot(&*name);
+            let wires = group.iter().map(|wire| wire.sources.clone()).collect();
+            self.doubled.push(Doubled { problem, wires });
         }
         if group.len() > 1 {
             let order = self.edge_order(spec, &name, &group);
@@ -85,16 +89,38 @@ impl<'a> Builder<'a, '_> {
             };
             group.sort_by_key(place);
         }
+        let typed = group.iter().all(|wire| wire.typed);
+        let mut sources: Vec<Source> = group.into_iter().flat_map(|wire| wire.sources).collect();
+        let mut fallback = self.own_value(node, spec, &name);
+        sources.retain(|source| match source {
+            Source::Fallback(value) => {
+                fallback = Some(Arc::clone(value));
+                false
+            }
+            Source::Node(..) | Source::Entry(..) | Source::Value(_) => true,
+        });
+        let strict = !shape.optional && !shape.lazy && !sources.is_empty() && fallback.is_none();
         Input {
             slot,
             data_flow_type: shape.data_flow_type,
-            typed: group.iter().all(|wire| wire.typed),
+            typed,
             multi: shape.multi,
             stream: shape.stream,
             lazy: shape.lazy,
-            sources: group.into_iter().flat_map(|wire| wire.sources).collect(),
-            fallback: spec.input_values.get(&*name).filter(|value| !value.is_null()).cloned().map(Arc::new),
+            strict,
+            sources,
+            fallback,
         }
+    }
+
+    /// The value that a slot has without its edges: that of the file, or for a group the declared default.
+    fn own_value(&self, node: NodeIx, spec: &Node, name: &str) -> Option<Arc<Value>> {
+        let of_file = spec.input_values.get(name).filter(|value| !value.is_null());
+        let declared = || match &self.graph.nodes[node as usize].kind {
+            NodeKind::Call { scope } => self.graph.scopes[*scope as usize].inputs.get(name)?.default_value(),
+            NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_) | NodeKind::Zone { .. } => None,
+        };
+        of_file.or_else(declared).cloned().map(Arc::new)
     }
 
     /// The place that `inputConnectionOrders` gives to each edge of a slot.
@@ -128,6 +154,7 @@ impl<'a> Builder<'a, '_> {
             multi: shape.multi,
             stream: shape.stream,
             lazy: false,
+            strict: false,
             sources: Vec::new(),
             fallback: Some(Arc::new(value.clone())),
         })
@@ -174,60 +201,6 @@ impl<'a> Builder<'a, '_> {
     fn input(&self, node: NodeIx, name: &str) -> Option<&Input> {
         let slot = self.graph.find_name(name)?;
         self.graph.nodes[node as usize].inputs.iter().find(|input| input.slot == slot)
-    }
-
-    /// Returns the value of each output of a bypassed node.
-    fn bypass_of(&mut self, node: NodeIx) -> Vec<BypassOutput> {
-        let Some(definition) = self.definitions[node as usize] else { return Vec::new() };
-        let mut given = Vec::new();
-        match &definition.bypass {
-            BypassBehavior::Mute => {}
-            BypassBehavior::Map { pass_through, defaults } => {
-                for (output, input) in pass_through {
-                    given.push((output.clone(), self.handed(node, input)));
-                }
-                for (output, value) in defaults {
-                    given.push((output.clone(), BypassSource::Value(Arc::new(value.clone()))));
-                }
-            }
-            BypassBehavior::ByType => {
-                let mut free = self.input_names(node);
-                for output in self.output_names(node) {
-                    let fits = free.iter().position(|input| self.hands_to(node, input, &output));
-                    let from = match fits {
-                        Some(input) => self.handed(node, &free.remove(input)),
-                        None => BypassSource::Value(Arc::new(self.empty_output(node, &output))),
-                    };
-                    given.push((output, from));
-                }
-            }
-        }
-        let names = &mut self.graph.names;
-        given.into_iter().map(|(output, from)| BypassOutput { output: names.intern(&output), from }).collect()
-    }
-
-    fn handed(&mut self, node: NodeIx, input: &str) -> BypassSource {
-        let kind = self.input_of(node, Some(input)).map(|found| found.slot);
-        let empty = kind.map_or(Value::Null, |slot| {
-            slot.default.clone().unwrap_or_else(|| type_default(slot.data_flow_type))
-        });
-        BypassSource::Input(self.graph.names.intern(input), Arc::new(empty))
-    }
-
-    fn hands_to(&self, node: NodeIx, input: &str, output: &str) -> bool {
-        let (Some(input), Some((_, output))) =
-            (self.input_of(node, Some(input)), self.output_of(node, Some(output)))
-        else {
-            return false;
-        };
-        let (input, output): (&SlotDefinition, &SlotDefinition) = (&input.slot, &output);
-        let common = input.match_categories.iter().any(|category| output.match_categories.contains(category));
-        input.is_stream == output.is_stream
-            && (common || type_fits(input.data_flow_type, output.data_flow_type))
-    }
-
-    fn empty_output(&self, node: NodeIx, output: &str) -> Value {
-        self.output_of(node, Some(output)).map_or(Value::Null, |(_, slot)| type_default(slot.data_flow_type))
     }
 
     /// Checks scopes, once all their edges are resolved.

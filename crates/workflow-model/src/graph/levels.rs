@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use super::build::Builder;
+use super::bypass::Face;
 use super::{
     GraphNode, MAX_DEPTH, MAX_LEVELS, MAX_NODES, NodeIx, NodeKind, Scope, ScopeIx, ScopeKind, WorkflowRef,
 };
@@ -319,11 +320,13 @@ impl<'a> Builder<'a, '_> {
         let Some(scope) = new.zone_scope else { return Role::Nothing };
         let full = self.path_in(new.level, new.node);
         let spec = Box::new(ZoneSpec::read(new.spec, &full, &mut self.problems));
-        let kind = match new.spec.bypass {
-            None => NodeKind::Zone { scope, spec },
-            Some(Bypass::Mute | Bypass::Pass) => NodeKind::Muted,
+        let (kind, face) = match new.spec.bypass {
+            None => (NodeKind::Zone { scope, spec }, None),
+            Some(Bypass::Mute) => (NodeKind::Muted, None),
+            Some(Bypass::Pass) => (NodeKind::Bypass(Vec::new()), Some(Face::of_zone(&spec))),
         };
         let node = self.push_node(new, path, kind);
+        self.faces.extend(face.map(|face| (node, face)));
         self.graph.scopes[scope as usize].owner = Some(node);
         if let Some(body) = new.spec.config_values.get("body").filter(|body| !body.is_null()) {
             match read_body(body) {
@@ -346,8 +349,14 @@ impl<'a> Builder<'a, '_> {
 
     fn place_group(&mut self, new: &Placing<'_>, path: Arc<str>, tasks: &mut VecDeque<Task<'a>>) -> Role {
         let Some((id, workflow)) = self.referenced(new) else { return Role::Nothing };
-        if new.spec.bypass.is_some() {
-            return Role::Node(self.push_node(new, path, NodeKind::Muted));
+        match new.spec.bypass {
+            None => {}
+            Some(Bypass::Mute) => return Role::Node(self.push_node(new, path, NodeKind::Muted)),
+            Some(Bypass::Pass) => {
+                let node = self.push_node(new, path, NodeKind::Bypass(Vec::new()));
+                self.faces.insert(node, Face::of_group(&workflow));
+                return Role::Node(node);
+            }
         }
         let mut ancestry = self.levels[new.level].ancestry.clone();
         ancestry.push(id.into());
@@ -417,6 +426,7 @@ impl<'a> Builder<'a, '_> {
             kind,
             inputs: Vec::new(),
             after: Vec::new(),
+            gates: Vec::new(),
             workflow: u32::try_from(self.levels[new.level].workflow).unwrap_or(u32::MAX),
             index: u32::try_from(new.node).unwrap_or(u32::MAX),
         });

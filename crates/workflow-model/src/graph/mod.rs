@@ -3,7 +3,10 @@
 //! Building it is checking it: [`analyze`] gives the graph together with everything that is wrong. A graph whose
 //! analysis holds no error is what an engine compiles.
 
+mod branches;
 mod build;
+mod bypass;
+mod condition;
 mod cycles;
 mod expose;
 mod finish;
@@ -129,6 +132,9 @@ pub struct GraphNode {
     pub inputs: Vec<Input>,
     /// Nodes that must be settled first, without giving a value.
     pub after: Vec<NodeIx>,
+    /// Inputs of the groups around it that are wired straight through: where one has no value, the node is skipped as
+    /// the group would be. Only those whose sources may be skipped are listed.
+    pub gates: Vec<Vec<Source>>,
     workflow: u32,
     index: u32,
 }
@@ -192,6 +198,9 @@ pub struct Input {
     pub stream: bool,
     /// Its sources run only when the node asks.
     pub lazy: bool,
+    /// Without a value the node is skipped: it has sources, and neither a value of its own nor a node that makes sense
+    /// without it.
+    pub strict: bool,
     /// Sources of its values, in order. Empty for a value that only the file gives.
     pub sources: Vec<Source>,
     /// The value that counts when no source gives one.
@@ -207,6 +216,8 @@ pub enum Source {
     Entry(ScopeIx, NameIx),
     /// A constant.
     Value(Arc<Value>),
+    /// A constant that counts where no other source of the slot gives a value.
+    Fallback(Arc<Value>),
 }
 
 /// Nodes that run in one frame: the workflow, a called group, or the body of a zone.
@@ -219,7 +230,7 @@ pub struct Scope {
     /// Its results by name, in declared order.
     pub outputs: IndexMap<NameIx, Output>,
     /// For a zone: what fills the next pass, and `break` and `continue`.
-    pub next: IndexMap<NameIx, Source>,
+    pub next: IndexMap<NameIx, Vec<Source>>,
     /// Arguments it declares; empty for a zone.
     pub inputs: IndexMap<String, Slot>,
     /// Paths of the nodes that stand for its arguments.

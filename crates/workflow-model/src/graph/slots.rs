@@ -45,6 +45,9 @@ impl<'w> Builder<'_, 'w> {
                 Some(Cow::Owned(SlotDefinition::from(slot)))
             }
             NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_) => {
+                if let Some(face) = self.faces.get(&node) {
+                    return face.inputs.get(name).cloned().map(Cow::Owned);
+                }
                 let config = &self.graph.spec(&self.graph.nodes[node as usize]).config_values;
                 let known = |definition: &&NodeDefinition| has_known_mode(definition, config);
                 let Some(definition) = self.definitions[node as usize].filter(known) else {
@@ -93,6 +96,10 @@ impl<'w> Builder<'_, 'w> {
                 Some(Cow::Owned(self.graph.scopes[*scope as usize].outputs.get(&name)?.slot.clone()))
             }
             NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_) => {
+                if let Some(face) = self.faces.get(&node) {
+                    let slot = face.outputs.get(name).cloned();
+                    return slot.or_else(|| face.is_open.then(anything)).map(Cow::Owned);
+                }
                 let known = |definition: &&NodeDefinition| has_known_mode(definition, &spec.config_values);
                 let Some(definition) = self.definitions[node as usize].filter(known) else {
                     return Some(Cow::Owned(anything()));
@@ -132,6 +139,9 @@ impl<'w> Builder<'_, 'w> {
                 items.into_iter().chain(spec.state.iter().map(|state| state.key.clone())).collect()
             }
             NodeKind::Call { scope } => self.graph.scopes[*scope as usize].inputs.keys().cloned().collect(),
+            NodeKind::Bypass(_) if self.faces.contains_key(&node) => {
+                self.faces[&node].inputs.keys().cloned().collect()
+            }
             NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_) => self.definitions[node as usize]
                 .map_or_else(Vec::new, |definition| {
                     let mode = mode_of(definition, &self.graph.spec(graph_node).config_values);
@@ -177,6 +187,9 @@ impl<'w> Builder<'_, 'w> {
                 results(*scope).chain(state).chain(collected).collect()
             }
             NodeKind::Call { scope } => results(*scope).collect(),
+            NodeKind::Bypass(_) if self.faces.contains_key(&node) => {
+                self.faces[&node].outputs.keys().cloned().collect()
+            }
             NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_) => self.definitions[node as usize]
                 .map_or_else(Vec::new, |definition| {
                     let mode = mode_of(definition, &self.graph.spec(graph_node).config_values);
@@ -209,7 +222,8 @@ fn zone_input(spec: &ZoneSpec, name: &str) -> Option<SlotDefinition> {
         return Some(SlotDefinition::new(DataFlowType::Array, ""));
     }
     let state = &spec.state[spec.state_index(name)?];
-    Some(SlotDefinition::new(state.data_flow_type, ""))
+    let slot = SlotDefinition::new(state.data_flow_type, "");
+    Some(if state.initial.is_some() { slot.optional() } else { slot })
 }
 
 /// The slot of a name that is not declared, where the type has such slots.

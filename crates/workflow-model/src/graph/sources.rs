@@ -55,6 +55,8 @@ impl<'w> Builder<'_, 'w> {
             }
             stack[before..].reverse();
         }
+        // What counts in place of the others stands behind them.
+        found.sort_by_key(|(source, _)| matches!(source, Source::Fallback(_)));
         found
     }
 
@@ -169,11 +171,16 @@ impl<'w> Builder<'_, 'w> {
                 for edge in &edges {
                     self.want_source(outer, *edge, stack);
                 }
+                let node = &self.graph.workflows[self.levels[outer].workflow].nodes[index];
+                let preset = node.input_values.get(name).filter(|value| !value.is_null());
                 if !edges.is_empty() {
+                    if let Some(value) = preset.or(slot.default_value()) {
+                        let value = Source::Fallback(Arc::new(value.clone()));
+                        found.push((value, Cow::Owned(SlotDefinition::from(&slot))));
+                    }
                     return;
                 }
-                let preset =
-                    self.graph.workflows[self.levels[outer].workflow].nodes[index].input_values.get(name);
+                let preset = node.input_values.get(name);
                 let value = preset.cloned().or_else(|| {
                     let can_default = !slot.is_required() || slot.default_value().is_some();
                     can_default.then(|| effective_default(&slot))
@@ -188,6 +195,16 @@ impl<'w> Builder<'_, 'w> {
                 }
             }
         }
+    }
+
+    /// Sources of an edge of a level.
+    pub(super) fn sources_of_edge(&mut self, level: usize, edge: u32) -> Vec<Source> {
+        let workflow = &self.graph.workflows[self.levels[level].workflow];
+        let edge = &workflow.edges[edge as usize];
+        let Some(node) = self.levels[level].ids.get(edge.source.as_str()).copied() else { return Vec::new() };
+        let slot = edge.source_slot().map(str::to_owned);
+        let found = self.sources_of(level, node as usize, slot.as_deref());
+        found.into_iter().map(|(source, _)| source).collect()
     }
 
     /// Follows an edge of a level from its beginning.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use agent_types::Problem;
 use serde_json::{Map, Value};
 
+use super::branches::Doubled;
 use super::build::Builder;
 use super::levels::{Boundary, Role};
 use super::sources::Found;
@@ -34,6 +35,8 @@ pub(super) struct Shape {
     pub(super) multi: bool,
     pub(super) stream: bool,
     pub(super) lazy: bool,
+    /// The node runs without a value, or has a default.
+    pub(super) optional: bool,
 }
 
 impl Shape {
@@ -43,6 +46,7 @@ impl Shape {
             multi: slot.multi,
             stream: slot.is_stream,
             lazy: slot.lazy,
+            optional: slot.optional || slot.default.is_some(),
         }
     }
 }
@@ -86,7 +90,7 @@ impl<'w> Builder<'_, 'w> {
                     }
                 }
                 Role::LoopNext(scope) => {
-                    self.graph.scopes[scope as usize].next.entry(name).or_insert(constant);
+                    self.graph.scopes[scope as usize].next.entry(name).or_insert_with(|| vec![constant]);
                 }
                 Role::Node(_) | Role::Flat { .. } | Role::GroupInput | Role::LoopState(_) | Role::Nothing => {
                 }
@@ -235,7 +239,7 @@ impl<'w> Builder<'_, 'w> {
     /// Returns `true` if a source is visible in a scope: it is in that scope or in an enclosing one.
     fn reaches(&mut self, source: &Source, scope: ScopeIx, node: Option<NodeIx>, ends: &Ends<'_>) -> bool {
         let reached = match source {
-            Source::Value(_) => true,
+            Source::Value(_) | Source::Fallback(_) => true,
             Source::Entry(entry, _) => self.is_inside(scope, *entry),
             Source::Node(from, _) => {
                 let home = self.graph.nodes[*from as usize].scope;
@@ -298,10 +302,10 @@ impl<'w> Builder<'_, 'w> {
         let sources = self.sources_of(ends.source.0, ends.source.1, ends.edge.source_slot());
         let sources = self.join(sources, (scope, None), &slot, ends);
         let taken = &mut self.graph.scopes[scope as usize].outputs[&name].sources;
-        let twice = !taken.is_empty() && !slot.multi;
-        taken.extend(sources);
-        if twice {
-            self.duplicate(ends);
+        let before = (!taken.is_empty() && !slot.multi).then(|| taken.clone());
+        taken.extend(sources.iter().cloned());
+        if let Some(before) = before {
+            self.doubled.push(Doubled { problem: self.duplicate(ends), wires: vec![before, sources] });
         }
     }
 
@@ -322,11 +326,11 @@ impl<'w> Builder<'_, 'w> {
         let sources = self.sources_of(ends.source.0, ends.source.1, ends.edge.source_slot());
         let sources = self.join(sources, (scope, None), &slot, ends);
         let name = self.graph.names.intern(name);
-        let next = &mut self.graph.scopes[scope as usize].next;
-        let twice = next.contains_key(&name);
-        next.extend(sources.into_iter().take(1).map(|source| (name, source)));
-        if twice {
-            self.duplicate(ends);
+        let taken = self.graph.scopes[scope as usize].next.entry(name).or_default();
+        let before = (!taken.is_empty()).then(|| taken.clone());
+        taken.extend(sources.iter().cloned());
+        if let Some(before) = before {
+            self.doubled.push(Doubled { problem: self.duplicate(ends), wires: vec![before, sources] });
         }
     }
 
@@ -340,11 +344,13 @@ impl<'w> Builder<'_, 'w> {
         };
         let key = (u32::try_from(ends.target).unwrap_or(u32::MAX), name);
         let edges = self.levels[ends.level].into.get(&key).map_or(&[][..], Vec::as_slice);
-        let first = edges.first().is_none_or(|edge| *edge as usize == ends.index);
-        if !slot.multi && !first {
-            self.duplicate(ends);
-        }
+        let before = edges.iter().take_while(|edge| **edge as usize != ends.index).copied().collect::<Vec<_>>();
         let sources = self.sources_of(ends.source.0, ends.source.1, ends.edge.source_slot());
+        if !slot.multi && !before.is_empty() {
+            let before = before.iter().flat_map(|edge| self.sources_of_edge(ends.level, *edge)).collect();
+            let own = sources.iter().map(|(source, _)| source.clone()).collect();
+            self.doubled.push(Doubled { problem: self.duplicate(ends), wires: vec![before, own] });
+        }
         for (_, from) in sources {
             if !slots_fit(&from, &SlotDefinition::from(slot)) {
                 let path = self.path_in(ends.level, ends.target);
@@ -357,12 +363,13 @@ impl<'w> Builder<'_, 'w> {
         }
     }
 
-    fn duplicate(&mut self, ends: &Ends<'_>) {
+    fn duplicate(&self, ends: &Ends<'_>) -> Problem {
         let path = self.path_in(ends.level, ends.target);
-        let message = format!("another edge leads here already, and `{}` does too", ends.edge.source);
-        self.problem(
-            Problem::error(ProblemCode::DuplicateInput, message).at(path).slot_of(ends.edge.target_slot()),
+        let message = format!(
+            "another edge leads here already, and `{}` does too; only branches that exclude each other may share a slot",
+            ends.edge.source
         );
+        Problem::error(ProblemCode::DuplicateInput, message).at(path).slot_of(ends.edge.target_slot())
     }
 
     fn no_input(&mut self, ends: &Ends<'_>, names: &[String]) {

@@ -68,6 +68,8 @@ pub(super) struct Layout<'g> {
     code: Vec<Arc<dyn Node>>,
     type_index: HashMap<&'g str, u32>,
     details: Vec<Details>,
+    /// Slots that each node of the graph needs because a group around it does.
+    gates: Vec<Vec<Vec<SlotIx>>>,
     bypasses: Vec<Vec<BypassPlan>>,
     zones: Vec<ZonePlan>,
 }
@@ -99,6 +101,7 @@ impl<'g> Layout<'g> {
             code: Vec::new(),
             type_index: HashMap::new(),
             details: Vec::new(),
+            gates: vec![Vec::new(); graph.nodes.len()],
             bypasses: Vec::new(),
             zones: Vec::new(),
         }
@@ -167,6 +170,7 @@ impl<'g> Layout<'g> {
             }
             self.drafts[scope].plan.inputs.push(plan);
         }
+        self.gates[number] = node.gates.iter().map(|gate| self.gate(scope, local, gate)).collect();
         let end = index(self.drafts[scope].plan.inputs.len());
         for source in &node.after {
             let source = self.local[*source as usize];
@@ -204,8 +208,29 @@ impl<'g> Layout<'g> {
             multi: input.multi,
             stream: input.stream,
             lazy: input.lazy,
+            strict: input.strict,
             from,
             fallback: input.fallback.clone(),
+        }
+    }
+
+    /// The slots of a gate, which a node waits for as for an input.
+    fn gate(&mut self, scope: usize, local: LocalIx, sources: &[Source]) -> Vec<SlotIx> {
+        let origins: Vec<Origin> = sources.iter().filter_map(|source| self.origin(scope, source)).collect();
+        let gate: Vec<SlotIx> = slots(&origins).collect();
+        gate.iter().for_each(|slot| self.wait_for(scope, local, *slot));
+        gate
+    }
+
+    /// Notes that a node waits for all of a slot.
+    fn wait_for(&mut self, scope: usize, local: LocalIx, slot: SlotIx) {
+        let draft = &mut self.drafts[scope];
+        draft.plan.counts[local as usize] += 1;
+        draft.reads.push((slot, local));
+        draft.join([slot]);
+        let owner = draft.plan.owners[slot as usize];
+        if owner != NONE {
+            draft.sources.push((local, owner));
         }
     }
 
@@ -235,7 +260,7 @@ impl<'g> Layout<'g> {
     /// Returns the position of a value in the frames of a scope.
     fn origin(&mut self, scope: usize, source: &Source) -> Option<Origin> {
         let slot = match source {
-            Source::Value(value) => return Some(Origin::Value(Arc::clone(value))),
+            Source::Value(value) | Source::Fallback(value) => return Some(Origin::Value(Arc::clone(value))),
             Source::Node(node, name) if self.graph.nodes[*node as usize].scope as usize == scope => {
                 self.node_slot(*node as usize, *name)
             }
@@ -320,15 +345,17 @@ impl<'g> Layout<'g> {
     fn add_results(&mut self, scope: usize) {
         let graph = self.graph;
         for (name, output) in &graph.scopes[scope].outputs {
+            // A list has no place for what counts instead of its items.
+            let counts = |source: &&Source| !output.slot.multi || !matches!(source, Source::Fallback(_));
             let origins: Vec<Origin> =
-                output.sources.iter().filter_map(|source| self.origin(scope, source)).collect();
+                output.sources.iter().filter(counts).filter_map(|source| self.origin(scope, source)).collect();
             let draft = &mut self.drafts[scope];
             draft.join(slots(&origins));
             let name = Arc::clone(graph.name(*name));
             draft.plan.results.push(ResultPlan { name, multi: output.slot.multi, origins });
         }
         let next: Vec<Origin> =
-            graph.scopes[scope].next.values().filter_map(|source| self.origin(scope, source)).collect();
+            graph.scopes[scope].next.values().flatten().filter_map(|source| self.origin(scope, source)).collect();
         self.drafts[scope].join(slots(&next));
         self.drafts[scope].next = next;
         if let Some(owner) = graph.scopes[scope].owner {
@@ -416,13 +443,15 @@ impl<'g> Layout<'g> {
         let spec = self.graph.spec(&self.graph.nodes[number]);
         let prepared = self.settled.prepared.remove(&number);
         let policy = self.settled.policies.remove(&number);
-        if !is_detailed(spec, prepared.as_ref(), policy.as_ref()) {
+        let gates = std::mem::take(&mut self.gates[number]);
+        if !is_detailed(spec, prepared.as_ref(), policy.as_ref()) && gates.is_empty() {
             return NONE;
         }
         self.details.push(Details {
             config: spec.config_values.clone(),
             prepared: prepared.unwrap_or_default(),
             policy: policy.unwrap_or_default(),
+            gates,
         });
         index(self.details.len() - 1)
     }
@@ -441,8 +470,8 @@ impl<'g> Layout<'g> {
         });
         let collect = collect.collect();
         let mut next = |name: &str| {
-            let source = graph.scopes[body].next.get(&graph.find_name(name)?)?.clone();
-            self.origin(body, &source)
+            let sources = graph.find_name(name).and_then(|name| graph.scopes[body].next.get(&name));
+            sources.into_iter().flatten().filter_map(|source| self.origin(body, source)).collect()
         };
         ZonePlan {
             scope: index(body),

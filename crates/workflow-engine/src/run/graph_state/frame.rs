@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::plan::data::{LocalIx, NONE, ScopePlan, SlotIx};
+use crate::plan::data::{From, InputPlan, LocalIx, NONE, Needs, ScopePlan, SlotIx, slots};
 use crate::stream::Stream;
 
 /// A start of a node: which frame, which use of that frame, which node.
@@ -79,7 +79,16 @@ pub(super) struct InEdge {
     pub(super) arrival: Arrival,
     /// Its place among the edges of the scope: the first skipped one names the cause, whichever came first in time.
     pub(super) rank: u32,
+    /// It carries no value.
+    pub(super) order: bool,
 }
+
+/// An edge was taken.
+const TAKEN: u8 = 1;
+/// An edge of order alone was taken.
+const ORDER_TAKEN: u8 = 2;
+/// An edge of order alone was skipped.
+const ORDER_SKIPPED: u8 = 4;
 
 /// Effect of the last arrival on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,13 +127,31 @@ pub(crate) struct Frame<S = Slot> {
     standing: Standing,
     generation: u32,
     unknown: Vec<u32>,
-    taken: Vec<bool>,
-    /// Rank and number of the cause.
+    /// Kinds of edges that have arrived, as bits.
+    #[serde(rename = "taken", deserialize_with = "arrived_edges")]
+    arrived: Vec<u8>,
+    /// Rank and number of the cause; of a node that ran with the first edge taken, the rank of that edge.
     cause: Vec<(u32, u32)>,
     state: Vec<NodeState>,
     slots: Vec<S>,
     /// Scheduled nodes without a terminal event.
     remaining: u32,
+}
+
+/// Earlier checkpoints say of a node only that some edge was taken.
+fn arrived_edges<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Arrived {
+        Bits(u8),
+        Taken(bool),
+    }
+    let bits = |arrived| match arrived {
+        Arrived::Bits(bits) => bits,
+        Arrived::Taken(true) => TAKEN | ORDER_TAKEN,
+        Arrived::Taken(false) => 0,
+    };
+    Ok(Vec::<Arrived>::deserialize(from)?.into_iter().map(bits).collect())
 }
 
 impl<S> Frame<S> {
@@ -138,7 +165,7 @@ impl<S> Frame<S> {
             standing: self.standing,
             generation: self.generation,
             unknown: self.unknown,
-            taken: self.taken,
+            arrived: self.arrived,
             cause: self.cause,
             state: self.state,
             slots: (0..).zip(self.slots).map(form).collect(),
@@ -153,7 +180,7 @@ impl Frame {
             standing: Standing::root(),
             generation: 0,
             unknown: Vec::new(),
-            taken: Vec::new(),
+            arrived: Vec::new(),
             cause: Vec::new(),
             state: Vec::new(),
             slots: Vec::new(),
@@ -169,8 +196,8 @@ impl Frame {
         self.standing = standing;
         self.unknown.clear();
         self.unknown.extend_from_slice(&plan.counts);
-        self.taken.clear();
-        self.taken.resize(n_nodes, false);
+        self.arrived.clear();
+        self.arrived.resize(n_nodes, 0);
         self.cause.clear();
         self.cause.resize(n_nodes, (NONE, NONE));
         self.state.clear();
@@ -213,30 +240,43 @@ impl Frame {
         self.slots[slot as usize] = value;
     }
 
-    /// Counts one in-edge of a node. `first` nodes do not wait for the others.
-    pub(super) fn arrive(&mut self, node: LocalIx, edge: InEdge, first: bool) -> Turn {
+    /// Counts one in-edge of a node.
+    pub(super) fn arrive(&mut self, node: LocalIx, edge: InEdge, needs: Needs<'_>) -> Turn {
         let at = node as usize;
         self.unknown[at] -= 1;
         match edge.arrival {
-            Arrival::Taken => self.taken[at] = true,
-            Arrival::Skipped(cause) => self.cause[at] = self.cause[at].min((edge.rank, cause)),
+            Arrival::Taken => {
+                if needs.first && self.arrived[at] & TAKEN == 0 {
+                    self.cause[at] = (edge.rank, NONE);
+                }
+                self.arrived[at] |= if edge.order { TAKEN | ORDER_TAKEN } else { TAKEN };
+            }
+            Arrival::Skipped(cause) => {
+                self.arrived[at] |= if edge.order { ORDER_SKIPPED } else { 0 };
+                if !needs.first || self.arrived[at] & TAKEN == 0 {
+                    self.cause[at] = self.cause[at].min((edge.rank, cause));
+                }
+            }
         }
-        self.turn(node, first)
+        self.turn(node, needs)
     }
 
     /// Checks a waiting node, and queues it when it is ready.
-    fn turn(&mut self, node: LocalIx, first: bool) -> Turn {
+    fn turn(&mut self, node: LocalIx, needs: Needs<'_>) -> Turn {
         let at = node as usize;
         if self.state[at] != NodeState::Waiting {
             return Turn::NotYet;
         }
-        let turn = match (self.unknown[at], self.taken[at]) {
-            (0, true) => Turn::Ready,
-            (_, true) if first => Turn::Ready,
-            // Nothing leads here: it does not wait.
-            (0, false) if self.cause[at].1 == NONE => Turn::Ready,
-            (0, false) => Turn::Skip,
-            _ => Turn::NotYet,
+        let taken = self.arrived[at] & TAKEN != 0;
+        let turn = if needs.first && taken {
+            Turn::Ready
+        } else if self.unknown[at] > 0 {
+            Turn::NotYet
+        } else if self.cause[at].1 == NONE {
+            // Nothing that leads here was skipped.
+            Turn::Ready
+        } else {
+            self.turn_with_skips(at, needs)
         };
         if turn != Turn::NotYet {
             self.state[at] = NodeState::Queued;
@@ -244,11 +284,49 @@ impl Frame {
         turn
     }
 
+    /// Decides on a node some of whose edges were skipped: each of its slots must have a value, unless the node makes
+    /// sense without; edges of order alone count as one more slot.
+    fn turn_with_skips(&mut self, at: usize, needs: Needs<'_>) -> Turn {
+        let empty = needs.inputs.iter().filter(|input| input.strict).map(|input| self.skipped(&input.from));
+        let closed = needs.gates.iter().map(|gate| self.all_skipped(gate.iter().copied()));
+        if let Some(cause) = empty.chain(closed).find_map(|cause| cause) {
+            self.cause[at] = (0, cause);
+            return Turn::Skip;
+        }
+        let arrived = self.arrived[at];
+        let out_of_order = arrived & ORDER_SKIPPED != 0 && arrived & ORDER_TAKEN == 0;
+        // A container that only its body leads to.
+        let is_wired = |input: &InputPlan| !input.lazy && !matches!(input.from, From::Nothing);
+        let unreached = arrived & TAKEN == 0 && !needs.inputs.iter().any(is_wired);
+        if out_of_order || unreached { Turn::Skip } else { Turn::Ready }
+    }
+
+    /// The cause why none of these gives a value; `None` if one does.
+    fn skipped(&self, from: &From) -> Option<u32> {
+        let origins = from.origins();
+        self.all_skipped(slots(origins)).filter(|_| slots(origins).count() == origins.len())
+    }
+
+    fn all_skipped(&self, slots: impl IntoIterator<Item = SlotIx>) -> Option<u32> {
+        let mut cause = None;
+        for slot in slots {
+            let Slot::Skipped(own) = self.slots[slot as usize] else { return None };
+            cause.get_or_insert(own);
+        }
+        cause
+    }
+
+    /// The slot by which a node runs that waits for the first edge only.
+    pub(super) fn deciding(&self, node: LocalIx) -> Option<SlotIx> {
+        let (rank, cause) = self.cause[node as usize];
+        (cause == NONE && (rank as usize) < self.slots.len()).then_some(rank)
+    }
+
     /// Schedules a node that nothing needed so far.
-    pub(super) fn waken(&mut self, node: LocalIx, first: bool) -> Turn {
+    pub(super) fn waken(&mut self, node: LocalIx, needs: Needs<'_>) -> Turn {
         self.state[node as usize] = NodeState::Waiting;
         self.remaining += 1;
-        self.turn(node, first)
+        self.turn(node, needs)
     }
 
     pub(super) fn cause_of(&self, node: LocalIx) -> u32 {

@@ -7,27 +7,27 @@ use serde_json::Value;
 use super::frame::{Frame, Slot};
 use crate::convert::convert;
 use crate::inputs::Given;
-use crate::plan::data::{From, InputPlan, Origin, PlanData};
+use crate::plan::data::{From, InputPlan, LocalIx, Origin, PlanData, SlotIx};
 
 /// The values of inputs, checked against their types.
 ///
 /// # Errors
 /// The slot and what was wrong with its value.
-pub(crate) fn collect_inputs(
-    plan: &PlanData,
-    frame: &Frame,
-    inputs: &[InputPlan],
-) -> Result<Vec<Given>, String> {
-    let mut given = Vec::with_capacity(inputs.len());
-    for input in inputs {
-        let value = collect_input(frame, input);
+pub(crate) fn collect_inputs(plan: &PlanData, frame: &Frame, node: LocalIx) -> Result<Vec<Given>, String> {
+    let scope = &plan.scopes[frame.standing().scope as usize];
+    let needs = plan.needs(scope, &scope.nodes[node as usize]);
+    let first = if needs.first { frame.deciding(node) } else { None };
+    let mut given = Vec::with_capacity(needs.inputs.len());
+    for input in needs.inputs {
+        let value = collect_input(frame, input, first);
         given
             .push(value.map_err(|fault| format!("the input `{}` {fault}", plan.names[input.slot as usize]))?);
     }
     Ok(given)
 }
 
-fn collect_input(frame: &Frame, input: &InputPlan) -> Result<Given, String> {
+/// Of a slot for one value `first` counts where it is among its sources, else the first that is taken.
+fn collect_input(frame: &Frame, input: &InputPlan, first: Option<SlotIx>) -> Result<Given, String> {
     if input.lazy && !matches!(input.from, From::Nothing) {
         return Ok(Given::Lazy);
     }
@@ -40,8 +40,11 @@ fn collect_input(frame: &Frame, input: &InputPlan) -> Result<Given, String> {
         let taken = input.from.origins().iter().filter_map(|origin| origin_value(frame, origin));
         return taken.map(|value| typed(input, &value)).collect::<Result<_, _>>().map(Given::Many);
     }
-    let first = input.from.origins().iter().find_map(|origin| origin_value(frame, origin));
-    match first.or_else(|| input.fallback.clone()) {
+    let is_first = |origin: &&Origin| matches!(origin, Origin::Slot(slot) if Some(*slot) == first);
+    let origins = input.from.origins();
+    let value = origins.iter().find(is_first).and_then(|origin| origin_value(frame, origin));
+    let value = value.or_else(|| origins.iter().find_map(|origin| origin_value(frame, origin)));
+    match value.or_else(|| input.fallback.clone()) {
         None => Ok(Given::Nothing),
         Some(value) if input.multi => many(input, &value),
         Some(value) => typed(input, &value).map(Given::One),

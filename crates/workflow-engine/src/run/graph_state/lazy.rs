@@ -52,8 +52,7 @@ impl GraphState<'_> {
                 continue;
             }
             stack.extend(scope.sources.row(node));
-            let policy = self.plan.policy(&scope.nodes[node as usize]);
-            let turn = frame.waken(node, policy.is_some_and(|policy| policy.first));
+            let turn = frame.waken(node, self.plan.needs(scope, &scope.nodes[node as usize]));
             self.queues.take_turn(Key { node, ..key }, turn);
         }
     }

@@ -117,7 +117,7 @@ impl GraphState<'_> {
         let arrival = arrival_of(&value);
         frame.set_slot(slot, value);
         for reader in scope.stream_readers.row(slot) {
-            self.arrive(Key { node: *reader, ..key }, InEdge { arrival, rank: slot });
+            self.arrive(Key { node: *reader, ..key }, InEdge { arrival, rank: slot, order: false });
         }
     }
 
@@ -131,7 +131,7 @@ impl GraphState<'_> {
     fn arrive_all(&mut self, key: Key, slot: SlotIx, arrival: Arrival) {
         let Some(scope) = self.scope(key) else { return };
         for reader in scope.readers.row(slot) {
-            self.arrive(Key { node: *reader, ..key }, InEdge { arrival, rank: slot });
+            self.arrive(Key { node: *reader, ..key }, InEdge { arrival, rank: slot, order: false });
         }
         self.answer_pullers(key, slot);
     }
@@ -141,16 +141,16 @@ impl GraphState<'_> {
         let Some(scope) = self.scope(key) else { return };
         let rank = scope.n_slots.saturating_add(key.node);
         for follower in scope.followers.row(key.node) {
-            self.arrive(Key { node: *follower, ..key }, InEdge { arrival, rank });
+            self.arrive(Key { node: *follower, ..key }, InEdge { arrival, rank, order: true });
         }
     }
 
     fn arrive(&mut self, key: Key, edge: InEdge) {
-        let (Some(node), Some(frame)) = (self.node(key), self.frames.get_mut(key)) else { return };
-        let first = self.plan.policy(node).is_some_and(|policy| policy.first);
-        let turn = frame.arrive(key.node, edge, first);
+        let (Some(scope), Some(frame)) = (self.scope(key), self.frames.get_mut(key)) else { return };
+        let needs = self.plan.needs(scope, &scope.nodes[key.node as usize]);
+        let turn = frame.arrive(key.node, edge, needs);
         self.queues.take_turn(key, turn);
-        if first && turn == Turn::Ready {
+        if needs.first && turn == Turn::Ready {
             self.follow_ups.push(FollowUp::CancelRest(key));
         }
     }

@@ -345,9 +345,8 @@ fn redo_container(run: &mut RunState<'_>, key: Key, kept: &StoredEvent) {
 /// Enters a container that had its start.
 fn enter_recorded(run: &mut RunState<'_>, key: Key) {
     let Some((frame, node)) = run.graph.frame(key).zip(run.graph.node(key)) else { return };
-    let scope = &run.plan.scopes[frame.standing().scope as usize];
     // Its inputs were collected before it started, so they can be again.
-    let Ok(given) = collect_inputs(run.plan, frame, scope.inputs(node)) else { return };
+    let Ok(given) = collect_inputs(run.plan, frame, key.node) else { return };
     let claim = Claim::of_container(run.plan.policy(node).and_then(|policy| policy.group));
     run.workers.permits().take(claim);
     enter(run, key, given, claim);

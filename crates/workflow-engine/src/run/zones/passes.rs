@@ -165,8 +165,8 @@ pub(super) fn pass_complete(run: &mut RunState<'_>, key: Key, frame: u32) -> Opt
     let zone = run.zones.zone(key)?;
     let (plan, pass) = (zone.plan(run.plan), zone.pass_in(frame)?);
     let results = run.graph.frames().results(frame);
-    let flag = |origin: &Option<Origin>| {
-        let value = origin.as_ref().and_then(|origin| run.graph.frames().value(frame, origin));
+    let flag = |origins: &[Origin]| {
+        let value = origins.iter().find_map(|origin| run.graph.frames().value(frame, origin));
         value.is_some_and(|value| *value == Value::Bool(true))
     };
     let (breaks, continues) = (flag(&plan.break_if), flag(&plan.continue_if));
@@ -246,7 +246,7 @@ fn next_state(
 ) -> Result<Vec<Arc<Value>>, String> {
     let filled = plan.next.iter().zip(zone.state()).zip(&plan.spec.state);
     let next = filled.map(|((next, old), state)| {
-        match next.as_ref().and_then(|origin| run.graph.frames().value(frame, origin)) {
+        match next.iter().find_map(|origin| run.graph.frames().value(frame, origin)) {
             Some(value) => convert(&value, state.data_flow_type)
                 .map_err(|fault| format!("the carried value `{}` {fault}", state.key)),
             None => Ok(Arc::clone(old)),
