@@ -8,13 +8,14 @@ use serde_json::Value;
 use workflow_model::{OnMax, TestAt};
 
 use super::ContainerEnd;
-use super::condition::is_over;
+use super::condition::{PassResults, is_over};
 use super::containers::container_failed;
 use super::values::{Digits, chunk_of, state_map};
 use super::zone_run::{Pass, ZoneRun};
 use crate::convert::convert;
 use crate::error::RunError;
 use crate::inputs::Given;
+use crate::outputs::Outputs;
 use crate::plan::data::{NONE, Origin};
 use crate::plan::zone::ZonePlan;
 use crate::run::graph_state::frame::{Key, Slot, Standing};
@@ -114,7 +115,7 @@ fn next_step(run: &RunState<'_>, key: Key, zone: &ZoneRun) -> Step {
         return Step::Exit(why);
     }
     if plan.spec.test == TestAt::Before && plan.condition.is_some() {
-        return match test(run, key, zone, zone.started()) {
+        return match test(run, key, zone, zone.started(), None) {
             Ok(true) => Step::Exit(LoopEnd::Condition),
             Ok(false) => Step::Start,
             Err(error) => Step::Fail(error),
@@ -123,13 +124,20 @@ fn next_step(run: &RunState<'_>, key: Key, zone: &ZoneRun) -> Step {
     Step::Start
 }
 
-/// Evaluates the condition at a pass; `true` ends the zone.
-fn test(run: &RunState<'_>, key: Key, zone: &ZoneRun, pass: u64) -> Result<bool, Box<RunError>> {
+/// Evaluates the condition at a pass, on its `own` results if it is not the last that is done; `true` ends the zone.
+fn test(
+    run: &RunState<'_>,
+    key: Key,
+    zone: &ZoneRun,
+    pass: u64,
+    own: Option<&Outputs>,
+) -> Result<bool, Box<RunError>> {
     let inputs = || {
         let Some(node) = run.graph.node(key) else { return Value::Null };
         run.inputs(key, node, zone.given().to_vec()).for_expressions()
     };
-    is_over(run.plan, zone, pass, inputs).map_err(|message| {
+    let results = PassResults { out: own.or(zone.last()), last: zone.before() };
+    is_over(run.plan, zone, pass, &results, inputs).map_err(|message| {
         let error = zone_error(run, key, NodeErrorKind::Condition, message);
         Box::new(RunError { iteration: Some(pass), ..error })
     })
@@ -180,30 +188,45 @@ pub(super) fn pass_complete(run: &mut RunState<'_>, key: Key, frame: u32) -> Opt
     let zone = run.zones.zone_mut(key)?;
     let stream = zone.stream().cloned();
     let chunk = stream.and_then(|stream| Some((stream, chunk_of(&results)?)));
+    // Beside others a pass may end before one that began earlier.
+    let own = (plan.spec.parallel > 1).then(|| results.clone());
     let changed = zone.finish_pass(plan, pass, next, results, continues);
-    if breaks {
-        zone.end(LoopEnd::Break);
-    }
     run.graph.frames_mut().retire(frame);
     emit_pass_finished(run, key, pass, changed);
     if let Some((stream, text)) = chunk {
         write_chunk(run, key, &stream, text);
     }
-    let failed = test_after(run, key, pass.number);
+    if breaks {
+        end_with(run, key, pass.number, LoopEnd::Break, own);
+        return advance_zone(run, key);
+    }
+    let failed = test_after(run, key, pass.number, own);
     failed.or_else(|| advance_zone(run, key))
 }
 
+/// Ends the zone with a pass; those beyond it are cancelled.
+fn end_with(run: &mut RunState<'_>, key: Key, pass: u64, why: LoopEnd, results: Option<Outputs>) {
+    let cause = run.graph.frames().path(key);
+    let Some(zone) = run.zones.zone_mut(key) else { return };
+    for beyond in zone.end_with(pass, why, results) {
+        close_frame(run, beyond.frame, &cause);
+        emit_pass_finished(run, key, beyond, Vec::new());
+    }
+}
+
 /// Reads the condition after a pass, on the new state.
-fn test_after(run: &mut RunState<'_>, key: Key, pass: u64) -> Option<ContainerEnd> {
+fn test_after(run: &mut RunState<'_>, key: Key, pass: u64, own: Option<Outputs>) -> Option<ContainerEnd> {
     let zone = run.zones.zone(key)?;
     let plan = zone.plan(run.plan);
-    if zone.has_ended() || plan.condition.is_none() || plan.spec.test != TestAt::After {
+    // Of several passes that would end the zone the first one does.
+    let is_sequential_end = zone.has_ended() && plan.spec.parallel == 1;
+    if is_sequential_end || plan.condition.is_none() || plan.spec.test != TestAt::After {
         return None;
     }
-    match test(run, key, zone, pass) {
+    match test(run, key, zone, pass, own.as_ref()) {
         Ok(false) => None,
         Ok(true) => {
-            run.zones.zone_mut(key)?.end(LoopEnd::Condition);
+            end_with(run, key, pass, LoopEnd::Condition, own);
             None
         }
         Err(error) => fail_zone(run, key, *error),

@@ -207,9 +207,22 @@ impl ZoneRun {
         continues
     }
 
-    /// No further pass begins.
-    pub(super) fn end(&mut self, why: LoopEnd) {
+    /// The zone ends with a pass: no further one begins, and those beyond it do not count. Gives those of them that are
+    /// on; `results` are those of the pass, unless it is the last that is done.
+    pub(super) fn end_with(&mut self, pass: u64, why: LoopEnd, results: Option<Outputs>) -> Vec<Pass> {
         self.ended = Some(why);
+        let started_beyond = self.started.saturating_sub(pass + 1);
+        self.started = pass + 1;
+        let (on, beyond) = std::mem::take(&mut self.running).into_iter().partition(|run| run.number <= pass);
+        self.running = on;
+        self.finished = self.finished.saturating_sub(started_beyond - beyond.len() as u64);
+        for list in &mut self.collected {
+            list.retain(|(number, _)| *number <= pass);
+        }
+        if let Some(results) = results {
+            self.last = Some((pass, results));
+        }
+        beyond
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -227,12 +240,18 @@ impl ZoneRun {
         self.take_running()
     }
 
-    pub(super) fn key_value(&self, plan: &PlanData, which: KeyRef) -> Option<Arc<Value>> {
+    /// A carried value, or one of these results of a pass.
+    pub(super) fn key_value(
+        &self,
+        plan: &PlanData,
+        which: KeyRef,
+        out: Option<&Outputs>,
+    ) -> Option<Arc<Value>> {
         match which {
             KeyRef::State(at) => self.state.get(at as usize).cloned(),
             KeyRef::Result(at) => {
                 let name = &plan.scopes[self.plan(plan).scope as usize].results.get(at as usize)?.name;
-                self.last()?.get(name).cloned()
+                out?.get(name).cloned()
             }
         }
     }
