@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use agent_types::Problem;
-use agent_types::ranked;
+use agent_types::{ObservationCode, Problem, ranked};
 use protocol_action::{Code, Dialect, Parsed, RawArgument, RawCall, RawValue, Span};
 use serde_json::{Map, Value};
 

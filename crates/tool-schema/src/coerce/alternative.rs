@@ -8,7 +8,7 @@ use super::text::certain;
 use super::{Coercer, ITEM, MAX_VALUE_DEPTH};
 use crate::compiled::Coercion;
 use crate::node::{Node, NodeId, Types};
-use crate::problem::{among, invalid, joined, not_a_member, one_of};
+use crate::problem::{among, invalid, joined, missing, not_a_member, one_of};
 
 /// Deepest alternatives of alternatives that a message names.
 const MAX_NAMED_DEPTH: usize = 4;
@@ -103,7 +103,7 @@ impl Coercer<'_> {
             let attempt = self.attempt(|reader| read(reader, branch), branch, path);
             let told = || self.is_told_by_constant(branch, &attempt.value);
             let group = if attempt.problems.is_empty() { 0 } else { 2 - usize::from(told()) };
-            none_fits &= attempt.problems.iter().any(|problem| problem.path == path);
+            none_fits &= attempt.problems.iter().any(|problem| problem.value_path() == path);
             let rank = |group, attempt: &Attempt| (group, attempt.problems.len(), attempt.coercions.len());
             let perfect = group == 0 && attempt.coercions.is_empty();
             if best.as_ref().is_none_or(|(other, best)| rank(group, &attempt) < rank(*other, best)) {
@@ -194,8 +194,8 @@ impl Coercer<'_> {
         // The required fields of an alternative distinguish it from the others.
         let node = self.nodes.get(branch);
         if let Value::Object(object) = &attempt.value {
-            let missing = node.required.iter().filter(|name| !object.contains_key(*name));
-            attempt.problems.extend(missing.map(|name| missing(path, name)));
+            let absent = node.required.iter().filter(|name| !object.contains_key(*name));
+            attempt.problems.extend(absent.map(|name| missing(path, name)));
         }
         attempt
     }
