@@ -171,7 +171,7 @@ events! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reasoning: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        tool_calls: Option<Value>,
+        tool_calls: Option<Arc<Value>>,
         finish: String,
         usage: Usage,
     },

@@ -77,6 +77,8 @@ mod tests {
     use agent_types::Usage;
     use futures::executor::block_on;
 
+    use std::sync::Arc;
+
     use super::*;
     use crate::{Finish, LlmEvent, NativeCall, complete};
 
@@ -84,7 +86,7 @@ mod tests {
         EventBody::AgentLlmFinished {
             text: text.into(),
             reasoning: Some("because".into()),
-            tool_calls: Some(serde_json::json!([{"id": "c1", "name": "t", "arguments": "{}"}])),
+            tool_calls: Some(Arc::new(serde_json::json!([{"id": "c1", "name": "t", "arguments": "{}"}]))),
             finish: finish.into(),
             usage: Usage::new(1, 2),
         }

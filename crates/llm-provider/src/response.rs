@@ -1,5 +1,6 @@
 //! Responses of a model.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{EventBody, Usage};
@@ -91,7 +92,7 @@ impl StandardResponse {
         if matches!(finish.as_str(), "error" | "cancelled") {
             return None;
         }
-        let tool_calls = tool_calls.clone().unwrap_or_else(|| json!([]));
+        let tool_calls = tool_calls.clone().unwrap_or_else(|| Arc::new(json!([])));
         let whole = json!({"text": text, "reasoning": reasoning, "tool_calls": tool_calls, "finish": finish, "usage": usage});
         serde_json::from_value(whole).ok()
     }

@@ -140,7 +140,7 @@ pub fn finished(Answer { response, parsed }: &Answer) -> EventBody {
         text: response.text.clone(),
         reasoning: response.reasoning.clone().or_else(|| parsed.reasoning.clone()),
         tool_calls: (!response.tool_calls.is_empty())
-            .then(|| serde_json::to_value(&response.tool_calls).unwrap_or_default()),
+            .then(|| Arc::new(serde_json::to_value(&response.tool_calls).unwrap_or_default())),
         finish: response.finish.as_str().to_owned(),
         usage: response.usage,
     }

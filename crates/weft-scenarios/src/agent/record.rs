@@ -64,7 +64,7 @@ impl Recording {
                     reply["reasoning"] = reasoning.as_str().into();
                 }
                 if let Some(calls) = tool_calls {
-                    reply["tool_calls"] = calls.clone();
+                    reply["tool_calls"] = (**calls).clone();
                 }
                 self.script.push(reply);
             }
