@@ -20,6 +20,9 @@ use crate::{Backend, Change, NewRun, Redactor, StoreError, Update, read_lines};
 /// Events that one commit takes at most.
 pub(crate) const GROUP: usize = 2048;
 
+/// Events that one row holds at most.
+const ROW: usize = 256;
+
 /// Waiter for a commit, perhaps for the sake of one run.
 pub(crate) struct Waiting {
     core: Option<Arc<RunCore>>,
@@ -164,6 +167,27 @@ struct Group {
     stop: bool,
 }
 
+/// The next job. Events of one run that follow each other are one job: a row holds them all.
+fn next_job(jobs: &mut VecDeque<Job>) -> Option<Job> {
+    let mut job = jobs.pop_front()?;
+    while let Job::Events { core, numbered, last_span, hold } = &mut job {
+        let follows = |next: &mut Job| {
+            matches!(next, Job::Events { core: other, numbered: more, .. }
+                if Arc::ptr_eq(core, other) && numbered.len() + more.len() <= ROW)
+        };
+        let Some(Job::Events { numbered: more, last_span: last, hold: other, .. }) =
+            jobs.pop_front_if(follows)
+        else {
+            break;
+        };
+        numbered.extend(more);
+        *last_span = last;
+        // One hold is enough: both are of the clock of the run.
+        *hold = hold.take().or(other);
+    }
+    Some(job)
+}
+
 impl WriterThread {
     fn work(self) {
         let mut jobs = VecDeque::new();
@@ -173,7 +197,7 @@ impl WriterThread {
             }
             let mut group = Group::default();
             while group.events < GROUP && !group.stop && group.updates.is_empty() {
-                let Some(job) = jobs.pop_front() else { break };
+                let Some(job) = next_job(&mut jobs) else { break };
                 self.add(&mut group, job);
             }
             let stop = group.stop;
