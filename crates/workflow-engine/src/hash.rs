@@ -36,4 +36,8 @@ impl Hasher for NumberHasher {
     fn write_u64(&mut self, number: u64) {
         self.mix(number);
     }
+
+    fn write_usize(&mut self, number: usize) {
+        self.mix(number as u64);
+    }
 }

@@ -288,7 +288,7 @@ async fn branch(ctx: &NodeContext, inputs: &Inputs) -> Result<Outputs, NodeError
         None => first(inputs).as_bool().ok_or_else(|| NodeError::fatal("`if` needs true or false"))?,
         Some(source) => {
             let scope = Scope::new().with("inputs");
-            let values: Vec<Value> = taken(inputs).iter().map(|value| (**value).clone()).collect();
+            let values: Vec<Value> = taken(ctx, inputs).iter().map(|value| (**value).clone()).collect();
             let decided = Expression::compile(source, &scope)
                 .and_then(|expression| expression.evaluate_bool(|_| Some(Value::Array(values.clone()))));
             decided.map_err(|error| {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use workflow_model::graph::{Graph, NodeKind, ScopeKind};
-use workflow_model::{Analysis, Node, Problem, effective_default};
+use agent_types::Problem;
+use workflow_model::{Analysis, effective_default};
 
 use super::data::{Argument, PlanData};
 use crate::error::PlanError;
@@ -44,20 +45,6 @@ fn arguments(graph: &Graph<'_>) -> Vec<Argument> {
         default: Arc::new(effective_default(slot)),
     });
     arguments.collect()
-}
-
-/// Returns `true` if a node in the graph has an effect outside of the run.
-fn has_effect(graph: &Graph<'_>, catalog: &NodeCatalog) -> bool {
-    graph.nodes.iter().any(|node| {
-        !matches!(node.kind, NodeKind::Muted | NodeKind::Bypass(_)) && is_effect(graph.spec(node), catalog)
-    })
-}
-
-/// Returns `true` if a node has an effect outside of the run, according to its file or its type with its
-/// settings.
-fn is_effect(spec: &Node, catalog: &NodeCatalog) -> bool {
-    let by_type = || catalog.get(&spec.node_type).is_some_and(|node| node.has_effect(&spec.config_values));
-    spec.effect.unwrap_or_else(by_type)
 }
 
 /// A scope whose container is switched off never runs.

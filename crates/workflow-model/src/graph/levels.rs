@@ -1,9 +1,11 @@
 //! Levels of the graph: nodes of the workflow itself, of embedded groups, and of loop bodies.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use agent_types::Problem;
+use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
@@ -12,6 +14,7 @@ use super::bypass::Face;
 use super::{
     GraphNode, MAX_DEPTH, MAX_LEVELS, MAX_NODES, NodeIx, NodeKind, Scope, ScopeIx, ScopeKind, WorkflowRef,
 };
+use crate::definition::NodeDefinition;
 use crate::node::Node;
 use crate::policy::{Bypass, Cache, OnError};
 use crate::problem::ProblemCode;
@@ -30,7 +33,7 @@ pub(super) struct Level {
     pub(super) boundary: Boundary,
     /// Result for each node of the file.
     pub(super) places: Vec<Role>,
-    pub(super) ids: HashMap<Box<str>, u32>,
+    pub(super) ids: foldhash::HashMap<Box<str>, u32>,
     /// Edges into groups and results of this level, by node and slot.
     pub(super) into: HashMap<(u32, String), Vec<u32>>,
     /// The ids of the workflows around this one, outermost first.
@@ -83,7 +86,7 @@ struct Task<'a> {
     parent: Option<(usize, usize)>,
 }
 
-impl<'a> Builder<'a, '_> {
+impl<'a, 'w> Builder<'a, 'w> {
     /// Reads the workflow and, one after the other, everything inside it.
     pub(super) fn add_levels(&mut self, root: WorkflowRef<'a>) {
         self.graph
@@ -125,7 +128,7 @@ impl<'a> Builder<'a, '_> {
             scope: task.scope,
             boundary: task.boundary,
             places: vec![Role::Nothing; n_nodes],
-            ids: HashMap::with_capacity(n_nodes),
+            ids: foldhash::HashMap::with_capacity_and_hasher(n_nodes, RandomState::default()),
             into: HashMap::new(),
             ancestry: task.ancestry,
         });
@@ -144,7 +147,9 @@ impl<'a> Builder<'a, '_> {
             let scope = zones[node].map_or(self.levels[index].scope, |zone| scopes[&zone]);
             let zone_scope = scopes.get(&node).copied();
             let own_order = ordered.contains(spec.id.as_str());
-            self.place_node(&Placing { level: index, node, spec, scope, zone_scope, own_order }, tasks);
+            let definition = self.world.definitions.definition(&spec.node_type);
+            let new = Placing { level: index, node, spec, definition, scope, zone_scope, own_order };
+            self.place_node(&new, tasks);
         }
     }
 
@@ -153,16 +158,15 @@ impl<'a> Builder<'a, '_> {
         let mut first = Vec::with_capacity(held.nodes.len());
         for (index, node) in held.nodes.iter().enumerate() {
             let number = u32::try_from(index).unwrap_or(u32::MAX);
-            let ids = &mut self.levels[level].ids;
-            let new = !ids.contains_key(node.id.as_str());
-            if new {
-                ids.insert(node.id.as_str().into(), number);
-            } else {
+            let entry = self.levels[level].ids.entry(node.id.as_str().into());
+            let is_new = matches!(entry, Entry::Vacant(_));
+            entry.or_insert(number);
+            if !is_new {
                 let path = self.path_in(level, index);
                 let message = format!("two nodes have the id `{}`", node.id);
                 self.problem(Problem::error(ProblemCode::DuplicateNode, message).at(path));
             }
-            first.push(new);
+            first.push(is_new);
         }
         first
     }
@@ -171,8 +175,8 @@ impl<'a> Builder<'a, '_> {
     fn zones_of(&mut self, level: usize, held: &Workflow, first: &[bool]) -> Vec<Option<usize>> {
         let parents = self.parents_of(level, held, first);
         let mut known: Vec<Option<Option<usize>>> = vec![None; held.nodes.len()];
+        let mut chain = Vec::new();
         for start in 0..held.nodes.len() {
-            let mut chain = Vec::new();
             let mut at = Some(start);
             let zone = loop {
                 let Some(node) = at else { break None };
@@ -191,7 +195,7 @@ impl<'a> Builder<'a, '_> {
                 }
             };
             // All on the way share the answer: none of them had a zone as its parent but the last.
-            for node in chain {
+            for node in chain.drain(..) {
                 known[node] = Some(zone);
             }
         }
@@ -263,11 +267,12 @@ impl<'a> Builder<'a, '_> {
         depths
     }
 
-    fn place_node(&mut self, new: &Placing<'_>, tasks: &mut VecDeque<Task<'a>>) {
+    fn place_node(&mut self, new: &Placing<'_, 'w>, tasks: &mut VecDeque<Task<'a>>) {
         // In a zone of this level the path of the zone stands before that of the node, groups included.
         let prefix =
             if new.scope == self.levels[new.level].scope { &*self.levels[new.level].prefix } else { "" };
-        let path: Arc<str> = format!("{prefix}{}", new.spec.id).into();
+        let id = new.spec.id.as_str();
+        let path: Arc<str> = if prefix.is_empty() { id.into() } else { format!("{prefix}{id}").into() };
         let zone_kind = self.graph.scopes[new.scope as usize].kind;
         let place = match new.spec.node_type.as_str() {
             FRAME => Role::Nothing,
@@ -298,9 +303,9 @@ impl<'a> Builder<'a, '_> {
         self.levels[new.level].places[new.node] = place;
     }
 
-    fn place_plain(&mut self, new: &Placing<'_>, path: Arc<str>) -> Role {
-        let wanted = new.spec.node_type.as_str();
-        if self.world.definitions.definition(wanted).is_none() {
+    fn place_plain(&mut self, new: &Placing<'_, 'w>, path: Arc<str>) -> Role {
+        if new.definition.is_none() {
+            let wanted = new.spec.node_type.as_str();
             let names = self.world.definitions.type_names();
             let near = self.nearest(wanted, names);
             let path = self.path_in(new.level, new.node);
@@ -316,7 +321,7 @@ impl<'a> Builder<'a, '_> {
         Role::Node(self.push_node(new, path, kind))
     }
 
-    fn place_zone(&mut self, new: &Placing<'_>, path: Arc<str>, tasks: &mut VecDeque<Task<'a>>) -> Role {
+    fn place_zone(&mut self, new: &Placing<'_, 'w>, path: Arc<str>, tasks: &mut VecDeque<Task<'a>>) -> Role {
         let Some(scope) = new.zone_scope else { return Role::Nothing };
         let full = self.path_in(new.level, new.node);
         let spec = Box::new(ZoneSpec::read(new.spec, &full, &mut self.problems));
@@ -347,7 +352,7 @@ impl<'a> Builder<'a, '_> {
         Role::Node(node)
     }
 
-    fn place_group(&mut self, new: &Placing<'_>, path: Arc<str>, tasks: &mut VecDeque<Task<'a>>) -> Role {
+    fn place_group(&mut self, new: &Placing<'_, 'w>, path: Arc<str>, tasks: &mut VecDeque<Task<'a>>) -> Role {
         let Some((id, workflow)) = self.referenced(new) else { return Role::Nothing };
         match new.spec.bypass {
             None => {}
@@ -388,7 +393,7 @@ impl<'a> Builder<'a, '_> {
     }
 
     /// The workflow that a group embeds, unless that is itself or not there.
-    fn referenced(&mut self, new: &Placing<'_>) -> Option<(String, Arc<Workflow>)> {
+    fn referenced(&mut self, new: &Placing<'_, 'w>) -> Option<(String, Arc<Workflow>)> {
         let path = self.path_in(new.level, new.node);
         let Some(id) = new.spec.config_values.get("referencedWorkflowId").and_then(Value::as_str) else {
             let message = "`referencedWorkflowId` must name a workflow";
@@ -418,7 +423,7 @@ impl<'a> Builder<'a, '_> {
         Some((id.to_owned(), found?))
     }
 
-    fn push_node(&mut self, new: &Placing<'_>, path: Arc<str>, kind: NodeKind) -> NodeIx {
+    fn push_node(&mut self, new: &Placing<'_, 'w>, path: Arc<str>, kind: NodeKind) -> NodeIx {
         let index = NodeIx::try_from(self.graph.nodes.len()).unwrap_or(NodeIx::MAX);
         self.graph.nodes.push(GraphNode {
             path,
@@ -431,16 +436,18 @@ impl<'a> Builder<'a, '_> {
             index: u32::try_from(new.node).unwrap_or(u32::MAX),
         });
         self.wires.push(Vec::new());
-        self.definitions.push(self.world.definitions.definition(&new.spec.node_type));
+        self.definitions.push(new.definition);
         index
     }
 }
 
 /// A node about to get its place.
-struct Placing<'s> {
+struct Placing<'s, 'w> {
     level: usize,
     node: usize,
     spec: &'s Node,
+    /// Its type, where there is one.
+    definition: Option<&'w NodeDefinition>,
     scope: ScopeIx,
     /// For a zone: the scope of its body.
     zone_scope: Option<ScopeIx>,

@@ -18,7 +18,6 @@ mod sources;
 mod wires;
 
 pub use outline::OutlineStep;
-use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -360,7 +359,7 @@ impl Graph<'_> {
 #[derive(Debug, Default)]
 struct Names {
     texts: Vec<Arc<str>>,
-    indexes: HashMap<Arc<str>, NameIx>,
+    indexes: foldhash::HashMap<Arc<str>, NameIx>,
 }
 
 impl Names {

@@ -1,6 +1,7 @@
 //! Slots of nodes.
 
 use std::borrow::Cow;
+use std::ops::Deref;
 
 use serde_json::{Map, Value};
 
@@ -13,13 +14,36 @@ use crate::slot::DataFlowType;
 use crate::structural::ERROR_SLOT;
 use crate::zone::{ZoneMode, ZoneSpec};
 
+/// A slot that a type declares, or one that is made for its place in the graph.
+pub(super) enum SlotRef<'w> {
+    Declared(&'w SlotDefinition),
+    Made(Box<SlotDefinition>),
+}
+
+impl From<SlotDefinition> for SlotRef<'_> {
+    fn from(slot: SlotDefinition) -> Self {
+        Self::Made(Box::new(slot))
+    }
+}
+
+impl Deref for SlotRef<'_> {
+    type Target = SlotDefinition;
+
+    fn deref(&self) -> &SlotDefinition {
+        match self {
+            Self::Declared(slot) => slot,
+            Self::Made(slot) => slot,
+        }
+    }
+}
+
 /// An input slot that a handle means.
 pub(super) struct FoundInput<'w, 'h> {
     /// The slot's name, without the `__N` of a handle.
     pub(super) name: Cow<'h, str>,
     /// That N.
     pub(super) ordinal: Option<u32>,
-    pub(super) slot: Cow<'w, SlotDefinition>,
+    pub(super) slot: SlotRef<'w>,
 }
 
 impl<'w> Builder<'_, 'w> {
@@ -37,33 +61,33 @@ impl<'w> Builder<'_, 'w> {
         Some(FoundInput { name: base.into(), ordinal: Some(ordinal), slot })
     }
 
-    fn input_slot(&self, node: NodeIx, name: &str) -> Option<Cow<'w, SlotDefinition>> {
+    fn input_slot(&self, node: NodeIx, name: &str) -> Option<SlotRef<'w>> {
         match &self.graph.nodes[node as usize].kind {
-            NodeKind::Zone { spec, .. } => zone_input(spec, name).map(Cow::Owned),
+            NodeKind::Zone { spec, .. } => zone_input(spec, name).map(SlotRef::from),
             NodeKind::Call { scope } => {
                 let slot = self.graph.scopes[*scope as usize].inputs.get(name)?;
-                Some(Cow::Owned(SlotDefinition::from(slot)))
+                Some(SlotRef::from(SlotDefinition::from(slot)))
             }
             NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_) => {
                 if let Some(face) = self.faces.get(&node) {
-                    return face.inputs.get(name).cloned().map(Cow::Owned);
+                    return face.inputs.get(name).cloned().map(SlotRef::from);
                 }
                 let config = &self.graph.spec(&self.graph.nodes[node as usize]).config_values;
                 let known = |definition: &&NodeDefinition| has_known_mode(definition, config);
                 let Some(definition) = self.definitions[node as usize].filter(known) else {
                     // A type or mode that is not known, or a group that is switched off: nothing can be said of its slots.
-                    return Some(Cow::Owned(anything()));
+                    return Some(SlotRef::from(anything()));
                 };
                 let mode = || mode_of(definition, config)?.inputs.get(name);
                 match definition.inputs.get(name).or_else(mode) {
-                    Some(slot) => Some(Cow::Borrowed(slot)),
-                    None => dynamic_slot(definition.dynamic_inputs, config, name).map(Cow::Owned),
+                    Some(slot) => Some(SlotRef::Declared(slot)),
+                    None => dynamic_slot(definition.dynamic_inputs, config, name).map(SlotRef::from),
                 }
             }
         }
     }
 
-    fn main_input(&self, node: NodeIx) -> Option<(String, Cow<'w, SlotDefinition>)> {
+    fn main_input(&self, node: NodeIx) -> Option<(String, SlotRef<'w>)> {
         let name = self.input_names(node).into_iter().next()?;
         let slot = self.input_slot(node, &name)?;
         Some((name, slot))
@@ -74,7 +98,7 @@ impl<'w> Builder<'_, 'w> {
         &self,
         node: NodeIx,
         name: Option<&'h str>,
-    ) -> Option<(Cow<'h, str>, Cow<'w, SlotDefinition>)> {
+    ) -> Option<(Cow<'h, str>, SlotRef<'w>)> {
         let name = match name {
             Some(name) => Cow::Borrowed(name),
             None => Cow::Owned(self.output_names(node).into_iter().next()?),
@@ -83,32 +107,32 @@ impl<'w> Builder<'_, 'w> {
         Some((name, slot))
     }
 
-    fn output_slot(&self, node: NodeIx, name: &str) -> Option<Cow<'w, SlotDefinition>> {
+    fn output_slot(&self, node: NodeIx, name: &str) -> Option<SlotRef<'w>> {
         let graph_node = &self.graph.nodes[node as usize];
         let spec = self.graph.spec(graph_node);
         if name == ERROR_SLOT && spec.on_error == Some(OnError::Branch) {
-            return Some(Cow::Owned(SlotDefinition::new(DataFlowType::Object, "what went wrong")));
+            return Some(SlotRef::from(SlotDefinition::new(DataFlowType::Object, "what went wrong")));
         }
         match &graph_node.kind {
-            NodeKind::Zone { scope, spec } => self.zone_output(*scope, spec, name).map(Cow::Owned),
+            NodeKind::Zone { scope, spec } => self.zone_output(*scope, spec, name).map(SlotRef::from),
             NodeKind::Call { scope } => {
                 let name = self.graph.find_name(name)?;
-                Some(Cow::Owned(self.graph.scopes[*scope as usize].outputs.get(&name)?.slot.clone()))
+                Some(SlotRef::from(self.graph.scopes[*scope as usize].outputs.get(&name)?.slot.clone()))
             }
             NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_) => {
                 if let Some(face) = self.faces.get(&node) {
                     let slot = face.outputs.get(name).cloned();
-                    return slot.or_else(|| face.is_open.then(anything)).map(Cow::Owned);
+                    return slot.or_else(|| face.is_open.then(anything)).map(SlotRef::from);
                 }
                 let known = |definition: &&NodeDefinition| has_known_mode(definition, &spec.config_values);
                 let Some(definition) = self.definitions[node as usize].filter(known) else {
-                    return Some(Cow::Owned(anything()));
+                    return Some(SlotRef::from(anything()));
                 };
                 let mode = || mode_of(definition, &spec.config_values)?.outputs.get(name);
                 match definition.outputs.get(name).or_else(mode) {
-                    Some(slot) => Some(Cow::Borrowed(slot)),
+                    Some(slot) => Some(SlotRef::Declared(slot)),
                     None => {
-                        dynamic_slot(definition.dynamic_outputs, &spec.config_values, name).map(Cow::Owned)
+                        dynamic_slot(definition.dynamic_outputs, &spec.config_values, name).map(SlotRef::from)
                     }
                 }
             }
@@ -152,7 +176,7 @@ impl<'w> Builder<'_, 'w> {
     }
 
     /// Names of declared input slots that must be given a value.
-    pub(super) fn required_inputs(&self, node: NodeIx) -> Vec<String> {
+    pub(super) fn required_inputs(&self, node: NodeIx) -> Vec<Cow<'w, str>> {
         let graph_node = &self.graph.nodes[node as usize];
         if let (NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_), Some(definition)) =
             (&graph_node.kind, self.definitions[node as usize])
@@ -164,13 +188,13 @@ impl<'w> Builder<'_, 'w> {
                 .iter()
                 .chain(mode)
                 .filter(|(_, slot)| slot.required && slot.default.is_none());
-            return required.map(|(name, _)| name.clone()).collect();
+            return required.map(|(name, _)| Cow::Borrowed(name.as_str())).collect();
         }
         let required = |name: &String| {
             self.input_of(node, Some(name))
                 .is_some_and(|found| found.slot.required && found.slot.default.is_none())
         };
-        self.input_names(node).into_iter().filter(required).collect()
+        self.input_names(node).into_iter().filter(required).map(Cow::Owned).collect()
     }
 
     /// Names of declared output slots, the main one first.

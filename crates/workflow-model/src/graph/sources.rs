@@ -1,6 +1,5 @@
 //! Following an edge back to what really gives its value, through the borders of groups.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use agent_types::Problem;
@@ -8,6 +7,7 @@ use agent_types::Problem;
 use super::build::Builder;
 use super::expose::RESULTS;
 use super::levels::{Boundary, Role};
+use super::slots::SlotRef;
 use super::{ScopeIx, Source};
 use crate::definition::SlotDefinition;
 use crate::problem::ProblemCode;
@@ -23,7 +23,7 @@ enum Want {
 }
 
 /// A source and what is known of its type.
-pub(super) type Found<'w> = (Source, Cow<'w, SlotDefinition>);
+pub(super) type Found<'w> = (Source, SlotRef<'w>);
 
 impl<'w> Builder<'_, 'w> {
     /// Sources of an output slot; several where a group takes several.
@@ -136,7 +136,7 @@ impl<'w> Builder<'_, 'w> {
         let wanted = slot.unwrap_or(&slots[0].0).to_owned();
         if let Some((name, kind)) = slots.iter().find(|(name, _)| *name == wanted) {
             let name = self.graph.names.intern(name);
-            found.push((Source::Entry(scope, name), Cow::Owned(SlotDefinition::new(*kind, ""))));
+            found.push((Source::Entry(scope, name), SlotRef::from(SlotDefinition::new(*kind, ""))));
         } else {
             let names: Vec<String> = slots.into_iter().map(|(name, _)| name).collect();
             self.no_output(level, node, Some(&wanted), &names);
@@ -162,7 +162,7 @@ impl<'w> Builder<'_, 'w> {
         match boundary {
             Boundary::Root | Boundary::Call { .. } | Boundary::Body { .. } => {
                 let name = self.graph.names.intern(name);
-                let definition = Cow::Owned(SlotDefinition::from(&slot));
+                let definition = SlotRef::from(SlotDefinition::from(&slot));
                 found.push((Source::Entry(self.levels[level].scope, name), definition));
             }
             Boundary::Flat { level: outer, index } => {
@@ -176,7 +176,7 @@ impl<'w> Builder<'_, 'w> {
                 if !edges.is_empty() {
                     if let Some(value) = preset.or(slot.default_value()) {
                         let value = Source::Fallback(Arc::new(value.clone()));
-                        found.push((value, Cow::Owned(SlotDefinition::from(&slot))));
+                        found.push((value, SlotRef::from(SlotDefinition::from(&slot))));
                     }
                     return;
                 }
@@ -186,7 +186,7 @@ impl<'w> Builder<'_, 'w> {
                     can_default.then(|| effective_default(&slot))
                 });
                 if let Some(value) = value {
-                    found.push((Source::Value(Arc::new(value)), Cow::Owned(SlotDefinition::from(&slot))));
+                    found.push((Source::Value(Arc::new(value)), SlotRef::from(SlotDefinition::from(&slot))));
                 } else {
                     let message = format!("the required input `{name}` has no edge, value or default");
                     let problem = Problem::error(ProblemCode::MissingInput, message);

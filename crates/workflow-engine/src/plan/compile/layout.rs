@@ -9,7 +9,7 @@ use workflow_model::{DataFlowType, Problem, ProblemCode, ZoneSpec, effective_def
 use super::needed::mark_needed;
 use super::settings::{PreparedSettings, is_detailed, key_ref};
 use super::streams::{is_stream, stream_names};
-use super::{arguments, has_effect, is_dead, variables};
+use super::{arguments, is_dead, variables};
 use crate::error::PlanError;
 use crate::node::{Node, NodeCatalog};
 use crate::plan::csr::Csr;
@@ -151,7 +151,7 @@ impl<'g> Layout<'g> {
                 .cloned()
                 .collect(),
             warnings: problems,
-            has_effect: has_effect(graph, self.catalog),
+            has_effect: self.settled.has_effect,
         };
         mark_needed(&mut plan, &self.code, graph, &self.local, &self.drafts);
         Ok((plan, self.code))

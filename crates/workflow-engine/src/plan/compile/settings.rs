@@ -1,14 +1,14 @@
 //! Settings of nodes, prepared; conditions, compiled.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use workflow_model::graph::{Graph, NodeKind};
 use workflow_model::{Node, Problem, ProblemCode, ZoneSpec};
 
-use super::{is_effect, problem_at};
+use super::problem_at;
 use crate::expression::{Expression, ExpressionError, Scope};
-use crate::node::NodeCatalog;
+use crate::hash::NumberMap;
+use crate::node::{Node as NodeCode, NodeCatalog};
 use crate::plan::policy::Policy;
 use crate::plan::prepared::Prepared;
 use crate::plan::zone::{Condition, KeyRef};
@@ -16,10 +16,12 @@ use crate::plan::zone::{Condition, KeyRef};
 /// Prepared settings, by node of the graph.
 #[derive(Default)]
 pub(super) struct PreparedSettings {
-    pub(super) prepared: HashMap<usize, Prepared>,
-    pub(super) policies: HashMap<usize, Policy>,
-    pub(super) conditions: HashMap<usize, Condition>,
+    pub(super) prepared: NumberMap<usize, Prepared>,
+    pub(super) policies: NumberMap<usize, Policy>,
+    pub(super) conditions: NumberMap<usize, Condition>,
     pub(super) groups: Vec<Arc<str>>,
+    /// A node has an effect outside of the run.
+    pub(super) has_effect: bool,
 }
 
 pub(super) fn prepare_settings(
@@ -33,10 +35,13 @@ pub(super) fn prepare_settings(
         if matches!(node.kind, NodeKind::Muted | NodeKind::Bypass(_)) {
             continue;
         }
-        if let NodeKind::Plain = node.kind {
-            prepare(graph, catalog, index, problems, &mut settled);
+        let code = catalog.get(&spec.node_type);
+        if let (NodeKind::Plain, Some(code)) = (&node.kind, code) {
+            prepare(graph, &**code, index, problems, &mut settled);
         }
-        let mut policy = Policy::from_node(spec, is_effect(spec, catalog));
+        let by_type = || code.is_some_and(|code| code.has_effect(&spec.config_values));
+        let mut policy = Policy::from_node(spec, spec.effect.unwrap_or_else(by_type));
+        settled.has_effect |= policy.effect;
         policy.group = spec.group.as_deref().map(|name| group_index(&mut settled.groups, name));
         let skip_if = match &node.kind {
             NodeKind::Zone { spec: zone, .. } => zone.skip_if.as_deref(),
@@ -65,14 +70,13 @@ pub(super) fn prepare_settings(
 
 fn prepare(
     graph: &Graph<'_>,
-    catalog: &NodeCatalog,
+    code: &dyn NodeCode,
     index: usize,
     problems: &mut Vec<Problem>,
     settled: &mut PreparedSettings,
 ) {
     let spec = graph.spec(&graph.nodes[index]);
-    let Some(node) = catalog.get(&spec.node_type) else { return };
-    match node.prepare(&spec.config_values) {
+    match code.prepare(&spec.config_values) {
         Ok(prepared) => {
             if prepared.is_some() {
                 settled.prepared.insert(index, prepared);
