@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
@@ -36,8 +36,6 @@ struct State {
     first: u64,
     /// Up to where the run has seen, as a number.
     seen: u64,
-    /// Number of the first chunk of the current attempt.
-    began: u64,
     ended: bool,
     /// Readers that have started: the number of the chunk each reads next.
     readers: Vec<Option<Position>>,
@@ -97,6 +95,8 @@ impl Reading {
 #[derive(Debug)]
 pub(crate) struct Stream {
     state: Mutex<State>,
+    /// Number of the first chunk of the current attempt; changes under the lock only.
+    began: AtomicU64,
     /// The whole text is taken at the end.
     joined: bool,
 }
@@ -108,7 +108,7 @@ impl Stream {
     pub(crate) fn new(expected_readers: u32, joined: bool) -> Arc<Self> {
         let keeps = joined || expected_readers > 0;
         let state = State { expected: expected_readers, joined: keeps.then(String::new), ..State::default() };
-        Arc::new(Self { state: Mutex::new(state), joined })
+        Arc::new(Self { state: Mutex::new(state), began: AtomicU64::new(0), joined })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -124,8 +124,7 @@ impl Stream {
 
     fn poll_push(&self, cx: &Context<'_>, attempt: u32, item: &mut Option<StreamItem>) -> Poll<bool> {
         let mut state = self.lock();
-        state.make_room();
-        if state.is_full() {
+        if state.lacks_room() {
             state.writer = Some(cx.waker().clone());
             return Poll::Pending;
         }
@@ -138,8 +137,7 @@ impl Stream {
     /// Returns `true` if its writer may continue. If not, the waker is woken once it may.
     pub(crate) fn has_room(&self, waker: impl FnOnce() -> Waker) -> bool {
         let mut state = self.lock();
-        state.make_room();
-        let has_room = !state.is_full();
+        let has_room = !state.lacks_room();
         state.writer = (!has_room).then(waker);
         has_room
     }
@@ -165,13 +163,14 @@ impl Stream {
     /// The attempt has failed: readers forget what it wrote.
     pub(crate) fn retract(&self) {
         let mut state = self.lock();
-        state.began = state.first + state.chunks.len() as u64;
-        state.seen = state.began;
+        let began = state.first + state.chunks.len() as u64;
+        self.began.store(began, Ordering::Release);
+        state.seen = began;
         state.forgotten = 0;
         if let Some(joined) = &mut state.joined {
             joined.clear();
         }
-        state.first = state.began;
+        state.first = began;
         state.chunks.clear();
         let wakers = state.wake_all();
         drop(state);
@@ -220,6 +219,7 @@ impl Stream {
             source: Some((Arc::clone(self), place)),
             held: missed.into_iter().collect(),
             began: None,
+            alone: reading.is_none(),
         }
     }
 }
@@ -248,6 +248,15 @@ impl State {
             }
             self.first += 1;
         }
+    }
+
+    /// Returns `true` if the ring is full, even without the chunks that everyone has read.
+    fn lacks_room(&mut self) -> bool {
+        if self.chunks.len() < CAPACITY {
+            return false;
+        }
+        self.make_room();
+        self.is_full()
     }
 
     /// Returns `true` if the run, or a reader that will read on by itself, is a whole ring behind.
@@ -279,6 +288,8 @@ pub struct StreamReader {
     held: VecDeque<StreamItem>,
     /// Start of the attempt whose chunks were returned last.
     began: Option<u64>,
+    /// Its node reads no other stream.
+    alone: bool,
 }
 
 impl StreamReader {
@@ -287,7 +298,7 @@ impl StreamReader {
             Value::String(text) => text.as_str().into(),
             other => other.to_string().into(),
         };
-        Self { source: None, held: VecDeque::from([StreamItem::Chunk(text)]), began: None }
+        Self { source: None, held: VecDeque::from([StreamItem::Chunk(text)]), began: None, alone: true }
     }
 
     /// The next item; none at the end.
@@ -318,8 +329,15 @@ impl StreamReader {
         let Some((stream, place)) = &self.source else {
             return Poll::Ready(self.held.pop_front());
         };
+        // A batch is taken under the lock once; then its chunks are given without it, as long as their attempt counts.
+        if self.alone
+            && self.began == Some(stream.began.load(Ordering::Acquire))
+            && let Some(item) = self.held.pop_front()
+        {
+            return Poll::Ready(Some(item));
+        }
         let mut state = stream.lock();
-        let began = state.began;
+        let began = stream.began.load(Ordering::Acquire);
         let Some(own) = state.readers[*place].as_ref() else { return Poll::Ready(None) };
         let (position, reading) = (own.next, own.reading.clone());
         if let Some(reading) = &reading {
