@@ -120,6 +120,11 @@ impl NodeContext {
     pub(crate) fn key(&self) -> Key {
         self.key
     }
+
+    /// Index of the node's details in the plan.
+    pub(crate) fn details_index(&self) -> u32 {
+        self.details
+    }
 }
 
 impl NodeContext {

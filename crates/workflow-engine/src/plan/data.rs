@@ -230,7 +230,12 @@ impl PlanData {
 
     /// The rules of a node, where it has any.
     pub(crate) fn policy(&self, node: &NodePlan) -> Option<&Policy> {
-        (node.details != NONE).then(|| &self.details[node.details as usize].policy)
+        self.policy_at(node.details)
+    }
+
+    /// The rules in the details of that index.
+    pub(crate) fn policy_at(&self, details: u32) -> Option<&Policy> {
+        (details != NONE).then(|| &self.details[details as usize].policy)
     }
 
     /// The output that unnamed values of a node belong to.

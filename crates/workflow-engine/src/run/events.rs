@@ -16,7 +16,7 @@ use crate::error::RunError;
 use crate::hash::NumberMap;
 
 /// Events that are handed on together.
-const BATCH: usize = 256;
+const BATCH: usize = 64;
 /// Bytes of a checkpoint that stand against one event.
 const BYTES_AN_EVENT: usize = 64;
 

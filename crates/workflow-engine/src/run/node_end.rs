@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{EventBody, NodeErrorKind, ReplayData};
+use agent_types::{EventBody, EventLocation, NodeErrorKind, ReplayData};
 use serde_json::json;
 use workflow_model::OnError;
 use workflow_model::structural::ERROR_SLOT;
@@ -29,13 +29,13 @@ use crate::stream::StreamItem;
 pub(super) struct Note {
     pub(super) handled: Option<&'static str>,
     pub(super) attempt: Option<u32>,
-    /// The path of the node, where it is known already.
-    pub(super) path: Option<Arc<str>>,
+    /// The location of the start's events, where it is known already.
+    pub(super) place: Option<EventLocation>,
 }
 
 impl Note {
     pub(super) fn handled(how: &'static str, attempt: u32) -> Self {
-        Self { handled: Some(how), attempt: Some(attempt), path: None }
+        Self { handled: Some(how), attempt: Some(attempt), place: None }
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) fn end_containers(run: &mut RunState<'_>, mut end: Option<ContainerEn
     while let Some(next) = end {
         end = match next {
             ContainerEnd::Finished { key, span, outputs, attempt } => {
-                finish(run, key, span, &outputs, &Note { attempt, ..Note::default() })
+                finish(run, key, span, &outputs, Note { attempt, ..Note::default() })
             }
             ContainerEnd::Failed { key, span, failure, error } => fail(run, key, span, &failure, *error),
         };
@@ -59,18 +59,21 @@ pub(super) fn ended(run: &mut RunState<'_>, key: Key, start: Start, ended: Ended
     for open in start.streams.as_deref().unwrap_or_default() {
         see_chunks(run, open);
     }
-    run.events.forget_inner(key, &start.path);
+    if let Some(path) = &start.place.path {
+        run.events.forget_inner(key, path);
+    }
+    let span = start.place.span;
     match ended.result {
         Ok(outputs) if outputs.is_too_deep() => {
             let message = format!("what it gave is nested deeper than {MAX_DEPTH} levels");
             let failure = Failure::new(NodeErrorKind::Failed, message);
-            failed(run, key, start.span, &Failure { attempt: ended.attempt, ..failure });
+            failed(run, key, span, &Failure { attempt: ended.attempt, ..failure });
         }
         Ok(outputs) => {
-            let note = Note { attempt: Some(ended.attempt), path: Some(start.path), handled: None };
-            finished(run, key, start.span, &outputs, &note);
+            let note = Note { attempt: Some(ended.attempt), place: Some(start.place), handled: None };
+            finished(run, key, span, &outputs, note);
         }
-        Err(failure) => failed(run, key, start.span, &failure),
+        Err(failure) => failed(run, key, span, &failure),
     }
 }
 
@@ -90,7 +93,7 @@ pub(super) fn see_chunks(run: &mut RunState<'_>, open: &OpenStream) {
 }
 
 /// A node has given its outputs.
-pub(super) fn finished(run: &mut RunState<'_>, key: Key, span: u64, outputs: &Outputs, note: &Note) {
+pub(super) fn finished(run: &mut RunState<'_>, key: Key, span: u64, outputs: &Outputs, note: Note) {
     let end = finish(run, key, span, outputs, note);
     end_containers(run, end);
 }
@@ -100,12 +103,11 @@ fn finish(
     key: Key,
     span: u64,
     outputs: &Outputs,
-    note: &Note,
+    note: Note,
 ) -> Option<ContainerEnd> {
     let main = run.plan.main_output(run.graph.node(key)?);
-    let attempt = Some(note.attempt.unwrap_or(1));
-    let path = note.path.clone().unwrap_or_else(|| run.graph.frames().path(key));
-    let place = run.graph.frames().location_at(key, path, span, attempt);
+    let mut place = note.place.unwrap_or_else(|| run.graph.frames().location(key, span, None));
+    place.attempt = Some(note.attempt.unwrap_or(1));
     let record = replay_data(run, outputs);
     let record = run.tally.with_usage(key, record);
     let unkeyable = run.workers.flights().take_unkeyable(key);
@@ -228,7 +230,7 @@ fn fail(
                 "attempt": failure.attempt,
             });
             let outputs = Outputs::named(ERROR_SLOT, value);
-            finish(run, key, span, &outputs, &Note::handled("branch", failure.attempt))
+            finish(run, key, span, &outputs, Note::handled("branch", failure.attempt))
         }
         OnError::Skip => {
             end_readers(run, key);
@@ -244,7 +246,7 @@ fn fail(
             retract_streams(run, key);
             let main = run.plan.main_output(node);
             let outputs = Outputs::none().with(main.to_string(), value.clone());
-            finish(run, key, span, &outputs, &Note::handled("default", failure.attempt))
+            finish(run, key, span, &outputs, Note::handled("default", failure.attempt))
         }
     }
 }

@@ -231,8 +231,7 @@ fn call(run: &mut RunState<'_>, key: Key, given: Vec<Given>, call: Call<'_>) {
         asked,
     );
     let start = Start {
-        path: Arc::clone(ctx.path()),
-        span: place.span,
+        place,
         claim,
         blocking: node_type.blocking,
         streams,
@@ -243,7 +242,7 @@ fn call(run: &mut RunState<'_>, key: Key, given: Vec<Given>, call: Call<'_>) {
     let policy = run.plan.policy(node);
     let permit = start.blocking.then(|| Permit::new(run.shared, claim));
     let work = if start.blocking || policy.is_some_and(Policy::supervises_attempts) {
-        watched(code, ctx, inputs, permit, policy.cloned().unwrap_or_default(), start.interrupted)
+        watched(code, ctx, inputs, permit, start.interrupted)
     } else {
         plain(code, ctx, inputs)
     };
@@ -357,5 +356,5 @@ fn bypass(run: &mut RunState<'_>, key: Key, outputs: u32, given: &[Given]) {
         let value = output.input.and_then(given_to).unwrap_or_else(|| Arc::clone(&output.value));
         handed = handed.with_shared(name, value);
     }
-    finished(run, key, span, &handed, &Note::handled("bypass", 1));
+    finished(run, key, span, &handed, Note::handled("bypass", 1));
 }

@@ -160,20 +160,9 @@ impl<'p> Frames<'p> {
 
     /// The location of an event of a node's attempt.
     pub(crate) fn location(&self, key: Key, span: u64, attempt: Option<u32>) -> EventLocation {
-        self.location_at(key, self.path(key), span, attempt)
-    }
-
-    /// The same where the path is known.
-    pub(crate) fn location_at(
-        &self,
-        key: Key,
-        path: Arc<str>,
-        span: u64,
-        attempt: Option<u32>,
-    ) -> EventLocation {
         let standing = self.at(key.frame).map(Frame::standing);
         EventLocation {
-            path: Some(path),
+            path: Some(self.path(key)),
             iteration: standing.and_then(|standing| standing.iteration),
             attempt,
             span,

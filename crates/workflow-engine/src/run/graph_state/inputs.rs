@@ -38,7 +38,7 @@ fn collect_input(frame: &Frame, input: &InputPlan, first: Option<SlotIx>) -> Res
     }
     if input.multi && !matches!(input.from, From::Nothing) {
         let taken = input.from.origins().iter().filter_map(|origin| origin_value(frame, origin));
-        return taken.map(|value| typed(input, &value)).collect::<Result<_, _>>().map(Given::Many);
+        return taken.map(|value| typed(input, value)).collect::<Result<_, _>>().map(Given::Many);
     }
     let is_first = |origin: &&Origin| matches!(origin, Origin::Slot(slot) if Some(*slot) == first);
     let origins = input.from.origins();
@@ -46,24 +46,24 @@ fn collect_input(frame: &Frame, input: &InputPlan, first: Option<SlotIx>) -> Res
     let value = value.or_else(|| origins.iter().find_map(|origin| origin_value(frame, origin)));
     match value.or_else(|| input.fallback.clone()) {
         None => Ok(Given::Nothing),
-        Some(value) if input.multi => many(input, &value),
-        Some(value) => typed(input, &value).map(Given::One),
+        Some(value) if input.multi => many(input, value),
+        Some(value) => typed(input, value).map(Given::One),
     }
 }
 
 /// A list that the file gives for a slot for several edges.
-fn many(input: &InputPlan, value: &Arc<Value>) -> Result<Given, String> {
-    match &**value {
+fn many(input: &InputPlan, value: Arc<Value>) -> Result<Given, String> {
+    match &*value {
         Value::Array(items) => {
-            let items = items.iter().map(|item| typed(input, &Arc::new(item.clone())));
+            let items = items.iter().map(|item| typed(input, Arc::new(item.clone())));
             items.collect::<Result<_, _>>().map(Given::Many)
         }
         _ => typed(input, value).map(|value| Given::Many(vec![value])),
     }
 }
 
-fn typed(input: &InputPlan, value: &Arc<Value>) -> Result<Arc<Value>, String> {
-    if input.typed { convert(value, input.data_flow_type) } else { Ok(Arc::clone(value)) }
+fn typed(input: &InputPlan, value: Arc<Value>) -> Result<Arc<Value>, String> {
+    if input.typed { convert(&value, input.data_flow_type) } else { Ok(value) }
 }
 
 /// The value of an origin, where its edge was taken.

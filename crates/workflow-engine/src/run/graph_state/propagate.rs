@@ -26,7 +26,9 @@ impl GraphState<'_> {
         for out in scope.outs(node) {
             let name = &self.plan.names[out.name as usize];
             let given = if **name == **main { outputs.main(main) } else { outputs.get(name) };
-            if let Some(open) = self.frames.open_stream(key, out.slot) {
+            if out.stream
+                && let Some(open) = self.frames.open_stream(key, out.slot)
+            {
                 let arrival = self.end_stream(key, &open, given.cloned(), handled);
                 self.arrive_all(key, out.slot, arrival);
                 continue;
@@ -158,7 +160,7 @@ impl GraphState<'_> {
     fn drop_outputs_for(&mut self, key: Key, cause: u32) {
         let Some((scope, node)) = self.scope(key).zip(self.node(key)) else { return };
         for out in scope.outs(node) {
-            if self.frames.open_stream(key, out.slot).is_some() {
+            if out.stream && self.frames.open_stream(key, out.slot).is_some() {
                 // Those who read it have started; only those who wait for all of it are left.
                 self.arrive_all(key, out.slot, Arrival::Skipped(cause));
             } else {

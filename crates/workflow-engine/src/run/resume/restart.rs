@@ -98,7 +98,7 @@ pub(in crate::run) fn decide_effect(run: &mut RunState<'_>, at: usize, value: &V
         }
         _ => {
             let given = value.get("value").cloned().unwrap_or_default();
-            finished(run, key, span, &Outputs::value(given), &Note::handled("answer", attempt));
+            finished(run, key, span, &Outputs::value(given), Note::handled("answer", attempt));
         }
     }
     true

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::future::{Future, pending};
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -60,16 +60,17 @@ pub(crate) fn watched(
     ctx: NodeContext,
     inputs: Inputs,
     permit: Option<Arc<Permit>>,
-    policy: Policy,
     interrupted: u32,
 ) -> Work {
     Box::pin(async move {
         let shared = Arc::clone(ctx.shared());
+        let none = Policy::default();
+        let policy = shared.plan.policy_at(ctx.details_index()).unwrap_or(&none);
         let attempt = AtomicU32::new(ctx.attempt().saturating_sub(1));
         let give_up = CancelOnDrop(CancellationToken::new());
         let blocking = permit.is_some();
         let token = give_up.0.clone();
-        let attempts = Attempts { node, policy: &policy, permit, attempt: &attempt, interrupted, token };
+        let attempts = Attempts { node, policy, permit, attempt: &attempt, interrupted, token };
         let result = tokio::select! {
             biased;
             result = attempts.run(ctx, inputs) => result,
@@ -200,16 +201,28 @@ impl Attempts<'_> {
     }
 }
 
-/// The code of a node, with a panic as an error of that node.
-async fn guarded(node: &dyn Node, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, Failure> {
+/// The code of a node, with a panic as an error of that node. Context and inputs are handed straight on, so that they
+/// are not copied from future to future.
+fn guarded<'a>(
+    node: &'a dyn Node,
+    ctx: NodeContext,
+    inputs: Inputs,
+) -> impl Future<Output = Result<Outputs, Failure>> + Send + 'a {
     let attempt = ctx.attempt();
     // A node that panicked is not called again in this attempt, and what it shares with others guards itself.
-    match AssertUnwindSafe(async { node.run(ctx, inputs).await }).catch_unwind().await {
-        Ok(Ok(outputs)) => Ok(outputs),
-        Ok(Err(error)) => Err(Failure::from_error(error, attempt)),
-        Err(panic) => {
-            let failure = Failure::new(NodeErrorKind::Panic, panic_message(&*panic));
-            Err(Failure { attempt, retryable: true, ..failure })
+    let called = catch_unwind(AssertUnwindSafe(|| node.run(ctx, inputs)));
+    async move {
+        let ended = match called {
+            Ok(work) => AssertUnwindSafe(work).catch_unwind().await,
+            Err(panic) => Err(panic),
+        };
+        match ended {
+            Ok(Ok(outputs)) => Ok(outputs),
+            Ok(Err(error)) => Err(Failure::from_error(error, attempt)),
+            Err(panic) => {
+                let failure = Failure::new(NodeErrorKind::Panic, panic_message(&*panic));
+                Err(Failure { attempt, retryable: true, ..failure })
+            }
         }
     }
 }

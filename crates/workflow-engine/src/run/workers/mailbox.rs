@@ -129,9 +129,11 @@ impl Inbox {
 
     /// Everything posted so far; cheap when there is nothing.
     pub(crate) fn take(&self) -> Vec<Message> {
-        if !self.filled.swap(false, Ordering::Acquire) {
+        if !self.filled.load(Ordering::Acquire) {
             return Vec::new();
         }
+        // What is posted from here on raises it again; what was posted before is taken below.
+        self.filled.store(false, Ordering::Relaxed);
         mem::take(&mut *self.messages.lock())
     }
 

@@ -8,7 +8,7 @@ pub(crate) mod permits;
 
 use std::sync::Arc;
 
-use agent_types::Sleep;
+use agent_types::{EventLocation, Sleep};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
@@ -25,8 +25,8 @@ use crate::outputs::Outputs;
 
 /// A node whose code has been called.
 pub(crate) struct Start {
-    pub(crate) path: Arc<str>,
-    pub(crate) span: u64,
+    /// Location of the events of the start.
+    pub(crate) place: EventLocation,
     pub(crate) claim: Claim,
     /// Its permit is returned by its threads.
     pub(crate) blocking: bool,
@@ -143,8 +143,7 @@ impl<'p> Workers<'p> {
             Report::Flight(key, outputs.map(|outputs| (outputs, from)))
         });
         let start = Start {
-            path: Arc::from(""),
-            span: 0,
+            place: EventLocation::default(),
             claim: Claim::NONE,
             blocking: false,
             streams: None,
@@ -173,7 +172,7 @@ impl<'p> Workers<'p> {
     /// Stops the task of a node that has one; returns the span of its start.
     pub(crate) fn stop(&mut self, key: Key) -> Option<u64> {
         self.active.get(&key)?.abort.abort();
-        self.finish(key).map(|start| start.span)
+        self.finish(key).map(|start| start.place.span)
     }
 
     /// The node whose task panicked outside of the node's own code, and its attempt.
@@ -256,7 +255,7 @@ impl<'p> Workers<'p> {
         let running = self.active.iter().filter(|(key, _)| is_running(**key));
         let saved = running.map(|(key, Active { start, .. })| SavedWork {
             key: *key,
-            span: start.span,
+            span: start.place.span,
             attempt: start.attempt,
             interrupted: start.interrupted,
         });

@@ -150,7 +150,7 @@ fn start_pass(run: &mut RunState<'_>, key: Key) {
     let plan = zone.plan(run.plan);
     let number = zone.started();
     let remaining = zone.count_start(plan);
-    let (state, item) = (zone.state().to_vec(), zone.item(number));
+    let item = zone.item(number);
     let mut place = pass_location(Arc::clone(&path), number, 0, zone_span);
     let span = run.events.span_for(&place, &EventBody::LoopIterStarted {});
     let prefix = run.graph.frames().text(&[&path, "[", Digits::from_number(number).as_str(), "]/"]);
@@ -163,7 +163,8 @@ fn start_pass(run: &mut RunState<'_>, key: Key) {
     place.span = span;
     run.events.emit(place, EventBody::LoopIterStarted {});
     // What the zone was given stands in its own frame; the body reads it from there or by its entries.
-    let opening = Opening { inputs: &[], state: &state, index: number, item, remaining };
+    let state = run.zones.zone(key).map_or(&[][..], ZoneRun::state);
+    let opening = Opening { inputs: &[], state, index: number, item, remaining };
     run.graph.open_frame(frame, &opening);
     follow_up(run);
 }
