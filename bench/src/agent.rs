@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use agent_runtime::{Agent, AgentProfile, AgentState};
+use agent_types::ToolDefinition;
 use agent_types::{EventSink, RunId, SystemClock};
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
@@ -16,7 +17,6 @@ use rig_core::test_utils::{MockCompletionModel, MockTurn};
 use run_store::{NewRun, Store};
 use serde_json::{Map, Value, json};
 use tool_registry::{Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
-use agent_types::ToolDefinition;
 
 use crate::measure::{Work, count, cpu, medians};
 use crate::table::{Aim, Figure, against, begin, row};

@@ -2,15 +2,13 @@
 
 use std::fs;
 
+use agent_types::ToolDefinition;
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use protocol_action::Lang;
 use serde_json::{Map, Value, json};
-use tool_registry::{
-    Selection, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput, Registry,
-};
+use tool_registry::{Registry, Selection, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
 use tool_schema::Catalogue;
-use agent_types::ToolDefinition;
 
 use crate::measure::{Work, count, medians};
 use crate::table::{Aim, Figure, begin, row};
@@ -49,13 +47,18 @@ pub(crate) fn run(file: Option<&str>) -> Result<()> {
     order_changes_nothing(&tools)?;
     ensure!(wire.iter().zip(&names).all(|(wire, name)| all.get(wire).is_some_and(|tool| tool.name == *name)));
 
-    let every = tools.iter().fold(Catalogue::new(Lang::En), |catalogue, tool| catalogue.tool(tool.offered()));
+    let mut every = Catalogue::new(Lang::En);
+    for tool in &tools {
+        every = every.tool(tool.offered()?);
+    }
     let few = || names.iter().step_by((names.len() / LISTED).max(1)).copied();
     let figures = medians(&mut [
         Work::repeated(|| {
             definitions
                 .iter()
-                .filter(|definition| Tool::new((*definition).clone(), ToolKind::NATIVE, Nothing).checked().is_ok())
+                .filter(|definition| {
+                    Tool::new((*definition).clone(), ToolKind::NATIVE, Nothing).checked().is_ok()
+                })
                 .count()
         }),
         Work::repeated(|| registered(&tools).map(|registry| registry.snapshot().tools().count()).ok()),

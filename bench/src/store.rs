@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agent_types::{UnsequencedEvent, EventBody, EventSink, EventPersister, EventLocation, RunId, SystemClock};
+use agent_types::{
+    EventBody, EventLocation, EventPersister, EventSink, RunId, SystemClock, UnsequencedEvent,
+};
 use anyhow::{Result, ensure};
 use run_store::{Backend, NewRun, Sqlite, Store, StoreOptions, StoredRun, Sync};
 use serde_json::{Map, Value, json};
@@ -43,7 +45,12 @@ fn begin_run(kept: &Kept, id: &str) -> Result<Arc<StoredRun>> {
 }
 
 fn draft(at: usize) -> UnsequencedEvent {
-    let place = EventLocation { path: Some("L[3]/node".into()), iteration: Some(3), span: 7, ..EventLocation::default() };
+    let place = EventLocation {
+        path: Some("L[3]/node".into()),
+        iteration: Some(3),
+        span: 7,
+        ..EventLocation::default()
+    };
     let value = Arc::new(json!({"text": "x".repeat(300), "at": at}));
     UnsequencedEvent::new(place, EventBody::node_finished(Some(value)))
 }

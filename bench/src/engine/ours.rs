@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{Recorder, RunId, RunStatus, SystemClock, Delivery, EventSubscription};
+use agent_types::{Delivery, EventSubscription, Recorder, RunId, RunStatus, SystemClock};
 use anyhow::Result;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
