@@ -160,6 +160,7 @@ impl Work<'_> {
             services = services.with(Arc::clone(&meter));
         }
         CallEnv {
+            result_tokens: None,
             trace,
             tools: self.requested.tools.clone(),
             budget,

@@ -96,7 +96,7 @@ impl LlmRequestConfig {
         let source = ctx.required_service::<dyn ModelSource>()?;
         source
             .model(self.profile.as_deref())
-            .map_err(|error| NodeError::fatal(error.to_string()).with_code("no_model"))
+            .map_err(|error| NodeError::fatal(format!("{error}; {}", error.help())).with_code("no_model"))
     }
 }
 
@@ -268,6 +268,7 @@ pub(crate) async fn answer(
     let known = log.reply();
     let is_known = known.is_some();
     let beginning = started(&model.info().name, &request, digest_of(&request.messages));
+    let asked = request.tokens() as u64;
     let has_text = ctx.has_stream(TEXT);
     let reply = async {
         let stream: ReplyStream = if let Some((response, _)) = known {
@@ -282,8 +283,14 @@ pub(crate) async fn answer(
     let prefix = env.call_prefix();
     let question = Question { tools: set, ids: CallIds { first: 1, prefix: &prefix } };
     let (clock, cancel) = (&**ctx.clock(), ctx.cancel_token());
-    let room = AskContext { clock, cancel, winds_down: false, emits_pieces: !env.in_turn };
-    let answer = ask(room, beginning, reply, &question, &trace).await.map_err(failed)?;
+    let count_broken = |written: u64| {
+        let usage = Usage::new(asked, written).as_estimate();
+        count(ctx, model, usage, is_known);
+        usage
+    };
+    let emits_pieces = !env.in_turn;
+    let room = AskContext { clock, cancel, winds_down: false, emits_pieces, count: &count_broken };
+    let answer = ask(room, beginning, reply, &question, &trace).await.map_err(|none| failed(model, none))?;
     trace.emit_kept(finished(&answer), || record_of_cost(0));
     log.resume_with_news();
     count(ctx, model, answer.response.usage, is_known);
@@ -326,13 +333,13 @@ pub(crate) fn over(spent: &agent_types::BudgetExceeded) -> NodeError {
         .with_code(spent.key.as_str())
 }
 
-fn failed(none: NoAnswer) -> NodeError {
+fn failed(model: &dyn LlmProvider, none: NoAnswer) -> NodeError {
     match none {
         NoAnswer::Cancelled => NodeError::fatal("the run was cancelled").with_code("cancelled"),
         NoAnswer::Fault(DeliberationFault::Llm(error), _) => {
             let refused = matches!(error, LlmError::Authentication { .. });
             let code = if refused { "llm_authentication" } else { "llm_failed" };
-            NodeError::new(error.to_string()).with_code(code)
+            NodeError::new(model.info().describe(&error)).with_code(code)
         }
         NoAnswer::Fault(fault, _) => NodeError::new(fault.to_string()).with_code(fault.code()),
     }

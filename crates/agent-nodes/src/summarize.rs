@@ -64,7 +64,8 @@ impl Node for Summarize {
         let env = AgentEnv::new(&ctx);
         let text = as_text(inputs.required("text")?);
         let model = ctx.required_service::<dyn ModelSource>()?.model(profile.as_deref());
-        let model = model.map_err(|error| NodeError::fatal(error.to_string()).with_code("no_model"))?;
+        let model = model
+            .map_err(|error| NodeError::fatal(format!("{error}; {}", error.help())).with_code("no_model"))?;
         let mut system = format!(
             "Summarise the text between the lines in at most {max_words} words, in the language of the text. Write the summary alone."
         );

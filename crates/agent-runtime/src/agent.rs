@@ -13,7 +13,7 @@ use tool_registry::{IntoTool, Services, Snapshot, TaskBoard, ToolContext, ToolSo
 
 use crate::driver::answer_schema::AnswerSchema;
 use crate::driver::calls::typed;
-use crate::driver::compact::compaction;
+use crate::driver::compact::{Need, compaction};
 use crate::driver::context::RunContext;
 use crate::driver::deliberate::{Deliberator, ModelDeliberator};
 use crate::driver::offer::ToolOffer;
@@ -340,7 +340,7 @@ impl Agent {
         let log = RunLog::new(sink, 0);
         let trace = Trace::root(Arc::clone(&log), 0);
         let run = self.prepare(AgentState::default(), AgentInput::from(""), log)?;
-        let Some(summary) = compaction(&run.driver, &state.conversation, false).await else {
+        let Some(summary) = compaction(&run.driver, &state.conversation, Need::Asked, None).await else {
             return Ok(false);
         };
         trace.perform_all([state.compact(summary)]);

@@ -70,6 +70,9 @@ pub struct RunOutcome {
     /// Description of the error, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Word for programs for the reason, where there is one.
+    #[serde(skip)]
+    pub kind: Option<String>,
     /// The conversation as it stands.
     #[serde(skip)]
     pub history: Vec<Exchange>,

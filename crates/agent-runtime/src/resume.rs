@@ -18,10 +18,10 @@ use run_journal::{Journal, log_in_call, log_in_turn};
 use serde_json::{Map, Value};
 
 pub use recorded::record_of_cost;
-pub(crate) use recorded::{PastCall, record_of};
+pub(crate) use recorded::{PastCall, PastSummary, PastTooLong, record_of, record_of_too_long};
 
 use crate::machine::TaskEnd;
-use recorded::{Queues, Recorded};
+use recorded::{PastReply, Queues, Recorded};
 
 /// Status text of a call that was running when the process ended.
 const INTERRUPTED: &str = "interrupted";
@@ -100,7 +100,26 @@ impl RunLog {
 
     /// The next reply that the log has, with what it cost.
     pub fn reply(&self) -> Option<(StandardResponse, u64)> {
-        self.queues.lock().replies.pop_front()
+        let mut queues = self.queues.lock();
+        match queues.replies.pop_front()? {
+            PastReply::Whole(reply, cost) => Some((*reply, cost)),
+            too_long @ PastReply::TooLong(_) => {
+                queues.replies.push_front(too_long);
+                None
+            }
+        }
+    }
+
+    /// The refusal of the server, where the log says that it found the next request too long.
+    pub(crate) fn too_long(&self) -> Option<PastTooLong> {
+        let mut queues = self.queues.lock();
+        match queues.replies.pop_front()? {
+            PastReply::TooLong(past) => Some(past),
+            reply @ PastReply::Whole(..) => {
+                queues.replies.push_front(reply);
+                None
+            }
+        }
     }
 
     /// Returns `true` when the log has a reply that the run has not replayed yet.
@@ -108,9 +127,16 @@ impl RunLog {
         !self.is_live() && !self.queues.lock().replies.is_empty()
     }
 
-    /// Next summary that the log has.
-    pub(crate) fn summary(&self) -> Option<(String, String)> {
-        self.queues.lock().summaries.pop_front()
+    /// Next summary that the log has, if it was made in this turn.
+    pub(crate) fn summary(&self, turn: u32) -> Option<PastSummary> {
+        let summaries = &mut self.queues.lock().summaries;
+        summaries.pop_front_if(|past| past.turn.is_none_or(|own| own == turn))
+    }
+
+    /// Returns `true` when the log has a summary of this turn.
+    pub(crate) fn has_summary(&self, turn: u32) -> bool {
+        let queues = self.queues.lock();
+        queues.summaries.front().is_some_and(|past| past.turn.is_none_or(|own| own == turn))
     }
 
     /// The next ends of tasks that the log has.

@@ -13,6 +13,7 @@ use tool_schema::ToolSetError;
 
 use crate::agent::Agent;
 use crate::driver::context::{LastMessage, SHARED};
+use crate::history::Exchange;
 use crate::outcome::RunOutcome;
 use crate::state::AgentState;
 
@@ -108,18 +109,39 @@ fn result(outcome: RunOutcome, shared: &Budget) -> Result<ToolOutput, ToolError>
         }
         ExitReason::ToolError => Err(ToolError::fatal(outcome.error.unwrap_or_default())),
         exit => {
-            let mut message = format!("it ended with {exit}");
+            let mut reason = format!("it ended with {exit}");
             if let Some(error) = &outcome.error {
-                message.extend([": ", error]);
+                reason.extend([": ", error]);
             }
-            if !outcome.text.is_empty() {
-                message.extend(["; so far: ", &outcome.text]);
-            }
-            let error = ToolError::failed(message);
+            let is_limit = matches!(exit, ExitReason::MaxTurns | ExitReason::BudgetExceeded);
             // What is used up for the whole tree is used up for the caller too.
             let is_shared =
                 exit == ExitReason::BudgetExceeded && SHARED.iter().any(|key| shared.spent(*key).is_some());
+            let so_far = so_far(&outcome);
+            if is_limit && !is_shared && !so_far.is_empty() {
+                return Ok(ToolOutput::Text(format!("{so_far}\nNote - partial: {reason}")));
+            }
+            if !so_far.is_empty() {
+                reason.extend(["; so far: ", &so_far]);
+            }
+            let error = ToolError::failed(reason);
             Err(if is_shared { error.with_code(exit.as_str()) } else { error })
         }
     }
+}
+
+/// Text or value of an agent that did not reach its end; without one, the results of its last calls.
+fn so_far(outcome: &RunOutcome) -> String {
+    if let Some(value) = &outcome.value {
+        return value.to_string();
+    }
+    if !outcome.text.is_empty() {
+        return outcome.text.clone();
+    }
+    let last = outcome.history.iter().rev().find_map(|exchange| match exchange {
+        Exchange::Turn(turn) if !turn.calls.is_empty() => Some(turn),
+        _ => None,
+    });
+    let results = last.into_iter().flat_map(|turn| &turn.calls).filter_map(|call| call.observation.as_ref());
+    results.map(|observation| observation.text.as_str()).collect::<Vec<_>>().join("\n")
 }

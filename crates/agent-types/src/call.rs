@@ -68,6 +68,12 @@ pub struct Usage {
     pub output: u64,
     /// Both together.
     pub total: u64,
+    /// Tokens of those read that came out of the provider's cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached: u64,
+    /// Tokens of those read that were written into the provider's cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_written: u64,
     /// At least one of them is an estimate, because the server did not report it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
@@ -77,7 +83,14 @@ impl Usage {
     /// So many tokens read and written.
     #[must_use]
     pub const fn new(input: u64, output: u64) -> Self {
-        Self { input, output, total: input.saturating_add(output), estimated: false }
+        let total = input.saturating_add(output);
+        Self { input, output, total, cached: 0, cache_written: 0, estimated: false }
+    }
+
+    /// The same tokens, of which so many were read out of a cache, and written into one.
+    #[must_use]
+    pub const fn with_cache(self, cached: u64, written: u64) -> Self {
+        Self { cached, cache_written: written, ..self }
     }
 
     /// The same numbers, marked as an estimate.
@@ -85,6 +98,11 @@ impl Usage {
     pub const fn as_estimate(self) -> Self {
         Self { estimated: true, ..self }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(tokens: &u64) -> bool {
+    *tokens == 0
 }
 
 /// Tokens of a text, roughly: a CJK character is one, of everything else four bytes are.
@@ -101,7 +119,11 @@ impl std::ops::AddAssign for Usage {
         let estimated = self.estimated || other.estimated;
         let (input, output) =
             (self.input.saturating_add(other.input), self.output.saturating_add(other.output));
-        *self = Self { estimated, ..Self::new(input, output) };
+        let sum = Self::new(input, output).with_cache(
+            self.cached.saturating_add(other.cached),
+            self.cache_written.saturating_add(other.cache_written),
+        );
+        *self = Self { estimated, ..sum };
     }
 }
 
@@ -120,5 +142,8 @@ mod tests {
         let mut sum = Usage::new(1, 2);
         sum += Usage::new(3, 4).as_estimate();
         assert_eq!(sum, Usage::new(4, 6).as_estimate());
+        sum += Usage::new(9, 0).with_cache(5, 2);
+        sum += Usage::new(1, 0).with_cache(1, 0);
+        assert_eq!((sum.input, sum.cached, sum.cache_written), (14, 6, 2));
     }
 }

@@ -23,6 +23,14 @@ pub enum LlmError {
         /// Wait that the server asks for.
         retry_after: Option<Duration>,
     },
+    /// The request and its answer do not fit into the model's window.
+    #[error("the conversation is too long for the model{}", behind(.message))]
+    ContextTooLong {
+        /// Beginning of the server's message.
+        message: String,
+        /// Tokens that the server says its window holds.
+        window: Option<u64>,
+    },
     /// Another HTTP error.
     #[error("the model's server answered with status {status}: {message}")]
     Status {
@@ -112,6 +120,7 @@ impl LlmError {
         match self {
             Self::Authentication { .. } => "authentication",
             Self::RateLimited { .. } => "rate_limited",
+            Self::ContextTooLong { .. } => "llm_context_too_long",
             Self::Status { .. } => "provider_error",
             Self::Unreachable { .. } => "unreachable",
             Self::Disconnected { .. } => "disconnected",
@@ -123,6 +132,30 @@ impl LlmError {
         }
     }
 
+    /// Suggested fix, in the settings of the model's entry.
+    #[must_use]
+    pub const fn fix(&self) -> Option<&'static str> {
+        match self {
+            Self::Authentication { .. } => {
+                Some("put the right key where `api_key_env` or `api_key_file` says")
+            }
+            Self::RateLimited { .. } => Some("wait, or set a lower `max_parallel`"),
+            Self::ContextTooLong { .. } => Some("set `context_window` to the tokens that the server takes"),
+            Self::Status { status: 404, .. } => Some("fix `model` or `base_url`"),
+            Self::Status { status: 400 | 405 | 422, .. } => Some("check `model`, `provider` and `extra`"),
+            Self::Unreachable { .. } => Some("start that server, or fix `base_url`"),
+            Self::Timeout { wait: Wait::First, .. } => Some("raise `first_token_timeout_ms`"),
+            Self::Timeout { wait: Wait::Next, .. } => Some("raise `token_timeout_ms`"),
+            Self::Timeout { wait: Wait::Whole, .. } => Some("raise `timeout_ms`"),
+            Self::Stream { .. } => Some("check `provider` and `base_url`"),
+            Self::Status { .. }
+            | Self::Disconnected { .. }
+            | Self::Request { .. }
+            | Self::Script { .. }
+            | Self::NoReply { .. } => None,
+        }
+    }
+
     /// Returns `true` when the same request may succeed a little later. A timeout is excluded: its wait was long
     /// enough.
     #[must_use]
@@ -131,6 +164,7 @@ impl LlmError {
             Self::RateLimited { .. } | Self::Unreachable { .. } | Self::Disconnected { .. } => true,
             Self::Status { status, .. } => *status >= 500 || *status == 408,
             Self::Authentication { .. }
+            | Self::ContextTooLong { .. }
             | Self::Timeout { .. }
             | Self::Stream { .. }
             | Self::Request { .. }

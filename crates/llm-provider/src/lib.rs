@@ -42,7 +42,7 @@ pub use capabilities::Capabilities;
 pub use constraint::{Constraint, GrammarForm};
 pub use error::{LlmError, Wait};
 pub use guarded::GuardedModel;
-pub use message::{LlmRequest, Message, ModelParameters, NativeCall};
+pub use message::{LlmRequest, Message, ModelParameters, NativeCall, tokens_of_tools};
 pub use policy::CallPolicy;
 pub use provider::{LlmProvider, LlmStream, ModelInfo, ModelSource, SingleModel, complete};
 pub use remote_config::{ModelConfig, ModelError, OpenAiCompatible, ProviderKind};

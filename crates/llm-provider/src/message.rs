@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::ToolSpec;
+use agent_types::{ToolSpec, estimate_tokens};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -24,6 +24,9 @@ pub struct NativeCall {
     /// Reasoning that stood before the call, in the form in which the provider needs it again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasoning: Vec<Value>,
+    /// Provider and model of signatures and reasoning: no other one is sent them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 impl NativeCall {
@@ -31,9 +34,18 @@ impl NativeCall {
     #[must_use]
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
         let (id, name, arguments) = (id.into(), name.into(), arguments.into());
-        Self { id, name, arguments, signatures: Vec::new(), reasoning: Vec::new() }
+        Self { id, name, arguments, signatures: Vec::new(), reasoning: Vec::new(), source: None }
+    }
+
+    fn tokens(&self) -> usize {
+        let marks = self.signatures.iter().map(String::len).sum::<usize>();
+        let reasoning = self.reasoning.iter().map(|kept| kept.to_string().len()).sum::<usize>();
+        estimate_tokens(&self.name) + estimate_tokens(&self.arguments) + (marks + reasoning).div_ceil(4)
     }
 }
+
+/// Tokens that an image or a file is taken for.
+const ATTACHMENT_TOKENS: usize = 1_000;
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -106,6 +118,17 @@ impl Message {
             | Self::Tool { text, .. } => text,
         }
     }
+
+    /// Tokens of the message, roughly: its text, its calls with their reasoning, and its attachments.
+    #[must_use]
+    pub fn tokens(&self) -> usize {
+        let beside = match self {
+            Self::User { attachments, .. } => attachments.len() * ATTACHMENT_TOKENS,
+            Self::Assistant { calls, .. } => calls.iter().map(NativeCall::tokens).sum(),
+            Self::System { .. } | Self::Tool { .. } => 0,
+        };
+        estimate_tokens(self.text()) + beside
+    }
 }
 
 /// Settings of one request; absent ones are the provider's.
@@ -175,6 +198,12 @@ impl LlmRequest {
         Self { messages: messages.into(), ..Self::default() }
     }
 
+    /// Tokens of the request, roughly.
+    #[must_use]
+    pub fn tokens(&self) -> usize {
+        self.messages.iter().map(Message::tokens).sum::<usize>() + tokens_of_tools(&self.tools)
+    }
+
     /// Offers tools in the provider's own form.
     #[must_use]
     pub fn with_tools(mut self, tools: Vec<ToolSpec>) -> Self {
@@ -202,4 +231,11 @@ impl LlmRequest {
         self.response_schema = Some(schema);
         self
     }
+}
+
+/// Tokens of tools in the provider's own form, roughly.
+#[must_use]
+pub fn tokens_of_tools(tools: &[ToolSpec]) -> usize {
+    let bytes = tools.iter().map(|tool| tool.description.len() + tool.parameters.to_string().len());
+    bytes.sum::<usize>().div_ceil(4)
 }

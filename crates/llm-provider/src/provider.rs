@@ -20,6 +20,10 @@ pub type LlmStream = Pin<Box<dyn Stream<Item = Result<LlmEvent, LlmError>> + Sen
 pub struct ModelInfo {
     /// Name as the provider knows it.
     pub name: String,
+    /// Name of its entry in the settings, where it has one.
+    pub entry: Option<String>,
+    /// Address that requests go to, without what may be secret in it.
+    pub address: Option<String>,
     /// Offers tools in the provider's native form: set in the model's entry.
     pub native_tools: bool,
     /// Reads images.
@@ -30,10 +34,20 @@ pub struct ModelInfo {
     pub reasoning: bool,
     /// Tokens that a request and its answer may hold together.
     pub context_window: Option<u64>,
+    /// Most tokens that it writes in an answer, where its entry says so.
+    pub max_tokens: Option<u32>,
     /// Dollars for a million tokens read.
     pub price_in: Option<f64>,
+    /// Dollars for a million tokens read out of the provider's cache; those of `price_in` by default.
+    pub price_cached: Option<f64>,
+    /// Dollars for a million tokens written into the provider's cache; those of `price_in` by default.
+    pub price_cache_write: Option<f64>,
     /// Dollars for a million tokens written.
     pub price_out: Option<f64>,
+    /// Marks the prefix of requests for the provider's cache, where the wire form has marks.
+    pub prompt_cache: bool,
+    /// Provider and name, by which reasoning is kept apart from that of other models.
+    pub source: String,
     /// The form in which it takes a grammar of what it may answer; absent, it answers freely.
     pub grammar: Option<GrammarForm>,
     /// Needs a grammar with tight bounds, because a very small model would otherwise not end its output.
@@ -43,11 +57,30 @@ pub struct ModelInfo {
 }
 
 impl ModelInfo {
+    /// Name of the model that plays a script, in events.
+    pub const SCRIPTED: &'static str = "scripted";
+
+    /// Describes a failed request: the error, the model's entry and address, and the fix.
+    #[must_use]
+    pub fn describe(&self, error: &LlmError) -> String {
+        let Some(address) = &self.address else { return error.to_string() };
+        let entry = match &self.entry {
+            Some(entry) => format!("[models.{entry}]"),
+            None => "set by the environment".to_owned(),
+        };
+        let fix = error.fix().map(|fix| format!(": {fix}")).unwrap_or_default();
+        format!("{error} (model `{}`, {entry}, at {address}{fix})", self.name)
+    }
+
     /// Cost of tokens, in millionths of a dollar; 0 where the prices are not known.
     #[must_use]
     pub fn cost_micros(&self, usage: Usage) -> u64 {
         // A price for a million tokens is a price in millionths of a dollar for one.
-        price(usage.input, self.price_in) + price(usage.output, self.price_out)
+        let fresh = usage.input.saturating_sub(usage.cached).saturating_sub(usage.cache_written);
+        price(fresh, self.price_in)
+            + price(usage.cached, self.price_cached.or(self.price_in))
+            + price(usage.cache_written, self.price_cache_write.or(self.price_in))
+            + price(usage.output, self.price_out)
     }
 }
 

@@ -33,6 +33,17 @@ pub enum ProviderKind {
 }
 
 impl ProviderKind {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::OpenAiResponses => "openai-responses",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+            Self::Ollama => "ollama",
+            Self::Local => "local",
+        }
+    }
+
     const fn key_variable(self) -> Option<&'static str> {
         match self {
             Self::OpenAi | Self::OpenAiResponses => Some("OPENAI_API_KEY"),
@@ -47,6 +58,9 @@ impl ProviderKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelConfig {
+    /// Name of the entry, for messages.
+    #[serde(skip)]
+    pub entry: Option<String>,
     /// The wire form.
     pub provider: ProviderKind,
     /// Name of the model as the server knows it; of a local one its name in `weft model list`, or a GGUF file from the project's folder.
@@ -104,6 +118,16 @@ pub struct ModelConfig {
     /// Dollars for a million tokens read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_in: Option<f64>,
+    /// Dollars for a million tokens read out of the provider's cache; `price_in` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price_cached: Option<f64>,
+    /// Dollars for a million tokens written into the provider's cache; `price_in` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price_cache_write: Option<f64>,
+    /// Marks instructions, tools and the conversation for the provider's cache where the wire form has marks for that:
+    /// `anthropic` (default: yes).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_cache: Option<bool>,
     /// Dollars for a million tokens written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_out: Option<f64>,
@@ -153,12 +177,14 @@ pub enum ModelError {
         message: String,
     },
     /// No entry of that name.
-    #[error("unknown model `{name}`")]
+    #[error("unknown model `{name}`: weft.toml has no entry [models.{name}]")]
     Unknown {
         /// The name that was asked for.
         name: String,
         /// The nearest entry.
         near: Option<String>,
+        /// The entries that there are.
+        known: Vec<String>,
     },
     /// The base URL is invalid.
     #[error("`{url}` is not the address of a model server")]
@@ -226,7 +252,10 @@ impl ModelError {
             Self::MissingKey { variable, .. } => format!("put the key into {variable}"),
             Self::KeyFile { .. } => "write the key into that file, and nothing else".into(),
             Self::Unknown { near: Some(near), .. } => format!("did you mean `{near}`?"),
-            Self::Unknown { near: None, .. } => "name an entry [models.<id>] of weft.toml".into(),
+            Self::Unknown { name, known, .. } if known.is_empty() => format!("write [models.{name}] in weft.toml"),
+            Self::Unknown { name, known, .. } => {
+                format!("write [models.{name}] in weft.toml, or name one of its entries: `{}`", known.join("`, `"))
+            }
             Self::BadUrl { .. } => "write it as http://host:port or https://host/v1".into(),
             Self::NoGrammar { .. } => "leave `constrain` out, or use the server's OpenAI form".into(),
             Self::NoLocal { .. } => "build it with `cargo install --path crates/weft-cli --features local-llm`".into(),
@@ -244,6 +273,7 @@ impl ModelConfig {
     #[must_use]
     pub fn new(provider: ProviderKind, model: impl Into<String>) -> Self {
         Self {
+            entry: None,
             provider,
             model: model.into(),
             base_url: None,
@@ -263,6 +293,9 @@ impl ModelConfig {
             reasoning: None,
             context_window: None,
             price_in: None,
+            price_cached: None,
+            price_cache_write: None,
+            prompt_cache: None,
             price_out: None,
             max_parallel: None,
             retries: None,
@@ -323,8 +356,15 @@ impl ModelConfig {
             images: self.images.unwrap_or(known.images),
             documents: self.documents.unwrap_or(known.documents),
             reasoning: self.reasoning.unwrap_or(known.reasoning),
+            entry: self.entry.clone(),
+            address: None,
             context_window: self.context_window.or(known.context_window),
+            max_tokens: self.max_tokens,
             price_in: self.price_in,
+            price_cached: self.price_cached,
+            price_cache_write: self.price_cache_write,
+            prompt_cache: self.prompt_cache.unwrap_or(true),
+            source: format!("{}/{}", self.provider.word(), self.model),
             price_out: self.price_out,
             grammar: self.constrain.unwrap_or(false).then(|| self.grammar.unwrap_or_default()),
             small: false,

@@ -37,7 +37,7 @@ impl ScriptedModel {
     /// A model that plays `replies` in order.
     #[must_use]
     pub fn new(replies: Vec<Reply>) -> Self {
-        let info = ModelInfo { name: "scripted".into(), scripted: true, ..ModelInfo::default() };
+        let info = ModelInfo { name: ModelInfo::SCRIPTED.into(), scripted: true, ..ModelInfo::default() };
         let state = State { replies: replies.into(), requests: Vec::new(), calls: 0 };
         Self { info, clock: Arc::new(SystemClock), state: Mutex::new(state) }
     }

@@ -79,7 +79,7 @@ impl Node for GenericLlmRequest {
         let failed = |error: LlmError| {
             let refused = matches!(error, LlmError::Authentication { .. });
             let code = if refused { "llm_authentication" } else { "llm_failed" };
-            NodeError::new(error.to_string()).with_code(code)
+            NodeError::new(model.info().describe(&error)).with_code(code)
         };
         let mut stream = model.stream(request).await.map_err(failed)?;
         while let Some(event) = stream.next().await {
@@ -112,21 +112,12 @@ impl Node for GenericLlmRequest {
 /// The model that the settings or the file name, else the default one.
 fn model(ctx: &NodeContext, inputs: &Inputs) -> Result<Arc<dyn LlmProvider>, NodeError> {
     let source = ctx.required_service::<dyn ModelSource>()?;
-    let failed = |error: llm_provider::ModelError| NodeError::fatal(error.to_string()).with_code("no_model");
-    if let Some(profile) = ctx.config("profileId").and_then(Value::as_str) {
-        return source.model(Some(profile)).map_err(failed);
-    }
-    let asked = inputs.get("activated_model_id").and_then(|id| id.as_str()).filter(|id| !id.is_empty());
-    if let Some(id) = asked {
-        match source.model(Some(id)) {
-            Ok(model) => return Ok(model),
-            Err(error) => {
-                let message = format!("{error}; the default model is asked instead");
-                ctx.emit(EventBody::LogLine { level: "warn".to_owned(), message });
-            }
-        }
-    }
-    source.model(None).map_err(failed)
+    let failed = |error: llm_provider::ModelError| {
+        NodeError::fatal(format!("{error}; {}", error.help())).with_code("no_model")
+    };
+    let set = ctx.config("profileId").and_then(Value::as_str);
+    let asked = || inputs.get("activated_model_id").and_then(|id| id.as_str()).filter(|id| !id.is_empty());
+    source.model(set.or_else(asked)).map_err(failed)
 }
 
 fn parameters(ctx: &NodeContext, inputs: &Inputs) -> Result<ModelParameters, NodeError> {

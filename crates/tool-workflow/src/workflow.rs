@@ -30,6 +30,9 @@ pub struct WorkflowRuntime {
     pub services: Services,
 }
 
+/// Kinds of ends that are limits: what a workflow has by then is a partial result.
+const LIMITS: [&str; 4] = ["timeout", "max_passes", "max_starts", "budget_exceeded"];
+
 /// Reason for which a workflow cannot be a tool.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -178,7 +181,13 @@ impl ToolHandler for WorkflowHandler {
                 Err(error.asking(outcome.asks))
             }
             RunStatus::Error => {
-                let message = outcome.error.map_or_else(String::new, |error| error.to_string());
+                let message = outcome.error.as_ref().map_or_else(String::new, ToString::to_string);
+                let is_limit =
+                    outcome.error.as_ref().is_some_and(|error| LIMITS.contains(&error.kind.as_str()));
+                if is_limit && outcome.outputs.values().any(|value| !value.is_null()) {
+                    let so_far = self.result(outcome.outputs);
+                    return Ok(ToolOutput::Text(format!("{so_far}\nNote - partial: {message}")));
+                }
                 Err(ToolError::failed(message))
             }
         }

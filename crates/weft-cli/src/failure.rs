@@ -114,9 +114,10 @@ impl Failure {
 
     pub(crate) fn of_project(error: &ProjectError) -> Self {
         let exit = match error {
-            ProjectError::NoProject { .. } | ProjectError::Settings(_) | ProjectError::Model(_) => {
-                Exit::Configuration
-            }
+            ProjectError::NoProject { .. }
+            | ProjectError::Settings(_)
+            | ProjectError::Model(_)
+            | ProjectError::AgentModel { .. } => Exit::Configuration,
             ProjectError::Tool(broken) => match broken.fault {
                 Fault::Invalid => Exit::Invalid,
                 Fault::Unknown => Exit::Usage,
@@ -209,7 +210,7 @@ impl From<RunsError> for Failure {
         let exit = match &error {
             RunsError::Project(error) => return Self::of_project(error),
             RunsError::Session(OrchestratorError::Session(_)) => Exit::Configuration,
-            RunsError::RunWaiting { .. } => Exit::NeedsPerson,
+            RunsError::RunWaiting { .. } | RunsError::RunInterrupted { .. } => Exit::NeedsPerson,
             RunsError::UnknownAsk { .. }
             | RunsError::WhichAsk { .. }
             | RunsError::NoApproval { .. }

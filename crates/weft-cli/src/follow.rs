@@ -1,6 +1,9 @@
 //! Following a run: its events are printed as they come, and Ctrl-C ends it.
 
+use agent_types::EventBody;
 use futures::poll;
+use llm_provider::ModelInfo;
+use serde_json::json;
 use weft_runs::{LocalRuns, RunEvents, RunHandle, RunOutcome, RunService};
 
 use crate::arguments::Output;
@@ -17,7 +20,7 @@ pub(crate) async fn drive(form: Output, runs: &LocalRuns, run: RunHandle) -> Res
         }
     };
     let following = async {
-        let printed = print(form, &mut events, &cancel).await;
+        let printed = print(form, runs.is_scripted(), &mut events, &cancel).await;
         let outcome = outcome.await;
         printed?;
         Ok(outcome?)
@@ -52,11 +55,24 @@ async fn continued(runs: &LocalRuns, outcome: &RunOutcome) -> Result<Option<RunH
     }
 }
 
-async fn print(form: Output, events: &mut RunEvents, cancel: &impl AsyncFn()) -> Result<(), Failure> {
+async fn print(
+    form: Output,
+    is_scripted: bool,
+    events: &mut RunEvents,
+    cancel: &impl AsyncFn(),
+) -> Result<(), Failure> {
     let mut timeline = Timeline::new();
-    let mut asked = false;
+    let (mut asked, mut is_noted) = (false, false);
     while let Some(group) = events.next().await? {
         for event in &group {
+            let plays = match &event.body {
+                EventBody::AgentTurnStarted {} => is_scripted,
+                EventBody::AgentLlmStarted { model, .. } => model == ModelInfo::SCRIPTED,
+                _ => false,
+            };
+            if plays && !std::mem::replace(&mut is_noted, true) {
+                note_script(form);
+            }
             match form {
                 Output::Text => timeline.show(event),
                 Output::Jsonl => output::json(event)?,
@@ -68,4 +84,16 @@ async fn print(form: Output, events: &mut RunEvents, cancel: &impl AsyncFn()) ->
         }
     }
     Ok(())
+}
+
+/// Says that the replies come from a script.
+pub(crate) fn note_script(form: Output) {
+    let message = "a script plays the model's part: the replies are written down beforehand";
+    let help = "docs/guide/models.md shows how to set a model";
+    match form {
+        Output::Text => note!("note: {message}; {help}"),
+        Output::Json | Output::Jsonl => {
+            note!("{}", json!({"note": {"code": "script", "message": message, "help": help}}));
+        }
+    }
 }

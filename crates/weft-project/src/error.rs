@@ -174,6 +174,16 @@ pub enum ProjectError {
     /// No model, no key, no such entry.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// An agent names a model that cannot be used.
+    #[error("agent `{agent}`: {source}")]
+    AgentModel {
+        /// The agent.
+        agent: String,
+        /// Its file.
+        path: PathBuf,
+        /// Reason.
+        source: ModelError,
+    },
     /// A script that is none.
     #[error("{}: {source}", path.display())]
     Script {
@@ -215,7 +225,7 @@ impl ProjectError {
             Self::Tool(broken) => broken.code,
             Self::Flows { source, .. } => source.code(),
             Self::Deliberation { .. } => "bad_deliberation",
-            Self::Model(error) => error.code(),
+            Self::Model(source) | Self::AgentModel { source, .. } => source.code(),
             Self::Script { source, .. } => source.code(),
             Self::Registry(error) => error.code(),
             Self::Agent(error) => error.code(),
@@ -239,7 +249,7 @@ impl ProjectError {
                 FlowsError::Json { line, column, .. } => Some((path, Some(line), Some(column))),
                 _ => Some((path, None, None)),
             },
-            Self::UnknownTool { path, .. } => Some((path, None, None)),
+            Self::UnknownTool { path, .. } | Self::AgentModel { path, .. } => Some((path, None, None)),
             Self::Script { path, source } => Some((path, Some(source.line), None)),
             Self::NoProject { .. }
             | Self::MissingFile { .. }
@@ -289,7 +299,7 @@ impl ProjectError {
                 Some("docs/guide/flows.md shows a file, docs/schema/flows.schema.json names every key".into())
             }
             Self::DuplicateAgent { .. } => Some("give one of them another id".into()),
-            Self::Model(error) => Some(error.help()),
+            Self::Model(source) | Self::AgentModel { source, .. } => Some(source.help()),
             Self::MissingFile { .. } => Some("check the path".into()),
             Self::ChangedMeanwhile { .. } => Some("nothing was written; try again".into()),
             Self::Unreadable { .. } | Self::NotWritten { .. } => Some("check the permissions".into()),

@@ -32,7 +32,7 @@ pub use agents::AgentFile;
 pub use edit::{Edits, ProfileChange};
 pub use error::ProjectError;
 pub use files::{read_file, read_json};
-pub use models::{ProjectModels, replies};
+pub use models::{ProjectModels, SILENT_LLM_NODE, replies};
 pub use project::{Project, ProjectOptions};
 pub use providers::MakeProvider;
 pub use server_settings::ServerSettings;

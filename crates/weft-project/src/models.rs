@@ -16,14 +16,14 @@ use crate::local;
 const DEFAULT: &str = "default";
 
 /// Node that asks a model and emits no event for it.
-const SILENT: &str = "core:GenericLlmRequest";
+pub const SILENT_LLM_NODE: &str = "core:GenericLlmRequest";
 
 /// Models by name: those of `weft.toml`, then the environment's, then the script.
 #[derive(Debug)]
 pub struct ProjectModels {
     entries: BTreeMap<String, ModelConfig>,
     environment: Option<ModelConfig>,
-    /// Played when no model is set.
+    /// Played in a project without a model.
     fallback: Option<Script>,
     /// Played in place of every model.
     instead: Option<Script>,
@@ -57,6 +57,10 @@ impl ProjectModels {
         clock: Arc<dyn Clock>,
         root: PathBuf,
     ) -> Self {
+        let named = |(name, config): (String, ModelConfig)| {
+            (name.clone(), ModelConfig { entry: Some(name), ..config })
+        };
+        let entries = entries.into_iter().map(named).collect();
         let script = |replies| Script::new(replies, &clock);
         let (fallback, instead) = (fallback.map(script), instead.map(script));
         Self { entries, environment, fallback, instead, clock, root, made: Mutex::default() }
@@ -67,9 +71,33 @@ impl ProjectModels {
         self.fallback.iter().chain(&self.instead).for_each(|script| script.replies.skip(replies));
     }
 
-    /// Returns `true` if replies may be played from a script.
-    pub(crate) fn has_script(&self) -> bool {
-        self.fallback.is_some() || self.instead.is_some()
+    /// The script that plays in place of every model, or in a project without one.
+    fn script(&self) -> Option<&Script> {
+        let has_model = !self.entries.is_empty() || self.environment.is_some();
+        self.instead.as_ref().or_else(|| self.fallback.as_ref().filter(|_| !has_model))
+    }
+
+    /// Returns `true` if replies are played from a script.
+    #[must_use]
+    pub fn is_scripted(&self) -> bool {
+        self.script().is_some()
+    }
+
+    /// The names that agents and nodes may use; `None` where a script plays in place of every model.
+    #[must_use]
+    pub fn names(&self) -> Option<Vec<String>> {
+        let own = || self.entries.keys().map(String::as_str).filter(|name| *name != DEFAULT);
+        self.instead.is_none().then(|| own().chain([DEFAULT]).map(str::to_owned).collect())
+    }
+
+    /// Error for a name without an entry.
+    fn unknown(&self, name: &str) -> ModelError {
+        if name == DEFAULT && self.entries.is_empty() {
+            return ModelError::NotSet;
+        }
+        let known: Vec<String> = self.entries.keys().cloned().collect();
+        let near = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
+        ModelError::Unknown { name: name.to_owned(), near, known }
     }
 
     fn config(&self, name: &str) -> Option<&ModelConfig> {
@@ -97,14 +125,10 @@ impl ModelSource for ProjectModels {
             return Ok(Arc::clone(&script.model));
         }
         let name = profile.unwrap_or(DEFAULT);
-        match (self.config(name), &self.fallback) {
+        match (self.config(name), self.script()) {
             (Some(config), _) => self.made(name, config),
-            (None, Some(script)) => Ok(Arc::clone(&script.model)),
-            (None, None) if profile.is_none_or(|name| name == DEFAULT) => Err(ModelError::NotSet),
-            (None, None) => {
-                let near = nearest(name, self.entries.keys().map(String::as_str)).map(str::to_owned);
-                Err(ModelError::Unknown { name: name.to_owned(), near })
-            }
+            (None, Some(script)) if name == DEFAULT => Ok(Arc::clone(&script.model)),
+            (None, _) => Err(self.unknown(name)),
         }
     }
 }
@@ -126,7 +150,7 @@ pub fn replies(events: &[StoredEvent]) -> usize {
                 count += usize::from(!deliberated.contains(&span));
             }
             // It tells nothing of its request but its own beginning and end.
-            EventBody::NodeStarted { node_type: Some(node_type) } if **node_type == *SILENT => {
+            EventBody::NodeStarted { node_type: Some(node_type) } if **node_type == *SILENT_LLM_NODE => {
                 asking.insert(span);
             }
             EventBody::NodeFinished { .. } => count += usize::from(asking.remove(&span)),

@@ -103,7 +103,9 @@ impl Project {
     /// id, so that a workflow which embeds itself is found.
     pub fn in_world<T>(&self, id: &str, workflow: &Workflow, look: impl FnOnce(&World<'_>) -> T) -> T {
         let tools = self.tools_for(workflow);
-        let world = World::new(&**self.catalog(), &**self.workflows()).with_own_id(Some(id));
+        let models = self.models().names();
+        let world = World::new(&**self.catalog(), &**self.workflows());
+        let world = world.with_own_id(Some(id)).with_models(models.as_deref());
         match &tools {
             Some(tools) => look(&world.with_tools(tools)),
             None => look(&world),

@@ -8,7 +8,7 @@ use agent_runtime::Agent;
 use agent_types::{Clock, SystemClock};
 use executors_flow_system::Handlers;
 use http_caller::{HttpCaller, NetworkPolicy};
-use llm_provider::{LlmProvider, ModelConfig, ModelSource, ScriptedModel};
+use llm_provider::{LlmProvider, ModelConfig, ModelError, ModelSource, ScriptedModel};
 use mcp_bridge::McpClients;
 use run_store::{Store, StoreError};
 use tool_http::HttpTools;
@@ -312,17 +312,28 @@ impl Project {
         };
         let profile = file.profile.clone();
         let tools = self.tools_of(file)?;
-        let model = self.models.model(profile.llm.as_ref().and_then(|llm| llm.profile.as_deref()));
+        let model = self.model_of(file);
         let Some(workflow) = profile.core_deliberation_workflow_id.clone() else {
             let agent = Agent::from_profile(profile, model?, tools.clone());
             return self.equipped(agent.with_source(self.providers().follow(Arc::new(tools))));
         };
         let deliberator = WorkflowDeliberator::new(self, &workflow)?;
         // Only long conversations need a model then, and they can be shortened without one.
-        let unset = || Arc::new(ScriptedModel::new(Vec::new())) as Arc<dyn LlmProvider>;
-        let agent = Agent::from_profile(profile, model.unwrap_or_else(|_| unset()), tools.clone());
+        let model = or_unset(model)?;
+        let agent = Agent::from_profile(profile, model, tools.clone());
         let agent = agent.with_source(self.providers().follow(Arc::new(tools)));
         self.equipped(agent.with_deliberator(Arc::new(deliberator)))
+    }
+
+    /// The model that an agent names, else the default one.
+    fn model_of(&self, file: &AgentFile) -> Result<Arc<dyn LlmProvider>, ProjectError> {
+        let entry = file.profile.llm.as_ref().and_then(|llm| llm.profile.as_deref());
+        self.models.model(entry).map_err(|source| match source {
+            source @ ModelError::Unknown { .. } => {
+                ProjectError::AgentModel { agent: file.profile.id.clone(), path: file.path.clone(), source }
+            }
+            source => source.into(),
+        })
     }
 
     /// An agent with what the project gives each of them.
@@ -397,5 +408,13 @@ impl Project {
             },
             other => other,
         })
+    }
+}
+
+/// The model, or one that cannot answer where none is set. A name without an entry is an error all the same.
+fn or_unset(model: Result<Arc<dyn LlmProvider>, ProjectError>) -> Result<Arc<dyn LlmProvider>, ProjectError> {
+    match model {
+        Err(error) if error.code() != "unknown_model" => Ok(Arc::new(ScriptedModel::new(Vec::new()))),
+        model => model,
     }
 }

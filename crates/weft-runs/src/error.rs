@@ -40,6 +40,12 @@ pub enum RunsError {
         /// The run.
         run: String,
     },
+    /// A run of the conversation was interrupted, and has not been resumed or discarded.
+    #[error("the run `{run}` of this conversation was interrupted before its end")]
+    RunInterrupted {
+        /// The run.
+        run: String,
+    },
     /// A run of the conversation executes.
     #[error("a run of this conversation executes")]
     ThreadBusy {
@@ -179,6 +185,7 @@ impl RunsError {
             Self::ShuttingDown | Self::Left { .. } => "shutting_down",
             Self::QueueFull { .. } => "queue_full",
             Self::RunWaiting { .. } => "run_waiting",
+            Self::RunInterrupted { .. } => "run_interrupted",
             Self::ThreadBusy { .. } => "thread_busy",
             Self::UnknownAsk { .. } => "unknown_ask",
             Self::WhichAsk { .. } => "which_ask",
@@ -207,6 +214,9 @@ impl RunsError {
             Self::Left { run } => format!("weft runs resume {run}"),
             Self::RunWaiting { run } => {
                 format!("weft runs approve {run}, weft runs answer {run} VALUE, or weft runs cancel {run}")
+            }
+            Self::RunInterrupted { run } => {
+                format!("weft runs resume {run}, or weft runs cancel {run} to discard what it had not done")
             }
             Self::ThreadBusy { .. } => "wait for its end, or cancel it".into(),
             Self::UnknownAsk { ask: Some(ask), open, .. } if !open.is_empty() => {

@@ -80,6 +80,17 @@ impl RunOutcome {
         }
     }
 
+    /// Word for programs for the reason of an incomplete answer of an agent; `None` for a whole one.
+    #[must_use]
+    pub fn incomplete(&self) -> Option<&str> {
+        let agent = match self {
+            Self::Agent(outcome) => Some(&**outcome),
+            Self::Session(handled) => handled.outcome.as_ref(),
+            Self::Workflow(_) | Self::Nothing(_) => None,
+        };
+        agent.filter(|outcome| outcome.partial).map(|outcome| outcome.kind.as_deref().unwrap_or("partial"))
+    }
+
     /// Message of the failure, in a sentence.
     #[must_use]
     pub fn error(&self) -> Option<String> {

@@ -158,7 +158,9 @@ impl From<ProjectError> for Problem {
             },
             ProjectError::BadWorkflowId { .. } => StatusCode::BAD_REQUEST,
             ProjectError::ChangedMeanwhile { .. } => StatusCode::CONFLICT,
-            ProjectError::Model(_) | ProjectError::NoProject { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            ProjectError::Model(_) | ProjectError::AgentModel { .. } | ProjectError::NoProject { .. } => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             _ => StatusCode::UNPROCESSABLE_ENTITY,
         };
         let mut problem = Self::new(status, error.code(), error.to_string());
@@ -181,6 +183,7 @@ impl From<RunsError> for Problem {
             RunsError::ShuttingDown | RunsError::Left { .. } => StatusCode::SERVICE_UNAVAILABLE,
             RunsError::QueueFull { .. } => StatusCode::TOO_MANY_REQUESTS,
             RunsError::RunWaiting { .. }
+            | RunsError::RunInterrupted { .. }
             | RunsError::ThreadBusy { .. }
             | RunsError::WhichAsk { .. }
             | RunsError::PlanChanged { .. }
@@ -194,9 +197,9 @@ impl From<RunsError> for Problem {
         let mut problem = Self::new(status, error.code().to_owned(), error.to_string());
         problem.0.help = error.help();
         match error {
-            RunsError::RunWaiting { run } | RunsError::ThreadBusy { run: Some(run) } => {
-                problem.with("run", run)
-            }
+            RunsError::RunWaiting { run }
+            | RunsError::RunInterrupted { run }
+            | RunsError::ThreadBusy { run: Some(run) } => problem.with("run", run),
             RunsError::InvalidInputs { problems, .. } => problem.with("problems", problems),
             _ => problem,
         }

@@ -25,6 +25,8 @@ agent_types::problem_codes! {
     UnknownWorkflow = "unknown_workflow",
     /// A tool list names a tool that is not there.
     UnknownTool = "unknown_tool",
+    /// A node names a model that has no entry.
+    UnknownModel = "unknown_model",
     /// A workflow embeds itself.
     SelfReference = "self_reference",
     /// An edge out of the body of a loop zone.

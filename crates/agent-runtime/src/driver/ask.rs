@@ -14,6 +14,7 @@ use tool_schema::ToolSet;
 use super::deliberate::DeliberationFault;
 use super::trace::Trace;
 use crate::machine::CallIds;
+use crate::resume::record_of_too_long;
 
 /// Maximum delay of a piece of text that is merged with later ones, so that a fast model emits few events.
 const MERGE_FOR: Duration = Duration::from_millis(33);
@@ -49,7 +50,7 @@ pub enum NoAnswer {
 }
 
 /// Context of a request besides its deliberator.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct AskContext<'r> {
     /// Clock of the run.
     pub clock: &'r dyn Clock,
@@ -59,6 +60,8 @@ pub struct AskContext<'r> {
     pub winds_down: bool,
     /// The pieces are emitted as they come.
     pub emits_pieces: bool,
+    /// Counts the tokens of a request that breaks off or is cancelled, which are estimated.
+    pub count: &'r (dyn Fn(u64) -> Usage + Sync),
 }
 
 /// A reply as it comes.
@@ -118,13 +121,21 @@ pub async fn ask<S: Replies>(
                     NoAnswer::Fault(fault, shown)
                 }
                 NoAnswer::Fault(fault, _) => {
+                    let usage = decoder.usage(context.count);
                     let shown = decoder.cut();
-                    trace.emit(unfinished("error", &shown));
+                    let ended = unfinished("error", &shown, usage);
+                    match &fault {
+                        DeliberationFault::Llm(LlmError::ContextTooLong { window, .. }) => {
+                            trace.emit_kept(ended, || record_of_too_long(*window));
+                        }
+                        _ => trace.emit(ended),
+                    }
                     NoAnswer::Fault(fault, shown)
                 }
                 NoAnswer::Cancelled => {
                     decoder.flush();
-                    trace.emit(unfinished("cancelled", ""));
+                    let usage = decoder.usage(context.count);
+                    trace.emit(unfinished("cancelled", "", usage));
                     NoAnswer::Cancelled
                 }
             });
@@ -200,6 +211,8 @@ struct ReplyDecoder<'t> {
     call: usize,
     /// The block has ended: what stands behind it is not for the user.
     is_behind_block: bool,
+    /// Bytes that have come.
+    came: usize,
 }
 
 /// Emits deltas; those of the same kind and location are merged.
@@ -266,7 +279,7 @@ impl<'t> ReplyDecoder<'t> {
         let vocabulary: Arc<ToolSet> = Arc::clone(question.tools);
         let decoder = Decoder::new(vocabulary, Options::default());
         let emitter = DeltaEmitter { question: *question, trace, enabled, offset: 0, waiting: None };
-        Self { decoder, emitter, path: String::new(), call: 0, is_behind_block: false }
+        Self { decoder, emitter, path: String::new(), call: 0, is_behind_block: false, came: 0 }
     }
 
     fn is_merging(&self) -> bool {
@@ -277,8 +290,17 @@ impl<'t> ReplyDecoder<'t> {
         self.emitter.flush();
     }
 
+    /// Tokens of a request that ends here, if anything of its answer has come.
+    fn usage(&self, count: &(dyn Fn(u64) -> Usage + Sync)) -> Usage {
+        match self.came {
+            0 => Usage::default(),
+            came => count(came.div_ceil(4) as u64),
+        }
+    }
+
     fn text(&mut self, piece: &str) {
-        let Self { decoder, emitter, path, call, is_behind_block } = self;
+        self.came += piece.len();
+        let Self { decoder, emitter, path, call, is_behind_block, .. } = self;
         for event in decoder.push(piece.as_bytes()) {
             match event {
                 Event::BlockEnd => *is_behind_block = true,
@@ -298,6 +320,7 @@ impl<'t> ReplyDecoder<'t> {
     }
 
     fn reasoning(&mut self, text: String) {
+        self.came += text.len();
         self.emitter.emit(Delta::Reasoning(text));
     }
 
@@ -315,6 +338,7 @@ impl<'t> ReplyDecoder<'t> {
     }
 
     fn native(&mut self, index: usize, arguments: String) {
+        self.came += arguments.len();
         if !arguments.is_empty() {
             self.emitter.emit(Delta::Call { index, path: String::new(), text: arguments });
         }
@@ -360,12 +384,12 @@ fn finish_reason(finish: &Finish) -> FinishReason {
 }
 
 /// The end of a request that gave no answer; what was written until then stands in the deltas.
-fn unfinished(finish: &str, shown: &str) -> EventBody {
+fn unfinished(finish: &str, shown: &str, usage: Usage) -> EventBody {
     EventBody::AgentLlmFinished {
         text: shown.to_owned(),
         reasoning: None,
         tool_calls: None,
         finish: finish.to_owned(),
-        usage: Usage::default(),
+        usage,
     }
 }

@@ -31,6 +31,8 @@ pub struct CallEnv {
     pub block: CancellationToken,
     /// Number of calls around these.
     pub level: u32,
+    /// Tokens that the result of each call may have, where the model's window is known.
+    pub result_tokens: Option<usize>,
 }
 
 impl CallEnv {

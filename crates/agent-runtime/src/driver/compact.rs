@@ -1,13 +1,15 @@
 //! Compaction of the older part of a long conversation.
 
-use agent_types::Usage;
+use agent_types::{Usage, estimate_tokens};
 use futures::future::{Either, select};
 use llm_provider::{LlmRequest, Message, complete};
 
 use super::parts::Driver;
+use super::results::shorten_end;
 use crate::history::{Exchange, visible};
 use crate::machine::{Conversation, Summary};
 use crate::profile::Language;
+use crate::resume::PastSummary;
 
 /// Purpose of a request for a summary.
 const PURPOSE: &str = "summary";
@@ -24,12 +26,66 @@ const EXCERPT: usize = 160;
 /// Maximum length of a summary without a model, in bytes.
 const MAX_FALLBACK: usize = 4 * 1024;
 
+/// Most compactions in a row.
+pub(crate) const MAX_COMPACTIONS: u8 = 2;
+
+/// Most pointers to stored results that a summary keeps.
+const MAX_POINTERS: usize = 16;
+
+/// Word before the name of a stored result.
+const POINTER: &str = "blob:";
+
+/// Limits of a request, in tokens.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestRoom {
+    /// The older part is compacted beyond this.
+    pub(crate) compact_at: usize,
+    /// A request beyond this is not sent.
+    pub(crate) most: usize,
+    /// Tokens of what no compaction shortens.
+    pinned: usize,
+}
+
+/// Reason for a compaction, which decides how much stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// The user wants it: the newest messages stay, as configured.
+    Asked,
+    /// The window fills: the last exchange stays at least.
+    Filling,
+    /// The request does not fit: only the newest message stays.
+    Room,
+}
+
+impl RequestRoom {
+    /// The limits beside instructions that no compaction shortens: it waits until half of the rest is used, so that not
+    /// every turn compacts.
+    pub(crate) fn beside(self, pinned: usize) -> Self {
+        let half = pinned + self.most.saturating_sub(pinned) / 2;
+        Self { compact_at: self.compact_at.max(half).min(self.most), pinned, ..self }
+    }
+
+    /// The compaction that a request of so many tokens needs behind so many others, if one may help.
+    pub(crate) fn need(self, used: usize, compactions: u8) -> Option<Need> {
+        match compactions {
+            0 if used > self.compact_at => Some(Need::Filling),
+            1..MAX_COMPACTIONS if used > self.most => Some(Need::Room),
+            _ => None,
+        }
+    }
+}
+
 impl Driver {
-    /// Number of tokens of a request at which the older part is compacted; `None` for an unknown window.
-    pub(crate) fn compact_from(&self) -> Option<usize> {
+    /// Limits of a request; `None` for an unknown window. A window that the server taught counts if it is smaller.
+    pub(crate) fn room(&self, learned: Option<u64>) -> Option<RequestRoom> {
         let profile = &self.context.profile;
         let own = profile.llm.as_ref().and_then(|llm| llm.parameters.get("context_window")?.as_u64());
-        let window = own.or(self.model.info().context_window)?;
+        let known = own.or(self.model.info().context_window);
+        let window = [known, learned].into_iter().flatten().min()?;
+        let window = usize::try_from(window).unwrap_or(usize::MAX);
+        let answer = self.parameters.max_tokens.or(self.model.info().max_tokens);
+        let answer = answer.map_or(0, |tokens| tokens as usize);
+        let most = window - answer.min(window / 2);
         let share = profile.memory.as_ref().and_then(|memory| memory.compact_at).unwrap_or(COMPACT_AT);
         #[expect(
             clippy::cast_precision_loss,
@@ -37,40 +93,80 @@ impl Driver {
             clippy::cast_sign_loss,
             reason = "a share of a number of tokens"
         )]
-        let limit = (window as f64 * share.clamp(0.0, 1.0)) as usize;
-        Some(limit)
+        let compact_at = (window as f64 * share.clamp(0.0, 1.0)) as usize;
+        Some(RequestRoom { compact_at: compact_at.min(most), most, pinned: 0 })
     }
 }
 
 /// Replaces all but the newest messages by a summary; `None` when there is nothing to compact, or the run was
-/// cancelled meanwhile. With `needs_room` fewer messages than configured stay if necessary.
+/// cancelled meanwhile.
 pub(crate) async fn compaction(
     driver: &Driver,
     conversation: &Conversation,
-    needs_room: bool,
+    need: Need,
+    room: Option<RequestRoom>,
 ) -> Option<Summary> {
     let history = conversation.history();
     let memory = driver.context.profile.memory.as_ref();
-    let upto = cut(history, memory.and_then(|memory| memory.keep).unwrap_or(KEEP), needs_room)?;
-    if let Some((text, by)) = driver.context.log.summary() {
-        return Some(Summary { text, upto, by, usage: Usage::default() });
+    // What stays leaves half of the room for what comes.
+    let tokens = room
+        .filter(|_| need != Need::Asked)
+        .map_or(usize::MAX, |room| (room.most - room.pinned.min(room.most)) / 2);
+    let upto = cut(history, memory.and_then(|memory| memory.keep).unwrap_or(KEEP), tokens, need)?;
+    if let Some(PastSummary { text, by, usage, .. }) = driver.context.log.summary(conversation.turn()) {
+        driver.count(usage);
+        return Some(Summary { text, upto, by, usage });
     }
     driver.context.log.resume();
-    let (summary, usage) = summary(driver, history, upto).await;
+    // A summary takes a quarter of the window at most; four bytes are at least one token.
+    let limit = room.map_or(usize::MAX, |room| room.most);
+    let (summary, usage) = summary(driver, history, upto, limit.saturating_mul(3)).await;
     let (mut text, by) = match summary {
         Some(text) => (text, "summary"),
         // Nobody waits for a summary, and the whole is better than excerpts.
         None if driver.context.cancel.is_cancelled() => return None,
-        None => (excerpts(history, upto), "fallback"),
+        None => (excerpts(history, upto, MAX_FALLBACK.min(limit)), "fallback"),
     };
+    shorten_end(&mut text, limit);
     if let Some(request) = under_way(history, upto) {
-        text.extend(["\n\nAsked last: ", request]);
+        let mut request = request.to_owned();
+        shorten_end(&mut request, limit);
+        text.extend(["\n\nAsked last: ", &request]);
+    }
+    let pointers: Vec<String> =
+        pointers(history, upto).into_iter().filter(|pointer| !text.contains(pointer)).collect();
+    if !pointers.is_empty() {
+        text.extend(["\n\nStored results, read with system:read_blob: ", &pointers.join(", ")]);
     }
     Some(Summary { text, upto, by: by.to_owned(), usage })
 }
 
+/// Pointers to stored results in the older part, the newest last.
+fn pointers(history: &[Exchange], upto: usize) -> Vec<String> {
+    let (before, seen) = visible(history);
+    let seen = seen.take_while(|(index, _)| *index < upto);
+    let said = seen.flat_map(|(_, exchange)| lines(exchange)).map(|(_, said)| said);
+    let mut found: Vec<String> = Vec::new();
+    for text in before.map(str::to_owned).into_iter().chain(said) {
+        for (at, _) in text.match_indices(POINTER) {
+            let mut names = text[at + POINTER.len()..].split(|letter: char| !letter.is_ascii_alphanumeric());
+            let name = names.next().unwrap_or_default();
+            let pointer = format!("{POINTER}{name}");
+            if !name.is_empty() && !found.contains(&pointer) {
+                found.push(pointer);
+            }
+        }
+    }
+    found.split_off(found.len().saturating_sub(MAX_POINTERS))
+}
+
 /// Asks the model for a summary of the older part; returns its tokens with it.
-async fn summary(driver: &Driver, history: &[Exchange], upto: usize) -> (Option<String>, Usage) {
+async fn summary(
+    driver: &Driver,
+    history: &[Exchange],
+    upto: usize,
+    limit: usize,
+) -> (Option<String>, Usage) {
     let instruction = match driver.context.profile.language.unwrap_or_default() {
         Language::En => {
             "Sum up the conversation below for whoever carries it on: what was asked, what was found, what was decided, what is open. Keep names, numbers and identifiers. Write the summary alone."
@@ -79,7 +175,7 @@ async fn summary(driver: &Driver, history: &[Exchange], upto: usize) -> (Option<
             "为接手者概括以下对话：提出了什么、查到了什么、决定了什么、还有什么未完成。保留名称、数字和标识。只写概括。"
         }
     };
-    let messages = vec![Message::system(instruction), Message::user(transcript(history, upto))];
+    let messages = vec![Message::system(instruction), Message::user(transcript(history, upto, limit))];
     let request = LlmRequest { purpose: Some(PURPOSE), ..LlmRequest::new(messages) };
     let answering = complete(&*driver.model, request);
     let cancelled = std::pin::pin!(driver.context.cancel.cancelled());
@@ -93,19 +189,21 @@ async fn summary(driver: &Driver, history: &[Exchange], upto: usize) -> (Option<
 }
 
 /// End of the older part: the newest `keep` messages stay, widened to whole exchanges. Of a single exchange the
-/// newest turns stay; with `needs_room`, at most the last exchange.
-fn cut(history: &[Exchange], keep: usize, needs_room: bool) -> Option<usize> {
+/// newest turns stay. Where the window fills the last exchange stays at most; where room is needed, its last message.
+fn cut(history: &[Exchange], keep: usize, mut tokens: usize, need: Need) -> Option<usize> {
     let (_, seen) = visible(history);
     let seen: Vec<(usize, &Exchange)> = seen.collect();
     let first = seen.first()?.0;
-    let mut left = keep.max(1);
+    let mut left = if need == Need::Room { 1 } else { keep.max(1) };
     let mut from = history.len();
     for (index, exchange) in seen.iter().rev() {
-        if left == 0 {
+        let size = tokens_of(exchange);
+        if left == 0 || (from < history.len() && size > tokens) {
             break;
         }
         from = *index;
         left = left.saturating_sub(weight(exchange));
+        tokens = tokens.saturating_sub(size);
     }
     let begins = seen
         .iter()
@@ -114,8 +212,9 @@ fn cut(history: &[Exchange], keep: usize, needs_room: bool) -> Option<usize> {
     let begins: Vec<usize> = begins.map(|(index, _)| *index).filter(|index| *index > first).collect();
     let whole = begins.iter().find(|index| **index <= from);
     match (whole, begins.first()) {
+        _ if need == Need::Room => (from > first).then_some(from),
         (Some(whole), _) => Some(*whole),
-        (None, Some(last)) => needs_room.then_some(*last),
+        (None, Some(last)) => (need == Need::Filling).then_some(*last),
         (None, None) => (from > first).then_some(from),
     }
 }
@@ -131,6 +230,11 @@ fn under_way(history: &[Exchange], upto: usize) -> Option<&str> {
     })
 }
 
+/// Tokens of an exchange, roughly.
+fn tokens_of(exchange: &Exchange) -> usize {
+    lines(exchange).iter().map(|(_, said)| estimate_tokens(said)).sum()
+}
+
 /// Number of messages of an exchange.
 fn weight(exchange: &Exchange) -> usize {
     match exchange {
@@ -141,17 +245,20 @@ fn weight(exchange: &Exchange) -> usize {
     }
 }
 
-/// Older part as lines, with the summary of the messages before it.
-fn transcript(history: &[Exchange], upto: usize) -> String {
+/// Older part as lines, with the summary of the messages before it. Long lines are cut where the whole would be longer
+/// than `limit` bytes.
+fn transcript(history: &[Exchange], upto: usize, limit: usize) -> String {
     let (before, seen) = visible(history);
-    let mut text = String::new();
-    if let Some(before) = before {
-        text.extend(["Before: ", before, "\n"]);
+    let before = before.map(|text| ("Before", text.to_owned()));
+    let seen = seen.take_while(|(index, _)| *index < upto).flat_map(|(_, exchange)| lines(exchange));
+    let mut said: Vec<(&str, String)> = before.into_iter().chain(seen).collect();
+    if said.iter().map(|(_, text)| text.len()).sum::<usize>() > limit {
+        let most = limit / said.len().max(1);
+        said.iter_mut().for_each(|(_, text)| shorten_end(text, most));
     }
-    for (_, exchange) in seen.take_while(|(index, _)| *index < upto) {
-        for (who, said) in lines(exchange) {
-            text.extend([who, ": ", &protocol_action::neutralize(&said), "\n"]);
-        }
+    let mut text = String::new();
+    for (who, said) in &said {
+        text.extend([*who, ": ", &protocol_action::neutralize(said), "\n"]);
     }
     text
 }
@@ -172,7 +279,7 @@ fn lines(exchange: &Exchange) -> Vec<(&'static str, String)> {
 }
 
 /// Summary without a model: the beginning of each message; the newest ones take precedence.
-fn excerpts(history: &[Exchange], upto: usize) -> String {
+fn excerpts(history: &[Exchange], upto: usize, limit: usize) -> String {
     let (before, seen) = visible(history);
     let seen: Vec<&Exchange> =
         seen.take_while(|(index, _)| *index < upto).map(|(_, exchange)| exchange).collect();
@@ -187,7 +294,7 @@ fn excerpts(history: &[Exchange], upto: usize) -> String {
             None => format!("{who}: {said}"),
         };
         bytes += line.len();
-        if bytes > MAX_FALLBACK {
+        if bytes > limit {
             break;
         }
         excerpts.push(line);
@@ -212,7 +319,7 @@ mod tests {
 
     #[track_caller]
     fn check(kinds: &str, keep: usize, expected: Option<usize>) {
-        assert_eq!(cut(&talk(kinds), keep, false), expected, "{kinds} keep {keep}");
+        assert_eq!(cut(&talk(kinds), keep, usize::MAX, Need::Asked), expected, "{kinds} keep {keep}");
     }
 
     #[test]
@@ -225,12 +332,15 @@ mod tests {
         check("u", 1, None);
         check("", 1, None);
         check("uauasua", 1, Some(5));
-        assert_eq!(cut(&talk("uaua"), 8, true), Some(2), "room is needed");
+        assert_eq!(cut(&talk("uaua"), 8, usize::MAX, Need::Filling), Some(2), "the window fills");
+        assert_eq!(cut(&talk("uaua"), 8, usize::MAX, Need::Room), Some(3), "room is needed");
+        assert_eq!(cut(&talk("u"), 8, usize::MAX, Need::Room), None);
+        assert_eq!(cut(&talk("uaaaa"), 8, 2, Need::Filling), Some(3), "what stays is limited");
     }
 
     #[test]
     fn a_short_form_needs_no_model() {
-        assert_eq!(excerpts(&talk("uaua"), 2), "User: q\nAssistant: a");
-        assert_eq!(transcript(&talk("uauasua"), 5), "Before: short\nUser: q\nAssistant: a\n");
+        assert_eq!(excerpts(&talk("uaua"), 2, 99), "User: q\nAssistant: a");
+        assert_eq!(transcript(&talk("uauasua"), 5, usize::MAX), "Before: short\nUser: q\nAssistant: a\n");
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{AskSummary, Backoff, BudgetExceeded, BudgetKey, EventBody, ExitReason, ToolStatus};
+use agent_types::{
+    AskSummary, Backoff, BudgetExceeded, BudgetKey, EventBody, ExitReason, ToolStatus, estimate_tokens,
+};
 use serde_json::Value;
 use tool_registry::{CallEnd, CallOutcome, Tool, ToolContext, ToolError, ToolOutput};
 use tool_system::BlobSource;
@@ -18,6 +20,12 @@ use crate::resume::{PastCall, record_of};
 
 /// Number of bytes that frame a result.
 const FRAME: usize = 48;
+
+/// Tokens of what stands around a result that is cut: its frame, and the pointer to the whole.
+const NOTE_TOKENS: usize = 64;
+
+/// Bytes of a result that are shown however full the window is.
+const LEAST_SHOWN: usize = 240;
 
 /// Result of a call that the log has, or whose outcome a user stated.
 pub(super) fn known(call: &PlannedCall, env: &CallEnv) -> Option<CallResult> {
@@ -85,7 +93,13 @@ pub(super) fn start(order: &CallOrder, env: &CallEnv) -> Result<Trace, Box<CallR
 }
 
 /// Runs a call to its result.
-pub(super) async fn run_call(call: PlannedCall, tool: Tool, trace: Trace, cx: ToolContext) -> CallResult {
+pub(super) async fn run_call(
+    call: PlannedCall,
+    tool: Tool,
+    trace: Trace,
+    cx: ToolContext,
+    tokens: Option<usize>,
+) -> CallResult {
     let (index, id, name) = (call.call.index, &call.call.id, call.call.tool.as_str());
     let safe = match trace.sink().persister().filter(|_| !call.call.facts.is_read_only) {
         // No effect begins before all that led to it is safe.
@@ -118,7 +132,8 @@ pub(super) async fn run_call(call: PlannedCall, tool: Tool, trace: Trace, cx: To
         CallEnd::Ok(output) => (None, images(output)),
         _ => (None, Vec::new()),
     };
-    let (observation, status, shown) = observation(&call, &tool, end, blobs).await;
+    let limit = limit_of(&tool, &end, tokens);
+    let (observation, status, shown) = observation(&call, limit, end, blobs).await;
     let result = CallResult::new(index, observation, status);
     let result = CallResult { value, task, attachments, end: stop, ..result };
     emit_finished(&trace, &call, &result, Shown { took, ..shown });
@@ -136,14 +151,27 @@ fn pending_inside(end: &mut CallEnd) -> Option<PendingInner> {
     (!asks.is_empty()).then_some(PendingInner { exit, asks })
 }
 
-/// The observation of a call that is over, within the limit of its tool.
+/// Bytes of a result that the model may be shown: the limit of its tool, and what fits beside the conversation.
+fn limit_of(tool: &Tool, end: &CallEnd, tokens: Option<usize>) -> usize {
+    let limit = tool.settings().result_limit;
+    let (Some(tokens), CallEnd::Ok(output)) = (tokens, end) else { return limit };
+    let shown = output.shown();
+    let needed = estimate_tokens(&shown).max(1);
+    if needed + NOTE_TOKENS <= tokens {
+        return limit;
+    }
+    let fitting = shown.len().saturating_mul(tokens.saturating_sub(NOTE_TOKENS)) / needed;
+    limit.min(fitting.max(LEAST_SHOWN))
+}
+
+/// The observation of a call that is over, within a limit.
 async fn observation(
     call: &PlannedCall,
-    tool: &Tool,
+    limit: usize,
     mut end: CallEnd,
     blobs: Option<Arc<dyn BlobSource>>,
 ) -> (agent_types::Observation, ToolStatus, Shown) {
-    let (limit, name) = (tool.settings().result_limit, call.call.tool.as_str());
+    let name = call.call.tool.as_str();
     let mut blob = None;
     if let CallEnd::Ok(output) = end {
         let (output, kept) = within(output, limit.saturating_sub(FRAME + name.len()), blobs).await;

@@ -29,7 +29,7 @@ pub(super) fn finish(
         status => root.emit(EventBody::RunFinished {
             status,
             exit: Some(end.exit),
-            kind: end.kind,
+            kind: end.kind.clone(),
             partial: Some(partial),
             message: end.error.clone(),
         }),
@@ -47,6 +47,7 @@ pub(super) fn finish(
         usage,
         pending: end.pending,
         error: end.error,
+        kind: end.kind,
         history: conversation.history().to_vec(),
     }
 }

@@ -1,7 +1,7 @@
 //! Requests to the model, and its replies.
 
 use agent_types::{BudgetKey, EventBody, Usage};
-use llm_provider::{Constraint, LlmRequest, ModelParameters};
+use llm_provider::{Constraint, LlmError, LlmRequest, ModelParameters};
 use serde_json::Value;
 
 use super::ask::{Answer, AskContext, NoAnswer, Question, ask, finished, started};
@@ -13,13 +13,22 @@ use crate::machine::{CallIds, Conversation, Input, NoReply, Reading, read_reply}
 use crate::profile::AgentProfile;
 use crate::prompt::text::{self, Protocol};
 use crate::prompt::window::{Shown, View, Window};
-use crate::resume::record_of_cost;
+use crate::resume::{PastTooLong, record_of_cost};
 
 /// A request, ready to be sent.
 pub(super) struct Requested {
     request: LlmRequest,
     /// Identity of its messages.
     digest: String,
+    /// Estimated tokens.
+    tokens: usize,
+}
+
+/// The server said that the conversation is too long.
+pub(super) struct TooLong {
+    pub(super) message: String,
+    /// The window that it named.
+    pub(super) window: Option<u64>,
 }
 
 /// The window of now, with all that was said so far in it.
@@ -59,7 +68,7 @@ pub(super) fn request(
     if protocol == Protocol::Text && request.response_schema.is_none() {
         request.constraint = constraint(driver, offer, trace);
     }
-    Requested { request, digest: window.digest() }
+    Requested { request, digest: window.digest(), tokens: window.tokens() }
 }
 
 /// Constraint on the reply, where the model asks for a grammar. Tools that the grammar does not support are reported
@@ -85,19 +94,33 @@ pub(super) async fn answer(
     offer: &ToolOffer,
     trace: &Trace,
     requested: Requested,
-) -> Input {
+) -> Result<Input, TooLong> {
     let Driver { context, deliberator, .. } = driver;
     let prefix = context.call_prefix();
     let ids = CallIds { first: conversation.calls() + 1, prefix: &prefix };
     let beginning = started(deliberator.name(), &requested.request, requested.digest);
+    let asked = requested.tokens as u64;
+    // The machine takes the tokens of replies; those of a request without one are counted here.
+    let count_broken = |written: u64| {
+        let usage = Usage::new(asked, written).as_estimate();
+        if !driver.is_replaced {
+            driver.count(usage);
+            context.meter.add(usage);
+        }
+        usage
+    };
     let account = Account::default();
-    let known = context.log.reply();
+    let too_long = context.log.too_long();
+    let known = if too_long.is_none() { context.log.reply() } else { None };
     let known_cost = known.as_ref().map(|(_, cost)| *cost);
     let turn =
         Deliberation { context, conversation, offer, trace, request: requested.request, account: &account };
     let reply = async {
         if let Some((response, _)) = known {
             return Ok(replayed(response));
+        }
+        if let Some(PastTooLong { window }) = too_long {
+            return Err(LlmError::ContextTooLong { message: String::new(), window }.into());
         }
         context.log.resume();
         deliberator.deliberate(turn).await
@@ -107,11 +130,18 @@ pub(super) async fn answer(
         cancel: &context.cancel,
         winds_down: deliberator.winds_down(),
         emits_pieces: true,
+        count: &count_broken,
     };
     let question = Question { tools: &offer.set, ids };
     let answer = match ask(room, beginning, reply, &question, trace).await {
         Ok(answer) => answer,
-        Err(none) => return Input::Unanswered(no_reply(none)),
+        Err(NoAnswer::Fault(DeliberationFault::Llm(error @ LlmError::ContextTooLong { .. }), shown))
+            if shown.is_empty() =>
+        {
+            let window = if let LlmError::ContextTooLong { window, .. } = error { window } else { None };
+            return Err(TooLong { message: driver.model.info().describe(&error), window });
+        }
+        Err(none) => return Ok(Input::Unanswered(no_reply(driver, none))),
     };
     count(driver, answer.response.usage, known_cost, &account);
     if driver.is_replaced {
@@ -123,13 +153,17 @@ pub(super) async fn answer(
     let Answer { response, parsed } = answer;
     let reading = Reading { tools: &offer.tools, set: &offer.set, ids, suspects: conversation.suspects() };
     let reply = Box::new(read_reply(&response, &parsed, &reading));
-    Input::Replied { reply, usage: response.usage }
+    Ok(Input::Replied { reply, usage: response.usage })
 }
 
-fn no_reply(none: NoAnswer) -> NoReply {
+fn no_reply(driver: &Driver, none: NoAnswer) -> NoReply {
     match none {
         NoAnswer::Cancelled => NoReply::Cancelled,
         NoAnswer::Fault(DeliberationFault::Waiting(asks), _) => NoReply::Waiting(asks),
+        NoAnswer::Fault(DeliberationFault::Llm(error), shown) => {
+            let message = driver.model.info().describe(&error);
+            NoReply::Failed { code: error.code().to_owned(), message, shown }
+        }
         NoAnswer::Fault(fault, shown) => {
             NoReply::Failed { code: fault.code().to_owned(), message: fault.to_string(), shown }
         }

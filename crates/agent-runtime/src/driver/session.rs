@@ -4,25 +4,25 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{BudgetKey, EventBody, EventLocation, ExitReason, Usage};
+use agent_types::{BudgetKey, EventBody, EventLocation, ExitReason, Usage, estimate_tokens};
 use futures::future::{Either, select};
 
 use super::call_env::CallEnv;
 use super::calls::Calls;
-use super::compact::compaction;
+use super::compact::{MAX_COMPACTIONS, Need, compaction};
 use super::finish::finish;
 use super::offer::ToolOffer;
 use super::parts::Driver;
-use super::request::{answer, request, shown};
+use super::request::{TooLong, answer, request, shown};
 use super::tasks::{cancel_tasks, ended_tasks};
 use super::trace::Trace;
 use crate::guardrail::Blocked;
 use crate::input::AgentInput;
 use crate::machine::{
-    AgentMachine, Answer, Block, CallDisposition, Effect, End, Grant, Input, Judgement, PlannedCall,
+    AgentMachine, Answer, Block, CallDisposition, Effect, End, Grant, Input, Judgement, NoReply, PlannedCall,
 };
 use crate::outcome::RunOutcome;
-use crate::prompt::window::Shown;
+use crate::prompt::window::{Shown, Window};
 use crate::state::AgentState;
 
 /// Answers one input. Always ends with an outcome; a top-level run ends with `run.finished` or `run.waiting` too.
@@ -37,6 +37,7 @@ pub(crate) async fn run(driver: &Driver, state: &mut AgentState, input: AgentInp
         began: (Duration::ZERO, Usage::default()),
         calls: None,
         knows_cancel: false,
+        learned: None,
         driver,
     };
     let end = session.within_wall_time(Input::Begin(input)).await;
@@ -65,6 +66,8 @@ struct Session<'d> {
     calls: Option<Calls>,
     /// The machine was given the cancellation of the run.
     knows_cancel: bool,
+    /// Window that the model's server taught in this run.
+    learned: Option<u64>,
 }
 
 impl Session<'_> {
@@ -133,7 +136,7 @@ impl Session<'_> {
                 self.open_turn(turn);
                 None
             }
-            Effect::Ask { compacts } => Some(self.ask(compacts).await),
+            Effect::Ask { compactions } => Some(self.ask(compactions).await),
             Effect::Review(calls) => Some(self.review(&calls).await),
             Effect::Call(order) => {
                 let result = self.calls.as_mut()?.start(*order)?;
@@ -217,23 +220,78 @@ impl Session<'_> {
         self.turn.emit_at(place, EventBody::LogLine { level: "debug".to_owned(), message });
     }
 
-    /// Asks for a reply; an older part of the conversation that has become too long is compacted first.
-    async fn ask(&mut self, compacts: bool) -> Input {
-        let Self { driver, machine, window, offer, turn, .. } = self;
-        let conversation = machine.conversation();
-        let limit = driver.compact_from().filter(|_| compacts);
-        if limit.is_some_and(|limit| shown(driver, conversation, window, offer).tokens() > limit)
-            && let Some(summary) = compaction(driver, conversation, true).await
+    /// Asks for a reply. An older part of the conversation that has become too long is compacted first; a conversation
+    /// that does not fit all the same is not sent.
+    async fn ask(&mut self, compactions: u8) -> Input {
+        let Self { driver, machine, window, offer, turn, learned, .. } = self;
+        let (conversation, log) = (machine.conversation(), &driver.context.log);
+        let window_now = shown(driver, conversation, window, offer);
+        let used = window_now.tokens();
+        // Neither the instructions nor the message can be compacted.
+        let least = window_now.pinned() + conversation.last_user_message().map_or(0, estimate_tokens);
+        let room = driver.room(*learned).map(|room| room.beside(window_now.pinned()));
+        // What the log has was decided before; it is not decided anew by another estimate.
+        let is_free = !log.has_reply();
+        let may_fit = room.filter(|room| least <= room.most);
+        if let Some(need) = may_fit.and_then(|room| room.need(used, compactions))
+            && (is_free || log.has_summary(conversation.turn()))
+            && let Some(summary) = compaction(driver, conversation, need, room).await
         {
             *window = Shown::default();
             return Input::Compacted(summary);
         }
+        if let Some(room) = room.filter(|room| used > room.most && is_free)
+            && !driver.is_replaced
+            && !driver.context.cancel.is_cancelled()
+        {
+            return Input::Unanswered(NoReply::TooLong { used: used as u64, limit: room.most as u64 });
+        }
         let requested = request(driver, conversation, window, offer, turn);
-        answer(driver, conversation, offer, turn, requested).await
+        match answer(driver, conversation, offer, turn, requested).await {
+            Ok(input) => input,
+            Err(too_long) => self.shorten(too_long, used, compactions).await,
+        }
+    }
+
+    /// Believes a server that found the conversation too long: compacts it for one more request, once in a run.
+    async fn shorten(&mut self, TooLong { message, window }: TooLong, used: usize, compactions: u8) -> Input {
+        let Self { driver, machine, turn, learned, .. } = self;
+        let is_first = learned.is_none();
+        let shorter = (used as u64) / 4 * 3;
+        *learned = Some(window.map_or(shorter, |window| window.min(shorter)));
+        let room = driver.room(*learned);
+        if is_first && compactions < MAX_COMPACTIONS {
+            let taken = window.map_or_else(|| format!("fewer than {used}"), |window| window.to_string());
+            turn.emit(EventBody::AgentWarning {
+                kind: "context_window".into(),
+                message: format!(
+                    "the model's server takes {taken} tokens; set `context_window` of the model's entry to that"
+                ),
+            });
+            if let Some(summary) = compaction(driver, machine.conversation(), Need::Room, room).await {
+                self.window = Shown::default();
+                return Input::Compacted(summary);
+            }
+        }
+        let code = "llm_context_too_long".to_owned();
+        Input::Unanswered(NoReply::Failed { code, message, shown: String::new() })
+    }
+
+    /// Tokens that each result of so many calls may have beside the rest of the conversation.
+    fn result_tokens(&self, calls: usize) -> Option<usize> {
+        let room = self.driver.room(self.learned)?;
+        let sent = self.window.0.as_ref().map_or(0, Window::tokens);
+        let turn = self.machine.conversation().last_turn();
+        let written = turn.map_or(0, |turn| {
+            let native = turn.native.iter().map(|call| estimate_tokens(&call.arguments)).sum::<usize>();
+            estimate_tokens(&turn.text) + native
+        });
+        Some(room.most.saturating_sub(sent + written) / calls.max(1))
     }
 
     /// Asks guardrails, the user's answers and the log about the calls of a reply.
     async fn review(&mut self, planned: &[PlannedCall]) -> Input {
+        let result_tokens = self.result_tokens(planned.len());
         let Self { driver, machine, offer, turn, .. } = self;
         let context = &driver.context;
         let calls = self.calls.insert(Calls::new(CallEnv {
@@ -246,6 +304,7 @@ impl Session<'_> {
             values: Arc::clone(&context.values),
             block: context.cancel.child_token(),
             level: context.budget.depth(),
+            result_tokens,
         }));
         let mut reviews = calls.review(planned);
         for (review, PlannedCall { call, disposition, .. }) in reviews.iter_mut().zip(planned) {

@@ -42,7 +42,7 @@ enum Phase {
     Idle,
     Admitting,
     Granting,
-    Asking { is_last: bool },
+    Asking { is_last: bool, compactions: u8 },
     Calling { batch: Box<CallBatch>, is_last: bool },
     Judging { answer: Answer, is_last: bool },
     Waking(Box<End>),
@@ -79,15 +79,16 @@ impl AgentMachine {
                 self.finish(End::blocked(block.guard, block.reason), &mut effects);
             }
             (Phase::Granting, Input::Granted(grant)) => self.granted(grant, &mut effects),
-            (Phase::Asking { is_last }, Input::Compacted(summary)) => {
+            (Phase::Asking { is_last, compactions }, Input::Compacted(summary)) => {
+                let compactions = compactions.saturating_add(1);
                 effects.push(self.conversation.compact(summary));
-                effects.push(Effect::Ask { compacts: false });
-                self.phase = Phase::Asking { is_last };
+                effects.push(Effect::Ask { compactions });
+                self.phase = Phase::Asking { is_last, compactions };
             }
-            (Phase::Asking { is_last }, Input::Replied { reply, usage }) => {
+            (Phase::Asking { is_last, .. }, Input::Replied { reply, usage }) => {
                 self.replied(*reply, usage, is_last, &mut effects);
             }
-            (Phase::Asking { is_last }, Input::Unanswered(none)) => {
+            (Phase::Asking { is_last, .. }, Input::Unanswered(none)) => {
                 self.unanswered(none, is_last, &mut effects);
             }
             (Phase::Calling { mut batch, is_last }, input) => {
@@ -156,14 +157,19 @@ impl AgentMachine {
         if let Some(before) = self.conversation.last_turn_mut().filter(|_| is_last) {
             before.notes.push(observe::note("this is the last turn"));
         }
-        effects.push(Effect::Ask { compacts: true });
-        self.phase = Phase::Asking { is_last };
+        effects.push(Effect::Ask { compactions: 0 });
+        self.phase = Phase::Asking { is_last, compactions: 0 };
     }
 
     fn unanswered(&mut self, none: NoReply, is_last: bool, effects: &mut Vec<Effect>) {
         let (shown, end) = match none {
             NoReply::Cancelled => (String::new(), End::new(ExitReason::Cancelled)),
             NoReply::Failed { code, message, shown } => (shown, End::failed(code, message)),
+            NoReply::TooLong { used, limit } => {
+                let end = End::too_long(used, limit);
+                effects.extend(limit_event(&end, At::Turn));
+                (String::new(), end)
+            }
             NoReply::Waiting(asks) => {
                 let asked = End::asked(self.conversation.run.turn, self.rules.asks_as.as_ref(), asks);
                 (String::new(), asked)
@@ -227,7 +233,9 @@ impl AgentMachine {
         let is_corrected = match &reply.finish {
             Finish::Other(word) => is_malformed(word) && (reply.refusal.is_some() || !reply.has_calls()),
             Finish::ContentFilter => false,
-            Finish::Length | Finish::Stop | Finish::ToolCalls => reply.refusal.is_some(),
+            // A call that was cut off is asked for once more.
+            Finish::Length => reply.refusal.is_some() && !self.conversation.run.was_cut,
+            Finish::Stop | Finish::ToolCalls => reply.refusal.is_some(),
         };
         let is_cut = !self.rules.is_replaced && !reply.finish.is_whole() && !is_corrected;
         is_cut.then(|| End::cut(&reply.finish, &reply.message))
@@ -251,6 +259,7 @@ impl AgentMachine {
             return self.replied_nothing(&reply.finish, usage, is_last, effects);
         }
         let (has_calls, cut) = (reply.has_calls(), self.cut_off(&reply));
+        self.conversation.run.was_cut = reply.finish == Finish::Length;
         let Reply { turn, message, ready, refusal, finish, .. } = reply;
         let mut turn = Turn { frame: self.rules.frame.clone(), ..turn };
         // Some servers give nothing of a call that the model could not write.

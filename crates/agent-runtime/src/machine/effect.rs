@@ -77,8 +77,8 @@ pub enum Effect {
     OpenTurn(u32),
     /// Ask the model. The older part of the conversation may be compacted first.
     Ask {
-        /// Compaction is allowed.
-        compacts: bool,
+        /// Compactions in a row before it.
+        compactions: u8,
     },
     /// Ask guardrails, the user's answers and the log about calls.
     Review(Vec<PlannedCall>),
@@ -160,6 +160,13 @@ pub enum NoReply {
     Cancelled,
     /// The user must answer these first.
     Waiting(Vec<AskSummary>),
+    /// The conversation does not fit into the model's window.
+    TooLong {
+        /// Tokens that the request would have.
+        used: u64,
+        /// Tokens that it may have.
+        limit: u64,
+    },
     /// The model failed.
     Failed {
         /// Stable code.

@@ -13,6 +13,9 @@ use crate::outcome::PendingCall;
 /// Name of the limit of the wall time.
 pub(super) const WALL_TIME: &str = "wall_ms";
 
+/// Name of the limit of the model's window.
+const CONTEXT: &str = "context";
+
 /// End of a run with its reason.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct End {
@@ -62,6 +65,20 @@ impl End {
             error: Some(exceeded.to_string()),
             limit: Some(Limit { key: key.to_owned(), used: exceeded.used, limit: exceeded.limit }),
             ..Self::new(exit)
+        }
+    }
+
+    /// The conversation does not fit into the model's window, and nothing more can be compacted.
+    pub(super) fn too_long(used: u64, limit: u64) -> Self {
+        let error = format!(
+            "the conversation needs about {used} tokens, and the model's window leaves {limit} for a request; \
+             shorten the instructions or the message, or raise `context_window`"
+        );
+        Self {
+            limit: Some(Limit { key: CONTEXT.to_owned(), used, limit }),
+            kind: Some(CONTEXT.to_owned()),
+            error: Some(error),
+            ..Self::new(ExitReason::BudgetExceeded)
         }
     }
 

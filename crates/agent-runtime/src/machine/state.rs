@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use agent_types::{CallId, EventBody, ExitReason, Observation, ToolId, Usage};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::effect::{Effect, SUMMARY, Summary};
 use super::emit::recorded;
@@ -80,6 +80,8 @@ pub(super) struct Progress {
     pub(super) faulty: u64,
     /// The last reply was empty.
     pub(super) was_empty: bool,
+    /// A call was cut off at the limit of tokens, and asked for once more.
+    pub(super) was_cut: bool,
     /// It was said that tokens are estimated.
     pub(super) was_estimated: bool,
     pub(super) usage: Usage,
@@ -174,7 +176,7 @@ impl Conversation {
     /// Replaces the older part of the conversation for the model; returns the event of that.
     pub(crate) fn compact(&mut self, summary: Summary) -> Effect {
         let Summary { text, upto, by, usage } = summary;
-        let record = Value::from(text.as_str());
+        let record = json!({"text": text, "usage": usage});
         self.run.usage += usage;
         self.history.push(Exchange::Summary { text, upto });
         recorded(EventBody::AgentCompacted { by }, SUMMARY, record)

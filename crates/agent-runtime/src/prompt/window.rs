@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use agent_types::estimate_tokens;
-use llm_provider::Message;
+use llm_provider::{Message, tokens_of_tools};
 use protocol_action::neutralize;
 use sha2::{Digest, Sha256};
 use tool_registry::{Snapshot, Tool};
@@ -28,6 +27,10 @@ pub(crate) struct Window {
     digest: Sha256,
     /// Estimated, of the messages so far.
     tokens: usize,
+    /// Estimated, of the instructions, which no compaction shortens.
+    pinned: usize,
+    /// Estimated, of the tools that are offered beside the messages.
+    tool_tokens: usize,
 }
 
 /// The window of a conversation, once there is one. It can be made anew at any time, so that two states differ in
@@ -51,12 +54,15 @@ impl Window {
             upto: from,
             digest: Sha256::new(),
             tokens: 0,
+            pinned: 0,
+            tool_tokens: native_tokens(tools, protocol),
         };
         let system = system_text(profile, tools, protocol);
         let mut begin = Vec::new();
         if !system.is_empty() {
             begin.push(Message::system(system));
         }
+        window.pinned = begin.iter().map(Message::tokens).sum();
         begin.extend(summary.map(|text| Message::user(summary_text(text))));
         window.push(begin);
         window
@@ -65,7 +71,7 @@ impl Window {
     fn push(&mut self, messages: Vec<Message>) {
         for message in &messages {
             add(&mut self.digest, message);
-            self.tokens += estimate_tokens(message.text());
+            self.tokens += message.tokens();
         }
         // The previous request has released them, so that nothing is copied.
         Arc::make_mut(&mut self.messages).extend(messages);
@@ -79,6 +85,7 @@ impl Window {
                 change = describe_change(view.profile, &self.shown, tools);
             }
             self.shown = tools.clone();
+            self.tool_tokens = native_tokens(tools, view.protocol);
         }
         let mut messages = Vec::new();
         for (index, exchange) in history.iter().enumerate().skip(self.upto) {
@@ -102,9 +109,25 @@ impl Window {
         short(self.digest.clone())
     }
 
-    /// Estimated tokens of the messages.
+    /// Estimated tokens that no compaction can save.
+    pub(crate) const fn pinned(&self) -> usize {
+        self.pinned + self.tool_tokens
+    }
+
+    /// Estimated tokens of the messages and of the tools beside them.
     pub(crate) const fn tokens(&self) -> usize {
-        self.tokens
+        self.tokens + self.tool_tokens
+    }
+}
+
+/// Estimated tokens of tools that are offered in the provider's own form.
+fn native_tokens(tools: &Snapshot, protocol: Protocol) -> usize {
+    match protocol {
+        Protocol::Text => 0,
+        Protocol::Native => {
+            let specs: Vec<_> = direct(tools).map(|tool| tool_schema::tool_spec(tool.definition())).collect();
+            tokens_of_tools(&specs)
+        }
     }
 }
 

@@ -24,6 +24,9 @@ const END: &str = "end";
 /// Name of the value that is recorded with a reply: its cost besides the tokens, in millionths of a dollar.
 const COST: &str = "cost";
 
+/// Name of the value that is recorded with a request that was too long: the window that the server named, or null.
+const TOO_LONG: &str = "too_long";
+
 /// Recorded state of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum PastCall {
@@ -63,13 +66,48 @@ pub(crate) struct Recorded {
     usages: HashMap<CallId, Usage>,
 }
 
+/// Recorded end of a request.
+#[derive(Debug)]
+pub(crate) enum PastReply {
+    /// A reply, with its cost besides the tokens.
+    Whole(Box<StandardResponse>, u64),
+    /// The server said that the conversation is too long.
+    TooLong(PastTooLong),
+}
+
+/// Recorded request that the server found too long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PastTooLong {
+    /// The window that the server named.
+    pub(crate) window: Option<u64>,
+}
+
+/// Recorded summary of an older part.
+#[derive(Debug)]
+pub(crate) struct PastSummary {
+    pub(crate) turn: Option<u32>,
+    pub(crate) text: String,
+    pub(crate) by: String,
+    /// Tokens of its author.
+    pub(crate) usage: Usage,
+}
+
+impl PastSummary {
+    /// Reads what was recorded: the text, in logs of earlier versions nothing else.
+    fn new(turn: Option<u32>, by: &str, value: &Value) -> Option<Self> {
+        let text = value.as_str().or_else(|| value["text"].as_str())?.to_owned();
+        let usage = Usage::deserialize(&value["usage"]).unwrap_or_default();
+        Some(Self { turn, text, by: by.to_owned(), usage })
+    }
+}
+
 /// Values that the loop takes one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     /// Replies, with what they cost besides where the log says so.
-    pub(crate) replies: VecDeque<(StandardResponse, u64)>,
-    /// Summaries of older parts, with their authors.
-    pub(crate) summaries: VecDeque<(String, String)>,
+    pub(crate) replies: VecDeque<PastReply>,
+    /// Summaries of older parts, with their turns and authors.
+    pub(crate) summaries: VecDeque<PastSummary>,
     /// Ends of tasks that the model was shown, by turn.
     pub(crate) woken: VecDeque<Vec<TaskEnd>>,
 }
@@ -108,14 +146,19 @@ impl Recorded {
     /// Adds an event of the agent itself.
     fn add(&mut self, stored: &StoredEvent) {
         let (place, record) = (&stored.event.place, stored.record.as_ref());
-        let text = |name| value_of(record, name).and_then(Value::as_str).map(str::to_owned);
         match (&stored.event.body, &place.call) {
             (body @ EventBody::AgentLlmFinished { .. }, None) => {
                 let cost = value_of(record, COST).and_then(Value::as_u64).unwrap_or(0);
-                self.queues.replies.extend(StandardResponse::from_event(body).map(|reply| (reply, cost)));
+                let whole = |reply| PastReply::Whole(Box::new(reply), cost);
+                let too_long = value_of(record, TOO_LONG)
+                    .map(|window| PastReply::TooLong(PastTooLong { window: window.as_u64() }));
+                self.queues
+                    .replies
+                    .extend(too_long.or_else(|| StandardResponse::from_event(body).map(whole)));
             }
             (EventBody::AgentCompacted { by }, _) => {
-                self.queues.summaries.extend(text(SUMMARY).map(|text| (text, by.clone())));
+                let past = |value| PastSummary::new(place.turn, by, value);
+                self.queues.summaries.extend(value_of(record, SUMMARY).and_then(past));
             }
             (EventBody::AgentObservation { .. }, None) => self.add_woken(place.turn, value_of(record, WOKEN)),
             (EventBody::AgentToolStarted { tool }, Some(call)) => {
@@ -162,6 +205,11 @@ impl Recorded {
 /// Data recorded with a reply.
 pub fn record_of_cost(cost: u64) -> ReplayData {
     ReplayData::from_values(vec![(Arc::from(COST), Arc::new(cost.into()))])
+}
+
+/// Data recorded with a request that the server found too long.
+pub(crate) fn record_of_too_long(window: Option<u64>) -> ReplayData {
+    ReplayData::from_values(vec![(Arc::from(TOO_LONG), Arc::new(window.into()))])
 }
 
 /// Data recorded with the end of a call.

@@ -108,7 +108,7 @@ pub(crate) fn shown(effects: &[Effect]) -> Vec<String> {
         Effect::Admit(text) => format!("admit {text:?}"),
         Effect::Grant => "grant".to_owned(),
         Effect::OpenTurn(turn) => format!("open turn {turn}"),
-        Effect::Ask { compacts } => (if *compacts { "ask" } else { "ask again" }).to_owned(),
+        Effect::Ask { compactions } => (if *compactions == 0 { "ask" } else { "ask again" }).to_owned(),
         Effect::Review(calls) => format!("review {}", calls.len()),
         Effect::Call(order) => format!("call {}", order.call.call.id),
         Effect::CancelCalls => "cancel calls".to_owned(),

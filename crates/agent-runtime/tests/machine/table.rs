@@ -459,3 +459,44 @@ fn the_same_call_with_the_same_result_ends_the_run() {
     turn(2, &["observation c1", "close turn", "grant"], "Granting");
     turn(3, &["warning", "observation c1", "close turn", "grant"], "Granting");
 }
+
+/// A reply with this end, these tokens, and a block that is cut off where it is wanted.
+fn reply_of(finish: Finish, usage: Usage, is_cut: bool) -> Input {
+    let input = if is_cut { faulty() } else { reply("Hi.", 1, &[]) };
+    let Input::Replied { mut reply, .. } = input else { unreachable!() };
+    reply.finish = finish;
+    Input::Replied { reply, usage }
+}
+
+#[test]
+fn an_estimate_that_a_budget_is_kept_by_is_reported_once() {
+    let warnings = |is_metered| {
+        let rules = agent_runtime::machine::Rules { is_metered, ..rules(json!({"id": "a"})) };
+        let mut machine = begun(rules);
+        let estimated = || reply_of(Finish::Stop, Usage::new(5, 5).as_estimate(), true);
+        let steps = [TURN, estimated(), TURN, estimated()].map(|input| shown(&machine.step(input)));
+        steps.concat().iter().filter(|effect| *effect == "warning").count()
+    };
+    assert_eq!((warnings(true), warnings(false)), (1, 0));
+}
+
+#[test]
+fn a_call_that_is_cut_off_is_asked_for_once_more() {
+    let cut = || reply_of(Finish::Length, Usage::default(), true);
+    let mut machine =
+        begun(agent_runtime::machine::Rules { corrections: Some(9), ..rules(json!({"id": "a"})) });
+    machine.step(TURN);
+    assert_eq!(shown(&machine.step(cut())).last().unwrap(), "grant");
+    machine.step(TURN);
+    let effects = shown(&machine.step(cut()));
+    assert!(effects.last().unwrap().starts_with("finish"), "{effects:?}");
+    // A reply that came to its end between them makes it a first time again.
+    let mut machine =
+        begun(agent_runtime::machine::Rules { corrections: Some(9), ..rules(json!({"id": "a"})) });
+    machine.step(TURN);
+    machine.step(cut());
+    machine.step(TURN);
+    machine.step(reply_of(Finish::Stop, Usage::default(), true));
+    machine.step(TURN);
+    assert_eq!(shown(&machine.step(cut())).last().unwrap(), "grant");
+}

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
-use agent_types::{Usage, estimate_tokens};
+use agent_types::Usage;
 use serde_json::{Value, json};
 
 use super::calls::{Calls, Lost, Piece};
-use crate::{Finish, LlmError, LlmEvent, LlmRequest, StandardResponse};
+use super::conversation::accepted_name;
+use crate::{Finish, LlmError, LlmEvent, LlmRequest, NativeCall, StandardResponse};
 
 /// Most bytes of text, reasoning and arguments of one answer.
 const MAX_BYTES: usize = 64 << 20;
@@ -41,6 +42,8 @@ pub(super) struct Answer {
     is_refused: bool,
     input: u64,
     output: u64,
+    /// Tokens read out of the provider's cache, and written into it.
+    cache: (u64, u64),
     /// Bytes that came before the server last said how many tokens it had written.
     counted: usize,
     bytes: usize,
@@ -167,6 +170,17 @@ impl Answer {
         }
     }
 
+    /// Takes what the server says of its cache. Zero says nothing.
+    pub(super) fn cache(&mut self, read: Option<u64>, written: Option<u64>) {
+        let known = |tokens: Option<u64>, before| tokens.filter(|tokens| *tokens > 0).unwrap_or(before);
+        self.cache = (known(read, self.cache.0), known(written, self.cache.1));
+    }
+
+    /// A whole message begins, which repeats the calls before it.
+    pub(super) fn begin_whole(&mut self) {
+        self.calls.begin_whole();
+    }
+
     /// Takes the reason for which the model stopped. An unnatural end outweighs a natural one.
     pub(super) fn stop(&mut self, word: &str) {
         if word.is_empty() {
@@ -210,7 +224,7 @@ impl Answer {
     }
 
     /// The whole answer to a request.
-    pub(super) fn finish(mut self, request: &LlmRequest) -> StandardResponse {
+    pub(super) fn finish(mut self, request: &LlmRequest, source: &str) -> StandardResponse {
         let finish = match self.finish.take().unwrap_or_default() {
             finish if finish.is_whole() && self.is_refused => Finish::Other("refusal".into()),
             // Some servers say that they stopped, and mean that they wait for the results of calls.
@@ -223,7 +237,7 @@ impl Answer {
         StandardResponse {
             text: self.text,
             reasoning: Some(self.reasoning).filter(|text| !text.is_empty()),
-            tool_calls: self.calls.finish(),
+            tool_calls: self.calls.finish().into_iter().map(|call| named(call, request, source)).collect(),
             usage,
             finish,
         }
@@ -232,8 +246,10 @@ impl Answer {
     /// The tokens. Those that the server did not report are estimated from the lengths of the texts.
     fn usage(&self, request: &LlmRequest) -> Usage {
         let uncounted = u64::try_from((self.bytes - self.counted).div_ceil(4)).unwrap_or(u64::MAX);
-        let input = if self.input == 0 { request_tokens(request) } else { self.input };
-        let usage = Usage::new(input, self.output.saturating_add(uncounted));
+        let asked = || u64::try_from(request.tokens()).unwrap_or(u64::MAX);
+        let input = if self.input == 0 { asked() } else { self.input };
+        let (cached, written) = self.cache;
+        let usage = Usage::new(input, self.output.saturating_add(uncounted)).with_cache(cached, written);
         if self.input == 0 || uncounted > 0 { usage.as_estimate() } else { usage }
     }
 }
@@ -243,8 +259,15 @@ pub(super) fn rest<'w>(came: &str, whole: &'w str) -> &'w str {
     whole.strip_prefix(came).unwrap_or_default()
 }
 
-fn request_tokens(request: &LlmRequest) -> u64 {
-    let messages: usize = request.messages.iter().map(|message| estimate_tokens(message.text())).sum();
-    let tools = request.tools.iter().map(|tool| tool.description.len() + tool.parameters.to_string().len());
-    u64::try_from(messages + tools.sum::<usize>().div_ceil(4)).unwrap_or(u64::MAX)
+/// A call under the name by which its tool was offered, with the source of what belongs to its model alone.
+fn named(mut call: NativeCall, request: &LlmRequest, source: &str) -> NativeCall {
+    let is_it =
+        |tool: &&agent_types::ToolSpec| tool.name != call.name && accepted_name(&tool.name) == call.name;
+    if let Some(tool) = request.tools.iter().find(is_it) {
+        call.name.clone_from(&tool.name);
+    }
+    if !call.reasoning.is_empty() || !call.signatures.is_empty() {
+        call.source = Some(source.to_owned());
+    }
+    call
 }

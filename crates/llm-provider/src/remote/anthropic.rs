@@ -25,15 +25,25 @@ const MAX_TOKENS: &[(&str, u32)] = &[
 /// The body of a request.
 pub(super) fn request(question: &Question<'_>) -> Value {
     let mut body = json!({"model": question.info.name, "stream": true});
+    // A summary is asked for once, so that nothing of its request is worth keeping.
+    let marks = question.info.prompt_cache && question.request.purpose.is_none();
     let (system, said) = instructions_apart(conversation(&question.request.messages, question.info));
     if let Some(system) = system {
-        body["system"] = system.into();
+        body["system"] = if marks {
+            json!([{"type": "text", "text": system, "cache_control": mark()}])
+        } else {
+            system.into()
+        };
     }
     if !question.request.tools.is_empty() {
         let tool = |tool: &agent_types::ToolSpec| json!({"name": tool.name, "input_schema": tool.parameters, "description": tool.description});
         body["tools"] = question.request.tools.iter().map(tool).collect();
     }
-    body["messages"] = messages(&said).into();
+    let mut messages = messages(&said);
+    if marks {
+        mark_users(&mut messages);
+    }
+    body["messages"] = messages.into();
     if let Some(schema) = &question.request.response_schema {
         let format = json!({"type": "json_schema", "schema": closed(schema)});
         body["output_config"] = json!({"format": format});
@@ -51,6 +61,28 @@ pub(super) fn request(question: &Question<'_>) -> Value {
         ],
     );
     body
+}
+
+/// Mark of a prefix for the provider's cache.
+fn mark() -> Value {
+    json!({"type": "ephemeral"})
+}
+
+/// Marks the ends of the last two messages of the user: the second one reads what the first one has written, and the
+/// next request reads what the second one writes.
+fn mark_users(messages: &mut [Value]) {
+    let of_user = |message: &&mut Value| message["role"] == "user";
+    for message in messages.iter_mut().rev().filter(of_user).take(2) {
+        let content = message["content"].take();
+        let mut blocks = match content {
+            Value::Array(blocks) => blocks,
+            text => vec![json!({"type": "text", "text": text})],
+        };
+        if let Some(last) = blocks.last_mut() {
+            last["cache_control"] = mark();
+        }
+        message["content"] = blocks.into();
+    }
 }
 
 /// The schema with objects that have no further properties: others are refused.
@@ -273,4 +305,5 @@ fn tokens(usage: &Value, answer: &mut Answer) {
     let keys = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
     let read = keys.iter().filter_map(|key| usage[*key].as_u64()).reduce(u64::saturating_add);
     answer.tokens(read, usage["output_tokens"].as_u64());
+    answer.cache(usage[keys[2]].as_u64(), usage[keys[1]].as_u64());
 }

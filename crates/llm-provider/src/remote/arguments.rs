@@ -58,6 +58,12 @@ impl Arguments {
         !self.text.trim().is_empty() && self.closed.is_none() && self.whole.is_none()
     }
 
+    /// Returns `true` when what has come is the beginning of a text, and not a whole object.
+    pub(super) fn is_beginning_of(&self, text: &str) -> bool {
+        let own = self.whole.as_deref().unwrap_or(&self.text).trim();
+        text.len() > own.len() && text.trim_start().starts_with(own) && (own.is_empty() || !is_object(own))
+    }
+
     /// Bytes that are held.
     pub(super) fn held(&self) -> usize {
         self.text.len() + self.whole.as_ref().map_or(0, String::len)

@@ -116,14 +116,24 @@ impl Calls {
         Ok(Grown { index, name: call.name.clone(), arguments, held, is_new })
     }
 
-    /// The first call of this name and these arguments that the whole answer has not had yet.
+    /// A whole answer begins: it may have each call once more.
+    pub(super) fn begin_whole(&mut self) {
+        self.0.iter_mut().for_each(|call| call.is_matched = false);
+    }
+
+    /// The first call of this name and these arguments, or the beginning of them, that the whole answer has not had yet.
     fn find_streamed(&mut self, name: &str, text: &str) -> Option<usize> {
         let wanted = argument_hash(text);
-        self.0.iter_mut().position(|call| {
+        let same = self.0.iter_mut().position(|call| {
             !call.is_matched && call.name == name && {
                 let arguments = &call.arguments;
                 *call.value.get_or_insert_with(|| argument_hash(&arguments.clone().finish())) == wanted
             }
+        });
+        same.or_else(|| {
+            let is_begun =
+                |call: &Call| !call.is_matched && call.name == name && call.arguments.is_beginning_of(text);
+            self.0.iter().position(is_begun)
         })
     }
 

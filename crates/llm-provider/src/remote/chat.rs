@@ -136,6 +136,8 @@ impl Dialect for Reader {
             let beyond =
                 usage["total_tokens"].as_u64().zip(read).map(|(total, read)| total.saturating_sub(read));
             answer.tokens(read, written.max(beyond));
+            let details = usage["prompt_tokens_details"]["cached_tokens"].as_u64();
+            answer.cache(details.or(usage["prompt_cache_hit_tokens"].as_u64()), None);
         }
         Ok(())
     }
@@ -199,6 +201,7 @@ impl Reader {
             _ => {}
         }
         answer.refusal(message["refusal"].as_str().filter(|_| !answer.has_text()).unwrap_or_default());
+        answer.begin_whole();
         for entry in parts(&message["tool_calls"]) {
             answer.call(Piece { is_whole: true, is_last: true, ..piece(entry) })?;
         }

@@ -56,7 +56,7 @@ pub(super) fn conversation(messages: &[Message], model: &ModelInfo) -> Vec<Said>
                 let count =
                     behind.iter().take_while(|next| !matches!(next, Message::Assistant { .. })).count();
                 let results = results(calls, &behind[..count]);
-                add_calls(&mut said, &mut ids, text, calls, results);
+                add_calls(&mut said, (&mut ids, model), text, calls, results);
             }
             // A result whose call is not in the conversation any more.
             Message::Tool { call, name, text } if !is_answer(messages, rest.len() + 1, call) => {
@@ -96,15 +96,15 @@ fn results<'m>(calls: &[NativeCall], behind: &'m [Message]) -> Vec<Option<&'m st
 
 fn add_calls(
     said: &mut Vec<Said>,
-    ids: &mut Ids,
+    (ids, model): (&mut Ids, &ModelInfo),
     text: &str,
     calls: &[NativeCall],
     results: Vec<Option<&str>>,
 ) {
-    let sent = |call: &NativeCall| NativeCall {
-        id: ids.unique(&call.id),
-        name: accepted(&call.name, "unknown"),
-        ..call.clone()
+    let sent = |call: &NativeCall| {
+        let is_own = call.source.as_ref().is_none_or(|source| *source == model.source);
+        let kept = if is_own { call.clone() } else { NativeCall::new("", "", call.arguments.clone()) };
+        NativeCall { id: ids.unique(&call.id), name: accepted_name(&call.name), source: None, ..kept }
     };
     let calls: Vec<NativeCall> = calls.iter().map(sent).collect();
     let results = calls.iter().zip(results).map(|(call, text)| ToolResult {
@@ -144,6 +144,11 @@ impl Ids {
         }
         id
     }
+}
+
+/// The name of a tool in the characters and the length that every server accepts.
+pub(super) fn accepted_name(name: &str) -> String {
+    accepted(name, "unknown")
 }
 
 /// A name or an id in the characters and the length that every server accepts.

@@ -37,6 +37,7 @@ impl Secret {
         match &mut error {
             LlmError::Authentication { message, .. }
             | LlmError::RateLimited { message, .. }
+            | LlmError::ContextTooLong { message, .. }
             | LlmError::Status { message, .. }
             | LlmError::Unreachable { message }
             | LlmError::Disconnected { message }
@@ -53,6 +54,11 @@ pub(super) fn status_error(status: u16, headers: &HeaderMap, body: &str, now: Ti
     let json = body.find(['{', '[']).and_then(|start| serde_json::from_str::<Value>(&body[start..]).ok());
     let message = json.as_ref().and_then(sentence).unwrap_or_else(|| body.trim().to_owned());
     let retry_after = retry_after(headers, now);
+    if matches!(status, 400 | 413 | 422 | 500)
+        && let Some(error) = too_long(&message, json.as_ref())
+    {
+        return error;
+    }
     match status {
         401 => LlmError::Authentication { status, message },
         429 => LlmError::RateLimited { message, retry_after },
@@ -88,6 +94,9 @@ pub(super) fn streamed_error(body: &Value) -> LlmError {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     });
+    if let Some(error) = too_long(&message, Some(body)) {
+        return error;
+    }
     let status = |status| LlmError::Status { status, message: message.clone(), retry_after: None };
     let numbered = error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
     match (
@@ -103,6 +112,65 @@ pub(super) fn streamed_error(body: &Value) -> LlmError {
         (_, Some("api_error" | "server_error" | "internal_server_error")) => status(500),
         (_, _) => LlmError::Stream { message },
     }
+}
+
+/// Phrases by which servers say that a request does not fit into the window, in lower case.
+const TOO_LONG: &[&str] = &[
+    "context length",
+    "context_length",
+    "context window",
+    "context size",
+    "prompt is too long",
+    "input is too long",
+    "too many tokens",
+    "maximum number of tokens",
+    "exceeds the maximum number of input tokens",
+    "context limit",
+    "input token count",
+    "maximum prompt length",
+    "reduce the length of the messages",
+];
+
+/// The error for a request that does not fit into the window, by the server's words or its code.
+fn too_long(message: &str, body: Option<&Value>) -> Option<LlmError> {
+    let lower = message.to_lowercase();
+    let exceeds = ["exceed", "too long", "too large", "maximum", "larger than", "overflow", "reduce"];
+    let code = |place: &str| body.and_then(|body| body.pointer(place)?.as_str());
+    let codes = ["/error/code", "/code", "/error/type", "/type"].map(code);
+    let is_coded = codes.into_iter().flatten().any(|code| {
+        matches!(code, "context_length_exceeded" | "exceed_context_size_error" | "context_too_long")
+    });
+    let is_said = TOO_LONG.iter().any(|phrase| lower.contains(phrase))
+        && exceeds.iter().any(|word| lower.contains(word));
+    (is_coded || is_said).then(|| LlmError::ContextTooLong {
+        message: message.to_owned(),
+        window: body.and_then(|body| body.pointer("/error/n_ctx")?.as_u64()).or_else(|| window(&lower)),
+    })
+}
+
+/// The window that a sentence names: the number behind words such as `maximum`, else the smallest one of several.
+fn window(sentence: &str) -> Option<u64> {
+    let plain = sentence.replace([',', '_'], "");
+    let numbers = |text: &str| -> Vec<u64> {
+        let digits = text.split(|letter: char| !letter.is_ascii_digit()).filter(|digits| digits.len() > 2);
+        digits.filter_map(|digits| digits.parse().ok()).collect()
+    };
+    if let Some((_, limit)) = plain.rsplit_once('>') {
+        return numbers(limit).first().copied();
+    }
+    let markers = [
+        "maximum context length",
+        "maximum number of tokens allowed",
+        "context size",
+        "context window",
+        "maximum",
+    ];
+    let behind = markers.iter().find_map(|marker| {
+        let (_, rest) = plain.split_once(marker)?;
+        numbers(rest).first().copied()
+    });
+    let all = numbers(&plain);
+    behind.or_else(|| all.iter().min().copied().filter(|_| all.len() > 1))
 }
 
 /// The sentence of an error, from where providers put it.

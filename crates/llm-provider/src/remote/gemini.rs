@@ -110,6 +110,7 @@ impl Dialect for Reader {
         let count = |camel, snake| either(usage, camel, snake).as_u64();
         let written = count("candidatesTokenCount", "candidates_token_count");
         let thought = count("thoughtsTokenCount", "thoughts_token_count");
+        answer.cache(count("cachedContentTokenCount", "cached_content_token_count"), None);
         answer.tokens(
             count("promptTokenCount", "prompt_token_count"),
             written.map(|written| written.saturating_add(thought.unwrap_or(0))).or(thought),

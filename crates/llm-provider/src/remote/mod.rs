@@ -25,6 +25,7 @@ use reqwest::Url;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
+use self::conversation::accepted_name;
 use self::decoder::Framing;
 use self::dialect::{Dialect, Question};
 use self::fault::{Secret, network_error, status_error};
@@ -79,11 +80,13 @@ impl RemoteModel {
             return Err(ModelError::NoGrammar { model: config.model.clone() });
         }
         let client_error = |message: String| ModelError::Client { model: config.model.clone(), message };
+        let address = address(config)?;
+        let info = ModelInfo { address: Some(shown(&address)), ..config.info() };
         Ok(Self {
             client: client().map_err(|error| client_error(error.to_string()))?,
-            address: address(config)?,
+            address,
             headers: headers(config.provider, key).map_err(client_error)?,
-            info: config.info(),
+            info,
             parameters: config.parameters(),
             kind: config.provider,
             clock,
@@ -94,6 +97,13 @@ impl RemoteModel {
     /// The body of a request in the server's dialect.
     fn body(&self, request: &LlmRequest) -> String {
         let parameters = self.parameters.clone().overridden_by(&request.parameters);
+        let is_unfit = |tool: &agent_types::ToolSpec| accepted_name(&tool.name) != tool.name;
+        let mut fitting = None;
+        if request.tools.iter().any(is_unfit) {
+            let request = fitting.insert(request.clone());
+            request.tools.iter_mut().for_each(|tool| tool.name = accepted_name(&tool.name));
+        }
+        let request = fitting.as_ref().unwrap_or(request);
         let question = Question { request, parameters: &parameters, info: &self.info };
         let mut body: Value = match self.kind {
             ProviderKind::OpenAi | ProviderKind::Local => chat::request(&question),
@@ -147,6 +157,16 @@ fn headers(kind: ProviderKind, key: Option<&str>) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
+/// An address without what may be secret in it.
+fn shown(address: &Url) -> String {
+    let mut address = address.clone();
+    address.set_query(None);
+    address.set_fragment(None);
+    // An address that cannot have a user has none.
+    let _ = address.set_username("").and_then(|()| address.set_password(None));
+    address.to_string()
+}
+
 /// The address that requests go to.
 fn address(config: &ModelConfig) -> Result<Url, ModelError> {
     let (own, version) = match config.provider {
@@ -192,7 +212,8 @@ impl LlmProvider for RemoteModel {
             return Err(self.secret.hide(refused(response, &*self.clock).await));
         }
         let (framing, dialect) = self.reader();
-        let reading = Reading::new(response, framing, dialect, request, self.secret.clone(), &self.clock);
+        let asked_for = (request, self.info.source.clone());
+        let reading = Reading::new(response, framing, dialect, asked_for, self.secret.clone(), &self.clock);
         Ok(stream::unfold(reading, Reading::next).boxed())
     }
 }

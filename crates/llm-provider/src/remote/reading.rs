@@ -23,6 +23,8 @@ pub(super) struct Reading {
     dialect: Box<dyn Dialect>,
     answer: Answer,
     request: LlmRequest,
+    /// Provider and model.
+    source: String,
     /// The lines that are not events.
     stray: String,
     has_events: bool,
@@ -39,7 +41,7 @@ impl Reading {
         response: Response,
         framing: Framing,
         dialect: Box<dyn Dialect>,
-        request: LlmRequest,
+        (request, source): (LlmRequest, String),
         secret: Secret,
         clock: &Arc<dyn Clock>,
     ) -> Self {
@@ -50,6 +52,7 @@ impl Reading {
             dialect,
             answer: Answer::default(),
             request,
+            source,
             stray: String::new(),
             has_events: false,
             end: None,
@@ -69,7 +72,7 @@ impl Reading {
             }
             if let Some(end) = self.end.take() {
                 let answer = std::mem::take(&mut self.answer);
-                let end = end.map(|()| LlmEvent::Finished(answer.finish(&self.request)));
+                let end = end.map(|()| LlmEvent::Finished(answer.finish(&self.request, &self.source)));
                 self.is_over = true;
                 return Some((end.map_err(|error| self.secret.hide(error)), self));
             }

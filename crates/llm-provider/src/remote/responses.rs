@@ -231,6 +231,7 @@ impl Reader {
                 &json!({"message": "the response failed, and the server did not say why"}),
             ));
         }
+        answer.begin_whole();
         for item in parts(&response["output"]) {
             // Ids and indices of what was streamed may be others; a part is known by its text then.
             let place = PartAddress { index: None, item: None, part: None, is_last: true };
@@ -238,6 +239,7 @@ impl Reader {
         }
         let usage = &response["usage"];
         answer.tokens(usage["input_tokens"].as_u64(), usage["output_tokens"].as_u64());
+        answer.cache(usage["input_tokens_details"]["cached_tokens"].as_u64(), None);
         let reason = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
         answer.stop(match status {
             "completed" | "done" => "completed",

@@ -188,7 +188,8 @@ async fn ollama_says_thinking_text_and_whole_calls() {
     let mut expected = answer("I add.", (3, 4), Finish::ToolCalls);
     expected.reasoning = Some("Hm.".into());
     let call = NativeCall::new("c1", "add", r#"{"a":1}"#);
-    expected.tool_calls = vec![NativeCall { reasoning: vec![json!({"thinking": "Hm."})], ..call }];
+    let source = Some("ollama/stub".to_owned());
+    expected.tool_calls = vec![NativeCall { reasoning: vec![json!({"thinking": "Hm."})], source, ..call }];
     check(ProviderKind::Ollama, body, expected).await;
 }
 

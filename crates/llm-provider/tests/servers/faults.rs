@@ -51,6 +51,93 @@ async fn statuses_mean_the_same_with_every_provider() {
 }
 
 #[tokio::test]
+async fn a_conversation_that_is_too_long_is_told_apart() {
+    let context = |message: &str, more: &str| format!(r#"{{"error": {{"message": "{message}"{more}}}}}"#);
+    for (kind, status, body, window) in [
+        (
+            ProviderKind::OpenAi,
+            400,
+            context(
+                "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.",
+                r#", "code": "context_length_exceeded""#,
+            ),
+            Some(8192),
+        ),
+        (
+            ProviderKind::OpenAi,
+            400,
+            context(
+                "the request exceeds the available context size",
+                r#", "n_ctx": 4096, "n_prompt_tokens": 5000"#,
+            ),
+            Some(4096),
+        ),
+        (
+            ProviderKind::OpenAiResponses,
+            400,
+            context(
+                "Your input exceeds the context window of this model. Please adjust your input and try again.",
+                r#", "code": "context_length_exceeded""#,
+            ),
+            None,
+        ),
+        (
+            ProviderKind::Anthropic,
+            400,
+            context("prompt is too long: 205000 tokens > 200000 maximum", ""),
+            Some(200_000),
+        ),
+        (
+            ProviderKind::Anthropic,
+            400,
+            context("input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000", ""),
+            Some(200_000),
+        ),
+        (
+            ProviderKind::Gemini,
+            400,
+            context(
+                "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+                r#", "status": "INVALID_ARGUMENT""#,
+            ),
+            Some(1_048_576),
+        ),
+        (
+            ProviderKind::Ollama,
+            400,
+            r#"{"error": "the input length exceeds the context length"}"#.to_owned(),
+            None,
+        ),
+    ] {
+        let error = ask_once(kind, Answer::status(status, &body)).await;
+        assert_eq!(error.code(), "llm_context_too_long", "{kind:?}: {error}");
+        let LlmError::ContextTooLong { window: found, .. } = error else { continue };
+        assert_eq!(found, window, "{body}");
+    }
+    // In the stream it is the same.
+    let body = r#"{"error": {"message": "maximum context length is 8192 tokens, too long"}}"#;
+    let error = ask_once(ProviderKind::OpenAi, Answer::stream([format!("data: {body}\n\n")])).await;
+    assert_eq!(error.code(), "llm_context_too_long", "{error}");
+    let error =
+        ask_once(ProviderKind::OpenAi, Answer::status(400, r#"{"error": "maximum of 4 tools exceeded"}"#))
+            .await;
+    assert_eq!(error.code(), "provider_error", "{error}");
+}
+
+#[tokio::test]
+async fn an_error_names_the_entry_the_address_and_the_fix() {
+    let stub = Stub::serve([Answer::status(404, r#"{"error": "no such model"}"#)]).await;
+    let config = ModelConfig { entry: Some("fast".into()), ..entry(ProviderKind::OpenAi, &stub) };
+    let model = config.connect(Arc::new(SystemClock)).unwrap();
+    let error = complete(&model, request()).await.unwrap_err();
+    let said = model.info().describe(&error);
+    let address = format!("{}/v1/chat/completions", stub.address);
+    for part in ["no such model", "[models.fast]", "`stub`", &address, "fix `model` or `base_url`"] {
+        assert!(said.contains(part), "{said} lacks {part}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_without_its_end_is_none() {
     let text = r#"{"candidates":[{"content":{"role":"model","parts":[{"text":"half"}]}}]}"#;
     for (kind, body) in [

@@ -8,7 +8,7 @@ use super::request;
 use super::stub::{Answer, Stub};
 
 /// Result of a body: the text that was emitted, the warnings, and the end.
-async fn hear(
+pub(crate) async fn hear(
     kind: ProviderKind,
     answer: Answer,
 ) -> (String, Vec<String>, Result<StandardResponse, LlmError>) {
@@ -205,6 +205,10 @@ async fn tokens_that_are_not_reported_are_estimated() {
     assert_eq!((usage_read.input, usage_read.output, usage_read.estimated), (5, 101, true));
 }
 
+fn says_on() -> String {
+    event(&json!({"choices": [{"delta": {"content": "x"}}]}))
+}
+
 #[tokio::test]
 async fn a_hostile_stream_is_bounded() {
     let huge = event(&json!({"choices": [{"delta": {"tool_calls": [
@@ -215,6 +219,9 @@ async fn a_hostile_stream_is_bounded() {
     let line = std::iter::once("data: \"".to_owned()).chain((0..40).map(|_| block.clone()));
     let (_, _, end) = hear(ProviderKind::OpenAi, Answer::stream(line)).await;
     assert_eq!(end.unwrap_err().to_string(), "the model's stream broke: it holds an event that is too long");
+    let comments = std::iter::once(says_on()).chain((0..40).map(|_| ":\n".repeat(1 << 18)));
+    let (_, warnings, end) = hear(ProviderKind::OpenAi, Answer::stream(comments)).await;
+    assert!(warnings.is_empty() && end.unwrap_err().to_string().contains("before its last event"));
     let says = event(&json!({"choices": [{"delta": {"content": block}}]}));
     let (_, _, end) = hear(ProviderKind::OpenAi, Answer::stream((0..80).map(|_| says.clone()))).await;
     assert_eq!(end.unwrap_err().to_string(), "the model's stream broke: the answer is too long");

@@ -4,6 +4,7 @@
 
 mod answers;
 mod faults;
+mod kept;
 mod loose;
 mod requests;
 mod strict;

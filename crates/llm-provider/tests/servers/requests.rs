@@ -13,7 +13,7 @@ use super::entry;
 use super::stub::{Answer, Stub};
 
 /// The path and the body of a request.
-async fn sent(
+pub(crate) async fn sent(
     kind: ProviderKind,
     change: impl FnOnce(&mut ModelConfig),
     request: LlmRequest,

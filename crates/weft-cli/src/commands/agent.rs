@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agent_runtime::ApprovalMode;
-use llm_provider::ModelSource;
 use serde_json::{Value, json};
 use tool_schema::CompiledSchema;
 use weft_project::{PlannedEvent, Project};
@@ -113,9 +112,6 @@ fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Fail
         let waiting = project.take_event(&arguments.id, Some(&event.name))?;
         event.payload = waiting.map(|waiting| waiting.payload).unwrap_or_default();
     }
-    if arguments.script.is_none() {
-        note_script(&project, &arguments.id);
-    }
     let thread = arguments.thread.clone();
     let approval = mode_of(arguments.approve);
     let request = AgentRequest { plan, thread, approval, surroundings: RunEnv::AgentOnly };
@@ -183,15 +179,5 @@ fn schema_file(file: &Path) -> Result<Value, Failure> {
             let message = format!("the schema of --schema cannot be used: {error}");
             Err(Failure::new(Exit::Invalid, error.code(), message).at(file, None, None))
         }
-    }
-}
-
-/// Says so where replies come from the project's script because no model is set.
-pub(super) fn note_script(project: &Project, agent: &str) {
-    let profile = project.agent_file(agent).ok().and_then(|file| file.profile.llm.as_ref()?.profile.clone());
-    if project.models().model(profile.as_deref()).is_ok_and(|model| model.info().scripted) {
-        note!(
-            "note: no model is set, so the replies are played from a script; set OPENAI_BASE_URL and OPENAI_MODEL to talk to one"
-        );
     }
 }

@@ -12,7 +12,7 @@ use weft_runs::{
     SessionAction, SessionPhase, Then, ThreadAction, ThreadName, Version,
 };
 
-use super::agent::{mode_of, note_script, watched};
+use super::agent::{mode_of, watched};
 use super::{Context, block_on};
 use crate::arguments::{AgentChatArguments, ChatArguments, Output};
 use crate::failure::{Exit, Failure};
@@ -66,9 +66,6 @@ struct Chat {
 pub(super) fn run(context: &Context, arguments: &AgentChatArguments) -> Result<Exit, Failure> {
     let project = context.project(arguments.script.clone())?;
     project.agent(&arguments.id)?;
-    if arguments.script.is_none() {
-        note_script(&project, &arguments.id);
-    }
     let thread = arguments.thread.clone().unwrap_or_else(|| RunId::generate().to_string());
     note!("thread {thread}; /help shows what can be written");
     let mut chat = Chat {
@@ -92,9 +89,6 @@ pub(super) fn run_session(context: &Context, arguments: &ChatArguments) -> Resul
     let project = context.project(arguments.script.clone())?;
     let agent = project.flows_agent()?.to_owned();
     project.agent(&agent)?;
-    if arguments.script.is_none() {
-        note_script(&project, &agent);
-    }
     let session = arguments.session.clone().unwrap_or_else(|| RunId::generate().to_string());
     if arguments.message.is_none() || arguments.session.is_none() {
         note!("session {session}; /help shows what can be written");

@@ -31,11 +31,8 @@ pub(super) fn run(context: &Context, arguments: &DemoArguments) -> Result<Exit, 
     let model = options.environment.as_ref().map(|config| config.model.clone());
     let project = Project::open(&folder.0, &options)?;
     if context.output == Output::Text {
-        match model {
-            Some(model) => note!("The model is {model}."),
-            None => {
-                note!("No model is set, so a script plays the model's part; everything else is real.");
-            }
+        if let Some(model) = model {
+            note!("The model is {model}.");
         }
         note!("\nquestion:\n  {}\n", demo_project::question().trim().replace('\n', "\n  "));
     }

@@ -8,7 +8,7 @@ use weft_server::{ServeError, Server, ServerHandle, ServerOptions, Token, TokenC
 use super::Context;
 use crate::arguments::{Output, ServeArguments};
 use crate::failure::{Exit, Failure};
-use crate::{log_lines, output};
+use crate::{follow, log_lines, output};
 
 /// Variable of the environment that may hold the token.
 const TOKEN: &str = "WEFT_TOKEN";
@@ -20,13 +20,14 @@ pub(super) fn run(context: &Context, arguments: &ServeArguments) -> Result<Exit,
     options.settings.host = arguments.host.unwrap_or(options.settings.host);
     options.settings.port = arguments.port.unwrap_or(options.settings.port);
     options.token = token(arguments)?;
+    let is_scripted = project.is_scripted();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Failed, "runtime", error.to_string()))?;
     let served = runtime.block_on(async {
         let server = Server::bind(project, options).map_err(|error| of_serve(&error))?;
-        print_address(context.output, &server)?;
+        print_address(context.output, &server, is_scripted)?;
         let handle = server.handle();
         tokio::select! {
             () = server.run() => {}
@@ -59,7 +60,10 @@ fn of_serve(error: &ServeError) -> Failure {
 }
 
 /// The one line that says where the server is, and what opens it.
-fn print_address(form: Output, server: &Server) -> Result<(), Failure> {
+fn print_address(form: Output, server: &Server, is_scripted: bool) -> Result<(), Failure> {
+    if is_scripted {
+        follow::note_script(form);
+    }
     let url = format!("http://{}", reachable(server.address()));
     let token = server.token().map(Token::reveal);
     match form {

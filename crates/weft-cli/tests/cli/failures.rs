@@ -377,3 +377,62 @@ fn a_knowledge_base_that_cannot_be_searched_is_reported() {
     assert!(call.stdout.contains("Good."), "{call:?}");
     assert_eq!(call.stderr.matches("it is not UTF-8").count(), 1, "{}", call.stderr);
 }
+
+/// A workflow with one node that names a model.
+const NAMES_MODEL: &str = r#"{"description": "Asks.", "nodes": [{"id": "m", "type": "core:GenericLlmRequest",
+    "configValues": {"profileId": "fats"}, "inputValues": {"messages": "hi"}}], "edges": []}"#;
+
+#[test]
+fn a_model_that_is_not_there_is_an_error_everywhere() {
+    let folder = desk();
+    let folder = folder.path();
+    write(folder, "agents/b.json", r#"{"id": "b", "llm": {"profile": "fats"}}"#);
+    write(folder, "workflows/asks.json", NAMES_MODEL);
+    let fast = "[models.fast]\nprovider = \"openai\"\nbase_url = \"http://127.0.0.1:9\"\nmodel = \"m\"\n";
+    for (models, help) in [(fast, "did you mean `fast`?"), ("", "write [models.fats] in weft.toml")] {
+        write(
+            folder,
+            "weft.toml",
+            &format!("script = \"script.jsonl\"\n[kb.Query]\npath = \"docs/**\"\n{models}"),
+        );
+        let said = ["error[unknown_model]: agent `b`: unknown model `fats`", help, "b.json"];
+        check(folder, &["agent", "check", "b"], 3, &said);
+        check(folder, &["agent", "run", "b", "x"], 3, &said);
+        check(
+            folder,
+            &["workflow", "check", "asks"],
+            7,
+            &["error[unknown_model]", "`fats`", "asks.json, m.profileId"],
+        );
+        check(folder, &["workflow", "run", "asks"], 7, &["error[unknown_model]"]);
+        let doctor = crate::common::weft(folder, &["doctor"]);
+        for what in ["error    agent b: ", "error    workflow asks: ", "[unknown_model]"] {
+            assert!(doctor.stdout.contains(what), "{doctor:#?}");
+        }
+    }
+    // With an entry, but none by default, the script does not play.
+    write(folder, "weft.toml", &format!("script = \"script.jsonl\"\n[kb.Query]\npath = \"docs/**\"\n{fast}"));
+    check(folder, &["agent", "run", "desk", "x"], 3, &["unknown model `default`", "`fast`"]);
+}
+
+#[test]
+fn a_script_says_that_it_plays_and_an_error_names_its_model() {
+    let folder = desk();
+    let folder = folder.path();
+    write(folder, "replies.jsonl", "{\"text\": \"Hello.\"}\n");
+    for script in [None, Some("replies.jsonl")] {
+        let mut arguments = vec!["agent", "run", "desk", "x"];
+        arguments.extend(script.into_iter().flat_map(|file| ["--script", file]));
+        let ran = crate::common::weft(folder, &arguments);
+        assert!(
+            ran.stderr.lines().any(|line| line.starts_with("note: a script plays the model's part")),
+            "{ran:#?}"
+        );
+    }
+    let settings = "[kb.Query]\npath = \"docs/**\"\n[models.default]\nprovider = \"openai\"\nbase_url = \"http://127.0.0.1:9\"\nmodel = \"m\"\nretries = 0\n";
+    write(folder, "weft.toml", settings);
+    let said = [
+        "`m`, [models.default], at http://127.0.0.1:9/v1/chat/completions: start that server, or fix `base_url`",
+    ];
+    check(folder, &["agent", "run", "desk", "x"], 4, &said);
+}

@@ -27,10 +27,10 @@ impl Project {
         Ok(Arc::new(Self { models, services, ..Self::clone(self) }))
     }
 
-    /// Returns `true` if replies may be played from a script.
+    /// Returns `true` if replies are played from a script.
     #[must_use]
     pub fn is_scripted(&self) -> bool {
-        self.models.has_script()
+        self.models.is_scripted()
     }
 }
 

@@ -10,7 +10,7 @@ use weft_project::{Project, ProjectError};
 use super::agent::session_work;
 use super::launch::Prepared;
 use super::open::{begin_agent_run, begin_workflow_run, skip_conversation};
-use super::threads::{ThreadHold, extend, waiting};
+use super::threads::{ThreadHold, extend, interrupted, waiting};
 use super::workflow::{typed, workflow_work};
 use super::{LocalRuns, Scripts};
 use crate::error::RunsError;
@@ -47,6 +47,11 @@ impl LocalRuns {
         if is_session(&project, &plan, surroundings)? {
             let orchestrator = self.orchestrator(&project, approval)?;
             return self.prepare_session(&project, orchestrator, plan, thread, hold);
+        }
+        if let Some(thread) = &thread
+            && let Some(run) = interrupted(&project, &ThreadName::new(&plan.agent, thread))?
+        {
+            return Err(RunsError::RunInterrupted { run: run.to_string() });
         }
         let agent = plan.prepared(self.agent(&project, &plan.agent)?).with_approval(approval);
         agent.check().map_err(ProjectError::from)?;

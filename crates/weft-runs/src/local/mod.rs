@@ -140,6 +140,12 @@ impl LocalRuns {
         self.live().is_empty() && self.0.admission.is_idle()
     }
 
+    /// Returns `true` if replies are played from a script.
+    #[must_use]
+    pub fn is_scripted(&self) -> bool {
+        self.project().is_scripted()
+    }
+
     /// Waits for all work beside the callers. Ends when `closed` of the options is cancelled.
     pub async fn drained(&self) {
         self.0.tracker.close();

@@ -218,6 +218,14 @@ pub(super) fn waiting(project: &Project, name: &ThreadName) -> Result<Option<Run
     Ok(store.runs(&filter)?.into_iter().next().map(|record| record.new.run))
 }
 
+/// The run of a conversation that was interrupted: it has no end, and no process executes it.
+pub(super) fn interrupted(project: &Project, name: &ThreadName) -> Result<Option<RunId>, StoreError> {
+    let Some(store) = project.store()? else { return Ok(None) };
+    let filter = RunFilter { phase: Some(RunPhase::Running), ..filter_of(name) };
+    let mut runs = store.runs(&filter)?.into_iter().map(|record| record.new.run);
+    Ok(runs.find(|run| !store.is_at_work(run)))
+}
+
 /// The newest run of a conversation.
 pub(super) fn newest(project: &Project, name: &ThreadName) -> Result<Option<RunId>, StoreError> {
     let Some(store) = project.store()? else { return Ok(None) };

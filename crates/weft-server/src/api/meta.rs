@@ -1,12 +1,19 @@
 //! Description of the server and of its interface.
 
+use std::sync::Arc;
+
 use axum::Json;
+use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{Operation, get};
+use crate::app::App;
 use crate::openapi;
+
+/// Address of the guide to models.
+const GUIDE: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/guide/models.md");
 
 /// Description of the server, which needs no token.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -17,6 +24,10 @@ pub(super) struct Meta {
     version: &'static str,
     /// Version of this interface.
     api: u32,
+    /// A script plays the model's part, because the project has no model.
+    scripted: bool,
+    /// Address of the guide to models.
+    guide: &'static str,
 }
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -26,8 +37,9 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-async fn meta() -> Json<Meta> {
-    Json(Meta { name: "weft", version: env!("CARGO_PKG_VERSION"), api: 1 })
+async fn meta(State(app): State<Arc<App>>) -> Json<Meta> {
+    let scripted = app.project().is_scripted();
+    Json(Meta { name: "weft", version: env!("CARGO_PKG_VERSION"), api: 1, scripted, guide: GUIDE })
 }
 
 async fn description() -> Json<Value> {

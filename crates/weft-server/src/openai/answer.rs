@@ -47,7 +47,7 @@ pub(super) async fn answer(
             "index": 0,
             "message": {"role": "assistant", "content": text, "refusal": null},
             "logprobs": null,
-            "finish_reason": finish_reason(exit_of(&end)),
+            "finish_reason": finish_reason(&end),
         }],
         "usage": usage(end.usage()),
     });
@@ -119,17 +119,23 @@ pub(super) fn remaining_text(end: &RunOutcome, run: &RunId, content: &mut Conten
     words
 }
 
-pub(super) const fn finish_reason(exit: ExitReason) -> &'static str {
-    match exit {
+pub(super) fn finish_reason(end: &RunOutcome) -> &'static str {
+    match exit_of(end) {
         ExitReason::MaxTurns | ExitReason::BudgetExceeded => "length",
         ExitReason::GuardrailBlocked => "content_filter",
+        ExitReason::Completed => match end.incomplete() {
+            None => "stop",
+            Some("content_filter" | "refusal") => "content_filter",
+            Some(_) => "length",
+        },
         _ => "stop",
     }
 }
 
 pub(super) fn usage(usage: Usage) -> Value {
     json!({"prompt_tokens": usage.input, "completion_tokens": usage.output,
-        "total_tokens": usage.input + usage.output})
+        "total_tokens": usage.input + usage.output,
+        "prompt_tokens_details": {"cached_tokens": usage.cached}})
 }
 
 /// Fields of the answer that this server adds.

@@ -13,9 +13,7 @@ use http::header;
 use serde_json::{Value, json};
 use weft_runs::{Outcome, RunEvents, RunHandle};
 
-use super::answer::{
-    completion_id, end_of, exit_of, extension, finish_reason, is_step, remaining_text, usage,
-};
+use super::answer::{completion_id, end_of, extension, finish_reason, is_step, remaining_text, usage};
 use super::content::Content;
 use super::request::Form;
 use super::{CancelOnDrop, error_of};
@@ -123,8 +121,7 @@ impl AnswerStream {
                 for piece in remaining_text(&end, &self.run, &mut self.content) {
                     self.send_text(&piece);
                 }
-                let choices =
-                    json!([{"index": 0, "delta": {}, "finish_reason": finish_reason(exit_of(&end))}]);
+                let choices = json!([{"index": 0, "delta": {}, "finish_reason": finish_reason(&end)}]);
                 let mut last = self.chunk(&choices);
                 if self.form.steps {
                     last["weft"] = extension(&self.run, &end);

@@ -49,6 +49,8 @@ pub struct World<'a> {
     pub own_id: Option<&'a str>,
     /// All tool ids, where they are known; `availableTools` is checked against them.
     pub tools: Option<&'a [String]>,
+    /// Names of all models, where they are known; `profileId` of nodes is checked against them.
+    pub models: Option<&'a [String]>,
 }
 
 impl std::fmt::Debug for World<'_> {
@@ -56,6 +58,7 @@ impl std::fmt::Debug for World<'_> {
         f.debug_struct("World")
             .field("own_id", &self.own_id)
             .field("tools", &self.tools)
+            .field("models", &self.models)
             .finish_non_exhaustive()
     }
 }
@@ -64,7 +67,7 @@ impl<'a> World<'a> {
     /// Types and other workflows.
     #[must_use]
     pub fn new(definitions: &'a dyn Definitions, workflows: &'a dyn WorkflowSource) -> Self {
-        Self { definitions, workflows, own_id: None, tools: None }
+        Self { definitions, workflows, own_id: None, tools: None, models: None }
     }
 
     /// The same world for the workflow of this id.
@@ -78,6 +81,13 @@ impl<'a> World<'a> {
     #[must_use]
     pub fn with_tools(mut self, tools: &'a [String]) -> Self {
         self.tools = Some(tools);
+        self
+    }
+
+    /// The same world with the names of all models.
+    #[must_use]
+    pub fn with_models(mut self, models: Option<&'a [String]>) -> Self {
+        self.models = models;
         self
     }
 }

@@ -13,6 +13,9 @@ use crate::policy::Cache;
 use crate::problem::ProblemCode;
 use crate::workflow::Workflow;
 
+/// Setting of nodes that names a model.
+const MODEL: &str = "profileId";
+
 impl Builder<'_, '_> {
     pub(super) fn check_settings(&mut self, workflow: &Workflow) {
         for node in 0..self.graph.nodes.len() {
@@ -44,9 +47,13 @@ impl Builder<'_, '_> {
         }
         let unknown: Vec<String> =
             config.keys().filter(|key| !definition.config.contains_key(*key)).cloned().collect();
+        let model = config.get(MODEL).filter(|_| definition.config.contains_key(MODEL)).cloned();
         for (key, message, near) in found {
             let path = self.path_of(node);
             self.problem(Problem::error(ProblemCode::BadValue, message).at(path).slot(key).suggest(near));
+        }
+        if let Some(name) = model.as_ref().and_then(Value::as_str) {
+            self.check_model(node, name);
         }
         // Files keep things of their editor among the settings: only what looks like a slip is worth a word.
         for key in unknown {
@@ -58,6 +65,17 @@ impl Builder<'_, '_> {
                 );
             }
         }
+    }
+
+    /// The model that a node names must have an entry.
+    fn check_model(&mut self, node: NodeIx, name: &str) {
+        let Some(known) = self.world.models.filter(|known| known.iter().all(|model| model != name)) else {
+            return;
+        };
+        let near = self.nearest(name, known.iter().map(String::as_str));
+        let path = self.path_of(node);
+        let message = format!("`{MODEL}` names the model `{name}`, which has no entry in weft.toml");
+        self.problem(Problem::error(ProblemCode::UnknownModel, message).at(path).slot(MODEL).suggest(near));
     }
 
     /// Slots named by `lazy` and `cache.key`.

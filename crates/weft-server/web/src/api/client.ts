@@ -8,6 +8,7 @@ import type {
   ChatMessage,
   Checked,
   NewRunBody,
+  Meta,
   Node,
   OpenAsk,
   Placed,
@@ -133,6 +134,7 @@ export interface RunFilter {
 
 /** Everything that the page asks for. */
 export const api = {
+  meta: () => json<Meta>("api/meta"),
   agents: () => json<AgentSummary[]>("api/agents"),
   agent: (id: string) => tagged<AgentDetail>(`api/agents/${part(id)}`),
   addTool: (agent: string, tool: string, tag?: string) =>

@@ -711,8 +711,12 @@ export interface components {
              * @description Version of this interface.
              */
             api: number;
+            /** @description Address of the guide to models. */
+            guide: string;
             /** @description Always `weft`. */
             name: string;
+            /** @description A script plays the model's part, because the project has no model. */
+            scripted: boolean;
             /** @description Its version. */
             version: string;
         };
