@@ -1,6 +1,8 @@
 //! Bad input: code, location, fix, exit code.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
 use crate::common::{desk, weft, weft_with, write};
 use serde_json::{Value, json};
@@ -405,7 +407,7 @@ fn a_model_that_is_not_there_is_an_error_everywhere() {
             &["error[unknown_model]", "`fats`", "asks.json, m.profileId"],
         );
         check(folder, &["workflow", "run", "asks"], 7, &["error[unknown_model]"]);
-        let doctor = crate::common::weft(folder, &["doctor"]);
+        let doctor = weft(folder, &["doctor"]);
         for what in ["error    agent b: ", "error    workflow asks: ", "[unknown_model]"] {
             assert!(doctor.stdout.contains(what), "{doctor:#?}");
         }
@@ -423,7 +425,7 @@ fn a_script_says_that_it_plays_and_an_error_names_its_model() {
     for script in [None, Some("replies.jsonl")] {
         let mut arguments = vec!["agent", "run", "desk", "x"];
         arguments.extend(script.into_iter().flat_map(|file| ["--script", file]));
-        let ran = crate::common::weft(folder, &arguments);
+        let ran = weft(folder, &arguments);
         assert!(
             ran.stderr.lines().any(|line| line.starts_with("note: a script plays the model's part")),
             "{ran:#?}"
@@ -435,4 +437,26 @@ fn a_script_says_that_it_plays_and_an_error_names_its_model() {
         "`m`, [models.default], at http://127.0.0.1:9/v1/chat/completions: start that server, or fix `base_url`",
     ];
     check(folder, &["agent", "run", "desk", "x"], 4, &said);
+}
+
+#[test]
+fn a_message_behind_an_interrupted_run_names_that_run() {
+    let folder = desk();
+    let folder = folder.path();
+    write(folder, "hang.jsonl", "{\"hang\": true}\n");
+    write(folder, "hi.jsonl", "{\"text\": \"Hello.\"}\n");
+    let message = |text, script| ["agent", "run", "desk", text, "--thread", "t", "--script", script];
+    let mut running = crate::common::command(folder);
+    running.args(message("One", "hang.jsonl")).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut running = running.spawn().unwrap();
+    // What is shown of a run is stored.
+    BufReader::new(running.stderr.take().unwrap()).read_line(&mut String::new()).unwrap();
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let said =
+        ["error[run_interrupted]", "was interrupted before its end", "weft runs resume", "weft runs cancel"];
+    check(folder, &message("Two", "hi.jsonl"), 8, &said);
+    weft(folder, &["runs", "cancel", "last"]);
+    let ran = weft(folder, &message("Two", "hi.jsonl")).ok();
+    assert_eq!(ran.stdout, "Hello.\n");
 }

@@ -133,9 +133,13 @@ pub(super) fn finish_reason(end: &RunOutcome) -> &'static str {
 }
 
 pub(super) fn usage(usage: Usage) -> Value {
-    json!({"prompt_tokens": usage.input, "completion_tokens": usage.output,
+    let mut shown = json!({"prompt_tokens": usage.input, "completion_tokens": usage.output,
         "total_tokens": usage.input + usage.output,
-        "prompt_tokens_details": {"cached_tokens": usage.cached}})
+    });
+    if usage.cached > 0 {
+        shown["prompt_tokens_details"] = json!({"cached_tokens": usage.cached});
+    }
+    shown
 }
 
 /// Fields of the answer that this server adds.

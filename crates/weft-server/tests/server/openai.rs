@@ -209,3 +209,14 @@ async fn a_conversation_of_the_server_is_named() {
         assert_eq!(answer["choices"][0]["message"]["content"], expected);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_was_cut_off_says_so() {
+    for (finish, expected) in [("length", "length"), ("content_filter", "content_filter"), ("stop", "stop")] {
+        let script = json!({"text": "Half of", "finish": finish}).to_string();
+        let server = serve(&[CLOCK, ("script.jsonl", &script)]);
+        let answer = server.post("/v1/chat/completions", &chat("clock", &json!({}))).await.expect(200).json();
+        assert_eq!(answer["choices"][0]["message"]["content"], "Half of");
+        assert_eq!(answer["choices"][0]["finish_reason"], expected);
+    }
+}

@@ -386,15 +386,18 @@ async fn a_run_of_a_conversation_does_not_go_on_beside_another() {
     first.handle.abandon();
     first.ended().await;
     let server = serve_with(first.folder, |_| ());
-    let at_work = server.begin(&message).await;
+    // What was interrupted is resumed or discarded first.
+    let refused = server.post("/api/runs", &message).await.expect(409);
+    assert_eq!((refused.code().as_str(), &refused.json()["run"]), ("run_interrupted", &json!(left)));
     let resume = format!("/api/runs/{left}/resume");
-    let busy = server.post(&resume, &json!({})).await.expect(409);
-    assert_eq!((busy.code().as_str(), &busy.json()["run"]), ("thread_busy", &json!(at_work)));
-    let own = server.post(&format!("/api/runs/{at_work}/resume"), &json!({})).await.expect(409);
+    server.post(&resume, &json!({})).await.expect(202);
+    let busy = server.post("/api/runs", &message).await.expect(409);
+    assert_eq!((busy.code().as_str(), &busy.json()["run"]), ("thread_busy", &json!(left)));
+    let own = server.post(&resume, &json!({})).await.expect(409);
     assert_eq!(own.code(), "run_busy");
-    // It may end at any time.
     server.post(&format!("/api/runs/{left}/cancel"), &json!({})).await.expect(202);
     server.until(&left, "cancelled").await;
+    let at_work = server.begin(&message).await;
     server.post(&format!("/api/runs/{at_work}/cancel"), &json!({})).await.expect(202);
     server.until(&at_work, "cancelled").await;
 }
