@@ -12,7 +12,7 @@ use llm_provider::{
 use protocol_action::Parsed;
 use serde_json::{Map, Value};
 use tool_registry::{DynamicTools, Snapshot, Tool};
-use tool_schema::{Catalogue, ToolSet, tool_spec};
+use tool_schema::{Catalogue, ToolSet};
 use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Prepared, Problem};
 use workflow_model::{DataFlowType, NodeDefinition};
 
@@ -24,7 +24,7 @@ use agent_runtime::driver::ask::{Answer, AskContext, NoAnswer, Question, ask, fi
 use agent_runtime::machine::{CALLS_PER_DECISION, CallIds};
 use agent_runtime::prompt::constraint::GrammarConstraint;
 use agent_runtime::prompt::injection_guard::UntrustedTexts;
-use agent_runtime::prompt::text::{Protocol, direct, lang, system_text};
+use agent_runtime::prompt::text::{Protocol, direct, lang, specs, system_text};
 use agent_runtime::prompt::window::digest_of;
 use agent_runtime::resume::record_of_cost;
 use agent_runtime::{AgentProfile, Language};
@@ -146,7 +146,7 @@ impl Offering {
         let taught = taught.filter(|_| !self.given.is_empty());
         if native && taught.is_none() {
             insert(messages, &lesson(&all, own, Protocol::Native));
-            return Ok(direct(&all).map(|tool| tool_spec(tool.definition())).collect());
+            return Ok(specs(&all, own));
         }
         let text = match taught {
             None => lesson(&all, own, Protocol::Text),

@@ -186,7 +186,7 @@ fn what_is_missing_is_found_before_anything_runs() {
 async fn a_discoverable_tool_is_named_and_explained_when_called() {
     let [write] = tools![write_page].map(|tool| tool.unwrap());
     let write = write.with_settings(ToolSettings::default().with_visibility(Visibility::Discoverable));
-    let expect = json!({"contains": ["- write_page: Writes a page."]});
+    let expect = json!({"contains": ["- <write_page>: Writes a page."]});
     let call = |inner: &str| json!({"text": format!("<ACTION>{inner}</ACTION>"), "request": expect});
     let replies =
         [call("<write_page/>"), call("<write_page><text>ab</text></write_page>"), json!({"text": "Done."})];

@@ -1,11 +1,23 @@
 //! Definition of a tool: its name, its description, the schema of its arguments.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::call::{Annotations, ApprovalDefault};
 use crate::id::ToolId;
+
+/// Descriptions of a tool and of its parameters in one language.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolWords {
+    /// Description of the tool.
+    pub description: String,
+    /// Descriptions of parameters, by name.
+    pub parameters: BTreeMap<String, String>,
+}
 
 /// Definition of a tool: its name, description and parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +44,9 @@ pub struct ToolDefinition {
     /// Values of parameters that are absent, by name: shown in the catalogue and applied before the call.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub defaults: Map<String, Value>,
+    /// Descriptions in other languages, by their code: shown to models that are taught in them.
+    #[serde(skip)]
+    pub translations: BTreeMap<String, ToolWords>,
 }
 
 impl ToolDefinition {
@@ -47,6 +62,7 @@ impl ToolDefinition {
             annotations: Annotations::default(),
             approval: None,
             defaults: Map::new(),
+            translations: BTreeMap::new(),
         }
     }
 
@@ -70,6 +86,31 @@ impl ToolDefinition {
     pub fn with_annotations(mut self, annotations: Annotations) -> Self {
         self.annotations = annotations;
         self
+    }
+
+    /// The same with descriptions in another language: of the tool, and of parameters by name.
+    #[must_use]
+    pub fn translated(mut self, code: &str, description: &str, parameters: &[(&str, &str)]) -> Self {
+        let parameters = parameters.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+        let words = ToolWords { description: description.to_owned(), parameters: parameters.collect() };
+        self.translations.insert(code.to_owned(), words);
+        self
+    }
+
+    /// The definition with its descriptions in a language, where it has them in it.
+    #[must_use]
+    pub fn in_language(&self, code: &str) -> Cow<'_, Self> {
+        let Some(words) = self.translations.get(code) else { return Cow::Borrowed(self) };
+        let mut definition = self.clone();
+        definition.description.clone_from(&words.description);
+        if let Some(Value::Object(properties)) = definition.parameters.get_mut("properties") {
+            for (name, text) in &words.parameters {
+                if let Some(Value::Object(property)) = properties.get_mut(name) {
+                    property.insert("description".to_owned(), text.as_str().into());
+                }
+            }
+        }
+        Cow::Owned(definition)
     }
 
     /// The same with a display name.

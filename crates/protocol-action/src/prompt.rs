@@ -10,17 +10,19 @@ pub enum Lang {
     Zh,
 }
 
-/// Instructions with examples: a simple call, a list, a nested value, CDATA, an answer without a
-/// tool, and a correction after an error. The tools in the examples are placeholders; the catalogue
-/// of the real ones goes beside this text.
+/// Instructions around an example: the block of a call, best one of a tool that the model has.
+///
+/// The catalogue of the tools goes beside this text.
 ///
 /// ```
 /// use protocol_action::{prompt_rules, Lang};
-/// assert!(prompt_rules(Lang::En).contains("<ACTION>"));
+/// let rules = prompt_rules(Lang::En, "<ACTION>\n  <now></now>\n</ACTION>");
+/// assert!(rules.contains("\n  <now></now>\n"));
 /// ```
-pub const fn prompt_rules(lang: Lang) -> &'static str {
-    match lang {
+pub fn prompt_rules(lang: Lang, example: &str) -> String {
+    let rules = match lang {
         Lang::En => include_str!("prompt/en.md"),
         Lang::Zh => include_str!("prompt/zh.md"),
-    }
+    };
+    rules.trim_end().replacen("{example}", example, 1)
 }

@@ -16,7 +16,7 @@ use tool_registry::{
 };
 
 use crate::passages::add_passages;
-use crate::tool::{self, KnowledgeSource, knowledge_tool};
+use crate::tool::{self, CHINESE, KnowledgeSource, knowledge_tool};
 
 /// Largest file that is read, in bytes.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
@@ -54,6 +54,10 @@ impl KnowledgeTools {
         let known = settings.description.clone();
         let description = known.unwrap_or_else(|| format!("Searches the documents {}.", settings.path));
         let tool = knowledge_tool(name, &description, Arc::new(Knowledge(MemoryIndex::new(passages))))?;
+        let tool = match &settings.description {
+            Some(_) => tool,
+            None => tool.translated("zh", &format!("检索文档 {}。", settings.path), &CHINESE),
+        };
         if self.logged.lock().insert(name.to_owned()) {
             for passed in passed {
                 log::warn!("[kb.{name}]: {}: {}", passed.at.path.display(), passed.at.message);

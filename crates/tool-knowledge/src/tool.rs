@@ -34,6 +34,9 @@ pub trait KnowledgeSource: Send + Sync + fmt::Debug {
     async fn search(&self, query: &str, limit: usize) -> Result<Vec<Passage>, ToolError>;
 }
 
+/// Descriptions of the parameters in Chinese.
+pub(crate) const CHINESE: [(&str, &str); 2] = [("query", "要查找的词"), ("limit", "最多返回的段落数")];
+
 /// The tool `kb:<name>`, which searches a knowledge base: `{query, limit}` to passages with their source.
 ///
 /// # Errors
@@ -55,6 +58,7 @@ pub fn knowledge_tool(
     let mut definition = ToolDefinition::new(format!("kb:{name}").parse()?, description, parameters);
     definition.defaults.insert("limit".into(), DEFAULT_LIMIT.into());
     definition.annotations.read_only = true;
+    let definition = definition.translated("zh", description, &CHINESE);
     Ok(Tool::new(definition, ToolKind::NATIVE, Search(knowledge)))
 }
 

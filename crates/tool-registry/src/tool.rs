@@ -251,6 +251,18 @@ impl Tool {
         })
     }
 
+    /// The same with descriptions in another language: of the tool, and of parameters by name.
+    #[must_use]
+    pub fn translated(self, code: &str, description: &str, parameters: &[(&str, &str)]) -> Self {
+        self.changed(|inner| {
+            inner.definition = inner.definition.clone().translated(code, description, parameters);
+            #[cfg(feature = "schema")]
+            {
+                inner.offered = crate::schema::Offered::default();
+            }
+        })
+    }
+
     /// The same with what it says of its own behaviour.
     #[must_use]
     pub fn with_annotations(self, annotations: Annotations) -> Self {

@@ -31,7 +31,7 @@ impl ToolSet {
             .iter()
             .map(|(name, arguments)| {
                 let tool = self.get(name).ok_or_else(|| self.unknown_tool(name, Span::default()))?;
-                let mut call = RawCall::new(tool.name.as_str(), Dialect::Action, Span::default());
+                let mut call = RawCall::new(tool.tag(), Dialect::Action, Span::default());
                 call.arguments = written_arguments(tool, arguments);
                 Ok(call)
             })
@@ -70,7 +70,7 @@ fn argument(name: &str, value: RawValue) -> RawArgument {
 }
 
 /// The name of a parameter in text: its own, unless no tag and no attribute can hold it.
-fn text_name(name: &str) -> Cow<'_, str> {
+pub(crate) fn text_name(name: &str) -> Cow<'_, str> {
     if name.is_empty() || name.len() > MAX_NAME { wire_name(name).into() } else { name.into() }
 }
 

@@ -1,8 +1,9 @@
 //! The tools of one turn, as the reader and the model see them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use agent_types::{ToolDefinition, ToolId, fold};
+use agent_types::{ToolDefinition, ToolId, ToolWords, fold};
+use protocol_action::encode::is_tag;
 use protocol_action::{Shape, ShapeId, Vocabulary};
 use serde_json::{Map, Value};
 
@@ -58,6 +59,8 @@ pub struct OfferedTool {
     pub schema: CompiledSchema,
     /// Values of absent parameters.
     pub defaults: Map<String, Value>,
+    /// Descriptions in other languages, by their code.
+    pub translations: BTreeMap<String, ToolWords>,
 }
 
 impl OfferedTool {
@@ -80,6 +83,7 @@ impl OfferedTool {
             parameters,
             schema,
             defaults: Map::new(),
+            translations: BTreeMap::new(),
         })
     }
 
@@ -90,7 +94,14 @@ impl OfferedTool {
     pub fn from_definition(definition: ToolDefinition) -> Result<Self, ToolSetError> {
         let mut tool = Self::new(definition.id.as_str(), definition.description, definition.parameters)?;
         tool.defaults = definition.defaults;
+        tool.translations = definition.translations;
         Ok(tool)
+    }
+
+    /// Tag of its calls in text: its name where that is a tag, else its name on the wire.
+    #[must_use]
+    pub fn tag(&self) -> &str {
+        if is_tag(&self.name) { &self.name } else { &self.wire }
     }
 
     /// The canonical name as an id, where it is one.

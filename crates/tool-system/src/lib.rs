@@ -8,6 +8,7 @@
 struct Readme;
 
 mod blobs;
+mod chinese;
 mod events;
 mod provider;
 mod state;
@@ -28,7 +29,7 @@ use tool_registry::{RegistryError, Tool};
 pub fn system_tools() -> Result<Vec<Tool>, RegistryError> {
     let states = state::private_tools().into_iter().chain(state::world_tools());
     let groups = time::tools().into_iter().chain(states).chain(events::tools());
-    groups.chain(blobs::tools()).chain(tasks::tools()).collect()
+    groups.chain(blobs::tools()).chain(tasks::tools()).map(|tool| tool.map(chinese::translated)).collect()
 }
 
 /// The main types are shared between threads.

@@ -56,7 +56,7 @@ pub(super) fn request(
     let tools = match protocol {
         Protocol::Text => Vec::new(),
         Protocol::Native => {
-            text::direct(&offer.tools).map(|tool| tool_schema::tool_spec(tool.definition())).collect()
+            text::specs(&offer.tools, profile.language.unwrap_or_default())
         }
     };
     let request = LlmRequest::new(window.messages()).with_tools(tools);

@@ -1,10 +1,10 @@
 //! Messages for the model, derived from the conversation each time.
 
-use agent_types::{OBSERVATION_PREFIX, Observation, RunId};
+use agent_types::{OBSERVATION_PREFIX, Observation, RunId, ToolSpec};
 use llm_provider::{Attachment, Message};
-use protocol_action::{Lang, neutralize, prompt_rules};
+use protocol_action::{Lang, neutralize};
 use tool_registry::{Snapshot, Tool, Visibility};
-use tool_schema::Catalogue;
+use tool_schema::{Catalogue, tool_spec};
 
 use crate::history::{Exchange, Turn};
 use crate::profile::{AgentProfile, Language};
@@ -30,7 +30,6 @@ pub fn system_text(profile: &AgentProfile, tools: &Snapshot, protocol: Protocol)
     parts.extend(profile.system_prompt.clone().filter(|text| !text.trim().is_empty()));
     if protocol == Protocol::Text && !tools.is_empty() {
         let lang = lang(profile.language.unwrap_or_default());
-        parts.push(prompt_rules(lang).to_owned());
         let skills = profile.skill_ids();
         let mut catalogue = Catalogue::new(lang);
         for tool in direct(tools) {
@@ -40,7 +39,7 @@ pub fn system_text(profile: &AgentProfile, tools: &Snapshot, protocol: Protocol)
             let is_skill = id.namespace() == Some("skill") || skills.iter().any(|skill| skill == id.as_str());
             catalogue = if is_skill { catalogue.skill(offered) } else { catalogue.tool(offered) };
         }
-        parts.push(catalogue.render());
+        parts.extend([catalogue.rules(), catalogue.render()].into_iter().filter(|part| !part.is_empty()));
     }
     parts.extend(further(tools, profile.language.unwrap_or_default()));
     parts.extend(profile.output_schema.as_ref().map(|schema| match profile.language.unwrap_or_default() {
@@ -65,13 +64,31 @@ pub fn direct(tools: &Snapshot) -> impl Iterator<Item = &Tool> {
     tools.tools().filter(|tool| tool.settings().visibility == Visibility::Direct)
 }
 
+/// The tools that are shown, in the providers' own form.
+pub fn specs(tools: &Snapshot, language: Language) -> Vec<ToolSpec> {
+    let definitions = direct(tools).map(|tool| tool.definition().in_language(code(language)));
+    definitions.map(|definition| tool_spec(&definition)).collect()
+}
+
+/// Code of a language.
+const fn code(language: Language) -> &'static str {
+    match language {
+        Language::En => "en",
+        Language::Zh => "zh",
+    }
+}
+
 /// The tools that are only named, with their purpose.
 fn further(tools: &Snapshot, language: Language) -> Option<String> {
     let named = tools.tools().filter(|tool| tool.settings().visibility == Visibility::Discoverable);
     let lines: Vec<String> = named
         .map(|tool| {
-            let purpose = tool.definition().description.lines().next().unwrap_or_default();
-            format!("- {}: {purpose}", tool.id())
+            let definition = tool.definition().in_language(code(language));
+            let purpose = definition.description.lines().next().unwrap_or_default();
+            match tool.offered() {
+                Ok(offered) => format!("- <{}>: {purpose}", offered.tag()),
+                Err(_) => format!("- {}: {purpose}", tool.id()),
+            }
         })
         .collect();
     let heading = match language {

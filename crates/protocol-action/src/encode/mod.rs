@@ -19,6 +19,8 @@ mod tree;
 
 use serde_json::{Map, Value};
 
+pub use text::is_tag;
+
 use crate::{NoVocabulary, RawCall, Vocabulary};
 
 /// A call to be written.

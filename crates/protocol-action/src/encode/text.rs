@@ -130,7 +130,7 @@ fn attribute(text: &str) -> String {
 }
 
 /// Returns `true` for a name that is a valid tag as it stands.
-pub(super) fn is_tag(name: &str) -> bool {
+pub fn is_tag(name: &str) -> bool {
     let mut characters = name.chars();
     let first = characters.next().is_some_and(|first| first.is_alphabetic() || matches!(first, '_' | '$'));
     first && name.len() <= 200 && characters.all(|other| other.is_alphanumeric() || "_-.$".contains(other))

@@ -2,37 +2,37 @@
 
 use protocol_action::{Lang, NoVocabulary, neutralize, parse, prompt_rules};
 
-/// The blocks of the rules that stand at the start of a line: the form itself and the examples.
-fn examples(rules: &str) -> Vec<String> {
-    let parts = rules.split("\n<ACTION>\n").skip(1);
-    parts.map(|part| format!("<ACTION>\n{}</ACTION>", part.split("</ACTION>").next().unwrap_or(""))).collect()
-}
+const EXAMPLE: &str = "<ACTION>\n  <kb__Query>\n    <query>…</query>\n  </kb__Query>\n</ACTION>";
 
 #[test]
-fn every_example_is_read_without_a_repair() {
+fn the_rules_hold_the_example_and_one_form_of_a_call() {
     for lang in [Lang::En, Lang::Zh] {
-        let examples = examples(prompt_rules(lang));
-        assert_eq!(examples.len(), 5, "{lang:?}");
-        for example in examples {
-            let parsed = parse(&example, &NoVocabulary);
-            assert_eq!((parsed.calls.len(), parsed.diagnostics.len()), (1, 0), "{example}");
-            assert_eq!(parsed.calls[0].repairs, []);
+        let rules = prompt_rules(lang, EXAMPLE);
+        assert_eq!(rules.matches(EXAMPLE).count(), 1);
+        assert!(!rules.contains("{example}") && !rules.contains("<tool name="), "{rules}");
+        for word in ["<item>", "<![CDATA[", "[results …]", "[end of results …]", "`true`", "`…`"] {
+            assert!(rules.contains(word), "{lang:?} lacks {word}");
         }
+        // A model that is shown how a result begins writes one.
+        assert!(!rules.contains("Observation"), "{rules}");
+        let parsed = parse(&rules, &NoVocabulary);
+        assert_eq!((parsed.calls.len(), parsed.calls[0].tool.as_str()), (1, "kb__Query"));
+        assert_eq!(parsed.calls[0].repairs, []);
     }
 }
 
+/// A model is told the rules in each conversation, so their length counts in each.
 #[test]
-fn both_languages_say_the_same() {
-    let [en, zh] = [Lang::En, Lang::Zh].map(|lang| examples(prompt_rules(lang)));
-    let tools = |examples: &[String]| -> Vec<String> {
-        examples.iter().map(|one| parse(one, &NoVocabulary).calls[0].tool.clone()).collect()
+fn the_rules_are_short() {
+    let tokens = |lang| {
+        let rules = prompt_rules(lang, EXAMPLE);
+        let is_wide = |c: &char| matches!(u32::from(*c), 0x2E80..=0x9FFF | 0xFF00..=0xFFEF);
+        let wide = rules.chars().filter(is_wide);
+        let (count, bytes) = wide.fold((0, 0), |(count, bytes), c| (count + 1, bytes + c.len_utf8()));
+        count + (rules.len() - bytes).div_ceil(4)
     };
-    assert_eq!(tools(&en), tools(&zh));
-    for lang in [Lang::En, Lang::Zh] {
-        for word in ["<item>", "<![CDATA[", "Observation: Error", "<tool name=\"workflow:x\">"] {
-            assert!(prompt_rules(lang).contains(word), "{lang:?} lacks {word}");
-        }
-    }
+    assert!(tokens(Lang::En) <= 280, "{}", tokens(Lang::En));
+    assert!(tokens(Lang::Zh) <= 250, "{}", tokens(Lang::Zh));
 }
 
 #[test]

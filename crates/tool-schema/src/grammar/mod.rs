@@ -126,7 +126,7 @@ pub fn grammar_with(tools: &ToolSet, format: GrammarFormat, options: GrammarOpti
     let mut made = Grammar { format, text: String::new(), tools: 0, refused: Vec::new(), loose: Vec::new() };
     let mut calls = Vec::new();
     for tool in tools.tools() {
-        let (open, close) = call_tags(&tool.name, tools);
+        let (open, close) = call_tags(tool.tag(), tools);
         let mut forms = Forms::new(tool.schema.nodes(), options.scope);
         let root = forms.arguments();
         made.loose.extend(forms.loose.drain(..).map(|(path, keyword)| LooseKeyword {

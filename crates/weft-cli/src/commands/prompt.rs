@@ -1,7 +1,7 @@
 //! `weft prompt`: the tool prompt that a model receives.
 
 use agent_types::ToolDefinition;
-use protocol_action::{Lang, prompt_rules};
+use protocol_action::Lang;
 use tool_schema::{Catalogue, OfferedTool, SchemaDialect, render};
 
 use super::{Context, tools};
@@ -18,7 +18,7 @@ pub(super) fn run(context: &Context, arguments: &PromptArguments) -> Result<Exit
             }
             let lang = lang_of(arguments.lang, None);
             let catalogue = set.tools().iter().fold(Catalogue::new(lang), Catalogue::tool);
-            print(arguments, &catalogue, lang)
+            print(arguments, &catalogue)
         }
         (None, Some(id)) => {
             let project = context.project(None)?;
@@ -34,7 +34,7 @@ pub(super) fn run(context: &Context, arguments: &PromptArguments) -> Result<Exit
                 let is_skill = skills.contains(&tool.name);
                 if is_skill { catalogue.skill(tool) } else { catalogue.tool(tool) }
             });
-            print(arguments, &catalogue, lang)
+            print(arguments, &catalogue)
         }
         (None, None) => Err(Failure::usage("name --tools FILE or --agent AGENT")),
     }
@@ -63,11 +63,11 @@ fn print_dialect(
     Ok(Exit::Ok)
 }
 
-fn print(arguments: &PromptArguments, catalogue: &Catalogue<'_>, lang: Lang) -> Result<Exit, Failure> {
+fn print(arguments: &PromptArguments, catalogue: &Catalogue<'_>) -> Result<Exit, Failure> {
     if arguments.count {
         output::json(&catalogue.size())?;
     } else {
-        output::line(&format!("{}\n\n{}", prompt_rules(lang).trim_end(), catalogue.render()))?;
+        output::line(&format!("{}\n\n{}", catalogue.rules(), catalogue.render()))?;
     }
     Ok(Exit::Ok)
 }

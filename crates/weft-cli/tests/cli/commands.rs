@@ -245,7 +245,7 @@ fn calls_are_written_and_read_back() {
 fn the_prompt_is_shown_and_counted() {
     let folder = desk();
     let prompt = weft(folder.path(), &["prompt", "--agent", "desk"]).ok().stdout;
-    assert!(prompt.contains("<ACTION>") && prompt.contains("workflow:summarize_text"), "{prompt}");
+    assert!(prompt.contains("<ACTION>") && prompt.contains("<workflow__summarize_text>"), "{prompt}");
     let chinese = weft(folder.path(), &["prompt", "--agent", "desk", "--lang", "zh"]).ok().stdout;
     assert!(chinese.contains("## 工具"), "{chinese}");
     let size = weft(folder.path(), &["prompt", "--agent", "desk", "--count"]).ok().json();
