@@ -77,10 +77,11 @@ impl Node for LlmDecisionWithTools {
         let taught = if llm.is_native(&ctx, &env)? { Snapshot::default() } else { offering.taught() };
         let messages = form.messages(&ctx, &env, &inputs, &taught)?;
         let replied = request::request(&ctx, &env, llm, messages.clone(), &offering).await?;
-        let Replied { response, parsed, tools, suspects, prefix } = &replied;
+        let Replied { response, parsed, tools, suspects, prefix, protocol, was_unread } = &replied;
+        let (protocol, was_unread) = (*protocol, *was_unread);
         let (max_calls, echoes) = (llm.max_calls, HashSet::new());
         let set = tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?;
-        let reply = ToRead { response, parsed, tools, set: &set, max_calls, echoes, suspects, prefix };
+        let reply = ToRead { response, parsed, tools, set: &set, max_calls, echoes, suspects, prefix, protocol, was_unread };
         let mut decided = parse::read(&ctx, &env, &reply);
         let said = messages.iter().filter(|said| !said.is_own_system()).map(Said::value);
         let mut history: Vec<Value> = said.collect();

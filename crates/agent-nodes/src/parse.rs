@@ -6,9 +6,10 @@ use std::sync::Arc;
 use agent_runtime::driver::ask::read_whole;
 use agent_runtime::machine::{
     CALLS_PER_DECISION, CallIds, Reading, ReadyCall, Reply, observed, read_reply, reply_events,
-    too_many_calls,
+    too_many_calls, unread_events,
 };
 use agent_runtime::prompt::injection_guard::UntrustedTexts;
+use agent_runtime::prompt::text::Protocol;
 use agent_types::Observation;
 use async_trait::async_trait;
 use llm_provider::StandardResponse;
@@ -23,7 +24,7 @@ use workflow_model::NodeDefinition;
 use crate::agent_env::AgentEnv;
 use crate::chat;
 use crate::define::{any, as_text, list, text};
-use crate::request::ids_of;
+use crate::request::{AFTER_UNREAD, NATIVE, ids_of};
 use crate::sink::NodeSink;
 
 /// Reads a reply against the tools that were offered.
@@ -80,6 +81,10 @@ pub(crate) struct ToRead<'r> {
     pub(crate) suspects: &'r UntrustedTexts,
     /// Prefix of the ids of its calls.
     pub(crate) prefix: &'r str,
+    /// Form in which the tools were offered.
+    pub(crate) protocol: Protocol,
+    /// The model was told of a call that was not read just before: another one is the answer.
+    pub(crate) was_unread: bool,
 }
 
 /// Reads a reply and emits its contents.
@@ -87,9 +92,13 @@ pub(crate) fn read(ctx: &NodeContext, env: &AgentEnv<'_>, reply: &ToRead<'_>) ->
     let sink = NodeSink::new(ctx, env, None);
     let trace = sink.trace(sink.log(false, HashMap::new()));
     let ids = CallIds { first: 1, prefix: reply.prefix };
-    let reading = Reading { tools: reply.tools, set: reply.set, ids, suspects: reply.suspects };
-    let decided = read_reply(reply.response, reply.parsed, &reading);
+    let reading = Reading { tools: reply.tools, set: reply.set, ids, suspects: reply.suspects, protocol: reply.protocol };
+    let mut decided = read_reply(reply.response, reply.parsed, &reading);
     trace.perform_all(reply_events(&decided));
+    if let Some(unread) = decided.unread.take() {
+        trace.perform_all(unread_events(&unread, reply.was_unread));
+        decided.turn.notes.extend((!reply.was_unread).then_some(unread));
+    }
     let result = given(&decided, reply);
     trace.perform_all(result.observations.iter().map(observed));
     trace.log().resume_with_news();
@@ -188,6 +197,7 @@ impl Node for ParseLlmDecision {
         let number = |value: &Value| value.as_u64().and_then(|number| usize::try_from(number).ok());
         let echoes = value.get("echoes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let prefix = env.call_prefix();
+        let has = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or(false);
         let reply = ToRead {
             response: &response,
             parsed: &parsed,
@@ -197,6 +207,8 @@ impl Node for ParseLlmDecision {
             echoes: echoes.iter().filter_map(number).collect(),
             suspects: &UntrustedTexts::default(),
             prefix: value.get("callPrefix").and_then(Value::as_str).unwrap_or(&prefix),
+            protocol: if has(NATIVE) { Protocol::Native } else { Protocol::Text },
+            was_unread: has(AFTER_UNREAD),
         };
         Ok(read(&ctx, &env, &reply).outputs())
     }

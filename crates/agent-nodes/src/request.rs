@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agent_types::{BudgetKey, Usage};
+use agent_types::{BudgetKey, ObservationCode, Usage};
 use async_trait::async_trait;
 use futures::StreamExt;
 use llm_provider::{
@@ -185,7 +185,15 @@ pub(crate) struct Replied {
     pub(crate) suspects: UntrustedTexts,
     /// Prefix of the ids of its calls.
     pub(crate) prefix: String,
+    /// Form in which the tools were offered.
+    pub(crate) protocol: Protocol,
+    /// The last message says that a call was not read.
+    pub(crate) was_unread: bool,
 }
+
+/// Members of a reply as a value: the tools were offered natively; the model was told of an unread call before.
+pub(crate) const NATIVE: &str = "native";
+pub(crate) const AFTER_UNREAD: &str = "afterUnread";
 
 impl Replied {
     /// It as the value that other nodes read: the reply, what was offered, and what was noticed.
@@ -195,6 +203,11 @@ impl Replied {
         value["tools"] = self.tools.tools().map(|tool| tool.id().as_str()).collect();
         value["maxToolCalls"] = max_calls.into();
         value["callPrefix"] = self.prefix.as_str().into();
+        for (name, holds) in [(NATIVE, self.protocol == Protocol::Native), (AFTER_UNREAD, self.was_unread)] {
+            if holds {
+                value[name] = true.into();
+            }
+        }
         let written = |at: &usize| {
             let span = self.parsed.calls[*at].span;
             let is_text = self.parsed.calls[*at].dialect != protocol_action::Dialect::Native;
@@ -232,6 +245,9 @@ pub(crate) async fn request(
     }
     let mut suspects = UntrustedTexts::default();
     messages.iter().filter_map(Said::foreign).for_each(|text| suspects.note(text));
+    let protocol = if specs.is_empty() { Protocol::Text } else { Protocol::Native };
+    let unread_words = ObservationCode::UnreadCall.beginning();
+    let was_unread = messages.last().is_some_and(|said| said.message.text().contains(unread_words));
     let tools = offering.all()?;
     let set = tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?;
     let sent: Vec<Message> = messages.into_iter().map(|said| said.message).collect();
@@ -244,8 +260,9 @@ pub(crate) async fn request(
         .with_tools(specs)
         .with_parameters(llm.parameters.clone())
         .with_constraint(grammar.constraint);
-    let Answer { response, parsed } = answer(ctx, env, &*model, request, &Arc::new(set)).await?;
-    Ok(Replied { response, parsed, tools, suspects, prefix: env.call_prefix() })
+    let Answer { response, parsed, .. } = answer(ctx, env, &*model, request, &Arc::new(set)).await?;
+    let prefix = env.call_prefix();
+    Ok(Replied { response, parsed, tools, suspects, prefix, protocol, was_unread })
 }
 
 /// The answer of the log, or a new one.
@@ -289,7 +306,7 @@ pub(crate) async fn answer(
         usage
     };
     let emits_pieces = !env.in_turn;
-    let room = AskContext { clock, cancel, winds_down: false, emits_pieces, count: &count_broken };
+    let room = AskContext { clock, cancel, winds_down: false, emits_pieces, count: &count_broken, cuts: None };
     let answer = ask(room, beginning, reply, &question, &trace).await.map_err(|none| failed(model, none))?;
     trace.emit_kept(finished(&answer), || record_of_cost(0));
     log.resume_with_news();

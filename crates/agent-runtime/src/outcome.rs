@@ -73,6 +73,9 @@ pub struct RunOutcome {
     /// Word for programs for the reason, where there is one.
     #[serde(skip)]
     pub kind: Option<String>,
+    /// Warning about the answer, such as that it holds a call which was not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
     /// The conversation as it stands.
     #[serde(skip)]
     pub history: Vec<Exchange>,

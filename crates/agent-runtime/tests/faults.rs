@@ -51,6 +51,71 @@ async fn an_unknown_tool_is_told_and_mended() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_not_read_is_told_once_and_corrected() {
+    let attempts = [
+        "<add><a>1</a><b>2</b></add>",
+        "```xml\n<ACTION><add><a>1</a><b>2</b></add></ACTION>\n```",
+        "<function_calls><invoke name=\"add\"><parameter name=\"a\">1",
+    ];
+    let block = "<ACTION><add><a>1</a><b>2</b></add></ACTION>";
+    for attempt in attempts {
+        let told = json!({"text": block, "request": {"contains": ["No call was read", "<add><a>…</a><b>…</b></add>"]}});
+        let lines = [json!({"text": attempt}), told, json!({"text": "3"})].map(|line| line.to_string()).join("\n");
+        let agent = Agent::new(ScriptedModel::from_jsonl(&lines).unwrap()).tools(tools![add, look, fall]);
+        let outcome = agent.run("Go.").await.unwrap();
+        assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::Completed, "3"), "{attempt}: {:?}", outcome.error);
+        assert_eq!(outcome.warning, None);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_not_read_twice_is_the_answer_with_a_warning() {
+    let attempt = "<add><a>1</a><b>2</b></add>";
+    let outcome = end(&[attempt, attempt]).await;
+    assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::Completed, attempt));
+    assert!(outcome.warning.unwrap().contains("nothing of it was run"));
+    // Without the tool it is text.
+    let outcome = Agent::new(model(&[attempt])).run("Go.").await.unwrap();
+    assert_eq!((outcome.text.as_str(), outcome.warning), (attempt, None));
+}
+
+/// A model whose reply continues behind its block, and never ends.
+#[derive(Debug)]
+struct Endless(std::sync::atomic::AtomicUsize);
+
+#[async_trait]
+impl llm_provider::LlmProvider for Endless {
+    fn info(&self) -> &llm_provider::ModelInfo {
+        static INFO: std::sync::LazyLock<llm_provider::ModelInfo> = std::sync::LazyLock::new(Default::default);
+        &INFO
+    }
+
+    async fn stream(
+        &self,
+        _: llm_provider::LlmRequest,
+    ) -> Result<llm_provider::LlmStream, llm_provider::LlmError> {
+        use futures::StreamExt;
+        use llm_provider::{LlmEvent, StandardResponse};
+        if self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 0 {
+            let answer = StandardResponse { text: "3".into(), ..StandardResponse::default() };
+            return Ok(futures::stream::iter(answer.into_events().into_iter().map(Ok)).boxed());
+        }
+        let text = "I add.\n<ACTION><add><a>1</a><b>2</b></add></ACTION>\nIt is 4711";
+        let pieces = futures::stream::iter([Ok(LlmEvent::Text(text.into()))]);
+        Ok(pieces.chain(futures::stream::pending()).boxed())
+    }
+}
+
+#[tokio::test]
+async fn a_reply_is_cut_behind_its_block() {
+    let agent = Agent::new(Endless(0.into())).tools(tools![add, look, fall]);
+    let outcome = agent.run("Go.").await.unwrap();
+    assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::Completed, "3"));
+    let kept = serde_json::to_string(&outcome.history).unwrap();
+    assert!(!kept.contains("4711"), "{kept}");
+}
+
+#[tokio::test]
 async fn bad_arguments_twice_are_told_and_mended() {
     let bad = "<ACTION><add><a>one</a><b>2</b></add></ACTION>";
     let outcome = end(&[bad, bad, "<ACTION><add><a>1</a><b>2</b></add></ACTION>", "3"]).await;

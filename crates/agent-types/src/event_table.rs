@@ -174,6 +174,8 @@ events! {
         tool_calls: Option<Arc<Value>>,
         finish: String,
         usage: Usage,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dropped: Option<String>,
     },
     /// The reply was read.
     #[event("agent.parsed", Turn, Fact, zh = "答复已解析")]
@@ -183,7 +185,12 @@ events! {
     AgentParseFailed { code: String, errors: Vec<Value> },
     /// Text for the user.
     #[event("agent.message", Turn, Fact, zh = "给用户的消息")]
-    AgentMessage { text: String, r#final: bool },
+    AgentMessage {
+        text: String,
+        r#final: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        warning: Option<String>,
+    },
     /// A call is about to run.
     #[event("agent.tool.chosen", Call, Fact, zh = "已选择工具")]
     AgentToolChosen {

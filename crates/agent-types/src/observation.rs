@@ -62,6 +62,8 @@ observation_codes! {
     InvalidArgument    => ("invalid_argument",    true,  "Error - Invalid parameters for {name}: {faults}"),
     /// The block could not be read.
     Malformed          => ("malformed_xml",       true,  "Error - Malformed XML in ACTION block: {message}{place}. {hint}"),
+    /// The reply looks like a call and holds none.
+    UnreadCall         => ("unread_call",         true,  "Error - No call was read and nothing was run: the reply holds {what}: {excerpt} - {hint}"),
     /// The tool said that it failed.
     Failed             => ("failed",              true,  "Error - Tool {name} failed: {message}"),
     /// The tool's code panicked.
@@ -79,6 +81,12 @@ observation_codes! {
 }
 
 impl ObservationCode {
+    /// The words that each text of the code begins with.
+    #[must_use]
+    pub fn beginning(self) -> &'static str {
+        self.template().split('{').next().unwrap_or_default()
+    }
+
     /// The exact text of §7.1 without the prefix; `fields` fill the placeholders, which are not read again.
     #[must_use]
     pub fn text(self, fields: &[(&str, &str)]) -> String {

@@ -279,7 +279,7 @@ impl<'t> Turn<'t> {
         });
         handled.text = sent.or(handled.text.take());
         if let Some(text) = handled.text.clone() {
-            self.emit(EventBody::AgentMessage { text, r#final: true });
+            self.emit(EventBody::AgentMessage { text, r#final: true, warning: None });
         }
     }
 

@@ -186,6 +186,10 @@ pub struct LlmRequest {
     /// Grammar that the answer must fit. Only models that ask for one in their [`ModelInfo`](crate::ModelInfo) are sent one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constraint: Option<Constraint>,
+    /// Text at which an answer ends besides those of the settings, where the server takes one and the model does not
+    /// reason before it answers.
+    #[serde(skip)]
+    pub stop_at: Option<&'static str>,
     /// Purpose of the request, such as `summary`; scripts distinguish requests by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purpose: Option<&'static str>,

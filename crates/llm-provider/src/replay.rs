@@ -89,6 +89,7 @@ mod tests {
             tool_calls: Some(Arc::new(serde_json::json!([{"id": "c1", "name": "t", "arguments": "{}"}]))),
             finish: finish.into(),
             usage: Usage::new(1, 2),
+            dropped: None,
         }
     }
 

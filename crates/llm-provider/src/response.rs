@@ -86,7 +86,7 @@ impl StandardResponse {
     /// Reads the answer of an `agent.llm.finished` event; `None` for other events, and for requests without an answer.
     #[must_use]
     pub fn from_event(event: &EventBody) -> Option<Self> {
-        let EventBody::AgentLlmFinished { text, reasoning, tool_calls, finish, usage } = event else {
+        let EventBody::AgentLlmFinished { text, reasoning, tool_calls, finish, usage, .. } = event else {
             return None;
         };
         if matches!(finish.as_str(), "error" | "cancelled") {

@@ -73,6 +73,7 @@ fn end_of(body: &EventBody) -> Option<EventBody> {
             tool_calls: None,
             finish: "cancelled".to_owned(),
             usage: Usage::default(),
+            dropped: None,
         },
         EventBody::AgentToolStarted { tool } => EventBody::AgentToolFinished {
             tool: tool.clone(),

@@ -99,7 +99,7 @@ fn emitted(events: &[TraceEvent]) -> Vec<String> {
         }
         EventBody::AgentObservation { text, .. } => Some(text.clone()),
         EventBody::AgentParseFailed { code, .. } => Some(format!("parse failed {code}")),
-        EventBody::AgentMessage { text, r#final: false } => Some(format!("message {text}")),
+        EventBody::AgentMessage { text, r#final: false, .. } => Some(format!("message {text}")),
         EventBody::AgentLlmFinished { text, .. } => Some(format!("reply {text}")),
         EventBody::AgentTextDelta { text, .. } => Some(format!("delta {text}")),
         _ => None,

@@ -53,6 +53,7 @@ fn replies_are_read_as_the_loop_reads_them() {
     // A block runs whole or not at all.
     check(text("<ACTION><say><say>x</say></say><nope/></ACTION>"), "", &[], &["refused", "unknown_tool"]);
     check(text("<ACTION><say><say>x"), "", &[], &["malformed_xml"]);
+    check(text("<say><say>x</say></say>"), "<say><say>x</say></say>", &[], &["unread_call"]);
     let second = "<ACTION><say><say>x</say></say></ACTION> then <ACTION><say><say>y</say></say></ACTION>";
     check(text(second), "", &[("say", json!({"say": "x"}))], &[]);
     let native = json!({"text": "", "finish": "tool_calls", "usage": {"input": 1, "output": 1, "total": 2},
@@ -78,4 +79,16 @@ fn requests_carry_what_was_noticed() {
     assert_eq!(requests[2]["refuse"], json!("limit of 2 calls in one decision reached"));
     assert_eq!(requests[2]["notes"], json!(["Note - a second block was not run"]));
     assert_eq!(seen.names(), ["agent.parsed", "agent.call.ready", "agent.call.ready", "agent.call.ready"]);
+}
+
+#[test]
+fn a_call_that_is_not_read_again_is_the_answer() {
+    let mut again = text("<say><say>x</say></say>");
+    again["afterUnread"] = true.into();
+    again["tools"] = json!(["say", "pay"]);
+    let world = World::new(&[]);
+    let seen =
+        world.run(&one("agent:ParseLlmDecision", &json!({"response": again}), &json!({})), json!({})).ok();
+    assert_eq!((seen.output("errors"), seen.observations().len()), (json!([]), 0));
+    assert!(seen.names().contains(&"agent.warning"));
 }

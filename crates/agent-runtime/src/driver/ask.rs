@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{Clock, EventBody, EventLocation, Usage};
+use agent_types::{Clock, EventBody, EventLocation, Usage, estimate_tokens};
 use futures::future::{Either, select};
 use futures::{FutureExt, Stream, StreamExt};
 use llm_provider::{Finish, LlmError, LlmEvent, LlmRequest, StandardResponse, retry_message};
@@ -38,6 +38,8 @@ pub struct Answer {
     pub response: StandardResponse,
     /// Its contents.
     pub parsed: Parsed,
+    /// Text that the model wrote behind its native calls, before their results were known.
+    pub dropped: Option<String>,
 }
 
 /// Reason for a missing reply.
@@ -62,6 +64,9 @@ pub struct AskContext<'r> {
     pub emits_pieces: bool,
     /// Counts the tokens of a request that breaks off or is cancelled, which are estimated.
     pub count: &'r (dyn Fn(u64) -> Usage + Sync),
+    /// A reply that continues behind its block is cut there: the tokens of the request, to count it by. Absent where
+    /// tokens are limited, as the server counts them only at the end.
+    pub cuts: Option<u64>,
 }
 
 /// A reply as it comes.
@@ -112,7 +117,7 @@ pub async fn ask<S: Replies>(
             Err(NoAnswer::Cancelled)
         }
     };
-    let response = match response {
+    let mut response = match response {
         Ok(response) => response,
         Err(none) => {
             return Err(match none {
@@ -141,12 +146,13 @@ pub async fn ask<S: Replies>(
             });
         }
     };
+    let dropped = decoder.drop_behind_calls(&mut response);
     let parsed = decoder.finish(&response);
-    Ok(Answer { response, parsed })
+    Ok(Answer { response, parsed, dropped })
 }
 
 /// The end of a request, as an event.
-pub fn finished(Answer { response, parsed }: &Answer) -> EventBody {
+pub fn finished(Answer { response, parsed, dropped }: &Answer) -> EventBody {
     EventBody::AgentLlmFinished {
         text: response.text.clone(),
         reasoning: response.reasoning.clone().or_else(|| parsed.reasoning.clone()),
@@ -154,6 +160,7 @@ pub fn finished(Answer { response, parsed }: &Answer) -> EventBody {
             .then(|| Arc::new(serde_json::to_value(&response.tool_calls).unwrap_or_default())),
         finish: response.finish.as_str().to_owned(),
         usage: response.usage,
+        dropped: dropped.clone(),
     }
 }
 
@@ -170,6 +177,9 @@ async fn read<S: Replies>(
         let event = match stream.next().now_or_never() {
             Some(event) => event,
             None => match merging.take() {
+                None if decoder.is_made_up && context.cuts.is_some() => {
+                    return Ok(decoder.cut_response(context.cuts.unwrap_or_default()));
+                }
                 None => stream.next().await,
                 Some(pause) => match select(stream.next(), pause).await {
                     Either::Left((event, pause)) => {
@@ -213,6 +223,11 @@ struct ReplyDecoder<'t> {
     is_behind_block: bool,
     /// Bytes that have come.
     came: usize,
+    /// Something stands behind the block.
+    is_made_up: bool,
+    /// A native call has begun: text behind it is not for the user either, and is kept here.
+    behind_call: Option<String>,
+    reasoning: String,
 }
 
 /// Emits deltas; those of the same kind and location are merged.
@@ -279,7 +294,8 @@ impl<'t> ReplyDecoder<'t> {
         let vocabulary: Arc<ToolSet> = Arc::clone(question.tools);
         let decoder = Decoder::new(vocabulary, Options::default());
         let emitter = DeltaEmitter { question: *question, trace, enabled, offset: 0, waiting: None };
-        Self { decoder, emitter, path: String::new(), call: 0, is_behind_block: false, came: 0 }
+        let (path, reasoning) = (String::new(), String::new());
+        Self { decoder, emitter, path, call: 0, is_behind_block: false, is_made_up: false, behind_call: None, reasoning, came: 0 }
     }
 
     fn is_merging(&self) -> bool {
@@ -300,11 +316,14 @@ impl<'t> ReplyDecoder<'t> {
 
     fn text(&mut self, piece: &str) {
         self.came += piece.len();
-        let Self { decoder, emitter, path, call, is_behind_block, .. } = self;
+        let Self { decoder, emitter, path, call, is_behind_block, is_made_up, behind_call, .. } = self;
+        if let Some(behind) = behind_call {
+            return behind.push_str(piece);
+        }
         for event in decoder.push(piece.as_bytes()) {
             match event {
                 Event::BlockEnd => *is_behind_block = true,
-                Event::Text { .. } if *is_behind_block => {}
+                Event::Text { text } if *is_behind_block => *is_made_up |= !text.trim().is_empty(),
                 Event::Text { text } => emitter.emit(Delta::Text(text.to_owned())),
                 Event::Reasoning { text } => emitter.emit(Delta::Reasoning(text.to_owned())),
                 Event::ParamStart { call: index, path: name } => {
@@ -321,6 +340,7 @@ impl<'t> ReplyDecoder<'t> {
 
     fn reasoning(&mut self, text: String) {
         self.came += text.len();
+        self.reasoning.push_str(&text);
         self.emitter.emit(Delta::Reasoning(text));
     }
 
@@ -339,9 +359,30 @@ impl<'t> ReplyDecoder<'t> {
 
     fn native(&mut self, index: usize, arguments: String) {
         self.came += arguments.len();
+        self.behind_call.get_or_insert_default();
         if !arguments.is_empty() {
             self.emitter.emit(Delta::Call { index, path: String::new(), text: arguments });
         }
+    }
+
+    /// The reply up to here, whose rest the server need not write.
+    fn cut_response(&self, input: u64) -> StandardResponse {
+        let text = self.decoder.text().to_owned();
+        let written = estimate_tokens(&text) + estimate_tokens(&self.reasoning);
+        StandardResponse {
+            usage: Usage::new(input, u64::try_from(written).unwrap_or(u64::MAX)).as_estimate(),
+            reasoning: Some(self.reasoning.clone()).filter(|reasoning| !reasoning.is_empty()),
+            text,
+            ..StandardResponse::default()
+        }
+    }
+
+    /// Takes the text behind native calls out of a reply.
+    fn drop_behind_calls(&mut self, response: &mut StandardResponse) -> Option<String> {
+        let behind = self.behind_call.take().filter(|behind| !behind.is_empty())?;
+        let kept = response.text.strip_suffix(behind.as_str())?.len();
+        response.text.truncate(kept);
+        Some(behind).filter(|behind| !behind.trim().is_empty())
     }
 
     fn finish(mut self, response: &StandardResponse) -> Parsed {
@@ -391,5 +432,6 @@ fn unfinished(finish: &str, shown: &str, usage: Usage) -> EventBody {
         tool_calls: None,
         finish: finish.to_owned(),
         usage,
+        dropped: None,
     }
 }

@@ -48,6 +48,7 @@ pub(super) fn finish(
         pending: end.pending,
         error: end.error,
         kind: end.kind,
+        warning: conversation.warning().map(str::to_owned),
         history: conversation.history().to_vec(),
     }
 }

@@ -47,7 +47,13 @@ impl Driver {
             judges_values: self.answers.is_some(),
             corrections: budget.limits().corrections,
             is_replaced: self.is_replaced,
-            is_metered: budget.limits().tokens.is_some() || budget.limits().cost_usd.is_some(),
+            is_metered: self.is_metered(),
         }
+    }
+
+    /// Tokens or dollars are limited.
+    pub(super) fn is_metered(&self) -> bool {
+        let limits = self.context.budget.limits();
+        limits.tokens.is_some() || limits.cost_usd.is_some()
     }
 }

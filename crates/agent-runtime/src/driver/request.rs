@@ -15,6 +15,9 @@ use crate::prompt::text::{self, Protocol};
 use crate::prompt::window::{Shown, View, Window};
 use crate::resume::{PastTooLong, record_of_cost};
 
+/// End of a block, behind which nothing of use can stand.
+const BLOCK_END: &str = "</ACTION>";
+
 /// A request, ready to be sent.
 pub(super) struct Requested {
     request: LlmRequest,
@@ -67,6 +70,9 @@ pub(super) fn request(
     }
     if protocol == Protocol::Text && request.response_schema.is_none() {
         request.constraint = constraint(driver, offer, trace);
+    }
+    if protocol == Protocol::Text && !offer.tools.is_empty() {
+        request.stop_at = Some(BLOCK_END);
     }
     Requested { request, digest: window.digest(), tokens: window.tokens() }
 }
@@ -131,6 +137,7 @@ pub(super) async fn answer(
         winds_down: deliberator.winds_down(),
         emits_pieces: true,
         count: &count_broken,
+        cuts: (!driver.is_replaced && !driver.is_metered()).then_some(asked),
     };
     let question = Question { tools: &offer.set, ids };
     let answer = match ask(room, beginning, reply, &question, trace).await {
@@ -150,8 +157,8 @@ pub(super) async fn answer(
     } else {
         trace.emit(finished(&answer));
     }
-    let Answer { response, parsed } = answer;
-    let reading = Reading { tools: &offer.tools, set: &offer.set, ids, suspects: conversation.suspects() };
+    let Answer { response, parsed, .. } = answer;
+    let reading = Reading { tools: &offer.tools, set: &offer.set, ids, suspects: conversation.suspects(), protocol: driver.protocol };
     let reply = Box::new(read_reply(&response, &parsed, &reading));
     Ok(Input::Replied { reply, usage: response.usage })
 }

@@ -1,6 +1,6 @@
 //! The machine of an agent's run.
 
-use agent_types::{EventBody, ExitReason, ToolStatus, Usage};
+use agent_types::{EventBody, ExitReason, Observation, ToolStatus, Usage};
 use llm_provider::Finish;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -260,16 +260,16 @@ impl AgentMachine {
         }
         let (has_calls, cut) = (reply.has_calls(), self.cut_off(&reply));
         self.conversation.run.was_cut = reply.finish == Finish::Length;
-        let Reply { turn, message, ready, refusal, finish, .. } = reply;
+        let Reply { turn, message, ready, refusal, finish, unread, .. } = reply;
         let mut turn = Turn { frame: self.rules.frame.clone(), ..turn };
-        // Some servers give nothing of a call that the model could not write.
         let unread = match finish {
+            // Some servers give nothing of a call that the model could not write.
             Finish::Other(word) if !has_calls && !self.rules.is_replaced && is_malformed(&word) => {
-                Some(unreadable(&word))
+                Some(observe::note(&unreadable(&word)))
             }
-            _ => None,
+            _ => self.attempt_to_correct(unread, is_last, effects),
         };
-        turn.notes.extend(unread.as_deref().map(observe::note));
+        turn.notes.extend(unread.clone());
         self.conversation.take_reply(turn, &message, usage);
         if let Some(end) = cut {
             self.observe_turn(effects);
@@ -294,6 +294,25 @@ impl AgentMachine {
         } else {
             self.accept_text(message, is_last, effects);
         }
+    }
+
+    /// Returns the observation about a call that was not read, the first time. The next reply that holds one is the
+    /// answer all the same, with a warning: people talk about calls too.
+    fn attempt_to_correct(
+        &mut self,
+        unread: Option<Observation>,
+        is_last: bool,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Observation> {
+        let was_unread = std::mem::replace(&mut self.conversation.run.was_unread, unread.is_some());
+        self.conversation.run.warning = None;
+        let unread = unread.filter(|_| !self.rules.is_replaced)?;
+        let is_answer = was_unread || is_last;
+        effects.extend(emit::unread_events(&unread, is_answer));
+        if is_answer {
+            self.conversation.run.warning = Some(emit::UNREAD_ANSWER.to_owned());
+        }
+        (!is_answer).then_some(unread)
     }
 
     /// Counts a faulty reply; too many in a row end the run.
@@ -416,7 +435,7 @@ impl AgentMachine {
 
     fn accept_text(&mut self, text: String, is_last: bool, effects: &mut Vec<Effect>) {
         self.conversation.run.faulty = 0;
-        effects.push(emit::message(text, true));
+        effects.push(emit::answer(text, self.conversation.run.warning.clone()));
         let tasks = self.conversation.tasks();
         let end = if is_last {
             End::new(ExitReason::MaxTurns)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent_types::{ApprovalState, CallSummary, EventBody, Observation, ToolId};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::effect::{At, Effect, Emission};
 use super::plan::PlannedCall;
@@ -40,9 +40,28 @@ pub fn reply_events(reply: &Reply) -> Vec<Effect> {
     effects
 }
 
+/// Warning about an answer that holds a call which was not read.
+pub(super) const UNREAD_ANSWER: &str = "the answer holds what looks like a call of a tool; nothing of it was run";
+
+/// A call that was not read: a fault of the reply, or a warning where the reply is the answer all the same.
+#[must_use]
+pub fn unread_events(unread: &Observation, is_answer: bool) -> Vec<Effect> {
+    if is_answer {
+        return vec![warning(At::Turn, unread.code.as_str(), UNREAD_ANSWER.to_owned())];
+    }
+    let errors = vec![json!({"code": unread.code, "tool": unread.tool, "message": unread.text})];
+    let code = unread.code.as_str().to_owned();
+    vec![event(At::Turn, EventBody::AgentParseFailed { code, errors })]
+}
+
 /// A text for the user.
 pub(super) fn message(text: String, is_final: bool) -> Effect {
-    event(At::Turn, EventBody::AgentMessage { text, r#final: is_final })
+    event(At::Turn, EventBody::AgentMessage { text, r#final: is_final, warning: None })
+}
+
+/// The answer, with the warning about it if there is one.
+pub(super) fn answer(text: String, warning: Option<String>) -> Effect {
+    event(At::Turn, EventBody::AgentMessage { text, r#final: true, warning })
 }
 
 /// An observation for the model.

@@ -1,9 +1,11 @@
 //! The words of observations: from what happened to the texts of the one table.
 
 use agent_types::{CallId, Observation, ObservationCode, Problem, ToolStatus};
-use protocol_action::Diagnostic;
+use protocol_action::{Diagnostic, UnreadCall, neutralize};
 use tool_registry::{CallEnd, ToolErrorKind};
-use tool_schema::CallFault;
+use tool_schema::{CallFault, OfferedTool};
+
+use crate::prompt::text::Protocol;
 
 /// The code of calls that a limit keeps from running after they were begun.
 const LIMIT_REACHED: &str = "limit_reached";
@@ -115,6 +117,27 @@ pub fn of_diagnostic(diagnostic: &Diagnostic) -> Observation {
     let code = ObservationCode::Malformed;
     let fields = [("message", diagnostic.message.as_str()), ("place", &place), ("hint", &diagnostic.hint)];
     let tool = diagnostic.tool.clone().unwrap_or_default();
+    Observation { call: None, tool, code, text: code.text(&fields) }
+}
+
+/// The observation of a reply that looks like a call and holds none; `tool` is the tool that it names.
+pub(super) fn unread(found: &UnreadCall, tool: Option<&OfferedTool>, protocol: Protocol) -> Observation {
+    let hint = match (protocol, tool) {
+        (Protocol::Native, _) => {
+            "call the tool as a function; without a call the reply is the answer to the user".to_owned()
+        }
+        (Protocol::Text, Some(tool)) => format!(
+            "to run it, end the reply, outside of a code fence, with an ACTION block that holds {}; \
+             to answer, write the answer alone",
+            tool.call_form()
+        ),
+        (Protocol::Text, None) => "to run a tool, end the reply, outside of a code fence, with an ACTION block \
+             that holds the tool's tag with its parameters; to answer, write the answer alone"
+            .to_owned(),
+    };
+    let code = ObservationCode::UnreadCall;
+    let fields = [("what", found.kind.words()), ("excerpt", &*neutralize(&found.excerpt)), ("hint", &hint)];
+    let tool = tool.map(|tool| tool.name.clone()).unwrap_or_default();
     Observation { call: None, tool, code, text: code.text(&fields) }
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use agent_types::{ApprovalDefault, CallId, ToolId};
+use agent_types::{ApprovalDefault, CallId, Observation, ToolId};
 use llm_provider::{Finish, NativeCall, StandardResponse};
-use protocol_action::{Code, Diagnostic, Dialect, Parsed, SegmentKind};
+use protocol_action::{Code, Diagnostic, Dialect, Parsed, SegmentKind, unread_call};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tool_registry::{Snapshot, Tool};
@@ -13,6 +13,10 @@ use tool_schema::{CallFault, ToolSet, TypedCall};
 use super::observe;
 use crate::history::{CallRecord, Turn};
 use crate::prompt::injection_guard::UntrustedTexts;
+use crate::prompt::text::Protocol;
+
+/// Code of the note on text that was written behind a call.
+const DROPPED_TEXT: &str = "dropped_text";
 
 /// A reply, read and typed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +33,9 @@ pub struct Reply {
     pub finish: Finish,
     /// Everything that was found, for events.
     pub diagnostics: Vec<Value>,
+    /// Observation about what looks like a call in a reply without calls.
+    #[serde(default)]
+    pub unread: Option<Observation>,
 }
 
 /// A call that fits.
@@ -126,6 +133,8 @@ pub struct Reading<'r> {
     pub ids: CallIds<'r>,
     /// Foreign texts that look like calls.
     pub suspects: &'r UntrustedTexts,
+    /// Form in which the tools are offered.
+    pub protocol: Protocol,
 }
 
 /// Reads a reply against the offered tools.
@@ -178,14 +187,34 @@ pub fn read_reply(response: &StandardResponse, parsed: &Parsed, reading: &Readin
     }
     let has_calls = !turn.calls.is_empty() || refusal.is_some();
     let message = if has_calls { &parsed.text_before } else { &parsed.text };
+    let unread = (!has_calls && response.finish.is_whole()).then(|| unread(&response.text, reading)).flatten();
     Reply {
         message: message.trim().to_owned(),
         turn,
         ready,
         refusal,
         finish: response.finish.clone(),
-        diagnostics: parsed.diagnostics.iter().map(|found| json!(found)).collect(),
+        diagnostics: parsed.diagnostics.iter().map(|found| json!(found)).chain(dropped(parsed, has_calls)).collect(),
+        unread,
     }
+}
+
+/// The observation about an attempted call, where tools are offered.
+fn unread(text: &str, reading: &Reading<'_>) -> Option<Observation> {
+    let Reading { set, protocol, .. } = reading;
+    if set.tools().is_empty() {
+        return None;
+    }
+    let found = unread_call(text, *set)?;
+    let tool = found.tool.as_deref().and_then(|name| set.get(name));
+    Some(observe::unread(&found, tool, *protocol))
+}
+
+/// A note on text behind the calls: it was written before their results were known, so nobody is shown it.
+fn dropped(parsed: &Parsed, has_calls: bool) -> Option<Value> {
+    let text = parsed.text_after.trim();
+    let message = format!("{} bytes of text behind the block were dropped", text.len());
+    (has_calls && !text.is_empty()).then(|| json!({"code": DROPPED_TEXT, "severity": "note", "message": message}))
 }
 
 fn record(id: &CallId, result: &Result<TypedCall, CallFault>, written: &str) -> CallRecord {

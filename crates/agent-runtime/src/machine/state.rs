@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agent_types::{CallId, EventBody, ExitReason, Observation, ToolId, Usage};
+use agent_types::{CallId, EventBody, ExitReason, Observation, ObservationCode, ToolId, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -82,6 +82,12 @@ pub(super) struct Progress {
     pub(super) was_empty: bool,
     /// A call was cut off at the limit of tokens, and asked for once more.
     pub(super) was_cut: bool,
+    /// The last reply held a call that was not read, and the model was told so.
+    #[serde(default)]
+    pub(super) was_unread: bool,
+    /// Warning about the answer: it holds such a call all the same.
+    #[serde(default)]
+    pub(super) warning: Option<String>,
     /// It was said that tokens are estimated.
     pub(super) was_estimated: bool,
     pub(super) usage: Usage,
@@ -108,7 +114,9 @@ impl Conversation {
                     call.observation = Some(observe::interrupted(&call.id, &call.tool));
                 }
             }
-            turn.observations().for_each(|observation| suspects.note(&observation.text));
+            // A call that was not read is the model's own.
+            let foreign = turn.observations().filter(|own| own.code != ObservationCode::UnreadCall);
+            foreign.for_each(|observation| suspects.note(&observation.text));
         }
         Self { history, calls, suspects, orphans, ..Self::default() }
     }
@@ -145,6 +153,12 @@ impl Conversation {
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.run.usage
+    }
+
+    /// Warning about the answer of the run.
+    #[must_use]
+    pub fn warning(&self) -> Option<&str> {
+        self.run.warning.as_deref()
     }
 
     /// The last text for the user in this run.

@@ -66,6 +66,7 @@ pub(crate) fn reply(text: &str, first: usize, calls: &[CallFacts]) -> Input {
         refusal: None,
         finish: Finish::Stop,
         diagnostics: Vec::new(),
+        unread: None,
     };
     Input::Replied { reply: Box::new(reply), usage: Usage::default() }
 }
@@ -79,6 +80,18 @@ pub(crate) fn faulty() -> Input {
         tool: String::new(),
         code: ObservationCode::Note,
         text: "it is wrong".to_owned(),
+    });
+    Input::Replied { reply, usage }
+}
+
+/// A reply that looks like a call and holds none.
+pub(crate) fn unread(text: &str) -> Input {
+    let Input::Replied { mut reply, usage } = reply(text, 1, &[]) else { unreachable!() };
+    reply.unread = Some(Observation {
+        call: None,
+        tool: "t".to_owned(),
+        code: ObservationCode::UnreadCall,
+        text: "it was not read".to_owned(),
     });
     Input::Replied { reply, usage }
 }

@@ -8,7 +8,7 @@ use agent_types::{AskKind, AskSummary, BudgetExceeded, BudgetKey, ExitReason, Us
 use llm_provider::Finish;
 use serde_json::{Value, json};
 
-use crate::common::{ASKS, CHANGES, READS, begun, faulty, reply, result, rules, shown};
+use crate::common::{ASKS, CHANGES, READS, begun, faulty, reply, result, rules, shown, unread};
 
 const TURN: Input = Input::Granted(Grant::Turn { is_last: false });
 const LAST: Input = Input::Granted(Grant::Turn { is_last: true });
@@ -145,6 +145,40 @@ fn a_call_that_could_not_be_written_is_asked_for_again() {
                 &["parsed", "message", "observation", "close turn", "finish self_correction_failed"],
                 "Over",
             ),
+        ],
+    );
+}
+
+/// Effects of a reply that is answered as an attempted call.
+const TOLD: &[&str] = &["parsed", "parse_failed", "message", "observation", "close turn", "grant"];
+
+#[test]
+fn a_call_that_was_not_read_is_told_once() {
+    let answer = &["parsed", "warning", "message", "close turn", "finish completed"];
+    let asked = (TURN, &["open turn 1", "ask"] as &[&str], "Asking");
+    let second = (TURN, &["open turn 2", "ask"] as &[&str], "Asking");
+    let told = || (unread("<t>1</t>"), TOLD, "Granting");
+    let machine = check(machine(), &[asked.clone(), told(), second.clone(), (unread("<t>2</t>"), answer, "Over")]);
+    assert_eq!(machine.conversation().text(), Some("<t>2</t>"));
+    assert!(machine.conversation().warning().is_some());
+    let plain = &["parsed", "message", "close turn", "finish completed"];
+    let machine = check(begun(rules(json!({"id": "a"}))), &[asked.clone(), told(), second, (reply("Hi.", 1, &[]), plain, "Over")]);
+    assert_eq!(machine.conversation().warning(), None);
+    // No turn is left in which it could be corrected.
+    let last = &["parsed", "warning", "message", "close turn", "finish max_turns"];
+    check(begun(rules(json!({"id": "a"}))), &[(LAST, asked.1, "Asking"), (unread("<t>1</t>"), last, "Over")]);
+}
+
+#[test]
+fn a_call_that_was_not_read_counts_as_a_correction() {
+    let faulty_then = &["parsed", "parse_failed", "message", "observation", "close turn", "finish self_correction_failed"];
+    check(
+        machine(),
+        &[
+            (TURN, &["open turn 1", "ask"], "Asking"),
+            (faulty(), &["parsed", "parse_failed", "observation", "close turn", "grant"], "Granting"),
+            (TURN, &["open turn 2", "ask"], "Asking"),
+            (unread("<t>1</t>"), faulty_then, "Over"),
         ],
     );
 }

@@ -38,7 +38,7 @@ impl Question<'_> {
                 "top_p" => top_p.map(Value::from),
                 "max_tokens" => max_tokens.map(Value::from),
                 "seed" => seed.map(Value::from),
-                "stop" => (!stop.is_empty()).then(|| json!(stop)),
+                "stop" => self.stops(stop),
                 _ => None,
             };
             match (value, place) {
@@ -47,6 +47,13 @@ impl Question<'_> {
                 (Some(value), place) => body[place][*name] = value,
             }
         }
+    }
+
+    /// The texts at which the model stops. Models that reason refuse them, or stop inside their reasoning.
+    fn stops(&self, own: &[String]) -> Option<Value> {
+        let end = self.request.stop_at.filter(|_| !self.info.reasoning);
+        let all: Vec<&str> = own.iter().map(String::as_str).chain(end).collect();
+        (!all.is_empty()).then(|| json!(all))
     }
 
     /// The schema of the answer under a name. Strict servers take only schemas that leave nothing open.

@@ -22,7 +22,7 @@ fn body() -> impl Strategy<Value = EventBody> {
         Just(started()),
         Just(EventBody::node_finished(None)),
         Just(EventBody::AgentTurnStarted {}),
-        "[xy]".prop_map(|text| EventBody::AgentMessage { text, r#final: true }),
+        "[xy]".prop_map(|text| EventBody::AgentMessage { text, r#final: true, warning: None }),
         "[fg]".prop_map(|flow| EventBody::FlowFinished { flow, silent: false }),
         state.prop_map(|state| EventBody::AgentToolApproval {
             tool: "pay".parse().unwrap(),

@@ -93,6 +93,14 @@ impl<'t> Catalogue<'t> {
     }
 }
 
+impl OfferedTool {
+    /// A call with its required parameters on one line, to be filled in.
+    #[must_use]
+    pub fn call_form(&self) -> String {
+        skeleton::line(self)
+    }
+}
+
 fn write_tool(out: &mut String, tool: &OfferedTool, words: &Words) {
     let description = words::one_line(words.description(tool));
     let separator = if description.is_empty() { "" } else { ": " };

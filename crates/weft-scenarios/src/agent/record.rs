@@ -57,7 +57,7 @@ impl Recording {
         let call = kept.event.place.call.as_ref().map(agent_types::CallId::as_str).unwrap_or_default();
         match &kept.event.body {
             EventBody::RunStarted { message, .. } => self.message.clone_from(message),
-            EventBody::AgentLlmFinished { text, reasoning, tool_calls, finish, usage } => {
+            EventBody::AgentLlmFinished { text, reasoning, tool_calls, finish, usage, .. } => {
                 let mut reply = json!({"text": text, "finish": finish,
                     "usage": {"input": usage.input, "output": usage.output}});
                 if let Some(reasoning) = reasoning {

@@ -44,7 +44,7 @@ impl Content {
                 Vec::new()
             }
             EventBody::AgentTextDelta { text, .. } if !is_inside => self.text(text),
-            EventBody::AgentMessage { text, r#final: true } if !is_inside => self.end(text),
+            EventBody::AgentMessage { text, r#final: true, .. } if !is_inside => self.end(text),
             _ => Vec::new(),
         }
     }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     fn message(text: &str, r#final: bool) -> TraceEvent {
-        event(EventBody::AgentMessage { text: text.to_owned(), r#final })
+        event(EventBody::AgentMessage { text: text.to_owned(), r#final, warning: None })
     }
 
     fn turn() -> TraceEvent {

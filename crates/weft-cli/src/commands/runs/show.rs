@@ -214,7 +214,7 @@ pub(super) fn replay(context: &Context, run: &str) -> Result<Exit, Failure> {
 
 fn final_text(event: &agent_types::TraceEvent) -> Option<String> {
     match &event.body {
-        EventBody::AgentMessage { text, r#final: true } => Some(text.clone()),
+        EventBody::AgentMessage { text, r#final: true, .. } => Some(text.clone()),
         _ => None,
     }
 }
