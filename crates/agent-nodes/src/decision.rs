@@ -81,7 +81,18 @@ impl Node for LlmDecisionWithTools {
         let (protocol, was_unread) = (*protocol, *was_unread);
         let (max_calls, echoes) = (llm.max_calls, HashSet::new());
         let set = tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?;
-        let reply = ToRead { response, parsed, tools, set: &set, max_calls, echoes, suspects, prefix, protocol, was_unread };
+        let reply = ToRead {
+            response,
+            parsed,
+            tools,
+            set: &set,
+            max_calls,
+            echoes,
+            suspects,
+            prefix,
+            protocol,
+            was_unread,
+        };
         let mut decided = parse::read(&ctx, &env, &reply);
         let said = messages.iter().filter(|said| !said.is_own_system()).map(Said::value);
         let mut history: Vec<Value> = said.collect();

@@ -240,11 +240,14 @@ struct Done {
 impl Done {
     fn outputs(self) -> Outputs {
         let mut results = Vec::with_capacity(self.finished.len());
-        for CallResult { index, observation, status, value, attachments, .. } in &self.finished {
+        for CallResult { index, observation, status, value, attachments, fault, .. } in &self.finished {
             let mut result = json!({
                 "call": observation.call, "tool": observation.tool, "status": status,
                 "observation": observation.line(),
             });
+            if let Some(fault) = fault {
+                result["error"] = serde_json::to_value(fault).unwrap_or_default();
+            }
             if let Some(value) = value {
                 result["value"] = value.clone();
                 result["ended"] = true.into();

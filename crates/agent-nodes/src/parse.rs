@@ -92,7 +92,13 @@ pub(crate) fn read(ctx: &NodeContext, env: &AgentEnv<'_>, reply: &ToRead<'_>) ->
     let sink = NodeSink::new(ctx, env, None);
     let trace = sink.trace(sink.log(false, HashMap::new()));
     let ids = CallIds { first: 1, prefix: reply.prefix };
-    let reading = Reading { tools: reply.tools, set: reply.set, ids, suspects: reply.suspects, protocol: reply.protocol };
+    let reading = Reading {
+        tools: reply.tools,
+        set: reply.set,
+        ids,
+        suspects: reply.suspects,
+        protocol: reply.protocol,
+    };
     let mut decided = read_reply(reply.response, reply.parsed, &reading);
     trace.perform_all(reply_events(&decided));
     if let Some(unread) = decided.unread.take() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agent_types::{
     Budget, Clock, EventBroadcast, EventSink, EventSubscription, Recorder, ResumeLog, RunId, SystemClock,
 };
-use llm_provider::LlmProvider;
+use llm_provider::{LlmProvider, LlmRequest};
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ use crate::driver::context::RunContext;
 use crate::driver::deliberate::{Deliberator, ModelDeliberator};
 use crate::driver::offer::ToolOffer;
 use crate::driver::parts::Driver;
-use crate::driver::request::parameters;
+use crate::driver::request::{parameters, request};
 use crate::driver::session;
 use crate::driver::trace::Trace;
 use crate::error::AgentError;
@@ -436,6 +436,16 @@ impl AgentRun {
     #[must_use]
     pub fn cancel_token(&self) -> CancellationToken {
         self.driver.context.cancel.clone()
+    }
+
+    /// The request that the first turn would send, without sending it.
+    #[must_use]
+    pub fn first_request(self) -> LlmRequest {
+        let Self { driver, state, input, .. } = self;
+        let AgentState { mut conversation, mut window } = state;
+        conversation.begin(input);
+        let trace = Trace::root(Arc::clone(&driver.context.log), 0);
+        request(&driver, &conversation, &mut window, &driver.offer, &trace).into_request()
     }
 
     /// Runs to the end; returns the outcome and the state for the next run.

@@ -81,6 +81,7 @@ impl RunLog {
                 summary: INTERRUPTED.to_owned(),
                 blob: None,
                 ms: 0,
+                error: None,
             };
             UnsequencedEvent::new(place, body)
         };

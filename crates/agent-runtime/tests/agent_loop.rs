@@ -203,7 +203,7 @@ async fn failures_are_observations() {
         run.observations(),
         [
             "Observation: Error - Tool do_it failed: disk full",
-            "Observation: Error - Tool do_it failed: boom",
+            "Observation: Error - Tool do_it failed: internal error (panicked)",
             "Observation: Error - Tool do_it failed: no answer within 5000 ms",
         ]
     );

@@ -60,10 +60,16 @@ async fn a_call_that_is_not_read_is_told_once_and_corrected() {
     let block = "<ACTION><add><a>1</a><b>2</b></add></ACTION>";
     for attempt in attempts {
         let told = json!({"text": block, "request": {"contains": ["No call was read", "<add><a>…</a><b>…</b></add>"]}});
-        let lines = [json!({"text": attempt}), told, json!({"text": "3"})].map(|line| line.to_string()).join("\n");
+        let lines =
+            [json!({"text": attempt}), told, json!({"text": "3"})].map(|line| line.to_string()).join("\n");
         let agent = Agent::new(ScriptedModel::from_jsonl(&lines).unwrap()).tools(tools![add, look, fall]);
         let outcome = agent.run("Go.").await.unwrap();
-        assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::Completed, "3"), "{attempt}: {:?}", outcome.error);
+        assert_eq!(
+            (outcome.exit, outcome.text.as_str()),
+            (ExitReason::Completed, "3"),
+            "{attempt}: {:?}",
+            outcome.error
+        );
         assert_eq!(outcome.warning, None);
     }
 }
@@ -86,7 +92,8 @@ struct Endless(std::sync::atomic::AtomicUsize);
 #[async_trait]
 impl llm_provider::LlmProvider for Endless {
     fn info(&self) -> &llm_provider::ModelInfo {
-        static INFO: std::sync::LazyLock<llm_provider::ModelInfo> = std::sync::LazyLock::new(Default::default);
+        static INFO: std::sync::LazyLock<llm_provider::ModelInfo> =
+            std::sync::LazyLock::new(Default::default);
         &INFO
     }
 
@@ -113,6 +120,62 @@ async fn a_reply_is_cut_behind_its_block() {
     assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::Completed, "3"));
     let kept = serde_json::to_string(&outcome.history).unwrap();
     assert!(!kept.contains("4711"), "{kept}");
+}
+
+/// A model that writes behind its native call, and keeps the requests.
+#[derive(Debug, Default)]
+struct Hasty(std::sync::Mutex<Vec<llm_provider::LlmRequest>>);
+
+#[async_trait]
+impl llm_provider::LlmProvider for Hasty {
+    fn info(&self) -> &llm_provider::ModelInfo {
+        static INFO: std::sync::LazyLock<llm_provider::ModelInfo> =
+            std::sync::LazyLock::new(Default::default);
+        &INFO
+    }
+
+    async fn stream(
+        &self,
+        request: llm_provider::LlmRequest,
+    ) -> Result<llm_provider::LlmStream, llm_provider::LlmError> {
+        use futures::StreamExt;
+        use llm_provider::{Finish, LlmEvent, NativeCall, StandardResponse};
+        let mut requests = self.0.lock().unwrap();
+        requests.push(request);
+        if requests.len() > 1 {
+            let answer = StandardResponse { text: "3".into(), ..StandardResponse::default() };
+            return Ok(futures::stream::iter(answer.into_events().into_iter().map(Ok)).boxed());
+        }
+        let (name, arguments) = ("add".to_owned(), r#"{"a": 1, "b": 2}"#.to_owned());
+        let whole = StandardResponse {
+            text: "I add. It is 4711.".into(),
+            tool_calls: vec![NativeCall::new("n1", &*name, &*arguments)],
+            finish: Finish::ToolCalls,
+            ..StandardResponse::default()
+        };
+        let events = [
+            LlmEvent::Text("I add.".into()),
+            LlmEvent::ToolCall { index: 0, name, arguments },
+            LlmEvent::Text(" It is 4711.".into()),
+            LlmEvent::Finished(whole),
+        ];
+        Ok(futures::stream::iter(events.map(Ok)).boxed())
+    }
+}
+
+#[tokio::test]
+async fn text_behind_a_native_call_is_dropped_and_the_call_stays() {
+    let model = Arc::new(Hasty::default());
+    let profile = agent_runtime::AgentProfile::new("a");
+    let tools = tool_registry::Snapshot::new(tools![add].into_iter().map(Result::unwrap)).unwrap();
+    let agent = Agent::from_profile(profile, Arc::clone(&model) as Arc<dyn llm_provider::LlmProvider>, tools);
+    let outcome = agent.run("Go.").await.unwrap();
+    assert_eq!((outcome.exit, outcome.text.as_str()), (ExitReason::Completed, "3"));
+    let requests = model.0.lock().unwrap();
+    let sent = serde_json::to_string(&requests[1].messages).unwrap();
+    assert!(!sent.contains("4711"), "{sent}");
+    assert!(sent.contains("I add.\\n<ACTION>\\n  <add>\\n    <a>1</a>"), "{sent}");
+    assert_eq!(requests[0].stop_at, Some("</ACTION>"));
 }
 
 #[tokio::test]

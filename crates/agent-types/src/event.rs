@@ -105,6 +105,34 @@ pub struct CallSummary {
     pub tool: ToolId,
 }
 
+/// Fault of a call that failed, for programs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolFault {
+    /// Stable code, as fine as the tool says it.
+    pub code: String,
+    /// Kind of the failure.
+    pub kind: String,
+    /// Node of a workflow that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// HTTP status that a server answered with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The same call may succeed later.
+    pub retryable: bool,
+    /// Detail for developers, which the model is not shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+impl ToolFault {
+    /// A fault whose code and kind are the same word.
+    #[must_use]
+    pub fn new(code: &str) -> Self {
+        Self { code: code.to_owned(), kind: code.to_owned(), ..Self::default() }
+    }
+}
+
 /// Outputs of a node beside its main output, by slot.
 pub type OtherOutputs = Arc<BTreeMap<Arc<str>, Arc<Value>>>;
 

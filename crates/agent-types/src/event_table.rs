@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::event_info::{EventInfo, EventRole, EventSubject, events};
 use crate::{
     ApprovalState, AskSummary, CallSummary, ExitReason, LoopEnd, NodeErrorKind, OtherOutputs, RunStatus,
-    ToolId, ToolStatus, Usage,
+    ToolFault, ToolId, ToolStatus, Usage,
 };
 
 events! {
@@ -221,6 +221,8 @@ events! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         blob: Option<String>,
         ms: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<Box<ToolFault>>,
     },
     /// Text that is returned to the model.
     #[event("agent.observation", Call, Fact, zh = "返回给模型的文字")]

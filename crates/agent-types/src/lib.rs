@@ -42,7 +42,7 @@ pub use budget::{Budget, BudgetExceeded, BudgetKey, BudgetLimits};
 pub use call::{Annotations, ApprovalDefault, ToolCall, ToolSpec, Usage, estimate_tokens};
 pub use canonical::canonical_json;
 pub use clock::{Clock, Sleep};
-pub use event::{AskSummary, CallSummary, EventLocation, OtherOutputs, TraceEvent};
+pub use event::{AskSummary, CallSummary, EventLocation, OtherOutputs, ToolFault, TraceEvent};
 pub use event_broadcast::{Batch, Delivery, EventBroadcast, EventSubscription};
 pub use event_info::{EventInfo, EventRole, EventSubject};
 pub use event_table::EventBody;

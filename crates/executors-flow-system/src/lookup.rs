@@ -6,8 +6,8 @@ use agent_types::nearest;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tool_registry::{
-    CallEnd, IntoTool, RegistryError, Snapshot, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler,
-    ToolOutput,
+    CallEnd, INTERNAL_ERROR, IntoTool, RegistryError, Snapshot, Tool, ToolContext, ToolError, ToolErrorKind,
+    ToolHandler, ToolOutput,
 };
 
 /// A name that leads nowhere.
@@ -114,7 +114,9 @@ pub(crate) fn output_of(end: CallEnd) -> Result<ToolOutput, ToolError> {
     match end {
         CallEnd::Ok(output) => Ok(output),
         CallEnd::Failed(error) => Err(error),
-        CallEnd::Panicked { message } => Err(ToolError::failed(message).retryable(false)),
+        CallEnd::Panicked { message } => {
+            Err(ToolError::failed(INTERNAL_ERROR).retryable(false).with_detail(message))
+        }
         CallEnd::TimedOut { limit } => {
             Err(ToolError::new(ToolErrorKind::Timeout, format!("no answer within {} ms", limit.as_millis())))
         }

@@ -81,6 +81,7 @@ fn end_of(body: &EventBody) -> Option<EventBody> {
             summary: ObservationCode::Cancelled.text(&[("name", tool.as_str())]),
             blob: None,
             ms: 0,
+            error: None,
         },
         _ => return None,
     })

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use http_caller::{CallValues, Endpoint, HttpCaller, HttpError, Scope};
 use serde_json::{Map, Value, json};
 use tool_registry::{
-    Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolKind, ToolOutput, ToolSettings,
+    FaultOrigin, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolKind, ToolOutput, ToolSettings,
 };
 
 use crate::error::HttpToolError;
@@ -124,8 +124,9 @@ fn tool_error(error: &HttpError) -> ToolError {
     };
     let mut failed =
         ToolError::new(kind, error.to_string()).with_code(error.code()).retryable(error.is_retryable());
-    if let HttpError::Status { retry_after, .. } = error {
+    if let HttpError::Status { retry_after, status, .. } = error {
         failed.retry_after = *retry_after;
+        failed = failed.with_origin(FaultOrigin { status: Some(*status), ..FaultOrigin::default() });
     }
     match error.help() {
         Some(help) => failed.with_detail(help),

@@ -2,12 +2,32 @@
 
 use std::borrow::Cow;
 
-use agent_types::ToolStatus;
+use agent_types::{ToolFault, ToolStatus};
 
 use crate::invoke::CallEnd;
 use crate::output::ToolErrorKind;
 
+/// Words about a failure inside this process: what it says of itself is for developers.
+pub const INTERNAL_ERROR: &str = "internal error (panicked)";
+
 impl CallEnd {
+    /// Fault of a call that failed, for programs.
+    #[must_use]
+    pub fn fault(&self) -> Option<Box<ToolFault>> {
+        let detail = match self {
+            Self::Ok(_) => return None,
+            Self::Failed(error) => error.detail.clone(),
+            Self::Panicked { message } => Some(message.clone()),
+            Self::TimedOut { .. } | Self::Cancelled => None,
+        };
+        let kind = self.status().as_str().to_owned();
+        let known = ToolFault { kind, retryable: self.is_retryable(), detail, ..ToolFault::new(self.code()) };
+        let Self::Failed(error) = self else { return Some(Box::new(known)) };
+        let Some(origin) = error.origin.as_deref().cloned() else { return Some(Box::new(known)) };
+        let (kind, code) = (origin.kind.unwrap_or(known.kind), origin.code.unwrap_or(known.code));
+        Some(Box::new(ToolFault { kind, code, node: origin.node, status: origin.status, ..known }))
+    }
+
     /// Status of the call, as events record it.
     #[must_use]
     pub fn status(&self) -> ToolStatus {
@@ -49,7 +69,7 @@ impl CallEnd {
         match self {
             Self::Ok(output) => output.shown(),
             Self::Failed(error) => error.message_for_model.as_str().into(),
-            Self::Panicked { message } => message.as_str().into(),
+            Self::Panicked { .. } => INTERNAL_ERROR.into(),
             Self::TimedOut { limit } => format!("no answer within {} ms", limit.as_millis()).into(),
             Self::Cancelled => "cancelled".into(),
         }

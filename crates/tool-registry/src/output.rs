@@ -175,6 +175,21 @@ pub struct ToolError {
     pub fatal: bool,
     /// Questions that users must answer before the call can continue. A caller that cannot ask treats it as a failure.
     pub asks: Vec<AskSummary>,
+    /// Place of the failure inside the tool, where it is known.
+    pub origin: Option<Box<FaultOrigin>>,
+}
+
+/// Place of a failure inside a tool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FaultOrigin {
+    /// Kind of the inner failure.
+    pub kind: Option<String>,
+    /// Code of the inner failure.
+    pub code: Option<String>,
+    /// Node of a workflow that failed.
+    pub node: Option<String>,
+    /// HTTP status that a server answered with.
+    pub status: Option<u16>,
 }
 
 impl ToolError {
@@ -202,6 +217,7 @@ impl ToolError {
             retry_after: None,
             fatal: false,
             asks: Vec::new(),
+            origin: None,
         }
     }
 
@@ -216,6 +232,13 @@ impl ToolError {
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
+        self
+    }
+
+    /// The same with the place of the failure inside the tool.
+    #[must_use]
+    pub fn with_origin(mut self, origin: FaultOrigin) -> Self {
+        self.origin = Some(Box::new(origin));
         self
     }
 

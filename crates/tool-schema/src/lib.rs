@@ -53,7 +53,7 @@ pub use grammar::{
 pub use interpret::{CallFault, Decision, TypedCall};
 pub use problem::parameter;
 pub use render::{SchemaDialect, render, tool_spec};
-pub use toolset::{OfferedTool, ToolSet, ToolSetError};
+pub use toolset::{OfferedTool, ToolSet, ToolSetError, tool_tag};
 pub use wire::{is_wire_name, wire_name};
 
 /// The main types are shared between threads.

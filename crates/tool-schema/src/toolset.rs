@@ -111,6 +111,12 @@ impl OfferedTool {
     }
 }
 
+/// Tag of the calls of a tool of this name.
+#[must_use]
+pub fn tool_tag(name: &str) -> String {
+    if is_tag(name) { name.to_owned() } else { wire_name(name) }
+}
+
 /// Set of tools offered together: finds them by any accepted name and declares their parameters to the reader.
 #[derive(Debug, Clone, Default)]
 pub struct ToolSet {

@@ -27,9 +27,10 @@ fn words(id: &str) -> Option<Words> {
         "system:update_state" => Words("修改你的私有状态。同名成员被替换，null 表示删除。", &[CHANGES]),
         "system:read_world" => Words("读取所有代理共享的状态。", &[KEY]),
         "system:update_world" => Words("修改所有代理共享的状态。同名成员被替换，null 表示删除。", &[CHANGES]),
-        "system:publish_event" => {
-            Words("向其他代理发布一个事件。", &[("event", "订阅者所订阅的名称"), ("payload", "它们收到的数据")])
-        }
+        "system:publish_event" => Words(
+            "向其他代理发布一个事件。",
+            &[("event", "订阅者所订阅的名称"), ("payload", "它们收到的数据")],
+        ),
         "system:done" => Words("以结果结束你的工作。", &[("result", "工作的结果")]),
         "system:read_blob" => Words(
             "读取一个长结果的一部分。",

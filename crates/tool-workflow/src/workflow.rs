@@ -9,10 +9,11 @@ use agent_types::{
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tool_registry::{
-    EnclosingCall, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolKind, ToolOutput, UsageMeter,
+    EnclosingCall, FaultOrigin, INTERNAL_ERROR, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler,
+    ToolKind, ToolOutput, UsageMeter,
 };
 use tool_schema::ToolSetError;
-use workflow_engine::{NodeCatalog, OnWaiting, Plan, PlanError, RunOptions};
+use workflow_engine::{NodeCatalog, OnWaiting, Plan, PlanError, RunError, RunOptions};
 use workflow_model::structural::GROUP_OUTPUT;
 use workflow_model::{LoadError, Workflow, WorkflowSource};
 
@@ -61,6 +62,22 @@ impl WorkflowToolError {
             Self::Plan(_) | Self::Load(_) => "bad_workflow",
         }
     }
+}
+
+/// The failure of a run as that of its tool. What a node that panicked says is for developers.
+fn failed(error: RunError) -> ToolError {
+    let (message, detail) = match error.kind.as_str() {
+        "panic" => {
+            let place = error.path.as_deref().map(|path| format!("`{path}`: ")).unwrap_or_default();
+            (format!("{place}{INTERNAL_ERROR}"), Some(error.message))
+        }
+        _ => (error.to_string(), None),
+    };
+    let node = error.path.as_deref().map(str::to_owned);
+    let origin = FaultOrigin { kind: Some(error.kind), code: error.code, node, status: None };
+    let mut failed = ToolError::failed(message).with_origin(origin);
+    failed.detail = detail;
+    failed
 }
 
 /// The tool `workflow:<id>`. It is planned once; each call is a run inside the run that calls it, one level deeper in its budget.
@@ -181,14 +198,13 @@ impl ToolHandler for WorkflowHandler {
                 Err(error.asking(outcome.asks))
             }
             RunStatus::Error => {
-                let message = outcome.error.as_ref().map_or_else(String::new, ToString::to_string);
-                let is_limit =
-                    outcome.error.as_ref().is_some_and(|error| LIMITS.contains(&error.kind.as_str()));
+                let Some(error) = outcome.error else { return Err(ToolError::failed("")) };
+                let is_limit = LIMITS.contains(&error.kind.as_str());
                 if is_limit && outcome.outputs.values().any(|value| !value.is_null()) {
                     let so_far = self.result(outcome.outputs);
-                    return Ok(ToolOutput::Text(format!("{so_far}\nNote - partial: {message}")));
+                    return Ok(ToolOutput::Text(format!("{so_far}\nNote - partial: {error}")));
                 }
-                Err(ToolError::failed(message))
+                Err(failed(error))
             }
         }
     }

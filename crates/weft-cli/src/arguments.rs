@@ -322,6 +322,10 @@ pub(crate) struct PromptArguments {
     /// Language of the rules and headings; absent, the agent's, else English.
     #[arg(long, value_enum)]
     pub(crate) lang: Option<LangArgument>,
+    /// Print the request that this message would begin a run of the agent with, as JSON.
+    #[arg(long, value_name = "MESSAGE", requires = "agent", conflicts_with_all = ["count", "dialect", "lang"],
+        num_args = 0..=1, default_missing_value = "")]
+    pub(crate) turn: Option<String>,
     /// Print the size of the catalogue instead of the text.
     #[arg(long, conflicts_with = "dialect")]
     pub(crate) count: bool,

@@ -42,15 +42,7 @@ pub(crate) fn print_text(form: Output, outcome: &RunOutcome) -> Result<(), Failu
     match (form, outcome) {
         (Output::Json, RunOutcome::Agent(outcome)) => output::json(outcome),
         (Output::Json, RunOutcome::Session(handled)) => output::json(handled),
-        (Output::Text, outcome) if !outcome.text().is_empty() => {
-            output::line(outcome.text())?;
-            if let RunOutcome::Agent(outcome) = outcome
-                && let Some(warning) = &outcome.warning
-            {
-                note!("warning: {warning}");
-            }
-            Ok(())
-        }
+        (Output::Text, outcome) if !outcome.text().is_empty() => output::line(outcome.text()),
         _ => Ok(()),
     }
 }

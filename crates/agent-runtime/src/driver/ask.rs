@@ -295,7 +295,17 @@ impl<'t> ReplyDecoder<'t> {
         let decoder = Decoder::new(vocabulary, Options::default());
         let emitter = DeltaEmitter { question: *question, trace, enabled, offset: 0, waiting: None };
         let (path, reasoning) = (String::new(), String::new());
-        Self { decoder, emitter, path, call: 0, is_behind_block: false, is_made_up: false, behind_call: None, reasoning, came: 0 }
+        Self {
+            decoder,
+            emitter,
+            path,
+            call: 0,
+            is_behind_block: false,
+            is_made_up: false,
+            behind_call: None,
+            reasoning,
+            came: 0,
+        }
     }
 
     fn is_merging(&self) -> bool {

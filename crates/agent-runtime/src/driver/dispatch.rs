@@ -107,7 +107,8 @@ pub(super) async fn run_call(
         None => Ok(()),
     };
     if let Err(fault) = safe {
-        let end = CallEnd::Failed(ToolError::failed(fault.message));
+        let error = ToolError::failed("what led to the call could not be stored").with_detail(fault.message);
+        let end = CallEnd::Failed(error);
         let (observation, status) = observe::of_end(id, name, &end);
         return CallResult::new(index, observation, status);
     }
@@ -133,9 +134,10 @@ pub(super) async fn run_call(
         _ => (None, Vec::new()),
     };
     let limit = limit_of(&tool, &end, tokens);
+    let fault = end.fault();
     let (observation, status, shown) = observation(&call, limit, end, blobs).await;
     let result = CallResult::new(index, observation, status);
-    let result = CallResult { value, task, attachments, end: stop, ..result };
+    let result = CallResult { value, task, attachments, end: stop, fault, ..result };
     emit_finished(&trace, &call, &result, Shown { took, ..shown });
     result
 }
@@ -241,6 +243,7 @@ fn emit_finished(trace: &Trace, call: &PlannedCall, result: &CallResult, shown: 
         summary,
         blob,
         ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        error: result.fault.clone(),
     };
     trace.emit_kept(body, || record_of(result));
 }

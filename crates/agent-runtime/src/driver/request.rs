@@ -19,7 +19,7 @@ use crate::resume::{PastTooLong, record_of_cost};
 const BLOCK_END: &str = "</ACTION>";
 
 /// A request, ready to be sent.
-pub(super) struct Requested {
+pub(crate) struct Requested {
     request: LlmRequest,
     /// Identity of its messages.
     digest: String,
@@ -32,6 +32,13 @@ pub(super) struct TooLong {
     pub(super) message: String,
     /// The window that it named.
     pub(super) window: Option<u64>,
+}
+
+impl Requested {
+    /// The request itself.
+    pub(crate) fn into_request(self) -> LlmRequest {
+        self.request
+    }
 }
 
 /// The window of now, with all that was said so far in it.
@@ -47,7 +54,7 @@ pub(super) fn shown<'w>(
 }
 
 /// Builds the next request.
-pub(super) fn request(
+pub(crate) fn request(
     driver: &Driver,
     conversation: &Conversation,
     window: &mut Shown,
@@ -58,9 +65,7 @@ pub(super) fn request(
     let window = shown(driver, conversation, window, offer);
     let tools = match protocol {
         Protocol::Text => Vec::new(),
-        Protocol::Native => {
-            text::specs(&offer.tools, profile.language.unwrap_or_default())
-        }
+        Protocol::Native => text::specs(&offer.tools, profile.language.unwrap_or_default()),
     };
     let request = LlmRequest::new(window.messages()).with_tools(tools);
     let mut request = request.with_parameters(driver.parameters.clone());
@@ -137,7 +142,7 @@ pub(super) async fn answer(
         winds_down: deliberator.winds_down(),
         emits_pieces: true,
         count: &count_broken,
-        cuts: (!driver.is_replaced && !driver.is_metered()).then_some(asked),
+        cuts: is_cut_safe(driver).then_some(asked),
     };
     let question = Question { tools: &offer.set, ids };
     let answer = match ask(room, beginning, reply, &question, trace).await {
@@ -158,9 +163,21 @@ pub(super) async fn answer(
         trace.emit(finished(&answer));
     }
     let Answer { response, parsed, .. } = answer;
-    let reading = Reading { tools: &offer.tools, set: &offer.set, ids, suspects: conversation.suspects(), protocol: driver.protocol };
+    let reading = Reading {
+        tools: &offer.tools,
+        set: &offer.set,
+        ids,
+        suspects: conversation.suspects(),
+        protocol: driver.protocol,
+    };
     let reply = Box::new(read_reply(&response, &parsed, &reading));
     Ok(Input::Replied { reply, usage: response.usage })
+}
+
+/// Returns `true` when a reply may be cut behind its block. A model that reasons may still say that all of it was
+/// reasoning; a budget of tokens needs the usage that stands at the end.
+fn is_cut_safe(driver: &Driver) -> bool {
+    !driver.is_replaced && !driver.is_metered() && !driver.model.info().reasoning
 }
 
 fn no_reply(driver: &Driver, none: NoAnswer) -> NoReply {

@@ -332,7 +332,17 @@ impl AgentMachine {
         let held = batch.held().to_vec();
         let (mut value, mut stop, mut inside) = (None, None, Vec::new());
         for result in batch.into_results() {
-            let CallResult { index, observation, status, value: own, task, attachments, waits, end } = result;
+            let CallResult {
+                index,
+                observation,
+                status,
+                value: own,
+                task,
+                attachments,
+                waits,
+                end,
+                fault: _,
+            } = result;
             if let Some(waits) = waits {
                 inside.push((index, waits));
                 continue;

@@ -41,7 +41,8 @@ pub fn reply_events(reply: &Reply) -> Vec<Effect> {
 }
 
 /// Warning about an answer that holds a call which was not read.
-pub(super) const UNREAD_ANSWER: &str = "the answer holds what looks like a call of a tool; nothing of it was run";
+pub(super) const UNREAD_ANSWER: &str =
+    "the answer holds what looks like a call of a tool; nothing of it was run";
 
 /// A call that was not read: a fault of the reply, or a warning where the reply is the answer all the same.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use agent_types::{CallId, Observation, ObservationCode, Problem, ToolStatus};
 use protocol_action::{Diagnostic, UnreadCall, neutralize};
-use tool_registry::{CallEnd, ToolErrorKind};
+use tool_registry::{CallEnd, INTERNAL_ERROR, ToolErrorKind};
 use tool_schema::{CallFault, OfferedTool};
 
 use crate::prompt::text::Protocol;
@@ -32,8 +32,8 @@ pub fn of_end(call: &CallId, tool: &str, end: &CallEnd) -> (Observation, ToolSta
                 _ => (ObservationCode::Failed, ToolStatus::Failed, text),
             }
         }
-        CallEnd::Panicked { message } => {
-            let text = ObservationCode::Panicked.text(&[("name", tool), ("message", non_empty(message))]);
+        CallEnd::Panicked { .. } => {
+            let text = ObservationCode::Panicked.text(&[("name", tool), ("message", INTERNAL_ERROR)]);
             (ObservationCode::Panicked, ToolStatus::Panicked, text)
         }
         CallEnd::TimedOut { limit } => {
@@ -131,9 +131,11 @@ pub(super) fn unread(found: &UnreadCall, tool: Option<&OfferedTool>, protocol: P
              to answer, write the answer alone",
             tool.call_form()
         ),
-        (Protocol::Text, None) => "to run a tool, end the reply, outside of a code fence, with an ACTION block \
+        (Protocol::Text, None) => {
+            "to run a tool, end the reply, outside of a code fence, with an ACTION block \
              that holds the tool's tag with its parameters; to answer, write the answer alone"
-            .to_owned(),
+                .to_owned()
+        }
     };
     let code = ObservationCode::UnreadCall;
     let fields = [("what", found.kind.words()), ("excerpt", &*neutralize(&found.excerpt)), ("hint", &hint)];
@@ -191,6 +193,8 @@ mod tests {
         assert_eq!((observation.code, status), (ObservationCode::Timeout, ToolStatus::Timeout));
         assert_eq!(observation.text, "Error - Tool t failed: no answer within 30000 ms");
         assert_eq!(text(CallEnd::Cancelled), "Error - Tool t was cancelled");
-        assert_eq!(text(CallEnd::Panicked { message: " ".into() }), "Error - Tool t failed: (no message)");
+        let message = "index out of range at /srv/crash.rs:7:1";
+        let panicked = text(CallEnd::Panicked { message: message.into() });
+        assert_eq!(panicked, "Error - Tool t failed: internal error (panicked)");
     }
 }

@@ -187,14 +187,20 @@ pub fn read_reply(response: &StandardResponse, parsed: &Parsed, reading: &Readin
     }
     let has_calls = !turn.calls.is_empty() || refusal.is_some();
     let message = if has_calls { &parsed.text_before } else { &parsed.text };
-    let unread = (!has_calls && response.finish.is_whole()).then(|| unread(&response.text, reading)).flatten();
+    let unread =
+        (!has_calls && response.finish.is_whole()).then(|| unread(&response.text, reading)).flatten();
     Reply {
         message: message.trim().to_owned(),
         turn,
         ready,
         refusal,
         finish: response.finish.clone(),
-        diagnostics: parsed.diagnostics.iter().map(|found| json!(found)).chain(dropped(parsed, has_calls)).collect(),
+        diagnostics: parsed
+            .diagnostics
+            .iter()
+            .map(|found| json!(found))
+            .chain(dropped(parsed, has_calls))
+            .collect(),
         unread,
     }
 }
@@ -214,7 +220,8 @@ fn unread(text: &str, reading: &Reading<'_>) -> Option<Observation> {
 fn dropped(parsed: &Parsed, has_calls: bool) -> Option<Value> {
     let text = parsed.text_after.trim();
     let message = format!("{} bytes of text behind the block were dropped", text.len());
-    (has_calls && !text.is_empty()).then(|| json!({"code": DROPPED_TEXT, "severity": "note", "message": message}))
+    (has_calls && !text.is_empty())
+        .then(|| json!({"code": DROPPED_TEXT, "severity": "note", "message": message}))
 }
 
 fn record(id: &CallId, result: &Result<TypedCall, CallFault>, written: &str) -> CallRecord {

@@ -1,6 +1,6 @@
 //! Results of calls.
 
-use agent_types::{AskSummary, ExitReason, Observation, ToolStatus};
+use agent_types::{AskSummary, ExitReason, Observation, ToolFault, ToolStatus};
 use llm_provider::Attachment;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,6 +27,9 @@ pub struct CallResult {
     pub waits: Option<PendingInner>,
     /// Reason for ending the run with this call.
     pub end: Option<End>,
+    /// Fault of a call that failed, for programs.
+    #[serde(default)]
+    pub fault: Option<Box<ToolFault>>,
 }
 
 /// Pending questions of a call that is not complete.
@@ -41,9 +44,20 @@ pub struct PendingInner {
 impl CallResult {
     /// A result without further consequences.
     #[must_use]
-    pub const fn new(index: usize, observation: Observation, status: ToolStatus) -> Self {
+    pub fn new(index: usize, observation: Observation, status: ToolStatus) -> Self {
         let attachments = Vec::new();
-        Self { index, observation, status, value: None, task: None, attachments, waits: None, end: None }
+        let fault = (status != ToolStatus::Ok).then(|| Box::new(ToolFault::new(status.as_str())));
+        Self {
+            index,
+            observation,
+            status,
+            value: None,
+            task: None,
+            attachments,
+            waits: None,
+            end: None,
+            fault,
+        }
     }
 
     /// Returns `true` when nothing more is of use after this call.

@@ -197,7 +197,7 @@ impl Conversation {
     }
 
     /// Begins a run with what sets it to work. Returns the number of calls without a result.
-    pub(super) fn begin(&mut self, input: AgentInput) -> usize {
+    pub(crate) fn begin(&mut self, input: AgentInput) -> usize {
         self.run = Progress { asked_at: self.history.len(), ..Progress::default() };
         self.history.push(input.into_exchange());
         // What was done or refused for another message says nothing about this one.

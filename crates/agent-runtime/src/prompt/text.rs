@@ -2,9 +2,9 @@
 
 use agent_types::{OBSERVATION_PREFIX, Observation, RunId, ToolSpec};
 use llm_provider::{Attachment, Message};
-use protocol_action::{Lang, neutralize};
+use protocol_action::{EncodeCall, Lang, encode, neutralize};
 use tool_registry::{Snapshot, Tool, Visibility};
-use tool_schema::{Catalogue, tool_spec};
+use tool_schema::{Catalogue, tool_spec, tool_tag};
 
 use crate::history::{Exchange, Turn};
 use crate::profile::{AgentProfile, Language};
@@ -125,8 +125,9 @@ pub fn exchange_messages(exchange: &Exchange, protocol: Protocol, frame: &str, m
 
 fn turn_messages(turn: &Turn, protocol: Protocol, frame: &str, messages: &mut Vec<Message>) {
     if protocol == Protocol::Text || turn.native.is_empty() {
-        if !turn.text.trim().is_empty() {
-            messages.push(Message::assistant(turn.text.clone()));
+        let text = with_native_calls(turn);
+        if !text.trim().is_empty() {
+            messages.push(Message::assistant(text));
         }
         let lines: Vec<String> = turn.observations().map(observed).collect();
         if !lines.is_empty() {
@@ -153,6 +154,18 @@ fn turn_messages(turn: &Turn, protocol: Protocol, frame: &str, messages: &mut Ve
     } else if !images.is_empty() {
         messages.push(Message::user_with(framed("images of results", &[], frame), images));
     }
+}
+
+/// The text of a turn whose native calls are taken by a model that is taught text: in the taught form.
+fn with_native_calls(turn: &Turn) -> String {
+    let native: Vec<_> = turn.calls.iter().filter(|call| call.native.is_some()).collect();
+    if native.is_empty() {
+        return turn.text.clone();
+    }
+    let names: Vec<String> = native.iter().map(|call| tool_tag(&call.tool)).collect();
+    let calls = names.iter().zip(&native).map(|(name, call)| EncodeCall::new(name, &call.arguments));
+    let block = encode(&calls.collect::<Vec<_>>());
+    format!("{}\n{block}", turn.text.trim_end()).trim_start().to_owned()
 }
 
 /// The images of a turn's results, in the order of its calls.

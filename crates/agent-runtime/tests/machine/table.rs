@@ -158,20 +158,26 @@ fn a_call_that_was_not_read_is_told_once() {
     let asked = (TURN, &["open turn 1", "ask"] as &[&str], "Asking");
     let second = (TURN, &["open turn 2", "ask"] as &[&str], "Asking");
     let told = || (unread("<t>1</t>"), TOLD, "Granting");
-    let machine = check(machine(), &[asked.clone(), told(), second.clone(), (unread("<t>2</t>"), answer, "Over")]);
+    let machine =
+        check(machine(), &[asked.clone(), told(), second.clone(), (unread("<t>2</t>"), answer, "Over")]);
     assert_eq!(machine.conversation().text(), Some("<t>2</t>"));
     assert!(machine.conversation().warning().is_some());
     let plain = &["parsed", "message", "close turn", "finish completed"];
-    let machine = check(begun(rules(json!({"id": "a"}))), &[asked.clone(), told(), second, (reply("Hi.", 1, &[]), plain, "Over")]);
+    let machine = check(
+        begun(rules(json!({"id": "a"}))),
+        &[asked.clone(), told(), second, (reply("Hi.", 1, &[]), plain, "Over")],
+    );
     assert_eq!(machine.conversation().warning(), None);
     // No turn is left in which it could be corrected.
+    let wants = rules(json!({"id": "a", "on_limit": "final_answer"}));
     let last = &["parsed", "warning", "message", "close turn", "finish max_turns"];
-    check(begun(rules(json!({"id": "a"}))), &[(LAST, asked.1, "Asking"), (unread("<t>1</t>"), last, "Over")]);
+    check(begun(wants), &[(LAST, asked.1, "Asking"), (unread("<t>1</t>"), last, "Over")]);
 }
 
 #[test]
 fn a_call_that_was_not_read_counts_as_a_correction() {
-    let faulty_then = &["parsed", "parse_failed", "message", "observation", "close turn", "finish self_correction_failed"];
+    let faulty_then =
+        &["parsed", "parse_failed", "message", "observation", "close turn", "finish self_correction_failed"];
     check(
         machine(),
         &[

@@ -47,7 +47,8 @@ impl MemberList<'_> {
         let (words, nodes) = (self.words, self.tool.schema.nodes());
         let Member { label, id, part, is_required, depth } = member;
         let node = nodes.get(*id);
-        let members = if *depth <= MAX_DEPTH { members(nodes, *id, part, depth + 1, words) } else { Vec::new() };
+        let members =
+            if *depth <= MAX_DEPTH { members(nodes, *id, part, depth + 1, words) } else { Vec::new() };
         let is_listed = members.iter().any(|member| says_more(nodes, member, words));
         let mut notes = vec![match (is_listed, node.branches.is_empty()) {
             (false, _) => type_words(nodes, *id, 0),
@@ -93,7 +94,8 @@ fn members<'s>(
     words: &Words,
 ) -> Vec<Member<'s>> {
     let node = nodes.get(id);
-    let other = |label: &str, id, part| Member { label: label.to_owned(), id, part, is_required: false, depth };
+    let other =
+        |label: &str, id, part| Member { label: label.to_owned(), id, part, is_required: false, depth };
     let fields = fields(nodes, id, part, depth).map(|(_, member)| member).take(MAX_LISTED);
     let item = node.item.map(|item| other("<item>", item, part.item()));
     let branches = node.branches.iter().enumerate();
@@ -151,7 +153,9 @@ fn type_words(nodes: &Nodes, id: NodeId, depth: usize) -> String {
         return with_shape("object", format!("{{{}{more}}}", fields.collect::<Vec<_>>().join(", ")));
     }
     match node.additional {
-        Some(value) if node.types.has(Types::OBJECT) => with_shape("object", format!("object of {}", inner(value))),
+        Some(value) if node.types.has(Types::OBJECT) => {
+            with_shape("object", format!("object of {}", inner(value)))
+        }
         Some(_) | None => words,
     }
 }

@@ -69,6 +69,9 @@ fn list<'s>(object: &'s Map<String, Value>, keyword: &str) -> impl Iterator<Item
 }
 
 /// The alternatives of a union besides null.
-fn alternatives<'s>(object: &'s Map<String, Value>, keyword: &str) -> impl Iterator<Item = &'s Value> + use<'s> {
+fn alternatives<'s>(
+    object: &'s Map<String, Value>,
+    keyword: &str,
+) -> impl Iterator<Item = &'s Value> + use<'s> {
     list(object, keyword).filter(|schema| schema.get("type").and_then(Value::as_str) != Some("null"))
 }

@@ -95,9 +95,15 @@ impl Words {
     }
 
     /// What a schema says of a value besides its type: default, bounds, form, an example.
-    pub(super) fn notes(&self, limits: &Limits, part: &SchemaPart<'_>, default: Option<&Value>) -> Vec<String> {
+    pub(super) fn notes(
+        &self,
+        limits: &Limits,
+        part: &SchemaPart<'_>,
+        default: Option<&Value>,
+    ) -> Vec<String> {
         let mut notes = Vec::new();
-        notes.extend(default.or_else(|| part.get("default")).map(|value| format!("{} {value}", self.default)));
+        notes
+            .extend(default.or_else(|| part.get("default")).map(|value| format!("{} {value}", self.default)));
         notes.extend(self.bounds(limits));
         notes.extend(self.count(limits.min_length, limits.max_length, self.characters));
         notes.extend(self.count(limits.min_items, limits.max_items, self.items));

@@ -1,5 +1,6 @@
 //! `weft prompt`: the tool prompt that a model receives.
 
+use agent_runtime::AgentState;
 use agent_types::ToolDefinition;
 use protocol_action::Lang;
 use tool_schema::{Catalogue, OfferedTool, SchemaDialect, render};
@@ -22,6 +23,13 @@ pub(super) fn run(context: &Context, arguments: &PromptArguments) -> Result<Exit
         }
         (None, Some(id)) => {
             let project = context.project(None)?;
+            if let Some(message) = &arguments.turn {
+                let run = project.agent(id)?.start(AgentState::default(), message.as_str());
+                let run =
+                    run.map_err(|error| Failure::new(Exit::Invalid, error.code(), error.to_string()))?;
+                output::pretty(&run.first_request())?;
+                return Ok(Exit::Ok);
+            }
             let file = project.agent_file(id)?;
             let snapshot = project.tools_of(file)?;
             if let Some(dialect) = arguments.dialect {

@@ -251,6 +251,10 @@ fn the_prompt_is_shown_and_counted() {
     let size = weft(folder.path(), &["prompt", "--agent", "desk", "--count"]).ok().json();
     assert_eq!(size["tools"], 3);
     assert!(size["tokens"].as_u64().unwrap() > 10);
+    let request =
+        weft(folder.path(), &["prompt", "--agent", "desk", "--turn", "When is it open?"]).ok().json();
+    assert_eq!(request["messages"][1]["text"], "When is it open?", "{request}");
+    assert!(request["messages"][0]["text"].as_str().unwrap().contains("<ACTION>"), "{request}");
 }
 
 #[test]

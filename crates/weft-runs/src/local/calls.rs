@@ -155,6 +155,7 @@ impl LocalRuns {
             summary: outcome.end.message().chars().take(SUMMARY).collect(),
             blob: None,
             ms: u64::try_from(outcome.took.as_millis()).unwrap_or(u64::MAX),
+            error: outcome.end.fault(),
         });
         emit(&sink, whole, finished(&outcome.end, status));
         outcome

@@ -19,7 +19,14 @@ const CALLS: u64 = 3;
 
 fn finished(ms: u64) -> EventBody {
     let tool = "t".parse().unwrap();
-    EventBody::AgentToolFinished { tool, status: ToolStatus::Ok, summary: String::new(), blob: None, ms }
+    EventBody::AgentToolFinished {
+        tool,
+        status: ToolStatus::Ok,
+        summary: String::new(),
+        blob: None,
+        ms,
+        error: None,
+    }
 }
 
 /// Three calls one after the other, each done once in all lives of the run, and a question behind the first if it wants one.
