@@ -187,7 +187,8 @@ impl Work<'_> {
             (_, Some(prompt)) => prompt,
             (_, None) => format!("`{tool}` must be approved"),
         };
-        Some((ask.ask, Question::new(prompt).about(ask.kind, tool, ask.arguments)))
+        let question = Question::new(prompt).about(ask.kind, tool, ask.arguments);
+        Some((ask.ask, question.defined(ask.definition)))
     }
 
     /// Emits the results, in the order of the calls.
@@ -217,8 +218,8 @@ fn asks_inside(result: &mut CallResult) -> Vec<(String, Question)> {
     let Some((call, waits)) = result.observation.call.clone().zip(result.waits.take()) else {
         return Vec::new();
     };
-    let asked = |AskSummary { ask, kind, tool, arguments, prompt, .. }| {
-        let question = Question::new(prompt.unwrap_or_default());
+    let asked = |AskSummary { ask, kind, tool, arguments, prompt, definition, .. }| {
+        let question = Question::new(prompt.unwrap_or_default()).defined(definition);
         let question = match tool.zip(arguments) {
             Some((tool, arguments)) => question.about(kind, tool, arguments),
             None => question,

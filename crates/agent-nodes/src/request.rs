@@ -282,7 +282,7 @@ pub(crate) async fn answer(
     let sink = NodeSink::new(ctx, env, None);
     let log = sink.log(false, HashMap::new());
     let trace = sink.trace(Arc::clone(&log));
-    let known = log.reply();
+    let known = log.only_reply();
     let is_known = known.is_some();
     let beginning = started(&model.info().name, &request, digest_of(&request.messages));
     let asked = request.tokens() as u64;
@@ -292,6 +292,7 @@ pub(crate) async fn answer(
             replayed(response)
         } else {
             log.resume();
+            log.durable().await?;
             let stream = model.stream(request).await?;
             Box::pin(stream.map(|event| event.map_err(DeliberationFault::from)))
         };

@@ -93,7 +93,7 @@ pub use events::SubscribedEvent;
 pub use guardrail::{Blocked, Guardrail};
 pub use history::{CallRecord, Exchange, Turn, visible};
 pub use input::AgentInput;
-pub use machine::{AgentMachine, ApprovalMode, approval_digest};
+pub use machine::{AgentMachine, ApprovalMode, approval_digest, definition_digests};
 pub use outcome::{PendingCall, RunOutcome, exit_status};
 pub use profile::{
     AgentProfile, ApprovalChoice, ApprovalPolicy, Budgets, InventoryEntry, Language, LlmChoice, MemoryPolicy,

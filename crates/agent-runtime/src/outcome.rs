@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{AskKind, AskSummary, ExitReason, RunId, RunStatus, ToolId, Usage};
+use agent_types::{AskKind, AskSummary, DefinitionDigests, ExitReason, RunId, RunStatus, ToolId, Usage};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -26,6 +26,9 @@ pub struct PendingCall {
     /// Question for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
+    /// Digests of the parts of what the call would do.
+    #[serde(default, skip_serializing_if = "DefinitionDigests::is_empty")]
+    pub definition: DefinitionDigests,
 }
 
 impl PendingCall {
@@ -44,6 +47,7 @@ impl PendingCall {
             arguments: Some(Arc::clone(&self.arguments)),
             path: self.path.clone(),
             prompt: self.prompt.clone(),
+            definition: self.definition.clone(),
         }
     }
 }

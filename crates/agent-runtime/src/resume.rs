@@ -2,15 +2,17 @@
 //!
 //! The loop replays everything: it gets the model's recorded replies instead of requesting them, and the recorded
 //! results of calls instead of running them. Events of the replay are in the log already and are not emitted twice.
-//! The run resumes with the first step that the log does not have.
+//! The run resumes with the first step that the log does not have. Each reply, summary and end of a task belongs to its
+//! turn, and each result to its call: a step that goes another way than before never takes what belongs to another one.
 
 mod recorded;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use agent_types::{
-    CallId, EventBody, EventLocation, EventPersister, EventSink, ResumeLog, RunId, ToolStatus,
-    UnsequencedEvent,
+    CallId, DefinitionDigests, EventBody, EventLocation, EventPersister, EventSink, KeepError, ReplayData,
+    ResumeLog, RunId, ToolStatus, UnsequencedEvent,
 };
 use llm_provider::StandardResponse;
 use parking_lot::Mutex;
@@ -21,7 +23,7 @@ pub use recorded::record_of_cost;
 pub(crate) use recorded::{PastCall, PastSummary, PastTooLong, record_of, record_of_too_long};
 
 use crate::machine::TaskEnd;
-use recorded::{PastReply, Queues, Recorded};
+use recorded::{Recorded, TurnValues};
 
 /// Status text of a call that was running when the process ended.
 const INTERRUPTED: &str = "interrupted";
@@ -32,7 +34,7 @@ pub struct RunLog {
     sink: Arc<dyn EventSink>,
     /// Matcher of the log; `None` as soon as the run is live. Nothing that can panic runs under the lock.
     journal: Mutex<Option<Journal>>,
-    queues: Mutex<Queues>,
+    values: Mutex<TurnValues>,
     recorded: Recorded,
     log: ResumeLog,
     /// It is the log of an agent inside a call, so many levels down.
@@ -51,8 +53,8 @@ impl RunLog {
     pub fn resumed(sink: Arc<dyn EventSink>, log: ResumeLog, depth: u32) -> Arc<Self> {
         let mut recorded = Recorded::new(&log.events, depth);
         let journal = Mutex::new(Some(std::mem::take(&mut recorded.journal)));
-        let queues = Mutex::new(std::mem::take(&mut recorded.queues));
-        Arc::new(Self { sink, journal, queues, recorded, log, depth })
+        let values = Mutex::new(std::mem::take(&mut recorded.values));
+        Arc::new(Self { sink, journal, values, recorded, log, depth })
     }
 
     /// Makes the run live: interrupted calls have ended, and from now on every event is emitted.
@@ -99,55 +101,74 @@ impl RunLog {
         self.journal.lock().is_none()
     }
 
-    /// The next reply that the log has, with what it cost.
-    pub fn reply(&self) -> Option<(StandardResponse, u64)> {
-        let mut queues = self.queues.lock();
-        match queues.replies.pop_front()? {
-            PastReply::Whole(reply, cost) => Some((*reply, cost)),
-            too_long @ PastReply::TooLong(_) => {
-                queues.replies.push_front(too_long);
-                None
-            }
+    /// Takes the recorded refusal of a server that found the request of a turn too long.
+    pub(crate) fn too_long(&self, turn: u32) -> Option<PastTooLong> {
+        self.values.lock().too_long.remove(&Some(turn))
+    }
+
+    /// Waits until all that led to a request is safe: one that is sent belongs to the log from which the run resumes.
+    ///
+    /// # Errors
+    /// It cannot be kept.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the commit under way.
+    pub async fn durable(&self) -> Result<(), KeepError> {
+        match self.persister() {
+            Some(persister) => persister.durable().await,
+            None => Ok(()),
         }
     }
 
-    /// The refusal of the server, where the log says that it found the next request too long.
-    pub(crate) fn too_long(&self) -> Option<PastTooLong> {
-        let mut queues = self.queues.lock();
-        match queues.replies.pop_front()? {
-            PastReply::TooLong(past) => Some(past),
-            reply @ PastReply::Whole(..) => {
-                queues.replies.push_front(reply);
-                None
-            }
-        }
+    /// Takes the recorded reply of a turn, with what it cost.
+    pub(crate) fn reply(&self, turn: u32) -> Option<(StandardResponse, u64)> {
+        self.values.lock().replies.remove(&Some(turn))
     }
 
-    /// Returns `true` when the log has a reply that the run has not replayed yet.
-    pub(crate) fn has_reply(&self) -> bool {
-        !self.is_live() && !self.queues.lock().replies.is_empty()
+    /// Takes the recorded reply of work that is not a turn, with what it cost.
+    pub fn only_reply(&self) -> Option<(StandardResponse, u64)> {
+        self.values.lock().replies.pop_first().map(|(_, reply)| reply)
     }
 
-    /// Next summary that the log has, if it was made in this turn.
+    /// Returns `true` when the log has the reply of a turn, or the refusal to give one.
+    pub(crate) fn has_reply(&self, turn: u32) -> bool {
+        let values = self.values.lock();
+        values.replies.contains_key(&Some(turn)) || values.too_long.contains_key(&Some(turn))
+    }
+
+    /// Takes the next recorded summary that a turn made.
     pub(crate) fn summary(&self, turn: u32) -> Option<PastSummary> {
-        let summaries = &mut self.queues.lock().summaries;
-        summaries.pop_front_if(|past| past.turn.is_none_or(|own| own == turn))
+        self.values.lock().summaries.get_mut(&Some(turn))?.pop_front()
     }
 
     /// Returns `true` when the log has a summary of this turn.
     pub(crate) fn has_summary(&self, turn: u32) -> bool {
-        let queues = self.queues.lock();
-        queues.summaries.front().is_some_and(|past| past.turn.is_none_or(|own| own == turn))
+        self.values.lock().summaries.get(&Some(turn)).is_some_and(|past| !past.is_empty())
     }
 
-    /// The next ends of tasks that the log has.
-    pub(crate) fn woken(&self) -> Option<Vec<TaskEnd>> {
-        self.queues.lock().woken.pop_front()
+    /// Takes the recorded ends of tasks that the model was shown behind a turn.
+    pub(crate) fn woken(&self, turn: u32) -> Option<Vec<TaskEnd>> {
+        self.values.lock().woken.remove(&Some(turn))
+    }
+
+    /// Returns the recorded span of a turn, or a new one.
+    pub(crate) fn span_of_turn(&self, turn: u32) -> u64 {
+        self.recorded.spans.get(&turn).copied().unwrap_or_else(|| self.sink.new_span())
     }
 
     /// Recorded state of a call.
     pub(crate) fn call(&self, call: &CallId) -> Option<&PastCall> {
         self.recorded.calls.get(call)
+    }
+
+    /// Notes the result of a call whose outcome was stated, to be recorded with its observation.
+    pub(crate) fn note_stated(&self, call: &CallId, record: ReplayData) {
+        self.values.lock().stated.insert(call.clone(), record);
+    }
+
+    /// Takes what is to be recorded with the observation of a call.
+    pub(crate) fn take_stated(&self, call: &CallId) -> Option<ReplayData> {
+        self.values.lock().stated.remove(call)
     }
 
     /// Location of a call that waits for answers inside it.
@@ -182,8 +203,7 @@ impl EventSink for RunLog {
     }
 
     fn new_span(&self) -> u64 {
-        let span = self.journal.lock().as_mut().and_then(Journal::next_span);
-        span.unwrap_or_else(|| self.sink.new_span())
+        self.sink.new_span()
     }
 
     fn run(&self) -> &RunId {
@@ -203,12 +223,26 @@ pub(crate) enum Decision {
     Deny(String),
 }
 
-/// Reads an answer: `{"approve": true, "arguments"?}` or `{"deny": reason}`. With a digest it counts only for the
-/// arguments that it was given for.
-pub(crate) fn decision(answer: &Value, digest: &str) -> Option<Decision> {
-    if answer.get("digest").and_then(Value::as_str).is_some_and(|own| own != digest) {
-        return None;
+/// Returns `true` if an answer was given for what has this digest: the tool, its arguments and its definition.
+pub(crate) fn counts_for(answer: &Value, digest: &str) -> bool {
+    answer.get("digest").and_then(Value::as_str).is_none_or(|own| own == digest)
+}
+
+/// Describes what has changed since an answer was given.
+pub(crate) fn changes(tool: &str, answer: &Value, now: &DefinitionDigests) -> String {
+    let was = answer.get("definition").and_then(Value::as_object).cloned().unwrap_or_default();
+    let changed = now.iter().filter(|(part, digest)| was.get(*part).and_then(Value::as_str) != Some(*digest));
+    let gone = was.iter().map(|(part, _)| part).filter(|part| !now.contains_key(*part));
+    let parts: BTreeSet<&str> = changed.map(|(part, _)| part).chain(gone).map(String::as_str).collect();
+    let parts: Vec<&str> = parts.into_iter().collect();
+    match parts.as_slice() {
+        [] => "its arguments have changed since it was approved".to_owned(),
+        parts => format!("`{tool}` has changed since it was approved: {}", parts.join(", ")),
     }
+}
+
+/// Reads an answer: `{"approve": true, "arguments"?}` or `{"deny": reason}`.
+pub(crate) fn decision(answer: &Value) -> Option<Decision> {
     if let Some(reason) = answer.get("deny") {
         return Some(Decision::Deny(reason.as_str().unwrap_or_default().to_owned()));
     }

@@ -4,7 +4,7 @@
 //! used, and without the calls that failed the run or were cancelled with it. A call that was cancelled stands as
 //! started: whether its effect has happened is asked as after an interruption.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use agent_types::{CallId, EventBody, ExitReason, StoredEvent, ToolStatus};
 use run_journal::call_at_level;
@@ -72,14 +72,15 @@ fn unanswered(turn: &[StoredEvent]) -> Option<usize> {
 
 /// The turn without the ends of calls that were cancelled, and without calls that failed the run.
 fn without_calls(turn: Vec<StoredEvent>, exit: ExitReason) -> Vec<StoredEvent> {
+    // A call that was interrupted and has ended since has two ends: the last one counts.
+    let ends = turn.iter().filter(|kept| is_own(kept)).filter_map(|kept| match &kept.event.body {
+        EventBody::AgentToolFinished { status, .. } => Some((kept.event.place.call.clone()?, *status)),
+        _ => None,
+    });
+    let ends: HashMap<CallId, ToolStatus> = ends.collect();
     let ended = |status: ToolStatus| {
-        let ends = turn.iter().filter(|kept| is_own(kept)).filter_map(move |kept| match &kept.event.body {
-            EventBody::AgentToolFinished { status: own, .. } if *own == status => {
-                kept.event.place.call.clone()
-            }
-            _ => None,
-        });
-        ends.collect::<HashSet<CallId>>()
+        let ended = ends.iter().filter(|(_, own)| **own == status);
+        ended.map(|(call, _)| call.clone()).collect::<HashSet<CallId>>()
     };
     let cancelled = ended(ToolStatus::Cancelled);
     let failed = if exit == ExitReason::ToolError { ended(ToolStatus::Failed) } else { HashSet::new() };

@@ -49,7 +49,8 @@ impl SubAgent {
     /// # Errors
     /// The definition cannot be offered.
     pub fn into_tool(self, definition: ToolDefinition) -> Result<Tool, ToolSetError> {
-        Tool::new(definition, ToolKind::NATIVE, self).checked()
+        let profile = serde_json::to_value(self.agent.profile()).unwrap_or_default();
+        Tool::new(definition, ToolKind::NATIVE, self).with_parts([("agent".to_owned(), profile)]).checked()
     }
 
     fn message(&self, arguments: Map<String, Value>, cx: &ToolContext) -> String {

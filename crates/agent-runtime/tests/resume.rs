@@ -44,6 +44,11 @@ const SCRIPT: &str = r#"{"text": "I look. <ACTION><look><at>a</at></look><look><
 {"text": "All is done."}"#;
 
 fn agent(world: &Arc<World>, approval: &Value, skip: usize) -> Agent {
+    agent_of(world, approval, skip, &json!({}))
+}
+
+/// The agent whose payments are defined by `parts`.
+fn agent_of(world: &Arc<World>, approval: &Value, skip: usize, parts: &Value) -> Agent {
     let script: Vec<&str> = SCRIPT.lines().skip(skip).collect();
     let model = ScriptedModel::from_jsonl(&script.join("\n")).unwrap();
     let profile: AgentProfile = serde_json::from_value(json!({
@@ -59,6 +64,7 @@ fn agent(world: &Arc<World>, approval: &Value, skip: usize) -> Agent {
     };
     let look = tool("look", "at", Annotations { read_only: true, ..Annotations::default() });
     let pay = tool("pay", "to", Annotations { effect: true, ..Annotations::default() });
+    let pay = pay.with_parts(parts.as_object().unwrap().clone());
     Agent::from_profile(profile, Arc::new(model), Snapshot::new([look, pay]).unwrap())
 }
 
@@ -176,7 +182,9 @@ fn an_approval_lasts_and_counts_for_its_arguments_only() {
         assert_eq!(world.looks.load(Ordering::Relaxed), 3, "nothing is looked at twice");
         (outcome, world.pays.load(Ordering::Relaxed))
     };
-    let digest = |to: &str| approval_digest("pay", json!({"to": to}).as_object().unwrap());
+    let digest = |to: &str| {
+        approval_digest("pay", json!({"to": to}).as_object().unwrap(), &agent_types::DefinitionDigests::new())
+    };
     let (outcome, pays) = outcome_of(json!({"approve": true, "digest": digest("x")}));
     assert_eq!((outcome.exit, pays), (ExitReason::Completed, 1));
     let (outcome, pays) = outcome_of(json!({"approve": true, "digest": digest("y")}));
@@ -254,4 +262,90 @@ fn what_became_of_a_call_is_asked_after_every_start_of_it() {
     block_on(go(&agent(&world, &auto, 0), &stored, None));
     drop(stored);
     assert_eq!(died("free", "bound", &ask), call);
+}
+
+#[test]
+fn n07_an_approval_counts_for_the_definition_that_was_shown() {
+    let ask = json!({"default": "auto", "tools": {"pay": "ask"}});
+    let clock = || Arc::new(VirtualClock::new(agent_types::Timestamp::default()));
+    let parts = |url: &str| json!({"url": url, "method": "POST", "body": {"to": "{to}"}});
+    let (store, world, run) = (Store::memory().unwrap(), Arc::new(World::default()), RunId::new("r"));
+    let pays = || world.pays.load(Ordering::Relaxed);
+    let stored = store.begin(NewRun::new(run.clone()), clock()).unwrap();
+    let first = block_on(go(&agent_of(&world, &ask, 0, &parts("https://a")), &stored, None));
+    drop(stored);
+    let resumed = |url: &str| {
+        let (stored, log) = store.resume(&run, clock()).unwrap();
+        block_on(go(&agent_of(&world, &ask, replies(&log), &parts(url)), &stored, Some(log)))
+    };
+    let approve = |outcome: &RunOutcome| {
+        let pending = &outcome.pending[0];
+        let digest = approval_digest("pay", &pending.arguments, &pending.definition);
+        let answer = json!({"approve": true, "digest": digest, "definition": pending.definition});
+        store.answer(&run, &pending.ask, &answer).unwrap();
+    };
+    assert_eq!(first.pending[0].definition.keys().collect::<Vec<_>>(), ["body", "method", "url"]);
+    approve(&first);
+    let changed = resumed("https://b");
+    assert_eq!((changed.exit, pays()), (ExitReason::AwaitingApproval, 0));
+    assert_ne!(changed.pending[0].ask, first.pending[0].ask, "it is another question");
+    assert_eq!(
+        changed.pending[0].prompt.as_deref(),
+        Some("`pay` has changed since it was approved: url"),
+        "it says what has changed"
+    );
+    let again = resumed("https://b");
+    assert_eq!((&again.pending[0].ask, pays()), (&changed.pending[0].ask, 0), "it waits for the same");
+    approve(&changed);
+    assert_eq!(resumed("https://b").exit, ExitReason::Completed);
+    assert_eq!(pays(), 1);
+}
+
+#[test]
+fn n08_a_fork_asks_again_for_what_it_has_not_done() {
+    let ask = json!({"default": "auto", "tools": {"pay": "ask"}});
+    let clock = || Arc::new(VirtualClock::new(agent_types::Timestamp::default()));
+    let (store, world, run) = (Store::memory().unwrap(), Arc::new(World::default()), RunId::new("r"));
+    let pays = || world.pays.load(Ordering::Relaxed);
+    let stored = store.begin(NewRun::new(run.clone()), clock()).unwrap();
+    let first = block_on(go(&agent(&world, &ask, 0), &stored, None));
+    drop(stored);
+    store.answer(&run, &first.pending[0].ask, &json!({"approve": true})).unwrap();
+    let (stored, log) = store.resume(&run, clock()).unwrap();
+    assert_eq!(
+        block_on(go(&agent(&world, &ask, replies(&log)), &stored, Some(log))).exit,
+        ExitReason::Completed
+    );
+    drop(stored);
+    assert_eq!(pays(), 1);
+    let events = store.events(&run, 0, usize::MAX).unwrap();
+    let is_paid = |body: &EventBody| matches!(body, EventBody::AgentToolFinished { tool, .. } if tool.as_str() == "pay");
+    let paid = events.iter().find(|kept| is_paid(&kept.event.body)).unwrap().event.seq;
+    for (upto, id) in (1..=paid).map(|upto| (upto, RunId::new(format!("f{upto}")))) {
+        let fork = |of: &RunId, id: &RunId| {
+            let new = NewRun::new(id.clone());
+            let (stored, log) = store.fork(of, new, upto, &HashMap::new(), |_| true, clock()).unwrap();
+            let skip = replies(&log);
+            block_on(go(&agent(&world, &ask, skip), &stored, Some(log)))
+        };
+        let outcome = fork(&run, &id);
+        assert_eq!(pays(), 1, "a fork at {upto} pays with the approval of another run");
+        let is_started = events[..usize::try_from(upto).unwrap()].iter().any(
+            |kept| matches!(&kept.event.body, EventBody::AgentToolStarted { tool } if tool.as_str() == "pay"),
+        );
+        let wanted = match (upto == paid, is_started) {
+            (true, _) => ExitReason::Completed,
+            (false, true) => ExitReason::NeedsReconciliation,
+            (false, false) => ExitReason::AwaitingApproval,
+        };
+        assert_eq!(outcome.exit, wanted, "fork at {upto}");
+        if wanted == ExitReason::AwaitingApproval {
+            assert!(store.asks(&id).unwrap().iter().all(|ask| ask.answer.is_none()), "fork at {upto}");
+        }
+        // What a fork holds it also holds in its next process, and in a fork of it.
+        if wanted == ExitReason::Completed {
+            assert_eq!(fork(&id, &RunId::new("second")).exit, ExitReason::Completed);
+            assert_eq!(pays(), 1);
+        }
+    }
 }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AskKind, CallId, EventBody, RunId, Timestamp, ToolId};
+use crate::{AskKind, CallId, DefinitionDigests, EventBody, RunId, Timestamp, ToolId};
 
 /// Version of the envelope.
 const ENVELOPE_VERSION: u8 = 1;
@@ -94,6 +94,9 @@ pub struct AskSummary {
     /// Prompt of the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
+    /// Digests of the parts of what the call would do, as it was asked about.
+    #[serde(default, skip_serializing_if = "DefinitionDigests::is_empty")]
+    pub definition: DefinitionDigests,
 }
 
 /// One call as a summary of a parsed reply holds it.

@@ -58,7 +58,7 @@ pub use recorder::{
 pub use services::{ContextValues, Services};
 pub use system_clock::SystemClock;
 pub use timestamp::Timestamp;
-pub use tool_definition::{ToolDefinition, ToolWords};
+pub use tool_definition::{DefinitionDigests, ToolDefinition, ToolWords};
 pub use virtual_clock::{ClockHold, VirtualClock};
 
 /// The main types are shared between threads.

@@ -19,6 +19,9 @@ pub struct ToolWords {
     pub parameters: BTreeMap<String, String>,
 }
 
+/// Digests of the parts of what a tool does, by their names; empty where its code alone defines it.
+pub type DefinitionDigests = BTreeMap<String, String>;
+
 /// Definition of a tool: its name, description and parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]

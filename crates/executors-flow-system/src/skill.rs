@@ -152,8 +152,9 @@ fn function(
         .ok()?;
     let mut definition = titled(tool.definition().clone(), config);
     definition.id = id;
-    let (kind, settings) = (tool.kind(), tool.settings().clone());
-    let skill = Tool::new(definition, kind, Delegate(tool)).with_settings(settings).checked();
+    let (kind, settings, parts) = (tool.kind(), tool.settings().clone(), tool.parts().clone());
+    let skill =
+        Tool::new(definition, kind, Delegate(tool)).with_settings(settings).with_parts(parts).checked();
     skill.map_err(|error| problems.error(place, error.code(), error.to_string())).ok()
 }
 

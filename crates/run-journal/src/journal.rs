@@ -19,7 +19,6 @@ pub struct Recorded {
 #[derive(Debug, Default)]
 pub struct Journal {
     recorded: HashMap<EventKey, VecDeque<Recorded>>,
-    spans: VecDeque<u64>,
     missing: Vec<UnsequencedEvent>,
 }
 
@@ -34,11 +33,7 @@ impl Journal {
     /// Adds the next recorded event.
     pub fn add(&mut self, stored: &StoredEvent) {
         let event = &stored.event;
-        let EventLocation { turn, call, span, .. } = &event.place;
-        if (turn.is_some() || call.is_some()) && self.spans.back().is_none_or(|last| last < span) {
-            self.spans.push_back(*span);
-        }
-        let recorded = Recorded { seq: event.seq, span: *span };
+        let recorded = Recorded { seq: event.seq, span: event.place.span };
         self.recorded.entry(EventKey::new(&event.place, &event.body)).or_default().push_back(recorded);
     }
 
@@ -71,11 +66,6 @@ impl Journal {
         if self.take(&event.place, &event.body).is_none() {
             self.missing.push(event);
         }
-    }
-
-    /// Returns the next recorded span of turns and calls; `None` means that a new one must be made.
-    pub fn next_span(&mut self) -> Option<u64> {
-        self.spans.pop_front()
     }
 
     /// Returns `true` if the replay has emitted an event that the log lacks.

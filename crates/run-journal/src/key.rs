@@ -41,6 +41,10 @@ fn detail(body: &EventBody) -> Cow<'static, str> {
         | EventBody::FlowFinished { flow, .. }
         | EventBody::FlowFailed { flow, .. } => flow.clone().into(),
         EventBody::SystemAction { action, status, .. } => format!("{status} {action}").into(),
+        EventBody::RunWaiting { asks, .. } => {
+            let names: Vec<&str> = asks.iter().map(|ask| &*ask.ask).collect();
+            names.join(" ").into()
+        }
         EventBody::SystemHandedOff { action } => action.clone().into(),
         _ => "".into(),
     }

@@ -22,6 +22,13 @@ pub fn ask_once_more(ask: &str, start: u32) -> String {
     format!("{ask}~{start}")
 }
 
+/// Returns the name of a question about a call that would do what has a digest, where the answer under the call's own
+/// name was given for something else.
+#[must_use]
+pub fn ask_about_digest(ask: &str, digest: &str) -> String {
+    format!("{ask}~{digest:.8}")
+}
+
 /// Returns the calls around a call, the innermost first.
 pub fn calls_around(call: &CallId) -> impl Iterator<Item = CallId> {
     let id = call.as_str();

@@ -106,6 +106,7 @@ fn asked(event: &TraceEvent) -> Vec<AskRecord> {
                 arguments: None,
                 path: event.place.path.clone(),
                 prompt: prompt.clone(),
+                definition: agent_types::DefinitionDigests::new(),
             })]
         }
         EventBody::RunWaiting { asks, .. } => asks.iter().cloned().map(record).collect(),

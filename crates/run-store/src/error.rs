@@ -77,6 +77,9 @@ pub enum StoreError {
     /// The disk is full.
     #[error("the disk is full")]
     Full,
+    /// Another process holds the file, and did not give it up in time.
+    #[error("the store is locked by another process")]
+    Locked,
     /// The file or its folder may not be written.
     #[error("the store cannot be written: {message}")]
     ReadOnly {
@@ -106,6 +109,7 @@ impl StoreError {
             Self::Newer { .. } => "store_newer",
             Self::Corrupt { .. } => "store_corrupt",
             Self::Full => "store_full",
+            Self::Locked => "store_locked",
             Self::ReadOnly { .. } => "store_read_only",
             Self::Io { .. } => "store_failed",
         }
@@ -132,6 +136,7 @@ impl StoreError {
             Self::Full => {
                 "free some space (`weft runs rm` removes old runs), then continue with `weft runs resume`"
             }
+            Self::Locked => "end the process that holds the file, then continue with `weft runs resume`",
             Self::ReadOnly { .. } => {
                 "make the folder writable, or name another file: `[store] path` in weft.toml"
             }

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agent_types::{Clock, EventBody, EventPersister, ResumeLog, RunId, StoredEvent, nearest};
+use agent_types::{Clock, EventBody, ResumeLog, RunId, StoredEvent, nearest};
 use serde_json::Value;
 
+use crate::held::held;
 use crate::{NewRun, Store, StoreError, StoredRun};
 
 /// Last end events of the nodes of some paths, and the last event before the end of the run.
@@ -36,7 +37,8 @@ impl Store {
         Ok(upto.or(ends.by_path.into_values().max()).unwrap_or(ends.last))
     }
 
-    /// Begins a run that has the events of another one up to and including `upto`, and what was known then.
+    /// Begins a run that has the events of another one up to and including `upto`, and the answers whose effects are
+    /// among them: what was allowed once is asked again.
     /// Values of `changes` take the place of what the nodes of these paths gave, whichever of their outputs it was.
     /// It resumes from a checkpoint that `fits`, else from all events.
     ///
@@ -61,7 +63,14 @@ impl Store {
         } else {
             self.ends(of, Some(upto), changes)?.by_path.into_values().min()
         };
-        let mut log = self.log_where(&record, first.map_or(upto, |seq| seq - 1), fits, upto)?;
+        let asks = self.asks(of)?;
+        let oldest = asks.iter().filter_map(|ask| Some(ask.answer.as_ref()?.1)).min();
+        let mut later = oldest.map_or(Ok(Vec::new()), |seq| self.events(of, seq, usize::MAX))?;
+        later.retain(|kept| kept.event.seq <= upto);
+        let (held, others) = held(asks, upto, &later);
+        // A snapshot behind an answer may have it.
+        let before = others.iter().map(|answer| answer.seq).chain(first.map(|seq| seq - 1)).min();
+        let mut log = self.log_where(&record, before.unwrap_or(upto), fits, upto)?;
         let run = new.run.clone();
         let parent = Some(of.clone());
         let stored = self.begin(NewRun { parent, ..new }, clock)?;
@@ -70,6 +79,7 @@ impl Store {
             kept.event.run = run.clone();
         }
         stored.copy(&log, record.last_span);
+        stored.take_answers(&mut log, held);
         Ok((stored, log))
     }
 
@@ -91,15 +101,19 @@ impl Store {
         let mut log = self.log_where(&record, newest, fits, u64::MAX)?;
         log.events = standing(log.events);
         let before = log.snapshot.as_ref().map_or(0, |(seq, _)| *seq);
+        let (mut held, others) = held(self.asks(of)?, u64::MAX, &log.events);
+        held.extend(others.into_iter().filter(|answer| answer.seq < before));
+        for answer in &mut held {
+            let earlier = log.events.iter().filter(|kept| kept.event.seq <= answer.seq).count() as u64;
+            answer.seq = if answer.seq < before { answer.seq } else { before + earlier };
+        }
         for (seq, kept) in (before + 1..).zip(&mut log.events) {
             kept.event.seq = seq;
             kept.event.run = new.run.clone();
         }
         let stored = self.begin(NewRun { parent: Some(of.clone()), ..new }, clock)?;
         stored.copy(&log, record.last_span);
-        for (ask, value) in &log.answers {
-            stored.answered(ask, value);
-        }
+        stored.take_answers(&mut log, held);
         Ok((stored, log))
     }
 

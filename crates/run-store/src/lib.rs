@@ -15,6 +15,7 @@ mod blob;
 mod encode;
 mod error;
 mod fork;
+mod held;
 mod inbox;
 mod json;
 mod lines;

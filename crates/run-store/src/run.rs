@@ -11,6 +11,7 @@ use agent_types::{
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::held::Answered;
 use crate::lock::RunLock;
 use crate::store::StoreInner;
 use crate::writer::Job;
@@ -214,6 +215,16 @@ fn keep_error(error: &StoreError) -> KeepError {
 }
 
 impl StoredRun {
+    /// Takes over answers of another run, as the log's and as its own.
+    pub(crate) fn take_answers(&self, log: &mut ResumeLog, answers: Vec<Answered>) {
+        log.answers.clear();
+        for Answered { ask, value, seq } in answers {
+            log.answers.insert(ask.clone(), value.clone());
+            let run = self.core.run.clone();
+            self.store.writer.send(Job::Write(Change::Answer { run, ask, value, seq }));
+        }
+    }
+
     /// Takes over the events of another run as they are.
     pub(crate) fn copy(&self, log: &ResumeLog, last_span: u64) {
         let last = log.events.last().map(|kept| kept.event.seq);

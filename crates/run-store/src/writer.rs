@@ -23,6 +23,9 @@ pub(crate) const GROUP: usize = 2048;
 /// Events that one row holds at most.
 const ROW: usize = 256;
 
+/// Attempts to commit while another process holds the store, of half a minute each.
+const ROUNDS: u32 = 20;
+
 /// Waiter for a commit, perhaps for the sake of one run.
 pub(crate) struct Waiting {
     core: Option<Arc<RunCore>>,
@@ -243,7 +246,7 @@ impl WriterThread {
 
     fn commit(&self, mut group: Group) {
         let changes = mem::take(&mut group.changes);
-        let result = if changes.is_empty() { Ok(()) } else { self.backend.commit(&changes) };
+        let result = if changes.is_empty() { Ok(()) } else { self.write(&changes) };
         self.pending.fetch_sub(group.events, Ordering::Relaxed);
         match &result {
             Ok(()) => {
@@ -266,6 +269,21 @@ impl WriterThread {
 }
 
 impl WriterThread {
+    /// Commits changes. While another process holds the store, what has been done waits for it.
+    fn write(&self, changes: &[Change]) -> Result<(), StoreError> {
+        for round in 1..ROUNDS {
+            let result = self.backend.commit(changes);
+            if result != Err(StoreError::Locked) {
+                return result;
+            }
+            let minutes = (ROUNDS - round).div_ceil(2);
+            log::warn!(
+                "the store is still locked: what has been done waits for it, up to {minutes} min more"
+            );
+        }
+        self.backend.commit(changes)
+    }
+
     fn update(&self, key: &str, change: Update<'static>) -> Result<(), StoreError> {
         // A change that panics must not take the writer with it.
         let update = AssertUnwindSafe(|| self.backend.update(key, change));
@@ -284,6 +302,72 @@ impl Shown {
             && let Ok(kept) = read_lines(&events.lines)
         {
             self.core.feed.push(&Batch::new(kept.into_iter().map(|kept| kept.event)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use agent_types::RunId;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{AskRecord, Footprint, Memory, RunFilter, RunRecord};
+
+    /// A store that another process holds for some attempts.
+    #[derive(Debug)]
+    struct Held(Memory, AtomicU32);
+
+    impl Backend for Held {
+        fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
+            let left = self.1.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+            if left.is_ok() { Err(StoreError::Locked) } else { self.0.commit(changes) }
+        }
+        fn update(&self, key: &str, change: Update<'_>) -> Result<(), StoreError> {
+            self.0.update(key, change)
+        }
+        fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
+            self.0.run(run)
+        }
+        fn runs(&self, filter: &RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+            self.0.runs(filter)
+        }
+        fn lines(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Vec<u8>>, StoreError> {
+            self.0.lines(run, after, limit)
+        }
+        fn snapshot(&self, run: &RunId, at_most: u64) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
+            self.0.snapshot(run, at_most)
+        }
+        fn blob(&self, sha: &str) -> Result<Option<Vec<u8>>, StoreError> {
+            self.0.blob(sha)
+        }
+        fn asks(&self, run: &RunId) -> Result<Vec<AskRecord>, StoreError> {
+            self.0.asks(run)
+        }
+        fn messages(&self, thread: &str) -> Result<Vec<Value>, StoreError> {
+            self.0.messages(thread)
+        }
+        fn value(&self, key: &str) -> Result<Option<Value>, StoreError> {
+            self.0.value(key)
+        }
+        fn values(&self, prefix: &str) -> Result<Vec<(String, Value)>, StoreError> {
+            self.0.values(prefix)
+        }
+        fn footprint(&self) -> Result<Footprint, StoreError> {
+            self.0.footprint()
+        }
+    }
+
+    #[test]
+    fn what_has_been_done_waits_for_a_locked_store() {
+        for (attempts, wanted) in [(3, Ok(())), (ROUNDS, Err(StoreError::Locked))] {
+            let held = Arc::new(Held(Memory::default(), AtomicU32::new(attempts)));
+            let writer = Writer::start(held, Redactor::new(Vec::new())).unwrap();
+            let put = Change::Put { key: "k".to_owned(), value: Some(1.into()) };
+            writer.send(Job::Write(put));
+            assert_eq!(futures::executor::block_on(writer.flush(None)).unwrap(), wanted);
         }
     }
 }

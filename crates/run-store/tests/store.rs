@@ -195,6 +195,7 @@ fn questions_stay_open_until_they_are_answered() {
             arguments: None,
             path: Some(ask.into()),
             prompt: Some("?".to_owned()),
+            definition: agent_types::DefinitionDigests::new(),
         });
         emit(&run, EventBody::RunWaiting { exit: None, asks: asks.to_vec() });
         drop(run);
@@ -506,4 +507,59 @@ fn a_read_only_folder_is_reported() {
     let error = Sqlite::open(&file.path().join("sub").join("weft.db"), Sync::Full).unwrap_err();
     assert!(matches!(error, StoreError::Io { .. } | StoreError::ReadOnly { .. }), "{error:?}");
     assert!(error.to_string().contains("sub"));
+}
+
+/// Keeps log lines of this process.
+struct Lines(std::sync::Mutex<Vec<(std::time::Instant, String)>>);
+
+static LINES: Lines = Lines(std::sync::Mutex::new(Vec::new()));
+
+impl log::Log for Lines {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        self.0.lock().unwrap().push((std::time::Instant::now(), record.args().to_string()));
+    }
+
+    fn flush(&self) {}
+}
+
+#[test]
+fn a_locked_store_is_reported_within_a_second_and_waited_for() {
+    let _ = log::set_logger(&LINES);
+    log::set_max_level(log::LevelFilter::Warn);
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::new(Arc::new(open(folder.path())), StoreOptions::default()).unwrap();
+    let run = begin(&store, "r");
+    store.flush().unwrap();
+    let other = rusqlite::Connection::open(folder.path().join("weft.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let began = std::time::Instant::now();
+    emit(&run, ended(RunStatus::Ok));
+    let holder = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(1_500));
+        other.execute_batch("COMMIT").unwrap();
+    });
+    futures::executor::block_on(run.durable()).unwrap();
+    holder.join().unwrap();
+    assert!(began.elapsed() >= std::time::Duration::from_millis(1_400), "it waited");
+    assert_eq!(store.known(&RunId::new("r")).unwrap().state.phase, RunPhase::Ok);
+    let lines = LINES.0.lock().unwrap();
+    let (at, _) =
+        lines.iter().find(|(_, line)| line.contains("locked") && line.contains("up to 30 s")).unwrap();
+    assert!(at.duration_since(began) < std::time::Duration::from_secs(1));
+}
+
+#[test]
+fn n17_the_newest_run_is_the_one_that_the_store_took_last() {
+    let at = |millis| Arc::new(VirtualClock::new(Timestamp::from_millis(millis)));
+    for (store, _folder) in stores(&StoreOptions::default()) {
+        for (id, millis) in [("first", 9_000), ("second", 1_000)] {
+            drop(store.begin(NewRun::new(RunId::new(id)), at(millis)).unwrap());
+        }
+        let newest = store.runs(&RunFilter { limit: Some(1), ..RunFilter::default() }).unwrap();
+        assert_eq!(newest[0].new.run, RunId::new("second"));
+    }
 }

@@ -1,5 +1,7 @@
 //! The tool of a file.
 
+use std::collections::BTreeSet;
+
 use agent_types::{Annotations, EventBody, ToolDefinition, nearest};
 use async_trait::async_trait;
 use http_caller::{CallValues, Endpoint, HttpCaller, HttpError, Scope};
@@ -10,6 +12,9 @@ use tool_registry::{
 
 use crate::error::HttpToolError;
 use crate::file::HttpToolFile;
+
+/// Beginning of a secret's name in a template.
+const SECRET: &str = "{$secret.";
 
 /// Kind of HTTP tools.
 pub const HTTP: ToolKind = ToolKind::foreign("http");
@@ -37,7 +42,27 @@ pub fn http_tool(file: &HttpToolFile, caller: &HttpCaller) -> Result<Tool, HttpT
     };
     let settings = ToolSettings::default().with_timeout(endpoint.timeout());
     let handler = HttpHandler { endpoint, caller: caller.clone(), defaults };
-    Ok(Tool::new(definition, HTTP, handler).with_settings(settings).checked()?)
+    Ok(Tool::new(definition, HTTP, handler).with_settings(settings).with_parts(parts(file)).checked()?)
+}
+
+/// Parts of what a call does: those of the request, and the secrets that it names.
+fn parts(file: &HttpToolFile) -> Vec<(String, Value)> {
+    let endpoint = serde_json::to_value(&file.endpoint).unwrap_or_default();
+    let mut parts: Vec<(String, Value)> = match endpoint {
+        Value::Object(endpoint) => endpoint.into_iter().filter(|(_, part)| !part.is_null()).collect(),
+        other => vec![("endpoint".to_owned(), other)],
+    };
+    let whole = json!({"endpoint": file.endpoint, "auth": file.auth}).to_string();
+    let secrets: BTreeSet<&str> =
+        whole.split(SECRET).skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name)).collect();
+    if !secrets.is_empty() {
+        parts.push(("secrets".to_owned(), json!(secrets)));
+    }
+    parts.extend(file.auth.as_ref().map(|auth| ("auth".to_owned(), json!(auth))));
+    if !file.context.is_empty() {
+        parts.push(("context".to_owned(), json!(file.context)));
+    }
+    parts
 }
 
 /// Parameters as the model sees them: without context values, and without `default` keywords, whose values are applied

@@ -1,5 +1,6 @@
 //! One tool: what it is, how it is treated, what it does.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,6 +179,7 @@ struct Inner {
     /// Room for calls, where they are limited.
     room: Option<Arc<Semaphore>>,
     requirements: Vec<Requirement>,
+    parts: Arc<BTreeMap<String, Value>>,
     handler: Arc<dyn ToolHandler>,
 }
 
@@ -203,6 +205,7 @@ impl Tool {
             settings: ToolSettings::default(),
             room: None,
             requirements: Vec::new(),
+            parts: Arc::default(),
             handler: Arc::new(handler),
         }))
     }
@@ -269,6 +272,19 @@ impl Tool {
         self.changed(|inner| inner.definition.annotations = annotations)
     }
 
+    /// The same with the parts of what it does, by their names, beyond its code: an endpoint and a body, a workflow and
+    /// those in it. An approval counts for them as they were.
+    #[must_use]
+    pub fn with_parts(self, parts: impl IntoIterator<Item = (String, Value)>) -> Self {
+        self.changed(|inner| inner.parts = Arc::new(parts.into_iter().collect()))
+    }
+
+    /// The parts of what it does, by their names.
+    #[must_use]
+    pub fn parts(&self) -> &BTreeMap<String, Value> {
+        &self.0.parts
+    }
+
     fn changed(self, change: impl FnOnce(&mut Inner)) -> Self {
         let mut inner = Inner {
             definition: self.0.definition.clone(),
@@ -278,6 +294,7 @@ impl Tool {
             settings: self.0.settings.clone(),
             room: self.0.room.clone(),
             requirements: self.0.requirements.clone(),
+            parts: Arc::clone(&self.0.parts),
             handler: Arc::clone(&self.0.handler),
         };
         change(&mut inner);

@@ -1,12 +1,14 @@
 //! Workflows as tools.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agent_types::{
-    BudgetLimits, ContextValues, EventBody, EventSink, InvalidToolId, RunId, RunStatus, Services,
-    ToolDefinition, ToolId, UnsequencedEvent,
+    BudgetLimits, ContextValues, EventBody, EventPersister, EventSink, InvalidToolId, RunId, RunStatus,
+    Services, ToolDefinition, ToolId, UnsequencedEvent,
 };
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tool_registry::{
     EnclosingCall, FaultOrigin, INTERNAL_ERROR, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler,
@@ -18,6 +20,9 @@ use workflow_model::structural::GROUP_OUTPUT;
 use workflow_model::{LoadError, Workflow, WorkflowSource};
 
 use crate::definition::definition_of;
+
+/// Members of workflows and nodes that only the canvas shows.
+const LAYOUT: [&str; 5] = ["position", "viewport", "width", "height", "size"];
 
 /// Kind of workflow tools.
 pub const WORKFLOW: ToolKind = ToolKind::own("workflow");
@@ -92,8 +97,43 @@ pub fn workflow_tool(
     workflows: &dyn WorkflowSource,
     runtime: &WorkflowRuntime,
 ) -> Result<Tool, WorkflowToolError> {
-    let (definition, handler) = handler(format!("workflow:{id}").parse()?, workflow, workflows, runtime)?;
-    Ok(Tool::new(definition, WORKFLOW, handler).checked()?)
+    let included = Included { source: workflows, used: Mutex::default() };
+    let (definition, handler) = handler(format!("workflow:{id}").parse()?, workflow, &included, runtime)?;
+    let own = (format!("workflow {id}"), without_layout(workflow));
+    let parts = included.used.into_inner().into_iter().chain([own]);
+    Ok(Tool::new(definition, WORKFLOW, handler).with_parts(parts).checked()?)
+}
+
+/// Source of workflows that notes which of them are used.
+struct Included<'s> {
+    source: &'s dyn WorkflowSource,
+    used: Mutex<BTreeMap<String, Value>>,
+}
+
+impl WorkflowSource for Included<'_> {
+    fn workflow(&self, id: &str) -> Option<Arc<Workflow>> {
+        let found = self.source.workflow(id)?;
+        self.used.lock().insert(format!("workflow {id}"), without_layout(&found));
+        Some(found)
+    }
+
+    fn workflow_ids(&self) -> Vec<String> {
+        self.source.workflow_ids()
+    }
+}
+
+/// A workflow without what only the canvas shows.
+fn without_layout(workflow: &Workflow) -> Value {
+    let mut value = workflow.to_value();
+    if let Some(file) = value.as_object_mut() {
+        file.retain(|key, _| !LAYOUT.contains(&key.as_str()));
+    }
+    for node in value.get_mut("nodes").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(node) = node.as_object_mut() {
+            node.retain(|key, _| !LAYOUT.contains(&key.as_str()));
+        }
+    }
+    value
 }
 
 /// Definition and handler of a workflow's tool.
@@ -156,6 +196,10 @@ impl EventSink for LiveSink {
 
     fn run(&self) -> &RunId {
         self.inner.run()
+    }
+
+    fn persister(&self) -> Option<&dyn EventPersister> {
+        self.inner.persister()
     }
 }
 

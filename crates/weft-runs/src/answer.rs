@@ -74,7 +74,11 @@ impl Answer {
                 Ok(json!({"outcome": "done", "value": value}))
             }
             (Self::Approve { arguments }, Some((tool, own))) => {
-                let mut answer = json!({"approve": true, "digest": approval_digest(tool.as_str(), own)});
+                let digest = approval_digest(tool.as_str(), own, &summary.definition);
+                let mut answer = json!({"approve": true, "digest": digest});
+                if !summary.definition.is_empty() {
+                    answer["definition"] = serde_json::to_value(&summary.definition).unwrap_or_default();
+                }
                 if let Some(arguments) = arguments {
                     answer["arguments"] = Value::Object(arguments.clone());
                 }
@@ -97,7 +101,15 @@ mod tests {
     fn summary(kind: AskKind) -> AskSummary {
         let arguments = json!({"to": "a"}).as_object().cloned().map(Arc::new);
         let tool = "mail".parse().ok();
-        AskSummary { ask: "c1".into(), kind, tool, arguments, path: None, prompt: None }
+        AskSummary {
+            ask: "c1".into(),
+            kind,
+            tool,
+            arguments,
+            path: None,
+            prompt: None,
+            definition: Default::default(),
+        }
     }
 
     #[test]

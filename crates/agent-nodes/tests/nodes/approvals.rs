@@ -102,7 +102,7 @@ fn check(answer: Value, ran: &[&str], observation: &str) {
 }
 
 fn digest(say: &str) -> String {
-    approval_digest("pay", json!({"say": say}).as_object().unwrap())
+    approval_digest("pay", json!({"say": say}).as_object().unwrap(), &agent_types::DefinitionDigests::new())
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use agent_types::{AskKind, Problem};
-use run_journal::ask_once_more;
+use run_journal::{ask_about_digest, ask_once_more};
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 use tool_registry::Tool;
@@ -13,9 +13,9 @@ use super::call_env::CallEnv;
 use super::dispatch::{known, run_call, start};
 use crate::machine::{
     CallBatch, CallDisposition, CallOrder, CallResult, Effect, Input, Past, PlannedCall, Review, Verdict,
-    approval_digest,
+    approval_digest, definition_digests,
 };
-use crate::resume::{Decision, PastCall, decision};
+use crate::resume::{Decision, PastCall, changes, counts_for, decision};
 
 /// Calls of one reply under way, each in its own task.
 #[derive(Debug)]
@@ -74,22 +74,36 @@ impl Calls {
 
     /// Asks the user's answers and the log about calls.
     pub(super) fn review(&self, planned: &[PlannedCall]) -> Vec<Review> {
-        let verdict = |planned: &PlannedCall| {
-            let answer = self.env.trace.log().answer(planned.call.id.as_str())?;
-            (planned.disposition == CallDisposition::Ask).then(|| self.verdict(planned, answer)).flatten()
-        };
-        let review = |planned: &PlannedCall| Review {
-            blocked: None,
-            verdict: verdict(planned),
-            past: self.past(planned),
+        let review = |planned: &PlannedCall| {
+            let tool = self.env.tools.get(planned.call.tool.as_str());
+            let definition = tool.map(definition_digests).unwrap_or_default();
+            let mut review = Review { past: self.past(planned), definition, ..Review::default() };
+            if planned.disposition == CallDisposition::Ask {
+                self.take_answer(planned, &mut review);
+            }
+            review
         };
         planned.iter().map(review).collect()
     }
 
+    /// Applies the answer about a call to its review. One that was given for something else does not count: the call is
+    /// asked about anew, under the name of what it would do now.
+    fn take_answer(&self, planned: &PlannedCall, review: &mut Review) {
+        let (call, log) = (&planned.call, self.env.trace.log());
+        let Some(answer) = log.answer(call.id.as_str()) else { return };
+        let digest = approval_digest(call.tool.as_str(), &call.arguments, &review.definition);
+        if counts_for(answer, &digest) {
+            review.verdict = self.verdict(planned, answer);
+            return;
+        }
+        let ask = ask_about_digest(call.id.as_str(), &digest);
+        review.verdict = log.answer(&ask).and_then(|answer| self.verdict(planned, answer));
+        review.ask_anew = Some((ask, changes(call.tool.as_str(), answer, &review.definition)));
+    }
+
     fn verdict(&self, planned: &PlannedCall, answer: &Value) -> Option<Verdict> {
         let call = &planned.call;
-        let digest = approval_digest(call.tool.as_str(), &call.arguments);
-        Some(match decision(answer, &digest)? {
+        Some(match decision(answer)? {
             Decision::Approve => Verdict::Approve,
             Decision::Deny(reason) => Verdict::Deny(reason),
             Decision::Edit(arguments) => match typed(self.env.tools.get(call.tool.as_str())?, arguments) {

@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
 use agent_types::{
-    AskSummary, Budget, BudgetExceeded, BudgetKey, BudgetLimits, Clock, EventSink, ResumeLog, ToolId,
+    AskSummary, Budget, BudgetExceeded, BudgetKey, BudgetLimits, Clock, EventSink, KeepError, ResumeLog,
+    ToolId,
 };
 use async_trait::async_trait;
 use futures::{Stream, StreamExt};
@@ -288,6 +289,13 @@ impl Deliberation<'_> {
             Some(call) => format!("{call}.t{}.", self.conversation.turn()),
             None => format!("t{}.", self.conversation.turn()),
         }
+    }
+}
+
+/// Events that cannot be kept: nothing is requested that the log would not have.
+impl From<KeepError> for DeliberationFault {
+    fn from(fault: KeepError) -> Self {
+        Self::Failed { kind: fault.code.to_owned(), message: fault.message }
     }
 }
 

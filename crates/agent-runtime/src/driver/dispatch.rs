@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{
-    AskSummary, Backoff, BudgetExceeded, BudgetKey, EventBody, ExitReason, ToolStatus, estimate_tokens,
+    AskSummary, Backoff, BudgetExceeded, BudgetKey, EventBody, ExitReason, Observation, ToolStatus, estimate_tokens,
 };
 use serde_json::Value;
 use tool_registry::{CallEnd, CallOutcome, Tool, ToolContext, ToolError, ToolOutput};
@@ -43,10 +43,16 @@ pub(super) fn known(call: &PlannedCall, env: &CallEnv) -> Option<CallResult> {
         let end = past.end.clone();
         return Some(CallResult { value, task: past.task.clone(), attachments, end, ..result });
     }
+    stated(call, env)
+}
+
+/// Result of an interrupted call whose outcome the user stated. The run resumes once with it; later the log has it, with
+/// the observation of the call.
+fn stated(call: &PlannedCall, env: &CallEnv) -> Option<CallResult> {
     let CallDisposition::Reconcile { outcome: Some(answer), .. } = &call.disposition else { return None };
     let tool = call.call.tool.as_str();
     let outcome = answer.get("outcome").and_then(Value::as_str).or(answer.as_str());
-    let (end, status) = match outcome {
+    let (mut end, status) = match outcome {
         Some("done") => {
             let value = answer.get("value").cloned().unwrap_or_default();
             observe::of_end(&call.call.id, tool, &CallEnd::Ok(ToolOutput::Json(value)))
@@ -57,8 +63,15 @@ pub(super) fn known(call: &PlannedCall, env: &CallEnv) -> Option<CallResult> {
         }
         _ => return None,
     };
-    log.resume();
-    Some(CallResult::new(index, end, status))
+    note_edit(&mut end, call);
+    env.trace.log().resume();
+    if status != ToolStatus::Refused {
+        // The call was allowed before it was interrupted, and counts once.
+        let _ = env.budget.take(BudgetKey::ToolCalls);
+    }
+    let result = CallResult::new(call.call.index, end, status);
+    env.trace.log().note_stated(&call.call.id, record_of(&result));
+    Some(result)
 }
 
 /// Emits the start of a call, or refuses it.
@@ -172,7 +185,7 @@ async fn observation(
     limit: usize,
     mut end: CallEnd,
     blobs: Option<Arc<dyn BlobSource>>,
-) -> (agent_types::Observation, ToolStatus, Shown) {
+) -> (Observation, ToolStatus, Shown) {
     let name = call.call.tool.as_str();
     let mut blob = None;
     if let CallEnd::Ok(output) = end {
@@ -189,11 +202,16 @@ async fn observation(
         let whole = format!("the whole result is at blob:{blob}, read it with system:read_blob");
         observation.text.extend(["\nNote - ", &whole]);
     }
+    note_edit(&mut observation, call);
+    (observation, status, Shown { blob, summary, took: Duration::ZERO })
+}
+
+/// Adds to the observation of a call that the user changed its arguments.
+fn note_edit(observation: &mut Observation, call: &PlannedCall) {
     if call.is_edited {
         let arguments = Value::Object((*call.call.arguments).clone()).to_string();
         observation.text.extend(["\nNote - arguments changed by the user: ", &arguments]);
     }
-    (observation, status, Shown { blob, summary, took: Duration::ZERO })
 }
 
 /// Runs the call, with retries where its tool's settings allow them; each attempt counts. If the budget ends the

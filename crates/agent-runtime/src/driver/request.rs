@@ -121,8 +121,9 @@ pub(super) async fn answer(
         usage
     };
     let account = Account::default();
-    let too_long = context.log.too_long();
-    let known = if too_long.is_none() { context.log.reply() } else { None };
+    let turn_number = conversation.turn();
+    let too_long = context.log.too_long(turn_number);
+    let known = if too_long.is_none() { context.log.reply(turn_number) } else { None };
     let known_cost = known.as_ref().map(|(_, cost)| *cost);
     let turn =
         Deliberation { context, conversation, offer, trace, request: requested.request, account: &account };
@@ -134,6 +135,7 @@ pub(super) async fn answer(
             return Err(LlmError::ContextTooLong { message: String::new(), window }.into());
         }
         context.log.resume();
+        context.log.durable().await?;
         deliberator.deliberate(turn).await
     };
     let room = AskContext {

@@ -173,7 +173,7 @@ impl Session<'_> {
     fn grant(&mut self) -> Grant {
         self.turn = self.root.clone();
         let context = &self.driver.context;
-        if context.cancel.is_cancelled() && !context.log.has_reply() {
+        if context.cancel.is_cancelled() && !context.log.has_reply(self.machine.conversation().turn() + 1) {
             return Grant::Cancelled;
         }
         let before = [BudgetKey::Tokens, BudgetKey::CostMicros];
@@ -185,7 +185,7 @@ impl Session<'_> {
     }
 
     fn open_turn(&mut self, turn: u32) {
-        self.turn = self.root.span(|place| place.turn = Some(turn));
+        self.turn = self.root.turn(turn);
         self.turn.emit(EventBody::AgentTurnStarted {});
         if let Some(change) = self.offer.refresh(&*self.driver.source) {
             self.turn.emit(change.into_event());
@@ -231,7 +231,7 @@ impl Session<'_> {
         let least = window_now.pinned() + conversation.last_user_message().map_or(0, estimate_tokens);
         let room = driver.room(*learned).map(|room| room.beside(window_now.pinned()));
         // What the log has was decided before; it is not decided anew by another estimate.
-        let is_free = !log.has_reply();
+        let is_free = !log.has_reply(conversation.turn());
         let may_fit = room.filter(|room| least <= room.most);
         if let Some(need) = may_fit.and_then(|room| room.need(used, compactions))
             && (is_free || log.has_summary(conversation.turn()))

@@ -39,7 +39,7 @@ pub(super) async fn cancel_tasks(context: &RunContext, conversation: &Conversati
 
 /// Ends that were not reported yet: those of the log, else of tasks in this process and from outside.
 pub(super) fn ended_tasks(context: &RunContext, conversation: &Conversation) -> Vec<TaskEnd> {
-    if let Some(ends) = context.log.woken() {
+    if let Some(ends) = context.log.woken(conversation.turn()) {
         return ends;
     }
     let board = context.services.get::<TaskBoard>();

@@ -44,9 +44,14 @@ impl Trace {
             At::Turn => self.place.clone(),
             At::Call(call) => EventLocation { call: Some(call), ..self.place.clone() },
         };
+        let stated = matches!(event, EventBody::AgentObservation { .. })
+            .then(|| self.log.take_stated(place.call.as_ref()?))
+            .flatten();
         let record = record
+            .map(|(name, value)| ReplayData::from_values(vec![(Arc::from(name), Arc::new(value))]))
+            .or(stated)
             .filter(|_| self.log.persister().is_some())
-            .map(|(name, value)| Box::new(ReplayData::from_values(vec![(Arc::from(name), Arc::new(value))])));
+            .map(Box::new);
         self.log.record(&mut vec![UnsequencedEvent { place, body: event, record }]);
     }
 
@@ -78,6 +83,13 @@ impl Trace {
     /// Sink of the run.
     pub fn sink(&self) -> Arc<dyn EventSink> {
         Arc::clone(&self.log) as Arc<dyn EventSink>
+    }
+
+    /// The span of a turn inside this one: the recorded one of a turn that is replayed.
+    #[must_use]
+    pub(crate) fn turn(&self, turn: u32) -> Self {
+        let (parent, span) = (Some(self.place.span), self.log.span_of_turn(turn));
+        self.at(EventLocation { parent, span, turn: Some(turn), ..self.place.clone() })
     }
 
     /// A new span inside this one.

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agent_types::{ApprovalState, AskKind, canonical_json};
+use agent_types::{ApprovalState, AskKind, DefinitionDigests, canonical_json};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use tool_registry::Tool;
 
 use super::effect::Effect;
 use super::emit;
@@ -15,14 +16,28 @@ use crate::outcome::PendingCall;
 /// Question about a call that was running when a process ended.
 const INTERRUPTED: &str = "it was running when the process ended: `retry`, `skip` or `done`?";
 
-/// Identity of a tool with arguments that an approval is bound to. Hex of SHA-256 over the canonical form.
+/// Identity of what an approval is bound to: a tool, its arguments and its definition. Hex of SHA-256 over the canonical
+/// form.
 #[must_use]
-pub fn approval_digest(tool: &str, arguments: &Map<String, Value>) -> String {
+pub fn approval_digest(tool: &str, arguments: &Map<String, Value>, definition: &DefinitionDigests) -> String {
     let mut hash = Sha256::new();
     hash.update(tool);
     hash.update([0]);
     hash.update(canonical_json(&Value::Object(arguments.clone())));
+    for (part, digest) in definition {
+        hash.update([0]);
+        hash.update(part);
+        hash.update([0]);
+        hash.update(digest);
+    }
     format!("{:x}", hash.finalize())
+}
+
+/// Digests of the parts of what a tool does, by their names.
+#[must_use]
+pub fn definition_digests(tool: &Tool) -> DefinitionDigests {
+    let digest = |part: &Value| format!("{:.16}", format!("{:x}", Sha256::digest(canonical_json(part))));
+    tool.parts().iter().map(|(name, part)| (name.clone(), digest(part))).collect()
 }
 
 /// Applies a review to a call. A denial is remembered by its digest.
@@ -33,6 +48,10 @@ pub(super) fn review(
     effects: &mut Vec<Effect>,
 ) {
     let is_refused = matches!(planned.disposition, CallDisposition::Refuse(_));
+    planned.definition = review.definition;
+    if let Some((ask, why)) = review.ask_anew {
+        (planned.ask, planned.why) = (Some(ask), Some(why));
+    }
     if let Some(reason) = review.blocked.filter(|_| !is_refused) {
         planned.disposition = CallDisposition::Refuse(format!("denied: {reason}"));
     }
@@ -40,6 +59,10 @@ pub(super) fn review(
         decide(planned, review.verdict, denied, effects);
     }
     planned.is_recorded = review.past == Past::Ended;
+    if planned.is_recorded && planned.disposition == CallDisposition::Ask {
+        // It was allowed before it ran.
+        planned.disposition = CallDisposition::Run;
+    }
     if let Past::Interrupted { ask, outcome } = review.past
         && matches!(planned.disposition, CallDisposition::Run | CallDisposition::Ask)
     {
@@ -56,7 +79,7 @@ fn decide(
     denied: &mut BTreeMap<String, String>,
     effects: &mut Vec<Effect>,
 ) {
-    let digest = approval_digest(planned.call.tool.as_str(), &planned.call.arguments);
+    let digest = approval_digest(planned.call.tool.as_str(), &planned.call.arguments, &planned.definition);
     if let Some(reason) = denied.get(&digest) {
         // The same question is asked once.
         planned.disposition = CallDisposition::Refuse(format!("denied: {reason}"));
@@ -106,12 +129,16 @@ pub fn question(planned: &PlannedCall) -> Option<(PendingCall, Effect)> {
     let call = &planned.call;
     let (ask, kind, prompt) = match &planned.disposition {
         CallDisposition::Run | CallDisposition::Refuse(_) => return None,
-        CallDisposition::Ask => (call.id.to_string(), AskKind::Approval, planned.why.clone()),
+        CallDisposition::Ask => {
+            let ask = planned.ask.clone().unwrap_or_else(|| call.id.to_string());
+            (ask, AskKind::Approval, planned.why.clone())
+        }
         CallDisposition::Reconcile { ask, .. } => {
             (ask.clone(), AskKind::Outcome, Some(INTERRUPTED.to_owned()))
         }
     };
     let event = emit::approval(planned, ApprovalState::Asked, prompt.clone());
     let (tool, arguments) = (call.tool.clone(), Arc::clone(&call.arguments));
-    Some((PendingCall { ask, kind, tool, arguments, path: None, prompt }, event))
+    let definition = planned.definition.clone();
+    Some((PendingCall { ask, kind, tool, arguments, path: None, prompt, definition }, event))
 }

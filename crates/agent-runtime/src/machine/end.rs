@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{AskKind, AskSummary, BudgetExceeded, BudgetKey, ExitReason, ToolId};
+use agent_types::{AskKind, AskSummary, BudgetExceeded, BudgetKey, DefinitionDigests, ExitReason, ToolId};
 use llm_provider::Finish;
 use run_journal::ask_in_turn;
 use serde::{Deserialize, Serialize};
@@ -145,6 +145,7 @@ impl End {
             kind: AskKind::Result,
             path: None,
             prompt: None,
+            definition: DefinitionDigests::new(),
         });
         Self { pending: pending.collect(), ..Self::new(ExitReason::AwaitingResult) }
     }
@@ -159,6 +160,7 @@ impl End {
                 arguments: ask.arguments.unwrap_or_default(),
                 path: ask.path,
                 prompt: ask.prompt,
+                definition: ask.definition,
             })
         });
         Self { pending: pending.collect(), is_within_turn: true, ..Self::new(ExitReason::AwaitingApproval) }

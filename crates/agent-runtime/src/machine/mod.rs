@@ -20,7 +20,7 @@ mod tasks;
 mod waiting;
 
 pub use agent_machine::AgentMachine;
-pub use approval::{approval_digest, question};
+pub use approval::{approval_digest, definition_digests, question};
 pub use calls::CallBatch;
 pub use effect::{
     Answer, At, Block, CallOrder, Effect, Emission, Grant, Input, Judgement, NoReply, SUMMARY, Summary, WOKEN,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::ApprovalDefault;
+use agent_types::{ApprovalDefault, DefinitionDigests};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use workflow_engine::{Expression, ExpressionError, Scope};
@@ -59,6 +59,12 @@ pub struct PlannedCall {
     pub is_edited: bool,
     /// The log of a resumed run has its result.
     pub is_recorded: bool,
+    /// The question about its approval, if that is not named by the call.
+    #[serde(default)]
+    pub ask: Option<String>,
+    /// Digests of the parts of what it would do.
+    #[serde(default)]
+    pub definition: DefinitionDigests,
 }
 
 /// Opinion of guardrails, the user and the log about a call.
@@ -70,6 +76,12 @@ pub struct Review {
     pub verdict: Option<Verdict>,
     /// Its state in the log.
     pub past: Past,
+    /// Question that is put instead of one whose answer was given for something else, and why.
+    #[serde(default)]
+    pub ask_anew: Option<(String, String)>,
+    /// Digests of the parts of what it would do.
+    #[serde(default)]
+    pub definition: DefinitionDigests,
 }
 
 /// Decision of the user about a call.
@@ -134,7 +146,8 @@ pub fn plan(
             }
             (None, choice) => disposition(choice, mode),
         };
-        PlannedCall { call, disposition, why, is_edited: false, is_recorded: false }
+        let (ask, definition) = (None, DefinitionDigests::new());
+        PlannedCall { call, disposition, why, is_edited: false, is_recorded: false, ask, definition }
     };
     calls.into_iter().enumerate().map(planned).collect()
 }

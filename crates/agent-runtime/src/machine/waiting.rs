@@ -56,6 +56,7 @@ fn asks_inside(call: &CallRecord, asks: Vec<AskSummary>) -> Vec<PendingCall> {
         arguments: ask.arguments.unwrap_or_else(|| Arc::new(call.arguments.clone())),
         path: ask.path,
         prompt: ask.prompt,
+        definition: ask.definition,
     };
     asks.into_iter().map(named).collect()
 }

@@ -1,11 +1,11 @@
 //! Values that the log of an agent's run has: replies, summaries, ends of tasks and of calls.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use agent_types::{
-    ApprovalState, CallId, EventBody, EventLocation, Observation, ReplayData, StoredEvent, ToolId,
-    ToolStatus, Usage,
+    ApprovalState, CallId, EventBody, EventLocation, Observation, ObservationCode, ReplayData, StoredEvent,
+    ToolId, ToolStatus, Usage,
 };
 use llm_provider::{Attachment, StandardResponse};
 use run_journal::{Journal, call_at_level};
@@ -56,23 +56,17 @@ pub(crate) struct PastEnd {
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) journal: Journal,
-    pub(crate) queues: Queues,
+    pub(crate) values: TurnValues,
+    /// Spans of turns.
+    pub(crate) spans: HashMap<u32, u64>,
     pub(crate) calls: HashMap<CallId, PastCall>,
     /// Calls without an end.
     pub(crate) open: HashMap<CallId, (EventLocation, ToolId)>,
     pub(crate) was_waiting: bool,
-    last_woken: Option<u32>,
+    /// Suspensions since the run was resumed last.
+    waits: Vec<EventBody>,
     asked: HashSet<CallId>,
     usages: HashMap<CallId, Usage>,
-}
-
-/// Recorded end of a request.
-#[derive(Debug)]
-pub(crate) enum PastReply {
-    /// A reply, with its cost besides the tokens.
-    Whole(Box<StandardResponse>, u64),
-    /// The server said that the conversation is too long.
-    TooLong(PastTooLong),
 }
 
 /// Recorded request that the server found too long.
@@ -85,7 +79,6 @@ pub(crate) struct PastTooLong {
 /// Recorded summary of an older part.
 #[derive(Debug)]
 pub(crate) struct PastSummary {
-    pub(crate) turn: Option<u32>,
     pub(crate) text: String,
     pub(crate) by: String,
     /// Tokens of its author.
@@ -94,27 +87,27 @@ pub(crate) struct PastSummary {
 
 impl PastSummary {
     /// Reads what was recorded: the text, in logs of earlier versions nothing else.
-    fn new(turn: Option<u32>, by: &str, value: &Value) -> Option<Self> {
+    fn new(by: &str, value: &Value) -> Option<Self> {
         let text = value.as_str().or_else(|| value["text"].as_str())?.to_owned();
         let usage = Usage::deserialize(&value["usage"]).unwrap_or_default();
-        Some(Self { turn, text, by: by.to_owned(), usage })
+        Some(Self { text, by: by.to_owned(), usage })
     }
 }
 
-/// Values that the loop takes one after the other.
+/// Values that the loop takes, by the turns that they belong to. Of several of one turn the first counts: what followed
+/// from it is in the log.
 #[derive(Debug, Default)]
-pub(crate) struct Queues {
+pub(crate) struct TurnValues {
     /// Replies, with what they cost besides where the log says so.
-    pub(crate) replies: VecDeque<PastReply>,
-    /// Summaries of older parts, with their turns and authors.
-    pub(crate) summaries: VecDeque<PastSummary>,
-    /// Ends of tasks that the model was shown, by turn.
-    pub(crate) woken: VecDeque<Vec<TaskEnd>>,
-}
-
-/// Any event of a suspended run.
-const fn waits() -> EventBody {
-    EventBody::RunWaiting { exit: None, asks: Vec::new() }
+    pub(crate) replies: BTreeMap<Option<u32>, (StandardResponse, u64)>,
+    /// Refusals of requests that were too long; the reply to the shorter one belongs to the same turn.
+    pub(crate) too_long: HashMap<Option<u32>, PastTooLong>,
+    /// Summaries of older parts, in order.
+    pub(crate) summaries: HashMap<Option<u32>, VecDeque<PastSummary>>,
+    /// Ends of tasks that the model was shown.
+    pub(crate) woken: HashMap<Option<u32>, Vec<TaskEnd>>,
+    /// Results of calls whose outcomes were stated, until their observations are emitted.
+    pub(crate) stated: HashMap<CallId, ReplayData>,
 }
 
 impl Recorded {
@@ -131,11 +124,16 @@ impl Recorded {
                 *recorded.usages.entry(call_at_level(call, level)).or_default() += usage;
             }
             match &stored.event.body {
-                EventBody::RunWaiting { .. } => recorded.was_waiting = true,
+                waits @ EventBody::RunWaiting { .. } => {
+                    recorded.was_waiting = true;
+                    recorded.waits.push(waits.clone());
+                }
                 EventBody::RunResumed { .. } => {
                     recorded.was_waiting = false;
                     // If the run suspends again, that is emitted again.
-                    recorded.journal.forget(&EventLocation::default(), &waits());
+                    for waits in recorded.waits.drain(..) {
+                        recorded.journal.forget(&EventLocation::default(), &waits);
+                    }
                 }
                 _ => {}
             }
@@ -149,18 +147,29 @@ impl Recorded {
         match (&stored.event.body, &place.call) {
             (body @ EventBody::AgentLlmFinished { .. }, None) => {
                 let cost = value_of(record, COST).and_then(Value::as_u64).unwrap_or(0);
-                let whole = |reply| PastReply::Whole(Box::new(reply), cost);
-                let too_long = value_of(record, TOO_LONG)
-                    .map(|window| PastReply::TooLong(PastTooLong { window: window.as_u64() }));
-                self.queues
-                    .replies
-                    .extend(too_long.or_else(|| StandardResponse::from_event(body).map(whole)));
+                if let Some(window) = value_of(record, TOO_LONG) {
+                    let past = PastTooLong { window: window.as_u64() };
+                    self.values.too_long.entry(place.turn).or_insert(past);
+                } else if let Some(reply) = StandardResponse::from_event(body) {
+                    self.values.replies.entry(place.turn).or_insert((reply, cost));
+                }
             }
             (EventBody::AgentCompacted { by }, _) => {
-                let past = |value| PastSummary::new(place.turn, by, value);
-                self.queues.summaries.extend(value_of(record, SUMMARY).and_then(past));
+                let past = value_of(record, SUMMARY).and_then(|value| PastSummary::new(by, value));
+                self.values.summaries.entry(place.turn).or_default().extend(past);
             }
-            (EventBody::AgentObservation { .. }, None) => self.add_woken(place.turn, value_of(record, WOKEN)),
+            (EventBody::AgentTurnStarted {}, _) => {
+                if let Some(turn) = place.turn {
+                    self.spans.entry(turn).or_insert(place.span);
+                }
+            }
+            (EventBody::AgentObservation { .. }, None) => {
+                if let Some(end) = value_of(record, WOKEN).and_then(|value| TaskEnd::deserialize(value).ok())
+                {
+                    self.values.woken.entry(place.turn).or_default().push(end);
+                }
+            }
+            (EventBody::AgentObservation { .. }, Some(call)) => self.add_stated(call, record),
             (EventBody::AgentToolStarted { tool }, Some(call)) => {
                 let before = match self.calls.get(call) {
                     Some(PastCall::AtWork { starts, .. }) => *starts,
@@ -169,22 +178,23 @@ impl Recorded {
                 let asked = self.asked.contains(call);
                 self.calls.insert(call.clone(), PastCall::AtWork { starts: before + 1, asked });
                 self.open.insert(call.clone(), (place.clone(), tool.clone()));
+                self.forget_question(place, tool);
             }
-            (EventBody::AgentToolApproval { state, tool, .. }, Some(call)) => {
-                if *state == ApprovalState::Asked && !self.calls.contains_key(call) {
+            (EventBody::AgentToolApproval { state: ApprovalState::Asked, .. }, Some(call)) => {
+                if !self.calls.contains_key(call) {
                     self.asked.insert(call.clone());
-                    return;
                 }
-                // What is asked about the call from now on is another question.
-                let (tool, state) = (tool.clone(), ApprovalState::Asked);
-                self.journal.forget(place, &EventBody::AgentToolApproval { tool, state, reason: None });
             }
+            (EventBody::AgentToolApproval { tool, .. }, Some(_)) => self.forget_question(place, tool),
             (EventBody::AgentToolFinished { status, summary, .. }, Some(call)) => {
                 self.open.remove(call);
-                let usage = self.usages.remove(call).unwrap_or_default();
+                // What was used before an interruption counts with what is used after it.
+                let usage = self.usages.get(call).copied().unwrap_or_default();
                 if let Some(done) = done_of(record, *status, usage) {
+                    self.usages.remove(call);
                     self.calls.insert(call.clone(), PastCall::Done(Box::new(done)));
                 } else if summary != INTERRUPTED {
+                    self.usages.remove(call);
                     self.calls.remove(call);
                 }
             }
@@ -192,13 +202,21 @@ impl Recorded {
         }
     }
 
-    fn add_woken(&mut self, turn: Option<u32>, value: Option<&Value>) {
-        let Some(end) = value.and_then(|value| TaskEnd::deserialize(value).ok()) else { return };
-        match self.queues.woken.back_mut().filter(|_| self.last_woken == turn) {
-            Some(ends) => ends.push(end),
-            None => self.queues.woken.push_back(vec![end]),
+    /// Adds the outcome of a call that was stated: it is recorded with the observation.
+    fn add_stated(&mut self, call: &CallId, record: Option<&ReplayData>) {
+        let usage = self.usages.get(call).copied().unwrap_or_default();
+        if let Some(mut done) = done_of(record, ToolStatus::Ok, usage) {
+            if done.observation.code == ObservationCode::Refused {
+                done.status = ToolStatus::Refused;
+            }
+            self.calls.insert(call.clone(), PastCall::Done(Box::new(done)));
         }
-        self.last_woken = turn;
+    }
+
+    /// Lets the next question about a call be emitted: it is another one than before.
+    fn forget_question(&mut self, place: &EventLocation, tool: &ToolId) {
+        let (tool, state) = (tool.clone(), ApprovalState::Asked);
+        self.journal.forget(place, &EventBody::AgentToolApproval { tool, state, reason: None });
     }
 }
 

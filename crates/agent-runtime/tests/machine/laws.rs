@@ -63,8 +63,12 @@ fn fate() -> impl Strategy<Value = Fate> {
         1 => Just(lost(Some("retry"))),
     ];
     let blocked = prop_oneof![6 => Just(None), 1 => Just(Some("blocked".to_owned()))];
-    let review =
-        (blocked, verdict, past).prop_map(|(blocked, verdict, past)| Review { blocked, verdict, past });
+    let review = (blocked, verdict, past).prop_map(|(blocked, verdict, past)| Review {
+        blocked,
+        verdict,
+        past,
+        ..Review::default()
+    });
     let ends = prop_oneof![
         8 => Just(Ends::Well),
         2 => Just(Ends::Refused),
@@ -209,6 +213,7 @@ impl Driver {
                     arguments: None,
                     path: None,
                     prompt: None,
+                    definition: agent_types::DefinitionDigests::new(),
                 };
                 let waits = PendingInner { exit: ExitReason::AwaitingResult, asks: vec![ask] };
                 CallResult { waits: Some(waits), ..result }

@@ -267,6 +267,7 @@ fn a_call_that_waits_inside_suspends_the_run() {
         arguments: None,
         path: None,
         prompt: None,
+        definition: agent_types::DefinitionDigests::new(),
     }];
     let waits = PendingInner { exit: ExitReason::AwaitingApproval, asks };
     let waiting = CallResult { waits: Some(waits), ..result(1, 0, "") };

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use agent_types::{Clock, nearest};
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 use tokio::runtime::{Handle, Runtime};
 use tool_registry::{Tool, ToolKind, ToolSettings};
 
@@ -185,7 +186,8 @@ impl McpClients {
             log::warn!(target: "mcp", "{}: {} is passed over: {error}", connection.name, tool.definition.id);
         });
         let timeout = Duration::from_millis(connection.settings.timeout_ms);
-        Some(made.ok()?.with_settings(ToolSettings::default().with_timeout(timeout)))
+        let parts = definition_of(&connection.settings, tool);
+        Some(made.ok()?.with_settings(ToolSettings::default().with_timeout(timeout)).with_parts(parts))
     }
 
     /// A number that changes when the tools of these servers do.
@@ -201,6 +203,16 @@ impl McpClients {
         // How its calls are treated was said by the project, not by the server.
         Some(self.tool_of(connection, now)?.with_settings(tool.settings().clone()))
     }
+}
+
+/// Parts of what a call does: its server, without values that may be secret, and what the server says of the tool.
+fn definition_of(settings: &McpSettings, tool: &ForeignTool) -> [(String, Value); 2] {
+    let McpSettings { command, args, env, env_from, cwd, url, headers, token_env, .. } = settings;
+    let (env, headers): (Vec<&String>, Vec<&String>) = (env.keys().collect(), headers.keys().collect());
+    let server = json!({"command": command, "args": args, "env": env, "env_from": env_from, "cwd": cwd, "url": url,
+        "headers": headers, "token_env": token_env});
+    let described = json!([tool.definition.description, tool.definition.parameters]);
+    [("server".to_owned(), server), ("description".to_owned(), described)]
 }
 
 /// The server and the tool that an id names.

@@ -103,20 +103,3 @@ fn what_is_forgotten_is_emitted_again() {
     journal.forget(&event.place, &event.body);
     assert_eq!(journal.take(&event.place, &event.body), None);
 }
-
-#[test]
-fn spans_of_turns_and_calls_come_once_and_ascend() {
-    let at = |place: EventLocation, span| UnsequencedEvent::new(EventLocation { span, ..place }, started());
-    let log = [
-        at(EventLocation::default(), 0),
-        at(in_turn(1), 1),
-        at(in_turn(1), 1),
-        at(in_call("c1"), 2),
-        at(at_node("a", None), 3),
-        at(in_turn(1), 1),
-        at(in_call("c2"), 4),
-    ];
-    let mut journal = Journal::new(&stored(&log));
-    let spans: Vec<u64> = std::iter::from_fn(|| journal.next_span()).collect();
-    assert_eq!(spans, [1, 2, 4]);
-}

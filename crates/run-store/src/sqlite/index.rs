@@ -24,7 +24,6 @@ impl Sqlite {
     /// The file cannot be used.
     pub fn index(&self, name: &str) -> Result<SqliteIndex, StoreError> {
         let connection = super::connect(&self.path)?;
-        connection.busy_timeout(super::BUSY).map_err(store_error)?;
         Ok(SqliteIndex { name: name.to_owned(), connection: Mutex::new(connection) })
     }
 }

@@ -20,8 +20,12 @@ use serde_json::Value;
 
 use crate::{AskRecord, Backend, Change, Footprint, RunFilter, RunRecord, StoreError, Update};
 
-/// Longest wait of a write for another process.
-const BUSY: Duration = Duration::from_secs(30);
+/// Attempts to get a file that another process holds, with [`pause`] between them: half a minute.
+const ATTEMPTS: i32 = 1_510;
+/// Attempt with which a warning says that it waits: within half a second.
+const NOTICE: i32 = 30;
+/// Longest pause between two attempts, in milliseconds.
+const LONGEST_PAUSE: i32 = 20;
 /// Pages of the write-ahead log after which it is folded into the file.
 const CHECKPOINT_PAGES: u32 = 256;
 
@@ -53,7 +57,6 @@ impl Sqlite {
             std::fs::create_dir_all(folder).map_err(|error| StoreError::file(folder, &error))?;
         }
         let mut writer = connect(path)?;
-        writer.busy_timeout(BUSY).map_err(store_error)?;
         schema::bring_up_to_date(&mut writer)?;
         let level = match sync {
             Sync::Full => "FULL",
@@ -64,7 +67,6 @@ impl Sqlite {
         set("wal_autocheckpoint", &CHECKPOINT_PAGES.to_string()).map_err(store_error)?;
         set("journal_size_limit", &(1 << 20).to_string()).map_err(store_error)?;
         let reader = connect(path)?;
-        reader.busy_timeout(BUSY).map_err(store_error)?;
         Ok(Self { path: path.to_owned(), writer: Mutex::new(writer), reader: Mutex::new(reader) })
     }
 
@@ -87,9 +89,25 @@ impl Sqlite {
 fn connect(path: &Path) -> Result<Connection, StoreError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
     connection.set_prepared_statement_cache_capacity(64);
+    connection.busy_handler(Some(wait_for_others)).map_err(store_error)?;
     Ok(connection)
+}
+
+/// Waits before the next attempt to get a file that another process holds; `false` if there is no further one.
+fn wait_for_others(attempt: i32) -> bool {
+    if attempt == NOTICE {
+        log::warn!("the store is locked by another process: waiting for it, up to 30 s");
+    }
+    if attempt < ATTEMPTS {
+        std::thread::sleep(pause(attempt));
+    }
+    attempt < ATTEMPTS
+}
+
+fn pause(attempt: i32) -> Duration {
+    Duration::from_millis((attempt + 1).clamp(1, LONGEST_PAUSE).unsigned_abs().into())
 }
 
 /// Maps an error of the database to an error of the store.
@@ -98,6 +116,7 @@ pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
     let message = error.to_string();
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked,
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt { message },
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             StoreError::ReadOnly { message }
@@ -159,5 +178,17 @@ impl Backend for Sqlite {
             std::fs::metadata(name).map_or(0, |file| file.len())
         };
         Ok(Footprint { runs, bytes: size("") + size("-wal") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_locked_store_is_reported_within_a_second_and_given_up_after_half_a_minute() {
+        let waits = |attempts: i32| (0..attempts).map(pause).sum::<Duration>();
+        assert!(waits(NOTICE) < Duration::from_secs(1));
+        assert!((29_000..31_000).contains(&waits(ATTEMPTS).as_millis()));
     }
 }

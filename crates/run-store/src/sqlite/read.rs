@@ -40,7 +40,8 @@ pub(super) fn runs(db: &Connection, filter: &RunFilter) -> Result<Vec<RunRecord>
         values.push(before.as_millis().into());
         let _ = write!(sql, " AND started < ?{}", values.len());
     }
-    sql.push_str(" ORDER BY started DESC, id DESC");
+    // The order in which the store took them: clocks go back, rows do not.
+    sql.push_str(" ORDER BY id DESC");
     if let Some(limit) = filter.limit {
         let _ = write!(sql, " LIMIT {limit}");
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agent_types::{AskKind, AskSummary, ReplayData, ToolId};
+use agent_types::{AskKind, AskSummary, DefinitionDigests, ReplayData, ToolId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
@@ -15,6 +15,7 @@ use crate::hash::NumberMap;
 const TOOL: &str = "tool";
 const KIND: &str = "kind";
 const ARGUMENTS: &str = "arguments";
+const DEFINITION: &str = "definition";
 
 /// An open question.
 #[derive(Serialize, Deserialize)]
@@ -151,8 +152,14 @@ impl Asks {
     }
 }
 
-/// Subject of a question about a call: its kind, the tool and its arguments.
-pub(crate) type AskedCall = (AskKind, ToolId, Arc<Map<String, Value>>);
+/// Subject of a question about a call.
+#[derive(Default)]
+pub(crate) struct AskedCall {
+    pub(crate) kind: AskKind,
+    pub(crate) tool: Option<ToolId>,
+    pub(crate) arguments: Option<Arc<Map<String, Value>>>,
+    pub(crate) definition: DefinitionDigests,
+}
 
 /// Returns the replay data of a question, beyond its event.
 pub(crate) fn record_of(ask: &AskSummary) -> Option<Box<ReplayData>> {
@@ -164,6 +171,10 @@ pub(crate) fn record_of(ask: &AskSummary) -> Option<Box<ReplayData>> {
             .as_deref()
             .map(|arguments| (Arc::from(ARGUMENTS), Arc::new(Value::Object(arguments.clone())))),
     );
+    if !ask.definition.is_empty() {
+        let definition = serde_json::to_value(&ask.definition).unwrap_or_default();
+        values.push((Arc::from(DEFINITION), Arc::new(definition)));
+    }
     Some(Box::new(ReplayData::from_values(values)))
 }
 
@@ -176,5 +187,7 @@ pub(crate) fn call_of(record: Option<&ReplayData>) -> Option<AskedCall> {
     let tool = value(TOOL)?.as_str()?.parse().ok()?;
     let kind = value(KIND).and_then(|kind| AskKind::deserialize(kind).ok()).unwrap_or(AskKind::Approval);
     let arguments = value(ARGUMENTS).and_then(Value::as_object).cloned().unwrap_or_default();
-    Some((kind, tool, Arc::new(arguments)))
+    let definition = value(DEFINITION).and_then(|value| DefinitionDigests::deserialize(value).ok());
+    let (arguments, definition) = (Some(Arc::new(arguments)), definition.unwrap_or_default());
+    Some(AskedCall { kind, tool: Some(tool), arguments, definition })
 }

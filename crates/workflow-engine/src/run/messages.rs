@@ -127,6 +127,7 @@ fn ask(
             arguments: question.arguments,
             path: Some(Arc::clone(&path)),
             prompt: Some(question.prompt.clone()),
+            definition: question.definition,
         };
         let body = EventBody::NodeWaiting { ask, prompt: Some(question.prompt), unknown_effect: None };
         run.events.emit_with(place.clone(), body, record_of(&summary));

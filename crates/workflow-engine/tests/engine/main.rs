@@ -14,6 +14,7 @@ mod dag;
 mod groups;
 mod inner;
 mod laws;
+mod paid;
 mod persister;
 mod resume;
 mod streams;

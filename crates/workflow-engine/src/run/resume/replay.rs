@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use agent_types::{
-    AskKind, AskSummary, EventBody, EventLocation, LoopEnd, NodeErrorKind, OtherOutputs, ReplayData,
-    ResumeLog, StoredEvent,
+    AskSummary, EventBody, EventLocation, LoopEnd, NodeErrorKind, OtherOutputs, ReplayData, ResumeLog,
+    StoredEvent,
 };
 use run_journal::calls_around;
 use serde_json::Value;
@@ -294,8 +294,7 @@ fn redo_ask(run: &mut RunState<'_>, key: Key, place: &EventLocation, asked: Aske
     if let Some(work) = work_of(run, key) {
         work.asked = true;
     }
-    let kind = call.as_ref().map_or(AskKind::Question, |(kind, ..)| *kind);
-    let (tool, arguments) = call.map(|(_, tool, arguments)| (tool, arguments)).unzip();
+    let AskedCall { kind, tool, arguments, definition } = call.unwrap_or_default();
     let summary = AskSummary {
         ask: Arc::clone(ask),
         kind,
@@ -303,6 +302,7 @@ fn redo_ask(run: &mut RunState<'_>, key: Key, place: &EventLocation, asked: Aske
         arguments,
         path: place.path.clone(),
         prompt: prompt.map(str::to_owned),
+        definition,
     };
     let (span, attempt) = (place.span, place.attempt.unwrap_or(1));
     run.asks.push(OpenAsk { key, summary, reply: None, unknown_effect: false, span, attempt });

@@ -67,6 +67,7 @@ fn ask_about(run: &mut RunState<'_>, key: Key, work: AtWork) {
         arguments: None,
         path: Some(path),
         prompt: Some(prompt.clone()),
+        definition: agent_types::DefinitionDigests::new(),
     };
     let body =
         EventBody::NodeWaiting { ask: Arc::clone(&ask), prompt: Some(prompt), unknown_effect: Some(true) };

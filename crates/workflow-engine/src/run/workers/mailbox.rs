@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use agent_types::{AskKind, EventLocation, NodeErrorKind, ToolId, UnsequencedEvent, Usage};
+use agent_types::{
+    AskKind, DefinitionDigests, EventLocation, NodeErrorKind, ToolId, UnsequencedEvent, Usage,
+};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, oneshot};
@@ -36,13 +38,16 @@ pub struct Question {
     pub tool: Option<ToolId>,
     /// The arguments of that call.
     pub arguments: Option<Arc<Map<String, Value>>>,
+    /// Digests of the parts of what the call would do.
+    pub definition: DefinitionDigests,
 }
 
 impl Question {
     /// A question that any value answers.
     #[must_use]
     pub fn new(prompt: impl Into<String>) -> Self {
-        Self { prompt: prompt.into(), kind: AskKind::Question, tool: None, arguments: None }
+        let (prompt, definition) = (prompt.into(), DefinitionDigests::new());
+        Self { prompt, kind: AskKind::Question, tool: None, arguments: None, definition }
     }
 
     /// The same about a call: whether it is approved, or what became of it.
@@ -51,6 +56,13 @@ impl Question {
         self.kind = kind;
         self.tool = Some(tool);
         self.arguments = Some(arguments);
+        self
+    }
+
+    /// The same about a call that would do this.
+    #[must_use]
+    pub fn defined(mut self, definition: DefinitionDigests) -> Self {
+        self.definition = definition;
         self
     }
 }
