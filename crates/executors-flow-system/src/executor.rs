@@ -59,9 +59,13 @@ impl Turn<'_> {
         self.emit(EventBody::FlowMatched { flow: id.clone(), why: why.to_owned() });
         let finished = EventBody::FlowFinished { flow: id.clone(), silent: flow.silent };
         if self.events.is_recorded(&finished) {
-            // What it gave is gone; a reply that was sent is recorded.
+            // A reply that was sent is recorded, and stays as it was.
+            let value = self
+                .cx
+                .recorded_value(|body| matches!(body, EventBody::FlowFinished { flow, .. } if *flow == id));
             let exit = if flow.silent { ExitReason::FlowSilent } else { ExitReason::FlowCompleted };
-            return Ok(Decision::End { exit, text: None, error: None });
+            let unknown = Decision::End { exit, text: None, error: None };
+            return Ok(value.map_or(unknown, |value| self.flow_done(flow, &value)));
         }
         // A failure that was decided stays one: its reply may have been sent.
         let failure = self.cx.recorded(|body| match body {
@@ -76,18 +80,23 @@ impl Turn<'_> {
         match self.run_step(&format!("flow:{id}"), &flow.step, &flow.mapping, groups).await? {
             Ok(value) => {
                 flow.counters.finished();
-                self.emit(finished);
-                if flow.silent {
-                    return Ok(Decision::End { exit: ExitReason::FlowSilent, text: None, error: None });
-                }
-                let text = match &flow.reply {
-                    Some(template) => Some(self.fill(template, &value)),
-                    None => plain_text(&value),
-                };
-                Ok(Decision::End { exit: ExitReason::FlowCompleted, text, error: None })
+                self.events.emit_with(finished, Some(&value));
+                Ok(self.flow_done(flow, &value))
             }
             Err(reason) => Ok(self.flow_failed(flow, &reason)),
         }
+    }
+
+    /// The reply of a flow that gave a value.
+    fn flow_done(&self, flow: &Flow, value: &Value) -> Decision {
+        if flow.silent {
+            return Decision::End { exit: ExitReason::FlowSilent, text: None, error: None };
+        }
+        let text = match &flow.reply {
+            Some(template) => Some(self.fill(template, value)),
+            None => plain_text(value),
+        };
+        Decision::End { exit: ExitReason::FlowCompleted, text, error: None }
     }
 
     /// A flow that failed always says so in an event; what the user reads is the file's choice.
@@ -124,19 +133,22 @@ impl Turn<'_> {
             EventBody::SystemAction { action, status, message }
         };
         let result = if self.events.is_recorded(&ended("ok", None)) {
-            // It is recorded already; its value is not.
-            Ok(Value::Null)
+            let is_end = |body: &EventBody| matches!(body, EventBody::SystemAction { action, status, .. } if *action == id && status == "ok");
+            Ok(self.cx.recorded_value(is_end).unwrap_or_default())
         } else {
-            let result = match &action.step {
-                Some(step) => self.run_step(&format!("action:{id}"), step, &action.mapping, groups).await?,
-                None => Ok(Value::Object(self.mapped(&action.mapping, groups))),
+            let result = match (self.decided(&id), &action.step) {
+                (Some(reason), _) => Err(reason),
+                (None, Some(step)) => {
+                    self.run_step(&format!("action:{id}"), step, &action.mapping, groups).await?
+                }
+                (None, None) => Ok(Value::Object(self.mapped(&action.mapping, groups))),
             };
             let (status, message) = match &result {
                 Ok(_) => ("ok", None),
                 Err(NoResult::Unknown) => ("unknown", Some(UNKNOWN.to_owned())),
                 Err(reason) => ("failed", Some(reason.message().to_owned())),
             };
-            self.emit(ended(status, message));
+            self.events.emit_with(ended(status, message), result.as_ref().ok());
             result
         };
         match result {
@@ -151,6 +163,17 @@ impl Turn<'_> {
                 Ok(Decision::End { exit: ExitReason::ToolError, text, error })
             }
         }
+    }
+
+    /// Reason for which a system action has no result, if that is recorded: what was decided once stays so.
+    fn decided(&self, id: &str) -> Option<NoResult> {
+        self.cx.recorded(|body| match body {
+            EventBody::SystemAction { action, status, message } if action == id => {
+                let message = message.clone().filter(|message| message != CANCELLED)?;
+                Some(if status == "unknown" { NoResult::Unknown } else { NoResult::Failed(message) })
+            }
+            _ => None,
+        })
     }
 
     /// Applies a system action to the session, and gives its reply.

@@ -41,7 +41,7 @@ pub use orchestrator::{Entered, Handled, Orchestrator, OrchestratorError, UserMe
 pub use provider::{FlowSource, FlowTools};
 pub use session::{Phase, SessionState};
 pub use step::{USER_MESSAGE, placeholders};
-pub use store::{MemorySessions, Session, SessionError, SessionStore, StoredSessions};
+pub use store::{MemorySessions, Session, SessionError, SessionStore, StoredSessions, Swap};
 pub use turn_context::{Resume, TurnContext};
 
 /// The main types are shared between threads.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use tokio::sync::{Notify, OnceCell, OwnedMutexGuard};
 
 use crate::flows::Flows;
-use crate::session::Phase;
+use crate::session::{Phase, SessionState};
 use crate::store::{Session, SessionError, SessionStore};
 use crate::turn::Turn;
 use crate::turn_context::TurnContext;
@@ -318,9 +318,25 @@ impl Shared {
         lock
     }
 
-    /// Keeps what a session is at, and when its next timer goes off.
-    pub(crate) async fn save(&self, session: &str, kept: &Session) -> Result<(), SessionError> {
-        self.store.save(session, &kept.state).await?;
+    /// Keeps the state of a session. A state that another process has kept meanwhile stays, and what has changed here is
+    /// changed in it.
+    pub(crate) async fn save(&self, session: &str, kept: &mut Session) -> Result<(), SessionError> {
+        while let Some(other) = self.swap(session, kept).await? {
+            kept.rebase(other);
+        }
+        Ok(())
+    }
+
+    /// Keeps the state of a session, and the due time of its next timer, unless another process has kept a state
+    /// meanwhile, which is returned.
+    pub(crate) async fn swap(
+        &self,
+        session: &str,
+        kept: &mut Session,
+    ) -> Result<Option<SessionState>, SessionError> {
+        if let Some(other) = kept.swap(&*self.store, session).await? {
+            return Ok(Some(other));
+        }
         let mut times = self.sessions.due.times.lock();
         let before = times.get(session).copied();
         let next = kept.state.next_due();
@@ -332,7 +348,7 @@ impl Shared {
         if before != next {
             self.sessions.due.changed.notify_waiters();
         }
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -383,7 +399,7 @@ impl Entered {
         let shared = Arc::clone(&self.shared);
         let timer = self.kept.state.take_due(&shared.flows.0.timers, now);
         let Some(timer) = timer else {
-            self.shared.save(&self.session, &self.kept).await?;
+            self.shared.save(&self.session, &mut self.kept).await?;
             return Ok(None);
         };
         let turn = Turn::new(&self.shared, &self.session, &mut self.kept, UserMessage::default(), cx);
@@ -418,6 +434,6 @@ impl Entered {
     async fn open(&mut self, now: Timestamp) -> Result<(), SessionError> {
         self.kept.state.phase = Phase::Open;
         self.kept.state.rest(&self.shared.flows.0.timers, now);
-        self.shared.save(&self.session, &self.kept).await
+        self.shared.save(&self.session, &mut self.kept).await
     }
 }

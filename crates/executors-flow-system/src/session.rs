@@ -3,13 +3,17 @@
 use std::collections::VecDeque;
 
 use agent_types::{ExitReason, Timestamp};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::timer::Timer;
 
 /// Messages of the user whose replies are remembered, so that one that comes twice is answered once.
 const MAX_ANSWERED: usize = 16;
+
+/// Messages under way whose effects are remembered: one in each process, and those that were interrupted.
+const MAX_OPEN: usize = 16;
 
 /// Party that answers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,8 +79,17 @@ pub struct SessionState {
     pub(crate) timers: Vec<Armed>,
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub(crate) answered: VecDeque<Answered>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) open: Option<OpenTurn>,
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "open_turns")]
+    pub(crate) open: Vec<OpenTurn>,
+}
+
+/// Reads the messages under way; earlier versions kept one.
+fn open_turns<'de, D: Deserializer<'de>>(reader: D) -> Result<Vec<OpenTurn>, D::Error> {
+    match Value::deserialize(reader)? {
+        Value::Null => Ok(Vec::new()),
+        one @ Value::Object(_) => OpenTurn::deserialize(one).map(|one| vec![one]).map_err(D::Error::custom),
+        list => Vec::deserialize(list).map_err(D::Error::custom),
+    }
 }
 
 impl SessionState {
@@ -112,15 +125,54 @@ impl SessionState {
 
     /// Notes that an effect of this message begins; false where it was begun before.
     pub(crate) fn begin(&mut self, key: &str, step: String) -> bool {
-        let open = match &mut self.open {
-            Some(open) if open.key == key => open,
-            slot => slot.insert(OpenTurn { key: key.to_owned(), begun: Vec::new() }),
-        };
+        let at = self.open.iter().position(|open| open.key == key).unwrap_or_else(|| {
+            if self.open.len() >= MAX_OPEN {
+                self.open.remove(0);
+            }
+            self.open.push(OpenTurn { key: key.to_owned(), begun: Vec::new() });
+            self.open.len() - 1
+        });
+        let open = &mut self.open[at];
         if open.begun.contains(&step) {
             return false;
         }
         open.begun.push(step);
         true
+    }
+
+    /// Forgets what was begun for a message that is answered.
+    pub(crate) fn end(&mut self, key: &str) {
+        self.open.retain(|open| open.key != key);
+    }
+
+    /// Replays on another state what has changed since `before`.
+    pub(crate) fn replayed(&self, before: &Self, mut on: Self) -> Self {
+        if self.phase != before.phase {
+            on.phase.clone_from(&self.phase);
+        }
+        on.profile.retain(|name, _| self.profile.contains_key(name) || !before.profile.contains_key(name));
+        let changed = self.profile.iter().filter(|(name, value)| before.profile.get(*name) != Some(*value));
+        on.profile.extend(changed.map(|(name, value)| (name.clone(), value.clone())));
+        if self.timers != before.timers {
+            on.timers.clone_from(&self.timers);
+        }
+        if on.phase != Phase::Open {
+            on.timers.clear();
+        }
+        for answered in self.answered.iter().filter(|answered| before.answered(&answered.id).is_none()) {
+            if on.answered(&answered.id).is_none() {
+                on.remember(answered.clone());
+            }
+        }
+        for ended in before.open.iter().filter(|open| self.open.iter().all(|own| own.key != open.key)) {
+            on.end(&ended.key);
+        }
+        for open in self.open.iter().filter(|open| !before.open.contains(open)) {
+            for step in &open.begun {
+                on.begin(&open.key, step.clone());
+            }
+        }
+        on
     }
 
     /// The user writes: timers that wait for silence are taken back.
@@ -177,10 +229,36 @@ mod tests {
         );
         state.remember(Answered { id: "m1".into(), exit: ExitReason::HandedOff, reply: None });
         state.profile.insert("name".into(), "Ann".into());
+        assert_eq!(state.open.len(), 2);
+        let old = serde_json::json!({"open": {"key": "m1", "begun": ["flow"]}});
+        assert!(!serde_json::from_value::<SessionState>(old).unwrap().begin("m1", "flow".into()));
         state.timers.push(Armed { id: "idle".into(), due: Some(now), fired: 1 });
         let value = serde_json::to_value(&state).unwrap();
         assert_eq!(value["phase"]["name"], "handed_over");
         assert_eq!(serde_json::from_value::<SessionState>(value).unwrap(), state);
         assert_eq!(serde_json::from_str::<SessionState>("{}").unwrap(), SessionState::default());
+    }
+
+    #[test]
+    fn a_change_is_replayed_on_what_another_process_has_kept() {
+        let now = Timestamp::from_millis(5);
+        let answered = |id: &str| Answered { id: id.into(), exit: ExitReason::Completed, reply: None };
+        let mut before = SessionState::default();
+        before.profile.extend([("a".to_owned(), 1.into()), ("b".to_owned(), 2.into())]);
+        before.begin("mine", "flow".into());
+        let (mut mine, mut other) = (before.clone(), before.clone());
+        mine.profile.insert("a".into(), 3.into());
+        mine.end("mine");
+        mine.remember(answered("mine"));
+        other.phase = Phase::HandedOver { since: now, action: "human".into() };
+        other.profile.insert("c".into(), 4.into());
+        other.begin("other", "flow".into());
+        other.remember(answered("else"));
+        let both = mine.replayed(&before, other.clone());
+        assert_eq!(both.phase, other.phase);
+        assert_eq!(Value::from(both.profile.clone()), serde_json::json!({"a": 3, "b": 2, "c": 4}));
+        assert!(both.answered("mine").is_some() && both.answered("else").is_some());
+        assert_eq!(both.open, [OpenTurn { key: "other".into(), begun: vec!["flow".into()] }]);
+        assert_eq!(other.replayed(&before, mine.clone()).phase, other.phase);
     }
 }

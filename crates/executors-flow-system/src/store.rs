@@ -20,6 +20,46 @@ pub struct Session {
     pub state: SessionState,
     /// Messages that the agent read and wrote.
     pub history: Vec<Exchange>,
+    /// The state that the store is known to have.
+    stored: SessionState,
+}
+
+impl Session {
+    /// A session as a store has it.
+    #[must_use]
+    pub fn new(state: SessionState, history: Vec<Exchange>) -> Self {
+        Self { stored: state.clone(), state, history }
+    }
+
+    /// Swaps the state in a store; returns the state that another process has kept meanwhile, if there is one.
+    pub(crate) async fn swap(
+        &mut self,
+        store: &dyn SessionStore,
+        session: &str,
+    ) -> Result<Option<SessionState>, SessionError> {
+        Ok(match store.swap(session, &self.stored, &self.state).await? {
+            Swap::Kept(stored) => {
+                self.stored = stored;
+                None
+            }
+            Swap::Changed(other) => Some(other),
+        })
+    }
+
+    /// Replays the change of the state on the state that another process has kept.
+    pub(crate) fn rebase(&mut self, other: SessionState) {
+        self.state = self.state.replayed(&self.stored, other.clone());
+        self.stored = other;
+    }
+}
+
+/// Result of a compare-and-swap of a session's state.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Swap {
+    /// The new state is kept, as it is stored.
+    Kept(SessionState),
+    /// Nothing was written: the store has this state, not the expected one.
+    Changed(SessionState),
 }
 
 /// A session that cannot be read or kept.
@@ -47,11 +87,16 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     /// It cannot be read.
     async fn load(&self, session: &str) -> Result<Session, SessionError>;
 
-    /// Keeps what a session is at. What is kept later is kept after it.
+    /// Keeps the state of a session if the store has the expected one, atomically, also with respect to other processes.
     ///
     /// # Errors
-    /// It cannot be kept.
-    async fn save(&self, session: &str, state: &SessionState) -> Result<(), SessionError>;
+    /// It cannot be read or kept.
+    async fn swap(
+        &self,
+        session: &str,
+        expected: &SessionState,
+        state: &SessionState,
+    ) -> Result<Swap, SessionError>;
 
     /// Puts exchanges behind those that a session has.
     ///
@@ -89,9 +134,20 @@ impl SessionStore for MemorySessions {
         Ok(self.with(session, |session| session.clone()))
     }
 
-    async fn save(&self, session: &str, state: &SessionState) -> Result<(), SessionError> {
-        self.with(session, |session| session.state.clone_from(state));
-        Ok(())
+    async fn swap(
+        &self,
+        session: &str,
+        expected: &SessionState,
+        state: &SessionState,
+    ) -> Result<Swap, SessionError> {
+        Ok(self.with(session, |session| {
+            if session.state != *expected {
+                return Swap::Changed(session.state.clone());
+            }
+            session.state.clone_from(state);
+            session.stored.clone_from(state);
+            Swap::Kept(state.clone())
+        }))
     }
 
     async fn append(&self, session: &str, exchanges: &[Exchange]) -> Result<(), SessionError> {
@@ -134,20 +190,28 @@ impl StoredSessions {
 #[async_trait]
 impl SessionStore for StoredSessions {
     async fn load(&self, session: &str) -> Result<Session, SessionError> {
-        let state = self.store.value(&(self.prefix() + session))?;
-        let state = state.map(serde_json::from_value).transpose().map_err(|error| SessionError {
-            code: "bad_session",
-            message: format!("the state of `{session}`: {error}"),
-        })?;
+        let state = read(session, self.store.value(&(self.prefix() + session))?)?;
         let messages = self.store.messages(&self.thread(session))?;
         let history = messages.into_iter().filter_map(|message| serde_json::from_value(message).ok());
-        Ok(Session { state: state.unwrap_or_default(), history: history.collect() })
+        Ok(Session::new(state, history.collect()))
     }
 
-    async fn save(&self, session: &str, state: &SessionState) -> Result<(), SessionError> {
+    async fn swap(
+        &self,
+        session: &str,
+        expected: &SessionState,
+        state: &SessionState,
+    ) -> Result<Swap, SessionError> {
+        let (id, expected) = (session.to_owned(), expected.clone());
         let value = serde_json::to_value(state).unwrap_or_default();
-        self.store.put(&(self.prefix() + session), Some(&value));
-        Ok(())
+        let change = move |old| match read(&id, old) {
+            Ok(found) if found == expected => Ok(value),
+            other => Err(other),
+        };
+        match self.store.update(&(self.prefix() + session), change)? {
+            Ok(kept) => Ok(Swap::Kept(read(session, Some(kept))?)),
+            Err(other) => other.map(Swap::Changed),
+        }
     }
 
     async fn append(&self, session: &str, exchanges: &[Exchange]) -> Result<(), SessionError> {
@@ -166,4 +230,13 @@ impl SessionStore for StoredSessions {
         });
         Ok(waiting.collect())
     }
+}
+
+/// Reads the state of a session; the first one if the store has none.
+fn read(session: &str, state: Option<Value>) -> Result<SessionState, SessionError> {
+    let state = state.map(serde_json::from_value).transpose().map_err(|error| SessionError {
+        code: "bad_session",
+        message: format!("the state of `{session}`: {error}"),
+    })?;
+    Ok(state.unwrap_or_default())
 }

@@ -213,7 +213,7 @@ impl<'t> Turn<'t> {
             if handled.exit != ExitReason::Cancelled {
                 self.actions(When::AfterTurn).await?;
             }
-            self.kept.state.open = None;
+            self.kept.state.end(&self.key);
             self.kept.state.rest(&self.shared.flows.0.timers, self.shared.clock.now());
             if let Some(id) = self.message.id.clone().filter(|_| handled.exit != ExitReason::Cancelled) {
                 self.kept.state.remember(Answered { id, exit: handled.exit, reply: handled.text.clone() });
@@ -227,7 +227,8 @@ impl<'t> Turn<'t> {
     async fn only_record(&mut self, exit: ExitReason) -> Result<Handled, OrchestratorError> {
         // A run that goes on behind its own hand-over has nothing to record.
         let is_action = |body: &EventBody| matches!(body, EventBody::SystemAction { .. }).then_some(());
-        if self.cx.recorded(is_action).is_none() {
+        let is_own = self.cx.recorded(is_action).is_some();
+        if !is_own {
             let said = Exchange::user(self.message.text.clone());
             self.shared.store.append(self.session, &[said]).await?;
         }
@@ -235,7 +236,8 @@ impl<'t> Turn<'t> {
             self.kept.state.remember(Answered { id, exit, reply: None });
             self.save().await?;
         }
-        Ok(self.handled(exit, None, None))
+        let sent = self.cx.recorded(sent_message).filter(|_| is_own);
+        Ok(self.handled(exit, sent, None))
     }
 
     async fn fire_step(&mut self, timer: &Timer) -> Result<Handled, OrchestratorError> {
@@ -263,7 +265,7 @@ impl<'t> Turn<'t> {
         };
         let mut handled = Handled { flow, action, timer: Some(timer.id.clone()), ..handled };
         self.say(&mut handled);
-        self.kept.state.open = None;
+        self.kept.state.end(&self.key);
         if self.kept.state.phase != Phase::Open {
             self.kept.state.timers.clear();
         }
@@ -273,10 +275,7 @@ impl<'t> Turn<'t> {
 
     /// Emits the reply of a flow or a system action. One that is recorded was sent, and stays as it was.
     fn say(&self, handled: &mut Handled) {
-        let sent = self.cx.recorded(|body| match body {
-            EventBody::AgentMessage { text, .. } => Some(text.clone()),
-            _ => None,
-        });
+        let sent = self.cx.recorded(sent_message);
         handled.text = sent.or(handled.text.take());
         if let Some(text) = handled.text.clone() {
             self.emit(EventBody::AgentMessage { text, r#final: true, warning: None });
@@ -358,10 +357,16 @@ impl<'t> Turn<'t> {
 
     /// Notes that an effect begins, and waits until that is safe; false where it was begun before.
     pub(crate) async fn begin_effect(&mut self, name: &str) -> Result<bool, OrchestratorError> {
-        if !self.kept.state.begin(&self.key, name.to_owned()) {
-            return Ok(false);
+        loop {
+            let before = self.kept.state.clone();
+            if !self.kept.state.begin(&self.key, name.to_owned()) {
+                return Ok(false);
+            }
+            let Some(other) = self.shared.swap(self.session, self.kept).await? else { break };
+            // Another process may have begun it.
+            self.kept.state = before;
+            self.kept.rebase(other);
         }
-        self.save().await?;
         if let Some(persister) = self.cx.sink.persister() {
             persister
                 .durable()
@@ -371,7 +376,7 @@ impl<'t> Turn<'t> {
         Ok(true)
     }
 
-    async fn save(&self) -> Result<(), OrchestratorError> {
+    async fn save(&mut self) -> Result<(), OrchestratorError> {
         Ok(self.shared.save(self.session, self.kept).await?)
     }
 
@@ -401,6 +406,14 @@ impl<'t> Turn<'t> {
             sink: Arc::clone(&self.events) as Arc<dyn EventSink>,
             context: Arc::new(self.context()),
         }
+    }
+}
+
+/// The text of a message that was sent.
+fn sent_message(body: &EventBody) -> Option<String> {
+    match body {
+        EventBody::AgentMessage { text, .. } => Some(text.clone()),
+        _ => None,
     }
 }
 

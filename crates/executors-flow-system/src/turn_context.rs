@@ -2,11 +2,18 @@
 
 use std::sync::Arc;
 
-use agent_types::{EventBody, EventLocation, EventPersister, EventSink, ResumeLog, RunId, UnsequencedEvent};
+use agent_types::{
+    EventBody, EventLocation, EventPersister, EventSink, ReplayData, ResumeLog, RunId, StoredEvent,
+    UnsequencedEvent,
+};
 use parking_lot::Mutex;
 use run_journal::Journal;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tool_registry::TaskBoard;
+
+/// Name of the value that is recorded with the end of a flow or a system action.
+const VALUE: &str = "value";
 
 /// State of an interrupted or suspended run that is resumed.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -54,11 +61,21 @@ impl TurnContext {
 
     /// Returns the first of the run's own recorded events that gives something.
     pub(crate) fn recorded<'c, T>(&'c self, read: impl Fn(&'c EventBody) -> Option<T>) -> Option<T> {
-        let mut events = self.resume.iter().flat_map(|resume| &resume.log.events);
-        events.find_map(|kept| {
+        self.own_events().find_map(|kept| read(&kept.event.body))
+    }
+
+    /// Returns the value that was recorded with an event: what a flow or a system action gave.
+    pub(crate) fn recorded_value(&self, is_meant: impl Fn(&EventBody) -> bool) -> Option<Value> {
+        let kept = self.own_events().find(|kept| is_meant(&kept.event.body))?;
+        let values = &kept.record.as_ref()?.values;
+        values.iter().find(|(name, _)| **name == *VALUE).map(|(_, value)| (**value).clone())
+    }
+
+    fn own_events(&self) -> impl Iterator<Item = &StoredEvent> {
+        let events = self.resume.iter().flat_map(|resume| &resume.log.events);
+        events.filter(|kept| {
             let EventLocation { path, call, depth, .. } = &kept.event.place;
-            let is_own = path.is_none() && call.is_none() && depth.is_none();
-            read(&kept.event.body).filter(|_| is_own)
+            path.is_none() && call.is_none() && depth.is_none()
         })
     }
 
@@ -103,9 +120,19 @@ impl FlowEventSink {
 
     /// Emits an event unless it is recorded.
     pub(crate) fn emit(&self, body: EventBody) {
-        if !self.is_recorded(&body) {
-            self.sink.record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
+        self.emit_with(body, None);
+    }
+
+    /// Emits an event unless it is recorded; a value of the step that it ends is recorded with it.
+    pub(crate) fn emit_with(&self, body: EventBody, value: Option<&Value>) {
+        if self.is_recorded(&body) {
+            return;
         }
+        let value = value.filter(|_| self.sink.persister().is_some());
+        let record = value.map(|value| {
+            Box::new(ReplayData::from_values(vec![(Arc::from(VALUE), Arc::new(value.clone()))]))
+        });
+        self.sink.record(&mut vec![UnsequencedEvent { place: EventLocation::default(), body, record }]);
     }
 
     /// Returns `true` if the log has an event, which counts once.

@@ -6,6 +6,7 @@ mod actions;
 mod common;
 mod document;
 mod knowledge;
+mod processes;
 mod resume;
 mod security;
 mod sessions;

@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex};
 
 use agent_runtime::Exchange;
 use agent_types::{
-    EventSink, ExitReason, ResumeLog, RunId, StoredEvent, Timestamp, TraceEvent, UnsequencedEvent,
+    Durable, EventPersister, EventSink, ExitReason, KeepError, ResumeLog, RunId, StoredEvent, Timestamp,
+    TraceEvent, UnsequencedEvent,
 };
 use async_trait::async_trait;
 use executors_flow_system::{
-    MemorySessions, Resume, Session, SessionError, SessionState, SessionStore, TurnContext, UserMessage,
+    Handled, MemorySessions, Resume, Session, SessionError, SessionState, SessionStore, Swap, TurnContext,
+    UserMessage,
 };
 use serde_json::{Value, json};
 use weft_harness::old_log;
@@ -63,6 +65,28 @@ impl EventSink for Log {
     fn run(&self) -> &RunId {
         &self.run
     }
+
+    fn persister(&self) -> Option<&dyn EventPersister> {
+        Some(self)
+    }
+}
+
+impl EventPersister for Log {
+    fn durable(&self) -> Durable {
+        if self.is_dead() { Box::pin(std::future::pending()) } else { Box::pin(std::future::ready(Ok(()))) }
+    }
+
+    fn is_behind(&self) -> bool {
+        false
+    }
+
+    fn fault(&self) -> Option<KeepError> {
+        None
+    }
+
+    fn snapshot(&self, _: String) {}
+
+    fn answered(&self, _: &str, _: &Value) {}
 }
 
 /// Sessions of a process that may be dead.
@@ -86,9 +110,14 @@ impl SessionStore for Mortal {
         self.sessions.load(session).await
     }
 
-    async fn save(&self, session: &str, state: &SessionState) -> Result<(), SessionError> {
+    async fn swap(
+        &self,
+        session: &str,
+        expected: &SessionState,
+        state: &SessionState,
+    ) -> Result<Swap, SessionError> {
         self.alive().await;
-        self.sessions.save(session, state).await
+        self.sessions.swap(session, expected, state).await
     }
 
     async fn append(&self, session: &str, exchanges: &[Exchange]) -> Result<(), SessionError> {
@@ -225,4 +254,67 @@ async fn every_cut_comes_to_an_end() {
         }
     }
     insta::assert_snapshot!(rows.join("\n"));
+}
+
+/// Handles a message in processes that die after so many further events each; the last one lives.
+async fn cut_often(message: &str, cuts: &[usize]) -> (Handled, SessionState, Vec<String>, Vec<StoredEvent>) {
+    let stub = Stub::new(&[(200, json!({"id": 7}))]).await;
+    let (sessions, mut past) = (MemorySessions::new(), Vec::new());
+    for limit in cuts.iter().copied().map(Some).chain([None]) {
+        let limit = limit.map_or(usize::MAX, |more| past.len() + more);
+        let log = Log::new(past.clone(), limit);
+        let store = Mortal { sessions: Arc::clone(&sessions), log: Arc::clone(&log) };
+        let world = world(&stub, Arc::new(store));
+        let resume = Resume { log: ResumeLog { events: past, ..ResumeLog::default() }, before: 0 };
+        let cx = TurnContext::new(Arc::clone(&log) as _).resuming(Some(resume));
+        let entered = world.orchestrator.enter("s").await.unwrap();
+        let death = async {
+            while !log.is_dead() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let handled = tokio::select! {
+            biased;
+            () = death => None,
+            handled = entered.handle(UserMessage::new(message), cx) => Some(handled.unwrap()),
+        };
+        past = log.kept();
+        if let Some(handled) = handled.filter(|_| !log.is_dead()) {
+            let state = sessions.load("s").await.unwrap().state;
+            return (handled, state, stub.paths(), past);
+        }
+    }
+    unreachable!("the last process lives")
+}
+
+#[tokio::test]
+async fn n01_a_message_that_is_cut_often_ends_as_one_that_is_not() {
+    for message in ["leave", "person", "hello"] {
+        let (whole, state, mut paths, log) = cut_often(message, &[]).await;
+        paths.sort();
+        for first in 1..log.len() {
+            for second in (1..log.len()).step_by(2) {
+                let cuts = [first, second, 1 + (first + second) % 3];
+                let (handled, cut_state, mut cut_paths, events) = cut_often(message, &cuts).await;
+                cut_paths.sort();
+                let mut once = cut_paths.clone();
+                once.dedup();
+                assert_eq!(cut_paths, once, "{message} cut at {cuts:?}");
+                let ends = names(&events).iter().filter(|name| *name == "run.finished").count();
+                assert_eq!(ends, 1, "{message} cut at {cuts:?}");
+                let text = serde_json::to_string(&events.iter().map(|kept| &kept.event).collect::<Vec<_>>());
+                // An effect that was interrupted is not repeated, and says so.
+                if text.unwrap().contains("its outcome is unknown") {
+                    continue;
+                }
+                assert_eq!(cut_paths, paths, "{message} cut at {cuts:?}");
+                assert_eq!(
+                    (handled.exit, &handled.text),
+                    (whole.exit, &whole.text),
+                    "{message} cut at {cuts:?}"
+                );
+                assert_eq!(cut_state.profile(), state.profile(), "{message} cut at {cuts:?}");
+            }
+        }
+    }
 }
