@@ -5,6 +5,9 @@ use std::sync::Arc;
 use agent_types::{Clock, EventSink, EventSubscription, Recorder, RunId};
 use run_store::{Store, StoreError, StoredRun};
 
+/// Events that a subscription holds of a run that is not stored; a reader that is slower loses the oldest.
+const UNKEPT: usize = 4096;
+
 /// Sink of a run's events.
 #[derive(Debug, Clone)]
 pub(crate) enum RunSink {
@@ -26,10 +29,10 @@ impl RunSink {
         }
     }
 
-    /// A subscription that holds `capacity` events where the store has what is lost, else all of them.
+    /// A subscription that holds `capacity` events where the store has what is lost, else [`UNKEPT`] of them.
     pub(crate) fn subscribe(&self, capacity: usize) -> EventSubscription {
         match self {
-            Self::Memory(recorder) => recorder.subscribe(usize::MAX),
+            Self::Memory(recorder) => recorder.subscribe(capacity.max(UNKEPT)),
             Self::Stored(run, _) => run.subscribe(capacity),
         }
     }
@@ -65,5 +68,32 @@ impl RunSink {
             }
             Self::Stored(run, _) => run.close().await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_types::{Delivery, EventBody, EventLocation, SystemClock, UnsequencedEvent};
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn events_of_a_run_that_is_not_stored_are_held_within_bounds() {
+        let sink = RunSink::memory(RunId::new("r"), Arc::new(SystemClock));
+        let mut reader = sink.subscribe(8);
+        for at in 0..3 * UNKEPT {
+            let body = EventBody::LogLine { level: "info".into(), message: at.to_string() };
+            sink.sink().record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
+        }
+        let (mut held, mut lost) = (0_u64, 0);
+        while let Some(Some(delivery)) = reader.next().now_or_never() {
+            match delivery {
+                Delivery::Events(batch) => held += batch.iter().count() as u64,
+                Delivery::Lagged(count) => lost += count,
+            }
+        }
+        assert!(held <= UNKEPT as u64 && held > 0, "{held}");
+        assert_eq!(held + lost, 3 * UNKEPT as u64);
     }
 }

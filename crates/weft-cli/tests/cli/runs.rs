@@ -320,3 +320,30 @@ fn a_long_result_is_read_from_the_store_later() {
     weft(folder.path(), &["runs", "rm", "--keep", "0"]).ok();
     assert_eq!(list(folder.path()), [] as [Value; 0]);
 }
+
+#[test]
+fn n17_last_names_what_it_takes_and_does_not_choose_among_runs_that_wait() {
+    let folder = desk();
+    let ask = json!({"interfaceOutputs": {"v": {"dataFlowType": "STRING"}},
+        "nodes": [{"id": "q", "type": "core:Ask", "configValues": {"prompt": "Now?"}},
+            {"id": "out", "type": "core:GroupOutput"}],
+        "edges": [{"source": "q", "sourceHandle": "answer", "target": "out", "targetHandle": "v"}]});
+    write(folder.path(), "workflows/ask.json", &ask.to_string());
+    let begin = || assert_eq!(weft(folder.path(), &["workflow", "run", "ask"]).code, 8);
+    begin();
+    let first = wait_for(folder.path(), "waiting");
+    begin();
+    for command in
+        [&["runs", "answer", "last", "yes"][..], &["runs", "resume", "last"], &["runs", "cancel", "last"]]
+    {
+        let refused = weft(folder.path(), command);
+        assert!(refused.code != 0 && refused.stderr.contains("which_run"), "{refused:#?}");
+        assert!(refused.stderr.contains(&first), "{refused:#?}");
+    }
+    let shown = weft(folder.path(), &["runs", "show", "last"]).ok();
+    assert!(shown.stderr.starts_with("last is ") && shown.stderr.contains("(ask, waiting)"), "{shown:#?}");
+    assert_eq!(weft(folder.path(), &["runs", "answer", &first, "yes"]).ok().stdout, "yes\n");
+    let answered = weft(folder.path(), &["runs", "answer", "last", "no"]).ok();
+    assert_eq!(answered.stdout, "no\n");
+    assert!(answered.stderr.starts_with("last is "), "{answered:#?}");
+}

@@ -12,6 +12,12 @@ use super::Context;
 use crate::arguments::RunsCommand;
 use crate::failure::{Exit, Failure};
 
+/// The word for the newest run.
+const LAST: &str = "last";
+
+/// Waiting runs that a message names at most.
+const LISTED: usize = 10;
+
 pub(super) fn run(context: &Context, command: RunsCommand) -> Result<Exit, Failure> {
     match command {
         RunsCommand::List(filter) => show::list(context, &filter),
@@ -29,15 +35,37 @@ pub(super) fn run(context: &Context, command: RunsCommand) -> Result<Exit, Failu
     }
 }
 
-/// The run of an id; `last` is the newest one.
+/// The run of an id; `last` is the one that the store took last, whatever clocks say. It is named on stderr.
 pub(super) fn chosen(store: &Store, text: &str) -> Result<RunId, Failure> {
-    if text != "last" {
+    if text != LAST {
         return Ok(RunId::new(text));
     }
     let newest = RunFilter { limit: Some(1), ..RunFilter::default() };
     let newest = store.runs(&newest).map_err(|error| Failure::of_store(&error))?;
     let none = || Failure::new(Exit::Usage, "unknown_run", "the project has no run yet");
-    newest.into_iter().next().map(|record| record.new.run).ok_or_else(none)
+    let newest = newest.into_iter().next().ok_or_else(none)?;
+    note!("last is {}", described(store, &newest));
+    Ok(newest.new.run)
+}
+
+/// The run of an id that a command continues or ends; `last` does not choose among runs that wait.
+pub(super) fn chosen_to_act(store: &Store, text: &str) -> Result<RunId, Failure> {
+    let waiting = RunFilter { phase: Some(RunPhase::Waiting), limit: Some(LISTED), ..RunFilter::default() };
+    if text == LAST {
+        let waiting = store.runs(&waiting).map_err(|error| Failure::of_store(&error))?;
+        if waiting.len() > 1 {
+            let names: Vec<String> = waiting.iter().map(|record| described(store, record)).collect();
+            let failure = Failure::new(Exit::Usage, "which_run", "`last` is ambiguous: several runs wait");
+            return Err(failure.with_help(format!("name one of them: {}", names.join(", "))));
+        }
+    }
+    chosen(store, text)
+}
+
+/// Name, subject and state of a run.
+fn described(store: &Store, record: &RunRecord) -> String {
+    let of = record.new.agent.as_ref().or(record.new.workflow.as_ref()).map_or("a call", String::as_str);
+    format!("{} ({of}, {})", record.new.run, word(store, record))
 }
 
 /// The store of the project.

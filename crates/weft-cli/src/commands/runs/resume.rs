@@ -9,21 +9,21 @@ use weft_runs::{
 
 use super::super::agent::fixed;
 use super::super::{Context, block_on};
-use super::{chosen, store};
+use super::{chosen, chosen_to_act, store};
 use crate::arguments::{
     RunsAnswerArguments, RunsApproveArguments, RunsForkArguments, RunsResumeArguments, RunsRetryArguments,
 };
 use crate::failure::{Exit, Failure};
 use crate::{follow, inputs, outcome, output};
 
-/// The runs of the project, and the one that a command names.
+/// The runs of the project, and the one that a command continues or ends.
 fn open(
     context: &Context,
     run: &str,
     script: Option<std::path::PathBuf>,
 ) -> Result<(LocalRuns, RunId), Failure> {
     let project = context.project(script)?;
-    let run = chosen(store(&project)?, run)?;
+    let run = chosen_to_act(store(&project)?, run)?;
     Ok((fixed(project), run))
 }
 
@@ -52,7 +52,9 @@ fn version(as_it_was: bool) -> Version {
 }
 
 pub(super) fn fork(context: &Context, arguments: &RunsForkArguments) -> Result<Exit, Failure> {
-    let (runs, of) = open(context, &arguments.run, arguments.script.clone())?;
+    let project = context.project(arguments.script.clone())?;
+    let of = chosen(store(&project)?, &arguments.run)?;
+    let runs = fixed(project);
     let changes: HashMap<String, NodeValue> =
         arguments.set.iter().map(|text| inputs::change(text)).collect::<Result<_, _>>()?;
     let request = ForkRequest { of, at: arguments.at, changes, version: version(arguments.as_it_was) };
