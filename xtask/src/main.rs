@@ -42,7 +42,8 @@ cargo xtask TASK
   bench [NAME]              measure against named peers: parse, stream, hostile, coerce, engine, store, registry, flows, server, all
   bench local DATA [N]      how well a local model calls tools, free and held to the grammar, and what grammars cost
   soak [HOW] [SECONDS]      kill a process behind each of its events, cut its file at every byte; minutes (kill,
-                            kill-agent, cut); fifty agents on one server, whose memory must not grow (server)
+                            kill-agent, cut); a storm of kills over an agent whose model and tools are servers (paid
+                            [ROUNDS]); fifty agents on one server, whose memory must not grow (server)
   fuzz [TARGET] [SECONDS]   decoder, round_trip, coercion (all, ten minutes each); needs nightly and cargo-fuzz
 ";
 

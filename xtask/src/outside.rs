@@ -39,19 +39,20 @@ fn local(options: &[String]) -> Result<()> {
 pub(crate) fn soak(options: &[String]) -> Result<()> {
     match options {
         [] => {
-            ["kill", "kill-agent", "cut"].into_iter().try_for_each(soak_store)?;
+            ["kill", "kill-agent", "paid", "cut"].into_iter().try_for_each(|how| soak_store(&[how]))?;
             soak_server(SECONDS)
         }
         [how] if how == "server" => soak_server(SECONDS),
         [how, seconds] if how == "server" => soak_server(seconds),
-        [how] => soak_store(how),
-        _ => bail!("cargo xtask soak [kill | kill-agent | cut | server [SECONDS]]"),
+        [how] => soak_store(&[how]),
+        [how, rounds] if how == "paid" => soak_store(&[how, rounds]),
+        _ => bail!("cargo xtask soak [kill | kill-agent | paid [ROUNDS] | cut | server [SECONDS]]"),
     }
 }
 
-fn soak_store(how: &str) -> Result<()> {
-    let soak = ["run", "--quiet", "--release", "-p", "weft-harness", "--bin", "weft-soak", "--", how];
-    workspace::run("cargo", &soak)
+fn soak_store(how: &[&str]) -> Result<()> {
+    let soak = ["run", "--quiet", "--release", "-p", "weft-harness", "--bin", "weft-soak", "--"];
+    workspace::run("cargo", &[&soak[..], how].concat())
 }
 
 fn soak_server(seconds: &str) -> Result<()> {

@@ -21,6 +21,11 @@ fn a_killed_agent_goes_on_to_the_same_history_and_pays_once() {
 }
 
 #[test]
+fn n01_a_storm_of_kills_changes_no_request() {
+    assert!(soak(&["paid", "6"]).contains("every request as in the run that was not killed"));
+}
+
+#[test]
 fn a_cut_file_is_whole_as_far_as_it_goes() {
     assert!(soak(&["cut", "--every", "211"]).contains("always whole"));
 }

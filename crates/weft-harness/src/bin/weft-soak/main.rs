@@ -2,6 +2,8 @@
 //!
 //! `weft-soak kill [--every N]` kills a real process with SIGKILL when it has printed its first, second, … event of a
 //! workflow's run; `weft-soak kill-agent [--every N]` the same of an agent's run;
+//! `weft-soak paid [ROUNDS]` kills an agent's run whose model and tools are servers, up to five times at any points, and
+//! compares its requests with those of a run that is not killed;
 //! `weft-soak cut [--every N]` cuts the store's file at every byte of its last pages.
 
 mod agent;
@@ -9,9 +11,14 @@ mod child;
 mod cut;
 mod flow;
 mod kill;
+mod paid;
+mod payer;
 
 use std::path::Path;
 use std::process::ExitCode;
+
+/// Rounds of the storm unless the command says otherwise.
+const ROUNDS: u64 = 200;
 
 /// Description of a fault, for the terminal.
 type Fault = String;
@@ -29,6 +36,9 @@ fn main() -> ExitCode {
         ["kill-agent", "--every", text] => {
             every(text).map_or_else(usage, |every| kill::run(&kill::AGENT, every))
         }
+        ["paid"] => paid::run(ROUNDS),
+        ["paid", rounds] => rounds.parse().map_or_else(|_| usage(), paid::run),
+        ["payer", folder, address] => payer::drive(Path::new(folder), address),
         ["cut"] => cut::run(1),
         ["cut", "--every", every_text] => every(every_text).map_or_else(usage, cut::run),
         ["child", folder, "start"] => child::start(Path::new(folder)),
@@ -47,5 +57,5 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> Result<(), Fault> {
-    Err("usage: weft-soak kill|kill-agent|cut [--every N]".to_owned())
+    Err("usage: weft-soak kill|kill-agent|cut [--every N] | paid [ROUNDS]".to_owned())
 }
