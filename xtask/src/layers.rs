@@ -18,7 +18,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("notify", &["weft-project"]),
     ("petgraph", &["workflow-engine", "workflow-model"]),
     ("quick-xml", &["protocol-action"]),
-    ("reqwest", &["http-caller", "llm-provider"]),
+    ("reqwest", &["http-caller", "llm-provider", "mcp-bridge"]),
     ("rmcp", &["mcp-bridge"]),
     ("rusqlite", &["run-store"]),
     ("rustls", &["http-caller", "llm-provider"]),

@@ -1,7 +1,7 @@
 //! Parts of results and messages in the words of the protocol, and back.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tool_registry::{Part, ToolError, ToolOutput};
 
 /// A part as the protocol has it.
@@ -51,7 +51,9 @@ pub(crate) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
         let text = parts.iter().map(Part::text).collect::<Vec<_>>().join("\n");
         return Err(ToolError::failed(text).with_code("mcp_tool_error"));
     }
-    if let Some(value) = result.structured_content
+    // A null beside text is the absence of a structured value.
+    let structured = result.structured_content.filter(|value| !value.is_null() || parts.is_empty());
+    if let Some(value) = structured
         && parts.iter().all(|part| matches!(part, Part::Text { .. }))
     {
         return Ok(ToolOutput::Json(value));
@@ -64,6 +66,48 @@ pub(crate) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
             ToolOutput::Parts(parts)
         }
     })
+}
+
+/// Reads a result that does not fit the protocol as a whole: its valid blocks, and the faults of the others.
+/// `None` if it is not the result of a call.
+pub(crate) fn lenient(result: &Value) -> Option<(CallToolResult, Vec<String>)> {
+    let members = result.as_object()?;
+    if !members.contains_key("content") && !members.contains_key("structuredContent") {
+        return None;
+    }
+    let mut read = CallToolResult::default();
+    let mut faults = Vec::new();
+    read.structured_content = members.get("structuredContent").cloned();
+    read.is_error = members.get("isError").and_then(Value::as_bool);
+    match members.get("content") {
+        Some(Value::Array(blocks)) => {
+            for (index, given) in blocks.iter().enumerate() {
+                match lenient_block(given) {
+                    Ok(block) => read.content.push(block),
+                    Err(fault) => faults.push(format!("content block {index} is left out: {fault}")),
+                }
+            }
+        }
+        None | Some(Value::Null) => {}
+        Some(_) => faults.push("`content` is left out: it is not a list".to_owned()),
+    }
+    Some((read, faults))
+}
+
+/// Reads a block. Members that only describe it cost no more than themselves.
+fn lenient_block(given: &Value) -> Result<ContentBlock, String> {
+    let members = given.as_object().ok_or("it is not an object")?;
+    let kind = members.get("type").and_then(Value::as_str).ok_or("it has no `type`")?;
+    let is_needed =
+        |name: &str| !matches!(name, "annotations" | "_meta" | "icons" | "title" | "description" | "size");
+    let needed: Map<String, Value> = members
+        .iter()
+        .filter(|(name, value)| is_needed(name) && !value.is_null())
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    serde_json::from_value(given.clone())
+        .or_else(|_| serde_json::from_value(Value::Object(needed)))
+        .map_err(|error| format!("type `{kind}`: {error}"))
 }
 
 fn part(block: ContentBlock) -> Option<Part> {
@@ -120,6 +164,27 @@ mod tests {
         }
         // A value that is no object is a text for clients that know no other structures.
         assert_eq!(output(result(&ToolOutput::Json(json!([1])))), Ok(ToolOutput::Text("[1]".to_owned())));
+    }
+
+    #[test]
+    fn an_odd_block_costs_itself() {
+        let odd = json!([{"type": "hologram", "x": 1}, {"type": "text"}, {"note": 1}, "loose",
+            {"type": "text", "text": "three boats", "annotations": {"audience": 7}, "_meta": null}]);
+        let (read, faults) = lenient(&json!({"content": odd})).unwrap();
+        assert_eq!(output(read), Ok(ToolOutput::Text("three boats".to_owned())));
+        assert_eq!(faults.len(), 4, "{faults:?}");
+        assert!(faults[0].contains("content block 0") && faults[0].contains("hologram"), "{faults:?}");
+        assert!(faults[1].contains("missing field `text`"), "{faults:?}");
+        let (read, faults) = lenient(&json!({"content": null, "structuredContent": {"n": 1}})).unwrap();
+        assert_eq!((output(read), faults.len()), (Ok(ToolOutput::Json(json!({"n": 1}))), 0));
+        assert!(lenient(&json!({"tools": []})).is_none());
+    }
+
+    #[test]
+    fn a_null_beside_text_is_the_absence_of_a_structured_value() {
+        let mut result = CallToolResult::success(vec![ContentBlock::text("three boats")]);
+        result.structured_content = Some(Value::Null);
+        assert_eq!(output(result), Ok(ToolOutput::Text("three boats".to_owned())));
     }
 
     #[test]

@@ -61,15 +61,31 @@ impl ToolHandler for ForeignHandler {
         guard.answered();
         match result.map_err(failed)? {
             ServerResult::CallToolResult(result) => content::output(result),
+            ServerResult::CustomResult(result) => self.output_in_part(&result.0, cx),
             ServerResult::InputRequiredResult(_) => {
                 Err(ToolError::failed("the server wants something of a person first").retryable(false))
             }
-            _ => Err(ToolError::failed("the server answered with an invalid result").retryable(false)),
+            _ => Err(invalid_result()),
         }
     }
 }
 
+fn invalid_result() -> ToolError {
+    ToolError::failed("the server answered with an invalid result").retryable(false)
+}
+
 impl ForeignHandler {
+    /// The valid parts of a result that does not fit the protocol. What is left out is emitted and logged.
+    fn output_in_part(&self, result: &Value, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let (result, faults) = content::lenient(result).ok_or_else(invalid_result)?;
+        for fault in faults {
+            let message = harmless(&fault, MAX_MESSAGE);
+            log::warn!(target: "mcp", "{}/{}: {message}", self.connection.name, self.name);
+            cx.emit(EventBody::NodeProgress { message: Some(message), value: None, max: None });
+        }
+        content::output(result)
+    }
+
     /// The server, wherever this is called from.
     async fn reach(&self) -> Result<Reached, ToolError> {
         let over = || ToolError::failed("MCP servers are no longer reached").retryable(false);
@@ -117,7 +133,9 @@ impl Drop for CallGuard {
         self.progress.forget(&self.token);
         let Some((peer, id)) = self.call.take() else { return };
         let Some(handle) = self.runtime.handle() else { return };
+        let farewell = self.runtime.farewell();
         handle.spawn(async move {
+            let _farewell = farewell;
             let param = CancelledNotificationParam::new(Some(id), Some("the call was given up".to_owned()));
             let cancelled = ClientNotification::CancelledNotification(CancelledNotification::new(param));
             // A server that is gone need not know.

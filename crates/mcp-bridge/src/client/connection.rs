@@ -17,10 +17,12 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{ChildStderr, Command};
 use tokio_util::task::TaskTracker;
 
+use super::correlated::Correlated;
 use super::error::McpError;
 use super::foreign::harmless;
 use super::handler::Handler;
 use super::listed::Listed;
+use super::listing::list_tools;
 use super::progress::Progress;
 use super::settings::McpSettings;
 
@@ -182,8 +184,8 @@ impl Connection {
                 (None, None) => return Err(self.bad("it has neither `command` nor `url`")),
             };
             let running = running.map_err(|error| self.not_started(&error))?;
-            let tools = running.peer().list_all_tools().await.map_err(|error| self.not_started(&error))?;
-            self.listed.take(&self.name, &tools);
+            let listing = list_tools(running.peer()).await.map_err(|error| self.not_started(&error))?;
+            self.listed.take(&self.name, listing);
             Ok(running)
         };
         match select(Box::pin(reaching), self.clock.sleep(limit)).await {
@@ -243,13 +245,7 @@ impl Connection {
         Ok(transport)
     }
 
-    fn address(
-        &self,
-        url: &str,
-    ) -> Result<
-        StreamableHttpClientTransport<impl rmcp::transport::streamable_http_client::StreamableHttpClient>,
-        McpError,
-    > {
+    fn address(&self, url: &str) -> Result<StreamableHttpClientTransport<Correlated>, McpError> {
         http_caller::install_tls();
         let mut config = StreamableHttpClientTransportConfig::with_uri(url);
         if let Some(variable) = &self.settings.token_env {
@@ -264,7 +260,8 @@ impl Connection {
             Ok((name, value))
         });
         let headers = headers.collect::<Result<_, McpError>>()?;
-        Ok(StreamableHttpClientTransport::from_config(config.custom_headers(headers)))
+        let client = Correlated::new().map_err(|error| self.not_started(&error))?;
+        Ok(StreamableHttpClientTransport::with_client(client, config.custom_headers(headers)))
     }
 }
 

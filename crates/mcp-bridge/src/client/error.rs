@@ -42,6 +42,16 @@ pub enum McpError {
         /// Time until the next attempt.
         wait: Duration,
     },
+    /// It lists the tool in a form that cannot be used.
+    #[error("the MCP server `{server}` lists the tool `{tool}` in a form that cannot be used: {message}")]
+    BadTool {
+        /// The server.
+        server: String,
+        /// The tool.
+        tool: String,
+        /// The fault.
+        message: String,
+    },
     /// It has no such tool.
     #[error("the MCP server `{server}` has no tool `{tool}`")]
     UnknownTool {
@@ -63,6 +73,7 @@ impl McpError {
             Self::Settings { .. } => "bad_mcp_settings",
             Self::Start { .. } => "mcp_start_failed",
             Self::Down { .. } => "mcp_down",
+            Self::BadTool { .. } => "bad_mcp_tool",
             Self::UnknownTool { .. } => "unknown_tool",
         }
     }
@@ -78,6 +89,9 @@ impl McpError {
             Self::Settings { .. } => "a server has either `command` or `url`".to_owned(),
             Self::Start { .. } | Self::Down { .. } => {
                 "what it writes to stderr is in the log: WEFT_LOG=info".to_owned()
+            }
+            Self::BadTool { .. } => {
+                "it has to be fixed at the server; its other tools are offered".to_owned()
             }
             Self::UnknownTool { near, .. } => did_you_mean(near, "see `weft tool list`"),
         }

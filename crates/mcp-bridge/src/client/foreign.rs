@@ -3,11 +3,13 @@
 use std::fmt::Write;
 
 use agent_types::ToolDefinition;
-use agent_types::{Annotations, ApprovalDefault, InvalidToolId, ToolId};
+use agent_types::{Annotations, ApprovalDefault, ToolId};
 use protocol_action::neutralize;
 use rmcp::model::Tool as WireTool;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+
+use super::listing::ListFault;
 
 /// Longest description, in characters.
 const MAX_DESCRIPTION: usize = 1024;
@@ -28,9 +30,11 @@ pub(super) struct ForeignTool {
 
 impl ForeignTool {
     /// Reads the description that a server gives, sanitized.
-    pub(super) fn read(server: &str, tool: &WireTool) -> Result<Self, InvalidToolId> {
+    pub(super) fn read(server: &str, tool: &WireTool) -> Result<Self, ListFault> {
         let name = tool.name.to_string();
-        let id: ToolId = format!("mcp:{server}/{}", segment(&name)).parse()?;
+        let id: ToolId = format!("mcp:{server}/{}", segment(&name))
+            .parse()
+            .map_err(|error: agent_types::InvalidToolId| ListFault::new(&name, &error.to_string()))?;
         let description = harmless(tool.description.as_deref().unwrap_or_default(), MAX_DESCRIPTION);
         let mut parameters = Value::Object((*tool.input_schema).clone());
         tidy(&mut parameters);

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::foreign::harmless;
 use super::listed::Listed;
+use super::listing::list_tools;
 use super::progress::Progress;
 use super::settings::ElicitationPolicy;
 
@@ -89,8 +90,8 @@ impl ClientHandler for Handler {
 impl Handler {
     /// Reads the list of tools anew. One that cannot be read leaves the list as it was.
     pub(super) async fn list(&self, peer: &Peer<RoleClient>) {
-        match peer.list_all_tools().await {
-            Ok(tools) => self.listed.take(&self.server, &tools),
+        match list_tools(peer).await {
+            Ok(listing) => self.listed.take(&self.server, listing),
             Err(error) => log::warn!(target: "mcp", "{}: its tools cannot be listed: {error}", self.server),
         }
     }

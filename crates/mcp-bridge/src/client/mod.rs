@@ -2,18 +2,22 @@
 
 mod call;
 mod connection;
+mod correlated;
 mod error;
 mod foreign;
 mod handler;
 mod listed;
+mod listing;
 mod progress;
 mod provider;
 mod settings;
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::fmt;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -27,6 +31,7 @@ use call::ForeignHandler;
 use connection::Connection;
 use foreign::ForeignTool;
 use listed::Listed;
+use listing::ListFault;
 
 pub use error::McpError;
 pub use listed::{MemoryPins, PinStore};
@@ -46,9 +51,20 @@ pub struct McpClients {
 }
 
 /// Background runtime for connections, independent of the caller's.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Background {
     started: OnceLock<Mutex<Option<Runtime>>>,
+    /// Nothing is sent: the channel closes when the last task that holds a sender has ended.
+    farewells: Mutex<Option<(SyncSender<Infallible>, Receiver<Infallible>)>>,
+}
+
+/// Longest time that the end of the process waits for the notifications of calls that were given up.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+impl Default for Background {
+    fn default() -> Self {
+        Self { started: OnceLock::new(), farewells: Mutex::new(Some(sync_channel(1))) }
+    }
 }
 
 impl fmt::Debug for McpClients {
@@ -71,10 +87,20 @@ impl Background {
         let runtime = started.lock();
         runtime.as_ref().map(|runtime| runtime.handle().clone())
     }
+
+    /// Guard of a notification, for which the end of the process waits for a moment.
+    fn farewell(&self) -> Option<SyncSender<Infallible>> {
+        self.farewells.lock().as_ref().map(|(sender, _)| sender.clone())
+    }
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
+        if let Some((sender, farewells)) = self.farewells.get_mut().take() {
+            drop(sender);
+            // Closed or too late, it is over.
+            let _ = farewells.recv_timeout(FAREWELL);
+        }
         let runtime = self.started.take().and_then(|started| {
             let mut runtime = started.lock();
             runtime.take()
@@ -120,7 +146,7 @@ impl McpClients {
             message: message.to_owned(),
         };
         let handle = self.runtime.handle().ok_or_else(|| failed("no thread could be started"))?;
-        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        let (sender, receiver) = sync_channel(1);
         let reached = Arc::clone(connection);
         handle.spawn(async move {
             // The caller may have stopped waiting.
@@ -138,7 +164,19 @@ impl McpClients {
         let connection = self.server(server)?;
         self.reach(connection)?;
         let listed = connection.listed.tools();
-        Ok(listed.iter().filter_map(|tool| self.tool_of(connection, tool)).collect())
+        Ok(listed.iter().filter_map(|tool| self.tool_of(connection, tool).ok()).collect())
+    }
+
+    /// Faults of the entries of a server's list that are not offered. Blocks like [`McpClients::tools`].
+    ///
+    /// # Errors
+    /// The server is unknown or cannot be reached.
+    pub fn faults(&self, server: &str) -> Result<Vec<McpError>, McpError> {
+        let connection = self.server(server)?;
+        self.reach(connection)?;
+        let (refused, listed) = (connection.listed.refused(), connection.listed.tools());
+        let unusable = listed.iter().filter_map(|tool| self.tool_of(connection, tool).err());
+        Ok(refused.iter().map(|fault| bad_tool(server, fault)).chain(unusable).collect())
     }
 
     /// The tool of an id, `mcp:server/tool`. Blocks until its server is ready, or has failed.
@@ -153,8 +191,14 @@ impl McpClients {
         let found = listed.iter().find(|tool| tool.definition.id.as_str() == id);
         let names = listed.iter().map(|tool| tool.definition.id.as_str());
         let near = nearest(id, names).map(str::to_owned);
-        let none = || McpError::UnknownTool { server: server.to_owned(), tool: name.to_owned(), near };
-        found.and_then(|tool| self.tool_of(connection, tool)).ok_or_else(none)
+        if let Some(tool) = found {
+            return self.tool_of(connection, tool);
+        }
+        let refused = connection.listed.refused();
+        Err(match refused.iter().find(|fault| fault.tool == name) {
+            Some(fault) => bad_tool(server, fault),
+            None => McpError::UnknownTool { server: server.to_owned(), tool: name.to_owned(), near },
+        })
     }
 
     /// Accepts the current descriptions of a server's tools: a change up to now no longer requires approval.
@@ -175,19 +219,18 @@ impl McpClients {
         }
     }
 
-    fn tool_of(&self, connection: &Arc<Connection>, tool: &ForeignTool) -> Option<Tool> {
+    fn tool_of(&self, connection: &Arc<Connection>, tool: &ForeignTool) -> Result<Tool, McpError> {
         let handler = ForeignHandler {
             connection: Arc::clone(connection),
             runtime: Arc::clone(&self.runtime),
             name: tool.name.clone(),
         };
         let made = Tool::new(tool.definition.clone(), MCP, handler).checked();
-        let made = made.inspect_err(|error| {
-            log::warn!(target: "mcp", "{}: {} is passed over: {error}", connection.name, tool.definition.id);
-        });
+        let made = made
+            .map_err(|error| bad_tool(&connection.name, &ListFault::new(&tool.name, &error.to_string())))?;
         let timeout = Duration::from_millis(connection.settings.timeout_ms);
         let parts = definition_of(&connection.settings, tool);
-        Some(made.ok()?.with_settings(ToolSettings::default().with_timeout(timeout)).with_parts(parts))
+        Ok(made.with_settings(ToolSettings::default().with_timeout(timeout)).with_parts(parts))
     }
 
     /// A number that changes when the tools of these servers do.
@@ -201,7 +244,7 @@ impl McpClients {
         let listed = connection.listed.tools();
         let now = listed.iter().find(|now| now.definition.id == *tool.id())?;
         // How its calls are treated was said by the project, not by the server.
-        Some(self.tool_of(connection, now)?.with_settings(tool.settings().clone()))
+        Some(self.tool_of(connection, now).ok()?.with_settings(tool.settings().clone()))
     }
 }
 
@@ -213,6 +256,11 @@ fn definition_of(settings: &McpSettings, tool: &ForeignTool) -> [(String, Value)
         "headers": headers, "token_env": token_env});
     let described = json!([tool.definition.description, tool.definition.parameters]);
     [("server".to_owned(), server), ("description".to_owned(), described)]
+}
+
+fn bad_tool(server: &str, fault: &ListFault) -> McpError {
+    let (tool, message) = (fault.tool.clone(), fault.reason.clone());
+    McpError::BadTool { server: server.to_owned(), tool, message }
 }
 
 /// The server and the tool that an id names.

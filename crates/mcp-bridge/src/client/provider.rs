@@ -30,7 +30,7 @@ impl From<McpError> for BrokenTool {
     fn from(error: McpError) -> Self {
         let fault = match error {
             McpError::UnknownServer { .. } | McpError::UnknownTool { .. } => Fault::Unknown,
-            McpError::Settings { .. } => Fault::Settings,
+            McpError::Settings { .. } | McpError::BadTool { .. } => Fault::Settings,
             McpError::Start { .. } | McpError::Down { .. } => Fault::Unreachable,
         };
         Self::new(error.code(), error.to_string()).with_help(error.help()).with_fault(fault)
@@ -55,11 +55,7 @@ impl ToolProvider for McpTools {
             Err(broken) => return vec![Err(broken)],
         };
         // A server that cannot be reached does not hide the others.
-        let lists = clients.names().map(|server| match clients.tools(server) {
-            Ok(tools) => tools.iter().map(|tool| Ok(tool.id().to_string())).collect(),
-            Err(error) => vec![Err(error.into())],
-        });
-        lists.flatten().collect()
+        clients.names().flat_map(|server| listed(clients, server)).collect()
     }
 
     fn resolve(&self, id: &str, _: &Services) -> Resolution {
@@ -85,4 +81,15 @@ impl ToolProvider for McpTools {
             Err(_) => tools,
         }
     }
+}
+
+/// The tools of a server, and the faults of those that are not offered.
+fn listed(clients: &McpClients, server: &str) -> Vec<Result<String, BrokenTool>> {
+    let tools = match clients.tools(server) {
+        Ok(tools) => tools,
+        Err(error) => return vec![Err(error.into())],
+    };
+    let faults = clients.faults(server).unwrap_or_default();
+    let good = tools.iter().map(|tool| Ok(tool.id().to_string()));
+    good.chain(faults.into_iter().map(|fault| Err(fault.into()))).collect()
 }

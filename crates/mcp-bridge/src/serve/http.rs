@@ -6,12 +6,20 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use rmcp::service::{RoleServer, TxJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
 use super::McpServer;
+use super::message::{Unreadable, read_message, without_mark};
+
+/// Longest message of a client, in bytes.
+const MAX_BODY: usize = 16 * 1024 * 1024;
 
 /// The server at one address. Cheap to clone.
 #[derive(Clone)]
@@ -43,6 +51,7 @@ impl McpHttp {
     ) -> Self {
         let mut config = StreamableHttpServerConfig::default();
         config.cancellation_token = closed;
+        config.max_request_body_bytes = MAX_BODY;
         let service = StreamableHttpService::new(move || Ok(server.clone()), Arc::default(), change(config));
         Self(service)
     }
@@ -54,6 +63,31 @@ impl McpHttp {
         B::Data: Send,
         B::Error: Error + Send + Sync + 'static,
     {
-        self.0.handle(request).await
+        if request.method() != http::Method::POST {
+            return self.0.handle(request).await;
+        }
+        let (head, body) = request.into_parts();
+        let body = match Limited::new(body, MAX_BODY).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => {
+                return refused(StatusCode::PAYLOAD_TOO_LARGE, None);
+            }
+            Err(_) => return refused(StatusCode::BAD_REQUEST, None),
+        };
+        let message = body.slice_ref(without_mark(&body));
+        match read_message(&message) {
+            Err(fault) => refused(StatusCode::BAD_REQUEST, Some(fault)),
+            Ok(_) => self.0.handle(http::Request::from_parts(head, Full::new(message))).await,
+        }
     }
+}
+
+/// Refuses a request, with the protocol's error where there is one.
+fn refused(status: StatusCode, fault: Option<Unreadable>) -> http::Response<BoxBody<Bytes, Infallible>> {
+    let error = fault.map(|fault| TxJsonRpcMessage::<RoleServer>::error(fault.error, fault.id));
+    let body = error.and_then(|error| serde_json::to_vec(&error).ok()).unwrap_or_default();
+    let mut response = http::Response::new(Full::new(Bytes::from(body)).boxed());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }

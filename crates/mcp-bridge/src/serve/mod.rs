@@ -4,6 +4,7 @@ mod call;
 mod handler;
 mod http;
 mod log_lines;
+mod message;
 mod peer;
 mod runner;
 mod sources;
