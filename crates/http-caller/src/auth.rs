@@ -62,8 +62,17 @@ impl Auth {
         }
     }
 
+    /// Encoded name of the pair that it adds to the query.
+    pub(crate) fn pair_name(&self) -> Option<&str> {
+        match self {
+            Self::Query(name, _) => Some(name),
+            Self::Bearer(_) | Self::Basic { .. } | Self::Header(..) => None,
+        }
+    }
+
     pub(crate) fn fill(&self, filler: &Filler<'_>) -> Result<Credential, HttpError> {
-        let text = |template| filler.text(template, as_text).map(Option::unwrap_or_default);
+        let text =
+            |template| filler.text(template, |_, value| Ok(as_text(value))).map(Option::unwrap_or_default);
         Ok(match self {
             Self::Bearer(token) => Credential::Header(AUTHORIZATION, format!("Bearer {}", text(token)?)),
             Self::Basic { username, password } => {

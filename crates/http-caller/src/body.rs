@@ -8,7 +8,7 @@ use crate::config::ProblemCode;
 use crate::encode;
 use crate::endpoint::Checker;
 use crate::error::HttpError;
-use crate::template::{Filler, JsonTemplate, Scope, TextTemplate, as_text};
+use crate::template::{Filler, JsonTemplate, Scope, Source, TextTemplate, as_text, form_pairs};
 
 /// Media type of a body whose headers name none.
 pub(crate) const JSON: &str = "application/json";
@@ -19,6 +19,8 @@ pub(crate) enum BodyTemplate {
     Json(JsonTemplate),
     /// Pairs, their names encoded.
     Form(Vec<(String, JsonTemplate)>),
+    /// Pairs of the members of one value.
+    WholeForm(Source),
     Text(TextTemplate),
 }
 
@@ -41,10 +43,14 @@ impl BodyTemplate {
                 });
                 Some(Self::Form(members.collect::<Option<_>>()?))
             }
-            ("application/x-www-form-urlencoded", _) => {
-                checker.fault(path, ProblemCode::BadBody, "the body of a form is an object");
-                None
+            ("application/x-www-form-urlencoded", Value::String(text)) => {
+                let template = checker.take(path, TextTemplate::parse(text.trim(), scope))?;
+                match template.only() {
+                    Some(source) => Some(Self::WholeForm(source.clone())),
+                    None => Self::not_a_form(checker),
+                }
             }
+            ("application/x-www-form-urlencoded", _) => Self::not_a_form(checker),
             (media, _) if media.starts_with("multipart/") => {
                 checker.fault(path, ProblemCode::BadBody, "a multipart body cannot be sent");
                 None
@@ -64,6 +70,12 @@ impl BodyTemplate {
             (_, Value::String(text)) => Self::json_text(checker, text, scope),
             (_, body) => checker.take(path, JsonTemplate::parse(body, scope)).map(Self::Json),
         }
+    }
+
+    fn not_a_form(checker: &mut Checker) -> Option<Self> {
+        let message = "the body of a form is an object, or one placeholder";
+        checker.fault("endpoint.body", ProblemCode::BadBody, message);
+        None
     }
 
     /// JSON inside a text: read first, filled then. One placeholder alone is the whole body.
@@ -90,7 +102,7 @@ impl BodyTemplate {
     pub(crate) const fn media(&self) -> Option<&'static str> {
         match self {
             Self::Json(_) => Some(JSON),
-            Self::Form(_) | Self::Text(_) => None,
+            Self::Form(_) | Self::WholeForm(_) | Self::Text(_) => None,
         }
     }
 
@@ -98,7 +110,7 @@ impl BodyTemplate {
     pub(crate) fn fill(&self, filler: &Filler<'_>) -> Result<Option<Bytes>, HttpError> {
         Ok(match self {
             Self::Json(template) => template.fill(filler)?.map(|value| Bytes::from(value.to_string())),
-            Self::Text(template) => filler.text(template, as_text)?.map(Bytes::from),
+            Self::Text(template) => filler.text(template, |_, value| Ok(as_text(value)))?.map(Bytes::from),
             Self::Form(members) => {
                 let mut pairs = Vec::new();
                 for (name, template) in members {
@@ -106,20 +118,21 @@ impl BodyTemplate {
                         pairs.extend(form_pairs(name, &value));
                     }
                 }
-                Some(Bytes::from(pairs.join("&")))
+                (!pairs.is_empty()).then(|| Bytes::from(pairs.join("&")))
+            }
+            Self::WholeForm(source) => {
+                let Some(value) = filler.value(source)?.filter(|value| !value.is_null()) else {
+                    return Ok(None);
+                };
+                let Value::Object(members) = &*value else {
+                    return Err(HttpError::bad_argument("the body of a form is an object"));
+                };
+                let pairs =
+                    members.iter().flat_map(|(name, value)| form_pairs(&encode::component(name), value));
+                // An empty object that is given is a body.
+                Some(Bytes::from(pairs.collect::<Vec<_>>().join("&")))
             }
         })
-    }
-}
-
-/// A pair, or one for each item of a list.
-pub(crate) fn form_pairs(name: &str, value: &Value) -> Vec<String> {
-    match value {
-        Value::Null => Vec::new(),
-        Value::Array(items) => {
-            items.iter().map(|item| format!("{name}={}", encode::component(&as_text(item)))).collect()
-        }
-        value => vec![format!("{name}={}", encode::component(&as_text(value)))],
     }
 }
 

@@ -12,7 +12,7 @@ pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 pub const DEFAULT_MAX_BYTES: u64 = 1024 * 1024;
 
 /// Target and contents of a request. Texts are templates: `{param}`, `{$ctx.name}`, `{$secret.NAME}`, `{{` and `}}` for
-/// braces.
+/// braces. In path and headers an object is `name,value`, with `{param*}` `name=value`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndpointConfig {
@@ -25,17 +25,60 @@ pub struct EndpointConfig {
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub headers: IndexMap<String, String>,
     /// Pairs of the query by name. A text that is one placeholder gives one pair, a list of it joined by commas;
-    /// `["{param}"]` gives a pair for each item.
+    /// `["{param}"]` gives a pair for each item, and `{"value": "{param}", "style": "deepObject"}` writes a list or an
+    /// object in a style of OpenAPI.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub query_params: IndexMap<String, QueryValue>,
     /// The body: JSON, or a text that holds JSON. A text that is one placeholder keeps the type of its value,
-    /// and a member whose value is absent is left out.
+    /// and a member whose value is absent is left out. Where all of it is absent, no body and no content type are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
     /// Longest time of the whole call, redirects, retries and the body included, in milliseconds; 30,000 where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub timeout_ms: Option<u64>,
+}
+
+/// A list or an object in the query, in a style of OpenAPI.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StyledValue {
+    /// One placeholder: `{param}`.
+    pub value: String,
+    /// The style.
+    #[serde(default)]
+    pub style: QueryStyle,
+    /// A pair for each item or member, instead of one pair; `true` for the style `form` where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explode: Option<bool>,
+}
+
+/// Style of a list or an object in the query.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum QueryStyle {
+    /// `member=value` for each member, or `name=member,value`.
+    #[default]
+    Form,
+    /// `name[member]=value` for each member.
+    DeepObject,
+    /// Items with `%20` between them.
+    SpaceDelimited,
+    /// Items with `|` between them.
+    PipeDelimited,
+    /// JSON text.
+    Json,
+}
+
+impl QueryStyle {
+    /// The text between items, encoded.
+    pub(crate) const fn separator(self) -> &'static str {
+        match self {
+            Self::SpaceDelimited => "%20",
+            Self::PipeDelimited => "%7C",
+            Self::Form | Self::DeepObject | Self::Json => ",",
+        }
+    }
 }
 
 /// The value of a query pair.
@@ -46,15 +89,18 @@ pub enum QueryValue {
     One(Value),
     /// A pair for each item of each of these.
     Each(Vec<Value>),
+    /// A list or an object in a style.
+    Styled(StyledValue),
 }
 
 impl<'de> Deserialize<'de> for QueryValue {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::Array(items) => Ok(Self::Each(items)),
-            Value::Object(_) => Err(serde::de::Error::custom(
-                "a query value is a text, a number, a boolean, or a list of them",
-            )),
+            object @ Value::Object(_) => serde_json::from_value(object).map(Self::Styled).map_err(|error| {
+                let message = "a query value is a text, a number, a boolean, a list of them, or {value, style, explode}";
+                serde::de::Error::custom(format!("{message}: {error}"))
+            }),
             one => Ok(Self::One(one)),
         }
     }

@@ -10,11 +10,12 @@ use serde_json::Value;
 use crate::auth::Auth;
 use crate::body::BodyTemplate;
 use crate::config::{
-    AuthConfig, DEFAULT_TIMEOUT_MS, EndpointConfig, ProblemCode, QueryValue, ResponseConfig, RetryConfig,
+    AuthConfig, DEFAULT_TIMEOUT_MS, EndpointConfig, ProblemCode, QueryStyle, QueryValue, ResponseConfig,
+    RetryConfig,
 };
 use crate::encode;
 use crate::response::ResponseShape;
-use crate::template::{JsonTemplate, Scope, TextTemplate, UrlTemplate};
+use crate::template::{JsonTemplate, Scope, Source, TextTemplate, UrlTemplate};
 
 /// Most attempts after the first.
 const MAX_RETRIES: u32 = 10;
@@ -91,6 +92,8 @@ pub(crate) enum QueryTemplate {
     One(TextTemplate),
     /// A pair for each item.
     Each(Vec<JsonTemplate>),
+    /// A list or an object in a style; the truth value is `explode`.
+    Styled(Source, QueryStyle, bool),
 }
 
 impl Endpoint {
@@ -214,7 +217,7 @@ impl Checker {
                 return None;
             }
         };
-        if endpoint.body.is_some() && matches!(method, Method::GET | Method::HEAD) {
+        if endpoint.body.is_some() && method == Method::HEAD {
             let message = format!("a {method} has no body; use query_params, or another method");
             self.fault("endpoint.method", ProblemCode::BadMethod, message);
             return None;
@@ -227,6 +230,16 @@ impl Checker {
         let template = match value {
             QueryValue::One(Value::String(text)) => {
                 QueryTemplate::One(self.take(&path, TextTemplate::parse(text, scope))?)
+            }
+            QueryValue::Styled(styled) => {
+                let template = self.take(&path, TextTemplate::parse(&styled.value, scope))?;
+                let Some(source) = template.only() else {
+                    let message = "the value of a style is one placeholder: {name}";
+                    self.fault(&path, ProblemCode::BadTemplate, message);
+                    return None;
+                };
+                let explode = styled.explode.unwrap_or(styled.style == QueryStyle::Form);
+                QueryTemplate::Styled(source.clone(), styled.style, explode)
             }
             QueryValue::One(value) => QueryTemplate::Each(vec![JsonTemplate::Fixed(value.clone())]),
             QueryValue::Each(items) => {

@@ -29,8 +29,8 @@ mod transport;
 
 pub use caller::{CallValues, HttpAnswer, HttpCaller, HttpCallerBuilder, install_tls};
 pub use config::{
-    AuthConfig, DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_MS, EndpointConfig, ProblemCode, QueryValue,
-    ResponseConfig, RetryConfig,
+    AuthConfig, DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_MS, EndpointConfig, ProblemCode, QueryStyle, QueryValue,
+    ResponseConfig, RetryConfig, StyledValue,
 };
 pub use endpoint::{CallConfig, ConfigError, Endpoint};
 pub use error::{BlockReason, HttpError};

@@ -8,11 +8,10 @@ use reqwest::{Method, Url};
 use serde_json::Value;
 
 use crate::auth::Credential;
-use crate::body::form_pairs;
 use crate::encode;
 use crate::endpoint::{Endpoint, QueryTemplate};
 use crate::error::HttpError;
-use crate::template::{Filler, TextTemplate, as_text, joined_list};
+use crate::template::{Filler, TextTemplate, form_pairs, in_query, simple, styled_pairs};
 
 /// Headers that say nothing of who asks: they alone go to another origin.
 pub(crate) const PLAIN_HEADERS: [HeaderName; 4] = [ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT];
@@ -31,7 +30,7 @@ impl Endpoint {
     pub(crate) fn fill(&self, filler: &Filler<'_>) -> Result<Request, HttpError> {
         let mut pairs = Vec::new();
         for (name, template) in &self.query {
-            pairs.extend(query_pairs(name, template, filler)?);
+            pairs.extend(self.query_pairs(name, template, filler)?);
         }
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, */*;q=0.5"));
@@ -56,39 +55,52 @@ impl Endpoint {
         // Last, so that nothing can ask for more than is read.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         let body = self.body.as_ref().map(|body| body.fill(filler)).transpose()?.flatten();
+        if self.body.is_some() && body.is_none() {
+            headers.remove(CONTENT_TYPE);
+        }
         Ok(Request { method: self.method.clone(), url: self.url.fill(filler, pairs)?, headers, body })
     }
-}
 
-fn query_pairs(name: &str, template: &QueryTemplate, filler: &Filler<'_>) -> Result<Vec<String>, HttpError> {
-    match template {
-        QueryTemplate::One(text) => {
-            let value = filler.text(text, |value| joined_list(value, str::to_owned))?;
-            let encoded = match (value, text.only()) {
-                // The commas between the items of a list stay commas.
-                (Some(_), Some(source)) => {
-                    filler.value(source)?.map(|value| joined_list(&value, encode::component))
-                }
-                (Some(value), None) => Some(encode::component(&value)),
-                (None, _) => None,
-            };
-            Ok(encoded.map(|value| format!("{name}={value}")).into_iter().collect())
-        }
-        QueryTemplate::Each(items) => {
-            let mut pairs = Vec::new();
-            for item in items {
-                pairs.extend(item.fill(filler)?.iter().flat_map(|value: &Value| form_pairs(name, value)));
+    fn query_pairs(
+        &self,
+        name: &str,
+        template: &QueryTemplate,
+        filler: &Filler<'_>,
+    ) -> Result<Vec<String>, HttpError> {
+        match template {
+            QueryTemplate::One(text) => {
+                // The commas between the items of a list stay commas where the list is all of the value.
+                let is_whole = text.only().is_some();
+                let encode = |text: &str| if is_whole { encode::component(text) } else { text.to_owned() };
+                let value = filler.text(text, |_, value| in_query(value, encode))?;
+                let encoded = value.map(|value| if is_whole { value } else { encode::component(&value) });
+                Ok(encoded.map(|value| format!("{name}={value}")).into_iter().collect())
             }
-            Ok(pairs)
+            QueryTemplate::Each(items) => {
+                let mut pairs = Vec::new();
+                for item in items {
+                    pairs.extend(item.fill(filler)?.iter().flat_map(|value: &Value| form_pairs(name, value)));
+                }
+                Ok(pairs)
+            }
+            QueryTemplate::Styled(source, style, explode) => {
+                let Some(value) = filler.value(source)? else { return Ok(Vec::new()) };
+                let is_taken = |member: &str| self.is_own_name(member);
+                styled_pairs(name, &value, (*style, *explode), is_taken)
+            }
         }
+    }
+
+    /// Returns `true` for the encoded name of a pair that the file writes itself.
+    fn is_own_name(&self, name: &str) -> bool {
+        let in_file =
+            self.query.iter().any(|(own, _)| own == name) || self.url.names().any(|own| own == name);
+        in_file || self.auth.as_ref().is_some_and(|auth| auth.pair_name() == Some(name))
     }
 }
 
 fn header_text(template: &TextTemplate, filler: &Filler<'_>) -> Result<Option<String>, HttpError> {
-    filler.text(template, |value| match value {
-        Value::Array(_) => joined_list(value, str::to_owned),
-        value => as_text(value),
-    })
+    filler.text(template, |source, value| simple(source, value, str::to_owned))
 }
 
 /// A value that stays on its line.

@@ -20,7 +20,7 @@ pub use flows::{ImportedFlows, from_bu, is_bu_configuration};
 pub use report::{Entry, LEFT_OUT, Report, What};
 pub use tools::{
     ImportedTools, OpenApiOptions, RefusedOperation, from_bu_tools, from_comfytavern_tool, from_openapi,
-    from_openapi_value,
+    from_openapi_value, with_files_beside,
 };
 pub use workflow::{
     ImportNote, ImportedWorkflows, from_comfytavern, from_comfyui, from_modular, from_modular_value,

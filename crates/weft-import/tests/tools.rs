@@ -76,7 +76,7 @@ fn an_operation_is_a_tool() {
                 "url": "https://eu.shop.test/v1/items/{id_path}",
                 "method": "GET",
                 "headers": {"X-Trace": "{X-Trace}"},
-                "query_params": {"fields": ["{fields}"], "id": "{id}", "page[size]": "{page.size}"},
+                "query_params": {"fields": ["{fields}"], "id": "{id}", "page": {"value": "{page}", "style": "deepObject"}},
             },
             "auth": {"type": "header", "name": "X-API-Key", "value": "{$secret.KEY}"},
         })
@@ -111,9 +111,9 @@ fn references_all_of_and_old_words_become_json_schema() {
 }
 
 #[test]
-fn a_form_has_a_pair_for_each_member() {
+fn a_form_is_the_whole_body() {
     let login = file(&import(&shop()), "getItem_2");
-    assert_eq!(login["endpoint"]["body"], json!({"user": "{body.user}", "pass": "{body.pass}"}));
+    assert_eq!(login["endpoint"]["body"], "{body}");
     assert_eq!(login["endpoint"]["headers"], json!({"Content-Type": "application/x-www-form-urlencoded"}));
     assert_eq!(login["auth"], Value::Null);
 }
@@ -151,21 +151,136 @@ fn what_cannot_be_used_has_a_reason() {
     );
     assert_eq!(
         parameter(
-            json!({"name": "q", "in": "query", "required": true, "style": "deepObject", "schema": {"type": "object"}})
+            json!({"name": "q", "in": "query", "required": true, "style": "tabDelimited", "schema": {"type": "object"}})
         ),
-        "GET /x: the query parameter `q`: an object whose members are not declared cannot stand in a query"
+        "GET /x: the query parameter `q`: the style tabDelimited is not supported"
     );
     assert_eq!(
         one(json!({"parameters": [{"$ref": "#/nowhere"}]}), "https://a.test"),
-        "GET /x: a parameter's reference leads nowhere"
+        "GET /x: a parameter's reference `#/nowhere` leads nowhere"
     );
     assert_eq!(
-        one(
-            json!({"requestBody": {"required": true, "content": {"application/json": {}}}}),
-            "https://a.test"
+        parameter(
+            json!({"name": "h", "in": "header", "required": true, "schema": {"type": "array", "items": {"type": "object"}}})
         ),
-        "GET /x: a GET has no body"
+        "GET /x: the header parameter `h`: a list of lists or objects has no form there"
     );
+}
+
+/// The one tool of a description with one path.
+fn single(path: &str, operation: Value, components: &Value) -> (Value, Vec<String>) {
+    let document = json!({"openapi": "3.0.0", "servers": [{"url": "https://a.test"}], "components": components,
+        "paths": {path: {"post": operation}}});
+    let imported = import(&document);
+    assert_eq!(imported.refused, [], "{document}");
+    (serde_json::to_value(&imported.tools[0].1).unwrap(), imported.notes)
+}
+
+#[test]
+fn objects_are_written_in_their_style() {
+    let object =
+        json!({"type": "object", "properties": {"a": {"type": "string"}, "deep": {"type": "object"}}});
+    let given = |place: &str, more: Value| {
+        let mut parameter = json!({"name": "w", "in": place, "required": true, "schema": object});
+        parameter.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let path = if place == "path" { "/by/{w}" } else { "/by" };
+        let (tool, notes) = single(path, json!({"parameters": [parameter]}), &json!({}));
+        assert!(notes.iter().any(|note| note.contains("`deep`")), "{notes:?}");
+        tool["endpoint"].clone()
+    };
+    assert_eq!(given("path", json!({}))["url"], "https://a.test/by/{w}");
+    assert_eq!(given("path", json!({"explode": true}))["url"], "https://a.test/by/{w*}");
+    assert_eq!(given("header", json!({"explode": true}))["headers"]["w"], "{w*}");
+    for (more, style) in [
+        (json!({}), json!({"value": "{w}", "style": "form", "explode": true})),
+        (json!({"style": "deepObject"}), json!({"value": "{w}", "style": "deepObject"})),
+        (
+            json!({"style": "pipeDelimited"}),
+            json!({"value": "{w}", "style": "pipeDelimited", "explode": false}),
+        ),
+    ] {
+        assert_eq!(given("query", more)["query_params"]["w"], style);
+    }
+}
+
+#[test]
+fn a_path_parameter_that_the_path_does_not_hold_is_left_out() {
+    let parameter = json!({"name": "ghost", "in": "path", "required": true, "schema": {"type": "string"}});
+    let (tool, notes) = single("/plain", json!({"parameters": [parameter]}), &json!({}));
+    assert_eq!(tool["parameters"]["properties"], json!({}));
+    assert!(notes[0].contains("`ghost`"), "{notes:?}");
+}
+
+#[test]
+fn a_discriminator_decides_and_members_that_overlap_refuse_nothing() {
+    let schemas = json!({"schemas": {
+        "Cat": {"type": "object", "properties": {"kind": {"type": "string"}, "name": {"type": "string"}}},
+        "Dog": {"type": "object", "properties": {"kind": {"type": "string"}, "name": {"type": "string"}}}}});
+    let members = json!([{"$ref": "#/components/schemas/Cat"}, {"$ref": "#/components/schemas/Dog"}]);
+    let read = |schema: Value| {
+        let body =
+            json!({"requestBody": {"required": true, "content": {"application/json": {"schema": schema}}}});
+        let (tool, notes) = single("/pets", body, &schemas);
+        (tool_schema::CompiledSchema::new(&tool["parameters"]).unwrap(), notes)
+    };
+    let fits = |schema: &tool_schema::CompiledSchema, body: &Value| {
+        schema.type_json(json!({"body": body})).problems.is_empty()
+    };
+    let (schema, notes) = read(json!({"oneOf": members}));
+    assert!(fits(&schema, &json!({"name": "Tom"})));
+    assert!(notes.iter().any(|note| note.contains("members 1 and 2")), "{notes:?}");
+    let mapping = json!({"propertyName": "kind", "mapping": {"cat": "#/components/schemas/Cat"}});
+    let (schema, notes) = read(json!({"oneOf": members, "discriminator": mapping}));
+    assert_eq!(notes, Vec::<String>::new());
+    assert!(fits(&schema, &json!({"kind": "cat"})) && fits(&schema, &json!({"kind": "Dog"})));
+    assert!(!fits(&schema, &json!({"kind": "cow"})));
+    let apart = json!({"oneOf": [{"type": "string"}, {"type": "integer"}]});
+    assert_eq!(read(apart).1, Vec::<String>::new());
+}
+
+#[test]
+fn a_description_of_swagger_is_converted() {
+    let document = json!({"swagger": "2.0", "host": "a.test", "basePath": "/v1", "schemes": ["http", "https"],
+        "consumes": ["application/json"],
+        "securityDefinitions": {"login": {"type": "basic"}}, "security": [{"login": []}],
+        "parameters": {"Item": {"in": "body", "name": "item", "required": true, "schema": {"$ref": "#/definitions/Item"}}},
+        "definitions": {"Item": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}},
+        "paths": {"/items/{id}": {
+            "parameters": [{"name": "id", "in": "path", "required": true, "type": "integer", "minimum": 1}],
+            "get": {"operationId": "find", "parameters": [
+                {"name": "tags", "in": "query", "type": "array", "items": {"type": "string"}, "collectionFormat": "multi"},
+                {"name": "sizes", "in": "query", "type": "array", "items": {"type": "integer"}, "collectionFormat": "pipes"},
+                {"name": "ids", "in": "query", "type": "array", "items": {"type": "integer"}}]},
+            "put": {"operationId": "store", "parameters": [{"$ref": "#/parameters/Item"}]},
+            "post": {"operationId": "send", "parameters": [
+                {"name": "note", "in": "formData", "type": "string", "required": true, "description": "A word."}]}}}});
+    let imported = import(&document);
+    assert_eq!(imported.refused, []);
+    let find = file(&imported, "find");
+    assert_eq!(find["endpoint"]["url"], "https://a.test/v1/items/{id}");
+    assert_eq!(
+        find["endpoint"]["query_params"],
+        json!({"tags": ["{tags}"], "sizes": {"value": "{sizes}", "style": "pipeDelimited"}, "ids": "{ids}"})
+    );
+    assert_eq!(find["parameters"]["properties"]["id"], json!({"type": "integer", "minimum": 1}));
+    assert_eq!(find["auth"]["type"], "basic");
+    let store = file(&imported, "store");
+    assert_eq!(store["parameters"]["properties"]["body"], json!({"$ref": "#/$defs/Item"}));
+    assert_eq!(store["parameters"]["required"], json!(["id", "body"]));
+    let send = file(&imported, "send");
+    assert_eq!(send["endpoint"]["headers"]["Content-Type"], "application/x-www-form-urlencoded");
+    assert_eq!(send["parameters"]["properties"]["body"]["properties"]["note"]["description"], "A word.");
+    assert!(imported.notes[0].contains("Swagger 2.0"), "{:?}", imported.notes);
+}
+
+#[test]
+fn a_body_is_sent_with_a_get_where_the_file_says_so() {
+    let document = json!({"openapi": "3.0.0", "servers": [{"url": "https://a.test"}], "paths": {"/x": {"get": {
+        "operationId": "look", "requestBody": {"content": {"application/json": {}}}}}}});
+    assert_eq!(file(&import(&document), "look")["endpoint"]["body"], "{body}");
+    let imported = bu(&json!({"url": "https://a.test/", "method": "GET", "body": {"q": "{city}"}}));
+    let endpoint = file(&imported, "get_weather")["endpoint"].clone();
+    assert_eq!(endpoint, json!({"url": "https://a.test/", "method": "GET", "body": {"q": "{city}"}}));
 }
 
 #[test]
@@ -195,8 +310,15 @@ fn damaged_schemas_keep_what_makes_sense() {
 #[test]
 fn other_files_are_refused() {
     let error = |text: &str| from_openapi(text, &OpenApiOptions::default()).unwrap_err().to_string();
-    assert_eq!(error(r#"{"swagger": "2.0"}"#), "expected OpenAPI 3.0 or 3.1, found swagger 2.0");
-    assert_eq!(error("[]"), "expected OpenAPI 3.0 or 3.1, found no `openapi` key");
+    assert_eq!(
+        error(r#"{"swagger": "2.0"}"#),
+        "the description (Swagger 2.0) names no `host`; give the address with --server"
+    );
+    assert_eq!(
+        error(r#"{"swagger": "1.2"}"#),
+        "expected OpenAPI 3.0 or 3.1, or Swagger 2.0, found swagger 1.2"
+    );
+    assert_eq!(error("[]"), "expected OpenAPI 3.0 or 3.1, or Swagger 2.0, found no `openapi` key");
     assert!(error("openapi: 3.0.0").starts_with("the file is not JSON: "));
 }
 

@@ -35,6 +35,7 @@ impl Filler<'_> {
                     .ok_or_else(|| HttpError::MissingContext { name: name.clone() })
             }
             Source::Secret(name) => Ok(Some(Cow::Owned(self.secret(name)?.reveal().into()))),
+            Source::Exploded(source) => self.value(source),
         }
     }
 
@@ -49,14 +50,14 @@ impl Filler<'_> {
     pub(crate) fn text(
         &self,
         template: &TextTemplate,
-        write: impl Fn(&Value) -> String,
+        write: impl Fn(&Source, &Value) -> Result<String, HttpError>,
     ) -> Result<Option<String>, HttpError> {
         let mut text = String::new();
         for part in &template.0 {
             match part {
                 Part::Literal(literal) => text.push_str(literal),
                 Part::Value(source) => match self.value(source)? {
-                    Some(value) if !value.is_null() => text.push_str(&write(&value)),
+                    Some(value) if !value.is_null() => text.push_str(&write(source, &value)?),
                     Some(_) | None => return Ok(None),
                 },
             }

@@ -62,7 +62,7 @@ impl JsonTemplate {
         Ok(match self {
             Self::Fixed(value) => Some(value.clone()),
             Self::Whole(source) => filler.value(source)?.map(std::borrow::Cow::into_owned),
-            Self::Text(template) => filler.text(template, as_text)?.map(Value::String),
+            Self::Text(template) => filler.text(template, |_, value| Ok(as_text(value)))?.map(Value::String),
             Self::List(items) => {
                 let filled = items.iter().filter_map(|item| item.fill(filler).transpose());
                 Some(filled.collect::<Result<Vec<Value>, _>>()?.into())

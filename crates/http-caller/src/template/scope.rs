@@ -19,6 +19,8 @@ pub(crate) enum Source {
     Context { name: String, path: Vec<String> },
     /// A secret.
     Secret(String),
+    /// `{name*}`: an argument or a context value, the members of an object written as `name=value`.
+    Exploded(Box<Source>),
 }
 
 /// The names that the placeholders of an endpoint may use: the declared parameters and the listed context values.
@@ -61,11 +63,19 @@ impl Scope {
                 self.parameters.is_none() || (path.is_empty() && self.required.contains(name))
             }
             Source::Context { .. } | Source::Secret(_) => true,
+            Source::Exploded(source) => self.is_always_there(source),
         }
     }
 
     /// Resolves a placeholder to its source.
     pub(crate) fn resolve(&self, text: &str) -> Result<Source, Problem> {
+        match text.strip_suffix('*').filter(|_| !self.is_known(text)) {
+            Some(name) => Ok(Source::Exploded(Box::new(self.resolve_plain(name)?))),
+            None => self.resolve_plain(text),
+        }
+    }
+
+    fn resolve_plain(&self, text: &str) -> Result<Source, Problem> {
         if let Some(name) = text.strip_prefix(CONTEXT) {
             let (name, path) = parted(name);
             return if name.is_empty() { Err(bad(text)) } else { Ok(Source::Context { name, path }) };
@@ -97,18 +107,19 @@ impl Scope {
         Ok(Source::Argument { name: first, path })
     }
 
+    fn is_known(&self, name: &str) -> bool {
+        self.context.iter().any(|known| known == name)
+            || self.parameters.as_ref().is_some_and(|parameters| parameters.contains_key(name))
+    }
+
     /// Finds the longest known name that the text begins with, and the rest as a path: names may hold points
     /// themselves.
     fn known(&self, text: &str) -> (String, Vec<String>) {
-        let is_known = |name: &str| {
-            self.context.iter().any(|known| known == name)
-                || self.parameters.as_ref().is_some_and(|parameters| parameters.contains_key(name))
-        };
-        if is_known(text) {
+        if self.is_known(text) {
             return (text.to_owned(), Vec::new());
         }
         let ends = text.match_indices('.').map(|(end, _)| end).rev();
-        let longest = ends.map(|end| text.split_at(end)).find(|(name, _)| is_known(name));
+        let longest = ends.map(|end| text.split_at(end)).find(|(name, _)| self.is_known(name));
         match longest {
             Some((name, rest)) => (name.to_owned(), rest.split('.').skip(1).map(str::to_owned).collect()),
             None => parted(text),

@@ -2,10 +2,10 @@
 
 use agent_types::Problem;
 use reqwest::Url;
-use serde_json::Value;
 
-use super::filled::{Filler, as_text};
+use super::filled::Filler;
 use super::scope::Scope;
+use super::style::{in_query, simple};
 use super::text::{Part, TextTemplate, parse_with};
 use crate::config::ProblemCode;
 use crate::encode;
@@ -77,6 +77,11 @@ impl UrlTemplate {
         Ok(url)
     }
 
+    /// Names of the pairs that the URL itself writes, encoded.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.pairs.iter().map(|pair| pair.name.trim_end_matches('='))
+    }
+
     /// The URL without path and query.
     pub(crate) fn origin(&self) -> &Url {
         &self.base
@@ -86,14 +91,14 @@ impl UrlTemplate {
     pub(crate) fn fill(&self, filler: &Filler<'_>, more: Vec<String>) -> Result<Url, HttpError> {
         let mut path = String::new();
         for segment in &self.segments {
-            let filled = filler.text(segment, |value| joined_list(value, encode::component))?;
+            let filled = filler.text(segment, |source, value| simple(source, value, encode::component))?;
             let filled = filled.ok_or_else(|| HttpError::bad_argument("a value in the path is absent"))?;
             path.push('/');
             path.push_str(&checked_segment(segment, filled)?);
         }
         let mut pairs = Vec::new();
         for pair in &self.pairs {
-            let value = filler.text(&pair.value, |value| joined_list(value, encode::component))?;
+            let value = filler.text(&pair.value, |_, value| in_query(value, encode::component))?;
             pairs.extend(value.map(|value| format!("{}{value}", pair.name)));
         }
         pairs.extend(more);
@@ -162,14 +167,6 @@ fn checked_segment(template: &TextTemplate, segment: String) -> Result<String, H
         "" => Err(HttpError::bad_argument("a part of the path would be empty")),
         "." | ".." => Err(HttpError::bad_argument(format!("`{segment}` may not stand alone in the path"))),
         _ => Ok(segment),
-    }
-}
-
-/// A value as one text: the items of a list joined by commas, each encoded.
-pub(crate) fn joined_list(value: &Value, encode: impl Fn(&str) -> String) -> String {
-    match value {
-        Value::Array(items) => items.iter().map(|item| encode(&as_text(item))).collect::<Vec<_>>().join(","),
-        other => encode(&as_text(other)),
     }
 }
 

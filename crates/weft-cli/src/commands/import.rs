@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use weft_import::{
     ImportError, ImportedTools, ImportedWorkflows, OpenApiOptions, Report, from_bu, from_bu_tools,
-    from_comfytavern, from_comfytavern_tool, from_comfyui, from_modular, from_modular_value, from_openapi,
-    from_openapi_value, is_bu_configuration,
+    from_comfytavern, from_comfytavern_tool, from_comfyui, from_modular, from_modular_value,
+    from_openapi_value, is_bu_configuration, with_files_beside,
 };
 
 use super::Context;
@@ -31,12 +31,13 @@ pub(super) fn run(context: &Context, arguments: &ImportArguments) -> Result<Exit
                 Some(server) => options.with_server(server.as_str()),
                 None => options,
             };
-            let imported = if is_yaml(file, &text) {
-                from_openapi_value(&yaml(file, &text)?, &options)
+            let document = if is_yaml(file, &text) {
+                yaml(file, &text)?
             } else {
-                from_openapi(&text, &options)
+                serde_json::from_str(&text).map_err(|error| refused(file, &error.into()))?
             };
-            tools(context, arguments, imported)
+            let document = with_files_beside(document, |path| file_beside(file, path));
+            tools(context, arguments, from_openapi_value(&document, &options))
         }
         ImportKind::Bu => {
             let is_whole = serde_json::from_str(&text).is_ok_and(|value| is_bu_configuration(&value));
@@ -59,6 +60,19 @@ pub(super) fn run(context: &Context, arguments: &ImportArguments) -> Result<Exit
 fn is_yaml(file: &Path, text: &str) -> bool {
     let named = file.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
     named || (file.extension().is_none() && !text.trim_start().starts_with('{'))
+}
+
+/// A file in the folder of a description, which a reference names; none where it is not there or cannot be read.
+fn file_beside(description: &Path, path: &str) -> Option<Value> {
+    let folder =
+        description.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let file = folder.join(path);
+    // A link may lead out of the folder.
+    if !file.canonicalize().ok()?.starts_with(folder.canonicalize().ok()?) {
+        return None;
+    }
+    let text = inputs::text_file(&file).ok()?;
+    if is_yaml(&file, &text) { yaml(&file, &text).ok() } else { serde_json::from_str(&text).ok() }
 }
 
 /// The value of a YAML file, as JSON would have it.

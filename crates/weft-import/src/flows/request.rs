@@ -17,7 +17,6 @@ const AUTOFILL: &str = "todo_autofill_by_system";
 pub(super) fn tool(config: &Value, place: &str, ledger: &Ledger<'_>) -> Option<HttpToolFile> {
     let mut config = config.clone();
     report_autofill(config.get("endpoint").unwrap_or(&Value::Null), &format!("{place}/endpoint"), ledger);
-    body_to_query(&mut config, place, ledger);
     undeclared_to_context(&mut config, place, ledger);
     let label = config.get("name").and_then(Value::as_str).unwrap_or("tool 1").to_owned();
     match read_tool(&config, &label, &ImportedTools::default()) {
@@ -84,26 +83,6 @@ fn report_autofill(value: &Value, place: &str, ledger: &Ledger<'_>) {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
-}
-
-/// A GET has no body here: what stands in it goes into the query.
-fn body_to_query(config: &mut Value, place: &str, ledger: &Ledger<'_>) {
-    let Some(endpoint) = config.get_mut("endpoint").and_then(Value::as_object_mut) else { return };
-    let is_get = endpoint
-        .get("method")
-        .and_then(Value::as_str)
-        .is_some_and(|method| method.eq_ignore_ascii_case("GET"));
-    if !is_get || !endpoint.get("body").is_some_and(Value::is_object) {
-        return;
-    }
-    let Some(Value::Object(body)) = endpoint.shift_remove("body") else { return };
-    let query = endpoint.entry("query_params").or_insert_with(|| json!({}));
-    if let Value::Object(query) = query {
-        for (name, value) in body {
-            query.entry(name).or_insert(value);
-        }
-    }
-    ledger.changed(format!("{place}/endpoint/body"), "changed", "a GET has no body: it goes into the query");
 }
 
 /// A placeholder that no parameter declares is a context value, but for what a lookup is about.

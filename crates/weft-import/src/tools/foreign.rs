@@ -116,7 +116,7 @@ pub(crate) fn read_tool(
         u64::try_from(millis.as_millis()).unwrap_or(u64::MAX).max(1)
     });
     let name = unique(tool_name(label), |name| known.tools.iter().any(|(_, tool)| tool.name == name));
-    let has_none = matches!(method.as_str(), "GET" | "HEAD");
+    let has_none = method == "HEAD";
     if has_none && body.is_some() {
         templates.notes.push(format!("the body was left out: a {method} has none"));
     }

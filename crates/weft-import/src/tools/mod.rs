@@ -2,16 +2,21 @@
 //!
 //! What cannot be used is refused with the reason, operation by operation; what was changed is noted.
 
+mod beside;
 mod foreign;
 mod openapi;
 mod operation;
+mod reference;
 mod schema;
 mod security;
+mod style;
+mod swagger;
 
 use agent_types::ToolId;
 use serde::Serialize;
 use tool_http::HttpToolFile;
 
+pub use beside::with_files_beside;
 pub(crate) use foreign::{endpoint_config, read_tool, tool_config};
 pub use foreign::{from_bu_tools, from_comfytavern_tool};
 pub use openapi::{OpenApiOptions, from_openapi, from_openapi_value};

@@ -1,12 +1,13 @@
 //! One operation of an OpenAPI description.
 
-use http_caller::{AuthConfig, EndpointConfig, QueryValue};
+use http_caller::{AuthConfig, EndpointConfig, QueryStyle, QueryValue, StyledValue};
 use serde_json::{Map, Value, json};
 use tool_http::HttpToolFile;
 
 use super::openapi::OpenApiOptions;
 use super::schema::Schemas;
 use super::security::auth_of;
+use super::style::{Form, query_style};
 use super::unique;
 use crate::fields::Ledger;
 
@@ -52,8 +53,9 @@ pub(super) fn read(
         path: Vec::new(),
     };
     for parameter in parameters(operation) {
-        let parameter = builder.schemas.resolved(parameter).ok_or("a parameter's reference leads nowhere")?;
-        builder.parameter(parameter, auth.as_ref())?;
+        let resolved = builder.schemas.resolved(parameter);
+        let parameter = resolved.map_err(|reason| format!("a parameter's reference {reason}"))?;
+        builder.parameter(parameter, operation.path, auth.as_ref())?;
     }
     builder.body(operation)?;
     let server = server(operation, options)?;
@@ -71,7 +73,7 @@ fn parameters<'d>(operation: &Operation<'d>) -> Vec<&'d Value> {
     let list = |value: &'d Value| value.get("parameters").and_then(Value::as_array).into_iter().flatten();
     let schemas = Schemas::new(operation.ledger);
     let key = |parameter: &'d Value| {
-        schemas.resolved(parameter).map(|parameter| (parameter.get("name"), parameter.get("in")))
+        schemas.resolved(parameter).ok().map(|parameter| (parameter.get("name"), parameter.get("in")))
     };
     let own: Vec<&Value> = list(operation.about).collect();
     let inherited = list(operation.item).filter(|one| own.iter().all(|other| key(one) != key(other)));
@@ -151,7 +153,12 @@ impl<'d> Builder<'_, 'd> {
         own
     }
 
-    fn parameter(&mut self, parameter: &'d Value, auth: Option<&AuthConfig>) -> Result<(), String> {
+    fn parameter(
+        &mut self,
+        parameter: &'d Value,
+        path: &str,
+        auth: Option<&AuthConfig>,
+    ) -> Result<(), String> {
         let word = |key: &str| parameter.get(key).and_then(Value::as_str).unwrap_or_default();
         let (name, place) = (word("name"), word("in"));
         for key in ["name", "in", "required", "style", "explode", "description"] {
@@ -159,6 +166,10 @@ impl<'d> Builder<'_, 'd> {
         }
         let is_required = place == "path" || parameter.get("required") == Some(&Value::Bool(true));
         if name.is_empty() || is_credential(name, place, auth) {
+            return Ok(());
+        }
+        if place == "path" && !path.contains(&format!("{{{name}}}")) {
+            self.notes.push(format!("the path parameter `{name}` was left out: the path does not hold it"));
             return Ok(());
         }
         let result = match place {
@@ -185,12 +196,7 @@ impl<'d> Builder<'_, 'd> {
         let schema = match (parameter.get("schema"), inside) {
             (Some(schema), _) => self.schemas.read(schema),
             (None, Some((media, content))) if media.contains("json") => {
-                let schema =
-                    content.get("schema").map_or_else(|| json!({}), |schema| self.schemas.read(schema));
-                if is_list(&schema) {
-                    return Err("a list as JSON text is not supported".into());
-                }
-                schema
+                content.get("schema").map_or_else(|| json!({}), |schema| self.schemas.read(schema))
             }
             (None, Some((media, _))) => return Err(format!("a value of type {media} is not supported")),
             (None, None) => json!({}),
@@ -218,9 +224,38 @@ impl<'d> Builder<'_, 'd> {
         if let Some(object) = schema.as_object_mut() {
             object.shift_remove("default");
         }
+        let star = self.simple_style(name, parameter)?;
         let own = self.declare(name, "path", schema, true);
-        self.path.push((name.to_owned(), own));
+        self.path.push((name.to_owned(), format!("{own}{star}")));
         Ok(())
+    }
+
+    /// Checks that the style `simple` has a form for the values; gives the mark of exploded objects.
+    fn simple_style(&mut self, name: &str, parameter: &'d Value) -> Result<&'static str, String> {
+        let form = self.form_of(parameter)?;
+        if parameter.get("schema").is_none() && form != Form::Plain {
+            return Err("a list or an object as JSON text is supported in a query only".into());
+        }
+        self.note_nested(name, &form);
+        let is_exploded = parameter.get("explode") == Some(&Value::Bool(true));
+        Ok(if is_exploded && matches!(form, Form::Object { .. }) { "*" } else { "" })
+    }
+
+    /// The form of a parameter's values.
+    fn form_of(&self, parameter: &'d Value) -> Result<Form, String> {
+        let inside = || parameter.get("content")?.as_object()?.values().next()?.get("schema");
+        let schema = parameter.get("schema").or_else(inside);
+        schema.map_or(Ok(Form::Plain), |schema| Form::of(self.schemas, schema))
+    }
+
+    fn note_nested(&mut self, name: &str, form: &Form) {
+        if let Form::Object { nested } = form
+            && !nested.is_empty()
+        {
+            let members = nested.join("`, `");
+            self.notes
+                .push(format!("members of `{name}` that are lists or objects cannot be sent: `{members}`"));
+        }
     }
 
     fn header_parameter(
@@ -233,8 +268,9 @@ impl<'d> Builder<'_, 'd> {
         if self.endpoint.headers.keys().any(|known| known.eq_ignore_ascii_case(name)) {
             return Err("it is declared twice".into());
         }
+        let star = self.simple_style(name, parameter)?;
         let own = self.declare(name, "header", schema, is_required);
-        self.endpoint.headers.insert(name.to_owned(), format!("{{{own}}}"));
+        self.endpoint.headers.insert(name.to_owned(), format!("{{{own}{star}}}"));
         Ok(())
     }
 
@@ -242,71 +278,35 @@ impl<'d> Builder<'_, 'd> {
         let schema = self.schema_of(parameter)?;
         let style = parameter.get("style").and_then(Value::as_str).unwrap_or("form");
         let explode = parameter.get("explode").and_then(Value::as_bool).unwrap_or(style == "form");
-        let resolved = self.resolved_schema(parameter);
-        let members: Vec<String> = resolved
-            .and_then(|schema| schema.get("properties")?.as_object())
-            .map(|members| members.keys().cloned().collect())
-            .unwrap_or_default();
-        let is_object =
-            resolved.is_some_and(|schema| schema.get("type").is_some_and(|kind| kind == "object"));
-        let is_list = is_list(&schema) || resolved.is_some_and(is_list);
-        if parameter.get("schema").is_some() && (is_object || style == "deepObject") {
-            return self.object_in_query(name, schema, &members, style, explode, is_required);
-        }
-        if is_list && matches!(style, "spaceDelimited" | "pipeDelimited") && !explode {
-            return Err(format!("the style {style} is not supported"));
-        }
+        let form = self.form_of(parameter)?;
+        let own_style = query_style(style)?;
         if self.endpoint.query_params.contains_key(name) {
             return Err("it is declared twice".into());
         }
+        if parameter.get("schema").is_some() {
+            self.note_nested(name, &form);
+        }
         let own = self.declare(name, "query", schema, is_required);
-        let text = Value::from(format!("{{{own}}}"));
-        let value = if is_list && explode { QueryValue::Each(vec![text]) } else { QueryValue::One(text) };
+        let text = format!("{{{own}}}");
+        let styled = |style, explode| QueryValue::Styled(StyledValue { value: text.clone(), style, explode });
+        let value = match (&form, own_style) {
+            _ if parameter.get("schema").is_none() && parameter.get("content").is_some() => {
+                styled(QueryStyle::Json, None)
+            }
+            (_, QueryStyle::DeepObject) => styled(QueryStyle::DeepObject, None),
+            (Form::Object { .. }, style) => styled(style, Some(explode)),
+            (Form::List, _) if explode => QueryValue::Each(vec![text.into()]),
+            (Form::List, QueryStyle::SpaceDelimited | QueryStyle::PipeDelimited) => styled(own_style, None),
+            (Form::List | Form::Plain, _) => QueryValue::One(text.into()),
+        };
         self.endpoint.query_params.insert(name.to_owned(), value);
         Ok(())
     }
 
-    /// The members of an object are pairs of their own: `name[member]`, or `member` alone.
-    fn object_in_query(
-        &mut self,
-        name: &str,
-        schema: Value,
-        members: &[String],
-        style: &str,
-        explode: bool,
-        is_required: bool,
-    ) -> Result<(), String> {
-        if members.is_empty() {
-            return Err("an object whose members are not declared cannot stand in a query".into());
-        }
-        if members.iter().any(|member| member.contains(['{', '}', '.'])) {
-            return Err("a member's name cannot stand in a placeholder".into());
-        }
-        let pair = |member: &String| match (style, explode) {
-            ("deepObject", _) => Some(format!("{name}[{member}]")),
-            ("form", true) => Some(member.clone()),
-            _ => None,
-        };
-        let pairs: Option<Vec<String>> = members.iter().map(pair).collect();
-        let pairs = pairs.ok_or_else(|| format!("an object of the style {style} is not supported"))?;
-        if pairs.iter().any(|pair| self.endpoint.query_params.contains_key(pair)) {
-            return Err("one of its members is declared twice".into());
-        }
-        let own = self.declare(name, "query", schema, is_required);
-        for (pair, member) in pairs.into_iter().zip(members) {
-            let text = Value::from(format!("{{{own}.{member}}}"));
-            self.endpoint.query_params.insert(pair, QueryValue::One(text));
-        }
-        Ok(())
-    }
-
-    fn resolved_schema(&self, parameter: &'d Value) -> Option<&'d Value> {
-        self.schemas.resolved(parameter.get("schema")?)
-    }
-
     fn body(&mut self, operation: &Operation<'d>) -> Result<(), String> {
         let Some(body) = operation.about.get("requestBody") else { return Ok(()) };
-        let body = self.schemas.resolved(body).ok_or("the reference of its body leads nowhere")?;
+        let resolved = self.schemas.resolved(body);
+        let body = resolved.map_err(|reason| format!("the reference of its body {reason}"))?;
         body.get("required").into_iter().for_each(|required| self.schemas.ledger().mapped(required));
         let is_required = body.get("required") == Some(&Value::Bool(true));
         let content: Vec<(&String, &Value)> =
@@ -320,8 +320,8 @@ impl<'d> Builder<'_, 'd> {
             let reason = format!("a body of type {} cannot be sent", media.join(", "));
             return if is_required || !content.is_empty() { Err(reason) } else { Ok(()) };
         };
-        if matches!(operation.method, "get" | "head") {
-            let reason = format!("a {} has no body", operation.method.to_ascii_uppercase());
+        if operation.method == "head" {
+            let reason = "a HEAD has no body".to_owned();
             if is_required {
                 return Err(reason);
             }
@@ -330,7 +330,7 @@ impl<'d> Builder<'_, 'd> {
         }
         let schema = content.get("schema");
         match rank(media) {
-            Some(FORM) => self.form(schema, media, is_required)?,
+            Some(FORM) => self.form(content, media, is_required)?,
             Some(TEXT) => {
                 schema.into_iter().for_each(|schema| self.schemas.ledger().mapped(schema));
                 let own = self.declare(
@@ -354,19 +354,28 @@ impl<'d> Builder<'_, 'd> {
         Ok(())
     }
 
-    /// A form has a pair for each declared member.
-    fn form(&mut self, schema: Option<&'d Value>, media: &str, is_required: bool) -> Result<(), String> {
-        let resolved = schema.and_then(|schema| self.schemas.resolved(schema));
-        let members = resolved.and_then(|schema| schema.get("properties")?.as_object());
-        let members =
-            members.filter(|members| !members.is_empty()).ok_or("a form whose members are not declared")?;
-        if members.keys().any(|member| member.contains(['{', '}', '.'])) {
-            return Err("a member's name cannot stand in a placeholder".into());
+    /// A form has a pair for each member.
+    fn form(&mut self, content: &'d Value, media: &str, is_required: bool) -> Result<(), String> {
+        let schema = content.get("schema");
+        let resolved = schema.and_then(|schema| self.schemas.resolved(schema).ok());
+        if resolved.is_some_and(|schema| schema.get("type").is_some_and(|kind| kind != "object")) {
+            return Err("a form whose value is not an object".into());
         }
-        let read = schema.map_or_else(|| json!({}), |schema| self.schemas.read(schema));
+        let encodings = content.get("encoding").and_then(Value::as_object).into_iter().flatten();
+        for (member, encoding) in encodings {
+            if let Some(style) =
+                encoding.get("style").and_then(Value::as_str).filter(|style| *style != "form")
+            {
+                return Err(format!("the style {style} of the member `{member}` of a form is not supported"));
+            }
+            if encoding.get("explode") == Some(&Value::Bool(false)) {
+                return Err(format!("the member `{member}` of a form cannot be one pair (`explode: false`)"));
+            }
+            self.schemas.ledger().mapped(encoding);
+        }
+        let read = schema.map_or_else(|| json!({"type": "object"}), |schema| self.schemas.read(schema));
         let own = self.declare(BODY, "body", read, is_required);
-        let pairs = members.keys().map(|member| (member.clone(), Value::from(format!("{{{own}.{member}}}"))));
-        self.endpoint.body = Some(Value::Object(pairs.collect()));
+        self.endpoint.body = Some(format!("{{{own}}}").into());
         self.endpoint.headers.insert("Content-Type".into(), media.to_owned());
         Ok(())
     }
@@ -424,13 +433,5 @@ fn rank(media: &str) -> Option<u8> {
         "application/xml" | "application/graphql" => Some(TEXT),
         text if text.starts_with("text/") || text.ends_with("+xml") => Some(TEXT),
         _ => None,
-    }
-}
-
-fn is_list(schema: &Value) -> bool {
-    match schema.get("type") {
-        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "array"),
-        Some(kind) => kind == "array",
-        None => schema.get("items").is_some(),
     }
 }

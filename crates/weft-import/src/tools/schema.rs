@@ -1,11 +1,13 @@
 //! Schemas of OpenAPI as JSON Schema 2020-12: references inside, `nullable`, old bounds, parts that make no sense.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 use tool_schema::{CompiledSchema, map_schema};
 
-use crate::fields::{Ledger, escaped};
+use super::reference::target;
+use super::unique;
+use crate::fields::Ledger;
 
 /// Deepest nesting that is looked through.
 const MAX_DEPTH: usize = 64;
@@ -40,12 +42,14 @@ pub(super) struct Schemas<'d> {
     open: Vec<String>,
     /// Every reference that was met.
     met: HashSet<String>,
+    /// Names of definitions by their pointers.
+    keys: HashMap<String, String>,
     pub(super) notes: Vec<String>,
 }
 
 impl<'d> Schemas<'d> {
     pub(super) fn new(ledger: &'d Ledger<'d>) -> Self {
-        Self { ledger, open: Vec::new(), met: HashSet::new(), notes: Vec::new() }
+        Self { ledger, open: Vec::new(), met: HashSet::new(), keys: HashMap::new(), notes: Vec::new() }
     }
 
     /// The ledger of the document.
@@ -54,15 +58,18 @@ impl<'d> Schemas<'d> {
     }
 
     /// The target of a reference inside the document, followed to its end.
-    pub(super) fn resolved(&self, value: &'d Value) -> Option<&'d Value> {
+    ///
+    /// # Errors
+    /// The reason why a reference is not followed.
+    pub(super) fn resolved(&self, value: &'d Value) -> Result<&'d Value, String> {
         let mut value = value;
         for _ in 0..MAX_DEPTH {
-            let Some(reference) = value.get("$ref") else { return Some(value) };
-            let Some(text) = reference.as_str() else { return Some(value) };
-            value = self.ledger.document().pointer(text.strip_prefix('#')?)?;
+            let Some(reference) = value.get("$ref") else { return Ok(value) };
+            let Some(text) = reference.as_str() else { return Ok(value) };
+            value = target(self.ledger.document(), text)?.0;
             self.ledger.mapped(reference);
         }
-        None
+        Err("leads in a circle".to_owned())
     }
 
     /// A schema that can stand alone; the definitions it needs are added by [`close`](Self::close).
@@ -103,7 +110,7 @@ impl<'d> Schemas<'d> {
         while let Some(reference) = self.open.pop() {
             let target = self.ledger.document().pointer(&reference);
             let read = target.map_or_else(|| json!({}), |target| self.read(target));
-            definitions.insert(key_of(&reference), read);
+            definitions.insert(self.key_of(&reference), read);
         }
         if let (false, Some(object)) = (definitions.is_empty(), schema.as_object_mut()) {
             object.insert("$defs".into(), definitions.into());
@@ -123,16 +130,18 @@ impl<'d> Schemas<'d> {
             return json!({});
         }
         if let Some(reference) = object.get("$ref").and_then(Value::as_str) {
-            let Some(pointer) =
-                reference.strip_prefix('#').filter(|at| self.ledger.document().pointer(at).is_some())
-            else {
-                self.notes.push(format!("`{reference}` leads nowhere: any value fits"));
-                return json!({});
+            let pointer = match target(self.ledger.document(), reference) {
+                Ok((_, pointer)) => pointer,
+                Err(reason) => {
+                    self.notes.push(format!("{reason}: any value fits"));
+                    return json!({});
+                }
             };
-            if self.met.insert(pointer.to_owned()) {
-                self.open.push(pointer.to_owned());
+            let key = self.key_of(&pointer);
+            if self.met.insert(pointer.clone()) {
+                self.open.push(pointer);
             }
-            return json!({"$ref": format!("#/$defs/{}", escaped(&key_of(pointer)))});
+            return json!({"$ref": format!("#/$defs/{key}")});
         }
         let mut read = Map::new();
         for (key, value) in object {
@@ -150,7 +159,111 @@ impl<'d> Schemas<'d> {
             allow_null(&mut read);
         }
         merge_all_of(&mut read);
+        self.one_of(&mut read, object);
         Value::Object(read)
+    }
+
+    /// The name of a definition: the end of its pointer, in letters that a reference can hold as they are.
+    fn key_of(&mut self, pointer: &str) -> String {
+        if let Some(key) = self.keys.get(pointer) {
+            return key.clone();
+        }
+        let end = pointer.rsplit('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~");
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+        let plain: String = end.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+        let wanted = if plain.is_empty() { "schema".to_owned() } else { plain };
+        let key = unique(wanted, |key| self.keys.values().any(|known| known == key));
+        self.keys.insert(pointer.to_owned(), key.clone());
+        key
+    }
+
+    /// Members of `oneOf` that a discriminator tells apart get its values; members that may overlap are alternatives of
+    /// `anyOf`, because a value that fits two of them is not refused.
+    fn one_of(&mut self, read: &mut Map<String, Value>, object: &Map<String, Value>) {
+        let Some(Value::Array(members)) = read.get("oneOf") else { return };
+        let discriminator = object.get("discriminator");
+        let property = discriminator.and_then(|about| about.get("propertyName")?.as_str());
+        if let (Some(property), Some(Value::Array(given))) = (property, object.get("oneOf")) {
+            let mapping = discriminator.and_then(|about| about.get("mapping")?.as_object());
+            let told: Option<Vec<Value>> = given
+                .iter()
+                .zip(members)
+                .map(|(given, read)| {
+                    let values = self.discriminator_values(given, mapping)?;
+                    let mark = json!({"properties": {property: {"enum": values}}, "required": [property]});
+                    Some(json!({"allOf": [read, mark]}))
+                })
+                .collect();
+            if let Some(told) = told {
+                read.insert("oneOf".into(), told.into());
+                return;
+            }
+        }
+        let overlap = members.iter().enumerate().find_map(|(at, first)| {
+            let second = members.iter().skip(at + 1).position(|second| !self.differ(first, second))?;
+            Some((at + 1, at + second + 2))
+        });
+        if let (Some((first, second)), false) = (overlap, read.contains_key("anyOf")) {
+            let named = object.get("title").and_then(Value::as_str).map(|title| format!(" of `{title}`"));
+            let named = named.unwrap_or_default();
+            self.notes.push(format!(
+                "members {first} and {second} of `oneOf`{named} may overlap: a value that fits several of them is taken (`anyOf`)"
+            ));
+            if let Some(members) = read.shift_remove("oneOf") {
+                read.insert("anyOf".into(), members);
+            }
+        }
+    }
+
+    /// Values of a discriminator that mean a member.
+    fn discriminator_values(
+        &self,
+        member: &Value,
+        mapping: Option<&Map<String, Value>>,
+    ) -> Option<Vec<String>> {
+        let document = self.ledger.document();
+        let pointer = target(document, member.get("$ref")?.as_str()?).ok()?.1;
+        let name = pointer.rsplit('/').next()?.replace("~1", "/").replace("~0", "~");
+        let means = |reference: &Value| {
+            let reference = reference.as_str().unwrap_or_default();
+            reference == name || target(document, reference).is_ok_and(|(_, other)| other == pointer)
+        };
+        let mapped = mapping.into_iter().flatten().filter(|(_, reference)| means(reference));
+        let mapped: Vec<String> = mapped.map(|(value, _)| value.clone()).collect();
+        Some(if mapped.is_empty() { vec![name] } else { mapped })
+    }
+
+    /// Returns `true` where no value fits both schemas: their types differ, or a member that both require does.
+    fn differ(&self, first: &Value, second: &Value) -> bool {
+        let (first, second) = (self.definition(first), self.definition(second));
+        let kinds = [first, second].map(|schema| schema.get("type").and_then(Value::as_str));
+        if let [Some(one), Some(other)] = kinds {
+            let are_numbers = [one, other].iter().all(|kind| matches!(*kind, "integer" | "number"));
+            if one != other && !are_numbers {
+                return true;
+            }
+        }
+        let requires = |schema: &Value, name: &String| {
+            schema
+                .get("required")
+                .and_then(Value::as_array)
+                .is_some_and(|names| names.iter().any(|own| own == name))
+        };
+        let members = first.get("properties").and_then(Value::as_object).into_iter().flatten();
+        members.filter(|(name, _)| requires(first, name) && requires(second, name)).any(|(name, own)| {
+            let other = second.get("properties").and_then(|members| members.get(name));
+            match (constants(own), other.and_then(constants)) {
+                (Some(own), Some(other)) => own.iter().all(|value| !other.contains(value)),
+                _ => false,
+            }
+        })
+    }
+
+    /// The schema behind a reference to a definition.
+    fn definition<'v>(&'v self, schema: &'v Value) -> &'v Value {
+        let key = schema.get("$ref").and_then(Value::as_str).and_then(|text| text.strip_prefix("#/$defs/"));
+        let pointer = key.and_then(|key| self.keys.iter().find(|(_, own)| *own == key));
+        pointer.and_then(|(pointer, _)| self.ledger.document().pointer(pointer)).unwrap_or(schema)
     }
 
     /// The value of a keyword; none where it is of the wrong kind.
@@ -342,9 +455,11 @@ fn without_patterns(schema: &mut Value, depth: usize) {
     }
 }
 
-/// The name of a definition: the end of its pointer where that is enough.
-fn key_of(pointer: &str) -> String {
-    let named = pointer.strip_prefix("/components/schemas/").filter(|name| !name.contains('/'));
-    let name = named.map_or_else(|| pointer.trim_start_matches('/').replace('/', "."), str::to_owned);
-    name.replace("~1", "/").replace("~0", "~")
+/// The only values that fit, where the schema lists them.
+fn constants(schema: &Value) -> Option<Vec<&Value>> {
+    match (schema.get("const"), schema.get("enum")) {
+        (Some(value), _) => Some(vec![value]),
+        (None, Some(Value::Array(values))) => Some(values.iter().collect()),
+        (None, _) => None,
+    }
 }

@@ -26,7 +26,7 @@ pub(super) fn auth_of(
         let names: Vec<&String> = choice.as_object()?.keys().collect();
         let [name] = names[..] else { continue };
         let scheme = declared.and_then(|declared| declared.get(name));
-        let Some(scheme) = scheme.and_then(|scheme| schemas.resolved(scheme)) else { continue };
+        let Some(scheme) = scheme.and_then(|scheme| schemas.resolved(scheme).ok()) else { continue };
         if let Some(auth) = auth(name, scheme) {
             ledger.mapped(choice);
             for key in ["type", "in", "name", "scheme"] {

@@ -71,6 +71,12 @@ fn prompt_graph(prompt: Fields<'_>, nodes: &Map<String, Value>) -> WorkflowDraft
             match linked(value, nodes) {
                 Some((source, output)) => draft.edge((&source, Some(&output)), (id, Some(slot))),
                 None => {
+                    if let Some(gone) = dangling(value) {
+                        draft.note(
+                            id,
+                            format!("`{slot}` leads to the node `{gone}`, which is not in the file"),
+                        );
+                    }
                     values.insert(slot.clone(), value.clone());
                 }
             }
@@ -100,6 +106,12 @@ fn linked(value: &Value, nodes: &Map<String, Value>) -> Option<(String, String)>
     let [source, output] = value.as_array()?.as_slice() else { return None };
     let source = id_text(source).filter(|source| nodes.contains_key(source))?;
     Some((source, output.as_u64()?.to_string()))
+}
+
+/// The node that a link names, where it has the form of a link and there is no such node.
+fn dangling(value: &Value) -> Option<&str> {
+    let [Value::String(source), output] = value.as_array()?.as_slice() else { return None };
+    output.is_u64().then_some(source)
 }
 
 /// An id that is written as a number or a text.

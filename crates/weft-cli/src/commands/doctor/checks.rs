@@ -123,12 +123,16 @@ fn mcp_servers(project: &Project) -> Vec<Finding> {
     };
     let look = |server: &str| {
         let what = format!("mcp server {server}");
-        match clients.tools(server) {
-            Ok(tools) => Finding::well(what, counted(tools.len(), "tool")),
-            Err(error) => Finding::wrong(what, ProjectError::from(BrokenTool::from(error)).into()),
-        }
+        let failure = |broken: BrokenTool| Failure::from(ProjectError::from(broken));
+        let tools = match clients.tools(server) {
+            Ok(tools) => tools,
+            Err(error) => return vec![Finding::wrong(what, failure(error.into()))],
+        };
+        let faults = clients.faults(server).unwrap_or_default();
+        let faults = faults.into_iter().map(|fault| Finding::warning(what.clone(), failure(fault.into())));
+        std::iter::once(Finding::well(what.clone(), counted(tools.len(), "tool"))).chain(faults).collect()
     };
-    clients.names().map(look).collect()
+    clients.names().flat_map(look).collect()
 }
 
 /// Files that were found and are not loaded.
