@@ -143,9 +143,9 @@ async fn what_was_imported_runs() {
     assert_eq!(
         *asked.lock().unwrap(),
         [
-            ("/contact".to_owned(), "bot=tea-1".to_owned(), Value::Null),
+            ("/contact".to_owned(), String::new(), json!({"bot": "tea-1"})),
             ("/flow".to_owned(), String::new(), json!({"flow": "leave", "said": "I want leave for 3 days"})),
-            ("/contact".to_owned(), "bot=tea-1".to_owned(), Value::Null),
+            ("/contact".to_owned(), String::new(), json!({"bot": "tea-1"})),
             (
                 "/save/a%40b.c".to_owned(),
                 String::new(),

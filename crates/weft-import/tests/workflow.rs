@@ -129,7 +129,7 @@ fn loops_of_a_modular_agent_become_zones() {
         [
             ("s", "core:GroupInput", None),
             ("outer_start", "core:LoopZone", None),
-            ("call", "modular:LLM", Some("outer_start")),
+            ("call", "agent:LlmApiRequest", Some("outer_start")),
             ("inner_start", "core:LoopZone", Some("outer_start")),
             ("work", "modular:SCRIPT", Some("inner_start")),
             ("sub", "core:NodeGroup", None),

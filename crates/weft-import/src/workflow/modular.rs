@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use workflow_model::Variable;
 use workflow_model::structural::{GROUP_INPUT, GROUP_OUTPUT, LOOP_ZONE, NODE_GROUP};
+use workflow_model::{Variable, Workflow};
 
 use super::{Mapped, WorkflowDraft};
 use crate::error::ImportError;
 use crate::fields::Fields;
+
+/// Type of a node that asks a model.
+const LLM_REQUEST: &str = "agent:LlmApiRequest";
 
 /// The name under which members without a counterpart are kept.
 const SYSTEM: &str = "modular";
@@ -32,6 +35,9 @@ pub(super) fn read(id: &str, file: Fields<'_>) -> Result<Mapped, ImportError> {
     let description = file.get("description").and_then(Fields::text);
     let variables = file.get("variables").into_iter().flat_map(Fields::items);
     let variables = variables.filter_map(variable).collect();
+    let available_tools = file.get("availableTools").filter(|tools| tools.peek().is_object());
+    let bare = available_tools.map(|tools| json!({"nodes": [], "edges": [], "availableTools": tools.take()}));
+    let available_tools = bare.map(Workflow::from_value).transpose()?.and_then(|bare| bare.available_tools);
     let mut rest = file.keep_rest(&["nodes", "edges", "parameters"]);
     if inner.is_some() {
         rest.extend(whole.keep_rest(&["workflow"]));
@@ -41,6 +47,7 @@ pub(super) fn read(id: &str, file: Fields<'_>) -> Result<Mapped, ImportError> {
     let mut workflow = draft.finish(id, name, &mut notes)?;
     workflow.description = description.map(str::to_owned);
     workflow.variables = variables;
+    workflow.available_tools = available_tools;
     Ok((vec![(id.to_owned(), workflow)], notes))
 }
 
@@ -211,6 +218,7 @@ impl<'f> Structure<'f> {
                     has_output = true;
                     written["type"] = GROUP_OUTPUT.into();
                 }
+                "LLM" => model_node(id, *node, &mut written, draft),
                 "SUBGRAPH" => subgraph(id, *node, &mut written, draft),
                 "LOOP_START" if loops.iter().any(|zone| zone.start == index) => {
                     let end = loops.iter().find(|zone| zone.start == index).map_or(index, |zone| zone.end);
@@ -288,6 +296,32 @@ fn subgraph(id: &str, node: Fields<'_>, written: &mut Value, draft: &mut Workflo
     written["configValues"] = json!({"referencedWorkflowId": named});
     if config.is_some_and(|config| config.peek()["async"] == true) {
         draft.note(id, "the subgraph is waited for; `async` is unsupported");
+    }
+}
+
+/// Settings of a node that asks a model, which have the same names here.
+const MODEL_SETTINGS: [&str; 5] = ["profileId", "prompt", "parameters", "maxToolCalls", "dynamicTools"];
+
+/// A node that asks a model. Its other settings are kept.
+fn model_node(id: &str, node: Fields<'_>, written: &mut Value, draft: &mut WorkflowDraft) {
+    written["type"] = LLM_REQUEST.into();
+    let mut settings = Map::new();
+    for name in MODEL_SETTINGS {
+        let setting = node.get("config").and_then(|config| config.get(name));
+        settings.extend(setting.map(|setting| (name.to_owned(), setting.take().clone())));
+    }
+    if settings.get("prompt").and_then(Value::as_str).is_some_and(|prompt| prompt.contains("{{")) {
+        draft.note(
+            id,
+            "`prompt` holds placeholders, which are not filled: lead values in by `agent:FormatPrompt`",
+        );
+    }
+    if !settings.is_empty() {
+        written["configValues"] = settings.into();
+    }
+    let rest = node.get("config").map(|config| config.keep_rest(&MODEL_SETTINGS)).unwrap_or_default();
+    if !rest.is_empty() {
+        written[SYSTEM] = json!({"config": rest});
     }
 }
 
