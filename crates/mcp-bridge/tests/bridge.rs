@@ -328,3 +328,83 @@ async fn programs_that_do_not_start_are_left_alone_for_a_while() {
     }
     assert_eq!(codes.last(), Some(&"mcp_down"), "{codes:?}");
 }
+
+/// A server over HTTP that answers each method with a status, a type and a text; `$id` is the id of the request.
+async fn odd_server(
+    answers: &'static [(&'static str, u16, &'static str, &'static str)],
+) -> (String, JoinSet<()>) {
+    let answer = move |body: String| async move {
+        let message: Value = serde_json::from_str(&body).unwrap();
+        let method = message["method"].as_str().unwrap_or_default();
+        let (status, media, text) = match answers.iter().find(|(name, ..)| *name == method) {
+            Some((_, status, media, text)) => (*status, *media, *text),
+            None if method == "initialize" => (200, "application/json", INITIALIZED),
+            None if method == "tools/list" => (200, "application/json", TOOLS),
+            None => (202, "text/plain", ""),
+        };
+        let text = text.replace("$id", &message["id"].to_string());
+        let status = axum::http::StatusCode::from_u16(status).unwrap();
+        (status, [("content-type", media)], text)
+    };
+    let app = axum::Router::new().route("/mcp", axum::routing::post(answer));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut served = JoinSet::new();
+    served.spawn(async move { axum::serve(listener, app).await.unwrap() });
+    (address, served)
+}
+
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}"#;
+const TOOLS: &str = r#"{"jsonrpc":"2.0","id":$id,"result":{"tools":[{"name":"look","inputSchema":{"type":"object"}},{"name":"odd"}]}}"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_on_a_call_ends_it_at_once() {
+    let pins: Arc<dyn PinStore> = Arc::new(MemoryPins::default());
+    for (answers, expected) in [
+        (
+            &[(
+                "tools/call",
+                200,
+                "application/json",
+                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"we are closed"}}"#,
+            )],
+            "we are closed",
+        ),
+        (
+            &[(
+                "tools/call",
+                400,
+                "application/json",
+                r#"{"jsonrpc":"2.0","id":"other","error":{"code":-32000,"message":"no such boat"}}"#,
+            )],
+            "no such boat",
+        ),
+        (&[("tools/call", 503, "text/plain", "back at noon")], "back at noon"),
+        (&[("tools/call", 202, "text/plain", "")], "gave no answer"),
+        (&[("tools/call", 200, "text/event-stream", ": nothing\n\n")], "ended before its answer"),
+    ] {
+        let (address, _served) = odd_server(answers).await;
+        let clients = clients(&address, &pins, "2025-11-25");
+        let look = tool(&clients, "mcp:own/look").await.unwrap();
+        let CallEnd::Failed(error) = call(&look, json!({})).await else { unreachable!("{expected}") };
+        assert!(error.message_for_model.contains(expected), "{expected}: {error:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mark_is_no_part_of_a_message_and_an_odd_tool_costs_itself() {
+    let answers = &[(
+        "tools/call",
+        200,
+        "application/json",
+        "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[{\"type\":\"hologram\"},{\"type\":\"text\",\"text\":\"three boats\"}]}}",
+    )];
+    let pins: Arc<dyn PinStore> = Arc::new(MemoryPins::default());
+    let (address, _served) = odd_server(answers).await;
+    let clients = clients(&address, &pins, "2025-11-25");
+    let look = tool(&clients, "mcp:own/look").await.unwrap();
+    let CallEnd::Ok(said) = call(&look, json!({})).await else { unreachable!("it answers") };
+    assert_eq!(said.text(), "three boats");
+    let odd = tool(&clients, "mcp:own/odd").await.unwrap_err();
+    assert!(odd.code() == "bad_mcp_tool" && odd.to_string().contains("inputSchema"), "{odd}");
+}

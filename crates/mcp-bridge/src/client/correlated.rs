@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use reqwest::redirect::{Attempt, Policy};
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
@@ -13,6 +14,8 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpResponseLimits,
 };
 use sse_stream::Sse;
+
+use super::post::{self, Awaited};
 
 /// Most redirects that a request follows.
 const MAX_REDIRECTS: usize = 10;
@@ -47,6 +50,29 @@ fn redirect(attempt: Attempt<'_>) -> reqwest::redirect::Action {
 
 type Failed = StreamableHttpError<reqwest::Error>;
 
+/// The request that carries a message.
+fn request_of(
+    request: reqwest::RequestBuilder,
+    message: &ClientJsonRpcMessage,
+    session: Option<Arc<str>>,
+    auth: Option<String>,
+    headers: HashMap<HeaderName, HeaderValue>,
+) -> Result<reqwest::RequestBuilder, Failed> {
+    let mut all: HeaderMap = headers.into_iter().collect();
+    all.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    all.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(session) = session {
+        let value = HeaderValue::from_str(&session)
+            .map_err(|_| Failed::UnexpectedServerResponse("the id of the session is invalid".into()))?;
+        all.insert(HeaderName::from_static("mcp-session-id"), value);
+    }
+    let request = request.headers(all).body(serde_json::to_vec(message)?);
+    Ok(match auth {
+        Some(token) => request.bearer_auth(token),
+        None => request,
+    })
+}
+
 impl StreamableHttpClient for Correlated {
     type Error = reqwest::Error;
 
@@ -75,8 +101,10 @@ impl StreamableHttpClient for Correlated {
             ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
             _ => None,
         };
-        let answer =
-            self.0.post_message_with_response_limits(uri, message, session, auth, headers, limits).await?;
+        let (awaited, attached) = (Awaited::from_message(&message), session.is_some());
+        let request = request_of(self.0.post(&*uri), &message, session, auth, headers)?;
+        let response = request.send().await?;
+        let answer = post::answer(response, awaited, attached, limits).await?;
         Ok(match id {
             Some(id) => correlated(answer, id),
             None => answer,

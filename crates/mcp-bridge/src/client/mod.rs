@@ -8,6 +8,7 @@ mod foreign;
 mod handler;
 mod listed;
 mod listing;
+mod post;
 mod progress;
 mod provider;
 mod settings;
