@@ -124,6 +124,15 @@ pub enum InventoryEntry {
         /// Approval requirement.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approval: Option<ApprovalChoice>,
+        /// Name that the tool is offered under.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// Settings of a node.
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        config: Map<String, Value>,
+        /// Settings of a node that a call gives.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        parameters: Vec<String>,
         /// Keys that weft does not know.
         #[serde(flatten)]
         extra: BTreeMap<String, Value>,
@@ -136,14 +145,19 @@ struct DetailedEntry {
     id: String,
     stream: Option<String>,
     approval: Option<ApprovalChoice>,
+    name: Option<String>,
+    #[serde(default)]
+    config: Map<String, Value>,
+    #[serde(default)]
+    parameters: Vec<String>,
     #[serde(flatten)]
     extra: BTreeMap<String, Value>,
 }
 
 impl From<DetailedEntry> for InventoryEntry {
     fn from(entry: DetailedEntry) -> Self {
-        let DetailedEntry { id, stream, approval, extra } = entry;
-        Self::Detailed { id, stream, approval, extra }
+        let DetailedEntry { id, stream, approval, name, config, parameters, extra } = entry;
+        Self::Detailed { id, stream, approval, name, config, parameters, extra }
     }
 }
 
@@ -161,6 +175,31 @@ impl InventoryEntry {
         match self {
             Self::Id(id) | Self::Detailed { id, .. } => id,
         }
+    }
+
+    /// Id of the tool that it offers: its name where it has one, else its canonical id.
+    #[must_use]
+    pub fn tool_id(&self) -> String {
+        match self {
+            Self::Detailed { name: Some(name), .. } => name.clone(),
+            Self::Id(id) | Self::Detailed { id, .. } => canonical_id(id),
+        }
+    }
+
+    /// Returns `true` for an entry with a name or settings of its own, whose tool is made for this agent.
+    #[must_use]
+    pub fn is_configured(&self) -> bool {
+        match self {
+            Self::Id(_) => false,
+            Self::Detailed { name, config, parameters, .. } => {
+                name.is_some() || !config.is_empty() || !parameters.is_empty()
+            }
+        }
+    }
+
+    /// Wildcard or id that it excludes: `!workflow:secret`.
+    fn excluded(&self) -> Option<String> {
+        self.id().strip_prefix('!').map(canonical_id)
     }
 }
 
@@ -280,28 +319,36 @@ impl AgentProfile {
     }
 
     /// Tools that the agent may use, as canonical ids: inventories in order, skills last; a node package
-    /// (`core:TextMerge`) is `node:core:TextMerge`.
+    /// (`core:TextMerge`) is `node:core:TextMerge`. Entries `!id` exclude tools that a wildcard means.
     #[must_use]
     pub fn tool_ids(&self) -> Vec<String> {
-        let tools = self.tool_ids_inventory.iter().map(|entry| canonical_id(entry.id()));
-        tools.chain(self.skill_ids()).collect()
+        let included = self.tool_ids_inventory.iter().filter(|entry| entry.excluded().is_none());
+        included.map(InventoryEntry::tool_id).chain(self.skill_ids()).collect()
+    }
+
+    /// Tools that are excluded, as ids and wildcards.
+    fn excluded_ids(&self) -> impl Iterator<Item = String> {
+        let skills = self.skill_workflow_ids_inventory.iter().filter_map(|id| id.strip_prefix('!'));
+        self.tool_ids_inventory.iter().filter_map(InventoryEntry::excluded).chain(skills.map(skill_id))
     }
 
     /// The skills among them.
     #[must_use]
     pub fn skill_ids(&self) -> Vec<String> {
-        let skill = |id: &String| if id.contains(':') { id.clone() } else { format!("workflow:{id}") };
-        self.skill_workflow_ids_inventory.iter().map(skill).collect()
+        let skills = self.skill_workflow_ids_inventory.iter().filter(|id| !id.starts_with('!'));
+        skills.map(|id| skill_id(id)).collect()
     }
 
     /// Selection of the agent's tools from all available ones, with their settings.
     #[must_use]
     pub fn selection(&self) -> Selection {
         let handles = self.tool_ids_inventory.iter().filter_map(|entry| match entry {
-            InventoryEntry::Detailed { id, stream: Some(stream), .. } if stream == "handle" => Some(id),
+            InventoryEntry::Detailed { stream: Some(stream), .. } if stream == "handle" => {
+                Some(entry.tool_id())
+            }
             InventoryEntry::Id(_) | InventoryEntry::Detailed { .. } => None,
         });
-        Selection::new(self.tool_ids()).answer_with_handle(handles)
+        Selection::new(self.tool_ids()).hide(self.excluded_ids()).answer_with_handle(handles)
     }
 
     /// Limits of a run, with the defaults where the profile says nothing.
@@ -328,14 +375,17 @@ impl AgentProfile {
         let named = policy.and_then(|policy| policy.tools.get(id));
         let listed = || {
             self.tool_ids_inventory.iter().find_map(|entry| match entry {
-                InventoryEntry::Detailed { id: listed, approval, .. } if canonical_id(listed) == id => {
-                    approval.as_ref()
-                }
+                InventoryEntry::Detailed { approval, .. } if entry.tool_id() == id => approval.as_ref(),
                 InventoryEntry::Id(_) | InventoryEntry::Detailed { .. } => None,
             })
         };
         named.or_else(listed).or_else(|| policy?.default.as_ref())
     }
+}
+
+/// Id of a skill; `workflow:` is implied.
+fn skill_id(id: &str) -> String {
+    if id.contains(':') { id.to_owned() } else { format!("workflow:{id}") }
 }
 
 #[cfg(test)]
@@ -358,6 +408,18 @@ mod tests {
         assert_eq!(profile.tool_ids(), ["system:now", "node:core:TextMerge", "workflow:greet"]);
         assert_eq!(profile.approval_of("node:core:TextMerge"), Some(&ApprovalChoice::Ask));
         assert_eq!(profile.approval_of("system:now"), None);
+    }
+
+    #[test]
+    fn entries_have_settings_and_names_and_exclude_others() {
+        let text = r#"{"id":"a","tool_ids_inventory":["workflow:*","!workflow:secret",{"id":"core:JsonSelect","name":"first","config":{"path":"$.a"},"parameters":["path"],"zz":1}],"skill_workflow_ids_inventory":["greet","!hidden"]}"#;
+        let profile = AgentProfile::from_json(text).unwrap();
+        assert_eq!(profile.tool_ids(), ["workflow:*", "first", "workflow:greet"]);
+        let selection = profile.selection();
+        assert!(selection.allows("workflow:open") && selection.allows("first"));
+        assert!(!selection.allows("workflow:secret") && !selection.allows("workflow:hidden"));
+        let kept: Value = serde_json::to_value(&profile.tool_ids_inventory[2]).unwrap();
+        assert_eq!(kept, serde_json::from_str::<Value>(text).unwrap()["tool_ids_inventory"][2]);
     }
 
     #[test]

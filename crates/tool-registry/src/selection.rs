@@ -46,6 +46,16 @@ fn ids<I: AsRef<str>>(ids: impl IntoIterator<Item = I>) -> impl Iterator<Item = 
     ids.into_iter().map(|id| canonical_id(id.as_ref()))
 }
 
+/// Returns `true` if an entry means a tool: it is the id, or `mcp:server/*`, `workflow:*` with the beginning of the id.
+fn means(entry: &str, id: &str) -> bool {
+    entry == id || beginning_of(entry).is_some_and(|beginning| id.starts_with(beginning))
+}
+
+/// Beginning of the ids that a wildcard means.
+pub(crate) fn beginning_of(entry: &str) -> Option<&str> {
+    entry.strip_suffix('*').filter(|beginning| beginning.ends_with(['/', ':']))
+}
+
 /// An id of a profile or a workflow file as a canonical one: a node package in front means a node (`core:TextMerge` is
 /// `node:core:TextMerge`), every other id is canonical as written.
 #[must_use]
@@ -75,7 +85,7 @@ impl Selection {
         self
     }
 
-    /// The same without these.
+    /// The same without these; a wildcard means all tools that begin so.
     #[must_use]
     pub fn hide<I: AsRef<str>>(mut self, hidden: impl IntoIterator<Item = I>) -> Self {
         self.hidden.extend(ids(hidden));
@@ -106,11 +116,12 @@ impl Selection {
     #[must_use]
     pub fn allows(&self, id: &str) -> bool {
         let id = canonical_id(id);
-        let is_meant = |entry: &String| {
-            let all_of = entry.strip_suffix('*').filter(|beginning| beginning.ends_with('/'));
-            *entry == id || all_of.is_some_and(|beginning| id.starts_with(beginning))
-        };
-        !self.hidden.contains(&id) && self.listed.as_ref().is_none_or(|listed| listed.iter().any(is_meant))
+        let is_listed = |listed: &Vec<String>| listed.iter().any(|entry| means(entry, &id));
+        !self.is_hidden(&id) && self.listed.as_ref().is_none_or(is_listed)
+    }
+
+    fn is_hidden(&self, id: &str) -> bool {
+        self.hidden.contains(id) || self.hidden.iter().any(|entry| means(entry, id))
     }
 
     /// The ids that are meant: an entry `mcp:server/*` means all tools that begin so.
@@ -120,9 +131,9 @@ impl Selection {
             ids.filter(|id| id.starts_with(beginning)).map(str::to_owned).collect()
         };
         let Some(listed) = &self.listed else { return every("") };
-        let meant = listed.iter().flat_map(|entry| match entry.strip_suffix('*') {
-            Some(beginning) if beginning.ends_with('/') => every(beginning),
-            Some(_) | None => vec![entry.clone()],
+        let meant = listed.iter().flat_map(|entry| match beginning_of(entry) {
+            Some(beginning) => every(beginning),
+            None => vec![entry.clone()],
         });
         meant.collect()
     }
@@ -133,7 +144,7 @@ impl Selection {
         let mut unknown = Vec::new();
         let mut seen = HashSet::new();
         let listed = self.meant(all);
-        let wanted = listed.iter().filter(|id| !self.hidden.contains(*id) && seen.insert(id.as_str()));
+        let wanted = listed.iter().filter(|id| !self.is_hidden(id) && seen.insert(id.as_str()));
         let tools: Vec<Tool> = wanted
             .filter_map(|id| {
                 let tool = all.get(id).filter(|tool| tool.settings().visibility != Visibility::Hidden);
@@ -179,6 +190,22 @@ pub struct DynamicTools {
 }
 
 impl DynamicTools {
+    /// Names in braces of the template that are not placeholders.
+    #[must_use]
+    pub fn unknown_placeholders(&self) -> Vec<&str> {
+        let mut unknown = Vec::new();
+        let mut rest = self.description_template.as_deref().unwrap_or_default();
+        while let Some((_, after)) = rest.split_once('{') {
+            rest = after;
+            let Some((name, _)) = after.split_once('}') else { break };
+            let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+            if is_name && !matches!(name, "toolName" | "toolDescription") {
+                unknown.push(name);
+            }
+        }
+        unknown
+    }
+
     /// The tools, as far as `allowed` allows them and they exist.
     #[must_use]
     pub fn from(&self, all: &Snapshot, allowed: &Selection) -> Selected {
@@ -222,6 +249,29 @@ fn described(template: &str, name: &ToolId, description: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wildcards_mean_all_that_begin_so_but_what_is_hidden() {
+        let selection = Selection::new(["workflow:*", "mcp:shop/*", "core:*"])
+            .hide(["workflow:secret", "mcp:shop/admin/*"]);
+        for id in ["workflow:a", "mcp:shop/find", "core:TextMerge"] {
+            assert!(selection.allows(id), "{id}");
+        }
+        for id in ["workflow:secret", "mcp:shop/admin/drop", "mcp:other/find", "system:done"] {
+            assert!(!selection.allows(id), "{id}");
+        }
+        assert!(!Selection::new(["work*"]).allows("workflow:a"), "a wildcard stands behind `:` or `/`");
+    }
+
+    #[test]
+    fn a_template_is_checked_for_its_placeholders() {
+        let template = |text: &str| DynamicTools {
+            description_template: Some(text.to_owned()),
+            ..DynamicTools::default()
+        };
+        assert_eq!(template("工具 {toolName}: {toolDescription}").unknown_placeholders(), Vec::<&str>::new());
+        assert_eq!(template("{tool_name} {x y} {} {").unknown_placeholders(), ["tool_name"]);
+    }
 
     #[test]
     fn templates_are_filled_everywhere_and_once() {

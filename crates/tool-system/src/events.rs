@@ -40,11 +40,29 @@ async fn publish_event(
     Ok("published")
 }
 
+/// Publishes an event to the event bus.
+/// * `event_type` - the type of the event (such as `agent.action.completed`)
+/// * `payload` - the data of the event
+#[tool(name = "PublishEventTool", effect, approval = "auto")]
+async fn publish_typed_event(
+    event_type: String,
+    payload: Option<Value>,
+    publisher: Dep<dyn EventPublisher>,
+    cx: &ToolContext,
+) -> Result<&'static str, ToolError> {
+    publish_event(event_type, payload, publisher, cx).await
+}
+
 /// Ends your work with its result.
 /// * `result` - what came of it
 #[tool(name = "system:done", read_only, quick)]
 fn done(result: Value) -> ToolOutput {
     ToolOutput::Ended(result)
+}
+
+/// The same under the name of the tool invocation protocol.
+pub(super) fn named_tools() -> [Result<Tool, RegistryError>; 1] {
+    tool_registry::tools![publish_typed_event]
 }
 
 pub(super) fn tools() -> [Result<Tool, RegistryError>; 2] {

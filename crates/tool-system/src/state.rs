@@ -6,7 +6,7 @@ use std::sync::Arc;
 use agent_types::Problem;
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tool_registry::{Dep, RegistryError, Tool, ToolError, ToolErrorKind, tool};
 use tool_schema::{CompiledSchema, SchemaError};
 
@@ -116,11 +116,23 @@ fn merge(into: &mut Value, changes: Value, depth: usize) {
     }
 }
 
-/// The whole, or the part that a pointer or a plain key names.
-fn part(value: Value, key: Option<&str>) -> Result<Value, ToolError> {
+/// The part that a plain key, a pointer or a path of dots names.
+fn found<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
+    if key.starts_with('/') {
+        return value.pointer(key);
+    }
+    let step = |value: &'v Value, step: &str| match value {
+        Value::Object(members) => members.get(step),
+        Value::Array(items) => items.get(step.parse::<usize>().ok()?),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    };
+    value.get(key).or_else(|| key.split('.').try_fold(value, step))
+}
+
+/// The whole, or the part that is named; the default where there is none.
+fn part(value: Value, key: Option<&str>, default: Option<Value>) -> Result<Value, ToolError> {
     let Some(key) = key.filter(|key| !key.is_empty()) else { return Ok(value) };
-    let found = if key.starts_with('/') { value.pointer(key) } else { value.get(key) };
-    found.cloned().ok_or_else(|| {
+    found(&value, key).cloned().or(default).ok_or_else(|| {
         let keys: Vec<&str> = value.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
         let there = if keys.is_empty() { "nothing".to_owned() } else { keys.join(", ") };
         ToolError::new(
@@ -131,10 +143,39 @@ fn part(value: Value, key: Option<&str>) -> Result<Value, ToolError> {
 }
 
 /// Reads your private state.
-/// * `key` - one value, by its name or by a JSON pointer such as `/cart/0`; all of them when absent
+/// * `key` - one value, by its name, by a path such as `cart.0` or by a JSON pointer such as `/cart/0`; all of them when absent
+/// * `default_value` - the value when nothing is kept there
 #[tool(name = "system:read_state", read_only)]
-async fn read_state(key: Option<String>, state: Dep<PrivateState>) -> Result<Value, ToolError> {
-    part(state.0.read().await?, key.as_deref())
+async fn read_state(
+    key: Option<String>,
+    default_value: Option<Value>,
+    state: Dep<PrivateState>,
+) -> Result<Value, ToolError> {
+    part(state.0.read().await?, key.as_deref(), default_value)
+}
+
+/// Reads a value of your private state.
+/// * `path` - the path to the value, with dots (such as `cart.0`)
+/// * `default_value` - the value when nothing is kept there
+#[tool(name = "ReadPrivateStateTool", read_only)]
+async fn read_private_value(
+    path: String,
+    default_value: Option<Value>,
+    state: Dep<PrivateState>,
+) -> Result<Value, ToolError> {
+    part(state.0.read().await?, Some(&path), default_value)
+}
+
+/// Updates a value of your private state.
+/// * `key` - the name of the value
+/// * `value` - the new value; null takes it away
+#[tool(name = "UpdatePrivateStateTool")]
+async fn update_private_value(
+    key: String,
+    value: Value,
+    state: Dep<PrivateState>,
+) -> Result<Value, ToolError> {
+    state.0.update(json!({key: value})).await
 }
 
 /// Changes your private state. Members replace those of the same name, null takes one away.
@@ -145,10 +186,27 @@ async fn update_state(changes: Map<String, Value>, state: Dep<PrivateState>) -> 
 }
 
 /// Reads the state that all agents share.
-/// * `key` - one value, by its name or by a JSON pointer such as `/doors/north`; all of them when absent
+/// * `key` - one value, by its name, by a path such as `doors.north` or by a JSON pointer such as `/doors/north`; all of them when absent
+/// * `default_value` - the value when nothing is kept there
 #[tool(name = "system:read_world", read_only)]
-async fn read_world(key: Option<String>, world: Dep<World>) -> Result<Value, ToolError> {
-    part(world.0.read().await?, key.as_deref())
+async fn read_world(
+    key: Option<String>,
+    default_value: Option<Value>,
+    world: Dep<World>,
+) -> Result<Value, ToolError> {
+    part(world.0.read().await?, key.as_deref(), default_value)
+}
+
+/// Reads a value of the state that all agents share.
+/// * `path` - the path to the value, with dots (such as `environment.time.hour`)
+/// * `default_value` - the value when nothing is kept there
+#[tool(name = "ReadWorldStateTool", read_only)]
+async fn read_world_value(
+    path: String,
+    default_value: Option<Value>,
+    world: Dep<World>,
+) -> Result<Value, ToolError> {
+    part(world.0.read().await?, Some(&path), default_value)
 }
 
 /// Changes the state that all agents share. Members replace those of the same name, null takes one away.
@@ -163,6 +221,16 @@ pub(super) fn private_tools() -> [Result<Tool, RegistryError>; 2] {
     tool_registry::tools![read_state, update_state]
 }
 
+/// The same under the names of the tool invocation protocol.
+pub(super) fn named_private_tools() -> [Result<Tool, RegistryError>; 2] {
+    tool_registry::tools![read_private_value, update_private_value]
+}
+
+/// What reads the shared state under the name of the tool invocation protocol.
+pub(super) fn named_world_tools() -> [Result<Tool, RegistryError>; 1] {
+    tool_registry::tools![read_world_value]
+}
+
 /// Tools of what all agents share.
 pub(super) fn world_tools() -> [Result<Tool, RegistryError>; 2] {
     tool_registry::tools![read_world, update_world]
@@ -170,8 +238,6 @@ pub(super) fn world_tools() -> [Result<Tool, RegistryError>; 2] {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[tokio::test]
@@ -188,14 +254,19 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_named_by_key_or_pointer() {
+    fn parts_are_named_by_key_path_or_pointer() {
         let check = |key: Option<&str>, expected: Result<Value, &str>| {
-            let got = part(json!({"a": {"b": [1]}}), key).map_err(|error| error.message_for_model);
+            let state = json!({"a": {"b": [1]}, "x.y": 2});
+            let got = part(state, key, None).map_err(|error| error.message_for_model);
             assert_eq!(got, expected.map_err(str::to_owned));
         };
-        check(None, Ok(json!({"a": {"b": [1]}})));
+        check(None, Ok(json!({"a": {"b": [1]}, "x.y": 2})));
         check(Some("a"), Ok(json!({"b": [1]})));
         check(Some("/a/b/0"), Ok(json!(1)));
-        check(Some("c"), Err("nothing is kept at 'c'; there is a"));
+        check(Some("a.b.0"), Ok(json!(1)));
+        check(Some("x.y"), Ok(json!(2)));
+        check(Some("c"), Err("nothing is kept at 'c'; there is a, x.y"));
+        assert_eq!(part(json!({"a": null}), Some("a.b"), Some(json!("unknown"))), Ok(json!("unknown")));
+        assert_eq!(part(json!({"a": null}), Some("a"), Some(json!(1))), Ok(json!(null)));
     }
 }

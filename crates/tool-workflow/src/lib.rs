@@ -14,7 +14,7 @@ mod workflow;
 
 pub use definition::{definition_of, parameters_of};
 pub use library::WorkflowLibrary;
-pub use node::{NODE, node_tool};
+pub use node::{NODE, NodeToolSettings, node_tool, node_tool_with};
 pub use provider::{NodeTools, WorkflowTools};
 pub use workflow::{WORKFLOW, WorkflowRuntime, WorkflowToolError, workflow_tool};
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use agent_types::Services;
 use tool_registry::{BrokenTool, Changes, Reach, Resolution, ToolKind, ToolProvider};
 use workflow_engine::NodeCatalog;
+use workflow_model::NodeDefinition;
 
 use crate::library::WorkflowLibrary;
 use crate::node::{NODE, node_tool};
@@ -109,6 +110,16 @@ impl ToolProvider for NodeTools {
 
     fn suggestions(&self) -> Vec<String> {
         self.0.definitions().map(|node| format!("node:{}", node.node_type)).collect()
+    }
+
+    fn expand(&self, entry: &str) -> Option<Result<Vec<String>, BrokenTool>> {
+        let beginning = entry.strip_prefix("node:")?.strip_suffix('*')?;
+        // What needs settings is a tool only with them.
+        let needs_none = |node: &&NodeDefinition| {
+            node.config.values().all(|setting| !setting.required || setting.default.is_some())
+        };
+        let nodes = self.0.definitions().filter(|node| node.node_type.starts_with(beginning));
+        Some(Ok(nodes.filter(needs_none).map(|node| format!("node:{}", node.node_type)).collect()))
     }
 
     fn changes(&self) -> Changes {

@@ -55,6 +55,9 @@ pub enum WorkflowToolError {
     /// It is none.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// A setting of a node cannot be a parameter.
+    #[error("{0}")]
+    Setting(String),
 }
 
 impl WorkflowToolError {
@@ -64,7 +67,7 @@ impl WorkflowToolError {
         match self {
             Self::Id(error) => error.code(),
             Self::Schema(error) => error.code(),
-            Self::Plan(_) | Self::Load(_) => "bad_workflow",
+            Self::Plan(_) | Self::Load(_) | Self::Setting(_) => "bad_workflow",
         }
     }
 }

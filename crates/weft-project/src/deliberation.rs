@@ -26,7 +26,7 @@ use crate::project::Project;
 const FULL_TEXT: &str = "full_text";
 
 /// Inputs that a workflow may take of a turn.
-const INPUTS: [&str; 5] = ["message", "history", "observations", "private_state", "tools"];
+const INPUTS: [&str; 6] = ["message", "history", "observations", "private_state", "world_state", "tools"];
 
 /// A workflow that writes the reply of each turn.
 pub(crate) struct WorkflowDeliberator {
@@ -92,9 +92,13 @@ impl WorkflowDeliberator {
                 "history" => turn.history().into(),
                 "observations" => turn.observations().into(),
                 "private_state" => turn.private_state().await,
+                "world_state" => turn.world_state().await,
                 _ => turn.tools().into(),
             };
-            arguments.insert((*name).to_owned(), value);
+            // What is absent outside is absent within.
+            if !value.is_null() {
+                arguments.insert((*name).to_owned(), value);
+            }
         }
         arguments
     }

@@ -15,6 +15,7 @@ mod edit;
 mod error;
 mod files;
 mod flows;
+mod inventory;
 mod local;
 mod mcp;
 mod models;

@@ -13,8 +13,8 @@ use mcp_bridge::McpClients;
 use run_store::{Store, StoreError};
 use tool_http::HttpTools;
 use tool_knowledge::KnowledgeTools;
+use tool_registry::Providers;
 use tool_registry::files::{FileError, PassedOver};
-use tool_registry::{Providers, Snapshot, Tool};
 use tool_system::{BlobSource, EventPublisher, SystemTools};
 use workflow_engine::{NodeCatalog, Services};
 
@@ -304,7 +304,8 @@ impl Project {
     /// An agent, ready to run: its model, and the tools of its inventories.
     ///
     /// # Errors
-    /// An unknown agent, an unknown tool (with a suggestion), a workflow with problems, or a model that is not set.
+    /// An unknown agent, a deliberation workflow with problems, a model that is not set, or inventories of which no entry
+    /// can be used. Else a tool that cannot be used is left out with a warning.
     pub fn agent(&self, id: &str) -> Result<Agent, ProjectError> {
         let file = match self.agent_file(id) {
             Ok(file) => file,
@@ -312,6 +313,9 @@ impl Project {
         };
         let profile = file.profile.clone();
         let tools = self.tools_of(file)?;
+        for warning in tools.warnings() {
+            log::warn!("agent `{id}`: {warning}");
+        }
         let model = self.model_of(file);
         let Some(workflow) = profile.core_deliberation_workflow_id.clone() else {
             let agent = Agent::from_profile(profile, model?, tools.clone());
@@ -372,42 +376,6 @@ impl Project {
 
     fn events(&self, store: &Store) -> StoredEvents {
         StoredEvents::new(store, self.agents.all().map(|file| file.profile.clone()))
-    }
-
-    /// The tools of an agent's inventories, and what `flows.json` adds to them.
-    ///
-    /// # Errors
-    /// An unknown tool (with a suggestion), a workflow with problems, a `flows.json` that cannot be used.
-    pub fn tools_of(&self, file: &AgentFile) -> Result<Snapshot, ProjectError> {
-        let added = self.offered_by_flows(&file.profile)?;
-        let is_added = |id: &str| added.iter().any(|tool| tool.id().as_str() == id);
-        let mut tools: Vec<Tool> = Vec::new();
-        let mut ids = Vec::new();
-        for entry in file.profile.tool_ids() {
-            ids.extend(self.providers().expand(&entry)?);
-        }
-        for id in ids {
-            if !is_added(&id) && tools.iter().all(|tool| tool.id().as_str() != id) {
-                tools.push(self.tool_of_agent(&id, file)?);
-            }
-        }
-        let chosen = file.profile.selection().from(&Snapshot::new(tools)?).tools;
-        if added.is_empty() {
-            return Ok(chosen);
-        }
-        Ok(Snapshot::new(chosen.tools().cloned().chain(added))?)
-    }
-
-    fn tool_of_agent(&self, id: &str, file: &AgentFile) -> Result<Tool, ProjectError> {
-        self.tool(id).map_err(|error| match error {
-            ProjectError::UnknownToolId { id, near } => ProjectError::UnknownTool {
-                agent: file.profile.id.clone(),
-                tool: id,
-                near,
-                path: file.path.clone(),
-            },
-            other => other,
-        })
     }
 }
 

@@ -15,6 +15,7 @@ use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use parking_lot::{Condvar, Mutex, RwLock};
 use tool_registry::{Snapshot, Tool, ToolSource};
 
+use crate::agents::AgentFile;
 use crate::error::ProjectError;
 use crate::project::Project;
 
@@ -222,11 +223,12 @@ fn stays(current: &Snapshot, error: &ProjectError, root: &Path) -> Snapshot {
 
 /// The tools of an agent from files that changed: what is broken stays as it was, what is gone goes.
 fn next_tools(project: &Project, agent: &str, current: &Snapshot) -> Snapshot {
-    let profile = match project.agent_file(agent) {
-        Ok(file) => &file.profile,
+    let file = match project.agent_file(agent) {
+        Ok(file) => file,
         Err(error) => return stays(current, &error, project.root()),
     };
-    let mut next = Next { project, current, listed: Vec::new(), warnings: Vec::new() };
+    let profile = &file.profile;
+    let mut next = Next { project, file, current, listed: Vec::new(), warnings: Vec::new() };
     next.list(profile);
     let added = next.added_by_flows(profile);
     let tools = next.of_inventories(&added);
@@ -241,6 +243,7 @@ fn next_tools(project: &Project, agent: &str, current: &Snapshot) -> Snapshot {
 /// The next tools of an agent while they are looked for.
 struct Next<'p> {
     project: &'p Project,
+    file: &'p AgentFile,
     current: &'p Snapshot,
     listed: Vec<String>,
     warnings: Vec<String>,
@@ -291,9 +294,9 @@ impl Next<'_> {
             let old = self.current.get(&id);
             // A tool that does not change stays: a knowledge base is costly to make.
             let kept = old.filter(|_| providers.is_constant(&id));
-            match (kept.cloned().map_or_else(|| self.project.tool(&id), Ok), old) {
+            match (kept.cloned().map_or_else(|| self.project.tool_of_agent(&id, self.file), Ok), old) {
                 (Ok(tool), _) => tools.push(tool),
-                (Err(ProjectError::UnknownToolId { .. }), _) => {}
+                (Err(ProjectError::UnknownToolId { .. } | ProjectError::UnknownTool { .. }), _) => {}
                 (Err(error), Some(old)) => {
                     self.warn(&format!("`{id}` stays as it was"), &error);
                     tools.push(old.clone());

@@ -41,6 +41,7 @@ fn echo(template: &str) -> Value {
         ("history", "ARRAY"),
         ("observations", "ARRAY"),
         ("private_state", "OBJECT"),
+        ("world_state", "OBJECT"),
         ("tools", "ARRAY"),
     ];
     let named = inputs.iter().filter(|(name, _)| template.contains(name));
@@ -141,6 +142,17 @@ fn it_is_told_what_the_agent_knows() {
         "Observation: Tool system:update_state executed successfully. Result: {\"seen\":\"yes\"}|2|Hi.|yes|system:update_state,system:read_state"
     );
     assert_eq!(outcome.usage.total, 0);
+}
+
+#[test]
+fn it_is_told_what_all_agents_share() {
+    let folder = tempfile::tempdir().unwrap();
+    let template = "{% if observations %}the door is {{ world_state.door }}\
+        {% else %}<ACTION><tool name=\"system:update_world\"><changes><door>open</door></changes></tool></ACTION>{% endif %}";
+    let more = json!({"tool_ids_inventory": ["system:update_world"]});
+    let project = project(folder.path(), &echo(template), &more, &[]);
+    let (outcome, _) = play(&project.agent("a").unwrap());
+    assert_eq!(outcome.text, "the door is open");
 }
 
 #[track_caller]

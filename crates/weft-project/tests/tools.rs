@@ -216,3 +216,86 @@ env = {"TOKEN" = "in-the-environment"}
         assert_eq!(kept.as_str().unwrap().contains(&said), is_kept, "{said}: {kept}");
     }
 }
+
+#[tokio::test]
+async fn a_bad_entry_costs_itself_and_all_faults_are_known() {
+    let script = [answer()];
+    let folder = tempfile::tempdir().unwrap();
+    let inventory = json!([
+        "system:get_current_time",
+        "system:get_curent_time",
+        "workflow:nowhere",
+        {"id": "core:JsonSelect", "name": "a:b"},
+        {"id": "kb:Query", "config": {"limit": 1}},
+    ]);
+    let project = project(folder.path(), &inventory, &script);
+    let file = project.agent_file("a").unwrap();
+    let faults: Vec<String> = project.faults_of(file).unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(faults.len(), 4, "{faults:?}");
+    let tools = project.tools_of(file).unwrap();
+    assert_eq!(tools.warnings(), faults);
+    let ids: Vec<&str> = tools.tools().map(|tool| tool.id().as_str()).collect();
+    assert_eq!(ids, ["system:get_current_time"]);
+    assert!(project.agent("a").unwrap().run("Go.").await.is_ok());
+}
+
+#[tokio::test]
+async fn a_node_is_a_tool_with_its_settings() {
+    let call = |inner: &str| json!({"text": format!("<ACTION>{inner}</ACTION>")});
+    let script = [
+        call("<node:core:JsonSelect><value>{\"a\": [1, 2]}</value></node:core:JsonSelect>"),
+        call("<pick><value>{\"a\": 1, \"b\": 7}</value><path>$.b</path></pick>"),
+        call("<pick><value>{\"a\": 3}</value></pick>"),
+        answer(),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let inventory = json!([
+        {"id": "core:JsonSelect", "config": {"path": "$.a"}},
+        {"id": "core:JsonSelect", "name": "pick", "config": {"path": "$.a"}, "parameters": ["path"]},
+    ]);
+    let project = project(folder.path(), &inventory, &script);
+    let outcome = project.agent("a").unwrap().run("Go.").await.unwrap();
+    let history = serde_json::to_string(&outcome.history).unwrap();
+    for seen in [
+        r#"Tool node:core:JsonSelect executed successfully. Result: {\"value\":[1,2]"#,
+        r#"Tool pick executed successfully. Result: {\"value\":7"#,
+        r#"Tool pick executed successfully. Result: {\"value\":3"#,
+    ] {
+        assert!(history.contains(seen), "{seen}: {history}");
+    }
+}
+
+#[test]
+fn wildcards_mean_all_tools_but_the_excluded_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let inventory = json!(["workflow:*", "system:*", "!system:done", "!system:update_world"]);
+    let project = project(folder.path(), &inventory, &[answer()]);
+    let tools = project.tools_of(project.agent_file("a").unwrap()).unwrap();
+    for (id, is_there) in [
+        ("workflow:ours", true),
+        ("system:read_state", true),
+        ("system:done", false),
+        ("system:update_world", false),
+    ] {
+        assert_eq!(tools.get(id).is_some(), is_there, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn the_state_is_read_by_the_names_of_the_protocol() {
+    let read = "Okay, I need to check the current weather to answer the player's question.\n<ACTION>\n    <ReadWorldStateTool>\n        <path>environment.weather.current_conditions</path>\n        <default_value>unknown</default_value>\n    </ReadWorldStateTool>\n</ACTION>";
+    let write = "<ACTION><UpdatePrivateStateTool><key>mood</key><value>calm</value></UpdatePrivateStateTool></ACTION>";
+    let own = "<ACTION><ReadPrivateStateTool><path>mood</path></ReadPrivateStateTool></ACTION>";
+    let script = [json!({"text": read}), json!({"text": write}), json!({"text": own}), answer()];
+    let folder = tempfile::tempdir().unwrap();
+    let inventory = json!(["ReadWorldStateTool", "UpdatePrivateStateTool", "ReadPrivateStateTool"]);
+    let project = project(folder.path(), &inventory, &script);
+    let outcome = project.agent("a").unwrap().run("How is the weather?").await.unwrap();
+    let history = serde_json::to_string(&outcome.history).unwrap();
+    for seen in [
+        "Observation: Tool ReadWorldStateTool executed successfully. Result: unknown",
+        "Observation: Tool ReadPrivateStateTool executed successfully. Result: calm",
+    ] {
+        assert!(history.contains(seen), "{seen}: {history}");
+    }
+}

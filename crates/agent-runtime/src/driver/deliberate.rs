@@ -14,7 +14,7 @@ use llm_provider::{LlmError, LlmEvent, LlmProvider, LlmRequest, StandardResponse
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tool_registry::{Services, Snapshot};
-use tool_system::PrivateState;
+use tool_system::{PrivateState, World};
 
 use super::context::RunContext;
 use super::offer::ToolOffer;
@@ -205,6 +205,14 @@ impl Deliberation<'_> {
     pub async fn private_state(&self) -> Value {
         match self.context.services.get::<PrivateState>() {
             Some(state) => state.0.read().await.unwrap_or_default(),
+            None => Value::Null,
+        }
+    }
+
+    /// The state that all agents share; null where there is none.
+    pub async fn world_state(&self) -> Value {
+        match self.context.services.get::<World>() {
+            Some(world) => world.0.read().await.unwrap_or_default(),
             None => Value::Null,
         }
     }

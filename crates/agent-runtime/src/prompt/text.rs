@@ -3,7 +3,7 @@
 use agent_types::{OBSERVATION_PREFIX, Observation, RunId, ToolSpec};
 use llm_provider::{Attachment, Message};
 use protocol_action::{EncodeCall, Lang, encode, neutralize};
-use tool_registry::{Snapshot, Tool, Visibility};
+use tool_registry::{Selection, Snapshot, Tool, Visibility};
 use tool_schema::{Catalogue, tool_spec, tool_tag};
 
 use crate::history::{Exchange, Turn};
@@ -30,13 +30,13 @@ pub fn system_text(profile: &AgentProfile, tools: &Snapshot, protocol: Protocol)
     parts.extend(profile.system_prompt.clone().filter(|text| !text.trim().is_empty()));
     if protocol == Protocol::Text && !tools.is_empty() {
         let lang = lang(profile.language.unwrap_or_default());
-        let skills = profile.skill_ids();
+        let skills = Selection::new(profile.skill_ids());
         let mut catalogue = Catalogue::new(lang);
         for tool in direct(tools) {
             // An agent with an invalid schema does not begin.
             let Ok(offered) = tool.offered() else { continue };
             let id = tool.id();
-            let is_skill = id.namespace() == Some("skill") || skills.iter().any(|skill| skill == id.as_str());
+            let is_skill = id.namespace() == Some("skill") || skills.allows(id.as_str());
             catalogue = if is_skill { catalogue.skill(offered) } else { catalogue.tool(offered) };
         }
         parts.extend([catalogue.rules(), catalogue.render()].into_iter().filter(|part| !part.is_empty()));

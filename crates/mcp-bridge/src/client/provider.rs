@@ -66,6 +66,9 @@ impl ToolProvider for McpTools {
     }
 
     fn expand(&self, entry: &str) -> Option<Result<Vec<String>, BrokenTool>> {
+        if entry.strip_prefix(NAMESPACE)? == "*" {
+            return Some(Ok(self.list(Reach::Remote).into_iter().flatten().collect()));
+        }
         let server = entry.strip_prefix(NAMESPACE)?.strip_suffix(ALL)?;
         let tools = self.clients().and_then(|clients| Ok(clients.tools(server)?));
         Some(tools.map(|tools| tools.iter().map(|tool| tool.id().to_string()).collect()))

@@ -10,6 +10,7 @@ use super::{BrokenTool, Changes, Fault, Reach, Resolution, ToolProvider};
 use crate::files::PassedOver;
 use crate::invoker::ToolLookupError;
 use crate::registry::{ToolSource, Unresolved};
+use crate::selection::beginning_of;
 use crate::tool::Tool;
 
 /// Providers in their order: where two have a tool of one id, the first counts. Cheap to clone.
@@ -135,13 +136,18 @@ impl Providers {
         Unresolved { name: id.to_owned(), near: near.and_then(|near| near.parse().ok()) }
     }
 
-    /// Ids that an entry of an inventory stands for: itself, or those of a wildcard.
+    /// Ids that an entry of an inventory stands for: itself, or those of a wildcard such as `workflow:*`.
     ///
     /// # Errors
     /// The provider cannot say: another program cannot be reached.
     pub fn expand(&self, entry: &str) -> Result<Vec<String>, BrokenTool> {
-        let expanded = self.owner(entry).and_then(|owner| owner.expand(entry));
-        expanded.unwrap_or_else(|| Ok(vec![entry.to_owned()]))
+        let Some(owner) = self.owner(entry) else { return Ok(vec![entry.to_owned()]) };
+        if let Some(expanded) = owner.expand(entry) {
+            return expanded;
+        }
+        let Some(beginning) = beginning_of(entry) else { return Ok(vec![entry.to_owned()]) };
+        let ids = owner.list(Reach::Local).into_iter().flatten();
+        Ok(ids.filter(|id| id.starts_with(beginning)).collect())
     }
 
     /// Returns `true` if a resolved tool of this id never changes.

@@ -81,13 +81,15 @@ fn check(context: &Context, id: Option<&str>) -> Result<Exit, Failure> {
         failures.extend(project.broken_agents().iter().map(Failure::of_file));
     }
     for file in files {
-        let result = project.agent(&file.profile.id);
-        checked.push(json!({"id": file.profile.id, "ok": result.is_ok()}));
-        match result {
-            Ok(_) if context.output == Output::Text => output::line(&format!("{}: ok", file.profile.id))?,
-            Ok(_) => {}
-            Err(error) => failures.push(Failure::of_project(&error)),
+        let mut faults = project.faults_of(file).unwrap_or_default();
+        if faults.is_empty() {
+            faults.extend(project.agent(&file.profile.id).err());
         }
+        checked.push(json!({"id": file.profile.id, "ok": faults.is_empty()}));
+        if faults.is_empty() && context.output == Output::Text {
+            output::line(&format!("{}: ok", file.profile.id))?;
+        }
+        failures.extend(faults.iter().map(Failure::of_project));
     }
     match context.output {
         Output::Json => output::json(&checked)?,

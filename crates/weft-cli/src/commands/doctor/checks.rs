@@ -191,10 +191,15 @@ fn agents(project: &Project) -> Vec<Finding> {
         .collect();
     for file in project.agents() {
         let id = &file.profile.id;
-        let look = project.agent(id).and_then(|_| Ok(project.tools_of(file)?.tools().count()));
-        findings.push(match look {
-            Ok(tools) => Finding::well(format!("agent {id}"), counted(tools, "tool")),
-            Err(error) => Finding::wrong(format!("agent {id}"), error.into()),
+        let what = format!("agent {id}");
+        let faults = project.faults_of(file).unwrap_or_default();
+        if !faults.is_empty() {
+            findings.extend(faults.into_iter().map(|fault| Finding::wrong(what.clone(), fault.into())));
+            continue;
+        }
+        findings.push(match project.agent(id).and_then(|_| Ok(project.tools_of(file)?.tools().count())) {
+            Ok(tools) => Finding::well(what, counted(tools, "tool")),
+            Err(error) => Finding::wrong(what, error.into()),
         });
     }
     if findings.is_empty() {

@@ -1,0 +1,110 @@
+//! The inventories of an agent: what each entry offers.
+
+use agent_runtime::InventoryEntry;
+use tool_registry::{BrokenTool, Snapshot, Tool, canonical_id};
+use tool_workflow::{NodeToolSettings, WorkflowRuntime, WorkflowToolError, node_tool_with};
+
+use crate::agents::AgentFile;
+use crate::error::ProjectError;
+use crate::project::Project;
+
+/// Beginning of the ids of nodes.
+const NODE: &str = "node:";
+
+impl Project {
+    /// The tools of an agent's inventories, and what `flows.json` adds to them. An entry that cannot be used costs that
+    /// entry: it is among the snapshot's warnings.
+    ///
+    /// # Errors
+    /// A `flows.json` that cannot be used; or the first fault, where no entry can be used.
+    pub fn tools_of(&self, file: &AgentFile) -> Result<Snapshot, ProjectError> {
+        let (tools, faults) = self.inventory(file)?;
+        match faults.into_iter().next() {
+            Some(first) if tools.is_empty() => Err(first),
+            Some(_) | None => Ok(tools),
+        }
+    }
+
+    /// Faults of an agent's inventories, all of them.
+    ///
+    /// # Errors
+    /// A `flows.json` that cannot be used.
+    pub fn faults_of(&self, file: &AgentFile) -> Result<Vec<ProjectError>, ProjectError> {
+        self.inventory(file).map(|(_, faults)| faults)
+    }
+
+    fn inventory(&self, file: &AgentFile) -> Result<(Snapshot, Vec<ProjectError>), ProjectError> {
+        let added = self.offered_by_flows(&file.profile)?;
+        let mut tools: Vec<Tool> = Vec::new();
+        let mut faults = Vec::new();
+        for entry in file.profile.tool_ids() {
+            let ids = match self.providers().expand(&entry) {
+                Ok(ids) => ids,
+                Err(broken) => {
+                    faults.push(broken.into());
+                    continue;
+                }
+            };
+            for id in ids {
+                if added.iter().chain(&tools).any(|tool| tool.id().as_str() == id) {
+                    continue;
+                }
+                match self.tool_of_agent(&id, file) {
+                    Ok(tool) => tools.push(tool),
+                    Err(fault) => faults.push(fault),
+                }
+            }
+        }
+        let chosen = file.profile.selection().from(&Snapshot::new(tools)?).tools;
+        let all =
+            if added.is_empty() { chosen } else { Snapshot::new(chosen.tools().cloned().chain(added))? };
+        let warnings = faults.iter().map(ToString::to_string).collect();
+        Ok((all.with_warnings(warnings), faults))
+    }
+
+    /// The tool of an id for an agent, whose inventory may give it settings.
+    pub(crate) fn tool_of_agent(&self, id: &str, file: &AgentFile) -> Result<Tool, ProjectError> {
+        let entries = file.profile.tool_ids_inventory.iter();
+        let configured = entries.filter(|entry| entry.is_configured()).find(|entry| entry.tool_id() == id);
+        if let Some(entry) = configured {
+            return self.configured(entry);
+        }
+        self.tool(id).map_err(|error| match error {
+            ProjectError::UnknownToolId { id, near } => ProjectError::UnknownTool {
+                agent: file.profile.id.clone(),
+                tool: id,
+                near,
+                path: file.path.clone(),
+            },
+            other => other,
+        })
+    }
+
+    /// The tool of an entry with a name or settings of its own.
+    fn configured(&self, entry: &InventoryEntry) -> Result<Tool, ProjectError> {
+        let InventoryEntry::Detailed { name, config, parameters, .. } = entry else {
+            return self.tool(entry.id());
+        };
+        let id = canonical_id(entry.id());
+        let broken = |message: String| {
+            let broken = BrokenTool::new("bad_inventory_entry", format!("`{}`: {message}", entry.tool_id()));
+            ProjectError::from(broken.with_id(entry.tool_id()))
+        };
+        let Some(node_type) = id.strip_prefix(NODE) else {
+            return Err(broken(
+                "only a node has `name`, `config` or `parameters` in an inventory".to_owned(),
+            ));
+        };
+        if let Some(name) = name.as_deref().filter(|name| name.contains(':')) {
+            return Err(broken(format!("the name `{name}` holds `:`, which parts ids from their kind")));
+        }
+        // A type that does not exist is reported with the one that was probably meant.
+        if let Err(error @ ProjectError::UnknownToolId { .. }) = self.tool(&id) {
+            return Err(error);
+        }
+        let settings = NodeToolSettings::new(config.clone(), parameters.clone()).with_name(name.clone());
+        let runtime = WorkflowRuntime { catalog: self.catalog().clone(), services: self.services() };
+        node_tool_with(node_type, settings, &runtime)
+            .map_err(|error: WorkflowToolError| broken(error.to_string()))
+    }
+}
