@@ -49,6 +49,20 @@ pub(crate) fn selection_of(available: &AvailableTools) -> Selection {
     selection.discover(&available.discoverable).hide(&available.hidden).ask(&available.require_approval)
 }
 
+/// Selection of what nodes may use where they name it: the declared one, and what `dynamicTools` of its nodes name unless
+/// `available` says otherwise.
+fn permitted_of(available: &AvailableTools) -> Selection {
+    let declared = selection_of(available);
+    if available.available.is_some() || available.named_by_nodes.is_empty() {
+        return declared;
+    }
+    let listed = declared.listed().unwrap_or_default().iter().chain(&available.named_by_nodes);
+    Selection::new(listed)
+        .discover(&available.discoverable)
+        .hide(&available.hidden)
+        .ask(&available.require_approval)
+}
+
 /// The turn of an agent that a workflow deliberates about; among the services of that workflow's run.
 #[derive(Debug, Clone)]
 pub struct InTurn {
@@ -85,8 +99,10 @@ pub(crate) struct AgentEnv<'c> {
     pub(crate) in_turn: bool,
     /// The agent's tools, where they count.
     inventory: Option<Snapshot>,
-    /// Tools that may be used; `None` without a declaration.
+    /// Tools that are offered by default; `None` without a declaration.
     selection: Option<Selection>,
+    /// Tools that may be used where a node names them.
+    permitted: Option<Selection>,
     /// Prefix of call ids.
     prefix: String,
 }
@@ -102,9 +118,10 @@ impl<'c> AgentEnv<'c> {
                 None => listed(&tools),
             };
             let (agent, inventory, selection) = (Some(profile), Some(tools), Some(selection));
-            return Self { ctx, config, agent, in_turn: true, inventory, selection, prefix };
+            let permitted = selection.clone();
+            return Self { ctx, config, agent, in_turn: true, inventory, selection, permitted, prefix };
         }
-        let own = file.map(selection_of);
+        let (own, permitted) = (file.map(selection_of), file.map(permitted_of));
         let Some(call) = ctx.service::<EnclosingCall>() else {
             let config = match ctx.service::<LlmNodeConfig>() {
                 Some(config) => (*config).clone(),
@@ -112,7 +129,8 @@ impl<'c> AgentEnv<'c> {
             };
             let prefix = String::new();
             let selection = own;
-            return Self { ctx, config, agent: None, in_turn: false, inventory: None, selection, prefix };
+            let (agent, inventory) = (None, None);
+            return Self { ctx, config, agent, in_turn: false, inventory, selection, permitted, prefix };
         };
         let EnclosingCall(cx) = &*call;
         let services = cx.services.clone();
@@ -123,7 +141,8 @@ impl<'c> AgentEnv<'c> {
         let approval = approval.map_or_else(ApprovalMode::default, |mode| *mode);
         let config = LlmNodeConfig { services, values: Arc::clone(&cx.values), approval };
         let prefix = format!("{}.", cx.call);
-        Self { ctx, config, agent, in_turn: false, inventory, selection, prefix }
+        let permitted = permitted.or_else(|| selection.clone());
+        Self { ctx, config, agent, in_turn: false, inventory, selection, permitted, prefix }
     }
 
     /// Returns `true` when the allowed tools are declared, so that a node that names none may use them.
@@ -138,15 +157,16 @@ impl<'c> AgentEnv<'c> {
         let ids = wanted.unwrap_or_else(all).iter().map(|id| canonical_id(id));
         let ids: Vec<String> = ids.filter(|id| seen.insert(id.clone())).collect();
         let mut found = Vec::with_capacity(ids.len());
+        let selection = if wanted.is_some() { &self.permitted } else { &self.selection };
         for id in &ids {
-            if self.selection.as_ref().is_none_or(|selection| selection.allows(id)) {
+            if selection.as_ref().is_none_or(|selection| selection.allows(id)) {
                 found.push(self.tool(id)?);
             } else if wanted.is_some() {
                 warn(self.ctx, format!("the tool `{id}` may not be used here and is left out"));
             }
         }
         let found = Snapshot::new(found).map_err(|error| NodeError::fatal(error.to_string()))?;
-        let Some(selection) = &self.selection else { return Ok(found) };
+        let Some(selection) = selection else { return Ok(found) };
         Ok(selection.from(&found).tools)
     }
 

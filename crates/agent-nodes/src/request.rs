@@ -50,7 +50,7 @@ pub(crate) struct LlmRequestConfig {
 pub(crate) fn with_settings(definition: NodeDefinition) -> NodeDefinition {
     definition
         .config("profileId", setting(DataFlowType::String, "entry of the model; absent means the default one"))
-        .config("prompt", setting(DataFlowType::String, "instructions that come before the messages"))
+        .config("prompt", setting(DataFlowType::String, "message of the user behind the others, unless it is among them"))
         .config("parameters", setting(DataFlowType::Object, "settings of the request, such as `temperature`"))
         .config(
             "maxToolCalls",
@@ -73,7 +73,7 @@ impl LlmRequestConfig {
             prompt: read(config, "prompt", faults),
             parameters: read(config, "parameters", faults).unwrap_or_default(),
             max_calls: read(config, "maxToolCalls", faults).unwrap_or(CALLS_PER_DECISION),
-            more: read(config, "dynamicTools", faults),
+            more: dynamic_tools(config, faults),
         }
     }
 
@@ -98,6 +98,18 @@ impl LlmRequestConfig {
             .model(self.profile.as_deref())
             .map_err(|error| NodeError::fatal(format!("{error}; {}", error.help())).with_code("no_model"))
     }
+}
+
+/// The tools that a request offers more; the placeholders of its template are checked.
+fn dynamic_tools(config: &Map<String, Value>, faults: &mut Vec<SettingFault>) -> Option<DynamicTools> {
+    let more: DynamicTools = read(config, "dynamicTools", faults)?;
+    for unknown in more.unknown_placeholders() {
+        let message = format!(
+            "`descriptionTemplate`: `{{{unknown}}}` is not a placeholder; write {{toolName}} or {{toolDescription}}"
+        );
+        faults.push(SettingFault::new("dynamicTools", message));
+    }
+    Some(more)
 }
 
 /// The tools of one request.
@@ -237,11 +249,10 @@ pub(crate) async fn request(
     let model = llm.model(ctx)?;
     let profile = env.profile();
     let specs = offering.teach(&mut messages, &profile, llm.is_native(ctx, env)?)?;
-    if let Some(prompt) = llm.prompt.as_deref().filter(|prompt| !prompt.is_empty()) {
-        match messages.first_mut() {
-            Some(Said { message: Message::System { text }, .. }) => *text = format!("{prompt}\n\n{text}"),
-            Some(_) | None => messages.insert(0, Said::system(prompt.to_owned())),
-        }
+    if let Some(prompt) = llm.prompt.as_deref().filter(|prompt| !prompt.is_empty())
+        && !messages.iter().any(|said| said.says(prompt) || said.message.text() == prompt)
+    {
+        messages.push(Said::user(prompt, Vec::new()));
     }
     let mut suspects = UntrustedTexts::default();
     messages.iter().filter_map(Said::foreign).for_each(|text| suspects.note(text));
@@ -385,7 +396,11 @@ impl LlmApiRequest {
             "agent:LlmApiRequest",
             "Sends messages to a language model, which may call tools, and gives its reply.",
         )
-        .input("messages", any("messages {role, content}, or a text").required().with_category("ChatHistory"))
+        .input(
+            "messages",
+            any("messages {role, content}, or a text; required without the setting `prompt`")
+                .with_category("ChatHistory"),
+        )
         .input(
             "tools",
             list("tools that the model may call; absent means those that the agent or the workflow allows").optional(),
@@ -418,7 +433,10 @@ impl Node for LlmApiRequest {
         let llm: &LlmRequestConfig = made(&ctx)?;
         let env = AgentEnv::new(&ctx);
         let offering = llm.tools(&env, given(&env, &inputs)?)?;
-        let messages = chat::read(inputs.required("messages")?)?;
+        let messages = match inputs.get("messages") {
+            None if llm.prompt.is_some() => Vec::new(),
+            Some(_) | None => chat::read(inputs.required("messages")?)?,
+        };
         let replied = request(&ctx, &env, llm, messages, &offering).await?;
         Ok(Outputs::value(replied.value(llm.max_calls)))
     }

@@ -130,7 +130,9 @@ impl Project {
             let is_announced =
                 |id: &&String| providers.owner(id).is_some_and(|owner| owner.changes() == Changes::Announced);
             let lists = workflow.available_tools.iter().flat_map(AvailableTools::lists);
-            let remote = lists.flat_map(|(_, ids)| ids).filter(is_announced).cloned();
+            let dynamic: Vec<String> = workflow.dynamic_tools().map(|(_, id)| id.to_owned()).collect();
+            let remote = lists.flat_map(|(_, ids)| ids).chain(&dynamic).filter(is_announced).cloned();
+            let remote: Vec<String> = remote.collect();
             providers.ids().into_iter().chain(nodes).chain(remote).collect()
         })
     }

@@ -110,6 +110,10 @@ pub struct AvailableTools {
     pub hidden: Vec<String>,
     /// Run only after approval.
     pub require_approval: Vec<String>,
+    /// Tools that `dynamicTools` of nodes name: where `available` is absent, these nodes may use them too. Not part of
+    /// the file.
+    #[schemars(skip)]
+    pub named_by_nodes: Vec<String>,
     /// Keys that weft does not know, kept on saving.
     #[schemars(skip)]
     pub extra: Map<String, Value>,
@@ -118,6 +122,13 @@ pub struct AvailableTools {
 }
 
 impl AvailableTools {
+    /// The same with the tools that nodes name for themselves.
+    #[must_use]
+    pub fn with_named_by_nodes(mut self, named: impl IntoIterator<Item = String>) -> Self {
+        self.named_by_nodes.extend(named);
+        self
+    }
+
     /// The lists with their names in a file, for checks that go over all of them.
     #[must_use]
     pub fn lists(&self) -> [(&'static str, &[String]); 5] {
@@ -215,6 +226,15 @@ pub struct Workflow {
 }
 
 impl Workflow {
+    /// Tools that `dynamicTools` of nodes name, each with its node.
+    pub fn dynamic_tools(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.nodes.iter().flat_map(|node| {
+            let named =
+                node.config_values.get("dynamicTools").and_then(|tools| tools.get("toolIds")?.as_array());
+            named.into_iter().flatten().filter_map(|id| Some((node.id.as_str(), id.as_str()?)))
+        })
+    }
+
     /// Reads the text of a workflow file.
     ///
     /// # Errors

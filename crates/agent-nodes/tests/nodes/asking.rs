@@ -15,7 +15,7 @@ fn a_reply_is_given_whole_and_as_it_comes() {
     let workflow = one(
         "agent:LlmApiRequest",
         &json!({"messages": messages()}),
-        &json!({"prompt": "You are kind.", "parameters": {"temperature": 0.5}}),
+        &json!({"prompt": "How are you?", "parameters": {"temperature": 0.5}}),
     );
     let seen = world.run(&workflow, json!({})).ok();
     let response = seen.output("response");
@@ -25,7 +25,7 @@ fn a_reply_is_given_whole_and_as_it_comes() {
             "role": "assistant", "tools": [], "maxToolCalls": 10, "callPrefix": "node:"})
     );
     assert_eq!(seen.output("text"), json!("Hello <b>"));
-    assert_eq!(world.sent(0), ["system: You are kind.\n\nBe brief.", "user: Hi."]);
+    assert_eq!(world.sent(0), ["system: Be brief.", "user: Hi.", "user: How are you?"]);
     assert_eq!(world.model.requests.lock().unwrap()[0].parameters.temperature, Some(0.5));
     assert_eq!(seen.outcome.usage.total, 7);
     assert_eq!(
@@ -104,7 +104,14 @@ fn one_request_may_offer_more_tools_in_its_own_words() {
         "{sent}"
     );
     assert_eq!(seen.output("response")["tools"], json!(["say", "pay"]));
-    // Only those that the workflow allows.
+    // Beside those that a workflow begins with,
+    let world = World::new(&[json!({"text": "Hello."})]);
+    let config = json!({"dynamicTools": {"toolIds": ["pay"]}});
+    let inputs = json!({"messages": messages(), "tools": ["say"]});
+    let initial = with_tools("agent:LlmApiRequest", &inputs, &config, &json!({"initial": ["say"]}));
+    let seen = world.run(&initial, json!({})).ok();
+    assert_eq!(seen.output("response")["tools"], json!(["say", "pay"]));
+    // and only those that it allows, where it says so.
     let world = World::new(&[json!({"text": "Hello."})]);
     let available = json!({"initial": ["say"], "available": ["say", "do_it"]});
     let config = json!({"dynamicTools": {"toolIds": ["pay", "do_it"]}});
@@ -119,9 +126,32 @@ fn one_request_may_offer_more_tools_in_its_own_words() {
 }
 
 #[test]
+fn a_prompt_is_the_users_message_and_needs_no_other() {
+    let world = World::new(&[json!({"text": "42"})]);
+    let config = json!({"prompt": "Analyse the data.",
+        "dynamicTools": {"toolIds": ["pay"], "descriptionTemplate": "工具 {toolName}: {toolDescription}"}});
+    world.run(&one("agent:LlmApiRequest", &json!({}), &config), json!({})).ok();
+    let sent = world.sent(0);
+    assert_eq!(sent.last().map(String::as_str), Some("user: Analyse the data."));
+    assert!(sent.join("\n").contains("工具 pay: Does pay."), "{sent:?}");
+    // What is said already is not said again.
+    let world = World::new(&[json!({"text": "42"})]);
+    let messages =
+        json!([{"role": "user", "content": "Analyse the data."}, {"role": "assistant", "content": "Which?"}]);
+    let config = json!({"prompt": "Analyse the data."});
+    world.run(&one("agent:LlmApiRequest", &json!({"messages": messages}), &config), json!({})).ok();
+    assert_eq!(world.sent(0), ["user: Analyse the data.", "assistant: Which?"]);
+}
+
+#[test]
 fn bad_settings_are_problems_of_the_plan() {
     for (node_type, config, key) in [
         ("agent:LlmApiRequest", json!({"dynamicTools": {"toolIds": ["a"], "more": 1}}), "dynamicTools"),
+        (
+            "agent:LlmApiRequest",
+            json!({"dynamicTools": {"toolIds": ["a"], "descriptionTemplate": "{toolname}"}}),
+            "dynamicTools",
+        ),
         ("agent:LlmApiRequest", json!({"maxToolCalls": -1}), "maxToolCalls"),
         ("agent:LlmApiRequest", json!({"parameters": {"temperature": "hot"}}), "parameters"),
         ("agent:FormatPrompt", json!({"template": "{{ query"}), "template"),

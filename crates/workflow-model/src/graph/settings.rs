@@ -103,6 +103,15 @@ impl Builder<'_, '_> {
     }
 
     fn check_tools(&mut self, workflow: &Workflow) {
+        for (node, id) in workflow.dynamic_tools() {
+            let Some(known) = self.world.tools.filter(|known| !known.iter().any(|own| own == id)) else {
+                continue;
+            };
+            let near = self.nearest(id, known.iter().map(String::as_str));
+            let message = format!("`dynamicTools` names `{id}`, which is not a tool");
+            let problem = Problem::error(ProblemCode::UnknownTool, message).at(node.to_owned());
+            self.problem(problem.slot(id).suggest(near));
+        }
         let Some(tools) = &workflow.available_tools else { return };
         for (list, ids) in tools.lists() {
             let mut seen = HashSet::new();

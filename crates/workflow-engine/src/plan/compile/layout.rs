@@ -142,7 +142,9 @@ impl<'g> Layout<'g> {
             groups: self.settled.groups,
             arguments: arguments(graph),
             variables: variables(graph),
-            available_tools: graph.root().available_tools.clone(),
+            available_tools: graph.root().available_tools.clone().map(|tools| {
+                tools.with_named_by_nodes(graph.root().dynamic_tools().map(|(_, id)| id.to_owned()))
+            }),
             input_nodes: graph.scopes[0].input_nodes.iter().filter(|path| is_shown(path)).cloned().collect(),
             output_nodes: graph.scopes[0]
                 .output_nodes
