@@ -293,8 +293,8 @@ async fn the_state_is_read_by_the_names_of_the_protocol() {
     let outcome = project.agent("a").unwrap().run("How is the weather?").await.unwrap();
     let history = serde_json::to_string(&outcome.history).unwrap();
     for seen in [
-        "Observation: Tool ReadWorldStateTool executed successfully. Result: unknown",
-        "Observation: Tool ReadPrivateStateTool executed successfully. Result: calm",
+        "Tool ReadWorldStateTool executed successfully. Result: unknown",
+        "Tool ReadPrivateStateTool executed successfully. Result: calm",
     ] {
         assert!(history.contains(seen), "{seen}: {history}");
     }
