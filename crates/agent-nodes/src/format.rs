@@ -59,7 +59,10 @@ pub(crate) fn with_inputs(definition: NodeDefinition) -> NodeDefinition {
             "history",
             any("the conversation so far: messages {role, content}").with_category("ChatHistory").optional(),
         )
-        .input("observation", any("what came of the last calls: texts, or results with their images").multi().optional())
+        .input(
+            "observation",
+            any("what came of the last calls: texts, or results with their images").multi().optional(),
+        )
 }
 
 impl Form {

@@ -318,7 +318,8 @@ pub(crate) async fn answer(
         usage
     };
     let emits_pieces = !env.in_turn;
-    let room = AskContext { clock, cancel, winds_down: false, emits_pieces, count: &count_broken, cuts: None };
+    let room =
+        AskContext { clock, cancel, winds_down: false, emits_pieces, count: &count_broken, cuts: None };
     let answer = ask(room, beginning, reply, &question, &trace).await.map_err(|none| failed(model, none))?;
     trace.emit_kept(finished(&answer), || record_of_cost(0));
     log.resume_with_news();
@@ -403,7 +404,8 @@ impl LlmApiRequest {
         )
         .input(
             "tools",
-            list("tools that the model may call; absent means those that the agent or the workflow allows").optional(),
+            list("tools that the model may call; absent means those that the agent or the workflow allows")
+                .optional(),
         )
         .output(
             "response",

@@ -85,7 +85,10 @@ fn random_number() -> Computed {
     let definition = NodeDefinition::new("core:RandomNumber", "Gives a random whole number.")
         .input("min", number("the smallest it may be", 0))
         .input("max", number("the greatest it may be", 100))
-        .input("seed", SlotDefinition::new(DataFlowType::Integer, "the same seed gives the same number").optional())
+        .input(
+            "seed",
+            SlotDefinition::new(DataFlowType::Integer, "the same seed gives the same number").optional(),
+        )
         .output("value", SlotDefinition::new(DataFlowType::Integer, "the number"));
     Computed::new(definition, draw)
 }

@@ -47,7 +47,8 @@ impl GenericLlmRequest {
             )
             .input(
                 "parameters",
-                SlotDefinition::new(DataFlowType::Object, "settings of the request, such as `temperature`").optional(),
+                SlotDefinition::new(DataFlowType::Object, "settings of the request, such as `temperature`")
+                    .optional(),
             )
             .output("response", text("the answer"))
             .output("responseText", text("the answer"))

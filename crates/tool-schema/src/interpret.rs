@@ -170,7 +170,9 @@ fn drop_unknown(problems: &mut Vec<Problem>) -> bool {
 /// Problems with the names that the model was shown, and with the place of a missing parameter that stands in
 /// another one.
 fn worded_for(call: &RawCall, mut problems: Vec<Problem>) -> Vec<Problem> {
-    for problem in problems.iter_mut().filter(|problem| problem.is(ObservationCode::MissingParameter.as_str())) {
+    for problem in
+        problems.iter_mut().filter(|problem| problem.is(ObservationCode::MissingParameter.as_str()))
+    {
         let name = problem::parameter(problem.value_path());
         let mut others = call.arguments.iter();
         if let Some(other) = others.find(|other| other.name != name && holds(&other.value, &name)) {

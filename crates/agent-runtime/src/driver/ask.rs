@@ -69,6 +69,15 @@ pub struct AskContext<'r> {
     pub cuts: Option<u64>,
 }
 
+impl std::fmt::Debug for AskContext<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { winds_down, emits_pieces, cuts, .. } = self;
+        let mut fields = f.debug_struct("AskContext");
+        fields.field("winds_down", winds_down).field("emits_pieces", emits_pieces).field("cuts", cuts);
+        fields.finish_non_exhaustive()
+    }
+}
+
 /// A reply as it comes.
 pub trait Replies: Stream<Item = Result<LlmEvent, DeliberationFault>> + Unpin {}
 

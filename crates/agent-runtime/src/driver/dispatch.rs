@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{
-    AskSummary, Backoff, BudgetExceeded, BudgetKey, EventBody, ExitReason, Observation, ToolStatus, estimate_tokens,
+    AskSummary, Backoff, BudgetExceeded, BudgetKey, EventBody, ExitReason, Observation, ToolStatus,
+    estimate_tokens,
 };
 use serde_json::Value;
 use tool_registry::{CallEnd, CallOutcome, Tool, ToolContext, ToolError, ToolOutput};

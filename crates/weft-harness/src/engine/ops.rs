@@ -131,9 +131,9 @@ impl Node for Operation {
                 Ok(Outputs::value(ctx.config_map().and_then(|map| map.get("v")).cloned().unwrap_or_default()))
             }
             "id" => Ok(Outputs::shared(first(&inputs))),
-            "list" => {
-                Ok(Outputs::value(taken(&ctx, &inputs).iter().map(|value| (**value).clone()).collect::<Vec<_>>()))
-            }
+            "list" => Ok(Outputs::value(
+                taken(&ctx, &inputs).iter().map(|value| (**value).clone()).collect::<Vec<_>>(),
+            )),
             "sum" => sum(&taken(&ctx, &inputs)),
             "text" => Ok(Outputs::value("x".repeat(usize::try_from(number(&ctx, "bytes")).unwrap_or(0)))),
             "wait" => {

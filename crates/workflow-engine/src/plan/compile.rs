@@ -7,9 +7,9 @@ mod streams;
 
 use std::sync::Arc;
 
+use agent_types::Problem;
 use serde_json::{Map, Value};
 use workflow_model::graph::{Graph, NodeKind, ScopeKind};
-use agent_types::Problem;
 use workflow_model::{Analysis, effective_default};
 
 use super::data::{Argument, PlanData};

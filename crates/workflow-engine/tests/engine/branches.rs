@@ -33,9 +33,11 @@ fn behind(n: (&str, Value), edges: &[&str]) -> (Vec<String>, Vec<String>) {
         ("n", n.0, n.1),
         ("after", "id", json!({})),
     ];
-    let all: Vec<&str> = ["s.out -> c.in", "n.out -> after.in"].into_iter().chain(edges.iter().copied()).collect();
+    let all: Vec<&str> =
+        ["s.out -> c.in", "n.out -> after.in"].into_iter().chain(edges.iter().copied()).collect();
     let (ran, skipped) = sides(&run_with(&flow(&nodes, &all, &[]), json!({}), RunOptions::new()));
-    let only = |names: Vec<String>| names.into_iter().filter(|name| ["n", "after"].contains(&&**name)).collect();
+    let only =
+        |names: Vec<String>| names.into_iter().filter(|name| ["n", "after"].contains(&&**name)).collect();
     (only(ran), only(skipped))
 }
 
@@ -55,10 +57,28 @@ fn each_connected_slot_needs_a_value() {
             &["k.out -> n.in", "c.else -> n.other"],
             true,
         ),
-        ("only a value of the file", "pure", json!({"inputValues": {"other": 1}}), &["c.else -> n.other"], true),
-        ("the type makes sense without", "optional", json!({}), &["k.out -> n.in", "c.else -> n.other"], true),
+        (
+            "only a value of the file",
+            "pure",
+            json!({"inputValues": {"other": 1}}),
+            &["c.else -> n.other"],
+            true,
+        ),
+        (
+            "the type makes sense without",
+            "optional",
+            json!({}),
+            &["k.out -> n.in", "c.else -> n.other"],
+            true,
+        ),
         ("and with nothing at all", "optional", json!({}), &["c.else -> n.other"], true),
-        ("first takes what there is", "pure", json!({"first": true}), &["k.out -> n.in", "c.else -> n.other"], true),
+        (
+            "first takes what there is",
+            "pure",
+            json!({"first": true}),
+            &["k.out -> n.in", "c.else -> n.other"],
+            true,
+        ),
         ("first without any", "pure", json!({"first": true}), &["c.else -> n.other"], false),
         ("order, none taken", "pure", json!({}), &["k.out -> n.in", "x -> n"], false),
         ("order, one taken", "pure", json!({}), &["k.out -> n.in", "x -> n", "k -> n"], true),
@@ -89,9 +109,11 @@ fn behind_dark(n: (&str, Value), edges: &[&str]) -> (Vec<String>, Vec<String>) {
         ("n", n.0, n.1),
         ("after", "id", json!({})),
     ];
-    let all: Vec<&str> = ["s.out -> c.in", "n.out -> after.in"].into_iter().chain(edges.iter().copied()).collect();
+    let all: Vec<&str> =
+        ["s.out -> c.in", "n.out -> after.in"].into_iter().chain(edges.iter().copied()).collect();
     let (ran, skipped) = sides(&run_with(&flow(&nodes, &all, &[]), json!({}), RunOptions::new()));
-    let only = |names: Vec<String>| names.into_iter().filter(|name| ["n", "after"].contains(&&**name)).collect();
+    let only =
+        |names: Vec<String>| names.into_iter().filter(|name| ["n", "after"].contains(&&**name)).collect();
     (only(ran), only(skipped))
 }
 
@@ -154,7 +176,11 @@ fn the_check_finds_what_never_runs_and_what_may_meet() {
         ("error and result", &["e.out -> n.in", "e.error -> n.other"], &["never_runs n"]),
         ("result and error in one slot", &["e.out -> n.in", "e.error -> n.in"], &[]),
         ("sides of two in one slot", &["c.then -> n.in", "d.else -> n.in"], &["duplicate_input n"]),
-        ("the same side twice", &["c.then -> n.in", "c.then -> z.in", "z.out -> n.in"], &["duplicate_input n"]),
+        (
+            "the same side twice",
+            &["c.then -> n.in", "c.then -> z.in", "z.out -> n.in"],
+            &["duplicate_input n"],
+        ),
         ("no branch at all", &["s.out -> n.in", "e.out -> n.in"], &["duplicate_input n"]),
     ] {
         let all: Vec<&str> =
@@ -223,7 +249,12 @@ fn the_first_in_time_counts_at_a_first_join() {
             ("n", "id", json!({"first": true})),
         ];
         let edges = [
-            "s.out -> a.in", "s.out -> b.in", "a.out -> one.in", "b.out -> other.in", "one.out -> n.in", "other.out -> n.in",
+            "s.out -> a.in",
+            "s.out -> b.in",
+            "a.out -> one.in",
+            "b.out -> other.in",
+            "one.out -> n.in",
+            "other.out -> n.in",
         ];
         let seen = run_with(&flow(&nodes, &edges, &[("r", "n.out")]), json!({}), RunOptions::new());
         assert_eq!(seen.outcome.outputs["r"], json!(expected));

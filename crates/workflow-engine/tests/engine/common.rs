@@ -44,7 +44,10 @@ impl Op {
             "effect" => base.input("in", any("i")).output("out", any("o")).effect(),
             "calls" => base.input("in", any("i")).output("out", any("o")).effect().idempotent(),
             "pure" => base.input("in", any("i")).input("other", any("x")).output("out", any("o")).pure(),
-            "optional" => base.input("in", any("i").optional()).input("other", any("x").optional()).output("out", any("o")),
+            "optional" => base
+                .input("in", any("i").optional())
+                .input("other", any("x").optional())
+                .output("out", any("o")),
             "block" => base.input("in", any("i")).output("out", any("o")).blocking(),
             _ => base.input("in", any("i")).output("out", any("o")),
         };

@@ -87,7 +87,8 @@ impl Builder<'_, '_> {
         let own = &around.nodes[index].input_values;
         let mut gates = Vec::new();
         for (name, slot) in &workflow.interface_inputs {
-            let has_value = own.get(name).is_some_and(|value| !value.is_null()) || slot.default_value().is_some();
+            let has_value =
+                own.get(name).is_some_and(|value| !value.is_null()) || slot.default_value().is_some();
             if has_value || slot.required == Some(false) {
                 continue;
             }
@@ -112,8 +113,12 @@ impl Builder<'_, '_> {
                 match place {
                     Role::Node(node) if self.graph.nodes[*node as usize].scope == *scope => found.push(*node),
                     Role::Flat { level } => levels.push(*level),
-                    Role::Node(_) | Role::GroupInput | Role::GroupOutput(_) | Role::LoopState(_)
-                    | Role::LoopNext(_) | Role::Nothing => {}
+                    Role::Node(_)
+                    | Role::GroupInput
+                    | Role::GroupOutput(_)
+                    | Role::LoopState(_)
+                    | Role::LoopNext(_)
+                    | Role::Nothing => {}
                 }
             }
         }
@@ -129,7 +134,8 @@ impl Builder<'_, '_> {
         for index in 0..self.graph.nodes.len() {
             let node = &self.graph.nodes[index];
             let sources = node.inputs.iter().flat_map(|input| &input.sources);
-            let sources = sources.chain(node.gates.iter().flatten()).filter_map(|source| self.before(node, source));
+            let sources =
+                sources.chain(node.gates.iter().flatten()).filter_map(|source| self.before(node, source));
             for from in sources.chain(node.after.iter().copied()) {
                 links.add_edge(NodeIndex::from(from), NodeIndex::new(index), ());
             }
@@ -182,7 +188,8 @@ impl Conditions<'_, '_, '_> {
         let mut problems = Vec::new();
         for Doubled { problem, wires } in doubled {
             let conditions: Vec<Condition> = wires.iter().map(|wire| self.any_of(wire)).collect();
-            let meet = |at: usize, one: &Condition| conditions[at + 1..].iter().any(|other| !one.excludes(other));
+            let meet =
+                |at: usize, one: &Condition| conditions[at + 1..].iter().any(|other| !one.excludes(other));
             if conditions.iter().enumerate().any(|(at, one)| meet(at, one)) {
                 problems.push(problem);
             }
@@ -240,7 +247,8 @@ impl Conditions<'_, '_, '_> {
             NodeKind::Zone { scope, .. } | NodeKind::Call { scope } => Some(&graph.scopes[scope as usize]),
             NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_) => None,
         };
-        let results = body.into_iter().flat_map(|body| body.outputs.values().flat_map(|output| &output.sources));
+        let results =
+            body.into_iter().flat_map(|body| body.outputs.values().flat_map(|output| &output.sources));
         let inputs = node.inputs.iter().flat_map(|input| &input.sources);
         inputs.chain(node.gates.iter().flatten()).chain(results).collect()
     }
@@ -253,7 +261,9 @@ impl Conditions<'_, '_, '_> {
         let order: Vec<Condition> = own.after.iter().map(|from| self.of_known(*from)).collect();
         if spec.first {
             let all = own.inputs.iter().map(|input| self.any_of(&input.sources)).chain(order);
-            return all.reduce(|one, other| one.or(&other)).map_or(condition.clone(), |any| condition.and(&any));
+            return all
+                .reduce(|one, other| one.or(&other))
+                .map_or(condition.clone(), |any| condition.and(&any));
         }
         let strict = |input: &&Input| input.strict;
         for input in own.inputs.iter().filter(strict) {
@@ -262,7 +272,10 @@ impl Conditions<'_, '_, '_> {
         for gate in &own.gates {
             condition = condition.and(&self.any_of(gate));
         }
-        order.into_iter().reduce(|one, other| one.or(&other)).map_or(condition.clone(), |any| condition.and(&any))
+        order
+            .into_iter()
+            .reduce(|one, other| one.or(&other))
+            .map_or(condition.clone(), |any| condition.and(&any))
     }
 
     /// Condition under which one of these gives a value.
@@ -289,7 +302,11 @@ impl Conditions<'_, '_, '_> {
                         let always = results.into_iter().all(|result| result.is_always());
                         let spec = graph.spec(node);
                         let fails = matches!(spec.on_error, Some(OnError::Branch | OnError::Skip));
-                        if always && !fails { condition } else { condition.and(&Condition::at_run_time(*from)) }
+                        if always && !fails {
+                            condition
+                        } else {
+                            condition.and(&Condition::at_run_time(*from))
+                        }
                     }
                     NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_) => {
                         self.output(*from, graph.name(*name), *name, condition)

@@ -61,7 +61,8 @@ impl Builder<'_, '_> {
         let given: Vec<(String, BypassSource)> = match behavior {
             BypassBehavior::Mute => Vec::new(),
             BypassBehavior::Map { pass_through, defaults } => {
-                let inputs = pass_through.into_iter().map(|(output, input)| (output, self.handed(node, &input)));
+                let inputs =
+                    pass_through.into_iter().map(|(output, input)| (output, self.handed(node, &input)));
                 let inputs: Vec<_> = inputs.collect();
                 let values = defaults.into_iter();
                 inputs

@@ -63,9 +63,7 @@ impl Condition {
             (Self::Always, _) | (_, Self::Always) => Self::Always,
             (never, some) | (some, never) if never.is_never() => some.clone(),
             (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
-            (Self::OneOf(one), Self::OneOf(two)) => {
-                Self::of_terms(one.iter().chain(two).cloned().collect())
-            }
+            (Self::OneOf(one), Self::OneOf(two)) => Self::of_terms(one.iter().chain(two).cloned().collect()),
         }
     }
 

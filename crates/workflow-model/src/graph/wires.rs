@@ -344,7 +344,8 @@ impl<'w> Builder<'_, 'w> {
         };
         let key = (u32::try_from(ends.target).unwrap_or(u32::MAX), name);
         let edges = self.levels[ends.level].into.get(&key).map_or(&[][..], Vec::as_slice);
-        let before = edges.iter().take_while(|edge| **edge as usize != ends.index).copied().collect::<Vec<_>>();
+        let before =
+            edges.iter().take_while(|edge| **edge as usize != ends.index).copied().collect::<Vec<_>>();
         let sources = self.sources_of(ends.source.0, ends.source.1, ends.edge.source_slot());
         if !slot.multi && !before.is_empty() {
             let before = before.iter().flat_map(|edge| self.sources_of_edge(ends.level, *edge)).collect();

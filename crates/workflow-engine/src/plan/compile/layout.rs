@@ -349,15 +349,23 @@ impl<'g> Layout<'g> {
         for (name, output) in &graph.scopes[scope].outputs {
             // A list has no place for what counts instead of its items.
             let counts = |source: &&Source| !output.slot.multi || !matches!(source, Source::Fallback(_));
-            let origins: Vec<Origin> =
-                output.sources.iter().filter(counts).filter_map(|source| self.origin(scope, source)).collect();
+            let origins: Vec<Origin> = output
+                .sources
+                .iter()
+                .filter(counts)
+                .filter_map(|source| self.origin(scope, source))
+                .collect();
             let draft = &mut self.drafts[scope];
             draft.join(slots(&origins));
             let name = Arc::clone(graph.name(*name));
             draft.plan.results.push(ResultPlan { name, multi: output.slot.multi, origins });
         }
-        let next: Vec<Origin> =
-            graph.scopes[scope].next.values().flatten().filter_map(|source| self.origin(scope, source)).collect();
+        let next: Vec<Origin> = graph.scopes[scope]
+            .next
+            .values()
+            .flatten()
+            .filter_map(|source| self.origin(scope, source))
+            .collect();
         self.drafts[scope].join(slots(&next));
         self.drafts[scope].next = next;
         if let Some(owner) = graph.scopes[scope].owner {
