@@ -168,7 +168,7 @@ impl Drop for Lead {
 }
 
 /// About how many bytes a value holds.
-fn size(value: &Value) -> usize {
+pub(crate) fn size(value: &Value) -> usize {
     let own = size_of::<Value>();
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => own,

@@ -1,4 +1,6 @@
-//! Expressions in CEL: typed, total, without side effects.
+//! Expressions in CEL: typed, total, without side effects, each evaluation within a budget.
+
+mod budget;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -108,7 +110,9 @@ impl Scope {
 #[derive(Debug)]
 pub struct Expression {
     source: String,
-    program: Program,
+    /// The tree, with calls of the budget where it needs one.
+    tree: IdedExpr,
+    needs_budget: bool,
     /// Names it uses, with the members it uses of them; none where it uses a name as a whole.
     used: BTreeMap<String, Option<BTreeSet<String>>>,
     /// Levels of its tree.
@@ -126,17 +130,20 @@ impl Expression {
         if signs > MAX_SIGNS {
             return Err(wrong(format!("it has more than {MAX_SIGNS} operators and brackets")));
         }
-        let (program, used, depth) = with_stack(signs * PARSED_LEVEL, || {
+        let (tree, needs_budget, used, depth) = with_stack(signs * PARSED_LEVEL, || {
             let program = Program::compile(source).map_err(|error| {
                 wrong(error.errors.first().map_or_else(|| error.to_string(), |first| first.msg.clone()))
             })?;
-            let (used, depth) = (used_names(program.expression()), depth(program.expression()));
-            Ok((program, used, depth))
+            let used = used_names(program.expression());
+            let mut tree = program.expression().clone();
+            let needs_budget = budget::instrument(&mut tree);
+            let depth = depth(&tree);
+            Ok((tree, needs_budget, used, depth))
         })?;
         for (name, members) in &used {
             check_name(source, scope, name, members.as_ref())?;
         }
-        Ok(Self { source: source.to_owned(), program, used, depth })
+        Ok(Self { source: source.to_owned(), tree, needs_budget, used, depth })
     }
 
     /// The text it was made of.
@@ -158,7 +165,8 @@ impl Expression {
     /// Its value; `lookup` gives the values of the names it uses.
     ///
     /// # Errors
-    /// [`ExpressionError::Evaluation`]: types that do not fit, a key or name that is not there, a division by zero.
+    /// [`ExpressionError::Evaluation`]: types that do not fit, a key or name that is not there, a division by zero, a
+    /// budget that is exceeded.
     pub fn evaluate(&self, lookup: impl Fn(&str) -> Option<Value>) -> Result<Value, ExpressionError> {
         let value = self.run(|name| lookup(name).map(|value| to_cel(&value)))?;
         value.json().map_err(|_| self.failed("its value is not JSON"))
@@ -186,8 +194,16 @@ impl Expression {
                 context.add_variable_from_value(name.as_str(), value);
             }
         }
-        with_stack(self.depth * RUN_LEVEL, || self.program.execute(&context))
-            .map_err(|error| self.failed(error.to_string()))
+        let budget = match self.needs_budget {
+            true => Some(budget::Budget::install(&mut context).map_err(|message| self.failed(message))?),
+            false => None,
+        };
+        let value = with_stack(self.depth * RUN_LEVEL, || CelValue::resolve(&self.tree, &context));
+        // A macro may have taken the fault for an answer.
+        if budget.is_some_and(|budget| budget.is_over()) {
+            return Err(self.failed(budget::EXCEEDED));
+        }
+        value.map_err(|error| self.failed(error.to_string()))
     }
 
     fn failed(&self, message: impl Into<String>) -> ExpressionError {
@@ -388,6 +404,62 @@ mod tests {
         }
         assert!(Expression::compile("[1].map(y, y + z)", &Scope::new()).is_err());
         assert!(Expression::compile("[1].map(y, y) == [y]", &Scope::new()).is_err());
+    }
+
+    #[test]
+    fn n03_an_evaluation_has_a_budget() {
+        let nested = |macro_name: &str, list: &str, depth: usize, inner: &str| {
+            let opens: String = (0..depth).map(|at| format!("{list}.{macro_name}(v{at}, ")).collect();
+            format!("{opens}{inner}{}", ")".repeat(depth))
+        };
+        let doubling = |depth: usize| {
+            let opens: String =
+                (1..=depth).map(|at| format!("[v{} + v{}].map(v{at}, ", at - 1, at - 1)).collect();
+            format!("[text].map(v0, {opens}v{depth}{})", ")".repeat(depth))
+        };
+        let known = Scope::new().with("items").with("text");
+        let items: Value = (0..400).collect();
+        for source in [
+            nested("all", "items", 5, "v0 + v4 >= 0"),
+            nested("exists", "items", 5, "v0 + v4 < 0"),
+            nested("map", "items", 4, "v0 + v3"),
+            format!("items.filter(v, {})", nested("all", "items", 4, "v0 + v3 >= 0")),
+            nested("exists_one", "items", 4, "v0 < 0"),
+            nested("all", "items", 3, "text.matches('(a{100}){100}' + string(v0 + v1)) || true"),
+            doubling(40),
+            nested("map", "items", 2, "text"),
+            vec!["text"; 900].join(" + "),
+            format!("{} || true", nested("all", "items", 5, "v0 >= 0")),
+        ] {
+            let start = std::time::Instant::now();
+            let expression = Expression::compile(&source, &known).unwrap();
+            let text = Value::from("x".repeat(200_000));
+            let value =
+                expression.evaluate(|name| Some(if name == "items" { items.clone() } else { text.clone() }));
+            let error = value.expect_err(&source).to_string();
+            assert!(error.contains("budget"), "{source}: {error}");
+            assert!(start.elapsed() < std::time::Duration::from_secs(20), "{source}: {:?}", start.elapsed());
+        }
+    }
+
+    #[test]
+    fn n03_usual_macros_are_within_the_budget() {
+        let known = Scope::new().with("items");
+        let items: Value = (0..400).collect();
+        for (source, expected) in [
+            ("items.all(x, x >= 0)", json!(true)),
+            ("items.exists(x, items.all(y, y <= x))", json!(true)),
+            ("size(items.filter(x, x % 2 == 0).map(x, x + 1))", json!(200)),
+            (
+                "items.map(x, x < 2, {'n': x, 't': 'a' + string(x)})",
+                json!([{"n": 0, "t": "a0"}, {"n": 1, "t": "a1"}]),
+            ),
+            ("items.exists_one(x, x == 7)", json!(true)),
+            ("has(items.x) || [1, 2].map(x, [x])[1][0] == 2", json!(true)),
+        ] {
+            let expression = Expression::compile(source, &known).unwrap();
+            assert_eq!(expression.evaluate(|_| Some(items.clone())), Ok(expected), "{source}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(crate) mod outcome;
 pub(crate) mod resume;
 mod scheduler;
 pub(crate) mod shared;
+mod sizes;
 mod start;
 mod state;
 mod tally;

@@ -21,7 +21,7 @@ use super::zones::ContainerEnd;
 use super::zones::containers::{call_failed, frame_complete};
 use super::zones::passes::{pass_failed, stop_loop};
 use crate::error::RunError;
-use crate::outputs::{MAX_DEPTH, Outputs, StopScope};
+use crate::outputs::{Outputs, StopScope};
 use crate::stream::StreamItem;
 
 /// Data of a finished node's event besides its value.
@@ -64,15 +64,16 @@ pub(super) fn ended(run: &mut RunState<'_>, key: Key, start: Start, ended: Ended
     }
     let span = start.place.span;
     match ended.result {
-        Ok(outputs) if outputs.is_too_deep() => {
-            let message = format!("what it gave is nested deeper than {MAX_DEPTH} levels");
-            let failure = Failure::new(NodeErrorKind::Failed, message);
-            failed(run, key, span, &Failure { attempt: ended.attempt, ..failure });
-        }
-        Ok(outputs) => {
-            let note = Note { attempt: Some(ended.attempt), place: Some(start.place), handled: None };
-            finished(run, key, span, &outputs, note);
-        }
+        Ok(outputs) => match run.large.take(&outputs) {
+            Ok(()) => {
+                let note = Note { attempt: Some(ended.attempt), place: Some(start.place), handled: None };
+                finished(run, key, span, &outputs, note);
+            }
+            Err(message) => {
+                let failure = Failure::new(NodeErrorKind::Failed, message);
+                failed(run, key, span, &Failure { attempt: ended.attempt, ..failure });
+            }
+        },
         Err(failure) => failed(run, key, span, &failure),
     }
 }

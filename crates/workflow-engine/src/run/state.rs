@@ -10,6 +10,7 @@ use super::graph_state::GraphState;
 use super::graph_state::frame::Key;
 use super::options::RunOptions;
 use super::shared::RunShared;
+use super::sizes::LargeValues;
 use super::tally::Tally;
 use super::workers::Workers;
 use super::workers::flights::Flights;
@@ -49,6 +50,7 @@ pub(super) struct RunState<'p> {
     pub(super) asks: Asks,
     pub(super) events: RunEvents<'p>,
     pub(super) tally: Tally,
+    pub(super) large: LargeValues,
     pub(super) end: RunEnd,
 }
 
@@ -103,6 +105,7 @@ impl<'p> RunState<'p> {
             asks: Asks::default(),
             events: RunEvents::new(&*shared.sink, &options),
             tally: Tally::new(&options),
+            large: LargeValues::default(),
             end: RunEnd::default(),
             options,
         }
