@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use agent_types::{ObservationCode, Problem};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
-use jsonschema::{ValidationError, Validator};
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use protocol_action::RawArgument;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -13,9 +13,14 @@ use serde_json::{Map, Value};
 use crate::coerce::Coercer;
 use crate::node::Nodes;
 use crate::problem::{self, shown};
+use crate::weight::Weight;
 
 /// Code of a name that the schema does not declare.
 const UNKNOWN: &str = ObservationCode::UnknownParameter.as_str();
+
+/// Steps back of a pattern with look-around or references at most, and bytes of a compiled one.
+const BACKTRACKS: usize = 20_000;
+const PATTERN_BYTES: usize = 1 << 20;
 
 /// Reason for which a schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,25 +73,38 @@ pub struct CompiledSchema(Arc<Inner>);
 struct Inner {
     nodes: Nodes,
     validator: Validator,
+    weight: Weight,
+    /// Kept where a value must be looked at before it is checked.
+    schema: Option<Value>,
 }
 
 impl CompiledSchema {
     /// Compiles a schema of arguments. References within it are followed, references elsewhere are refused: nothing is fetched.
     ///
     /// # Errors
-    /// What the validator does not accept.
+    /// What the validator does not accept, and a schema that stands for more checks than can be made.
     pub fn new(schema: &Value) -> Result<Self, SchemaError> {
+        let weight = Weight::measure(schema).map_err(|message| SchemaError { message })?;
         let validator = jsonschema::options()
             .with_draft(draft_of(schema))
+            .with_pattern_options(
+                PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS).size_limit(PATTERN_BYTES),
+            )
             .build(schema)
             .map_err(|error| SchemaError { message: error.to_string() })?;
-        Ok(Self(Arc::new(Inner { nodes: Nodes::of_arguments(schema), validator })))
+        let kept = (weight == Weight::DependsOnValue).then(|| schema.clone());
+        Ok(Self(Arc::new(Inner { nodes: Nodes::of_arguments(schema), validator, weight, schema: kept })))
     }
 
     /// Returns `true` for a value that fits as it is.
     #[must_use]
     pub fn is_valid(&self, value: &Value) -> bool {
-        self.0.validator.is_valid(value)
+        self.can_check(value) && self.0.validator.is_valid(value)
+    }
+
+    /// Returns `true` for a value that can be checked in reasonable time.
+    fn can_check(&self, value: &Value) -> bool {
+        self.0.schema.as_ref().is_none_or(|schema| self.0.weight.allows(schema, value))
     }
 
     /// Types the arguments of a call as a reply holds them.
@@ -113,8 +131,10 @@ impl CompiledSchema {
     fn typed(&self, read: impl FnOnce(&mut Coercer<'_>) -> Value) -> Typed {
         let mut coercer = Coercer::new(&self.0.nodes);
         let value = read(&mut coercer);
-        let mut problems = coercer.problems;
-        if !self.0.validator.is_valid(&value) {
+        let mut problems = std::mem::take(&mut coercer.problems);
+        if coercer.gave_up() || !self.can_check(&value) {
+            problems.push(problem::too_deep());
+        } else if !self.0.validator.is_valid(&value) {
             self.validate(&value, &mut problems);
         }
         without_consequences(&mut problems);

@@ -39,6 +39,7 @@ mod problem;
 mod render;
 mod scalar;
 mod toolset;
+mod weight;
 mod wire;
 
 pub use agent_types::Problem;

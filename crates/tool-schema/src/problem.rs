@@ -38,6 +38,12 @@ pub(crate) fn invalid(path: &str, expected: impl Into<String>, got: &Value) -> P
     problem
 }
 
+/// A value that repeats itself so deeply that its schema stands for too many checks.
+pub(crate) fn too_deep() -> Problem {
+    let message = "the arguments are nested too deeply for their schema to be checked";
+    Problem::error(ObservationCode::InvalidArgument.as_str(), message).path("")
+}
+
 /// A value that is not among the legal ones.
 pub(crate) fn not_a_member(path: &str, members: &[Value], got: &Value) -> Problem {
     among(invalid(path, one_of(members), got), members, got)

@@ -13,6 +13,10 @@ use crate::problem::{among, invalid, joined, missing, not_a_member, one_of};
 /// Deepest alternatives of alternatives that a message names.
 const MAX_NAMED_DEPTH: usize = 4;
 
+/// Readings of values as alternatives at most. Alternatives inside alternatives multiply, so from then on only the first of
+/// each is read.
+const MAX_ATTEMPTS: usize = 20_000;
+
 /// Result of reading a value as one alternative.
 struct Attempt {
     value: Value,
@@ -65,6 +69,11 @@ impl Coercer<'_> {
         if named.is_empty() { of_types(Types::ARRAY.with(Types::OBJECT)) } else { named }
     }
 
+    /// Returns `true` when alternatives were left out.
+    pub(crate) const fn gave_up(&self) -> bool {
+        self.attempts > MAX_ATTEMPTS
+    }
+
     /// The types that a node or any of its alternatives declares.
     fn types_of(&self, node: &Node) -> Types {
         let mut types = node.types;
@@ -100,6 +109,10 @@ impl Coercer<'_> {
         let mut best: Option<(usize, Attempt)> = None;
         let mut none_fits = true;
         for &branch in branches {
+            self.attempts += 1;
+            if self.attempts > MAX_ATTEMPTS && best.is_some() {
+                break;
+            }
             let attempt = self.attempt(|reader| read(reader, branch), branch, path);
             let told = || self.is_told_by_constant(branch, &attempt.value);
             let group = if attempt.problems.is_empty() { 0 } else { 2 - usize::from(told()) };

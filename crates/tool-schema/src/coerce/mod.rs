@@ -32,11 +32,19 @@ pub(crate) struct Coercer<'s> {
     pub(crate) problems: Vec<Problem>,
     pub(crate) json_repaired: bool,
     depth: usize,
+    attempts: usize,
 }
 
 impl<'s> Coercer<'s> {
     pub(crate) fn new(nodes: &'s Nodes) -> Self {
-        Self { nodes, coercions: Vec::new(), problems: Vec::new(), json_repaired: false, depth: 0 }
+        Self {
+            nodes,
+            coercions: Vec::new(),
+            problems: Vec::new(),
+            json_repaired: false,
+            depth: 0,
+            attempts: 0,
+        }
     }
 
     /// The named values of a call, or of an element that stands for an object.
