@@ -31,11 +31,13 @@ mod near;
 mod observation;
 mod problem;
 mod recorder;
+mod redact;
 mod services;
 mod system_clock;
 mod timestamp;
 mod tool_definition;
 mod virtual_clock;
+mod visible;
 
 pub use backoff::Backoff;
 pub use budget::{Budget, BudgetExceeded, BudgetKey, BudgetLimits};
@@ -55,11 +57,13 @@ pub use recorder::{
     Durable, EventPersister, EventSink, KeepError, Recorder, ReplayData, ResumeLog, StoredEvent,
     UnsequencedEvent,
 };
+pub use redact::Redactor;
 pub use services::{ContextValues, Services};
 pub use system_clock::SystemClock;
 pub use timestamp::Timestamp;
 pub use tool_definition::{DefinitionDigests, ToolDefinition, ToolWords};
 pub use virtual_clock::{ClockHold, VirtualClock};
+pub use visible::visible;
 
 /// The main types are shared between threads.
 const _: () = {
@@ -68,6 +72,7 @@ const _: () = {
     is_shared::<EventBroadcast>();
     is_shared::<EventSubscription>();
     is_shared::<Recorder>();
+    is_shared::<Redactor>();
     is_shared::<ResumeLog>();
     is_shared::<Services>();
     is_shared::<TraceEvent>();

@@ -13,6 +13,9 @@ use crate::error::HttpError;
 /// Compressed bytes that are decompressed at a time, so that a bomb shows before it is large.
 const STEP: usize = 1024;
 
+/// Bytes that a compressed body may have beyond the limit of what it holds.
+const RAW_MARGIN: usize = 64 * 1024;
+
 /// A body, read.
 pub(crate) struct Body {
     pub(crate) bytes: Vec<u8>,
@@ -88,7 +91,13 @@ pub(crate) async fn read(mut response: Response, limit: u64) -> Result<Body, Htt
         }
     };
     let broken = |error: reqwest::Error| HttpError::BadAnswer { message: crate::caller::cause(error) };
+    let mut received = 0_usize;
     while let Some(chunk) = response.chunk().await.map_err(broken)? {
+        received = received.saturating_add(chunk.len());
+        // Empty parts of a compressed body are bytes too.
+        if received > limit.saturating_add(RAW_MARGIN) {
+            return Ok(Body { bytes: sink.into_bytes(), is_cut: true, media, charset });
+        }
         for step in chunk.chunks(STEP) {
             sink.write(step)?;
             if sink.len() > limit {
@@ -151,4 +160,37 @@ impl Sink {
 #[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
 fn no_gzip(error: std::io::Error) -> HttpError {
     HttpError::BadAnswer { message: format!("it is not valid gzip: {error}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    async fn read_gzip(body: Vec<u8>) -> Body {
+        let answer = http::Response::builder().header(CONTENT_ENCODING, "gzip").body(body).unwrap();
+        read(answer.into(), 1000).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn n04_a_small_compressed_body_is_cut_where_it_becomes_large() {
+        let body = read_gzip(gzip(&vec![b' '; 50 << 20])).await;
+        assert!(body.is_cut && body.bytes.len() == 1000);
+    }
+
+    #[tokio::test]
+    async fn n04_parts_that_hold_nothing_count_as_they_come() {
+        let body = read_gzip(gzip(b"").repeat(20_000)).await;
+        assert!(body.is_cut && body.bytes.is_empty());
+        let body = read_gzip([gzip(b"a"), gzip(b""), gzip(b"b")].concat()).await;
+        assert!(!body.is_cut && body.bytes == b"ab");
+    }
 }

@@ -1,5 +1,6 @@
 //! The client: one for the whole program.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, UNIX_EPOCH};
@@ -13,10 +14,13 @@ use serde_json::{Map, Value};
 use crate::answer;
 use crate::endpoint::Endpoint;
 use crate::error::{BlockReason, HttpError};
-use crate::network::{NetworkPolicy, Permit, Pinned, Resolver, SystemResolver, check_url, refusal, target};
+use crate::network::{
+    HostRule, NetworkPolicy, Permit, Pinned, Resolver, SystemResolver, check_url, refusal, target,
+};
 use crate::request::{PLAIN_HEADERS, Request};
 use crate::response::{headers_of, value_of};
 use crate::secret::{EnvSecrets, SecretMask, SecretSource};
+use crate::secret_policy::{Allowed, SecretPolicy};
 use crate::template::Filler;
 use crate::transport::Transport;
 
@@ -70,6 +74,7 @@ struct Inner {
     secrets: Arc<dyn SecretSource>,
     clock: Arc<dyn Clock>,
     mask: SecretMask,
+    secret_policy: SecretPolicy,
     resolver: Arc<dyn Resolver>,
     transport: Option<Arc<dyn Transport>>,
     /// One for each permit, made when it is first needed: what a name may resolve to is decided where it is resolved.
@@ -89,6 +94,7 @@ pub struct HttpCallerBuilder {
     policy: NetworkPolicy,
     resolver: Arc<dyn Resolver>,
     secrets: Arc<dyn SecretSource>,
+    secret_policy: SecretPolicy,
     clock: Arc<dyn Clock>,
     transport: Option<Arc<dyn Transport>>,
 }
@@ -103,6 +109,12 @@ impl HttpCallerBuilder {
     /// With secrets from elsewhere than the environment.
     pub fn secrets(mut self, secrets: Arc<dyn SecretSource>) -> Self {
         self.secrets = secrets;
+        self
+    }
+
+    /// With only these secrets, each to these hosts only. Without this, any secret goes wherever a file says.
+    pub fn allowing_secrets(mut self, allowed: BTreeMap<String, Vec<HostRule>>) -> Self {
+        self.secret_policy = SecretPolicy(Some(allowed));
         self
     }
 
@@ -121,10 +133,11 @@ impl HttpCallerBuilder {
     /// Makes the client; nothing is opened before the first call.
     #[must_use]
     pub fn build(self) -> HttpCaller {
-        let Self { policy, resolver, secrets, clock, transport } = self;
+        let Self { policy, resolver, secrets, secret_policy, clock, transport } = self;
         let mask = SecretMask::new();
         let clients = Default::default();
-        HttpCaller(Arc::new(Inner { policy, secrets, clock, mask, resolver, transport, clients }))
+        let inner = Inner { policy, secrets, secret_policy, clock, mask, resolver, transport, clients };
+        HttpCaller(Arc::new(inner))
     }
 }
 
@@ -165,6 +178,7 @@ impl HttpCaller {
             policy,
             resolver: Arc::new(SystemResolver),
             secrets: Arc::new(EnvSecrets),
+            secret_policy: SecretPolicy::default(),
             clock: Arc::new(SystemClock),
             transport: None,
         }
@@ -184,10 +198,16 @@ impl HttpCaller {
     /// # Cancel safety
     /// Dropping the future closes the connection; the server may have acted by then.
     pub async fn call(&self, endpoint: &Endpoint, values: CallValues<'_>) -> Result<HttpAnswer, HttpError> {
-        let Inner { secrets, mask, clock, .. } = &*self.0;
-        let filler =
-            Filler { arguments: values.arguments, context: values.context, secrets: &**secrets, mask };
-        let request = endpoint.fill(&filler).map_err(|error| self.masked(error))?;
+        let Inner { secrets, secret_policy: policy, mask, clock, .. } = &*self.0;
+        let url = endpoint.url.origin();
+        let secrets = &Allowed { secrets: &**secrets, policy, url };
+        let filler = Filler { arguments: values.arguments, context: values.context, secrets, mask };
+        let request = endpoint.fill(&filler).map_err(|error| match error {
+            HttpError::MissingSecret { name } if !policy.allows(&name, url) => {
+                HttpError::SecretNotAllowed { name, host: target(url) }
+            }
+            other => self.masked(other),
+        })?;
         let limit = endpoint.timeout;
         let deadline = clock.elapsed().saturating_add(limit);
         match select(std::pin::pin!(self.attempts(endpoint, request, deadline)), clock.sleep(limit)).await {
@@ -292,7 +312,7 @@ impl HttpCaller {
             return Err(HttpError::TooLarge { limit });
         }
         let mask = &self.0.mask;
-        let (body, warnings) = endpoint.response.shape(status, mask.value(value_of(&body)));
+        let (body, warnings) = endpoint.response.shape(status, mask.value(value_of(&body)))?;
         let Value::Object(headers) = mask.value(headers_of(&headers).into()) else {
             return Err(HttpError::BadAnswer { message: "its headers are invalid".into() });
         };
@@ -316,6 +336,7 @@ impl HttpCaller {
             | HttpError::BadHeaderValue { .. }
             | HttpError::MissingContext { .. }
             | HttpError::MissingSecret { .. }
+            | HttpError::SecretNotAllowed { .. }
             | HttpError::TooLarge { .. }
             | HttpError::Timeout { .. }) => other,
         }
@@ -356,7 +377,7 @@ fn redirected(request: Request, status: StatusCode, location: &[u8], hop: u32) -
         headers.remove(CONTENT_TYPE);
     }
     if from.origin() != url.origin() {
-        if !method.is_safe() {
+        if !method.is_safe() || body.is_some() {
             return Err(blocked(BlockReason::CrossOriginBody, &url));
         }
         let remaining =
@@ -451,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_keep_to_their_origin() {
+    fn n18_redirects_keep_to_their_origin() {
         for (method, from, status, location, expected) in [
             (
                 Method::GET,
@@ -460,20 +481,9 @@ mod tests {
                 "y",
                 "GET https://a.test/y content-type+authorization body",
             ),
-            (
-                Method::GET,
-                "https://a.test/x",
-                302,
-                "https://b.test/y",
-                "GET https://b.test/y content-type body",
-            ),
-            (
-                Method::GET,
-                "https://a.test/x",
-                302,
-                "//a.test:444/",
-                "GET https://a.test:444/ content-type body",
-            ),
+            (Method::GET, "https://a.test/x", 302, "https://b.test/y", "b.test refused: cross_origin_body"),
+            (Method::GET, "https://a.test/x", 302, "//a.test:444/", "a.test:444 refused: cross_origin_body"),
+            (Method::HEAD, "https://a.test/x", 303, "https://b.test/", "b.test refused: cross_origin_body"),
             (Method::GET, "https://a.test/x", 302, "http://a.test/x", "a.test refused: downgrade"),
             (Method::POST, "https://a.test/x", 302, "/y", "GET https://a.test/y authorization empty"),
             (Method::PUT, "https://a.test/x", 303, "/y", "GET https://a.test/y authorization empty"),

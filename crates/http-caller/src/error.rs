@@ -70,6 +70,14 @@ pub enum HttpError {
         /// The variable.
         name: String,
     },
+    /// A secret that may not go to this host; nothing was sent.
+    #[error("the secret `{name}` may not be sent to {host}")]
+    SecretNotAllowed {
+        /// The variable.
+        name: String,
+        /// Host, or host and port.
+        host: String,
+    },
     /// The network policy refused it; nothing was sent at that hop.
     #[error("{} refused: {}{}", .target, .reason.as_str(), .address.map(|ip| format!(" ({ip})")).unwrap_or_default())]
     Blocked {
@@ -133,6 +141,7 @@ impl HttpError {
             Self::BadHeaderValue { .. } => "invalid_header_value",
             Self::MissingContext { .. } => "missing_context",
             Self::MissingSecret { .. } => "missing_secret",
+            Self::SecretNotAllowed { .. } => "secret_not_allowed",
             Self::Blocked { .. } => "http_blocked",
             Self::Status { .. } => "http_status",
             Self::TooLarge { .. } => "http_too_large",
@@ -152,6 +161,7 @@ impl HttpError {
             | Self::BadHeaderValue { .. }
             | Self::MissingContext { .. }
             | Self::MissingSecret { .. }
+            | Self::SecretNotAllowed { .. }
             | Self::Blocked { .. }
             | Self::TooLarge { .. }
             | Self::BadAnswer { .. } => false,
@@ -164,6 +174,9 @@ impl HttpError {
         match self {
             Self::MissingContext { name } => Some(format!("give it with --ctx {name}=VALUE")),
             Self::MissingSecret { name } => Some(format!("set {name} in the environment")),
+            Self::SecretNotAllowed { name, host } => Some(format!(
+                "if you trust the file with it, add to weft.toml:\n[secrets.allow]\n{name} = [\"{host}\"]"
+            )),
             Self::Blocked {
                 reason: BlockReason::PrivateAddress | BlockReason::MetadataAddress,
                 target,

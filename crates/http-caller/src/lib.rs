@@ -20,10 +20,13 @@ mod error;
 #[cfg(test)]
 mod laws;
 mod network;
+mod peer;
+mod query;
 mod reply;
 mod request;
 mod response;
 mod secret;
+mod secret_policy;
 mod template;
 mod transport;
 
@@ -35,6 +38,8 @@ pub use config::{
 pub use endpoint::{CallConfig, ConfigError, Endpoint};
 pub use error::{BlockReason, HttpError};
 pub use network::{HostRule, InvalidHostRule, NetworkPolicy, Resolver, SystemResolver};
+pub use peer::client_of_peer;
+pub use query::{JsonQuery, QueryTooLarge};
 pub use reply::ReplyTemplate;
 pub use secret::{EnvSecrets, Secret, SecretMask, SecretSource};
 pub use template::Scope;

@@ -4,37 +4,29 @@ use agent_types::Problem;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use serde_json_path::JsonPath;
 
 use crate::answer::Body;
 use crate::config::{DEFAULT_MAX_BYTES, ProblemCode, ResponseConfig};
 use crate::endpoint::Checker;
+use crate::error::HttpError;
+use crate::query::JsonQuery;
 use crate::template::{Part, as_text, inside, parse_with};
 
 /// Parsed handling of an answer.
 #[derive(Debug, Clone)]
 pub(crate) struct ResponseShape {
-    select: Option<Selector>,
+    select: Option<JsonQuery>,
     template: Option<Vec<Part<Vec<String>>>>,
     pub(crate) max_bytes: u64,
-}
-
-#[derive(Debug, Clone)]
-struct Selector {
-    text: String,
-    path: JsonPath,
-    /// Set for a path to a single value of any kind.
-    is_single: bool,
 }
 
 impl ResponseShape {
     pub(crate) fn parse(checker: &mut Checker, config: &ResponseConfig) -> Option<Self> {
         let select = config.select.as_deref().map(|text| {
-            let parsed = JsonPath::parse(text).map_err(|error| {
+            let parsed = JsonQuery::parse(text).map_err(|error| {
                 Problem::error(ProblemCode::BadSelect, format!("`{text}` is not a valid JSONPath: {error}"))
             });
-            let path = checker.take("response.select", parsed)?;
-            Some(Selector { text: text.to_owned(), path, is_single: is_single(text) })
+            checker.take("response.select", parsed)
         });
         let template = config.template.as_deref().map(|text| {
             let parsed = parse_with(text, |name| {
@@ -63,31 +55,32 @@ impl ResponseShape {
     }
 
     /// Returns the value for the caller, and the missing parts.
-    pub(crate) fn shape(&self, status: u16, value: Value) -> (Value, Vec<String>) {
+    ///
+    /// # Errors
+    /// An answer on which the path would take too long.
+    pub(crate) fn shape(&self, status: u16, value: Value) -> Result<(Value, Vec<String>), HttpError> {
         let mut warnings = Vec::new();
         let selected = match &self.select {
-            Some(selector) => selector.apply(&value, &mut warnings),
+            Some(query) => select(query, &value, &mut warnings)?,
             None => value,
         };
-        match &self.template {
+        Ok(match &self.template {
             Some(parts) => (fill(parts, status, &selected, &mut warnings).into(), warnings),
             None => (selected, warnings),
-        }
+        })
     }
 }
 
-impl Selector {
-    fn apply(&self, value: &Value, warnings: &mut Vec<String>) -> Value {
-        let mut found: Vec<Value> = self.path.query(value).all().into_iter().cloned().collect();
-        match (self.is_single, found.len()) {
-            (true, 1) => found.remove(0),
-            (true, _) => {
-                warnings.push(format!("`{}` finds nothing in the answer", self.text));
-                Value::Null
-            }
-            (false, _) => found.into(),
+fn select(query: &JsonQuery, value: &Value, warnings: &mut Vec<String>) -> Result<Value, HttpError> {
+    let mut found = query.all(value).map_err(|error| HttpError::BadAnswer { message: error.to_string() })?;
+    Ok(match (query.is_single(), found.len()) {
+        (true, 1) => found.remove(0),
+        (true, _) => {
+            warnings.push(format!("`{}` finds nothing in the answer", query.text()));
+            Value::Null
         }
-    }
+        (false, _) => found.into(),
+    })
 }
 
 /// Only paths into the answer: nothing of the program can be named.
@@ -116,27 +109,6 @@ fn fill(parts: &[Part<Vec<String>>], status: u16, result: &Value, warnings: &mut
     text
 }
 
-/// Returns `true` for a JSONPath of names and indexes only.
-fn is_single(path: &str) -> bool {
-    let mut quote = None;
-    let mut escaped = false;
-    let mut last = ' ';
-    for c in path.chars() {
-        if let Some(open) = quote {
-            if !escaped && c == open {
-                quote = None;
-            }
-            escaped = !escaped && c == '\\';
-        } else if matches!(c, '\'' | '"') {
-            quote = Some(c);
-        } else if matches!(c, '*' | '?' | ':' | ',') || (c == '.' && last == '.') {
-            return false;
-        }
-        last = c;
-    }
-    true
-}
-
 /// A body as a value: JSON where it is JSON, text where it is text, else what it is and its bytes.
 pub(crate) fn value_of(body: &Body) -> Value {
     let claims_json = body.media.is_empty() || body.media.ends_with("json");
@@ -161,19 +133,4 @@ pub(crate) fn headers_of(headers: &reqwest::header::HeaderMap) -> Map<String, Va
         (name.to_string(), joined.join(", ").into())
     });
     values.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_of_names_and_places_is_single() {
-        for path in ["$", "$.a.b", "$['a*b'][0]", "$[\"x,y\"]", "$[-1]"] {
-            assert!(is_single(path), "{path}");
-        }
-        for path in ["$.*", "$..a", "$[0:2]", "$[0,1]", "$[?@.a]"] {
-            assert!(!is_single(path), "{path}");
-        }
-    }
 }

@@ -4,18 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use agent_types::Redactor;
 use parking_lot::RwLock;
-use serde_json::{Map, Value};
-
-use crate::encode;
+use serde_json::Value;
 
 /// Mask that replaces a secret.
 const HIDDEN: &str = "***";
-
-/// Shortest piece of base64 that is looked for, in characters: a shorter one would be found everywhere.
-const MIN_BASE64: usize = 4;
 
 /// Value that cannot be read by accident: `Debug` and `Display` print `***`.
 ///
@@ -80,11 +74,16 @@ impl SecretSource for BTreeMap<String, Secret> {
     }
 }
 
-/// The secrets that were used so far; it takes them out of texts and values. Clones share them.
-///
-/// A secret is found as it is, percent-encoded, escaped as in JSON, and in base64 at any offset.
+/// The secrets that were used so far; it takes them out of texts and values, in the forms that a [`Redactor`] finds. Clones
+/// share them.
 #[derive(Clone, Default)]
-pub struct SecretMask(Arc<RwLock<Vec<String>>>);
+pub struct SecretMask(Arc<RwLock<Known>>);
+
+#[derive(Default)]
+struct Known {
+    secrets: Vec<Secret>,
+    masks: Redactor,
+}
 
 impl fmt::Debug for SecretMask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -101,100 +100,36 @@ impl SecretMask {
 
     /// Remembers a secret from now on.
     pub fn register(&self, secret: &Secret) {
-        if secret.reveal().is_empty() {
+        let is_known = |known: &Known| secret.reveal().is_empty() || known.secrets.contains(secret);
+        if is_known(&self.0.read()) {
             return;
         }
         let mut known = self.0.write();
-        for form in forms(secret.reveal()) {
-            if !known.contains(&form) {
-                known.push(form);
-            }
+        if !is_known(&known) {
+            known.secrets.push(secret.clone());
+            known.masks =
+                Redactor::of_any_length(known.secrets.iter().map(|secret| secret.reveal().to_owned()));
         }
-        // A longer form may hold a shorter one.
-        known.sort_by_key(|form| std::cmp::Reverse(form.len()));
     }
 
     /// The text without any secret.
     #[must_use]
     pub fn text(&self, text: &str) -> String {
-        let known = self.0.read();
-        let mut text = text.to_owned();
-        for form in known.iter().filter(|form| !form.is_empty()) {
-            if text.contains(form.as_str()) {
-                text = text.replace(form.as_str(), HIDDEN);
-            }
-        }
-        text
+        self.0.read().masks.mask(text).into_owned()
     }
 
     /// The value without any secret, names of members included.
     #[must_use]
     pub fn value(&self, value: Value) -> Value {
-        if self.0.read().is_empty() {
-            return value;
-        }
-        self.masked(value)
+        // Texts of a value may be long, so the lock is not held over them.
+        let masks = self.0.read().masks.clone();
+        masks.value(value)
     }
-
-    /// Values come from a JSON reader or a request, both at most 128 levels deep.
-    fn masked(&self, value: Value) -> Value {
-        match value {
-            Value::String(text) => Value::String(self.text(&text)),
-            Value::Array(items) => items.into_iter().map(|item| self.masked(item)).collect(),
-            Value::Object(members) => {
-                let members = members.into_iter().map(|(key, value)| (self.text(&key), self.masked(value)));
-                Value::Object(members.collect::<Map<_, _>>())
-            }
-            Value::Number(number) => {
-                let text = number.to_string();
-                if self.text(&text) == text { Value::Number(number) } else { HIDDEN.into() }
-            }
-            Value::Null | Value::Bool(_) => value,
-        }
-    }
-}
-
-/// Every way in which a secret may come back.
-fn forms(secret: &str) -> Vec<String> {
-    let percent = encode::component(secret);
-    let quoted = Value::from(secret).to_string();
-    let mut forms = vec![
-        secret.to_owned(),
-        lower_escapes(&percent),
-        percent.replace("%20", "+"),
-        quoted[1..quoted.len() - 1].to_owned(),
-        percent,
-    ];
-    for offset in 0..3 {
-        for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
-            let mut bytes = vec![0; offset];
-            bytes.extend_from_slice(secret.as_bytes());
-            let text = engine.encode(&bytes);
-            // Characters at the ends also hold bits of the text around the secret.
-            let start = (offset * 8).div_ceil(6);
-            let end = bytes.len() * 8 / 6;
-            let whole = text.get(start..end).filter(|whole| whole.len() >= MIN_BASE64);
-            forms.extend(whole.map(str::to_owned));
-        }
-    }
-    forms.sort();
-    forms.dedup();
-    forms
-}
-
-/// `%2F` as `%2f`.
-fn lower_escapes(percent: &str) -> String {
-    let mut parts = percent.split('%');
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (digits, rest) = part.split_at_checked(2).unwrap_or((part, ""));
-        out.extend(["%", &digits.to_lowercase(), rest]);
-    }
-    out
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use proptest::prelude::*;
     use serde_json::json;
@@ -215,11 +150,6 @@ mod tests {
         assert_eq!(mask.text(r#"{"key":"S3/CR\"3T"}"#), r#"{"key":"***"}"#);
         assert_eq!(mask.value(json!({"S3/CR\"3T": ["S3/CR\"3T", 1]})), json!({"***": ["***", 1]}));
         assert_eq!(mask.text("nothing here"), "nothing here");
-    }
-
-    #[test]
-    fn numbers_are_no_way_out() {
-        assert_eq!(mask("12345").value(json!({"a": 912_345, "b": 4})), json!({"a": "***", "b": 4}));
     }
 
     proptest! {

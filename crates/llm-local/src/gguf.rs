@@ -10,6 +10,9 @@ use candle_core::{Device, Result, Tensor, bail};
 /// Models whose numbers would fill more memory than this are refused, in bytes of 32-bit weights.
 const MAX_BYTES: usize = 16 << 30;
 
+/// Largest size that a file may state: of a context, a layer, a head.
+const MAX_SIZE: usize = 1 << 20;
+
 /// An open file.
 pub(crate) struct Gguf {
     content: Content,
@@ -32,7 +35,11 @@ impl Gguf {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let mut file = BufReader::new(File::open(path)?);
         let content = Content::read(&mut file)?;
-        let numbers: usize = content.tensor_infos.values().map(|info| info.shape.elem_count()).sum();
+        let counts = content
+            .tensor_infos
+            .values()
+            .map(|info| info.shape.dims().iter().fold(1_usize, |count, width| count.saturating_mul(*width)));
+        let numbers = counts.fold(0_usize, usize::saturating_add);
         if numbers > MAX_BYTES / 4 {
             bail!("it holds {numbers} numbers: too many for a model in the process");
         }
@@ -71,6 +78,8 @@ impl Gguf {
             None => bail!("it does not say what kind of model it holds"),
         }
         let needed = |key: &str| match self.whole(&format!("llama.{key}")) {
+            // Numbers of a file become sizes here.
+            Some(number) if number > MAX_SIZE => bail!("`llama.{key}` is {number}, more than {MAX_SIZE}"),
             Some(number) if number > 0 => Ok(number),
             _ => bail!("`llama.{key}` is missing"),
         };
@@ -81,6 +90,9 @@ impl Gguf {
             bail!("{heads} heads, {kv_heads} of keys, do not fit a width of {width}");
         }
         let head_width = self.whole("llama.attention.key_length").unwrap_or(width / heads);
+        if head_width > width {
+            bail!("heads of {head_width} numbers do not fit a width of {width}");
+        }
         if self.whole("llama.rope.dimension_count").is_some_and(|turned| turned != head_width) {
             bail!("only a part of each head is turned, which is not known here");
         }

@@ -45,6 +45,7 @@ pub use guarded::GuardedModel;
 pub use message::{LlmRequest, Message, ModelParameters, NativeCall, tokens_of_tools};
 pub use policy::CallPolicy;
 pub use provider::{LlmProvider, LlmStream, ModelInfo, ModelSource, SingleModel, complete};
+pub use remote::read_body;
 pub use remote_config::{ModelConfig, ModelError, OpenAiCompatible, ProviderKind};
 pub use replay::ReplayProvider;
 pub use response::{Finish, LlmEvent, StandardResponse, retry_message};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use http_caller::JsonQuery;
 use serde_json::{Map, Value};
-use serde_json_path::JsonPath;
 use workflow_engine::{NodeCatalog, NodeError, Outputs, Prepared, Problem};
 use workflow_model::{DataFlowType, NodeDefinition};
 
@@ -40,8 +40,9 @@ fn select() -> Computed {
         )
         .pure();
     Computed::new(definition, |ctx, inputs| {
-        let path: &JsonPath = made(ctx)?;
-        let matches: Vec<Value> = path.query(inputs.required("value")?).all().into_iter().cloned().collect();
+        let query: &JsonQuery = made(ctx)?;
+        let found = query.all(inputs.required("value")?);
+        let matches = found.map_err(|error| NodeError::fatal(error.to_string()))?;
         let outputs = match matches.first() {
             Some(first) => Outputs::value(first.clone()),
             None => Outputs::none(),
@@ -50,7 +51,7 @@ fn select() -> Computed {
     })
     .prepared(|config| {
         let source = required_text(config, "path")?;
-        let parsed = JsonPath::parse(&source);
+        let parsed = JsonQuery::parse(&source);
         parsed.map(Prepared::new).map_err(|error| {
             vec![Problem::setting("path", format!("`{source}` is not a valid JSONPath: {error}"))]
         })

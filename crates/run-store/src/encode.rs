@@ -1,12 +1,12 @@
 //! Events on their way into the store: large values out, secrets masked, one line each.
 
-use agent_types::{AskKind, Batch, EventBody, ReplayData, RunId, Timestamp, TraceEvent};
+use agent_types::{AskKind, Batch, EventBody, Redactor, ReplayData, RunId, Timestamp, TraceEvent};
 use serde_json::Value;
 
 use crate::blob::{Blobs, replace, take_out};
 use crate::json::read;
 use crate::lines::{Writing, read_event};
-use crate::{AskRecord, Events, Redactor, RunPhase, RunState, StoreError};
+use crate::{AskRecord, Events, RunPhase, RunState, StoreError};
 
 /// Events of one run with the records that belong to them.
 pub(crate) type Numbered = Vec<(TraceEvent, Option<Box<ReplayData>>)>;

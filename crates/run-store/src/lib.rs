@@ -21,8 +21,10 @@ mod json;
 mod lines;
 mod lock;
 mod memory;
+mod private;
 mod record;
-mod redact;
+#[cfg(feature = "sqlite")]
+mod reserve;
 mod run;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -35,7 +37,6 @@ pub use error::StoreError;
 pub use lines::{cut_lines, read_lines};
 pub use memory::Memory;
 pub use record::{AskRecord, NewRun, RunFilter, RunPhase, RunRecord, RunState};
-pub use redact::Redactor;
 pub use run::StoredRun;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteIndex, Sync};
@@ -45,7 +46,6 @@ pub use text_index::{Hit, MemoryIndex, Passage, TextIndex, terms};
 /// The main types are shared between threads.
 const _: () = {
     const fn is_shared<T: Send + std::marker::Sync>() {}
-    is_shared::<Redactor>();
     is_shared::<RunRecord>();
     is_shared::<Store>();
     is_shared::<StoreError>();

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::StoreError;
 use crate::blob::digest;
+use crate::private::{make_folder, refuse_link};
 
 /// Locks of the runs that are being executed.
 #[derive(Debug, Clone)]
@@ -41,8 +42,9 @@ impl RunLocks {
         let busy = || StoreError::RunBusy { run: run.to_string() };
         let file = match &self.folder {
             Some(folder) => {
-                std::fs::create_dir_all(folder).map_err(|error| StoreError::file(folder, &error))?;
+                make_folder(folder).map_err(|error| StoreError::file(folder, &error))?;
                 let path = folder.join(file_name(run));
+                refuse_link(&path).map_err(|error| StoreError::file(&path, &error))?;
                 let file = OpenOptions::new().create(true).write(true).truncate(false).open(&path);
                 let file = file.map_err(|error| StoreError::file(&path, &error))?;
                 match file.try_lock() {
@@ -63,6 +65,11 @@ impl RunLocks {
 
     /// Returns `true` while a process executes the run.
     pub(crate) fn is_taken(&self, run: &RunId) -> bool {
+        let has_file = |folder: &PathBuf| folder.join(file_name(run)).exists();
+        // A question leaves no file behind.
+        if !self.folder.as_ref().is_none_or(has_file) {
+            return self.here.lock().contains(run);
+        }
         self.take(run).is_err()
     }
 
@@ -85,5 +92,27 @@ fn file_name(run: &RunId) -> String {
 impl Drop for RunLock {
     fn drop(&mut self) {
         self.here.lock().remove(&self.run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn n20_lock_files_go_with_their_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let locks = RunLocks::new(Some(folder.path().join("locks")));
+        let files = || std::fs::read_dir(folder.path().join("locks")).map_or(0, Iterator::count);
+        let run = RunId::generate();
+        assert!(!locks.is_taken(&run));
+        assert_eq!(files(), 0, "a question makes no file");
+        let lock = locks.take(&run).unwrap();
+        assert!(locks.is_taken(&run));
+        drop(lock);
+        assert!(!locks.is_taken(&run));
+        locks.forget(&run);
+        assert!(!locks.is_taken(&run));
+        assert_eq!(files(), 0);
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use agent_types::{Clock, ResumeLog, RunId, StoredEvent};
+use agent_types::{Clock, Redactor, ResumeLog, RunId, StoredEvent};
 use serde_json::Value;
 
 use crate::blob::{put_back, restore};
@@ -11,8 +11,8 @@ use crate::encode::masked_value;
 use crate::lock::RunLocks;
 use crate::writer::{Job, Writer};
 use crate::{
-    AskRecord, Backend, Change, Footprint, Memory, NewRun, Redactor, RunFilter, RunRecord, StoreError,
-    StoredRun, read_lines,
+    AskRecord, Backend, Change, Footprint, Memory, NewRun, RunFilter, RunRecord, StoreError, StoredRun,
+    read_lines,
 };
 
 /// Groups of events that are read at once.

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use agent_types::{Batch, ClockHold, Timestamp};
+use agent_types::{Batch, ClockHold, Redactor, Timestamp};
 use futures::channel::oneshot;
 use parking_lot::Mutex;
 
 use crate::encode::{Numbered, encode};
 use crate::inbox::Inbox;
 use crate::run::RunCore;
-use crate::{Backend, Change, NewRun, Redactor, StoreError, Update, read_lines};
+use crate::{Backend, Change, NewRun, StoreError, Update, read_lines};
 
 /// Events that one commit takes at most.
 pub(crate) const GROUP: usize = 2048;

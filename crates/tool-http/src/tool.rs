@@ -142,9 +142,10 @@ fn tool_error(error: &HttpError) -> ToolError {
     let kind = match error {
         HttpError::BadArgument { .. } | HttpError::BadHeaderValue { .. } => ToolErrorKind::InvalidArguments,
         HttpError::Timeout { .. } => ToolErrorKind::Timeout,
-        HttpError::MissingContext { .. } | HttpError::MissingSecret { .. } | HttpError::Blocked { .. } => {
-            ToolErrorKind::Refused
-        }
+        HttpError::MissingContext { .. }
+        | HttpError::MissingSecret { .. }
+        | HttpError::SecretNotAllowed { .. }
+        | HttpError::Blocked { .. } => ToolErrorKind::Refused,
         _ => ToolErrorKind::Failed,
     };
     let mut failed =

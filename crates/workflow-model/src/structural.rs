@@ -79,7 +79,7 @@ fn loop_zone() -> NodeDefinition {
     )
     .config("onMax", ConfigDefinition::new(String, "what the last pass allowed means").with_default("finish").one_of(["finish", "fail"]))
     .config("test", ConfigDefinition::new(String, "when the condition is read; before the pass for `while`, else after it").one_of(["after", "before"]))
-    .config("parallel", ConfigDefinition::new(Integer, "with mode `each`: passes at once").with_default(1))
+    .config("parallel", ConfigDefinition::new(Integer, "with mode `each`: passes at once, at most 256").with_default(1))
     .config("onItemError", ConfigDefinition::new(String, "with mode `each`: what a failed pass means").with_default("fail").one_of(["fail", "null", "drop"]))
     .config("onPassError", ConfigDefinition::new(String, "what a failed pass means in the other modes").with_default("fail").one_of(["fail", "continue"]))
     .config("collect", ConfigDefinition::new(Array, "names whose values of all passes come out as `collected.<name>`"))

@@ -8,6 +8,9 @@ use crate::node::Node;
 use crate::problem::ProblemCode;
 use crate::slot::DataFlowType;
 
+/// Most passes at once, whatever a file says: each has values of its own.
+const MAX_PARALLEL: usize = 256;
+
 /// Passes of a zone that ends by its condition, where the file says nothing.
 pub const DEFAULT_MAX_ITERATIONS: u64 = 1_000;
 
@@ -147,7 +150,10 @@ impl ZoneSpec {
             }),
             on_max: from.choice("onMax", OnMax::Finish, &[("finish", OnMax::Finish), ("fail", OnMax::Fail)]),
             test: from.choice("test", test_default, &[("after", TestAt::After), ("before", TestAt::Before)]),
-            parallel: from.whole("parallel").map_or(1, |n| usize::try_from(n).unwrap_or(usize::MAX)).max(1),
+            parallel: from
+                .whole("parallel")
+                .map_or(1, |n| usize::try_from(n).unwrap_or(usize::MAX))
+                .clamp(1, MAX_PARALLEL),
             on_item_error: from.choice(
                 "onItemError",
                 OnItemError::Fail,

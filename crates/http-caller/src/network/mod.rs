@@ -5,6 +5,6 @@ mod policy;
 mod resolve;
 
 pub use policy::{HostRule, InvalidHostRule, NetworkPolicy};
-pub(crate) use policy::{Permit, check_url, target};
+pub(crate) use policy::{Permit, check_url, host_of, target};
 pub(crate) use resolve::{Pinned, refusal};
 pub use resolve::{Resolver, SystemResolver};

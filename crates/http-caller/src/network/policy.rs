@@ -90,7 +90,7 @@ impl JsonSchema for HostRule {
 }
 
 impl HostRule {
-    fn opens(&self, host: &str, port: Option<u16>) -> bool {
+    pub(crate) fn opens(&self, host: &str, port: Option<u16>) -> bool {
         self.host == host && (self.port.is_none() || self.port == port)
     }
 
@@ -191,7 +191,7 @@ pub(crate) fn target(url: &Url) -> String {
 }
 
 /// The host in its one spelling: small letters, no point at the end, addresses as numbers.
-fn host_of(url: &Url) -> Option<String> {
+pub(crate) fn host_of(url: &Url) -> Option<String> {
     let host = url.host_str()?.trim_end_matches('.').to_ascii_lowercase();
     (!host.is_empty()).then_some(host)
 }

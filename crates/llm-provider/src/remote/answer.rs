@@ -206,6 +206,15 @@ impl Answer {
         self.bytes + self.kept_bytes > MAX_BYTES
     }
 
+    /// Ends an answer that is far longer than the request allowed: a server that does not stop is stopped here.
+    pub(super) fn keep_to(&mut self, max_tokens: Option<u64>) {
+        let tokens = u64::try_from(self.bytes / 4).unwrap_or(u64::MAX);
+        if max_tokens.is_some_and(|most| tokens > most.saturating_mul(2).saturating_add(1024)) {
+            self.stop("length");
+            self.last();
+        }
+    }
+
     pub(super) fn too_long() -> LlmError {
         LlmError::Stream { message: "the answer is too long".into() }
     }

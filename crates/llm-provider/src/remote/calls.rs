@@ -8,7 +8,7 @@ use super::arguments::Arguments;
 use crate::NativeCall;
 
 /// Most calls of an answer, so that looking one up stays cheap.
-pub(super) const MAX_CALLS: usize = 1_024;
+pub(super) const MAX_CALLS: usize = 256;
 
 /// A piece of a call, as far as its dialect names it.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,10 +1,9 @@
 //! Errors of servers and of the network in our words.
 
 use std::error::Error;
-use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::Timestamp;
+use agent_types::{Redactor, Timestamp};
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
@@ -15,19 +14,16 @@ const MAX_MESSAGE: usize = 500;
 
 /// The key that requests carry. A server may echo it in an error, and errors are shown and stored.
 #[derive(Clone)]
-pub(super) struct Secret(Option<Arc<str>>);
+pub(super) struct Secret(Redactor);
 
 impl Secret {
     pub(super) fn new(key: Option<&str>) -> Self {
-        Self(key.filter(|key| !key.is_empty()).map(Arc::from))
+        Self(Redactor::of_any_length(key.map(str::to_owned)).masked_as("[key]"))
     }
 
     /// The text without the key, and no longer than a message should be.
     fn shown(&self, text: &str) -> String {
-        let text = match &self.0 {
-            Some(key) => text.replace(&**key, "[key]"),
-            None => text.to_owned(),
-        };
+        let text = self.0.mask(text).into_owned();
         let end = text.floor_char_boundary(MAX_MESSAGE);
         if end < text.len() { format!("{}…", &text[..end]) } else { text }
     }

@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::Clock;
+use agent_types::{Clock, SystemClock};
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use reqwest::Url;
@@ -31,8 +31,8 @@ use self::dialect::{Dialect, Question};
 use self::fault::{Secret, network_error, status_error};
 use self::reading::Reading;
 use crate::{
-    LlmError, LlmProvider, LlmRequest, LlmStream, ModelConfig, ModelError, ModelInfo, ModelParameters,
-    ProviderKind,
+    LlmError, LlmEvent, LlmProvider, LlmRequest, LlmStream, ModelConfig, ModelError, ModelInfo,
+    ModelParameters, ProviderKind, StandardResponse,
 };
 
 /// Longest wait for a connection.
@@ -83,7 +83,7 @@ impl RemoteModel {
         let address = address(config)?;
         let info = ModelInfo { address: Some(shown(&address)), ..config.info() };
         Ok(Self {
-            client: client().map_err(|error| client_error(error.to_string()))?,
+            client: client(&address).map_err(|error| client_error(error.to_string()))?,
             address,
             headers: headers(config.provider, key).map_err(client_error)?,
             info,
@@ -117,23 +117,83 @@ impl RemoteModel {
     }
 
     fn reader(&self) -> (Framing, Box<dyn Dialect>) {
-        match self.kind {
-            ProviderKind::OpenAi | ProviderKind::Local => (Framing::Events, Box::<chat::Reader>::default()),
-            ProviderKind::OpenAiResponses => (Framing::Events, Box::<responses::Reader>::default()),
-            ProviderKind::Anthropic => (Framing::Events, Box::<anthropic::Reader>::default()),
-            ProviderKind::Gemini => (Framing::Events, Box::<gemini::Reader>::default()),
-            ProviderKind::Ollama => (Framing::Lines, Box::<ollama::Reader>::default()),
-        }
+        reader(self.kind)
     }
 }
 
-fn client() -> reqwest::Result<reqwest::Client> {
+/// The answer that a body of a server holds, such as a recorded one.
+///
+/// ```
+/// use llm_provider::{ProviderKind, read_body};
+///
+/// let body = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+/// let answer = futures::executor::block_on(read_body(ProviderKind::OpenAi, body))?;
+/// assert_eq!(answer.text, "Hi");
+/// # Ok::<(), llm_provider::LlmError>(())
+/// ```
+///
+/// # Errors
+/// As of an answer that comes from a server.
+pub async fn read_body(kind: ProviderKind, body: impl Into<Vec<u8>>) -> Result<StandardResponse, LlmError> {
+    let body: Vec<u8> = body.into();
+    let response = http::Response::new(body).into();
+    let (framing, dialect) = reader(kind);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let secret = Secret::new(None);
+    let mut reading = Reading::new(response, framing, dialect, LlmRequest::default(), secret, &clock);
+    while let Some((event, rest)) = reading.next().await {
+        if let LlmEvent::Finished(answer) = event? {
+            return Ok(answer);
+        }
+        reading = rest;
+    }
+    Err(LlmError::Stream { message: "it has no end".into() })
+}
+
+fn reader(kind: ProviderKind) -> (Framing, Box<dyn Dialect>) {
+    match kind {
+        ProviderKind::OpenAi | ProviderKind::Local => (Framing::Events, Box::<chat::Reader>::default()),
+        ProviderKind::OpenAiResponses => (Framing::Events, Box::<responses::Reader>::default()),
+        ProviderKind::Anthropic => (Framing::Events, Box::<anthropic::Reader>::default()),
+        ProviderKind::Gemini => (Framing::Events, Box::<gemini::Reader>::default()),
+        ProviderKind::Ollama => (Framing::Lines, Box::<ollama::Reader>::default()),
+    }
+}
+
+fn client(address: &Url) -> reqwest::Result<reqwest::Client> {
     // A provider that the process installed before serves as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
+    let client = reqwest::Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .redirect(reqwest::redirect::Policy::none())
-        .build()
+        // A body comes as it is, whatever features another crate turns on: a small compressed one may be endless.
+        .no_gzip()
+        .no_brotli()
+        .no_deflate()
+        .no_zstd();
+    // A proxy of the environment is for servers elsewhere, and would see the key.
+    let client = if is_loopback(address) { client.no_proxy() } else { client };
+    client.build()
+}
+
+fn is_loopback(address: &Url) -> bool {
+    let Some(host) = address.host_str() else { return false };
+    let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
+    let is_name = host == "localhost" || host.ends_with(".localhost");
+    is_name || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback())
+}
+
+/// Refuses a body that is encoded: none was asked for.
+fn refuse_encoding(response: &reqwest::Response) -> Result<(), LlmError> {
+    let encoding = response.headers().get(reqwest::header::CONTENT_ENCODING);
+    match encoding.map(|encoding| String::from_utf8_lossy(encoding.as_bytes()).trim().to_lowercase()) {
+        None => Ok(()),
+        Some(plain) if matches!(plain.as_str(), "" | "identity") => Ok(()),
+        Some(other) => {
+            let other: String = other.chars().take(40).collect();
+            Err(LlmError::Stream { message: format!("it is encoded as `{other}`, which was not asked for") })
+        }
+    }
 }
 
 fn headers(kind: ProviderKind, key: Option<&str>) -> Result<HeaderMap, String> {
@@ -204,13 +264,15 @@ impl LlmProvider for RemoteModel {
         &self.info
     }
 
-    async fn stream(&self, request: LlmRequest) -> Result<LlmStream, LlmError> {
+    async fn stream(&self, mut request: LlmRequest) -> Result<LlmStream, LlmError> {
         let asked = self.client.post(self.address.clone()).headers(self.headers.clone());
         let asked = asked.body(self.body(&request)).send().await;
         let response = asked.map_err(|error| self.secret.hide(network_error(&error.without_url())))?;
         if !response.status().is_success() {
             return Err(self.secret.hide(refused(response, &*self.clock).await));
         }
+        refuse_encoding(&response)?;
+        request.parameters = self.parameters.clone().overridden_by(&request.parameters);
         let (framing, dialect) = self.reader();
         let asked_for = (request, self.info.source.clone());
         let reading = Reading::new(response, framing, dialect, asked_for, self.secret.clone(), &self.clock);

@@ -15,6 +15,9 @@ use crate::{LlmError, LlmEvent, LlmRequest};
 /// Most bytes of a body that is not a stream of events, and may still be an answer or an error.
 const MAX_STRAY: usize = 16 << 20;
 
+/// Most bytes of a body, whatever it holds: comments and repeated frames are bytes too.
+const MAX_RECEIVED: usize = 128 << 20;
+
 /// An answer that is being read.
 pub(super) struct Reading {
     response: Option<Response>,
@@ -28,6 +31,8 @@ pub(super) struct Reading {
     /// The lines that are not events.
     stray: String,
     has_events: bool,
+    /// Bytes that came.
+    received: usize,
     /// The end, once everything before it has been emitted.
     end: Option<Result<(), LlmError>>,
     is_over: bool,
@@ -55,6 +60,7 @@ impl Reading {
             source,
             stray: String::new(),
             has_events: false,
+            received: 0,
             end: None,
             is_over: false,
             secret,
@@ -97,7 +103,13 @@ impl Reading {
         }
         let Some(response) = &mut self.response else { return self.closed() };
         match response.chunk().await {
-            Ok(Some(bytes)) => self.decoder.push(&bytes).map_err(too_long),
+            Ok(Some(bytes)) => {
+                self.received = self.received.saturating_add(bytes.len());
+                if self.received > MAX_RECEIVED {
+                    return Err(Answer::too_long());
+                }
+                self.decoder.push(&bytes).map_err(too_long)
+            }
             Ok(None) => {
                 self.response = None;
                 self.decoder.end().map_err(too_long)
@@ -140,6 +152,7 @@ impl Reading {
         if self.answer.is_too_long() {
             return Err(Answer::too_long());
         }
+        self.answer.keep_to(self.request.parameters.max_tokens.map(u64::from));
         Ok(())
     }
 

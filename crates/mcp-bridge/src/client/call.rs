@@ -6,8 +6,9 @@ use agent_types::EventBody;
 use async_trait::async_trait;
 use rmcp::RoleClient;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
-    ClientNotification, ClientRequest, ProgressNotificationParam, ProgressToken, RequestId, ServerResult,
+    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification,
+    CancelledNotificationParam, ClientNotification, ClientRequest, ProgressNotificationParam, ProgressToken,
+    RequestId, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
 use serde_json::{Map, Value};
@@ -38,7 +39,8 @@ impl ToolHandler for ForeignHandler {
         let params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let options = PeerRequestOptions::no_options();
-        let mut handle = peer.send_cancellable_request(request, options).await.map_err(failed)?;
+        let mut handle =
+            peer.send_cancellable_request(request, options).await.map_err(|error| self.failed(&error))?;
         let mut steps = progress.follow(&handle.progress_token);
         let guard = CallGuard {
             runtime: Arc::clone(&self.runtime),
@@ -50,7 +52,7 @@ impl ToolHandler for ForeignHandler {
             tokio::select! {
                 // Steps come before the answer that they led to.
                 biased;
-                Some(step) = steps.recv() => emit_step(cx, step),
+                Some(step) = steps.recv() => self.emit_step(cx, step),
                 answer = &mut handle.rx => break answer.unwrap_or(Err(ServiceError::TransportClosed)),
                 // The guard tells the server.
                 () = cx.cancel.cancelled() => {
@@ -59,8 +61,8 @@ impl ToolHandler for ForeignHandler {
             }
         };
         guard.answered();
-        match result.map_err(failed)? {
-            ServerResult::CallToolResult(result) => content::output(result),
+        match result.map_err(|error| self.failed(&error))? {
+            ServerResult::CallToolResult(result) => content::output(self.masked(result)),
             ServerResult::CustomResult(result) => self.output_in_part(&result.0, cx),
             ServerResult::InputRequiredResult(_) => {
                 Err(ToolError::failed("the server wants something of a person first").retryable(false))
@@ -83,7 +85,7 @@ impl ForeignHandler {
             log::warn!(target: "mcp", "{}/{}: {message}", self.connection.name, self.name);
             cx.emit(EventBody::NodeProgress { message: Some(message), value: None, max: None });
         }
-        content::output(result)
+        content::output(self.masked(result))
     }
 
     /// The server, wherever this is called from.
@@ -94,23 +96,37 @@ impl ForeignHandler {
         let reached = handle.spawn(async move { connection.ready().await }).await;
         Ok(reached.map_err(|_| over())??)
     }
-}
 
-fn emit_step(cx: &ToolContext, step: ProgressNotificationParam) {
-    let message = step.message.map(|message| harmless(&message, MAX_MESSAGE));
-    cx.emit(EventBody::NodeProgress { message, value: Some(step.progress), max: step.total });
-}
+    /// A text of the server as it may be shown.
+    fn shown(&self, text: &str) -> String {
+        harmless(&self.connection.masks.mask(text), MAX_MESSAGE)
+    }
 
-#[expect(clippy::needless_pass_by_value, reason = "so that `map_err` takes it by its name")]
-fn failed(error: ServiceError) -> ToolError {
-    match &error {
-        ServiceError::McpError(reported) => ToolError::failed(harmless(&reported.message, MAX_MESSAGE))
-            .with_code("mcp_error")
-            .retryable(false),
-        ServiceError::TransportClosed => {
-            ToolError::failed("the server went away during the call").with_code("mcp_down")
+    /// A result without what the server was given.
+    fn masked(&self, result: CallToolResult) -> CallToolResult {
+        let masks = &self.connection.masks;
+        if !masks.is_set() {
+            return result;
         }
-        other => ToolError::failed(harmless(&other.to_string(), MAX_MESSAGE)).with_code("mcp_error"),
+        let value = serde_json::to_value(&result).map(|value| masks.value(value));
+        value.and_then(serde_json::from_value).unwrap_or(result)
+    }
+
+    fn emit_step(&self, cx: &ToolContext, step: ProgressNotificationParam) {
+        let message = step.message.map(|message| self.shown(&message));
+        cx.emit(EventBody::NodeProgress { message, value: Some(step.progress), max: step.total });
+    }
+
+    fn failed(&self, error: &ServiceError) -> ToolError {
+        match error {
+            ServiceError::McpError(reported) => {
+                ToolError::failed(self.shown(&reported.message)).with_code("mcp_error").retryable(false)
+            }
+            ServiceError::TransportClosed => {
+                ToolError::failed("the server went away during the call").with_code("mcp_down")
+            }
+            other => ToolError::failed(self.shown(&other.to_string())).with_code("mcp_error"),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{Backoff, Clock};
+use agent_types::{Backoff, Clock, Redactor};
 use futures::future::{Either, select};
 use http::{HeaderName, HeaderValue};
 use rmcp::model::ProtocolVersion;
@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 use super::correlated::Correlated;
 use super::error::McpError;
 use super::foreign::harmless;
+use super::group::ProcessGroup;
 use super::handler::Handler;
 use super::listed::Listed;
 use super::listing::list_tools;
@@ -67,9 +68,13 @@ pub(super) struct Connection {
     pub(super) name: Arc<str>,
     pub(super) settings: McpSettings,
     pub(super) listed: Arc<Listed>,
+    /// Takes what the server was given out of what it says.
+    pub(super) masks: Redactor,
     root: PathBuf,
     clock: Arc<dyn Clock>,
     state: tokio::sync::Mutex<State>,
+    /// The program that was started last.
+    group: parking_lot::Mutex<Option<ProcessGroup>>,
     /// Readers of what the server writes to stderr.
     tasks: TaskTracker,
 }
@@ -106,6 +111,7 @@ impl Connection {
     ) -> Self {
         Self {
             name: name.into(),
+            masks: Redactor::of_any_length(settings.secrets()),
             settings,
             listed,
             root: root.to_owned(),
@@ -115,6 +121,7 @@ impl Connection {
                 since: Duration::ZERO,
                 message: String::new(),
             }),
+            group: parking_lot::Mutex::default(),
             tasks: TaskTracker::new(),
         }
     }
@@ -164,6 +171,7 @@ impl Connection {
             // It is gone either way.
             let _ = running.close().await;
         }
+        drop(self.group.lock().take());
         *state = State::Down { failures: 0, since: Duration::ZERO, message: String::new() };
     }
 
@@ -201,7 +209,10 @@ impl Connection {
     }
 
     fn not_started(&self, message: &dyn std::fmt::Display) -> McpError {
-        McpError::Start { server: self.name.to_string(), message: harmless(&message.to_string(), MAX_LINE) }
+        McpError::Start {
+            server: self.name.to_string(),
+            message: harmless(&self.masks.mask(&message.to_string()), MAX_LINE),
+        }
     }
 
     fn handler(&self) -> Result<(Handler, ClientLifecycleMode), McpError> {
@@ -235,18 +246,21 @@ impl Connection {
         let passed = INHERITED.into_iter().chain(self.settings.env_from.iter().map(String::as_str));
         command.envs(passed.filter_map(|name| Some((name.to_owned(), std::env::var_os(name)?))));
         command.envs(&self.settings.env);
+        #[cfg(unix)]
+        command.process_group(0);
         let (transport, stderr) = TokioChildProcess::builder(command)
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| self.not_started(&format!("`{program}`: {error}")))?;
+        *self.group.lock() = transport.id().map(ProcessGroup::led_by);
         if let Some(stderr) = stderr {
-            self.tasks.spawn(log_stderr(Arc::clone(&self.name), stderr, self.settings.secrets()));
+            self.tasks.spawn(log_stderr(Arc::clone(&self.name), stderr, self.masks.clone()));
         }
         Ok(transport)
     }
 
     fn address(&self, url: &str) -> Result<StreamableHttpClientTransport<Correlated>, McpError> {
-        http_caller::install_tls();
+        let client = Correlated::to(url).map_err(|message| self.bad(&message))?;
         let mut config = StreamableHttpClientTransportConfig::with_uri(url);
         if let Some(variable) = &self.settings.token_env {
             let token = std::env::var(variable)
@@ -260,7 +274,6 @@ impl Connection {
             Ok((name, value))
         });
         let headers = headers.collect::<Result<_, McpError>>()?;
-        let client = Correlated::new().map_err(|error| self.not_started(&error))?;
         Ok(StreamableHttpClientTransport::with_client(client, config.custom_headers(headers)))
     }
 }
@@ -270,21 +283,19 @@ fn pause(failures: u32) -> Duration {
     Backoff::new(PAUSE.0).with_max(PAUSE.1).after(failures)
 }
 
-async fn log_stderr(server: Arc<str>, stderr: ChildStderr, secrets: Vec<String>) {
+async fn log_stderr(server: Arc<str>, stderr: ChildStderr, masks: Redactor) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     // Whoever stops reading stops the program, so what is no text is read too, and a line without an end comes in pieces.
     while (&mut reader).take(MAX_PIECE).read_until(b'\n', &mut line).await.is_ok_and(|count| count > 0) {
-        log::info!(target: "mcp", "{server}: {}", shown(&line, &secrets));
+        log::info!(target: "mcp", "{server}: {}", shown(&line, &masks));
         line.clear();
     }
 }
 
 /// A line of stderr as it may be shown.
-fn shown(line: &[u8], secrets: &[String]) -> String {
-    let text = String::from_utf8_lossy(line).into_owned();
-    let text = secrets.iter().fold(text, |text, secret| text.replace(secret, "***"));
-    harmless(text.trim_end(), MAX_LINE)
+fn shown(line: &[u8], masks: &Redactor) -> String {
+    harmless(masks.mask(&String::from_utf8_lossy(line)).trim_end(), MAX_LINE)
 }
 
 #[cfg(test)]
@@ -307,7 +318,7 @@ mod tests {
             ("fast and mcp-bridge", "fast and ***"),
             ("nothing", "nothing"),
         ] {
-            assert_eq!(shown(line.as_bytes(), &settings.secrets()), expected);
+            assert_eq!(shown(line.as_bytes(), &Redactor::of_any_length(settings.secrets())), expected);
         }
     }
 

@@ -27,12 +27,15 @@ pub(super) struct Correlated(reqwest::Client);
 
 impl Correlated {
     /// A client that follows redirects only within a server, and only those that keep the message.
-    pub(super) fn new() -> reqwest::Result<Self> {
-        let client = reqwest::Client::builder()
+    ///
+    /// # Errors
+    /// The address is invalid, or the client cannot be made.
+    pub(super) fn to(url: &str) -> Result<Self, String> {
+        let client = http_caller::builder_of_peer(url)?
             .pool_max_idle_per_host(0)
             .redirect(Policy::custom(redirect))
-            .build()?;
-        Ok(Self(client))
+            .build();
+        client.map(Self).map_err(|error| error.to_string())
     }
 }
 

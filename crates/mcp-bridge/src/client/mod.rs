@@ -5,6 +5,7 @@ mod connection;
 mod correlated;
 mod error;
 mod foreign;
+mod group;
 mod handler;
 mod listed;
 mod listing;
@@ -35,6 +36,7 @@ use listed::Listed;
 use listing::ListFault;
 
 pub use error::McpError;
+pub use group::kill_servers;
 pub use listed::{MemoryPins, PinStore};
 pub use provider::McpTools;
 pub use settings::{ElicitationPolicy, McpSettings};

@@ -18,6 +18,8 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde_json::Value;
 
+use crate::private;
+use crate::reserve::Reserve;
 use crate::{AskRecord, Backend, Change, Footprint, RunFilter, RunRecord, StoreError, Update};
 
 /// Attempts to get a file that another process holds, with [`pause`] between them: half a minute.
@@ -43,6 +45,7 @@ pub enum Sync {
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,
+    reserve: Reserve,
     writer: Mutex<Connection>,
     reader: Mutex<Connection>,
 }
@@ -53,9 +56,7 @@ impl Sqlite {
     /// # Errors
     /// The file is damaged, newer than this program, or cannot be written.
     pub fn open(path: &Path, sync: Sync) -> Result<Self, StoreError> {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| StoreError::file(folder, &error))?;
-        }
+        private::prepare(path)?;
         let mut writer = connect(path)?;
         schema::bring_up_to_date(&mut writer)?;
         let level = match sync {
@@ -67,13 +68,21 @@ impl Sqlite {
         set("wal_autocheckpoint", &CHECKPOINT_PAGES.to_string()).map_err(store_error)?;
         set("journal_size_limit", &(1 << 20).to_string()).map_err(store_error)?;
         let reader = connect(path)?;
-        Ok(Self { path: path.to_owned(), writer: Mutex::new(writer), reader: Mutex::new(reader) })
+        let reserve = Reserve::beside(path);
+        Ok(Self { path: path.to_owned(), reserve, writer: Mutex::new(writer), reader: Mutex::new(reader) })
     }
 
     /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Folds the write-ahead log into the file, so that what was removed makes room on the disk.
+    fn fold(&self) {
+        let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+        // Another process may read it still; the next commit folds it.
+        let _ = self.writer.lock().query_row(sql, [], |_| Ok(()));
     }
 
     /// Refuses to grow beyond so many pages of 4 KiB, as a full disk would.
@@ -127,7 +136,18 @@ pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
 
 impl Backend for Sqlite {
     fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
-        write::commit(&mut self.writer.lock(), changes)
+        let removes = changes.iter().any(|change| matches!(change, Change::Remove { .. }));
+        let done = write::commit(&mut self.writer.lock(), changes);
+        match done {
+            // What makes room needs some room itself.
+            Err(StoreError::Full) if removes && self.reserve.release() => {
+                let done = write::commit(&mut self.writer.lock(), changes);
+                self.fold();
+                self.reserve.fill();
+                done
+            }
+            done => done,
+        }
     }
 
     fn update(&self, key: &str, change: Update<'_>) -> Result<(), StoreError> {
