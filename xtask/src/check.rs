@@ -78,11 +78,17 @@ fn local_models() -> Result<()> {
     workspace::run("cargo", &[&["test"], &targets[..]].concat())
 }
 
-/// Licences, sources and banned crates. Advisories need a network and are looked at by hand: `cargo deny check advisories`.
+/// Licences, sources and banned crates; advisories where their database is at hand.
 fn deny() -> Result<()> {
     workspace::installed(Tool::Deny)?;
     workspace::run(
         "cargo",
         &["deny", "--workspace", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"],
-    )
+    )?;
+    if !workspace::has_advisories() {
+        println!("advisories were not looked at: their database is not at hand; `cargo deny fetch` gets it");
+        return Ok(());
+    }
+    let advisories = ["deny", "--workspace", "--offline", "check", "--hide-inclusion-graph", "advisories"];
+    workspace::run("cargo", &advisories)
 }

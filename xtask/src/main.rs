@@ -43,8 +43,10 @@ cargo xtask TASK
   bench local DATA [N]      how well a local model calls tools, free and held to the grammar, and what grammars cost
   soak [HOW] [SECONDS]      kill a process behind each of its events, cut its file at every byte; minutes (kill,
                             kill-agent, cut); a storm of kills over an agent whose model and tools are servers (paid
-                            [ROUNDS]); fifty agents on one server, whose memory must not grow (server)
-  fuzz [TARGET] [SECONDS]   decoder, round_trip, coercion (all, ten minutes each); needs nightly and cargo-fuzz
+                            [ROUNDS]); fifty agents on one server, whose memory must not grow (server);
+                            twenty mixed clients for minutes (load)
+  fuzz [TARGET] [SECONDS]   decoder, round_trip, coercion, provider, mcp_message, workflow_file, flows_file (all, ten
+                            minutes each); needs nightly and cargo-fuzz
 ";
 
 fn main() -> ExitCode {

@@ -7,9 +7,13 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::workspace;
 
-const TARGETS: [&str; 3] = ["decoder", "round_trip", "coercion"];
+const TARGETS: [&str; 7] =
+    ["decoder", "round_trip", "coercion", "provider", "mcp_message", "workflow_file", "flows_file"];
 /// Seconds that a fuzz target or a server is kept busy by default.
 const SECONDS: &str = "600";
+
+/// Minutes of a mixed load by default.
+const MINUTES: &str = "15";
 
 /// Measures, all tables or those of one name; some take a file.
 pub(crate) fn bench(options: &[String]) -> Result<()> {
@@ -44,9 +48,11 @@ pub(crate) fn soak(options: &[String]) -> Result<()> {
         }
         [how] if how == "server" => soak_server(SECONDS),
         [how, seconds] if how == "server" => soak_server(seconds),
+        [how] if how == "load" => soak_load(MINUTES),
+        [how, minutes] if how == "load" => soak_load(minutes),
         [how] => soak_store(&[how]),
         [how, rounds] if how == "paid" => soak_store(&[how, rounds]),
-        _ => bail!("cargo xtask soak [kill | kill-agent | paid [ROUNDS] | cut | server [SECONDS]]"),
+        _ => bail!("cargo xtask soak [kill | kill-agent | paid [ROUNDS] | cut | server [SECONDS] | load [MINUTES]]"),
     }
 }
 
@@ -60,6 +66,15 @@ fn soak_server(seconds: &str) -> Result<()> {
     // What the allocator keeps for each of many threads grows for minutes and is not the server's.
     let status = Command::new(&soak).arg(seconds).env("MALLOC_ARENA_MAX", "1").status();
     ensure!(status.with_context(|| soak.display().to_string())?.success(), "the soak of the server failed");
+    Ok(())
+}
+
+/// Keeps a server in a process of its own busy with mixed clients, and prints its memory by the minute.
+fn soak_load(minutes: &str) -> Result<()> {
+    let (soak, weft) = (workspace::program("weft-soak")?, workspace::program("weft")?);
+    let status =
+        Command::new(&soak).arg("load").arg(&weft).arg(minutes).env("MALLOC_ARENA_MAX", "2").status();
+    ensure!(status.with_context(|| soak.display().to_string())?.success(), "the load was too much");
     Ok(())
 }
 

@@ -147,6 +147,14 @@ fn built(folder: &str, name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Returns `true` when `cargo deny` has fetched the database of advisories before.
+pub(crate) fn has_advisories() -> bool {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let folder = home.map(|home| home.join("advisory-dbs"));
+    folder.and_then(|folder| fs::read_dir(folder).ok()).is_some_and(|mut entries| entries.next().is_some())
+}
+
 /// Files below a folder by their paths in it. A folder that is missing holds none.
 pub(crate) fn files(root: &Path) -> Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();

@@ -101,13 +101,13 @@ impl LlmRequestConfig {
 }
 
 /// The tools that a request offers more; the placeholders of its template are checked.
-fn dynamic_tools(config: &Map<String, Value>, faults: &mut Vec<SettingFault>) -> Option<DynamicTools> {
+fn dynamic_tools(config: &Map<String, Value>, faults: &mut Vec<Problem>) -> Option<DynamicTools> {
     let more: DynamicTools = read(config, "dynamicTools", faults)?;
     for unknown in more.unknown_placeholders() {
         let message = format!(
             "`descriptionTemplate`: `{{{unknown}}}` is not a placeholder; write {{toolName}} or {{toolDescription}}"
         );
-        faults.push(SettingFault::new("dynamicTools", message));
+        faults.push(Problem::setting("dynamicTools", message));
     }
     Some(more)
 }

@@ -38,7 +38,7 @@ pub use config::{
 pub use endpoint::{CallConfig, ConfigError, Endpoint};
 pub use error::{BlockReason, HttpError};
 pub use network::{HostRule, InvalidHostRule, NetworkPolicy, Resolver, SystemResolver};
-pub use peer::client_of_peer;
+pub use peer::builder_of_peer;
 pub use query::{JsonQuery, QueryTooLarge};
 pub use reply::ReplyTemplate;
 pub use secret::{EnvSecrets, Secret, SecretMask, SecretSource};

@@ -2,20 +2,12 @@
 
 use std::net::IpAddr;
 
-use reqwest::{Client, Url};
+use reqwest::{Client, ClientBuilder, Url};
 
-use crate::caller::{cause, install_tls};
+use crate::caller::install_tls;
 
-/// A client for one server: it follows no redirect, so that headers and bodies stay with their origin, reads no compressed
-/// body, and uses no proxy of the environment for this machine.
-///
-/// # Errors
-/// The address is invalid, or the client cannot be made.
-pub fn client_of_peer(url: &str) -> Result<Client, String> {
-    builder_of_peer(url)?.build().map_err(cause)
-}
-
-/// The settings of [`client_of_peer`], for a client with more of them.
+/// Settings of a client for one server: it follows no redirect, so that headers and bodies stay with their origin, reads no
+/// compressed body, and uses no proxy of the environment for this machine.
 ///
 /// # Errors
 /// The address is invalid.

@@ -101,6 +101,11 @@ pub(crate) enum Command {
     Serve(ServeArguments),
     /// Turn graphs and descriptions of other systems into workflow and tool files.
     Import(ImportArguments),
+    /// Trust a project that another user owns, so that commands in folders below it may use it.
+    Trust {
+        /// Folder of the project, or one below it. Default: the working folder.
+        directory: Option<PathBuf>,
+    },
     /// Check everything that the project needs: files, models, tool servers, the store, the port.
     Doctor,
     /// Print what a shell needs to complete commands.

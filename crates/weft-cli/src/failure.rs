@@ -115,6 +115,7 @@ impl Failure {
     pub(crate) fn of_project(error: &ProjectError) -> Self {
         let exit = match error {
             ProjectError::NoProject { .. }
+            | ProjectError::NotTrusted { .. }
             | ProjectError::Settings(_)
             | ProjectError::Model(_)
             | ProjectError::AgentModel { .. } => Exit::Configuration,
@@ -189,7 +190,7 @@ impl Failure {
             note!("{}", json!({ "error": self.fields() }));
             return;
         }
-        note!("error[{}]: {}", self.code, crate::output::printable(&self.message));
+        note!("error[{}]: {}", self.code, self.message);
         if let Some(at) = &self.place {
             note!("  --> {at}");
         }

@@ -17,7 +17,10 @@ pub(crate) async fn run<F: Future>(run: F, cancel: impl AsyncFnOnce()) -> F::Out
             };
             match select(std::pin::pin!(ending), std::pin::pin!(interrupted())).await {
                 Either::Left((output, _)) => output,
-                Either::Right(_) => std::process::exit(Exit::Interrupted as i32),
+                Either::Right(_) => {
+                    weft_project::kill_servers();
+                    std::process::exit(Exit::Interrupted as i32)
+                }
             }
         }
     }

@@ -14,10 +14,8 @@
 
 /// Writes a line to stderr. A closed stderr is not an error.
 macro_rules! note {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr().lock(), $($text)*);
-    }};
+    () => { crate::output::note("") };
+    ($($text:tt)*) => { crate::output::note(&format!($($text)*)) };
 }
 
 mod arguments;
@@ -80,6 +78,7 @@ impl Program {
             failure.print(output);
             failure.exit
         });
+        weft_project::kill_servers();
         exit.into()
     }
 }
@@ -92,7 +91,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         note!("error[usage]: {}", text.trim_end());
         return Exit::Usage.into();
     }
-    // A closed pipe is the reader's choice.
+    // A closed pipe is the reader's choice; colours of help are the parser's own.
     let _ = error.print();
     Exit::Ok.into()
 }

@@ -1,16 +1,29 @@
-//! Output on stdout, which the reader may close at any time.
+//! The one writer of what people read: stdout, which the reader may close at any time, and stderr.
+//!
+//! Whatever is written has its secrets masked. On a terminal, and on stderr, nothing acts and nothing is hidden.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use agent_types::Problem;
+use agent_types::{Problem, Redactor, visible};
 use serde::Serialize;
 
 use crate::failure::{Exit, Failure};
 
 /// Set once the reader has closed stdout.
 static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Secrets of the project that the command opened.
+static MASKS: OnceLock<Redactor> = OnceLock::new();
+
+/// Masks these secrets in all that is written from now on.
+pub(crate) fn mask(secrets: Redactor) {
+    // A command opens one project.
+    let _ = MASKS.set(secrets);
+}
 
 /// Returns `true` once stdout is closed, so that a run need not continue for it.
 pub(crate) fn is_closed() -> bool {
@@ -20,21 +33,57 @@ pub(crate) fn is_closed() -> bool {
 /// Writes a line of data. A terminal is shown what it may show; a pipe gets the text as it is.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    let text = if stdout.is_terminal() { printable(text) } else { text.into() };
+    let text = masked(text);
+    let text = if stdout.is_terminal() { visible(&text) } else { Cow::Borrowed(&*text) };
     written(writeln!(stdout, "{text}").and_then(|()| stdout.flush()))
 }
 
-/// A text that changes nothing but the screen's next lines: foreign text may hold signs that move the cursor, rename the
-/// window, or turn the reading direction around.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    let is_odd = |char: char| {
-        (char.is_control() && char != '\n' && char != '\t')
-            || matches!(char, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
-    };
-    if !text.contains(is_odd) {
-        return Cow::Borrowed(text);
+/// Writes a line to stderr. A closed stderr leaves no place for a report.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", shown(text));
+}
+
+/// Writes a line to stderr in a colour of SGR.
+pub(crate) fn colored_note(color: &str, text: &str) {
+    let _ = writeln!(io::stderr().lock(), "\u{1b}[{color}m{}\u{1b}[0m", shown(text));
+}
+
+/// Writes a piece of a line to stderr, such as a prompt.
+pub(crate) fn piece(text: &str) {
+    let mut stderr = io::stderr().lock();
+    let _ = write!(stderr, "{}", shown(text));
+    let _ = stderr.flush();
+}
+
+/// A text as stderr is given it.
+pub(crate) fn shown(text: &str) -> String {
+    visible(&masked(text)).into_owned()
+}
+
+fn masked(text: &str) -> Cow<'_, str> {
+    MASKS.get().map_or(Cow::Borrowed(text), |masks| masks.mask(text))
+}
+
+/// Writes a file below a folder, and the folders that it needs there.
+///
+/// # Errors
+/// The file, or a folder between, is a link: it could lead anywhere. The file cannot be written.
+pub(crate) fn write_file(folder: &Path, file: &Path, text: &str) -> io::Result<()> {
+    let parent = file.parent().unwrap_or(folder);
+    for part in file.ancestors().take_while(|part| *part != folder) {
+        refuse_link(part)?;
     }
-    text.chars().filter(|char| !is_odd(*char)).collect()
+    std::fs::create_dir_all(parent)?;
+    std::fs::write(file, text)
+}
+
+/// Refuses what is a link.
+pub(crate) fn refuse_link(path: &Path) -> io::Result<()> {
+    if path.is_symlink() {
+        let message = format!("{} is a link, and nothing is written through links", path.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    Ok(())
 }
 
 /// Writes a value on one line.
@@ -81,18 +130,17 @@ fn written(result: io::Result<()>) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::printable;
+    use super::shown;
 
     #[test]
-    fn s11_a_terminal_is_not_told_what_to_do() {
-        for (text, shown) in [
-            ("\u{1b}]0;owned\u{7}title", "]0;ownedtitle"),
-            ("a\u{202e}b", "ab"),
-            ("\u{1b}[2Jgone", "[2Jgone"),
+    fn s11_n09_a_terminal_is_not_told_what_to_do() {
+        for (text, expected) in [
+            ("\u{1b}]0;owned\u{7}title", "\\u001b]0;owned\\u0007title"),
+            ("a\u{202e}b\u{200b}\u{e0041}", "a\\u202eb\\u200b\\udb40\\udc41"),
             ("two\nlines\tand 中文", "two\nlines\tand 中文"),
             ("<img onerror=x>", "<img onerror=x>"),
         ] {
-            assert_eq!(printable(text), shown);
+            assert_eq!(shown(text), expected);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! A run as a person follows it: a line for each thing that happens, on stderr.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use agent_types::{EventBody, ExitReason, RunStatus, ToolStatus, TraceEvent};
 use serde_json::{Map, Value};
 
-use crate::output::printable;
+use crate::output;
 
 /// Longest line of a result, in characters.
 const MAX_SHOWN: usize = 160;
@@ -94,7 +94,6 @@ impl Timeline {
     }
 
     fn delta(&mut self, text: &str) {
-        let text = &*printable(text);
         let text = if self.writing { text } else { text.trim_start() };
         let shown = text.trim_end();
         if shown.is_empty() {
@@ -102,10 +101,7 @@ impl Timeline {
             return;
         }
         let start = if self.writing { self.blanks.replace('\n', "\n  ") } else { "  ".to_owned() };
-        let mut stderr = std::io::stderr().lock();
-        // A closed stderr leaves no place for a report.
-        let _ = write!(stderr, "{start}{}", shown.replace('\n', "\n  "));
-        let _ = stderr.flush();
+        output::piece(&format!("{start}{}", shown.replace('\n', "\n  ")));
         self.writing = true;
         text[shown.len()..].clone_into(&mut self.blanks);
     }
@@ -119,11 +115,10 @@ impl Timeline {
 
     fn line(&mut self, color: &str, text: &str) {
         self.end_text();
-        let text = printable(text);
         if self.color {
-            note!("\u{1b}[{color}m{text}\u{1b}[0m");
+            output::colored_note(color, text);
         } else {
-            note!("{text}");
+            output::note(text);
         }
     }
 }

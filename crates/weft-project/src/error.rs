@@ -24,6 +24,14 @@ pub enum ProjectError {
         /// Folder where the search began.
         start: PathBuf,
     },
+    /// A project above the working folder that another user owns.
+    #[error("{} belongs to user {owner} and is not trusted", root.join("weft.toml").display())]
+    NotTrusted {
+        /// Folder of the project.
+        root: PathBuf,
+        /// Number of its owner.
+        owner: u32,
+    },
     /// A file that is not there.
     #[error("the file {} does not exist", path.display())]
     MissingFile {
@@ -206,6 +214,7 @@ impl ProjectError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoProject { .. } => "no_project",
+            Self::NotTrusted { .. } => "not_trusted",
             Self::MissingFile { .. } => "missing_file",
             Self::Unreadable { .. } => "unreadable_file",
             Self::NotText(_) => "bad_text",
@@ -252,6 +261,7 @@ impl ProjectError {
             Self::UnknownTool { path, .. } | Self::AgentModel { path, .. } => Some((path, None, None)),
             Self::Script { path, source } => Some((path, Some(source.line), None)),
             Self::NoProject { .. }
+            | Self::NotTrusted { .. }
             | Self::MissingFile { .. }
             | Self::Unreadable { .. }
             | Self::Unwatchable { .. }
@@ -280,6 +290,10 @@ impl ProjectError {
             |near: &Option<String>| near.as_ref().map(|near| format!("did you mean `{near}`?"));
         match self {
             Self::NoProject { .. } => Some("make a project with `weft init`, or name one with -C DIR".into()),
+            Self::NotTrusted { root, .. } => Some(format!(
+                "look at its files, then `weft trust {}`; or name another one with -C DIR",
+                root.display()
+            )),
             Self::UnknownAgent { near, .. } => {
                 did_you_mean(near).or_else(|| Some("see `weft agent list`".into()))
             }

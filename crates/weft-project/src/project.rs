@@ -23,10 +23,12 @@ use crate::blobs::StoreBlobs;
 use crate::deliberation::WorkflowDeliberator;
 use crate::error::ProjectError;
 use crate::flows::ProjectFlows;
+use crate::lookalikes::lookalikes;
 use crate::models::ProjectModels;
 use crate::providers::MakeProvider;
 use crate::settings::Settings;
 use crate::state::{self, StoredEvents};
+use crate::trust;
 use crate::workflows::ProjectWorkflows;
 
 mod one_run;
@@ -91,18 +93,28 @@ pub struct Project {
     options: ProjectOptions,
 }
 
+/// The folder of a project: this one, or the closest one above it.
+///
+/// # Errors
+/// None of them is a project.
+pub(crate) fn root_of(start: &Path) -> Result<PathBuf, ProjectError> {
+    let absolute = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
+    let root = absolute.ancestors().find(|folder| folder.join(SETTINGS).is_file());
+    root.map(Path::to_owned).ok_or_else(|| ProjectError::NoProject { start: start.to_owned() })
+}
+
 impl Project {
     /// Opens the project of a folder, or of the closest folder above it.
     ///
     /// # Errors
-    /// The project is missing, its settings do not fit, or a file cannot be read.
+    /// The project is missing, or above the folder and owned by another user who is not trusted; its settings do not fit, or a
+    /// file cannot be read.
     pub fn find(start: &Path, options: &ProjectOptions) -> Result<Self, ProjectError> {
-        let absolute = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
-        let root = absolute.ancestors().find(|folder| folder.join(SETTINGS).is_file());
-        match root {
-            Some(root) => Self::open(root, options),
-            None => Err(ProjectError::NoProject { start: start.to_owned() }),
+        let root = root_of(start)?;
+        if std::path::absolute(start).map_or(true, |start| start != root) {
+            trust::check(&root, &root.join(SETTINGS))?;
         }
+        Self::open(&root, options)
     }
 
     /// Opens the project of exactly this folder.
@@ -122,7 +134,21 @@ impl Project {
         for passed in project.passed_over() {
             log::warn!("{} is passed over: {}", passed.at.path.display(), passed.at.message);
         }
+        for (id, like) in project.lookalikes() {
+            log::warn!(
+                "the ids `{id}` and `{like}` look alike; rename one, so that nobody takes it for the other"
+            );
+        }
         Ok(project)
+    }
+
+    /// Ids of tools, and of agents, that look alike.
+    #[must_use]
+    pub fn lookalikes(&self) -> Vec<(String, String)> {
+        let tools: Vec<String> = self.local_tools();
+        let agents: Vec<&str> = self.agents().map(|file| file.profile.id.as_str()).collect();
+        let pairs = lookalikes(tools.iter().map(String::as_str)).into_iter().chain(lookalikes(agents));
+        pairs.map(|(id, like)| (id.to_owned(), like.to_owned())).collect()
     }
 
     /// The same project with its workflows, agents and tools as their files are now. Settings, models and the store stay.
@@ -160,7 +186,8 @@ impl Project {
         }
         let models = models_of(root, &settings, options)?;
         let policy = NetworkPolicy::public_only().allowing(settings.network.allow.iter().cloned());
-        let caller = HttpCaller::builder(policy).clock(Arc::clone(&options.clock)).build();
+        let caller = HttpCaller::builder(policy).clock(Arc::clone(&options.clock));
+        let caller = caller.allowing_secrets(settings.secrets.allow.clone()).build();
         Ok(Self {
             workflows: Arc::new(workflows),
             agents: Arc::new(agents),

@@ -66,6 +66,11 @@ impl Project {
             .with(NodeTools::new(catalog))
     }
 
+    /// Ids of the tools that are known without a store or another program.
+    pub(crate) fn local_tools(&self) -> Vec<String> {
+        self.file_providers().list(Reach::Local).into_iter().flatten().collect()
+    }
+
     /// Resolves the tool of an id.
     ///
     /// # Errors

@@ -36,9 +36,28 @@ pub struct Settings {
     pub script: Option<String>,
     /// Hosts that tools and flows may reach over HTTP.
     pub network: NetworkSettings,
+    /// Secrets that files of the project may name.
+    #[serde(skip_serializing_if = "SecretSettings::is_default")]
+    pub secrets: SecretSettings,
     /// Settings of `weft serve`.
     #[serde(skip_serializing_if = "ServerSettings::is_default")]
     pub server: ServerSettings,
+}
+
+/// Secrets that files of the project may name as `{$secret.NAME}`: variables of the environment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SecretSettings {
+    /// The hosts that each of them may be sent to, such as `WEATHER_KEY = ["api.example.com"]`; without a port every port is
+    /// meant. A secret that is not listed goes nowhere.
+    pub allow: BTreeMap<String, Vec<HostRule>>,
+}
+
+impl SecretSettings {
+    fn is_default(&self) -> bool {
+        self.allow.is_empty()
+    }
 }
 
 /// Hosts that tools and flows may reach over HTTP. Models are reached at the addresses of their entries.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use agent_types::RunId;
+use agent_types::{Redactor, RunId};
 use llm_provider::ModelConfig;
 use run_store::{Sqlite, Store, StoreError, StoreOptions};
 
@@ -26,6 +26,12 @@ impl Project {
             locks: Some(path.with_extension("locks")),
         };
         Store::new(Arc::new(Sqlite::open(&path, sync)?), options)
+    }
+
+    /// Masks of all secrets that the project knows.
+    #[must_use]
+    pub fn redactor(&self) -> Redactor {
+        Redactor::new(self.secrets())
     }
 
     /// Keys of models, values of the environment that are such keys, and what tools and servers are given.

@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use weft_project::ServerSettings;
 
 use crate::app::App;
+use crate::connection::Connection;
 use crate::openai;
 use crate::problem::Problem;
 use crate::token::Token;
@@ -218,7 +219,14 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     let mut response = match app.access.check_host(&request).map(|_| app.access.preflight(&request)) {
         Ok(Some(answer)) => answer,
         Ok(None) | Err(_) => match app.access.check(&request) {
-            Ok(()) => next.run(request).await,
+            Ok(()) => {
+                if let Some(connection) = request.extensions().get::<Arc<Connection>>()
+                    && gate(&path) == Gate::Token
+                {
+                    connection.is_known();
+                }
+                next.run(request).await
+            }
             Err(problem) if openai::is_below(&path) => openai::refusal(&problem),
             Err(problem) => problem.into_response(),
         },

@@ -15,6 +15,7 @@ use crate::live::Hubs;
 use crate::mcp::McpServers;
 use crate::options::ServerOptions;
 use crate::problem::Problem;
+use crate::runs_runtime::RunsRuntime;
 
 /// A project that is served.
 #[derive(Debug)]
@@ -27,6 +28,9 @@ pub(crate) struct App {
     pub(crate) options: ServerOptions,
     pub(crate) access: Access,
     pub(crate) runs: LocalRuns,
+    /// Threads of the runs, apart from those of the requests.
+    #[expect(dead_code, reason = "it ends when it is dropped")]
+    runtime: RunsRuntime,
     pub(crate) hubs: Hubs,
     /// Owner of the tasks that run beside the requests.
     pub(crate) tasks: TaskTracker,
@@ -47,6 +51,7 @@ impl App {
         options: ServerOptions,
         access: Access,
         closing: CancellationToken,
+        runtime: RunsRuntime,
     ) -> Self {
         let clock = Arc::clone(project.clock());
         let (files, fault) = ProjectFiles::watched(project);
@@ -61,8 +66,10 @@ impl App {
             continues: true,
             closing: closing.clone(),
             closed: closed.clone(),
+            runtime: Some(runtime.handle()),
         };
         Self {
+            runtime,
             runs: LocalRuns::new(Arc::clone(&files), runs),
             files,
             store,

@@ -14,6 +14,7 @@ mod api;
 mod app;
 mod body;
 mod clock_timer;
+mod connection;
 mod layout;
 mod live;
 mod mcp;
@@ -23,6 +24,7 @@ mod options;
 mod page;
 mod problem;
 mod runs;
+mod runs_runtime;
 mod serve;
 mod token;
 

@@ -76,6 +76,12 @@ pub enum ServeError {
         /// Message of the cause.
         message: String,
     },
+    /// The operating system gives no threads.
+    #[error("the threads of the runs could not be started: {source}")]
+    NoThreads {
+        /// Error of the operating system.
+        source: std::io::Error,
+    },
     /// The store of runs cannot be used.
     #[error(transparent)]
     Store(#[from] run_store::StoreError),
@@ -89,6 +95,7 @@ impl ServeError {
             Self::TokenRequired { .. } => "token_required",
             Self::Bind { .. } => "address_in_use",
             Self::NoRandomness { .. } => "no_randomness",
+            Self::NoThreads { .. } => "runtime",
             Self::Store(error) => error.code(),
         }
     }
@@ -100,6 +107,7 @@ impl ServeError {
             Self::TokenRequired { .. } => "leave the token on, or bind 127.0.0.1",
             Self::Bind { .. } => "choose another port with --port, or 0 for a free one",
             Self::NoRandomness { .. } => "give a token with WEFT_TOKEN",
+            Self::NoThreads { .. } => "raise the limit of processes and threads of the user",
             Self::Store(error) => error.hint(),
         }
     }

@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{Request, State, WebSocketUpgrade};
 use axum::handler::Handler;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use futures::future::{Either, select};
+use axum::{Extension, Router};
+use futures::future::select;
 use http::{StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -18,7 +18,6 @@ use hyper_util::service::TowerToHyperService;
 use run_store::StoreError;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tower_http::compression::CompressionLayer;
 use weft_project::Project;
@@ -26,8 +25,10 @@ use weft_project::Project;
 use crate::access::{Access, bearer, guard};
 use crate::app::App;
 use crate::clock_timer::ClockTimer;
+use crate::connection::{Connection, Connections};
 use crate::options::{ServeError, ServerOptions};
 use crate::problem::Problem;
+use crate::runs_runtime::RunsRuntime;
 use crate::token::{Token, TokenChoice};
 use crate::{api, live, mcp, openai, page};
 
@@ -94,7 +95,8 @@ impl Server {
         let none = || StoreError::Io { message: "the project keeps no runs".into() };
         let store = project.store()?.ok_or_else(none)?.clone();
         let access = Access::new(address, &options.settings, token.clone());
-        let app = App::new(project, store, options, access, CancellationToken::new());
+        let runtime = RunsRuntime::start().map_err(|source| ServeError::NoThreads { source })?;
+        let app = App::new(project, store, options, access, CancellationToken::new(), runtime);
         Ok(Self { listener, address, app: Arc::new(app), token })
     }
 
@@ -123,18 +125,18 @@ impl Server {
         let timers = app.runs.clone();
         app.tasks.spawn(async move { timers.fire_timers().await });
         let router = router(&app);
-        let connections = Arc::new(Semaphore::new(app.options.settings.max_connections.max(1)));
+        let connections = Connections::new(app.options.settings.max_connections);
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = app.closing.cancelled() => break,
             };
             match accepted {
-                Ok((stream, _)) => match Arc::clone(&connections).try_acquire_owned() {
-                    Ok(place) => {
-                        app.tasks.spawn(serve(Arc::clone(&app), router.clone(), stream, place));
+                Ok((stream, _)) => match connections.enter(app.clock.elapsed()) {
+                    Some(connection) => {
+                        app.tasks.spawn(serve(Arc::clone(&app), router.clone(), stream, connection));
                     }
-                    Err(_) => {
+                    None => {
                         app.tasks.spawn(turn_away(Arc::clone(&app), stream));
                     }
                 },
@@ -205,6 +207,7 @@ async fn wrong_method(address: Uri) -> Response {
 
 async fn socket(
     State(app): State<Arc<App>>,
+    Extension(connection): Extension<Arc<Connection>>,
     headers: http::HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
@@ -213,13 +216,15 @@ async fn socket(
     let upgrade = upgrade.max_message_size(MAX_MESSAGE).max_frame_size(MAX_MESSAGE);
     // What is written waits for the client, not in memory.
     let upgrade = upgrade.write_buffer_size(0).max_write_buffer_size(4 * MAX_MESSAGE);
-    upgrade.on_upgrade(move |socket| live::open_socket(app, socket, is_known)).into_response()
+    upgrade.on_upgrade(move |socket| live::open_socket(app, socket, connection, is_known)).into_response()
 }
 
 /// Serves one connection.
-async fn serve(app: Arc<App>, router: Router, stream: TcpStream, place: OwnedSemaphorePermit) {
+async fn serve(app: Arc<App>, router: Router, stream: TcpStream, place: Arc<Connection>) {
     let _ = stream.set_nodelay(true);
-    let service = tower::ServiceExt::map_request(router, |request: Request<Incoming>| {
+    let own = Arc::clone(&place);
+    let service = tower::ServiceExt::map_request(router, move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Arc::clone(&own));
         request.map(axum::body::Body::new)
     });
     let mut connection = std::pin::pin!(
@@ -231,14 +236,14 @@ async fn serve(app: Arc<App>, router: Router, stream: TcpStream, place: OwnedSem
             .with_upgrades()
     );
     // A client that goes away or writes nonsense ends its own connection and nothing else.
-    match select(connection.as_mut(), Box::pin(app.closing.cancelled())).await {
-        Either::Left(_) => {}
-        Either::Right(((), _)) => {
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = place.evicted() => {}
+        () = app.closing.cancelled() => {
             connection.as_mut().graceful_shutdown();
             select(connection, Box::pin(app.closed.cancelled())).await;
         }
     }
-    drop(place);
 }
 
 /// Says that there are too many connections.

@@ -1,6 +1,6 @@
 //! `weft agent chat` and `weft chat`: a conversation, line by line.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 
 use agent_runtime::{ApprovalMode, PendingCall, exit_status};
 use agent_types::{AskKind, RunId, RunStatus};
@@ -134,8 +134,7 @@ impl Chat {
         let at_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         loop {
             if at_terminal {
-                let mut stderr = std::io::stderr().lock();
-                let _ = write!(stderr, "> ").and_then(|()| stderr.flush());
+                crate::output::piece("> ");
             }
             let result = tokio::select! {
                 biased;

@@ -1,6 +1,5 @@
 //! `weft import`: graphs and descriptions of other systems become workflow and tool files.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -229,8 +228,7 @@ fn write(
             .with_help("`--force` writes over it"));
     }
     for (file, text) in &files {
-        let parent = file.parent().unwrap_or(&folder);
-        fs::create_dir_all(parent).and_then(|()| fs::write(file, text)).map_err(|error| {
+        output::write_file(&folder, file, text).map_err(|error| {
             Failure::new(Exit::Failed, "write_failed", error.to_string()).at(file, None, None)
         })?;
     }

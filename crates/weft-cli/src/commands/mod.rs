@@ -23,6 +23,7 @@ mod scenario;
 mod serve;
 mod tool;
 mod tools;
+mod trust;
 mod workflow;
 
 use std::future::Future;
@@ -32,6 +33,7 @@ use weft_project::{MakeProvider, Project, ProjectOptions};
 
 use crate::arguments::{Arguments, Command, Output};
 use crate::failure::{Exit, Failure};
+use crate::output;
 
 /// Options and services that every command shares.
 pub(crate) struct Context {
@@ -58,10 +60,12 @@ impl Context {
     fn project(&self, script: Option<PathBuf>) -> Result<Project, Failure> {
         let options = self.options(script);
         let start = self.directory();
-        Ok(match &self.directory {
+        let project = match &self.directory {
             Some(directory) if directory.join("weft.toml").is_file() => Project::open(directory, &options)?,
             Some(_) | None => Project::find(start, &options)?,
-        })
+        };
+        output::mask(project.redactor());
+        Ok(project)
     }
 }
 
@@ -87,6 +91,7 @@ pub(crate) fn run(arguments: Arguments, providers: Vec<MakeProvider>) -> Result<
         Command::Model(command) => model::run(&context, command),
         Command::Mcp(arguments) => mcp::run(&context, &arguments),
         Command::Serve(serve) => serve::run(&context, &serve),
+        Command::Trust { directory } => trust::run(&context, directory.as_deref()),
         Command::Doctor => doctor::run(&context),
         Command::Completions { shell } => completions::run(shell),
         Command::Explain { code } => explain::run(&context, code.as_deref()),

@@ -171,6 +171,7 @@ fn append(file: &Path, scenario: &Value) -> Result<(), Failure> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
+    output::refuse_link(file).map_err(failed)?;
     let line = format!("{}\n", output::text_of(scenario)?);
     let mut open = std::fs::OpenOptions::new().create(true).append(true).open(file).map_err(failed)?;
     open.write_all(line.as_bytes()).map_err(failed)

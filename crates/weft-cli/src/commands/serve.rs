@@ -1,7 +1,10 @@
 //! `weft serve`: the project over HTTP.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
+use agent_types::{Clock, SystemClock};
+use futures::future::{Either, select};
 use serde_json::json;
 use weft_server::{ServeError, Server, ServerHandle, ServerOptions, Token, TokenChoice};
 
@@ -13,6 +16,9 @@ use crate::{follow, log_lines, output};
 /// Variable of the environment that may hold the token.
 const TOKEN: &str = "WEFT_TOKEN";
 
+/// Time limit for the end of a server beyond the time of its runs.
+const LATE: Duration = Duration::from_secs(5);
+
 pub(super) fn run(context: &Context, arguments: &ServeArguments) -> Result<Exit, Failure> {
     log_lines::to_stderr();
     let project = context.project(None)?;
@@ -21,6 +27,7 @@ pub(super) fn run(context: &Context, arguments: &ServeArguments) -> Result<Exit,
     options.settings.port = arguments.port.unwrap_or(options.settings.port);
     options.token = token(arguments)?;
     let is_scripted = project.is_scripted();
+    let grace = Duration::from_millis(options.settings.grace_ms);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -28,11 +35,8 @@ pub(super) fn run(context: &Context, arguments: &ServeArguments) -> Result<Exit,
     let served = runtime.block_on(async {
         let server = Server::bind(project, options).map_err(|error| of_serve(&error))?;
         print_address(context.output, &server, is_scripted)?;
-        let handle = server.handle();
-        tokio::select! {
-            () = server.run() => {}
-            () = heed_signals(handle) => {}
-        }
+        watch_signals(server.handle(), grace)?;
+        server.run().await;
         Ok(Exit::Ok)
     });
     // Blocking work that was given up does not hold the program.
@@ -87,14 +91,28 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// The first wish to end lets runs finish, the second ends at once. Never resolves.
-async fn heed_signals(handle: ServerHandle) {
+/// Heeds signals on a thread of its own, which hears them whatever the others do.
+fn watch_signals(handle: ServerHandle, grace: Duration) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::new(Exit::Failed, "runtime", error.to_string());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let watch = move || runtime.block_on(heed_signals(&handle, grace));
+    std::thread::Builder::new().name("weft-signals".into()).spawn(watch).map(drop).map_err(failed)
+}
+
+/// The first wish to end lets runs finish, the second ends at once. A server that has not ended in its time is left: its
+/// runs can be resumed.
+async fn heed_signals(handle: &ServerHandle, grace: Duration) {
     cancel_key().await;
     note!("the server ends when its runs have; again to leave them, they can be resumed");
     handle.close();
-    cancel_key().await;
-    handle.abandon();
-    std::future::pending::<()>().await;
+    let late = std::pin::pin!(SystemClock.sleep(grace + LATE));
+    if let Either::Left(_) = select(std::pin::pin!(cancel_key()), late).await {
+        handle.abandon();
+        SystemClock.sleep(LATE).await;
+    }
+    note!("the server is left: work of a run does not end; the run can be resumed");
+    weft_project::kill_servers();
+    std::process::exit(Exit::Failed as i32);
 }
 
 #[cfg(unix)]

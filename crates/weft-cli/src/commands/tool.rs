@@ -291,7 +291,7 @@ fn print_call(context: &Context, tool: &Tool, run: &RunId, outcome: &CallOutcome
         "cancelled" => Exit::Interrupted,
         "http_unreachable" => Exit::Unreachable,
         "missing_context" => Exit::Usage,
-        "missing_secret" => Exit::Configuration,
+        "missing_secret" | "secret_not_allowed" => Exit::Configuration,
         "invalid_argument" | "invalid_header_value" => Exit::Invalid,
         _ => Exit::Tool,
     };

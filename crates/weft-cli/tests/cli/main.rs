@@ -11,6 +11,7 @@ mod failures;
 mod faults;
 mod flows;
 mod forks;
+mod guarded;
 mod guide;
 mod lasting;
 mod openai_agent;

@@ -221,6 +221,9 @@ fn s50_no_output_of_the_program_tells_a_secret() {
     let folder = desk();
     weather(folder.path(), &address, &json!({"auth": {"type": "bearer", "token": "{$secret.WEATHER_KEY}"}}));
     open(folder.path(), &address);
+    let settings = std::fs::read_to_string(folder.path().join("weft.toml")).unwrap();
+    let settings = format!("{settings}\n[secrets.allow]\nWEATHER_KEY = [\"{address}\"]\n");
+    write(folder.path(), "weft.toml", &settings);
     let without = weft(folder.path(), &["tool", "call", "get_weather", "-i", "city=x", "--ctx", "tenant=t"]);
     assert_eq!(without.code, 3);
     assert!(without.stderr.contains("help: set WEATHER_KEY in the environment"), "{}", without.stderr);

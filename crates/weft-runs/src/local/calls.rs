@@ -96,7 +96,7 @@ impl LocalRuns {
         self.live().insert(run.clone(), live);
         let (send, done) = oneshot::channel();
         let (runs, of) = (self.clone(), run.clone());
-        self.0.tracker.spawn(async move {
+        self.spawn(async move {
             let given_up = request.given_up.clone();
             let outcome = {
                 let mut work = std::pin::pin!(runs.execute_call(request, &sink, cancel.clone()));

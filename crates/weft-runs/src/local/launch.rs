@@ -54,7 +54,7 @@ impl LocalRuns {
         let outcome = Outcome::new(async move { done.await.unwrap_or(Err(left)) });
         let handle = RunHandle { id: run.clone(), events, outcome };
         let runs = self.clone();
-        self.0.tracker.spawn(async move {
+        self.spawn(async move {
             let executing = async {
                 let _permit = runs.permit(admission, &sink, &cancel).await;
                 let ended = work.await;

@@ -58,6 +58,9 @@ pub struct RunsOptions {
     pub closing: CancellationToken,
     /// Cancelled when what still executes is left where it is.
     pub closed: CancellationToken,
+    /// Runtime that executes runs; absent, that of the callers. Work of a run that keeps its threads busy then holds up
+    /// other runs and no caller.
+    pub runtime: Option<tokio::runtime::Handle>,
 }
 
 impl Default for RunsOptions {
@@ -69,6 +72,7 @@ impl Default for RunsOptions {
             continues: false,
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),
+            runtime: None,
         }
     }
 }
@@ -159,6 +163,14 @@ impl LocalRuns {
 
     fn over(&self, run: &RunId) -> Option<CancellationToken> {
         self.live().get(run).map(|live| live.over.clone())
+    }
+
+    /// Executes work of a run where runs are executed.
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        match &self.0.options.runtime {
+            Some(runtime) => self.0.tracker.spawn_on(work, runtime),
+            None => self.0.tracker.spawn(work),
+        };
     }
 
     /// Does work that blocks, away from the callers.

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::subscription::{Subscription, Update};
 use crate::app::App;
+use crate::connection::Connection;
 
 /// Interval of pings to a silent client.
 const PING: Duration = Duration::from_secs(30);
@@ -45,6 +46,8 @@ type Followed = (RunId, Option<Update>);
 struct Session {
     app: Arc<App>,
     socket: WebSocket,
+    /// It counts as long as the socket is open.
+    connection: Arc<Connection>,
     updates: SelectAll<BoxStream<'static, Followed>>,
     subscriptions: HashMap<RunId, AbortHandle>,
 }
@@ -53,9 +56,9 @@ struct Session {
 struct Over;
 
 /// Serves a socket until one side has enough. `is_known` says that the token came with the request.
-pub(crate) async fn open(app: Arc<App>, socket: WebSocket, is_known: bool) {
+pub(crate) async fn open(app: Arc<App>, socket: WebSocket, connection: Arc<Connection>, is_known: bool) {
     let updates = SelectAll::new();
-    let mut session = Session { app, socket, updates, subscriptions: HashMap::new() };
+    let mut session = Session { app, socket, connection, updates, subscriptions: HashMap::new() };
     // The client ended the session, or was sent the reason.
     let _ = session.serve(is_known).await;
 }
@@ -65,6 +68,7 @@ impl Session {
         if !is_known {
             self.hello().await?;
         }
+        self.connection.is_known();
         self.greet().await?;
         let app = Arc::clone(&self.app);
         loop {
@@ -88,6 +92,7 @@ impl Session {
         let first = tokio::select! {
             first = self.socket.recv() => first,
             () = late => return self.close(close_code::POLICY, "no hello in time").await,
+            () = self.connection.evicted() => return Err(Over),
         };
         let text = match first {
             Some(Ok(Message::Text(text))) => text,

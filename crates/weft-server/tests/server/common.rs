@@ -41,13 +41,7 @@ pub(crate) fn serve_with(folder: TempDir, change: impl FnOnce(&mut ServerOptions
     options.settings.port = 0;
     options.look = Duration::from_millis(50);
     change(&mut options);
-    let server = Server::bind(project, options).unwrap();
-    let address = server.address();
-    let token = server.token().map(|token| token.reveal().to_owned()).unwrap_or_default();
-    let handle = server.handle();
-    let mut served = JoinSet::new();
-    served.spawn(server.run());
-    Running { address, token, handle, served, folder }
+    Running::start(folder, Server::bind(project, options).unwrap())
 }
 
 pub(crate) fn serve(files: &[(&str, &str)]) -> Running {
@@ -76,6 +70,16 @@ pub(crate) const SLEEP: (&str, &str) = (
 );
 
 impl Running {
+    /// Serves what is bound.
+    pub(crate) fn start(folder: TempDir, server: Server) -> Self {
+        let address = server.address();
+        let token = server.token().map(|token| token.reveal().to_owned()).unwrap_or_default();
+        let handle = server.handle();
+        let mut served = JoinSet::new();
+        served.spawn(server.run());
+        Self { address, token, handle, served, folder }
+    }
+
     /// Waits until the server has ended.
     pub(crate) async fn ended(&mut self) {
         self.served.join_next().await.unwrap().unwrap();

@@ -9,4 +9,5 @@ mod live;
 mod openai;
 mod rest;
 mod rows;
+mod stuck;
 mod tasks;

@@ -31,6 +31,7 @@ pub(super) fn all(context: &Context) -> Vec<Finding> {
     findings.extend(models(&project));
     findings.extend(mcp_servers(&project));
     findings.extend(passed_over(&project));
+    findings.extend(lookalikes(&project));
     findings.extend(workflows(&project));
     findings.extend(tools(&project));
     findings.extend(agents(&project));
@@ -111,6 +112,18 @@ fn reached(url: &Url) -> Result<(), String> {
         }
     }
     Err(last)
+}
+
+fn lookalikes(project: &Project) -> Vec<Finding> {
+    let pairs = project.lookalikes().into_iter();
+    let alike = pairs.map(|(id, like)| {
+        let failure = Failure::new(Exit::Invalid, "lookalike", format!("`{id}` looks like `{like}`"));
+        Finding::warning(
+            format!("id {id}"),
+            failure.with_help("rename one, so that nobody takes it for the other"),
+        )
+    });
+    alike.collect()
 }
 
 fn mcp_servers(project: &Project) -> Vec<Finding> {

@@ -4,13 +4,15 @@
 //! workflow's run; `weft-soak kill-agent [--every N]` the same of an agent's run;
 //! `weft-soak paid [ROUNDS]` kills an agent's run whose model and tools are servers, up to five times at any points, and
 //! compares its requests with those of a run that is not killed;
-//! `weft-soak cut [--every N]` cuts the store's file at every byte of its last pages.
+//! `weft-soak cut [--every N]` cuts the store's file at every byte of its last pages;
+//! `weft-soak load PROGRAM MINUTES` keeps a server of the program busy and prints the memory that it holds.
 
 mod agent;
 mod child;
 mod cut;
 mod flow;
 mod kill;
+mod load;
 mod paid;
 mod payer;
 
@@ -41,6 +43,9 @@ fn main() -> ExitCode {
         ["payer", folder, address] => payer::drive(Path::new(folder), address),
         ["cut"] => cut::run(1),
         ["cut", "--every", every_text] => every(every_text).map_or_else(usage, cut::run),
+        ["load", program, minutes] => {
+            minutes.parse().map_or_else(|_| usage(), |minutes| load::run(Path::new(program), minutes))
+        }
         ["child", folder, "start"] => child::start(Path::new(folder)),
         ["child", folder, "resume"] => child::resume(Path::new(folder)),
         ["agent", folder, "start"] => agent::start(Path::new(folder)),
@@ -57,5 +62,5 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> Result<(), Fault> {
-    Err("usage: weft-soak kill|kill-agent|cut [--every N] | paid [ROUNDS]".to_owned())
+    Err("usage: weft-soak kill|kill-agent|cut [--every N] | paid [ROUNDS] | load PROGRAM MINUTES".to_owned())
 }

@@ -1,5 +1,7 @@
 // Times and amounts for people.
 
+import { visible } from "./visible.ts";
+
 /** `0.3 s`, `12 s`, `2 min`, `3 h`, with the language's own words. */
 export function span(ms: number, language: string): string {
   const unit = (value: number, name: string, digits = 0): string =>
@@ -42,7 +44,7 @@ export function short(text: string, length = 120): string {
 export function inline(values: Record<string, unknown>, length = 120): string {
   const parts = Object.entries(values).map(([name, value]) => {
     const text = typeof value === "string" ? value : JSON.stringify(value);
-    return `${name}: ${short(text, 60)}`;
+    return `${visible(name)}: ${short(visible(text), 60)}`;
   });
   return short(parts.join(", "), length);
 }
