@@ -12,20 +12,27 @@ use proptest::prelude::*;
 use tokio_util::sync::CancellationToken;
 use tool_registry::{Registry, Services};
 
+fn server(closed: CancellationToken) -> McpHttp {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let calls = Arc::new(MemoryCalls::new(clock, Services::new()));
+    McpHttp::new(McpServer::new(Arc::new(Registry::new()), calls), closed)
+}
+
+fn request(body: &[u8]) -> Request<Full<VecDeque<u8>>> {
+    Request::post("http://127.0.0.1/mcp")
+        .header("host", "127.0.0.1")
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .body(Full::new(VecDeque::from(body.to_vec())))
+        .unwrap()
+}
+
 fn ask(body: &[u8]) -> u16 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let calls = Arc::new(MemoryCalls::new(clock, Services::new()));
         let closed = CancellationToken::new();
-        let http = McpHttp::new(McpServer::new(Arc::new(Registry::new()), calls), closed.clone());
-        let request = Request::post("http://127.0.0.1/mcp")
-            .header("host", "127.0.0.1")
-            .header("content-type", "application/json")
-            .header("accept", "application/json, text/event-stream")
-            .body(Full::new(VecDeque::from(body.to_vec())))
-            .unwrap();
-        let status = http.handle(request).await.status().as_u16();
+        let http = server(closed.clone());
+        let status = http.handle(request(body)).await.status().as_u16();
         closed.cancel();
         status
     })
@@ -80,4 +87,18 @@ proptest! {
     fn n02_any_message_has_an_answer(message in message()) {
         prop_assert!(ask(message.as_bytes()) >= 200);
     }
+}
+
+#[test]
+fn n15_sessions_are_bounded() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+    let http = server(CancellationToken::new());
+    runtime.block_on(async {
+        let mut last = 0;
+        for _ in 0..300 {
+            last = http.handle(request(hello.as_bytes())).await.status().as_u16();
+        }
+        assert_eq!(last, 503);
+    });
 }

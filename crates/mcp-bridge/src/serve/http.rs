@@ -21,13 +21,19 @@ use super::message::{Unreadable, read_message, without_mark};
 /// Longest message of a client, in bytes.
 const MAX_BODY: usize = 16 * 1024 * 1024;
 
+/// Sessions at once. One that is idle for five minutes ends; until then a client may begin as many as it likes.
+const MAX_SESSIONS: usize = 256;
+
 /// The server at one address. Cheap to clone.
 #[derive(Clone)]
-pub struct McpHttp(StreamableHttpService<McpServer, LocalSessionManager>);
+pub struct McpHttp {
+    service: StreamableHttpService<McpServer, LocalSessionManager>,
+    sessions: Arc<LocalSessionManager>,
+}
 
 impl fmt::Debug for McpHttp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("McpHttp").finish_non_exhaustive()
+        f.debug_struct("McpHttp").finish_non_exhaustive()
     }
 }
 
@@ -52,8 +58,10 @@ impl McpHttp {
         let mut config = StreamableHttpServerConfig::default();
         config.cancellation_token = closed;
         config.max_request_body_bytes = MAX_BODY;
-        let service = StreamableHttpService::new(move || Ok(server.clone()), Arc::default(), change(config));
-        Self(service)
+        let sessions = Arc::<LocalSessionManager>::default();
+        let own = Arc::clone(&sessions);
+        let service = StreamableHttpService::new(move || Ok(server.clone()), own, change(config));
+        Self { service, sessions }
     }
 
     /// Answers a request.
@@ -63,8 +71,15 @@ impl McpHttp {
         B::Data: Send,
         B::Error: Error + Send + Sync + 'static,
     {
+        let begins = !request.headers().contains_key("mcp-session-id");
+        if begins && self.sessions.sessions.read().await.len() >= MAX_SESSIONS {
+            let message = Bytes::from_static(b"too many sessions; end one, or wait until one is idle for long");
+            let mut refused = http::Response::new(Full::new(message).boxed());
+            *refused.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            return refused;
+        }
         if request.method() != http::Method::POST {
-            return self.0.handle(request).await;
+            return self.service.handle(request).await;
         }
         let (head, body) = request.into_parts();
         let body = match Limited::new(body, MAX_BODY).collect().await {
@@ -77,7 +92,7 @@ impl McpHttp {
         let message = body.slice_ref(without_mark(&body));
         match read_message(&message) {
             Err(fault) => refused(StatusCode::BAD_REQUEST, Some(fault)),
-            Ok(_) => self.0.handle(http::Request::from_parts(head, Full::new(message))).await,
+            Ok(_) => self.service.handle(http::Request::from_parts(head, Full::new(message))).await,
         }
     }
 }

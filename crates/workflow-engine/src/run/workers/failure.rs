@@ -64,5 +64,5 @@ pub(crate) fn jittered(delay: Duration, run: &str, path: &str, attempt: u32) -> 
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
     let part = u32::try_from((hash.wrapping_add(u64::from(attempt))) % 100).unwrap_or(0);
-    delay + delay / 1000 * part
+    delay.saturating_add(delay / 1000 * part)
 }
