@@ -30,8 +30,17 @@ const OWNERS: &[(&str, &[&str])] = &[
 const HARNESS: &str = "weft-harness";
 
 /// Outside crates that `agent-types` may use.
-const BASE: &[&str] =
-    &["parking_lot", "schemars", "serde", "serde_json", "strsim", "thiserror", "unicode-normalization"];
+const BASE: &[&str] = &[
+    "aho-corasick",
+    "base64",
+    "parking_lot",
+    "schemars",
+    "serde",
+    "serde_json",
+    "strsim",
+    "thiserror",
+    "unicode-normalization",
+];
 
 /// Crates that no crate of the first two layers may reach, not even through others.
 const NOT_BELOW: &[&str] = &["tokio", "reqwest", "hyper"];

@@ -146,16 +146,13 @@ impl<'t> Reading<'t> {
         while let Some(&byte) = bytes.get(at) {
             let place = self.place(at);
             let before = read.len();
-            match (byte == escape).then(|| unescape(&bytes[at..])).flatten() {
-                Some((char, length)) => {
-                    any = true;
-                    read.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
-                    at += length;
-                }
-                None => {
-                    read.push(byte);
-                    at += 1;
-                }
+            if let Some((char, length)) = (byte == escape).then(|| unescape(&bytes[at..])).flatten() {
+                any = true;
+                read.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+                at += length;
+            } else {
+                read.push(byte);
+                at += 1;
             }
             places.resize(places.len() + read.len() - before, place);
         }
@@ -247,8 +244,9 @@ mod tests {
     fn n14_a_secret_is_masked_in_every_form() {
         let secret = "S3/CR\"3T+é key😀1";
         let masks = Redactor::new([secret.to_owned(), "abc".to_owned()]);
-        let escaped: String = secret.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect();
-        let percent: String = secret.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let escaped: Vec<String> = secret.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect();
+        let percent: Vec<String> = secret.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let (escaped, percent) = (escaped.concat(), percent.concat());
         let json = Value::from(secret).to_string();
         for text in [
             format!("Bearer {secret}."),

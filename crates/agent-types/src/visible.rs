@@ -1,6 +1,7 @@
 //! Foreign text where people read it: what acts on a terminal, or cannot be seen, is shown as an escape.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 
 /// The text with control, bidi, zero-width, filler and tag characters written as escapes of JSON.
 ///
@@ -26,7 +27,8 @@ pub fn visible(text: &str) -> Cow<'_, str> {
         if is_hidden(char) && !is_line_end && !joins(before, char, after) {
             let mut units = [0; 2];
             for unit in char.encode_utf16(&mut units) {
-                shown.push_str(&format!("\\u{unit:04x}"));
+                // Writing to a text cannot fail.
+                let _ = write!(shown, "\\u{unit:04x}");
             }
         } else if !is_line_end {
             shown.push(char);

@@ -136,7 +136,7 @@ impl HttpCallerBuilder {
         let Self { policy, resolver, secrets, secret_policy, clock, transport } = self;
         let mask = SecretMask::new();
         let clients = Default::default();
-        let inner = Inner { policy, secrets, secret_policy, clock, mask, resolver, transport, clients };
+        let inner = Inner { policy, secrets, clock, mask, secret_policy, resolver, transport, clients };
         HttpCaller(Arc::new(inner))
     }
 }

@@ -91,11 +91,11 @@ struct Cost {
 impl Cost {
     fn read(text: &str) -> Self {
         let mut cost = Self { is_single: true, selectors: 1, ..Self::default() };
-        let mut signs = Signs { rest: text.chars(), quote: None };
+        let signs = Signs { rest: text.chars(), quote: None };
         let (mut commas, mut last) = (vec![0_u64], ' ');
         // Depth of a query of a filter that begins at the root, until it ends or turns out to have many results.
         let mut root = None;
-        while let Some(sign) = signs.next() {
+        for sign in signs {
             match sign {
                 '.' if last == '.' => cost.descents += 1,
                 '$' if commas.len() > 1 => root = Some(commas.len()),

@@ -204,7 +204,7 @@ fn n11_a_reply_that_never_ends_is_bounded() {
     let start = std::time::Instant::now();
     let error = read(ProviderKind::OpenAi, body.into_bytes()).unwrap_err();
     assert!(error.to_string().contains("too long"), "{error}");
-    assert!(start.elapsed() < std::time::Duration::from_secs(60), "{:?}", start.elapsed());
+    assert!(start.elapsed() < std::time::Duration::from_mins(1), "{:?}", start.elapsed());
 }
 
 #[test]

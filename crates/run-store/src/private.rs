@@ -68,7 +68,8 @@ pub(crate) fn refuse_link(path: &Path) -> Result<(), Error> {
 fn restrict(path: &Path) -> Result<(), Error> {
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(path)?.permissions().mode();
-    if mode & 0o077 == 0 {
+    let of_others = mode & 0o077;
+    if of_others == 0 {
         return Ok(());
     }
     match std::fs::set_permissions(path, PermissionsExt::from_mode(mode & 0o700)) {
@@ -93,7 +94,7 @@ mod tests {
     use crate::{Sqlite, Sync};
 
     fn mode(path: &Path) -> u32 {
-        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+        std::fs::metadata(path).map_or(0, |meta| meta.permissions().mode() & 0o777)
     }
 
     #[test]

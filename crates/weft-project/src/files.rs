@@ -1,11 +1,14 @@
 //! Reading files as the project does.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tool_registry::files::{FileError, ReadError, read_text};
 
 use crate::error::ProjectError;
+
+/// Name of the settings file, which makes a folder a project.
+pub(crate) const SETTINGS: &str = "weft.toml";
 
 /// Reads the text of a file.
 ///
@@ -33,6 +36,16 @@ impl From<ReadError> for ProjectError {
 pub fn read_json(path: &Path) -> Result<Value, ProjectError> {
     let text = read_file(path)?;
     serde_json::from_str(&text).map_err(|error| ProjectError::Json(json_error(path, &error)))
+}
+
+/// The folder of a project: this one, or the closest one above it.
+///
+/// # Errors
+/// None of them is a project.
+pub(crate) fn root_of(start: &Path) -> Result<PathBuf, ProjectError> {
+    let absolute = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
+    let root = absolute.ancestors().find(|folder| folder.join(SETTINGS).is_file());
+    root.map(Path::to_owned).ok_or_else(|| ProjectError::NoProject { start: start.to_owned() })
 }
 
 pub(crate) fn json_error(path: &Path, error: &serde_json::Error) -> FileError {

@@ -22,6 +22,7 @@ use crate::agents::{AgentFile, ProjectAgents};
 use crate::blobs::StoreBlobs;
 use crate::deliberation::WorkflowDeliberator;
 use crate::error::ProjectError;
+use crate::files::{SETTINGS, root_of};
 use crate::flows::ProjectFlows;
 use crate::lookalikes::lookalikes;
 use crate::models::ProjectModels;
@@ -34,9 +35,6 @@ use crate::workflows::ProjectWorkflows;
 mod one_run;
 
 use one_run::{models_of, services_of};
-
-/// Name of the settings file, which makes a folder a project.
-const SETTINGS: &str = "weft.toml";
 
 /// Options for opening a project.
 #[derive(Debug, Clone)]
@@ -91,16 +89,6 @@ pub struct Project {
     keeps_runs: bool,
     /// Options that it was opened with.
     options: ProjectOptions,
-}
-
-/// The folder of a project: this one, or the closest one above it.
-///
-/// # Errors
-/// None of them is a project.
-pub(crate) fn root_of(start: &Path) -> Result<PathBuf, ProjectError> {
-    let absolute = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
-    let root = absolute.ancestors().find(|folder| folder.join(SETTINGS).is_file());
-    root.map(Path::to_owned).ok_or_else(|| ProjectError::NoProject { start: start.to_owned() })
 }
 
 impl Project {

@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::ProjectError;
+use crate::files::root_of;
 
 /// The user's list of trusted folders.
 ///
@@ -56,7 +57,7 @@ fn is_trusted(root: &Path) -> bool {
 /// # Errors
 /// The project is missing, or the list of trusted folders cannot be written.
 pub fn trust(start: &Path) -> Result<PathBuf, ProjectError> {
-    let root = crate::project::root_of(start)?;
+    let root = root_of(start)?;
     let list = list().map_err(|message| ProjectError::NotWritten { path: "trusted".into(), message })?;
     let failed =
         |error: std::io::Error| ProjectError::NotWritten { path: list.clone(), message: error.to_string() };

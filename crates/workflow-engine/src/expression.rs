@@ -194,9 +194,10 @@ impl Expression {
                 context.add_variable_from_value(name.as_str(), value);
             }
         }
-        let budget = match self.needs_budget {
-            true => Some(budget::Budget::install(&mut context).map_err(|message| self.failed(message))?),
-            false => None,
+        let budget = if self.needs_budget {
+            Some(budget::Budget::install(&mut context).map_err(|message| self.failed(message))?)
+        } else {
+            None
         };
         let value = with_stack(self.depth * RUN_LEVEL, || CelValue::resolve(&self.tree, &context));
         // A macro may have taken the fault for an answer.
@@ -409,13 +410,13 @@ mod tests {
     #[test]
     fn n03_an_evaluation_has_a_budget() {
         let nested = |macro_name: &str, list: &str, depth: usize, inner: &str| {
-            let opens: String = (0..depth).map(|at| format!("{list}.{macro_name}(v{at}, ")).collect();
-            format!("{opens}{inner}{}", ")".repeat(depth))
+            let opens: Vec<String> = (0..depth).map(|at| format!("{list}.{macro_name}(v{at}, ")).collect();
+            format!("{}{inner}{}", opens.concat(), ")".repeat(depth))
         };
         let doubling = |depth: usize| {
-            let opens: String =
+            let opens: Vec<String> =
                 (1..=depth).map(|at| format!("[v{} + v{}].map(v{at}, ", at - 1, at - 1)).collect();
-            format!("[text].map(v0, {opens}v{depth}{})", ")".repeat(depth))
+            format!("[text].map(v0, {}v{depth}{})", opens.concat(), ")".repeat(depth))
         };
         let known = Scope::new().with("items").with("text");
         let items: Value = (0..400).collect();

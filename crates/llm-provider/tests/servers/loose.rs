@@ -235,9 +235,9 @@ async fn parts_beyond_the_bound_are_not_read() {
         )
     };
     let last = event(&json!({"type": "response.completed", "response": {"status": "completed"}}));
-    let body = (0..1_030).map(part).chain([last]).collect::<String>();
+    let body = (0..262).map(part).chain([last]).collect::<String>();
     let (text, warnings, end) = hear(ProviderKind::OpenAiResponses, Answer::stream([body])).await;
-    assert_eq!((text.len(), warnings.len(), end.unwrap().text.len()), (1_024, 1, 1_024));
+    assert_eq!((text.len(), warnings.len(), end.unwrap().text.len()), (256, 1, 256));
 }
 
 #[tokio::test]

@@ -20,8 +20,8 @@ fn single(node: &str, config: &Value, input: &Value) -> String {
 }
 
 fn nested(depth: usize) -> String {
-    let opens: String = (0..depth).map(|at| format!("items.all(v{at}, ")).collect();
-    format!("{opens}v0 >= 0{}", ")".repeat(depth))
+    let opens: Vec<String> = (0..depth).map(|at| format!("items.all(v{at}, ")).collect();
+    format!("{}v0 >= 0{}", opens.concat(), ")".repeat(depth))
 }
 
 /// A schema whose levels refer to the next one twice.

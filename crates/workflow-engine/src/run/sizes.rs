@@ -87,7 +87,7 @@ mod tests {
             values.take_value(&kept, 2 << 20, 4 << 20).unwrap();
         }
         let held: Vec<_> = (0..8).map(|_| text(1 << 20)).collect();
-        let taken = held.iter().map(|value| values.take_value(value, 2 << 20, 4 << 20)).filter(Result::is_ok);
+        let taken = held.iter().filter_map(|value| values.take_value(value, 2 << 20, 4 << 20).ok());
         assert_eq!(taken.count(), 2);
     }
 

@@ -191,7 +191,7 @@ fn grown(held: &[u64]) -> Result<(), Fault> {
     let minutes = u64::try_from(held.len() - 1 - warm).unwrap_or(0);
     let allowed = first + SLACK * minutes;
     if minutes > 0 && *last > allowed {
-        return Err(format!("{} KiB after minute {WARM}, {last} KiB at the end: it grows", first));
+        return Err(format!("{first} KiB after minute {WARM}, {last} KiB at the end: it grows"));
     }
     Ok(())
 }
