@@ -52,7 +52,9 @@ pub(crate) fn soak(options: &[String]) -> Result<()> {
         [how, minutes] if how == "load" => soak_load(minutes),
         [how] => soak_store(&[how]),
         [how, rounds] if how == "paid" => soak_store(&[how, rounds]),
-        _ => bail!("cargo xtask soak [kill | kill-agent | paid [ROUNDS] | cut | server [SECONDS] | load [MINUTES]]"),
+        _ => bail!(
+            "cargo xtask soak [kill | kill-agent | paid [ROUNDS] | cut | server [SECONDS] | load [MINUTES]]"
+        ),
     }
 }
 

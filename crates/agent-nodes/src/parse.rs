@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use agent_runtime::driver::ask::read_whole;
 use agent_runtime::machine::{
-    CALLS_PER_DECISION, CallIds, Reading, ReadyCall, Reply, observed, read_reply, reply_events,
+    CALLS_PER_DECISION, CallIds, Reading, ReadyCall, Reply, message, observed, read_reply, reply_events,
     too_many_calls, unread_events,
 };
 use agent_runtime::prompt::injection_guard::UntrustedTexts;
@@ -103,6 +103,9 @@ pub(crate) fn read(ctx: &NodeContext, env: &AgentEnv<'_>, reply: &ToRead<'_>) ->
     trace.perform_all(reply_events(&decided));
     if let Some(unread) = decided.unread.take() {
         trace.perform_all(unread_events(&unread, reply.was_unread));
+        if !reply.was_unread && !decided.message.is_empty() {
+            trace.perform_all(vec![message(decided.message.clone(), false)]);
+        }
         decided.turn.notes.extend((!reply.was_unread).then_some(unread));
     }
     let result = given(&decided, reply);

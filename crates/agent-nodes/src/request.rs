@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agent_types::{BudgetKey, ObservationCode, Usage};
+use agent_types::{BudgetKey, OBSERVATION_PREFIX, ObservationCode, Usage};
 use async_trait::async_trait;
 use futures::StreamExt;
 use llm_provider::{
@@ -203,6 +203,13 @@ pub(crate) struct Replied {
     pub(crate) was_unread: bool,
 }
 
+/// Returns `true` for results that are the observation of a call that was not read, and nothing else.
+fn is_unread_note(results: &str) -> bool {
+    let mut observations = results.lines().filter_map(|line| line.strip_prefix(OBSERVATION_PREFIX));
+    let is_unread = |text: &str| text.trim_start().starts_with(ObservationCode::UnreadCall.beginning());
+    observations.next().is_some_and(is_unread) && observations.next().is_none()
+}
+
 /// Members of a reply as a value: the tools were offered natively; the model was told of an unread call before.
 pub(crate) const NATIVE: &str = "native";
 pub(crate) const AFTER_UNREAD: &str = "afterUnread";
@@ -255,10 +262,11 @@ pub(crate) async fn request(
         messages.push(Said::user(prompt, Vec::new()));
     }
     let mut suspects = UntrustedTexts::default();
-    messages.iter().filter_map(Said::foreign).for_each(|text| suspects.note(text));
+    // A call that was not read is the model's own.
+    let foreign = messages.iter().filter_map(Said::foreign).filter(|text| !is_unread_note(text));
+    foreign.for_each(|text| suspects.note(text));
     let protocol = if specs.is_empty() { Protocol::Text } else { Protocol::Native };
-    let unread_words = ObservationCode::UnreadCall.beginning();
-    let was_unread = messages.last().is_some_and(|said| said.message.text().contains(unread_words));
+    let was_unread = messages.last().and_then(Said::foreign).is_some_and(is_unread_note);
     let tools = offering.all()?;
     let set = tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?;
     let sent: Vec<Message> = messages.into_iter().map(|said| said.message).collect();

@@ -170,6 +170,13 @@ impl Budget {
         &self.0.limits
     }
 
+    /// Returns `true` where a limit stands here or above.
+    #[must_use]
+    pub fn is_limited(&self, key: BudgetKey) -> bool {
+        let parents = std::iter::successors(Some(self), |budget| budget.0.parent.as_ref());
+        parents.into_iter().any(|budget| budget.0.limits.limit(key).is_some())
+    }
+
     /// Returns the usage of this node and its children.
     #[must_use]
     pub fn used(&self, key: BudgetKey) -> u64 {

@@ -92,13 +92,13 @@ mod tests {
             ("{result.none}|{result.__class__}|{{}}", "||{}"),
             (
                 "{resullt}",
-                "unknown_placeholder: : `{resullt}` names nothing; here stand {result}, {user_message}, {$ctx}; did you mean `result`?",
+                "unknown_placeholder: `{resullt}` names nothing; here stand {result}, {user_message}, {$ctx}; did you mean `result`?",
             ),
             (
                 "{$secret.KEY}",
-                "unknown_placeholder: : `{$secret.KEY}` names nothing; here stand {result}, {user_message}, {$ctx}",
+                "unknown_placeholder: `{$secret.KEY}` names nothing; here stand {result}, {user_message}, {$ctx}",
             ),
-            ("{", "bad_template: : a lone `{` in `{`; write `{{` where a brace is meant"),
+            ("{", "bad_template: a lone `{` in `{`; write `{{` where a brace is meant"),
         ] {
             assert_eq!(filled(text), expected, "{text}");
         }

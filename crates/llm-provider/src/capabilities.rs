@@ -13,6 +13,8 @@ pub struct Capabilities {
     pub documents: bool,
     /// It reasons before it answers.
     pub reasoning: bool,
+    /// Its name is of a known family.
+    pub known: bool,
     /// Tokens that a request and its answer may hold together; unknown where it depends on the server.
     pub context_window: Option<u64>,
 }
@@ -113,6 +115,7 @@ impl Capabilities {
             images: can.contains('i'),
             documents: can.contains('d'),
             reasoning: can.contains('r'),
+            known: true,
             context_window: (*thousands > 0).then_some(thousands * 1_000),
         }
     }

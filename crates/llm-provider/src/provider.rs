@@ -32,6 +32,10 @@ pub struct ModelInfo {
     pub documents: bool,
     /// Reasons before it answers.
     pub reasoning: bool,
+    /// It is known not to reason, so that nothing behind a block of calls can take the block back: a reply may be cut there.
+    pub cuts_replies: bool,
+    /// The end of a block of calls is sent as a text to stop at.
+    pub stop_at_block: bool,
     /// Tokens that a request and its answer may hold together.
     pub context_window: Option<u64>,
     /// Most tokens that it writes in an answer, where its entry says so.

@@ -128,6 +128,10 @@ pub struct ModelConfig {
     /// `anthropic` (default: yes).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_cache: Option<bool>,
+    /// Sends the end of a block of calls as a text to stop at, which saves tokens behind it (default: no). Where a model quotes a
+    /// block, or writes its end inside a value, the reply is cut there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_at_block: Option<bool>,
     /// Dollars for a million tokens written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_out: Option<f64>,
@@ -296,6 +300,7 @@ impl ModelConfig {
             price_cached: None,
             price_cache_write: None,
             prompt_cache: None,
+            stop_at_block: None,
             price_out: None,
             max_parallel: None,
             retries: None,
@@ -356,6 +361,8 @@ impl ModelConfig {
             images: self.images.unwrap_or(known.images),
             documents: self.documents.unwrap_or(known.documents),
             reasoning: self.reasoning.unwrap_or(known.reasoning),
+            cuts_replies: !self.reasoning.unwrap_or(known.reasoning || !known.known),
+            stop_at_block: self.stop_at_block.unwrap_or(false),
             entry: self.entry.clone(),
             address: None,
             context_window: self.context_window.or(known.context_window),

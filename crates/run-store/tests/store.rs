@@ -303,7 +303,8 @@ fn old_events_go_when_a_snapshot_stands_for_them() {
         }
         let record = store.known(&id).unwrap();
         assert_eq!(record.last_seq, 1001);
-        assert!(record.first_seq > 800, "{}", record.first_seq);
+        // A row goes as a whole: of up to 256 events.
+        assert!(record.first_seq > 600, "{}", record.first_seq);
         assert_eq!(store.events(&id, 0, 1).unwrap()[0].event.seq, record.first_seq);
         drop(run);
         let (_run, log) = store.resume(&id, clock()).unwrap();

@@ -5,10 +5,7 @@ use std::borrow::Cow;
 use agent_types::{ToolFault, ToolStatus};
 
 use crate::invoke::CallEnd;
-use crate::output::ToolErrorKind;
-
-/// Words about a failure inside this process: what it says of itself is for developers.
-pub const INTERNAL_ERROR: &str = "internal error (panicked)";
+use crate::output::{INTERNAL_ERROR, ToolErrorKind};
 
 impl CallEnd {
     /// Fault of a call that failed, for programs.

@@ -7,6 +7,9 @@ use agent_types::AskSummary;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// Words about a failure inside this process: what it says of itself is for developers.
+pub const INTERNAL_ERROR: &str = "internal error (panicked)";
+
 /// A piece of a result that has several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]

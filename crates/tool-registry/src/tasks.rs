@@ -13,7 +13,6 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::ToolContext;
-use crate::end::INTERNAL_ERROR;
 use crate::invoke::CallEnd;
 use crate::tool::Tool;
 
@@ -268,7 +267,7 @@ fn settle(tasks: &mut Tasks, task: &str, end: CallEnd) {
     let (state, result) = match end {
         CallEnd::Ok(output) => (TaskState::Done, output.value()),
         CallEnd::Failed(error) => (TaskState::Failed, error.message_for_model.into()),
-        CallEnd::Panicked { .. } => (TaskState::Failed, INTERNAL_ERROR.into()),
+        CallEnd::Panicked { .. } => (TaskState::Failed, crate::output::INTERNAL_ERROR.into()),
         CallEnd::TimedOut { limit } => {
             (TaskState::Failed, format!("no answer within {} ms", limit.as_millis()).into())
         }

@@ -6,6 +6,7 @@ use tool_registry::Tool;
 struct Words(&'static str, &'static [(&'static str, &'static str)]);
 
 const KEY: (&str, &str) = ("key", "某一个值：写名称，或 JSON 指针（如 `/cart/0`）；不写则返回全部");
+const DEFAULT: (&str, &str) = ("default_value", "该处没有值时返回的值");
 const CHANGES: (&str, &str) = ("changes", "按名称给出的新值");
 const TASK: (&str, &str) = ("task", "任务的 id");
 const LIMIT: (&str, &str) = ("limit", "最多读取的字节数");
@@ -23,9 +24,9 @@ fn words(id: &str) -> Option<Words> {
         "system:get_current_time" => {
             Words("当前的日期和时间。", &[("timezone", "IANA 时区名，如 `Asia/Shanghai`；不写则为 UTC")])
         }
-        "system:read_state" => Words("读取你的私有状态。", &[KEY]),
+        "system:read_state" => Words("读取你的私有状态。", &[KEY, DEFAULT]),
         "system:update_state" => Words("修改你的私有状态。同名成员被替换，null 表示删除。", &[CHANGES]),
-        "system:read_world" => Words("读取所有代理共享的状态。", &[KEY]),
+        "system:read_world" => Words("读取所有代理共享的状态。", &[KEY, DEFAULT]),
         "system:update_world" => Words("修改所有代理共享的状态。同名成员被替换，null 表示删除。", &[CHANGES]),
         "system:publish_event" => Words(
             "向其他代理发布一个事件。",

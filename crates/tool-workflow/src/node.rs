@@ -122,8 +122,9 @@ pub fn node_tool_with(
     for name in &parameters {
         declare_setting(&mut definition, name, &node.config[name], config.get(name));
     }
+    let part = json!({"type": node.node_type, "config": config, "parameters": parameters});
     let call = ConfiguredHandler { node: node.clone(), config, parameters, runtime: runtime.clone() };
-    Ok(Tool::new(definition, NODE, call).checked()?)
+    Ok(Tool::new(definition, NODE, call).checked()?.with_parts([("node".to_owned(), part)]))
 }
 
 /// A value that stands for a setting until a call gives it.

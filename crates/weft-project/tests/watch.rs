@@ -184,8 +184,8 @@ impl ToolSource for AndOne {
 async fn a_run_is_told_of_a_tool_that_comes_and_may_call_it() {
     let files = Arc::new(Files::new(&json!(["workflow:w"])));
     let lines = [
-        json!({"text": "<ACTION><write/></ACTION>", "request": {"lacks": ["workflow:new"]}}),
-        json!({"text": "<ACTION><workflow:new/></ACTION>", "request": {"contains": ["workflow:new"]}}),
+        json!({"text": "<ACTION><write/></ACTION>", "request": {"lacks": ["workflow__new"]}}),
+        json!({"text": "<ACTION><workflow:new/></ACTION>", "request": {"contains": ["workflow__new"]}}),
         json!({"text": "Done."}),
     ];
     files.write("script.jsonl", &lines.map(|line| line.to_string()).join("\n"));

@@ -39,7 +39,7 @@ fn every_call_has_its_result() {
         "failed",
         &["Tool say executed successfully. Result: x", "Error - Tool say failed: disk full"],
     );
-    check(say(json!({"do": "panic"})), "panicked", &["Error - Tool say failed: boom"]);
+    check(say(json!({"do": "panic"})), "panicked", &["Error - Tool say failed: internal error (panicked)"]);
     check(say(json!({"do": "hang"})), "timeout", &["Error - Tool say failed: no answer within 5000 ms"]);
     check(
         json!({"tool": "say", "arguments": {}}),

@@ -118,7 +118,9 @@ pub(crate) async fn compaction(
         return Some(Summary { text, upto, by, usage });
     }
     driver.context.log.resume();
-    driver.context.log.durable().await.ok()?;
+    let (safe, cancelled) =
+        (std::pin::pin!(driver.context.log.durable()), std::pin::pin!(driver.context.cancel.cancelled()));
+    let Either::Left((Ok(()), _)) = select(safe, cancelled).await else { return None };
     // A summary takes a quarter of the window at most; four bytes are at least one token.
     let limit = room.map_or(usize::MAX, |room| room.most);
     let (summary, usage) = summary(driver, history, upto, limit.saturating_mul(3)).await;

@@ -7,6 +7,7 @@ use agent_types::{
     AskSummary, Backoff, BudgetExceeded, BudgetKey, EventBody, ExitReason, Observation, ToolStatus,
     estimate_tokens,
 };
+use futures::future::{Either, select};
 use serde_json::Value;
 use tool_registry::{CallEnd, CallOutcome, Tool, ToolContext, ToolError, ToolOutput};
 use tool_system::BlobSource;
@@ -117,7 +118,17 @@ pub(super) async fn run_call(
     let (index, id, name) = (call.call.index, &call.call.id, call.call.tool.as_str());
     let safe = match trace.sink().persister().filter(|_| !call.call.facts.is_read_only) {
         // No effect begins before all that led to it is safe.
-        Some(persister) => persister.durable().await,
+        Some(persister) => {
+            let (safe, cancelled) =
+                (std::pin::pin!(persister.durable()), std::pin::pin!(cx.cancel.cancelled()));
+            match select(safe, cancelled).await {
+                Either::Left((safe, _)) => safe,
+                Either::Right(_) => {
+                    let (observation, status) = observe::of_end(id, name, &CallEnd::Cancelled);
+                    return CallResult::new(index, observation, status);
+                }
+            }
+        }
         None => Ok(()),
     };
     if let Err(fault) = safe {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agent_types::BudgetKey;
 use llm_provider::{LlmProvider, ModelParameters};
 use tool_registry::ToolSource;
 
@@ -53,7 +54,7 @@ impl Driver {
 
     /// Tokens or dollars are limited.
     pub(super) fn is_metered(&self) -> bool {
-        let limits = self.context.budget.limits();
-        limits.tokens.is_some() || limits.cost_usd.is_some()
+        let budget = &self.context.budget;
+        budget.is_limited(BudgetKey::Tokens) || budget.is_limited(BudgetKey::CostMicros)
     }
 }

@@ -177,9 +177,11 @@ pub(super) async fn answer(
 }
 
 /// Returns `true` when a reply may be cut behind its block. A model that reasons may still say that all of it was
-/// reasoning; a budget of tokens needs the usage that stands at the end.
+/// reasoning, native calls may follow, and a budget of tokens needs the usage that stands at the end.
 fn is_cut_safe(driver: &Driver) -> bool {
-    !driver.is_replaced && !driver.is_metered() && !driver.model.info().reasoning
+    let info = driver.model.info();
+    let is_known = info.cuts_replies || info.scripted;
+    is_known && driver.protocol == Protocol::Text && !driver.is_replaced && !driver.is_metered()
 }
 
 fn no_reply(driver: &Driver, none: NoAnswer) -> NoReply {

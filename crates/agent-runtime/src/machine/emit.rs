@@ -56,7 +56,8 @@ pub fn unread_events(unread: &Observation, is_answer: bool) -> Vec<Effect> {
 }
 
 /// A text for the user.
-pub(super) fn message(text: String, is_final: bool) -> Effect {
+#[must_use]
+pub fn message(text: String, is_final: bool) -> Effect {
     event(At::Turn, EventBody::AgentMessage { text, r#final: is_final, warning: None })
 }
 

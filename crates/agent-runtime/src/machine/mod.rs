@@ -25,7 +25,7 @@ pub use calls::CallBatch;
 pub use effect::{
     Answer, At, Block, CallOrder, Effect, Emission, Grant, Input, Judgement, NoReply, SUMMARY, Summary, WOKEN,
 };
-pub use emit::{observed, reply_events, unread_events};
+pub use emit::{message, observed, reply_events, unread_events};
 pub use end::{End, Limit};
 pub(crate) use plan::compiled;
 pub use plan::{

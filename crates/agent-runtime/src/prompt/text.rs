@@ -66,12 +66,12 @@ pub fn direct(tools: &Snapshot) -> impl Iterator<Item = &Tool> {
 
 /// The tools that are shown, in the providers' own form.
 pub fn specs(tools: &Snapshot, language: Language) -> Vec<ToolSpec> {
-    let definitions = direct(tools).map(|tool| tool.definition().in_language(code(language)));
+    let definitions = direct(tools).map(|tool| tool.definition().in_language(lang_code(language)));
     definitions.map(|definition| tool_spec(&definition)).collect()
 }
 
 /// Code of a language.
-const fn code(language: Language) -> &'static str {
+const fn lang_code(language: Language) -> &'static str {
     match language {
         Language::En => "en",
         Language::Zh => "zh",
@@ -83,7 +83,7 @@ fn further(tools: &Snapshot, language: Language) -> Option<String> {
     let named = tools.tools().filter(|tool| tool.settings().visibility == Visibility::Discoverable);
     let lines: Vec<String> = named
         .map(|tool| {
-            let definition = tool.definition().in_language(code(language));
+            let definition = tool.definition().in_language(lang_code(language));
             let purpose = definition.description.lines().next().unwrap_or_default();
             match tool.offered() {
                 Ok(offered) => format!("- <{}>: {purpose}", offered.tag()),

@@ -77,9 +77,9 @@ async fn row_1_an_agent_skill_is_a_tool_that_runs_a_sub_agent() {
     let stub = Stub::new(&[]).await;
     let script = vec![
         json!({"text": "<ACTION><skill__blog_writer><task>Write about tea</task></skill__blog_writer></ACTION>",
-            "request": {"contains": ["## Skills", "skill:blog_writer"]}}),
+            "request": {"contains": ["## Skills", "skill__blog_writer"]}}),
         json!({"text": "<ACTION><search_kb><query>tea</query></search_kb></ACTION>",
-            "request": {"contains": ["你是专业博客写手", "Write about tea", "save_draft"], "lacks": ["skill:blog_writer", "user's question"]}}),
+            "request": {"contains": ["你是专业博客写手", "Write about tea", "save_draft"], "lacks": ["skill__blog_writer", "user's question"]}}),
         call("system__done", "<result>A post about tea.</result>"),
         json!({"text": "Here it is: A post about tea.", "request": {"contains": ["A post about tea."], "lacks": ["three posts"]}}),
     ];

@@ -5,6 +5,9 @@ use serde_json::{Map, Value, json};
 use super::answer::Answer;
 use crate::{Constraint, LlmError, LlmRequest, ModelInfo, ModelParameters};
 
+/// Texts to stop at that servers take at most.
+const MAX_STOPS: usize = 4;
+
 /// Name under which servers know the schema of an answer; it means nothing to them.
 const SCHEMA_NAME: &str = "answer";
 
@@ -49,9 +52,9 @@ impl Question<'_> {
         }
     }
 
-    /// The texts at which the model stops. Models that reason refuse them, or stop inside their reasoning.
+    /// The texts at which the model stops: those of the settings, and the end of a block where the entry says so.
     fn stops(&self, own: &[String]) -> Option<Value> {
-        let end = self.request.stop_at.filter(|_| !self.info.reasoning);
+        let end = self.request.stop_at.filter(|_| self.info.stop_at_block && own.len() < MAX_STOPS);
         let all: Vec<&str> = own.iter().map(String::as_str).chain(end).collect();
         (!all.is_empty()).then(|| json!(all))
     }

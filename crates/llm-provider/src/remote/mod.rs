@@ -140,7 +140,8 @@ pub async fn read_body(kind: ProviderKind, body: impl Into<Vec<u8>>) -> Result<S
     let (framing, dialect) = reader(kind);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let secret = Secret::new(None);
-    let mut reading = Reading::new(response, framing, dialect, (LlmRequest::default(), String::new()), secret, &clock);
+    let mut reading =
+        Reading::new(response, framing, dialect, (LlmRequest::default(), String::new()), secret, &clock);
     while let Some((event, rest)) = reading.next().await {
         if let LlmEvent::Finished(answer) = event? {
             return Ok(answer);

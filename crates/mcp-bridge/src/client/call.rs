@@ -62,7 +62,7 @@ impl ToolHandler for ForeignHandler {
         };
         guard.answered();
         match result.map_err(|error| self.failed(&error))? {
-            ServerResult::CallToolResult(result) => content::output(self.masked(result)),
+            ServerResult::CallToolResult(result) => content::output(self.masked(result)?),
             ServerResult::CustomResult(result) => self.output_in_part(&result.0, cx),
             ServerResult::InputRequiredResult(_) => {
                 Err(ToolError::failed("the server wants something of a person first").retryable(false))
@@ -85,7 +85,7 @@ impl ForeignHandler {
             log::warn!(target: "mcp", "{}/{}: {message}", self.connection.name, self.name);
             cx.emit(EventBody::NodeProgress { message: Some(message), value: None, max: None });
         }
-        content::output(self.masked(result))
+        content::output(self.masked(result)?)
     }
 
     /// The server, wherever this is called from.
@@ -103,13 +103,13 @@ impl ForeignHandler {
     }
 
     /// A result without what the server was given.
-    fn masked(&self, result: CallToolResult) -> CallToolResult {
+    fn masked(&self, result: CallToolResult) -> Result<CallToolResult, ToolError> {
         let masks = &self.connection.masks;
         if !masks.is_set() {
-            return result;
+            return Ok(result);
         }
         let value = serde_json::to_value(&result).map(|value| masks.value(value));
-        value.and_then(serde_json::from_value).unwrap_or(result)
+        value.and_then(serde_json::from_value).map_err(|_| invalid_result())
     }
 
     fn emit_step(&self, cx: &ToolContext, step: ProgressNotificationParam) {

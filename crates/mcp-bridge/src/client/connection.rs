@@ -137,6 +137,8 @@ impl Connection {
             let now = self.clock.elapsed();
             let failures = if now.saturating_sub(*since) >= STEADY { 1 } else { failures + 1 };
             log::warn!(target: "mcp", "{}: the server has gone away", self.name);
+            // What it started ends now: its number may soon be that of another program.
+            drop(self.group.lock().take());
             *state = State::Down { failures, since: now, message: "it has gone away".to_owned() };
         }
         if let State::Down { failures, since, message } = &*state {

@@ -73,7 +73,8 @@ impl McpHttp {
     {
         let begins = !request.headers().contains_key("mcp-session-id");
         if begins && self.sessions.sessions.read().await.len() >= MAX_SESSIONS {
-            let message = Bytes::from_static(b"too many sessions; end one, or wait until one is idle for long");
+            let message =
+                Bytes::from_static(b"too many sessions; end one, or wait until one is idle for long");
             let mut refused = http::Response::new(Full::new(message).boxed());
             *refused.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
             return refused;

@@ -99,9 +99,15 @@ where
             let read = (&mut self.reader).take(room).read_until(b'\n', &mut self.line).await;
             let is_over = read.map_or(true, |count| count == 0);
             let is_whole = self.line.ends_with(b"\n");
-            if !is_whole && (!is_over || self.line.is_empty()) {
-                // A line that is too long, or the end.
-                return None;
+            if !is_whole {
+                // The end, or a line that is too long.
+                if self.line.is_empty() || self.line.len() as u64 >= MAX_LINE {
+                    return None;
+                }
+                // The last line may lack its end.
+                if !is_over {
+                    continue;
+                }
             }
             let line = std::mem::take(&mut self.line);
             match read_message(&line) {

@@ -11,7 +11,7 @@ use crate::toolset::OfferedTool;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Words {
     /// Code of the language in translations; absent, that of the definitions themselves.
-    code: Option<&'static str>,
+    lang: Option<&'static str>,
     pub(super) tools: &'static str,
     pub(super) skills: &'static str,
     pub(super) required: &'static str,
@@ -36,7 +36,7 @@ impl Words {
     pub(super) const fn new(lang: Lang) -> Self {
         match lang {
             Lang::En => Self {
-                code: None,
+                lang: None,
                 tools: "## Tools",
                 skills: "## Skills",
                 required: "required",
@@ -57,7 +57,7 @@ impl Words {
                 unique: "no item twice",
             },
             Lang::Zh => Self {
-                code: Some("zh"),
+                lang: Some("zh"),
                 tools: "## 工具",
                 skills: "## 技能",
                 required: "必填",
@@ -91,7 +91,7 @@ impl Words {
     }
 
     fn translated<'t>(&self, tool: &'t OfferedTool) -> Option<&'t agent_types::ToolWords> {
-        tool.translations.get(self.code?)
+        tool.translations.get(self.lang?)
     }
 
     /// What a schema says of a value besides its type: default, bounds, form, an example.

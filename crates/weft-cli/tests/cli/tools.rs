@@ -265,7 +265,7 @@ fn an_openapi_description_becomes_tool_files() {
     write(folder.path(), "old.json", r#"{"swagger": "2.0"}"#);
     let old = weft(folder.path(), &["import", "openapi", "old.json"]);
     assert_eq!(old.code, 7);
-    assert!(old.stderr.contains("found swagger 2.0"), "{}", old.stderr);
+    assert!(old.stderr.contains("names no `host`"), "{}", old.stderr);
 }
 
 #[test]

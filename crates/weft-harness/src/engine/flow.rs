@@ -173,7 +173,9 @@ impl Builder<'_> {
         for at in 0..length {
             let id = format!("{prefix}{at}");
             self.node(&id, &op, parts)?;
-            if at == 0 && from.get("c").is_some() {
+            if matches!(op[0].as_str(), Some("list" | "sum")) {
+                parts.wire_many(&from, &id)?;
+            } else if at == 0 && from.get("c").is_some() {
                 parts.nodes[first]["inputValues"]["0"] = from["c"].clone();
             } else {
                 parts.wire(&from, &id, "0")?;

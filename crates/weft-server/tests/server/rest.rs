@@ -475,7 +475,7 @@ async fn a_tool_tells_what_a_model_reads_and_who_uses_it() {
     ]);
     let tool = server.get("/api/tools/workflow:count").await.expect(200).json();
     let prompt = tool["told"].as_str().unwrap();
-    assert!(prompt.contains("workflow:count") && prompt.contains("how far"), "{prompt}");
+    assert!(prompt.contains("<workflow__count>") && prompt.contains("how far"), "{prompt}");
     assert!(tool["told_tokens"].as_u64().unwrap() > 5);
     assert_eq!(tool["used_by_agents"], json!(["counter"]));
     assert_eq!(tool["used_by_workflows"], json!([]));

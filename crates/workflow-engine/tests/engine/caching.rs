@@ -142,10 +142,7 @@ fn a_hit_needs_no_room() {
 fn caching_what_is_not_pure_is_a_warning() {
     let impure = flow(&[("a", "runs", json!({"cache": true}))], &[], &[]);
     let plan = Plan::new(&impure, &catalog(), &NoWorkflows).unwrap();
-    assert_eq!(
-        plan.warnings()[0].to_string(),
-        "bad_value: `a`.`cache`: its type is not pure: nothing is kept"
-    );
+    assert_eq!(plan.warnings()[0].to_string(), "a.cache: its type is not pure: nothing is kept");
 }
 
 /// The graph as a trace draws it: each node with what it gave.

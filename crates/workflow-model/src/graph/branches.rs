@@ -12,18 +12,12 @@ use petgraph::graph::{DiGraph, NodeIndex};
 
 use super::build::Builder;
 use super::condition::{Choice, Condition};
+use super::drafts::Doubled;
 use super::levels::{Boundary, Level, Role};
 use super::{GraphNode, Input, NodeIx, NodeKind, ScopeKind, Source};
 use crate::policy::OnError;
 use crate::problem::ProblemCode;
 use crate::structural::ERROR_SLOT;
-
-/// A slot for one value into which several edges lead: an error unless their branches exclude each other.
-pub(super) struct Doubled {
-    pub(super) problem: Problem,
-    /// The sources of each edge.
-    pub(super) wires: Vec<Vec<Source>>,
-}
 
 /// The node does not decide between outputs, or gives its normal ones.
 const NORMAL: u32 = 0;
@@ -33,11 +27,11 @@ impl Builder<'_, '_> {
     /// skipped.
     pub(super) fn check_branches(&mut self, acyclic: bool) {
         let doubled = std::mem::take(&mut self.doubled);
-        if !acyclic || !self.has_branches() {
+        if !acyclic || !has_branches(self) {
             self.problems.extend(doubled.into_iter().map(|doubled| doubled.problem));
             return;
         }
-        self.add_gates();
+        add_gates(self);
         let mut conditions = Conditions { builder: self, known: vec![None; self.graph.nodes.len()] };
         let (never, meets) = (conditions.never(), conditions.meeting(doubled));
         let open = conditions.open_gates();
@@ -53,115 +47,115 @@ impl Builder<'_, '_> {
             node.gates.retain(|gate| !gate.is_empty());
         }
     }
+}
 
-    /// Returns `true` if a node may be skipped while the workflow runs.
-    fn has_branches(&self) -> bool {
-        self.graph.nodes.iter().enumerate().any(|(index, node)| {
-            let spec = self.graph.spec(node);
-            let by_type = self.definitions[index].is_some_and(|definition| definition.routes);
-            let by_error = matches!(spec.on_error, Some(OnError::Branch | OnError::Skip));
-            let is_call = matches!(node.kind, NodeKind::Call { .. });
-            by_type || by_error || is_call || spec.skip_if.is_some() || matches!(node.kind, NodeKind::Muted)
-        })
-    }
+/// Returns `true` if a node may be skipped while the workflow runs.
+fn has_branches(builder: &Builder<'_, '_>) -> bool {
+    builder.graph.nodes.iter().enumerate().any(|(index, node)| {
+        let spec = builder.graph.spec(node);
+        let by_type = builder.definitions[index].is_some_and(|definition| definition.routes);
+        let by_error = matches!(spec.on_error, Some(OnError::Branch | OnError::Skip));
+        let is_call = matches!(node.kind, NodeKind::Call { .. });
+        by_type || by_error || is_call || spec.skip_if.is_some() || matches!(node.kind, NodeKind::Muted)
+    })
+}
 
-    /// Gives the nodes of each group that is wired straight through the inputs of the group as gates.
-    fn add_gates(&mut self) {
-        for level in 0..self.levels.len() {
-            let Boundary::Flat { level: outer, index } = self.levels[level].boundary else { continue };
-            let gates = self.gates_of(level, outer, index);
-            if gates.is_empty() {
-                continue;
-            }
-            for node in self.nodes_within(level) {
-                self.graph.nodes[node as usize].gates.extend(gates.iter().cloned());
-            }
+/// Gives the nodes of each group that is wired straight through the inputs of the group as gates.
+fn add_gates(builder: &mut Builder<'_, '_>) {
+    for level in 0..builder.levels.len() {
+        let Boundary::Flat { level: outer, index } = builder.levels[level].boundary else { continue };
+        let gates = gates_of(builder, level, outer, index);
+        if gates.is_empty() {
+            continue;
         }
-        self.open_circles();
-    }
-
-    /// The wired inputs of a group that have no value of their own and are not declared optional.
-    fn gates_of(&mut self, level: usize, outer: usize, index: usize) -> Vec<Vec<Source>> {
-        let workflow = self.graph.workflows[self.levels[level].workflow].clone();
-        let around = self.graph.workflows[self.levels[outer].workflow].clone();
-        let own = &around.nodes[index].input_values;
-        let mut gates = Vec::new();
-        for (name, slot) in &workflow.interface_inputs {
-            let has_value =
-                own.get(name).is_some_and(|value| !value.is_null()) || slot.default_value().is_some();
-            if has_value || slot.required == Some(false) {
-                continue;
-            }
-            let key = (u32::try_from(index).unwrap_or(u32::MAX), name.clone());
-            let edges = self.levels[outer].into.get(&key).cloned().unwrap_or_default();
-            let sources: Vec<Source> =
-                edges.iter().flat_map(|edge| self.sources_of_edge(outer, *edge)).collect();
-            let can_fail = !sources.is_empty()
-                && !sources.iter().any(|source| matches!(source, Source::Value(_) | Source::Fallback(_)));
-            if can_fail {
-                gates.push(sources);
-            }
-        }
-        gates
-    }
-
-    /// The nodes of a level and of the groups in it that run in its scope.
-    fn nodes_within(&self, level: usize) -> Vec<NodeIx> {
-        let (mut found, mut levels) = (Vec::new(), vec![level]);
-        while let Some(Level { places, scope, .. }) = levels.pop().map(|level| &self.levels[level]) {
-            for place in places {
-                match place {
-                    Role::Node(node) if self.graph.nodes[*node as usize].scope == *scope => found.push(*node),
-                    Role::Flat { level } => levels.push(*level),
-                    Role::Node(_)
-                    | Role::GroupInput
-                    | Role::GroupOutput(_)
-                    | Role::LoopState(_)
-                    | Role::LoopNext(_)
-                    | Role::Nothing => {}
-                }
-            }
-        }
-        found
-    }
-
-    /// Drops gates through which a group would wait for itself: its results lead back into it.
-    fn open_circles(&mut self) {
-        let mut links = DiGraph::<(), (), u32>::with_capacity(self.graph.nodes.len(), 0);
-        for _ in 0..self.graph.nodes.len() {
-            links.add_node(());
-        }
-        for index in 0..self.graph.nodes.len() {
-            let node = &self.graph.nodes[index];
-            let sources = node.inputs.iter().flat_map(|input| &input.sources);
-            let sources =
-                sources.chain(node.gates.iter().flatten()).filter_map(|source| self.before(node, source));
-            for from in sources.chain(node.after.iter().copied()) {
-                links.add_edge(NodeIndex::from(from), NodeIndex::new(index), ());
-            }
-        }
-        let mut knot_of = vec![0; self.graph.nodes.len()];
-        for (number, knot) in kosaraju_scc(&links).into_iter().enumerate() {
-            knot.into_iter().for_each(|node| knot_of[node.index()] = number);
-        }
-        for index in 0..self.graph.nodes.len() {
-            let mut gates = std::mem::take(&mut self.graph.nodes[index].gates);
-            let node = &self.graph.nodes[index];
-            gates.retain(|gate| {
-                gate.iter().all(|source| {
-                    self.before(node, source).is_none_or(|from| knot_of[from as usize] != knot_of[index])
-                })
-            });
-            self.graph.nodes[index].gates = gates;
+        for node in nodes_within(builder, level) {
+            builder.graph.nodes[node as usize].gates.extend(gates.iter().cloned());
         }
     }
+    open_circles(builder);
+}
 
-    /// The node beside `node` that stands for a source.
-    fn before(&self, node: &GraphNode, source: &Source) -> Option<NodeIx> {
-        match source {
-            Source::Node(from, _) => self.graph.holder_in(*from, node.scope).or(Some(*from)),
-            Source::Entry(..) | Source::Value(_) | Source::Fallback(_) => None,
+/// The wired inputs of a group that have no value of their own and are not declared optional.
+fn gates_of(builder: &mut Builder<'_, '_>, level: usize, outer: usize, index: usize) -> Vec<Vec<Source>> {
+    let workflow = builder.graph.workflows[builder.levels[level].workflow].clone();
+    let around = builder.graph.workflows[builder.levels[outer].workflow].clone();
+    let own = &around.nodes[index].input_values;
+    let mut gates = Vec::new();
+    for (name, slot) in &workflow.interface_inputs {
+        let has_value =
+            own.get(name).is_some_and(|value| !value.is_null()) || slot.default_value().is_some();
+        if has_value || slot.required == Some(false) {
+            continue;
         }
+        let key = (u32::try_from(index).unwrap_or(u32::MAX), name.clone());
+        let edges = builder.levels[outer].into.get(&key).cloned().unwrap_or_default();
+        let sources: Vec<Source> =
+            edges.iter().flat_map(|edge| builder.sources_of_edge(outer, *edge)).collect();
+        let can_fail = !sources.is_empty()
+            && !sources.iter().any(|source| matches!(source, Source::Value(_) | Source::Fallback(_)));
+        if can_fail {
+            gates.push(sources);
+        }
+    }
+    gates
+}
+
+/// The nodes of a level and of the groups in it that run in its scope.
+fn nodes_within(builder: &Builder<'_, '_>, level: usize) -> Vec<NodeIx> {
+    let (mut found, mut levels) = (Vec::new(), vec![level]);
+    while let Some(Level { places, scope, .. }) = levels.pop().map(|level| &builder.levels[level]) {
+        for place in places {
+            match place {
+                Role::Node(node) if builder.graph.nodes[*node as usize].scope == *scope => found.push(*node),
+                Role::Flat { level } => levels.push(*level),
+                Role::Node(_)
+                | Role::GroupInput
+                | Role::GroupOutput(_)
+                | Role::LoopState(_)
+                | Role::LoopNext(_)
+                | Role::Nothing => {}
+            }
+        }
+    }
+    found
+}
+
+/// Drops gates through which a group would wait for itself: its results lead back into it.
+fn open_circles(builder: &mut Builder<'_, '_>) {
+    let mut links = DiGraph::<(), (), u32>::with_capacity(builder.graph.nodes.len(), 0);
+    for _ in 0..builder.graph.nodes.len() {
+        links.add_node(());
+    }
+    for index in 0..builder.graph.nodes.len() {
+        let node = &builder.graph.nodes[index];
+        let sources = node.inputs.iter().flat_map(|input| &input.sources);
+        let sources =
+            sources.chain(node.gates.iter().flatten()).filter_map(|source| before(builder, node, source));
+        for from in sources.chain(node.after.iter().copied()) {
+            links.add_edge(NodeIndex::from(from), NodeIndex::new(index), ());
+        }
+    }
+    let mut knot_of = vec![0; builder.graph.nodes.len()];
+    for (number, knot) in kosaraju_scc(&links).into_iter().enumerate() {
+        knot.into_iter().for_each(|node| knot_of[node.index()] = number);
+    }
+    for index in 0..builder.graph.nodes.len() {
+        let mut gates = std::mem::take(&mut builder.graph.nodes[index].gates);
+        let node = &builder.graph.nodes[index];
+        gates.retain(|gate| {
+            gate.iter().all(|source| {
+                before(builder, node, source).is_none_or(|from| knot_of[from as usize] != knot_of[index])
+            })
+        });
+        builder.graph.nodes[index].gates = gates;
+    }
+}
+
+/// The node beside `node` that stands for a source.
+fn before(builder: &Builder<'_, '_>, node: &GraphNode, source: &Source) -> Option<NodeIx> {
+    match source {
+        Source::Node(from, _) => builder.graph.holder_in(*from, node.scope).or(Some(*from)),
+        Source::Entry(..) | Source::Value(_) | Source::Fallback(_) => None,
     }
 }
 

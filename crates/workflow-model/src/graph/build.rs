@@ -4,8 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use agent_types::Problem;
 
-use super::branches::Doubled;
-use super::bypass::Face;
+use super::drafts::{Doubled, Face};
 use super::levels::Level;
 use super::wires::WireIn;
 use super::{Analysis, Graph, Names, NodeIx, ScopeIx, WorkflowRef, World};

@@ -22,6 +22,9 @@ pub(super) enum Condition {
     Unknown,
 }
 
+/// Choices of one alternative beyond which a condition is not followed any more.
+const MAX_CHOICES: usize = 64;
+
 /// Marks what is known only at run time: such a choice never contradicts another one.
 const AT_RUN_TIME: NodeIx = 1 << 31;
 
@@ -53,7 +56,11 @@ impl Condition {
                     return Self::Unknown;
                 }
                 let pairs = one.iter().flat_map(|one| two.iter().map(move |two| both(one, two)));
-                Self::of_terms(pairs.flatten().collect())
+                let terms: Vec<Vec<Choice>> = pairs.flatten().collect();
+                if terms.iter().any(|term| term.len() > MAX_CHOICES) {
+                    return Self::Unknown;
+                }
+                Self::of_terms(terms)
             }
         }
     }

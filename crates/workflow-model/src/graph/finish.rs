@@ -6,7 +6,7 @@ use std::sync::Arc;
 use agent_types::Problem;
 use serde_json::Value;
 
-use super::branches::Doubled;
+use super::drafts::Doubled;
 use super::build::Builder;
 use super::wires::{Shape, WireIn};
 use super::{Input, NameIx, NodeIx, NodeKind, ScopeKind, Source, WorkflowRef};

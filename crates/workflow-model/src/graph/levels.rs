@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use super::build::Builder;
-use super::bypass::Face;
+use super::drafts::Face;
 use super::{
     GraphNode, MAX_DEPTH, MAX_LEVELS, MAX_NODES, NodeIx, NodeKind, Scope, ScopeIx, ScopeKind, WorkflowRef,
 };

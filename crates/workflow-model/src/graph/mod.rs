@@ -8,6 +8,7 @@ mod build;
 mod bypass;
 mod condition;
 mod cycles;
+mod drafts;
 mod expose;
 mod finish;
 mod levels;

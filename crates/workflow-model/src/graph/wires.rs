@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agent_types::Problem;
 use serde_json::{Map, Value};
 
-use super::branches::Doubled;
+use super::drafts::Doubled;
 use super::build::Builder;
 use super::levels::{Boundary, Role};
 use super::sources::Found;

@@ -569,6 +569,10 @@ export interface components {
             } | null;
             /** @description Id that an answer names. */
             ask: string;
+            /** @description Digests of the parts of what the call would do, as it was asked about. */
+            definition?: {
+                [key: string]: string;
+            };
             /**
              * @description Subject of the question.
              * @default question
@@ -772,6 +776,10 @@ export interface components {
             } | null;
             /** @description Id that an answer names. */
             ask: string;
+            /** @description Digests of the parts of what the call would do, as it was asked about. */
+            definition?: {
+                [key: string]: string;
+            };
             /** @description A name that no other question has: run and question, joined by `.`. */
             id: string;
             /**
@@ -994,6 +1002,24 @@ export interface components {
             used_by_agents: string[];
             /** @description Workflows that name it. */
             used_by_workflows: string[];
+        };
+        /** @description Fault of a call that failed, for programs. */
+        ToolFault: {
+            /** @description Stable code, as fine as the tool says it. */
+            code: string;
+            /** @description Detail for developers, which the model is not shown. */
+            detail?: string | null;
+            /** @description Kind of the failure. */
+            kind: string;
+            /** @description Node of a workflow that failed. */
+            node?: string | null;
+            /** @description The same call may succeed later. */
+            retryable: boolean;
+            /**
+             * Format: uint16
+             * @description HTTP status that a server answered with.
+             */
+            status?: number | null;
         };
         /** @description Canonical tool id: `namespace:name`, or a bare name. */
         ToolId: string;
@@ -1269,6 +1295,7 @@ export interface components {
             type: "agent.call.ready";
         } | {
             data: {
+                dropped?: string | null;
                 finish: string;
                 reasoning?: string | null;
                 text: string;
@@ -1295,6 +1322,7 @@ export interface components {
             data: {
                 final: boolean;
                 text: string;
+                warning?: string | null;
             };
             /** @constant */
             type: "agent.message";
@@ -1329,6 +1357,7 @@ export interface components {
         } | {
             data: {
                 blob?: string | null;
+                error?: components["schemas"]["ToolFault"] | null;
                 /** Format: uint64 */
                 ms: number;
                 status: components["schemas"]["ToolStatus"];
@@ -1425,6 +1454,16 @@ export interface components {
         });
         /** @description Tokens that a model read and wrote. */
         Usage: {
+            /**
+             * Format: uint64
+             * @description Tokens of those read that were written into the provider's cache.
+             */
+            cache_written?: number;
+            /**
+             * Format: uint64
+             * @description Tokens of those read that came out of the provider's cache.
+             */
+            cached?: number;
             /** @description At least one of them is an estimate, because the server did not report it. */
             estimated?: boolean;
             /**
@@ -1522,6 +1561,7 @@ export type SayBody = components['schemas']['SayBody'];
 export type Thread = components['schemas']['Thread'];
 export type Timestamp = components['schemas']['Timestamp'];
 export type ToolDetail = components['schemas']['ToolDetail'];
+export type ToolFault = components['schemas']['ToolFault'];
 export type ToolId = components['schemas']['ToolId'];
 export type ToolSchema = components['schemas']['ToolSchema'];
 export type ToolStatus = components['schemas']['ToolStatus'];

@@ -15,6 +15,13 @@ use crate::plan::data::{SlotIx, slots};
 struct Puller {
     key: Key,
     reply: oneshot::Sender<Option<Arc<Value>>>,
+    pull: Pull,
+}
+
+/// Sources that a lazy input may still get its value from, and the value that counts where none gives one.
+struct Pull {
+    sources: Vec<SlotIx>,
+    fallback: Option<Arc<Value>>,
 }
 
 /// Nodes that wait for lazy inputs, by frame and slot.
@@ -30,15 +37,20 @@ impl GraphState<'_> {
             return false;
         };
         let Some(frame) = self.frame(key) else { return false };
-        let from = slots(input.from.origins()).next();
-        let Some(from) = from.filter(|from| matches!(frame.slot(*from), Slot::Unknown)) else {
-            let origin = input.from.origins().iter().find_map(|origin| origin_value(frame, origin));
+        let given = input.from.origins().iter().find_map(|origin| origin_value(frame, origin));
+        let unknown: Vec<SlotIx> =
+            slots(input.from.origins()).filter(|slot| matches!(frame.slot(*slot), Slot::Unknown)).collect();
+        let (None, Some(first)) = (&given, unknown.first()) else {
             // Without a receiver the node has been dropped.
-            let _ = reply.send(origin.or_else(|| input.fallback.clone()));
+            let _ = reply.send(given.or_else(|| input.fallback.clone()));
             return false;
         };
-        self.pullers.0.entry((key.frame, from)).or_default().push(Puller { key, reply });
-        self.waken(Key { node: scope.owners[from as usize], ..key });
+        // Edges of branches that exclude each other may end in one slot: one after the other is waited for.
+        let pull = Pull { sources: unknown.clone(), fallback: input.fallback.clone() };
+        self.pullers.0.entry((key.frame, *first)).or_default().push(Puller { key, reply, pull });
+        for slot in unknown {
+            self.waken(Key { node: scope.owners[slot as usize], ..key });
+        }
         true
     }
 
@@ -68,10 +80,16 @@ impl GraphState<'_> {
             return;
         }
         for puller in self.pullers.0.remove(&(key.frame, slot)).unwrap_or_default() {
-            let value = self.frame(puller.key).and_then(|frame| frame.slot(slot).value().cloned());
+            let Some(frame) = self.frame(puller.key) else { continue };
+            let given = puller.pull.sources.iter().find_map(|slot| frame.slot(*slot).value().cloned());
+            let open = puller.pull.sources.iter().find(|slot| matches!(frame.slot(**slot), Slot::Unknown));
+            if let (None, Some(next)) = (&given, open.copied()) {
+                self.pullers.0.entry((key.frame, next)).or_default().push(puller);
+                continue;
+            }
             self.follow_ups.push(FollowUp::Pulled(puller.key));
             // Without a receiver the node has been dropped.
-            let _ = puller.reply.send(value);
+            let _ = puller.reply.send(given.or(puller.pull.fallback));
         }
     }
 }
