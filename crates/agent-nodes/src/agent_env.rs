@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use agent_types::{Budget, BudgetLimits, CallId};
 use serde_json::{Map, Value};
-use tool_registry::{
-    DynamicTools, EnclosingCall, Selection, Services, Snapshot, Tool, ToolInvoker, canonical_id,
-};
+use tool_registry::{DynamicTools, EnclosingCall, Selection, Services, Snapshot, Tool, ToolInvoker};
 use workflow_engine::{NodeContext, NodeError};
 use workflow_model::AvailableTools;
 
@@ -63,6 +61,11 @@ fn permitted_of(available: &AvailableTools) -> Selection {
         .ask(&available.require_approval)
 }
 
+/// Canonical form of an id; as it is where nothing in the run finds tools.
+fn canonical(ctx: &NodeContext, id: &str) -> String {
+    ctx.service::<dyn ToolInvoker>().map_or_else(|| id.to_owned(), |tools| tools.canonical(id))
+}
+
 /// The turn of an agent that a workflow deliberates about; among the services of that workflow's run.
 #[derive(Debug, Clone)]
 pub struct InTurn {
@@ -109,7 +112,9 @@ pub(crate) struct AgentEnv<'c> {
 
 impl<'c> AgentEnv<'c> {
     pub(crate) fn new(ctx: &'c NodeContext) -> Self {
-        let file = ctx.available_tools();
+        let file = ctx.available_tools().cloned();
+        let file = file.map(|file| file.map_ids(|id| canonical(ctx, id)));
+        let file = file.as_ref();
         let listed = |tools: &Snapshot| Selection::new(tools.tools().map(Tool::id));
         if let Some(turn) = ctx.service::<InTurn>() {
             let InTurn { profile, tools, config, prefix } = (*turn).clone();
@@ -154,7 +159,7 @@ impl<'c> AgentEnv<'c> {
     pub(crate) fn tools(&self, wanted: Option<&[String]>) -> Result<Snapshot, NodeError> {
         let all = || self.selection.as_ref().and_then(Selection::listed).unwrap_or_default();
         let mut seen = HashSet::new();
-        let ids = wanted.unwrap_or_else(all).iter().map(|id| canonical_id(id));
+        let ids = wanted.unwrap_or_else(all).iter().map(|id| self.canonical(id));
         let ids: Vec<String> = ids.filter(|id| seen.insert(id.clone())).collect();
         let mut found = Vec::with_capacity(ids.len());
         let selection = if wanted.is_some() { &self.permitted } else { &self.selection };
@@ -179,6 +184,11 @@ impl<'c> AgentEnv<'c> {
             description_template: more.description_template.clone(),
         };
         Ok(present.from(&found, &allowed).tools)
+    }
+
+    /// Canonical form of an id that a file or a model writes.
+    pub(crate) fn canonical(&self, id: &str) -> String {
+        canonical(self.ctx, id)
     }
 
     fn tool(&self, id: &str) -> Result<Tool, NodeError> {

@@ -7,7 +7,7 @@ use agent_runtime::machine::{CallFacts, CallResult, ReadyCall, observe};
 use agent_types::{CallId, Observation, ObservationCode, ToolStatus};
 use protocol_action::Span;
 use serde_json::{Map, Value};
-use tool_registry::{Snapshot, Tool, canonical_id};
+use tool_registry::{Snapshot, Tool};
 use tool_schema::CallFault;
 use workflow_engine::NodeError;
 
@@ -61,6 +61,7 @@ impl Requested {
         let mut seen = HashSet::new();
         for (item, number) in items.iter_mut().zip(1..) {
             item.id = env.own_id(&item.id);
+            item.tool = env.canonical(&item.tool);
             if !seen.insert(item.id.clone()) {
                 // A call of the same name is another one.
                 item.id = CallId::new(format!("{}#{number}", item.id));
@@ -168,7 +169,7 @@ fn read(item: &Value, prefix: &str, number: usize) -> Result<Item, NodeError> {
     let id = word("call").filter(|id| !id.is_empty());
     Ok(Item {
         id: id.map_or_else(|| CallId::new(format!("{prefix}{number}")), CallId::new),
-        tool: canonical_id(tool),
+        tool: tool.to_owned(),
         arguments,
         refuse: item.get("refuse").filter(|reason| !reason.is_null()).map(as_text),
         is_echo: item.get("echo").and_then(Value::as_bool).unwrap_or(false),

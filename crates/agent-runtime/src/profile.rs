@@ -6,7 +6,7 @@ use agent_types::BudgetLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tool_registry::{Selection, canonical_id};
+use tool_registry::Selection;
 
 use crate::events::SubscribedEvent;
 use crate::text_or_object::text_or_object;
@@ -177,12 +177,12 @@ impl InventoryEntry {
         }
     }
 
-    /// Id of the tool that it offers: its name where it has one, else its canonical id.
+    /// Id of the tool that it offers: its name where it has one, else its id.
     #[must_use]
     pub fn tool_id(&self) -> String {
         match self {
             Self::Detailed { name: Some(name), .. } => name.clone(),
-            Self::Id(id) | Self::Detailed { id, .. } => canonical_id(id),
+            Self::Id(id) | Self::Detailed { id, .. } => id.clone(),
         }
     }
 
@@ -198,8 +198,19 @@ impl InventoryEntry {
     }
 
     /// Wildcard or id that it excludes: `!workflow:secret`.
-    fn excluded(&self) -> Option<String> {
-        self.id().strip_prefix('!').map(canonical_id)
+    fn excluded(&self) -> Option<&str> {
+        self.id().strip_prefix('!')
+    }
+
+    fn canonical(mut self, canonical: impl Fn(&str) -> String) -> Self {
+        let with_id = match self.excluded() {
+            Some(id) => format!("!{}", canonical(id)),
+            None => canonical(self.id()),
+        };
+        match &mut self {
+            Self::Id(id) | Self::Detailed { id, .. } => *id = with_id,
+        }
+        self
     }
 }
 
@@ -318,8 +329,16 @@ impl AgentProfile {
         })
     }
 
-    /// Tools that the agent may use, as canonical ids: inventories in order, skills last; a node package
-    /// (`core:TextMerge`) is `node:core:TextMerge`. Entries `!id` exclude tools that a wildcard means.
+    /// The same profile with canonical ids in its inventory, such as `node:core:TextMerge` for `core:TextMerge`.
+    #[must_use]
+    pub fn with_canonical_ids(mut self, canonical: impl Fn(&str) -> String) -> Self {
+        let entries = std::mem::take(&mut self.tool_ids_inventory).into_iter();
+        self.tool_ids_inventory = entries.map(|entry| entry.canonical(&canonical)).collect();
+        self
+    }
+
+    /// Ids of the tools that the agent may use: inventories in order, skills last. Entries `!id` exclude tools that a wildcard
+    /// means.
     #[must_use]
     pub fn tool_ids(&self) -> Vec<String> {
         let included = self.tool_ids_inventory.iter().filter(|entry| entry.excluded().is_none());
@@ -329,7 +348,8 @@ impl AgentProfile {
     /// Tools that are excluded, as ids and wildcards.
     fn excluded_ids(&self) -> impl Iterator<Item = String> {
         let skills = self.skill_workflow_ids_inventory.iter().filter_map(|id| id.strip_prefix('!'));
-        self.tool_ids_inventory.iter().filter_map(InventoryEntry::excluded).chain(skills.map(skill_id))
+        let tools = self.tool_ids_inventory.iter().filter_map(InventoryEntry::excluded).map(str::to_owned);
+        tools.chain(skills.map(skill_id))
     }
 
     /// The skills among them.
@@ -402,10 +422,12 @@ mod tests {
     #[test]
     fn ids_are_canonical_and_skills_are_workflows() {
         let profile = AgentProfile::from_json(
-            r#"{"id":"a","tool_ids_inventory":["system:now",{"id":"core:TextMerge","approval":"ask"}],"skill_workflow_ids_inventory":["greet"]}"#,
+            r#"{"id":"a","tool_ids_inventory":["system:now",{"id":"core:TextMerge","approval":"ask"},"!core:Ask"],"skill_workflow_ids_inventory":["greet"]}"#,
         )
-        .unwrap();
+        .unwrap()
+        .with_canonical_ids(|id| if id.starts_with("core:") { format!("node:{id}") } else { id.to_owned() });
         assert_eq!(profile.tool_ids(), ["system:now", "node:core:TextMerge", "workflow:greet"]);
+        assert!(!profile.selection().allows("node:core:Ask"));
         assert_eq!(profile.approval_of("node:core:TextMerge"), Some(&ApprovalChoice::Ask));
         assert_eq!(profile.approval_of("system:now"), None);
     }

@@ -293,8 +293,7 @@ impl Build<'_> {
     }
 
     fn workflow(&mut self, id: &str, place: &str) -> Option<Tool> {
-        let id = id.strip_prefix("workflow:").unwrap_or(id);
-        match self.lookup.map(|lookup| lookup.lookup(&format!("workflow:{id}"))) {
+        match self.lookup.map(|lookup| lookup.lookup_in("workflow", id)) {
             Some(Ok(tool)) => Some(tool),
             Some(Err(none)) => {
                 self.problems.near(place, "unknown_workflow", none.message, none.near);

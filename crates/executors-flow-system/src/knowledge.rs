@@ -119,9 +119,7 @@ fn of_base(
     lookup: Option<&dyn ToolLookup>,
     problems: &mut Problems,
 ) -> Option<Tool> {
-    let name = name.strip_prefix("kb:").unwrap_or(name);
-    let found = lookup.map(|lookup| lookup.lookup(&format!("kb:{name}")));
-    let tool = match found {
+    let tool = match lookup.map(|lookup| lookup.lookup_in("kb", name)) {
         Some(Ok(tool)) => tool,
         Some(Err(none)) => {
             problems.near(

@@ -28,13 +28,24 @@ impl NoTool {
     }
 }
 
-/// Finds the tools that a file names: `workflow:<id>`, `kb:<name>`, and those that skills use.
+/// Finds the tools that a file names.
 pub trait ToolLookup {
-    /// The tool of a canonical id.
+    /// The tool of an id as the file has it.
     ///
     /// # Errors
     /// There is none, or it cannot be used.
     fn lookup(&self, id: &str) -> Result<Tool, NoTool>;
+
+    /// The tool that a key of the file names in the namespace of the same word, with or without the namespace.
+    ///
+    /// # Errors
+    /// Those of [`lookup`](Self::lookup).
+    fn lookup_in(&self, namespace: &str, name: &str) -> Result<Tool, NoTool> {
+        match name.split_once(':') {
+            Some((own, _)) if own == namespace => self.lookup(name),
+            Some(_) | None => self.lookup(&format!("{namespace}:{name}")),
+        }
+    }
 }
 
 impl ToolLookup for Snapshot {

@@ -121,10 +121,9 @@ fn tools_of(config: &SkillConfig, lookup: &dyn ToolLookup, place: &str, problems
     let mut tools: Vec<Tool> = system.into_iter().filter(|tool| tool.id().as_str() == DONE).collect();
     for (index, name) in config.tools.iter().enumerate() {
         let path = format!("{place}/tools/{index}");
-        let id = tool_registry::canonical_id(name);
-        match lookup.lookup(&id) {
+        match lookup.lookup(name) {
             Ok(tool) if tools.iter().any(|known| known.id() == tool.id()) => {
-                problems.warning(path, "duplicate_tool", format!("`{id}` is listed twice"));
+                problems.warning(path, "duplicate_tool", format!("`{}` is listed twice", tool.id()));
             }
             Ok(tool) => tools.push(tool),
             Err(none) => problems.missing_tool(path, none.message, none.near),

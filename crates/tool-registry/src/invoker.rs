@@ -58,6 +58,11 @@ pub trait ToolInvoker: Send + Sync + fmt::Debug {
     /// The id is unknown (the error holds a suggestion), or the tool cannot be used.
     fn tool(&self, id: &str) -> Result<Tool, ToolLookupError>;
 
+    /// Canonical form of an id or a wildcard as a file or a model writes it.
+    fn canonical(&self, id: &str) -> String {
+        id.to_owned()
+    }
+
     /// The ids of all tools.
     fn ids(&self) -> Vec<String>;
 

@@ -58,7 +58,7 @@ pub use meter::UsageMeter;
 pub use output::{FaultOrigin, INTERNAL_ERROR, Part, ToolError, ToolErrorKind, ToolOutput};
 pub use provider::{BrokenTool, Changes, Fault, FilePlace, Providers, Reach, Resolution, ToolProvider};
 pub use registry::{Registry, RegistryChange, RegistryError, Snapshot, ToolSource, Unresolved};
-pub use selection::{DynamicTools, Selected, Selection, canonical_id};
+pub use selection::{DynamicTools, Selected, Selection};
 pub use tasks::{TaskBoard, TaskResult, TaskRuns, TaskState, TaskStatus};
 pub use tool::{Answer, Tool, ToolHandler, ToolRetry, ToolSettings, Visibility};
 pub use tool_macros::tool;

@@ -7,7 +7,8 @@ use agent_types::{ApprovalDefault, ToolId};
 use crate::registry::{Snapshot, Unresolved};
 use crate::tool::{Answer, Tool, Visibility};
 
-/// The tools that an agent or a workflow may use: those that it lists and that exist, without the hidden ones.
+/// The tools that an agent or a workflow may use: those that it lists and that exist, without the hidden ones. All ids are
+/// canonical ones; see [`Providers::canonical`](crate::Providers::canonical) for those that a file writes shorter.
 ///
 /// ```
 /// use tool_registry::{Selection, Snapshot, Tool};
@@ -43,7 +44,7 @@ pub struct Selected {
 }
 
 fn ids<I: AsRef<str>>(ids: impl IntoIterator<Item = I>) -> impl Iterator<Item = String> {
-    ids.into_iter().map(|id| canonical_id(id.as_ref()))
+    ids.into_iter().map(|id| id.as_ref().to_owned())
 }
 
 /// Returns `true` if an entry means a tool: it is the id, or `mcp:server/*`, `workflow:*` with the beginning of the id.
@@ -54,16 +55,6 @@ fn means(entry: &str, id: &str) -> bool {
 /// Beginning of the ids that a wildcard means.
 pub(crate) fn beginning_of(entry: &str) -> Option<&str> {
     entry.strip_suffix('*').filter(|beginning| beginning.ends_with(['/', ':']))
-}
-
-/// An id of a profile or a workflow file as a canonical one: a node package in front means a node (`core:TextMerge` is
-/// `node:core:TextMerge`), every other id is canonical as written.
-#[must_use]
-pub fn canonical_id(id: &str) -> String {
-    match id.split_once(':') {
-        Some(("core" | "agent", _)) => format!("node:{id}"),
-        Some(_) | None => id.to_owned(),
-    }
 }
 
 impl Selection {
@@ -112,12 +103,11 @@ impl Selection {
         self.listed.as_deref()
     }
 
-    /// Returns `true` if a tool of this id is selected, if it exists.
+    /// Returns `true` if a tool of this canonical id is selected, if it exists.
     #[must_use]
     pub fn allows(&self, id: &str) -> bool {
-        let id = canonical_id(id);
-        let is_listed = |listed: &Vec<String>| listed.iter().any(|entry| means(entry, &id));
-        !self.is_hidden(&id) && self.listed.as_ref().is_none_or(is_listed)
+        let is_listed = |listed: &Vec<String>| listed.iter().any(|entry| means(entry, id));
+        !self.is_hidden(id) && self.listed.as_ref().is_none_or(is_listed)
     }
 
     fn is_hidden(&self, id: &str) -> bool {
@@ -213,7 +203,7 @@ impl DynamicTools {
             self.tool_ids.iter().partition(|id| allowed.allows(id));
         let mut selected = Selection::new(may).from(all);
         // A name that is not allowed is as good as none, and nothing is told of it.
-        let refused = may_not.into_iter().map(|id| Unresolved { name: canonical_id(id), near: None });
+        let refused = may_not.into_iter().map(|id| Unresolved { name: id.clone(), near: None });
         selected.unknown.extend(refused);
         if let Some(template) = &self.description_template {
             let described = selected.tools.tools().map(|tool| {
@@ -252,12 +242,14 @@ mod tests {
 
     #[test]
     fn wildcards_mean_all_that_begin_so_but_what_is_hidden() {
-        let selection = Selection::new(["workflow:*", "mcp:shop/*", "core:*"])
-            .hide(["workflow:secret", "mcp:shop/admin/*"]);
-        for id in ["workflow:a", "mcp:shop/find", "core:TextMerge"] {
+        let selection =
+            Selection::new(["workflow:*", "mcp:shop/*"]).hide(["workflow:secret", "mcp:shop/admin/*"]);
+        for id in ["workflow:a", "mcp:shop/find"] {
             assert!(selection.allows(id), "{id}");
         }
-        for id in ["workflow:secret", "mcp:shop/admin/drop", "mcp:other/find", "system:done"] {
+        for id in
+            ["workflow:secret", "mcp:shop/admin/drop", "mcp:other/find", "system:done", "node:workflow:a"]
+        {
             assert!(!selection.allows(id), "{id}");
         }
         assert!(!Selection::new(["work*"]).allows("workflow:a"), "a wildcard stands behind `:` or `/`");

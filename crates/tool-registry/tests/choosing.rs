@@ -17,11 +17,11 @@ fn ids(snapshot: &Snapshot) -> Vec<&str> {
 }
 
 #[test]
-fn node_packages_and_handles_are_read_from_a_listing() {
-    let selection = Selection::new(["core:TextMerge", "a"]).answer_with_handle(["a"]);
-    assert!(selection.allows("node:core:TextMerge") && !selection.allows("b"));
+fn handles_are_read_from_a_listing() {
+    let selection = Selection::new(["x:gone", "a"]).answer_with_handle(["a"]);
+    assert!(selection.allows("x:gone") && !selection.allows("b"));
     let chosen = selection.from(&all(&["a", "b"]));
-    assert_eq!(chosen.unknown[0].name, "node:core:TextMerge");
+    assert_eq!(chosen.unknown[0].name, "x:gone");
     assert_eq!(chosen.tools.get("a").unwrap().settings().answer, Answer::Handle);
 }
 

@@ -50,6 +50,12 @@ impl ToolProvider for Fixed {
         if self.ids.contains(&id) { Resolution::Found(tool(id)) } else { Resolution::NotMine }
     }
 
+    fn canonical(&self, id: &str) -> Option<String> {
+        let package = id.split_once(':')?.0;
+        let beginning = format!("{}:{package}:", self.namespaces.first()?);
+        self.ids.iter().any(|own| own.starts_with(&beginning)).then(|| format!("{}:{id}", self.namespaces[0]))
+    }
+
     fn expand(&self, entry: &str) -> Option<Result<Vec<String>, BrokenTool>> {
         let beginning = entry.strip_suffix('*')?;
         let ids = self.ids.iter().filter(|id| id.starts_with(beginning));
@@ -104,6 +110,23 @@ fn near_names_come_from_every_provider() {
     assert_eq!(near("a:long_nam"), Some("a:long_name".to_owned()));
     assert_eq!(providers.expand("a:long*").unwrap(), ["a:long_name"]);
     assert_eq!(providers.expand("b:*").unwrap(), ["b:*"], "nobody knows what it means");
+}
+
+#[test]
+fn a_provider_says_what_is_short_for_its_ids_but_not_in_the_namespace_of_another_before_it() {
+    let providers = Providers::new()
+        .with(Fixed::new(&["first"], &["first:a"]))
+        .with(Fixed::new(&["parts"], &["parts:box:lid", "parts:first:a", "parts:last:a"]))
+        .with(Fixed::new(&["last"], &["last:a"]));
+    let check = |written: &str, meant: &str| assert_eq!(providers.canonical(written), meant);
+    check("box:lid", "parts:box:lid");
+    check("box:lit", "parts:box:lit");
+    check("box:*", "parts:box:*");
+    check("parts:box:lid", "parts:box:lid");
+    check("first:a", "first:a");
+    check("last:a", "parts:last:a");
+    check("a", "a");
+    check("other:a", "other:a");
 }
 
 #[test]

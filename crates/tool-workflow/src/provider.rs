@@ -112,6 +112,13 @@ impl ToolProvider for NodeTools {
         self.0.definitions().map(|node| format!("node:{}", node.node_type)).collect()
     }
 
+    fn canonical(&self, id: &str) -> Option<String> {
+        // A type is short for its tool. One that is misspelt is a node of its package all the same, for the suggestion.
+        let package = id.split_inclusive(':').next().filter(|package| package.ends_with(':'))?;
+        let is_package = self.0.definitions().any(|node| node.node_type.starts_with(package));
+        is_package.then(|| format!("node:{id}"))
+    }
+
     fn expand(&self, entry: &str) -> Option<Result<Vec<String>, BrokenTool>> {
         let beginning = entry.strip_prefix("node:")?.strip_suffix('*')?;
         // What needs settings is a tool only with them.

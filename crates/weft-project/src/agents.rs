@@ -18,7 +18,7 @@ const FOLDER: &str = "agents";
 pub struct AgentFile {
     /// The file.
     pub path: PathBuf,
-    /// Profile in the file.
+    /// Profile in the file, with canonical ids of tools.
     pub profile: AgentProfile,
 }
 
@@ -71,6 +71,14 @@ impl ProjectAgents {
         }
         self.agents.insert(profile.id.clone(), AgentFile { path, profile });
         Ok(())
+    }
+
+    /// The same agents, with canonical ids of tools in their profiles.
+    pub(crate) fn with_canonical_ids(mut self, canonical: impl Fn(&str) -> String) -> Self {
+        for file in self.agents.values_mut() {
+            file.profile = std::mem::take(&mut file.profile).with_canonical_ids(&canonical);
+        }
+        self
     }
 
     pub(crate) fn broken(&self) -> &[FileError] {

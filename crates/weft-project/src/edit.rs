@@ -8,7 +8,6 @@ use agent_runtime::AgentProfile;
 use agent_types::{ToolId, nearest};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
-use tool_registry::canonical_id;
 use tool_registry::files::{FileError, is_safe_id};
 use workflow_model::Workflow;
 
@@ -107,7 +106,7 @@ impl Edits<'_> {
     /// # Errors
     /// As [`add_tool`](Self::add_tool), or the tool is not a workflow.
     pub fn add_skill(&self, agent: &str, tool: &str) -> Result<ProfileChange, ProjectError> {
-        let id = canonical_id(tool);
+        let id = self.project.canonical_id(tool);
         let workflow =
             id.strip_prefix("workflow:").ok_or_else(|| ProjectError::NoSkill { id: id.clone() })?;
         self.add_to(agent, tool, SKILLS, workflow)
@@ -118,7 +117,8 @@ impl Edits<'_> {
         let path = self.project.agent_file(agent)?.path.clone();
         let text = read_file(&path)?;
         let parsed = AgentProfile::from_json(&text).map_err(|error| agents::file_error(path.clone(), error));
-        let tool_ids = parsed.map_err(ProjectError::Profile)?.tool_ids();
+        let parsed = parsed.map_err(ProjectError::Profile)?;
+        let tool_ids = parsed.with_canonical_ids(|id| self.project.canonical_id(id)).tool_ids();
         let profile =
             serde_json::from_str(&text).map_err(|error| ProjectError::Json(json_error(&path, &error)))?;
         Ok(ProfileFile { path, text, profile, tool_ids })
@@ -126,7 +126,7 @@ impl Edits<'_> {
 
     fn add_to(&self, agent: &str, tool: &str, key: &str, entry: &str) -> Result<ProfileChange, ProjectError> {
         let file = self.read_profile(agent)?;
-        let id = canonical_id(tool);
+        let id = self.project.canonical_id(tool);
         self.project.tool(&id)?;
         let mut profile = file.profile.clone();
         if file.tool_ids.contains(&id) {
@@ -148,17 +148,24 @@ impl Edits<'_> {
     /// The agent is unknown, or it does not have the tool (with a suggestion).
     pub fn remove_tool(&self, agent: &str, tool: &str) -> Result<ProfileChange, ProjectError> {
         let file = self.read_profile(agent)?;
-        let id = canonical_id(tool);
+        let id = self.project.canonical_id(tool);
         let mut profile = file.profile.clone();
         for (key, is_skill) in [(TOOLS, false), (SKILLS, true)] {
             let Some(list) = profile.get_mut(key).and_then(Value::as_array_mut) else { continue };
-            list.retain(|entry| named(entry, is_skill).as_deref() != Some(id.as_str()));
+            list.retain(|entry| self.named(entry, is_skill).as_deref() != Some(id.as_str()));
         }
         if profile == file.profile {
             let near = nearest(&id, file.tool_ids.iter().map(String::as_str)).map(str::to_owned);
             return Err(ProjectError::NotItsTool { agent: agent.to_owned(), id, near });
         }
         Ok(file.change(profile))
+    }
+
+    /// The tool that an entry of an inventory means.
+    fn named(&self, entry: &Value, is_skill: bool) -> Option<String> {
+        let id = entry.as_str().or_else(|| entry.get("id")?.as_str())?;
+        let is_bare_skill = is_skill && !id.contains(':');
+        Some(if is_bare_skill { format!("workflow:{id}") } else { self.project.canonical_id(id) })
     }
 
     /// Path of the file of a workflow, existing or not.
@@ -193,13 +200,6 @@ impl Edits<'_> {
         }
         replace_file(&path, &workflow.to_json())
     }
-}
-
-/// The tool that an entry of an inventory means.
-fn named(entry: &Value, is_skill: bool) -> Option<String> {
-    let id = entry.as_str().or_else(|| entry.get("id")?.as_str())?;
-    let is_bare_skill = is_skill && !id.contains(':');
-    Some(if is_bare_skill { format!("workflow:{id}") } else { canonical_id(id) })
 }
 
 /// Replaces a file whole or not at all: each writer has a temporary file of its own beside it. Permissions stay.

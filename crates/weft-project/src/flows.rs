@@ -56,7 +56,8 @@ struct Tools<'p>(&'p Project);
 
 impl ToolLookup for Tools<'_> {
     fn lookup(&self, id: &str) -> Result<Tool, NoTool> {
-        self.0.own_providers().resolve(id, &self.0.services()).map_err(|error| match error {
+        let id = self.0.canonical_id(id);
+        self.0.own_providers().resolve(&id, &self.0.services()).map_err(|error| match error {
             ToolLookupError::Unknown(unknown) => NoTool::new(
                 format!("unknown tool `{}`", unknown.name),
                 unknown.near.map(|near| near.to_string()),

@@ -1,7 +1,7 @@
 //! The inventories of an agent: what each entry offers.
 
 use agent_runtime::InventoryEntry;
-use tool_registry::{BrokenTool, Snapshot, Tool, canonical_id};
+use tool_registry::{BrokenTool, Snapshot, Tool};
 use tool_workflow::{NodeToolSettings, WorkflowRuntime, WorkflowToolError, node_tool_with};
 
 use crate::agents::AgentFile;
@@ -85,7 +85,7 @@ impl Project {
         let InventoryEntry::Detailed { name, config, parameters, .. } = entry else {
             return self.tool(entry.id());
         };
-        let id = canonical_id(entry.id());
+        let id = entry.id();
         let broken = |message: String| {
             let broken = BrokenTool::new("bad_inventory_entry", format!("`{}`: {message}", entry.tool_id()));
             ProjectError::from(broken.with_id(entry.tool_id()))
@@ -99,7 +99,7 @@ impl Project {
             return Err(broken(format!("the name `{name}` holds `:`, which parts ids from their kind")));
         }
         // A type that does not exist is reported with the one that was probably meant.
-        if let Err(error @ ProjectError::UnknownToolId { .. }) = self.tool(&id) {
+        if let Err(error @ ProjectError::UnknownToolId { .. }) = self.tool(id) {
             return Err(error);
         }
         let settings = NodeToolSettings::new(config.clone(), parameters.clone()).with_name(name.clone());

@@ -25,6 +25,10 @@ impl ToolInvoker for ProjectToolInvoker {
         self.0.providers().resolve(id, &self.0.services())
     }
 
+    fn canonical(&self, id: &str) -> String {
+        self.0.canonical_id(id)
+    }
+
     fn ids(&self) -> Vec<String> {
         self.0.providers().ids()
     }

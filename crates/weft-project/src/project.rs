@@ -112,12 +112,14 @@ impl Project {
     pub fn open(root: &Path, options: &ProjectOptions) -> Result<Self, ProjectError> {
         let settings = Settings::read(&root.join(SETTINGS))?;
         let workflows = ProjectWorkflows::read(root)?;
-        let mut project = Self::with(root, settings, workflows, ProjectAgents::read(root)?, options)?;
+        let agents = ProjectAgents::read(root)?;
+        let mut project = Self::with(root, settings, workflows, options)?;
         project.flows = Arc::new(ProjectFlows::read(root)?);
         for make in &options.providers {
             project.steady = project.steady.with_shared(make.make(root)?);
         }
         project.steady = project.steady.with(HttpTools::read(root, &project.caller)?);
+        project.agents = Arc::new(agents.with_canonical_ids(|id| project.canonical_id(id)));
         project.keeps_runs = true;
         for passed in project.passed_over() {
             log::warn!("{} is passed over: {}", passed.at.path.display(), passed.at.message);
@@ -144,13 +146,15 @@ impl Project {
     /// # Errors
     /// A file cannot be read, or two have one id. One that is broken is known as such.
     pub fn reloaded(&self) -> Result<Self, ProjectError> {
-        Ok(Self {
+        let mut now = Self {
             steady: self.steady.reloaded()?,
             workflows: Arc::new(ProjectWorkflows::read(&self.root)?),
-            agents: Arc::new(ProjectAgents::read(&self.root)?),
-            flows: Arc::new(ProjectFlows::read(&self.root)?),
             ..self.clone()
-        })
+        };
+        let agents = ProjectAgents::read(&self.root)?;
+        now.agents = Arc::new(agents.with_canonical_ids(|id| now.canonical_id(id)));
+        now.flows = Arc::new(ProjectFlows::read(&self.root)?);
+        Ok(now)
     }
 
     /// Context for workflow files in a folder without a project.
@@ -159,14 +163,13 @@ impl Project {
     /// A script that cannot be read.
     pub fn around(folder: &Path, options: &ProjectOptions) -> Result<Self, ProjectError> {
         let workflows = ProjectWorkflows::beside(folder);
-        Self::with(folder, Settings::default(), workflows, ProjectAgents::default(), options)
+        Self::with(folder, Settings::default(), workflows, options)
     }
 
     fn with(
         root: &Path,
         mut settings: Settings,
         workflows: ProjectWorkflows,
-        agents: ProjectAgents,
         options: &ProjectOptions,
     ) -> Result<Self, ProjectError> {
         for file in settings.models.values_mut().filter_map(|entry| entry.api_key_file.as_mut()) {
@@ -178,7 +181,7 @@ impl Project {
         let caller = caller.allowing_secrets(settings.secrets.allow.clone()).build();
         Ok(Self {
             workflows: Arc::new(workflows),
-            agents: Arc::new(agents),
+            agents: Arc::default(),
             catalog: Arc::new(crate::node_catalog()),
             services: services_of(&models, &caller),
             memory_threads: Arc::default(),

@@ -71,7 +71,14 @@ impl Project {
         self.file_providers().list(Reach::Local).into_iter().flatten().collect()
     }
 
-    /// Resolves the tool of an id.
+    /// Canonical form of a tool's id, or of a wildcard, as a file or a user writes it.
+    #[must_use]
+    pub fn canonical_id(&self, id: &str) -> String {
+        // Other programs and flows have no short ids.
+        self.file_providers().canonical(id)
+    }
+
+    /// Resolves the tool of a canonical id.
     ///
     /// # Errors
     /// The id is unknown (the error holds a suggestion), or the tool cannot be used.

@@ -129,6 +129,17 @@ impl AvailableTools {
         self
     }
 
+    /// The same with other ids, such as the canonical ones.
+    #[must_use]
+    pub fn map_ids(mut self, map: impl Fn(&str) -> String) -> Self {
+        let lists = [&mut self.initial, &mut self.discoverable, &mut self.hidden];
+        let lists = lists.into_iter().chain([&mut self.require_approval, &mut self.named_by_nodes]);
+        for id in lists.chain(&mut self.available).flatten() {
+            *id = map(id);
+        }
+        self
+    }
+
     /// The lists with their names in a file, for checks that go over all of them.
     #[must_use]
     pub fn lists(&self) -> [(&'static str, &[String]); 5] {

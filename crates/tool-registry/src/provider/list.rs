@@ -136,6 +136,14 @@ impl Providers {
         Unresolved { name: id.to_owned(), near: near.and_then(|near| near.parse().ok()) }
     }
 
+    /// Canonical form of an id or a wildcard as a file writes it. The first provider that knows it counts, up to the one that
+    /// its namespace is reserved for; what none knows is canonical as it is.
+    #[must_use]
+    pub fn canonical(&self, id: &str) -> String {
+        let mut asked = self.0.iter().take_while(|provider| !is_own(&***provider, id));
+        asked.find_map(|provider| provider.canonical(id)).unwrap_or_else(|| id.to_owned())
+    }
+
     /// Ids that an entry of an inventory stands for: itself, or those of a wildcard such as `workflow:*`.
     ///
     /// # Errors

@@ -116,6 +116,12 @@ pub trait ToolProvider: Send + Sync + fmt::Debug {
         self.list(Reach::Local).into_iter().flatten().collect()
     }
 
+    /// Canonical form of an id or a wildcard that a file writes without the provider's namespace; `None` where it means no
+    /// tool of this provider.
+    fn canonical(&self, _id: &str) -> Option<String> {
+        None
+    }
+
     /// Ids that an entry such as `mcp:server/*` stands for; `None` where it is an id itself.
     fn expand(&self, _entry: &str) -> Option<Result<Vec<String>, BrokenTool>> {
         None

@@ -13,7 +13,7 @@ pub(super) fn add(context: &Context, arguments: &AgentToolArguments) -> Result<E
     let (agent, tool) = (&arguments.agent, &arguments.tool);
     let change = if arguments.skill { edits.add_skill(agent, tool)? } else { edits.add_tool(agent, tool)? };
     if !change.differs {
-        note!("`{agent}` has `{}` already", tool_registry::canonical_id(tool));
+        note!("`{agent}` has `{}` already", project.canonical_id(tool));
     } else if !arguments.dry_run {
         change.write(&edits)?;
         note!("{} was written", shown(&change.path).display());

@@ -179,8 +179,8 @@ impl<'p> AgentCases<'p> {
         let workshop = Workshop::new(case, world, model, caller, Arc::clone(clock))?;
         let (profile, tools) = match &case.agent {
             Some(Value::String(name)) => self.agent_of_project(name, case, &workshop)?,
-            Some(profile) => agent_of_case(&case::profile_of(profile)?, case, &workshop)?,
-            None => agent_of_case(&case::profile_of(&Value::Object(Map::new()))?, case, &workshop)?,
+            Some(profile) => agent_of_case(&workshop.profile(profile)?, case, &workshop)?,
+            None => agent_of_case(&workshop.profile(&Value::Object(Map::new()))?, case, &workshop)?,
         };
         let lasting = Lasting {
             store,

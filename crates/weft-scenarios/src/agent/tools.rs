@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use agent_runtime::{Agent, SubAgent};
+use agent_runtime::{Agent, AgentProfile, SubAgent};
 use agent_types::Clock;
 use agent_types::ToolDefinition;
 use async_trait::async_trait;
@@ -77,7 +77,7 @@ impl Workshop {
 
     /// A tool that the case does not write out: a workflow of it, a node, or one that comes with weft.
     pub(crate) fn known(&self, id: &str) -> Result<Option<Tool>, Fault> {
-        match self.providers.resolve(id, &self.services) {
+        match self.providers.resolve(&self.providers.canonical(id), &self.services) {
             Ok(tool) => Ok(Some(tool)),
             Err(ToolLookupError::Unknown(_)) => Ok(None),
             Err(error) => Err(format!("{id}: {error}")),
@@ -142,9 +142,14 @@ impl Workshop {
         Ok(if stated { tool.with_annotations(spec.annotations.clone()) } else { tool })
     }
 
+    /// A profile of the case, with canonical ids of tools.
+    pub(crate) fn profile(&self, profile: &Value) -> Result<AgentProfile, Fault> {
+        Ok(profile_of(profile)?.with_canonical_ids(|id| self.providers.canonical(id)))
+    }
+
     /// An agent that answers calls.
     fn agent(&self, profile: &Value, tools: &[ToolSpec]) -> Result<Agent, Fault> {
-        let profile = profile_of(profile)?;
+        let profile = self.profile(profile)?;
         let mut made = tools.iter().map(|spec| self.tool(spec)).collect::<Result<Vec<_>, _>>()?;
         for id in profile.tool_ids() {
             if made.iter().all(|tool| tool.id().as_str() != id) {
