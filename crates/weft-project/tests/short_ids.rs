@@ -127,7 +127,7 @@ fn flows_name_tools_with_and_without_their_namespace() {
         let project = open(folder.path());
         let flows = project.flows().unwrap().unwrap();
         assert_eq!(flows.warnings(), [], "{workflow} {kb} {tool}");
-        let ids: Vec<&str> = flows.offered_ids().map(|id| id.as_str()).collect();
+        let ids: Vec<&str> = flows.offered_ids().map(agent_types::ToolId::as_str).collect();
         assert_eq!(ids, ["skill:s", "kb:rules"]);
     }
     for (workflow, kb, said) in [
