@@ -83,7 +83,7 @@ pub(crate) struct ToRead<'r> {
     pub(crate) prefix: &'r str,
     /// Form in which the tools were offered.
     pub(crate) protocol: Protocol,
-    /// The model was told of a call that was not read just before: another one is the answer.
+    /// The last observation reported a call that was not read: another one is the answer.
     pub(crate) was_unread: bool,
 }
 

@@ -210,7 +210,7 @@ fn is_unread_note(results: &str) -> bool {
     observations.next().is_some_and(is_unread) && observations.next().is_none()
 }
 
-/// Members of a reply as a value: the tools were offered natively; the model was told of an unread call before.
+/// Members of a reply as a value: the tools were offered natively; the last observation reported an unread call.
 pub(crate) const NATIVE: &str = "native";
 pub(crate) const AFTER_UNREAD: &str = "afterUnread";
 

@@ -59,9 +59,10 @@ async fn a_call_that_is_not_read_is_told_once_and_corrected() {
     ];
     let block = "<ACTION><add><a>1</a><b>2</b></add></ACTION>";
     for attempt in attempts {
-        let told = json!({"text": block, "request": {"contains": ["No call was read", "<add><a>…</a><b>…</b></add>"]}});
-        let lines =
-            [json!({"text": attempt}), told, json!({"text": "3"})].map(|line| line.to_string()).join("\n");
+        let reported = json!({"text": block, "request": {"contains": ["No call was read", "<add><a>…</a><b>…</b></add>"]}});
+        let lines = [json!({"text": attempt}), reported, json!({"text": "3"})]
+            .map(|line| line.to_string())
+            .join("\n");
         let agent = Agent::new(ScriptedModel::from_jsonl(&lines).unwrap()).tools(tools![add, look, fall]);
         let outcome = agent.run("Go.").await.unwrap();
         assert_eq!(
@@ -92,8 +93,11 @@ struct Endless(std::sync::atomic::AtomicUsize);
 #[async_trait]
 impl llm_provider::LlmProvider for Endless {
     fn info(&self) -> &llm_provider::ModelInfo {
-        static INFO: std::sync::LazyLock<llm_provider::ModelInfo> =
-            std::sync::LazyLock::new(Default::default);
+        static INFO: std::sync::LazyLock<llm_provider::ModelInfo> = std::sync::LazyLock::new(|| {
+            let mut info = llm_provider::ModelInfo::default();
+            info.cuts_replies = true;
+            info
+        });
         &INFO
     }
 

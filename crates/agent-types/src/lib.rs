@@ -52,7 +52,7 @@ pub use event_words::{ApprovalState, AskKind, ExitReason, LoopEnd, NodeErrorKind
 pub use id::{CallId, InvalidToolId, RunId, ToolId};
 pub use near::{fold, nearest, ranked};
 pub use observation::{OBSERVATION_PREFIX, Observation, ObservationCode};
-pub use problem::{Place, Problem, Severity};
+pub use problem::{Problem, ProblemPlace, Severity};
 pub use recorder::{
     Durable, EventPersister, EventSink, KeepError, Recorder, ReplayData, ResumeLog, StoredEvent,
     UnsequencedEvent,

@@ -27,7 +27,7 @@ impl Severity {
 /// Location of a problem within what was checked; empty for the whole of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Place {
+pub struct ProblemPlace {
     /// Path of a node of a workflow, as in `group/inner`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
@@ -42,7 +42,7 @@ pub struct Place {
     pub path: Option<String>,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for ProblemPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let parts = [&self.path, &self.node, &self.slot].into_iter().flatten().map(String::as_str);
         f.write_str(&parts.collect::<Vec<_>>().join("."))
@@ -72,7 +72,7 @@ pub struct Problem {
     pub severity: Severity,
     /// Location.
     #[serde(flatten)]
-    pub place: Box<Place>,
+    pub place: Box<ProblemPlace>,
     /// Description for the user.
     pub message: String,
     /// The type or form that fits.
@@ -182,7 +182,7 @@ impl Problem {
 
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if *self.place == Place::default() {
+        if *self.place == ProblemPlace::default() {
             f.write_str(&self.message)?;
         } else {
             write!(f, "{}: {}", self.place, self.message)?;

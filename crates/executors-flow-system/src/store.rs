@@ -38,7 +38,7 @@ impl Session {
         session: &str,
     ) -> Result<Option<SessionState>, SessionError> {
         Ok(match store.swap(session, &self.stored, &self.state).await? {
-            Swap::Kept(stored) => {
+            Swap::Unchanged(stored) => {
                 self.stored = stored;
                 None
             }
@@ -57,7 +57,7 @@ impl Session {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Swap {
     /// The new state is kept, as it is stored.
-    Kept(SessionState),
+    Unchanged(SessionState),
     /// Nothing was written: the store has this state, not the expected one.
     Changed(SessionState),
 }
@@ -146,7 +146,7 @@ impl SessionStore for MemorySessions {
             }
             session.state.clone_from(state);
             session.stored.clone_from(state);
-            Swap::Kept(state.clone())
+            Swap::Unchanged(state.clone())
         }))
     }
 
@@ -209,7 +209,7 @@ impl SessionStore for StoredSessions {
             other => Err(other),
         };
         match self.store.update(&(self.prefix() + session), change)? {
-            Ok(kept) => Ok(Swap::Kept(read(session, Some(kept))?)),
+            Ok(kept) => Ok(Swap::Unchanged(read(session, Some(kept))?)),
             Err(other) => other.map(Swap::Changed),
         }
     }

@@ -1,4 +1,4 @@
-//! `flows.json` files that nobody should write: whatever they hold, they are read or refused.
+//! `flows.json` files that should not be written: whatever they hold, they are read or refused.
 
 use executors_flow_system::FlowsFile;
 use proptest::prelude::*;

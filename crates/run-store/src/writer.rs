@@ -318,9 +318,9 @@ mod tests {
 
     /// A store that another process holds for some attempts.
     #[derive(Debug)]
-    struct Held(Memory, AtomicU32);
+    struct LockedBackend(Memory, AtomicU32);
 
-    impl Backend for Held {
+    impl Backend for LockedBackend {
         fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
             let left = self.1.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
             if left.is_ok() { Err(StoreError::Locked) } else { self.0.commit(changes) }
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn what_has_been_done_waits_for_a_locked_store() {
         for (attempts, wanted) in [(3, Ok(())), (ROUNDS, Err(StoreError::Locked))] {
-            let held = Arc::new(Held(Memory::default(), AtomicU32::new(attempts)));
+            let held = Arc::new(LockedBackend(Memory::default(), AtomicU32::new(attempts)));
             let writer = Writer::start(held, Redactor::new(Vec::new())).unwrap();
             let put = Change::Put { key: "k".to_owned(), value: Some(1.into()) };
             writer.send(Job::Write(put));

@@ -54,7 +54,7 @@ pub(crate) enum Need {
     /// The window fills: the last exchange stays at least.
     Filling,
     /// The request does not fit: only the newest message stays.
-    Room,
+    WindowSpace,
 }
 
 impl RequestRoom {
@@ -69,7 +69,7 @@ impl RequestRoom {
     pub(crate) fn need(self, used: usize, compactions: u8) -> Option<Need> {
         match compactions {
             0 if used > self.compact_at => Some(Need::Filling),
-            1..MAX_COMPACTIONS if used > self.most => Some(Need::Room),
+            1..MAX_COMPACTIONS if used > self.most => Some(Need::WindowSpace),
             _ => None,
         }
     }
@@ -197,7 +197,7 @@ fn cut(history: &[Exchange], keep: usize, mut tokens: usize, need: Need) -> Opti
     let (_, seen) = visible(history);
     let seen: Vec<(usize, &Exchange)> = seen.collect();
     let first = seen.first()?.0;
-    let mut left = if need == Need::Room { 1 } else { keep.max(1) };
+    let mut left = if need == Need::WindowSpace { 1 } else { keep.max(1) };
     let mut from = history.len();
     for (index, exchange) in seen.iter().rev() {
         let size = tokens_of(exchange);
@@ -215,7 +215,7 @@ fn cut(history: &[Exchange], keep: usize, mut tokens: usize, need: Need) -> Opti
     let begins: Vec<usize> = begins.map(|(index, _)| *index).filter(|index| *index > first).collect();
     let whole = begins.iter().find(|index| **index <= from);
     match (whole, begins.first()) {
-        _ if need == Need::Room => (from > first).then_some(from),
+        _ if need == Need::WindowSpace => (from > first).then_some(from),
         (Some(whole), _) => Some(*whole),
         (None, Some(last)) => (need == Need::Filling).then_some(*last),
         (None, None) => (from > first).then_some(from),
@@ -336,8 +336,8 @@ mod tests {
         check("", 1, None);
         check("uauasua", 1, Some(5));
         assert_eq!(cut(&talk("uaua"), 8, usize::MAX, Need::Filling), Some(2), "the window fills");
-        assert_eq!(cut(&talk("uaua"), 8, usize::MAX, Need::Room), Some(3), "room is needed");
-        assert_eq!(cut(&talk("u"), 8, usize::MAX, Need::Room), None);
+        assert_eq!(cut(&talk("uaua"), 8, usize::MAX, Need::WindowSpace), Some(3), "room is needed");
+        assert_eq!(cut(&talk("u"), 8, usize::MAX, Need::WindowSpace), None);
         assert_eq!(cut(&talk("uaaaa"), 8, 2, Need::Filling), Some(3), "what stays is limited");
     }
 

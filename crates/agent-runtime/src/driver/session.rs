@@ -268,7 +268,7 @@ impl Session<'_> {
                     "the model's server takes {taken} tokens; set `context_window` of the model's entry to that"
                 ),
             });
-            if let Some(summary) = compaction(driver, machine.conversation(), Need::Room, room).await {
+            if let Some(summary) = compaction(driver, machine.conversation(), Need::WindowSpace, room).await {
                 self.window = Shown::default();
                 return Input::Compacted(summary);
             }

@@ -216,7 +216,7 @@ fn unread(text: &str, reading: &Reading<'_>) -> Option<Observation> {
     Some(observe::unread(&found, tool, *protocol))
 }
 
-/// A note on text behind the calls: it was written before their results were known, so nobody is shown it.
+/// A note on text behind the calls: it was written before their results were known, so it is not shown.
 fn dropped(parsed: &Parsed, has_calls: bool) -> Option<Value> {
     let text = parsed.text_after.trim();
     let message = format!("{} bytes of text behind the block were dropped", text.len());

@@ -82,7 +82,7 @@ pub(super) struct Progress {
     pub(super) was_empty: bool,
     /// A call was cut off at the limit of tokens, and asked for once more.
     pub(super) was_cut: bool,
-    /// The last reply held a call that was not read, and the model was told so.
+    /// The last reply held a call that was not read, which was reported to the model.
     #[serde(default)]
     pub(super) was_unread: bool,
     /// Warning about the answer: it holds such a call all the same.

@@ -150,22 +150,22 @@ fn a_call_that_could_not_be_written_is_asked_for_again() {
 }
 
 /// Effects of a reply that is answered as an attempted call.
-const TOLD: &[&str] = &["parsed", "parse_failed", "message", "observation", "close turn", "grant"];
+const REPORTED: &[&str] = &["parsed", "parse_failed", "message", "observation", "close turn", "grant"];
 
 #[test]
 fn a_call_that_was_not_read_is_told_once() {
     let answer = &["parsed", "warning", "message", "close turn", "finish completed"];
     let asked = (TURN, &["open turn 1", "ask"] as &[&str], "Asking");
     let second = (TURN, &["open turn 2", "ask"] as &[&str], "Asking");
-    let told = || (unread("<t>1</t>"), TOLD, "Granting");
+    let reported = || (unread("<t>1</t>"), REPORTED, "Granting");
     let machine =
-        check(machine(), &[asked.clone(), told(), second.clone(), (unread("<t>2</t>"), answer, "Over")]);
+        check(machine(), &[asked.clone(), reported(), second.clone(), (unread("<t>2</t>"), answer, "Over")]);
     assert_eq!(machine.conversation().text(), Some("<t>2</t>"));
     assert!(machine.conversation().warning().is_some());
     let plain = &["parsed", "message", "close turn", "finish completed"];
     let machine = check(
         begun(rules(json!({"id": "a"}))),
-        &[asked.clone(), told(), second, (reply("Hi.", 1, &[]), plain, "Over")],
+        &[asked.clone(), reported(), second, (reply("Hi.", 1, &[]), plain, "Over")],
     );
     assert_eq!(machine.conversation().warning(), None);
     // No turn is left in which it could be corrected.

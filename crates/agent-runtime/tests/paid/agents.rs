@@ -15,7 +15,7 @@ use tool_registry::{
     Snapshot, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolKind, ToolOutput,
 };
 
-use crate::world::{Cut, Fate, World};
+use crate::fixtures::{Cut, Fate, World};
 
 /// One call of a turn.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -192,7 +192,7 @@ impl Story {
                 }
             });
             // Whatever was emitted behind the last event is gone: a process that died so is not known to have ended.
-            let Some(outcome) = outcome else {
+            let Some(outcome) = outcome.filter(|_| !world.is_dead()) else {
                 cut = cuts.next();
                 continue;
             };

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::agents::{Pick, Step, Story};
-use crate::world::{Cut, World};
+use crate::fixtures::{Cut, World};
 
 /// Cases unless the variable `WEFT_PAID_CASES` says otherwise.
 const CASES: u32 = 150;

@@ -2,11 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a wrong case may panic")]
 
 mod agents;
+mod fixtures;
 mod law;
-mod world;
 
 use agents::{Pick, Step, Story};
-use world::Cut;
+use fixtures::Cut;
 
 /// The smallest case: two interruptions at work, each answered with `skip`.
 #[test]

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Setup, Stub, World};
 
-/// Variables that tell the other process where the session and the server are.
+/// Variables that name the session and the server for the other process.
 const FOLDER: &str = "WEFT_SESSION_FOLDER";
 const SERVER: &str = "WEFT_SESSION_SERVER";
 

@@ -1,4 +1,4 @@
-//! What belongs to one model or is kept by its provider: marks for its cache, cached tokens, reasoning, names of tools.
+//! State that belongs to one model or is kept by its provider: marks for its cache, cached tokens, reasoning, names of tools.
 
 use agent_types::{ToolSpec, Usage};
 use llm_provider::{LlmRequest, Message, ModelConfig, ModelInfo, NativeCall, ProviderKind, StandardResponse};

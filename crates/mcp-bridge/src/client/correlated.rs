@@ -178,7 +178,7 @@ fn answer_to(message: ServerJsonRpcMessage, id: RequestId) -> ServerJsonRpcMessa
     }
 }
 
-/// Events that came on a request. The first answer among them is that of the request, and their end without one is told,
+/// Events that came on a request. The first answer among them is that of the request, and their end without one is reported,
 /// unless they can be continued.
 fn events_of(events: Events, id: RequestId) -> Events {
     let state = Some(Waiting { id, can_continue: false });

@@ -21,7 +21,7 @@ const MAX_WORDS: usize = 300;
 
 type Failed = StreamableHttpError<reqwest::Error>;
 
-/// What a message waits for.
+/// Answer that a message waits for.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Awaited {
     /// Notifications and answers wait for nothing.

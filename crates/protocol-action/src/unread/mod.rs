@@ -56,7 +56,7 @@ impl UnreadKind {
     }
 }
 
-/// What looks like an attempted call in a reply that has none.
+/// Something that looks like an attempted call in a reply that has none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct UnreadCall {

@@ -21,7 +21,7 @@ fn the_rules_hold_the_example_and_one_form_of_a_call() {
     }
 }
 
-/// A model is told the rules in each conversation, so their length counts in each.
+/// The rules stand in each conversation, so their length counts in each.
 #[test]
 fn the_rules_are_short() {
     let tokens = |lang| {

@@ -104,7 +104,7 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Waits before the next attempt to get a file that another process holds; `false` if there is no further one.
+/// Waits before the next attempt to get a file that another process holds; `false` behind the last one.
 fn wait_for_others(attempt: i32) -> bool {
     if attempt == NOTICE {
         log::warn!("the store is locked by another process: waiting for it, up to 30 s");

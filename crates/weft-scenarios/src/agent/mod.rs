@@ -6,6 +6,7 @@ mod crash_injection;
 mod expect;
 mod fixtures;
 mod front;
+mod history;
 mod observed;
 mod record;
 mod session;

@@ -14,6 +14,7 @@ use super::build::Builder;
 use super::condition::{Choice, Condition};
 use super::drafts::Doubled;
 use super::levels::{Boundary, Level, Role};
+use super::sources::sources_of_edge;
 use super::{GraphNode, Input, NodeIx, NodeKind, ScopeKind, Source};
 use crate::policy::OnError;
 use crate::problem::ProblemCode;
@@ -82,15 +83,14 @@ fn gates_of(builder: &mut Builder<'_, '_>, level: usize, outer: usize, index: us
     let own = &around.nodes[index].input_values;
     let mut gates = Vec::new();
     for (name, slot) in &workflow.interface_inputs {
-        let has_value =
-            own.get(name).is_some_and(|value| !value.is_null()) || slot.default_value().is_some();
+        let has_value = own.get(name).is_some_and(|value| !value.is_null()) || slot.default_value().is_some();
         if has_value || slot.required == Some(false) {
             continue;
         }
         let key = (u32::try_from(index).unwrap_or(u32::MAX), name.clone());
         let edges = builder.levels[outer].into.get(&key).cloned().unwrap_or_default();
         let sources: Vec<Source> =
-            edges.iter().flat_map(|edge| builder.sources_of_edge(outer, *edge)).collect();
+            edges.iter().flat_map(|edge| sources_of_edge(builder, outer, *edge)).collect();
         let can_fail = !sources.is_empty()
             && !sources.iter().any(|source| matches!(source, Source::Value(_) | Source::Fallback(_)));
         if can_fail {

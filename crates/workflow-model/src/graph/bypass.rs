@@ -67,8 +67,7 @@ fn hands_to(builder: &Builder<'_, '_>, node: NodeIx, input: &str, output: &str) 
     };
     let (input, output): (&SlotDefinition, &SlotDefinition) = (&input.slot, &output);
     let common = input.match_categories.iter().any(|category| output.match_categories.contains(category));
-    input.is_stream == output.is_stream
-        && (common || type_fits(input.data_flow_type, output.data_flow_type))
+    input.is_stream == output.is_stream && (common || type_fits(input.data_flow_type, output.data_flow_type))
 }
 
 fn empty_output(builder: &Builder<'_, '_>, node: NodeIx, output: &str) -> Value {

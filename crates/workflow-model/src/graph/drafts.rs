@@ -1,5 +1,7 @@
 //! Notes that the phases of building a graph leave for later ones.
 
+use std::ops::Deref;
+
 use agent_types::Problem;
 use indexmap::IndexMap;
 
@@ -50,5 +52,28 @@ impl Face {
             inputs.insert("items".to_owned(), SlotDefinition::new(DataFlowType::Array, ""));
         }
         Self { inputs, outputs, is_open: true }
+    }
+}
+
+/// A slot that a type declares, or one that is made for its place in the graph.
+pub(super) enum SlotRef<'w> {
+    Declared(&'w SlotDefinition),
+    Made(Box<SlotDefinition>),
+}
+
+impl From<SlotDefinition> for SlotRef<'_> {
+    fn from(slot: SlotDefinition) -> Self {
+        Self::Made(Box::new(slot))
+    }
+}
+
+impl Deref for SlotRef<'_> {
+    type Target = SlotDefinition;
+
+    fn deref(&self) -> &SlotDefinition {
+        match self {
+            Self::Declared(slot) => slot,
+            Self::Made(slot) => slot,
+        }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use agent_types::Problem;
 use serde_json::Value;
 
-use super::drafts::Doubled;
 use super::build::Builder;
+use super::drafts::Doubled;
 use super::wires::{Shape, WireIn};
 use super::{Input, NameIx, NodeIx, NodeKind, ScopeKind, Source, WorkflowRef};
 use crate::node::Node;

@@ -1,11 +1,11 @@
 //! Slots of nodes.
 
 use std::borrow::Cow;
-use std::ops::Deref;
 
 use serde_json::{Map, Value};
 
 use super::build::Builder;
+use super::drafts::SlotRef;
 use super::expose::split_ordinal;
 use super::{NodeIx, NodeKind};
 use crate::definition::{DynamicSlots, ModeDefinition, NodeDefinition, SlotDefinition};
@@ -13,29 +13,6 @@ use crate::policy::OnError;
 use crate::slot::DataFlowType;
 use crate::structural::ERROR_SLOT;
 use crate::zone::{ZoneMode, ZoneSpec};
-
-/// A slot that a type declares, or one that is made for its place in the graph.
-pub(super) enum SlotRef<'w> {
-    Declared(&'w SlotDefinition),
-    Made(Box<SlotDefinition>),
-}
-
-impl From<SlotDefinition> for SlotRef<'_> {
-    fn from(slot: SlotDefinition) -> Self {
-        Self::Made(Box::new(slot))
-    }
-}
-
-impl Deref for SlotRef<'_> {
-    type Target = SlotDefinition;
-
-    fn deref(&self) -> &SlotDefinition {
-        match self {
-            Self::Declared(slot) => slot,
-            Self::Made(slot) => slot,
-        }
-    }
-}
 
 /// An input slot that a handle means.
 pub(super) struct FoundInput<'w, 'h> {

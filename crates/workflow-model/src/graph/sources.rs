@@ -5,9 +5,9 @@ use std::sync::Arc;
 use agent_types::Problem;
 
 use super::build::Builder;
+use super::drafts::SlotRef;
 use super::expose::RESULTS;
 use super::levels::{Boundary, Role};
-use super::slots::SlotRef;
 use super::{ScopeIx, Source};
 use crate::definition::SlotDefinition;
 use crate::problem::ProblemCode;
@@ -197,16 +197,6 @@ impl<'w> Builder<'_, 'w> {
         }
     }
 
-    /// Sources of an edge of a level.
-    pub(super) fn sources_of_edge(&mut self, level: usize, edge: u32) -> Vec<Source> {
-        let workflow = &self.graph.workflows[self.levels[level].workflow];
-        let edge = &workflow.edges[edge as usize];
-        let Some(node) = self.levels[level].ids.get(edge.source.as_str()).copied() else { return Vec::new() };
-        let slot = edge.source_slot().map(str::to_owned);
-        let found = self.sources_of(level, node as usize, slot.as_deref());
-        found.into_iter().map(|(source, _)| source).collect()
-    }
-
     /// Follows an edge of a level from its beginning.
     fn want_source(&self, level: usize, edge: u32, stack: &mut Vec<Want>) {
         let workflow = &self.graph.workflows[self.levels[level].workflow];
@@ -247,4 +237,14 @@ impl<'w> Builder<'_, 'w> {
         problem.place.node = path;
         self.problem(problem);
     }
+}
+
+/// Sources of an edge of a level.
+pub(super) fn sources_of_edge(builder: &mut Builder<'_, '_>, level: usize, edge: u32) -> Vec<Source> {
+    let workflow = &builder.graph.workflows[builder.levels[level].workflow];
+    let edge = &workflow.edges[edge as usize];
+    let Some(node) = builder.levels[level].ids.get(edge.source.as_str()).copied() else { return Vec::new() };
+    let slot = edge.source_slot().map(str::to_owned);
+    let found = builder.sources_of(level, node as usize, slot.as_deref());
+    found.into_iter().map(|(source, _)| source).collect()
 }

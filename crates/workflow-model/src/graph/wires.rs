@@ -5,10 +5,10 @@ use std::sync::Arc;
 use agent_types::Problem;
 use serde_json::{Map, Value};
 
-use super::drafts::Doubled;
 use super::build::Builder;
+use super::drafts::Doubled;
 use super::levels::{Boundary, Role};
-use super::sources::Found;
+use super::sources::{Found, sources_of_edge};
 use super::{NameIx, NodeIx, NodeKind, ScopeIx, ScopeKind, Source};
 use crate::definition::SlotDefinition;
 use crate::edge::Edge;
@@ -348,7 +348,7 @@ impl<'w> Builder<'_, 'w> {
             edges.iter().take_while(|edge| **edge as usize != ends.index).copied().collect::<Vec<_>>();
         let sources = self.sources_of(ends.source.0, ends.source.1, ends.edge.source_slot());
         if !slot.multi && !before.is_empty() {
-            let before = before.iter().flat_map(|edge| self.sources_of_edge(ends.level, *edge)).collect();
+            let before = before.iter().flat_map(|edge| sources_of_edge(self, ends.level, *edge)).collect();
             let own = sources.iter().map(|(source, _)| source.clone()).collect();
             self.doubled.push(Doubled { problem: self.duplicate(ends), wires: vec![before, own] });
         }

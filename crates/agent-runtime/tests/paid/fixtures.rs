@@ -81,6 +81,11 @@ impl World {
         (!events.is_empty()).then_some(ResumeLog { snapshot: None, events, answers })
     }
 
+    /// Returns `true` behind the cut: nothing that happens from then on leaves the process.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.state.lock().dead
+    }
+
     pub(crate) async fn died(&self) {
         while !self.state.lock().dead {
             self.death.notified().await;
