@@ -303,7 +303,7 @@ pub(crate) async fn answer(
     let trace = sink.trace(Arc::clone(&log));
     let known = log.only_reply();
     let is_known = known.is_some();
-    let beginning = started(&model.info().name, &request, digest_of(&request.messages));
+    trace.emit(started(&model.info().name, &request, digest_of(&request.messages)));
     let asked = request.tokens() as u64;
     let has_text = ctx.has_stream(TEXT);
     let reply = async {
@@ -328,7 +328,7 @@ pub(crate) async fn answer(
     let emits_pieces = !env.in_turn;
     let room =
         AskContext { clock, cancel, winds_down: false, emits_pieces, count: &count_broken, cuts: None };
-    let answer = ask(room, beginning, reply, &question, &trace).await.map_err(|none| failed(model, none))?;
+    let answer = ask(room, reply, &question, &trace).await.map_err(|none| failed(model, none))?;
     trace.emit_kept(finished(&answer), || record_of_cost(0));
     log.resume_with_news();
     count(ctx, model, answer.response.usage, is_known);

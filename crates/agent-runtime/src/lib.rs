@@ -61,6 +61,7 @@ pub mod otel;
 mod outcome;
 mod profile;
 pub mod prompt;
+pub mod requests;
 pub mod resume;
 mod retry;
 pub mod services;

@@ -2,6 +2,7 @@
 
 mod agent;
 mod model;
+mod request;
 mod server;
 mod session;
 
@@ -15,6 +16,7 @@ pub(crate) use agent::{
 #[cfg(feature = "local-llm")]
 pub(crate) use model::ModelCommand;
 pub(crate) use model::{GrammarArguments, GrammarFormatArgument};
+pub(crate) use request::RequestArguments;
 pub(crate) use server::{McpArguments, ServeArguments};
 pub(crate) use session::{ChatArguments, FlowCommand};
 
@@ -370,6 +372,11 @@ pub(crate) enum RunsCommand {
         /// Only the lines of the developer log.
         #[arg(long)]
         log: bool,
+        /// Only the request that this turn sent to the model.
+        #[arg(long, value_name = "TURN", conflicts_with = "log", value_parser = clap::value_parser!(u32).range(1..))]
+        request: Option<u32>,
+        #[command(flatten)]
+        place: RequestArguments,
     },
     /// Follow a run of another process until it ends.
     Watch {

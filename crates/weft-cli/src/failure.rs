@@ -213,6 +213,7 @@ impl From<RunsError> for Failure {
             RunsError::Session(OrchestratorError::Session(_)) => Exit::Configuration,
             RunsError::RunWaiting { .. } | RunsError::RunInterrupted { .. } => Exit::NeedsPerson,
             RunsError::UnknownAsk { .. }
+            | RunsError::UnknownRequest { .. }
             | RunsError::WhichAsk { .. }
             | RunsError::NoApproval { .. }
             | RunsError::NotSubscribed { .. }

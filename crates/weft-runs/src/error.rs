@@ -62,6 +62,16 @@ pub enum RunsError {
         /// Those that are open.
         open: Vec<String>,
     },
+    /// The log of the run does not have this request.
+    #[error("the run `{run}` has no request of {request}")]
+    UnknownRequest {
+        /// The run.
+        run: String,
+        /// The place that was asked for.
+        request: String,
+        /// Places of those that it has.
+        kept: Vec<String>,
+    },
     /// The run has several open questions, and none was named.
     #[error("the run `{run}` has {} open questions", open.len())]
     WhichAsk {
@@ -188,6 +198,7 @@ impl RunsError {
             Self::RunInterrupted { .. } => "run_interrupted",
             Self::ThreadBusy { .. } => "thread_busy",
             Self::UnknownAsk { .. } => "unknown_ask",
+            Self::UnknownRequest { .. } => "unknown_request",
             Self::WhichAsk { .. } => "which_ask",
             Self::NoApproval { .. } => "no_approval",
             Self::InvalidArguments { .. } => "invalid_argument",
@@ -225,6 +236,10 @@ impl RunsError {
                     None => format!("open are: {}", open.join(", ")),
                 }
             }
+            Self::UnknownRequest { kept, .. } if kept.is_empty() => {
+                "requests are kept of agents that a model answers for, from this version on".into()
+            }
+            Self::UnknownRequest { kept, .. } => format!("it has those of {}", kept.join(", ")),
             Self::WhichAsk { open, .. } => format!("name one with --ask: {}", open.join(", ")),
             Self::NoApproval { run, .. } => format!("weft runs answer {run} VALUE"),
             Self::InvalidArguments { tool, .. } => {

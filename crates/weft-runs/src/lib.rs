@@ -15,6 +15,7 @@ mod local;
 mod mcp;
 mod outcome;
 mod plan;
+mod recorded;
 mod request;
 mod service;
 mod sink;
@@ -27,6 +28,7 @@ pub use local::{CallHandle, CallRequest, LocalRuns, RunsOptions, Scripts};
 pub use mcp::ProjectMcp;
 pub use outcome::RunOutcome;
 pub use plan::{AgentPlan, CallPlan, WorkflowPlan, called_tool, retry_of};
+pub use recorded::recorded_request;
 pub use request::{
     AgentRequest, AnswerRequest, Cancelled, ForkRequest, NodeValue, RunEnv, RunRequest, SessionAction,
     SessionInfo, SessionPhase, Then, ThreadAction, ThreadInfo, ThreadName, Version, WorkflowRequest,

@@ -189,7 +189,7 @@ impl From<RunsError> for Problem {
             | RunsError::PlanChanged { .. }
             | RunsError::NotResumable { .. }
             | RunsError::NotRetryable { .. } => StatusCode::CONFLICT,
-            RunsError::UnknownAsk { .. } => StatusCode::NOT_FOUND,
+            RunsError::UnknownAsk { .. } | RunsError::UnknownRequest { .. } => StatusCode::NOT_FOUND,
             RunsError::NoNodes => StatusCode::BAD_REQUEST,
             RunsError::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::UNPROCESSABLE_ENTITY,

@@ -103,16 +103,13 @@ pub fn started(model: &str, request: &LlmRequest, digest: String) -> EventBody {
     EventBody::AgentLlmStarted { model: model.to_owned(), messages: request.messages.len(), digest }
 }
 
-/// Requests a reply and emits its pieces as they come. `reply` starts the request; it is polled only after the
-/// beginning is emitted.
+/// Requests a reply and emits its pieces as they come. `reply` starts the request, whose beginning is emitted before.
 pub async fn ask<S: Replies>(
     context: AskContext<'_>,
-    started: EventBody,
     reply: impl Future<Output = Result<S, DeliberationFault>>,
     question: &Question<'_>,
     trace: &Trace,
 ) -> Result<Answer, NoAnswer> {
-    trace.emit(started);
     trace.emit(EventBody::AgentThinking {});
     let mut decoder = ReplyDecoder::new(question, trace, context.emits_pieces);
     let reading = read(context, reply, &mut decoder);

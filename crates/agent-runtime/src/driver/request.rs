@@ -1,6 +1,6 @@
 //! Requests to the model, and its replies.
 
-use agent_types::{BudgetKey, EventBody, Usage};
+use agent_types::{BudgetKey, EventBody, ReplayData, Usage};
 use llm_provider::{Constraint, LlmError, LlmRequest, ModelParameters};
 use serde_json::Value;
 
@@ -20,7 +20,9 @@ const BLOCK_END: &str = "</ACTION>";
 
 /// A request, ready to be sent.
 pub(crate) struct Requested {
-    request: LlmRequest,
+    pub(super) request: LlmRequest,
+    /// Data recorded with it.
+    pub(super) record: Option<ReplayData>,
     /// Identity of its messages.
     digest: String,
     /// Estimated tokens.
@@ -79,7 +81,7 @@ pub(crate) fn request(
     if protocol == Protocol::Text && !offer.tools.is_empty() {
         request.stop_at = Some(BLOCK_END);
     }
-    Requested { request, digest: window.digest(), tokens: window.tokens() }
+    Requested { request, record: None, digest: window.digest(), tokens: window.tokens() }
 }
 
 /// Constraint on the reply, where the model asks for a grammar. Tools that the grammar does not support are reported
@@ -146,8 +148,12 @@ pub(super) async fn answer(
         count: &count_broken,
         cuts: is_cut_safe(driver).then_some(asked),
     };
+    match requested.record {
+        Some(record) => trace.emit_kept(beginning, || record),
+        None => trace.emit(beginning),
+    }
     let question = Question { tools: &offer.set, ids };
-    let answer = match ask(room, beginning, reply, &question, trace).await {
+    let answer = match ask(room, reply, &question, trace).await {
         Ok(answer) => answer,
         Err(NoAnswer::Fault(DeliberationFault::Llm(error @ LlmError::ContextTooLong { .. }), shown))
             if shown.is_empty() =>

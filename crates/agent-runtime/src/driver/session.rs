@@ -23,6 +23,7 @@ use crate::machine::{
 };
 use crate::outcome::RunOutcome;
 use crate::prompt::window::{Shown, Window};
+use crate::requests::record_of_request;
 use crate::state::AgentState;
 
 /// Answers one input. Always ends with an outcome; a top-level run ends with `run.finished` or `run.waiting` too.
@@ -30,7 +31,7 @@ pub(crate) async fn run(driver: &Driver, state: &mut AgentState, input: AgentInp
     let root = Trace::root(Arc::clone(&driver.context.log), driver.context.budget.depth());
     let mut session = Session {
         machine: AgentMachine::new(driver.rules(), std::mem::take(&mut state.conversation)),
-        window: std::mem::take(&mut state.window),
+        window: std::mem::take(&mut state.window).begin_run(),
         offer: driver.offer.clone(),
         turn: root.clone(),
         root,
@@ -246,7 +247,10 @@ impl Session<'_> {
         {
             return Input::Unanswered(NoReply::TooLong { used: used as u64, limit: room.most as u64 });
         }
-        let requested = request(driver, conversation, window, offer, turn);
+        let mut requested = request(driver, conversation, window, offer, turn);
+        if is_free && !driver.is_replaced {
+            requested.record = record_of_request(window, &requested.request, log);
+        }
         match answer(driver, conversation, offer, turn, requested).await {
             Ok(input) => input,
             Err(too_long) => self.shorten(too_long, used, compactions).await,

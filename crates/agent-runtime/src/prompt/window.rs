@@ -15,6 +15,7 @@ use tool_schema::Catalogue;
 use crate::history::{Exchange, visible};
 use crate::profile::{AgentProfile, Language};
 use crate::prompt::text::{Protocol, direct, exchange_messages, lang, summary_text, system_text};
+use crate::requests::Logged;
 
 /// Conversation as the model sees it, as messages that are only appended.
 #[derive(Debug, Clone)]
@@ -31,6 +32,8 @@ pub(crate) struct Window {
     pinned: usize,
     /// Estimated, of the tools that are offered beside the messages.
     tool_tokens: usize,
+    /// Part of it that the log of the run has.
+    pub(crate) logged: Logged,
 }
 
 /// The window of a conversation, once there is one. It can be made anew at any time, so that two states differ in
@@ -56,6 +59,7 @@ impl Window {
             tokens: 0,
             pinned: 0,
             tool_tokens: native_tokens(tools, protocol),
+            logged: Logged::default(),
         };
         let system = system_text(profile, tools, protocol);
         let mut begin = Vec::new();
@@ -156,6 +160,14 @@ pub(crate) struct View<'v> {
 }
 
 impl Shown {
+    /// The window for another run, whose log has nothing of it.
+    pub(crate) fn begin_run(mut self) -> Self {
+        if let Some(window) = &mut self.0 {
+            window.logged = Logged::default();
+        }
+        self
+    }
+
     /// The window of now, with all that was said so far in it.
     pub(crate) fn grown(&mut self, view: &View<'_>, tools: &Snapshot, history: &[Exchange]) -> &Window {
         let new = || Window::new(view.profile, tools, view.protocol, history);

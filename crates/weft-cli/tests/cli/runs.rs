@@ -305,6 +305,26 @@ fn a_long_result_is_read_from_the_store_later() {
     write(folder.path(), "agents/trip.json", &profile(json!(["workflow:long", "system:read_blob"])));
     weft(folder.path(), &["agent", "run", "trip", "Say", "--script", "script.jsonl"]).ok();
     let shown = weft(folder.path(), &["runs", "show", "last"]).ok().stdout;
+    let request = |turn: &str, more: &[&str]| {
+        weft(folder.path(), &[&["runs", "show", "last", "--request", turn], more].concat())
+    };
+    let second = request("2", &[]).ok().stdout;
+    assert!(second.starts_with("request of turn 2, event "), "{second}");
+    assert!(second.contains("\nmodel: scripted\n") && second.contains("\n--- system\n"), "{second}");
+    assert!(second.contains("Tool workflow:long executed successfully"), "the result of turn 1: {second}");
+    let messages = |turn: &str| {
+        let recorded = request(turn, &["--output", "json"]).ok().json();
+        recorded["request"]["messages"].as_array().cloned().unwrap()
+    };
+    let (first, second) = (messages("1"), messages("2"));
+    assert_eq!(first, second[..second.len() - 2]);
+    let none = request("3", &["--call", "c1"]);
+    assert_eq!(none.code, 2);
+    assert!(none.stderr.contains("error[unknown_request]"), "{none:#?}");
+    assert!(
+        none.stderr.contains("turn 3 of call c1")
+            && none.stderr.contains("help: it has those of turn 1, turn 2")
+    );
     let at = shown.find("blob:").unwrap() + "blob:".len();
     let sha = &shown[at..at + 64];
     let read = format!(

@@ -6,6 +6,7 @@ mod blobs;
 mod chat;
 mod meta;
 mod nodes;
+mod requests;
 mod runs;
 mod standing;
 mod tools;
@@ -128,6 +129,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         tools::operations(),
         agents::operations(),
         runs::operations(),
+        requests::operations(),
         asks::operations(),
         chat::operations(),
         blobs::operations(),

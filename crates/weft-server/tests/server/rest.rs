@@ -248,6 +248,22 @@ async fn a_call_is_approved_or_denied() {
     assert_eq!(server.until(&run, "ok").await["text"], "It is late.");
     let gone = server.post(&format!("/api/asks/{run}.c1"), &json!({"approve": true})).await.expect(404);
     assert_eq!(gone.code(), "unknown_ask");
+    let request = async |place: &str| server.get(&format!("/api/runs/{run}/requests/{place}")).await;
+    let second = request("2").await.expect(200).json();
+    assert_eq!((&second["turn"], &second["model"]), (&json!(2), &json!("scripted")), "{second}");
+    let messages = second["request"]["messages"].as_array().unwrap();
+    let last = messages.last().unwrap()["text"].as_str().unwrap();
+    assert!(last.contains("Tool system:get_current_time executed successfully"), "turn 1's result: {second}");
+    let first = request("1").await.expect(200).json();
+    assert_eq!(first["request"]["messages"].as_array().unwrap(), &messages[..messages.len() - 2]);
+    for place in ["3", "2?call=c1", "2?path=a"] {
+        let none = request(place).await.expect(404);
+        assert_eq!(none.code(), "unknown_request", "{place}");
+        assert_eq!(none.json()["help"], "it has those of turn 1, turn 2");
+    }
+    assert_eq!(request("first").await.expect(400).code(), "bad_value");
+    let unknown = server.get("/api/runs/none/requests/1").await.expect(404);
+    assert_eq!(unknown.code(), "unknown_run");
 
     let run = server.begin(&json!({"agent": "careful", "message": "and now"})).await;
     server.until(&run, "waiting").await;

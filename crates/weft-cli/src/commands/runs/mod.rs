@@ -1,6 +1,7 @@
 //! `weft runs`: list, show, watch, replay, resume, retry, fork, answer, cancel, export, rm.
 
 mod remove;
+mod request;
 mod resume;
 mod show;
 
@@ -21,7 +22,10 @@ const LISTED: usize = 10;
 pub(super) fn run(context: &Context, command: RunsCommand) -> Result<Exit, Failure> {
     match command {
         RunsCommand::List(filter) => show::list(context, &filter),
-        RunsCommand::Show { run, log } => show::show(context, &run, log),
+        RunsCommand::Show { run, request: Some(turn), place, .. } => {
+            request::show(context, &run, turn, place)
+        }
+        RunsCommand::Show { run, log, .. } => show::show(context, &run, log),
         RunsCommand::Watch { run, after } => show::watch(context, &run, after),
         RunsCommand::Replay { run } => show::replay(context, &run),
         RunsCommand::Export { run } => show::export(context, &run),

@@ -1,0 +1,206 @@
+//! Requests of an agent's turns as the log of a run keeps them.
+//!
+//! A request is recorded with its `agent.llm.started`: the messages that the request before it in the same window did not
+//! have, and tools and parameters where they changed. What requests share is thus kept once, and the store makes blobs of
+//! long messages. [`RequestReader`] puts a request together again.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use agent_types::{EventBody, EventSink, ReplayData, StoredEvent};
+use llm_provider::LlmRequest;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::prompt::window::Shown;
+use crate::resume::RunLog;
+
+/// Names of the values that are recorded with a request: messages that it shares with the request before it, tools and
+/// parameters, and each further message.
+const SHARED: &str = "shared";
+const SETTINGS: &str = "settings";
+const MESSAGE: &str = "message";
+
+/// Part of a window that the log of its run has.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Logged {
+    messages: usize,
+    settings: Arc<Value>,
+}
+
+impl Logged {
+    fn record(&mut self, request: &LlmRequest) -> ReplayData {
+        let settings = LlmRequest { messages: Arc::default(), ..request.clone() };
+        let mut settings = serde_json::to_value(settings).unwrap_or_default();
+        if let Value::Object(members) = &mut settings {
+            members.remove("messages");
+        }
+        let mut values = vec![(Arc::from(SHARED), Arc::new(self.messages.into()))];
+        if *self.settings != settings {
+            self.settings = Arc::new(settings);
+            values.push((Arc::from(SETTINGS), Arc::clone(&self.settings)));
+        }
+        for message in request.messages.get(self.messages..).unwrap_or_default() {
+            values.push((Arc::from(MESSAGE), Arc::new(serde_json::to_value(message).unwrap_or_default())));
+        }
+        self.messages = request.messages.len();
+        ReplayData::from_values(values)
+    }
+}
+
+/// Data recorded with a request, where the log is persisted. Before a resumed run is live, the request is recorded whole:
+/// it may stand in the log already, and then this record is dropped.
+pub(crate) fn record_of_request(
+    window: &mut Shown,
+    request: &LlmRequest,
+    log: &RunLog,
+) -> Option<ReplayData> {
+    log.persister()?;
+    match window.0.as_mut().filter(|_| log.is_live()) {
+        Some(window) => Some(window.logged.record(request)),
+        None => Some(Logged::default().record(request)),
+    }
+}
+
+/// Place of a request in a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+pub struct RequestPlace {
+    /// The node that runs the agent, where a workflow does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The call that the agent answers, where another agent called it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// The turn, from 1.
+    pub turn: u32,
+}
+
+impl fmt::Display for RequestPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "turn {}", self.turn)?;
+        if let Some(call) = &self.call {
+            write!(f, " of call {call}")?;
+        }
+        self.path.as_ref().map_or(Ok(()), |path| write!(f, " at {path}"))
+    }
+}
+
+/// Request of a turn as the model was sent it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct RecordedRequest {
+    /// Number of its `agent.llm.started`.
+    pub seq: u64,
+    /// Place of the request in its run.
+    #[serde(flatten)]
+    pub place: RequestPlace,
+    /// The model.
+    pub model: String,
+    /// A short name for the messages, equal where they are equal.
+    pub digest: String,
+    /// Messages, tools and parameters, in the form of `weft prompt --turn`.
+    pub request: Map<String, Value>,
+}
+
+/// Reader of the recorded events of a run that puts one of its requests together.
+///
+/// ```
+/// use agent_runtime::requests::{RequestPlace, RequestReader};
+///
+/// let mut reader = RequestReader::new(RequestPlace { turn: 2, ..RequestPlace::default() });
+/// # let events: Vec<agent_types::StoredEvent> = Vec::new();
+/// for event in &events {
+///     if reader.needs(event) {
+///         reader.add(event);
+///     }
+/// }
+/// let places = reader.finish().unwrap_err();
+/// assert!(places.is_empty(), "nothing was recorded");
+/// ```
+#[derive(Debug)]
+pub struct RequestReader {
+    wanted: RequestPlace,
+    /// Requests so far, by the span of their agent's run.
+    requests: HashMap<Option<u64>, Said>,
+    found: Option<RecordedRequest>,
+    places: BTreeSet<RequestPlace>,
+}
+
+/// Contents of the last request of an agent's run.
+#[derive(Debug, Default)]
+struct Said {
+    messages: Vec<Arc<Value>>,
+    settings: Arc<Value>,
+}
+
+impl RequestReader {
+    /// A reader for the last request of this place.
+    #[must_use]
+    pub fn new(wanted: RequestPlace) -> Self {
+        Self { wanted, requests: HashMap::new(), found: None, places: BTreeSet::new() }
+    }
+
+    /// Returns `true` for an event to [`add`](Self::add), with its large values in place.
+    pub fn needs(&mut self, kept: &StoredEvent) -> bool {
+        let Some(place) = place_of(kept) else { return false };
+        let RequestPlace { path, call, turn } = &self.wanted;
+        let needs = place.path == *path && place.call == *call && place.turn <= *turn;
+        self.places.insert(place);
+        needs
+    }
+
+    /// Takes the next request, in the order of the log.
+    pub fn add(&mut self, kept: &StoredEvent) {
+        let EventBody::AgentLlmStarted { model, messages, digest } = &kept.event.body else { return };
+        let said = self.requests.entry(kept.event.place.parent).or_default();
+        for (name, value) in kept.record.iter().flat_map(|record| &record.values) {
+            match &**name {
+                SHARED => {
+                    let shared = value.as_u64().and_then(|shared| usize::try_from(shared).ok());
+                    said.messages.truncate(shared.unwrap_or_default());
+                }
+                SETTINGS => said.settings = Arc::clone(value),
+                MESSAGE => said.messages.push(Arc::clone(value)),
+                _ => {}
+            }
+        }
+        // An older part of the log may have been pruned.
+        if said.messages.len() != *messages {
+            return;
+        }
+        if let Some(place) = place_of(kept).filter(|place| *place == self.wanted) {
+            let (seq, model, digest) = (kept.event.seq, model.clone(), digest.clone());
+            self.found = Some(RecordedRequest { seq, place, model, digest, request: said.request() });
+        }
+    }
+
+    /// The request.
+    ///
+    /// # Errors
+    /// The log does not have it. The places of those that it has are given.
+    pub fn finish(self) -> Result<RecordedRequest, BTreeSet<RequestPlace>> {
+        self.found.ok_or(self.places)
+    }
+}
+
+impl Said {
+    fn request(&self) -> Map<String, Value> {
+        let messages = self.messages.iter().map(|message| (**message).clone()).collect();
+        let mut request = Map::from_iter([("messages".to_owned(), Value::Array(messages))]);
+        request.extend(self.settings.as_object().cloned().unwrap_or_default());
+        request
+    }
+}
+
+/// Place of an event that has a request.
+fn place_of(kept: &StoredEvent) -> Option<RequestPlace> {
+    let is_kept = kept.record.as_ref()?.values.iter().any(|(name, _)| **name == *SHARED);
+    if !is_kept || !matches!(kept.event.body, EventBody::AgentLlmStarted { .. }) {
+        return None;
+    }
+    let place = &kept.event.place;
+    let (path, call) = (place.path.as_ref(), place.call.as_ref());
+    let (path, call) = (path.map(ToString::to_string), call.map(ToString::to_string));
+    Some(RequestPlace { path, call, turn: place.turn? })
+}

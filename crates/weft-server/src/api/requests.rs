@@ -1,0 +1,42 @@
+//! Requests that the turns of a run sent to the model.
+
+use std::sync::Arc;
+
+use agent_runtime::requests::{RecordedRequest, RequestPlace};
+use agent_types::RunId;
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use weft_runs::recorded_request;
+
+use super::{Operation, get};
+use crate::app::App;
+use crate::body::{Path, Query};
+use crate::problem::Problem;
+
+pub(super) fn operations() -> Vec<Operation> {
+    vec![
+        get("/api/runs/{run}/requests/{turn}", "The request that a turn sent to the model", request)
+            .query(&[
+                ("call", "the turn of the agent that answers this call"),
+                ("path", "the turn of the agent that this node runs"),
+            ])
+            .gives::<RecordedRequest>(),
+    ]
+}
+
+#[derive(Debug, Deserialize)]
+struct PlaceQuery {
+    call: Option<String>,
+    path: Option<String>,
+}
+
+async fn request(
+    State(app): State<Arc<App>>,
+    Path((run, turn)): Path<(String, u32)>,
+    Query(PlaceQuery { call, path }): Query<PlaceQuery>,
+) -> Result<Json<RecordedRequest>, Problem> {
+    let store = app.store.clone();
+    let place = RequestPlace { path, call, turn };
+    app.blocking(move || Ok(Json(recorded_request(&store, &RunId::new(run), place)?))).await
+}
