@@ -18,14 +18,21 @@ use weft_harness::{Cut, Cuts, replies};
 #[derive(Debug)]
 struct Noting {
     script: ScriptedModel,
+    info: ModelInfo,
     seen: Mutex<Vec<LlmRequest>>,
 }
 
 impl Noting {
     fn new(lines: &[&str]) -> Arc<Self> {
+        Self::with_window(lines, None)
+    }
+
+    fn with_window(lines: &[&str], window: Option<u64>) -> Arc<Self> {
         let lines: Vec<String> = lines.iter().map(|line| json!({"text": line}).to_string()).collect();
         let script = ScriptedModel::from_jsonl(&lines.join("\n")).unwrap();
-        Arc::new(Self { script, seen: Mutex::default() })
+        let mut info = script.info().clone();
+        info.context_window = window;
+        Arc::new(Self { script, info, seen: Mutex::default() })
     }
 
     /// The requests as values, oldest first.
@@ -37,10 +44,14 @@ impl Noting {
 #[async_trait]
 impl LlmProvider for Noting {
     fn info(&self) -> &ModelInfo {
-        self.script.info()
+        &self.info
     }
 
     async fn stream(&self, request: LlmRequest) -> Result<LlmStream, LlmError> {
+        if request.purpose.is_some() {
+            let message = "no summaries".to_owned();
+            return Err(LlmError::Stream { message });
+        }
         self.seen.lock().unwrap().push(request.clone());
         self.script.stream(request).await
     }
@@ -161,6 +172,23 @@ async fn a_resumed_run_has_each_request_once() {
             assert_eq!(sent(&store, id.as_str(), turn), *request, "cut at {upto}, turn {turn}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_request_behind_a_compaction_is_whole() {
+    let store = Store::memory().unwrap();
+    let look = |at: &str| format!("<ACTION><look><at>{at}</at></look></ACTION>");
+    let script = [look("a"), look("b"), look("c"), look("d"), "Done.".to_owned()];
+    let model = Noting::with_window(&script.each_ref().map(String::as_str), Some(3500));
+    run(&agent(&model), &begin(&store, "r"), AgentState::default(), None).await;
+    let seen = model.seen();
+    assert_eq!(seen.len(), 5);
+    for (turn, request) in (1..).zip(&seen) {
+        assert_eq!(sent(&store, "r", turn), *request, "turn {turn}");
+    }
+    let events = store.events(&RunId::new("r"), 0, usize::MAX).unwrap();
+    assert!(events.iter().any(|kept| kept.event.body.name() == "agent.compacted"));
+    assert!(recorded(&events, "shared").iter().filter(|shared| ***shared == 0).count() > 1);
 }
 
 #[tokio::test]
