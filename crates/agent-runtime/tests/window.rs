@@ -1,5 +1,9 @@
 //! The window of a model holds: no request is larger, and nothing spins.
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::needless_pass_by_value,
+    reason = "a test may stop at the first surprise"
+)]
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -60,7 +60,7 @@ pub(crate) fn among(mut problem: Problem, members: &[Value], got: &Value) -> Pro
 /// Adds that a missing parameter stands inside the value of another one.
 pub(crate) fn found_inside(problem: &mut Problem, other: &str) {
     let own = parameter(problem.value_path());
-    problem.message.push_str(&format!(" (`{own}` stands inside `{other}`)"));
+    problem.message = format!("{} (`{own}` stands inside `{other}`)", problem.message);
 }
 
 /// The same with the names that a native call has: those of the provider's form.

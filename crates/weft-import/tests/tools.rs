@@ -168,7 +168,7 @@ fn what_cannot_be_used_has_a_reason() {
 }
 
 /// The one tool of a description with one path.
-fn single(path: &str, operation: Value, components: &Value) -> (Value, Vec<String>) {
+fn single(path: &str, operation: &Value, components: &Value) -> (Value, Vec<String>) {
     let document = json!({"openapi": "3.0.0", "servers": [{"url": "https://a.test"}], "components": components,
         "paths": {path: {"post": operation}}});
     let imported = import(&document);
@@ -184,7 +184,7 @@ fn objects_are_written_in_their_style() {
         let mut parameter = json!({"name": "w", "in": place, "required": true, "schema": object});
         parameter.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let path = if place == "path" { "/by/{w}" } else { "/by" };
-        let (tool, notes) = single(path, json!({"parameters": [parameter]}), &json!({}));
+        let (tool, notes) = single(path, &json!({"parameters": [parameter]}), &json!({}));
         assert!(notes.iter().any(|note| note.contains("`deep`")), "{notes:?}");
         tool["endpoint"].clone()
     };
@@ -206,7 +206,7 @@ fn objects_are_written_in_their_style() {
 #[test]
 fn a_path_parameter_that_the_path_does_not_hold_is_left_out() {
     let parameter = json!({"name": "ghost", "in": "path", "required": true, "schema": {"type": "string"}});
-    let (tool, notes) = single("/plain", json!({"parameters": [parameter]}), &json!({}));
+    let (tool, notes) = single("/plain", &json!({"parameters": [parameter]}), &json!({}));
     assert_eq!(tool["parameters"]["properties"], json!({}));
     assert!(notes[0].contains("`ghost`"), "{notes:?}");
 }
@@ -220,7 +220,7 @@ fn a_discriminator_decides_and_members_that_overlap_refuse_nothing() {
     let read = |schema: Value| {
         let body =
             json!({"requestBody": {"required": true, "content": {"application/json": {"schema": schema}}}});
-        let (tool, notes) = single("/pets", body, &schemas);
+        let (tool, notes) = single("/pets", &body, &schemas);
         (tool_schema::CompiledSchema::new(&tool["parameters"]).unwrap(), notes)
     };
     let fits = |schema: &tool_schema::CompiledSchema, body: &Value| {

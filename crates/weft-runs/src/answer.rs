@@ -108,7 +108,7 @@ mod tests {
             arguments,
             path: None,
             prompt: None,
-            definition: Default::default(),
+            definition: std::collections::BTreeMap::default(),
         }
     }
 

@@ -72,6 +72,7 @@ pub struct Conversation {
 
 /// Progress of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the last reply")]
 pub(super) struct Progress {
     /// Position in the conversation of the input that started this run.
     asked_at: usize,

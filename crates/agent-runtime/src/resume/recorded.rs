@@ -180,11 +180,12 @@ impl Recorded {
                 self.open.insert(call.clone(), (place.clone(), tool.clone()));
                 self.forget_question(place, tool);
             }
-            (EventBody::AgentToolApproval { state: ApprovalState::Asked, .. }, Some(call)) => {
-                if !self.calls.contains_key(call) {
-                    self.asked.insert(call.clone());
-                }
+            (EventBody::AgentToolApproval { state: ApprovalState::Asked, .. }, Some(call))
+                if !self.calls.contains_key(call) =>
+            {
+                self.asked.insert(call.clone());
             }
+            (EventBody::AgentToolApproval { state: ApprovalState::Asked, .. }, Some(_)) => {}
             (EventBody::AgentToolApproval { tool, .. }, Some(_)) => self.forget_question(place, tool),
             (EventBody::AgentToolFinished { status, summary, .. }, Some(call)) => {
                 self.open.remove(call);

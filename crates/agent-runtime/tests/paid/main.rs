@@ -1,5 +1,5 @@
 //! Each request reaches the model and the tools once, whatever interrupts the run and whatever people answer.
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a wrong case may panic")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: a wrong case may panic")]
 
 mod agents;
 mod fixtures;

@@ -219,9 +219,10 @@ impl Waiting {
         self.can_continue |= event.id.is_some();
         let text = event.data.as_deref().unwrap_or_default();
         let text = text.trim_start_matches('\u{feff}');
-        let message = match serde_json::from_str(text) {
-            Ok(message @ (ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))) => message,
-            _ => return (event, false),
+        let Ok(message @ (ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))) =
+            serde_json::from_str(text)
+        else {
+            return (event, false);
         };
         event.data = serde_json::to_string(&answer_to(message, self.id.clone())).ok();
         (event, true)

@@ -68,18 +68,14 @@ fn prompt_graph(prompt: Fields<'_>, nodes: &Map<String, Value>) -> WorkflowDraft
         let mut values = Map::new();
         for (slot, value) in node.get("inputs").into_iter().flat_map(Fields::members) {
             let value = value.take();
-            match linked(value, nodes) {
-                Some((source, output)) => draft.edge((&source, Some(&output)), (id, Some(slot))),
-                None => {
-                    if let Some(gone) = dangling(value) {
-                        draft.note(
-                            id,
-                            format!("`{slot}` leads to the node `{gone}`, which is not in the file"),
-                        );
-                    }
-                    values.insert(slot.clone(), value.clone());
-                }
+            if let Some((source, output)) = linked(value, nodes) {
+                draft.edge((&source, Some(&output)), (id, Some(slot)));
+                continue;
             }
+            if let Some(gone) = dangling(value) {
+                draft.note(id, format!("`{slot}` leads to the node `{gone}`, which is not in the file"));
+            }
+            values.insert(slot.clone(), value.clone());
         }
         let mut written = json!({"id": id, "type": foreign(class)});
         if !values.is_empty() {

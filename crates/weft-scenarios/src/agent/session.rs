@@ -58,7 +58,7 @@ pub(crate) struct Session {
 
 /// End of a run, or its waiting.
 enum Ended {
-    Agent(agent_runtime::RunOutcome, AgentState),
+    Agent(Box<agent_runtime::RunOutcome>, AgentState),
     Nodes(workflow_engine::RunOutcome),
 }
 
@@ -173,7 +173,7 @@ impl Session {
         let sink = Arc::clone(life) as Arc<dyn EventSink>;
         let run = agent.start_in(base.clone(), input.clone(), sink, log);
         let (outcome, state) = run.map_err(|error| error.to_string())?.outcome().await;
-        Ok(Ended::Agent(outcome, state))
+        Ok(Ended::Agent(Box::new(outcome), state))
     }
 
     /// Puts what the thread holds before the first turn where it belongs.

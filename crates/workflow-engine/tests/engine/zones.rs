@@ -158,13 +158,13 @@ fn conditions_are_checked_when_the_plan_is_made() {
     assert_eq!(problems("state.k > 1"), Vec::<String>::new());
     assert_eq!(
         problems("stat.k > 1"),
-        ["bad_value: `L`.`condition`: `stat.k > 1` uses `stat`, which is not there; did you mean `state`?"]
+        ["L.condition: `stat.k > 1` uses `stat`, which is not there; did you mean `state`?"]
     );
     assert_eq!(problems("out.sene == 1").len(), 1);
     assert_eq!(problems("state.k >").len(), 1);
     assert_eq!(
         problems("state.k > inputs.limit"),
-        ["bad_value: `L`.`condition`: `state.k > inputs.limit` uses `inputs.limit`, which is not there"]
+        ["L.condition: `state.k > inputs.limit` uses `inputs.limit`, which is not there"]
     );
     assert_eq!(problems("has(inputs.limit) && state.k > 1"), Vec::<String>::new());
 }

@@ -30,6 +30,7 @@ pub(super) struct WireIn {
 
 /// Values that a slot accepts.
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
 pub(super) struct Shape {
     pub(super) data_flow_type: crate::slot::DataFlowType,
     pub(super) multi: bool,

@@ -89,13 +89,13 @@ impl Storm {
         let mut numbers = Numbers(seed);
         let mut turns = Vec::new();
         for turn in 0..3 + numbers.below(4) {
-            let calls = (0..1 + numbers.below(3)).map(|at| {
+            let calls = (0..=numbers.below(3)).map(|at| {
                 let tool = ["pay", "pay", "mail", "look"][usize::try_from(numbers.below(4)).unwrap_or(0)];
                 format!("<{tool}><n>{turn}{at}</n></{tool}>")
             });
             turns.push(format!("I act. <ACTION>{}</ACTION>", calls.collect::<String>()));
         }
-        let cuts = (0..1 + numbers.below(5)).map(|_| {
+        let cuts = (0..=numbers.below(5)).map(|_| {
             let kind = numbers.below(3);
             let at = usize::try_from(numbers.below(if kind == 0 { 40 } else { 3 })).unwrap_or(0);
             match kind {

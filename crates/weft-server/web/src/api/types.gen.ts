@@ -297,6 +297,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/requests/{turn}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The request that a turn sent to the model */
+        get: operations["get_runs_run_requests_turn"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/resume": {
         parameters: {
             query?: never;
@@ -849,6 +866,31 @@ export interface components {
             differs: boolean;
             /** @description The name of the file. */
             file: string;
+        };
+        /** @description Request of a turn as the model was sent it. */
+        RecordedRequest: {
+            /** @description The call that the agent answers, where another agent called it. */
+            call?: string | null;
+            /** @description A short name for the messages, equal where they are equal. */
+            digest: string;
+            /** @description The model. */
+            model: string;
+            /** @description The node that runs the agent, where a workflow does. */
+            path?: string | null;
+            /** @description Messages, tools and parameters, in the form of `weft prompt --turn`. */
+            request: {
+                [key: string]: unknown;
+            };
+            /**
+             * Format: uint64
+             * @description Number of its `agent.llm.started`.
+             */
+            seq: number;
+            /**
+             * Format: uint32
+             * @description The turn, from 1.
+             */
+            turn: number;
         };
         /** @description Options for resuming a run. */
         ResumeBody: {
@@ -1552,6 +1594,7 @@ export type Placed = components['schemas']['Placed'];
 export type PlacedNode = components['schemas']['PlacedNode'];
 export type Problem = components['schemas']['Problem'];
 export type ProfilePreview = components['schemas']['ProfilePreview'];
+export type RecordedRequest = components['schemas']['RecordedRequest'];
 export type ResumeBody = components['schemas']['ResumeBody'];
 export type RunDetail = components['schemas']['RunDetail'];
 export type RunId = components['schemas']['RunId'];
@@ -2260,6 +2303,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Accepted"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_runs_run_requests_turn: {
+        parameters: {
+            query?: {
+                /** @description the turn of the agent that answers this call */
+                call?: string;
+                /** @description the turn of the agent that this node runs */
+                path?: string;
+            };
+            header?: never;
+            path: {
+                /** @description percent-encoded, slashes too */
+                run: string;
+                /** @description percent-encoded, slashes too */
+                turn: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecordedRequest"];
                 };
             };
             /** @description refused */

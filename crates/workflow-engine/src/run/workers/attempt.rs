@@ -203,11 +203,11 @@ impl Attempts<'_> {
 
 /// The code of a node, with a panic as an error of that node. Context and inputs are handed straight on, so that they
 /// are not copied from future to future.
-fn guarded<'a>(
-    node: &'a dyn Node,
+fn guarded(
+    node: &dyn Node,
     ctx: NodeContext,
     inputs: Inputs,
-) -> impl Future<Output = Result<Outputs, Failure>> + Send + 'a {
+) -> impl Future<Output = Result<Outputs, Failure>> + Send + '_ {
     let attempt = ctx.attempt();
     // A node that panicked is not called again in this attempt, and what it shares with others guards itself.
     let called = catch_unwind(AssertUnwindSafe(|| node.run(ctx, inputs)));
