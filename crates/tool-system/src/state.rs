@@ -226,7 +226,7 @@ pub(super) fn named_private_tools() -> [Result<Tool, RegistryError>; 2] {
     tool_registry::tools![read_private_value, update_private_value]
 }
 
-/// What reads the shared state under the name of the tool invocation protocol.
+/// Reader of the shared state under the name of the tool invocation protocol.
 pub(super) fn named_world_tools() -> [Result<Tool, RegistryError>; 1] {
     tool_registry::tools![read_world_value]
 }

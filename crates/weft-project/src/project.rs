@@ -126,7 +126,7 @@ impl Project {
         }
         for (id, like) in project.lookalikes() {
             log::warn!(
-                "the ids `{id}` and `{like}` look alike; rename one, so that nobody takes it for the other"
+                "the ids `{id}` and `{like}` look alike; rename one, so that it is not taken for the other"
             );
         }
         Ok(project)

@@ -31,7 +31,7 @@ pub(crate) fn check(root: &Path, settings: &Path) -> Result<(), ProjectError> {
     }
 }
 
-/// The user that owns a project, where that is somebody else.
+/// The user that owns a project, where that is another user.
 #[cfg(unix)]
 fn foreign_owner(root: &Path, settings: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! Files that nobody should write: whatever they hold, they are read or refused.
+//! Files that should not be written: whatever they hold, they are read or refused.
 
 use std::time::{Duration, Instant};
 

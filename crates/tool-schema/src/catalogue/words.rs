@@ -94,7 +94,7 @@ impl Words {
         tool.translations.get(self.lang?)
     }
 
-    /// What a schema says of a value besides its type: default, bounds, form, an example.
+    /// Notes of a schema on a value besides its type: default, bounds, form, an example.
     pub(super) fn notes(
         &self,
         limits: &Limits,

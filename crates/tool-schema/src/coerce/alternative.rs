@@ -114,8 +114,8 @@ impl Coercer<'_> {
                 break;
             }
             let attempt = self.attempt(|reader| read(reader, branch), branch, path);
-            let told = || self.is_told_by_constant(branch, &attempt.value);
-            let group = if attempt.problems.is_empty() { 0 } else { 2 - usize::from(told()) };
+            let is_chosen = || self.has_constants_of(branch, &attempt.value);
+            let group = if attempt.problems.is_empty() { 0 } else { 2 - usize::from(is_chosen()) };
             none_fits &= attempt.problems.iter().any(|problem| problem.value_path() == path);
             let rank = |group, attempt: &Attempt| (group, attempt.problems.len(), attempt.coercions.len());
             let perfect = group == 0 && attempt.coercions.is_empty();
@@ -148,7 +148,7 @@ impl Coercer<'_> {
     }
 
     /// Returns `true` for an object whose constants are those of the alternative.
-    fn is_told_by_constant(&self, branch: NodeId, value: &Value) -> bool {
+    fn has_constants_of(&self, branch: NodeId, value: &Value) -> bool {
         let mut constants = self.constants(branch).peekable();
         constants.peek().is_some() && constants.all(|(name, constant)| value.get(name) == Some(constant))
     }

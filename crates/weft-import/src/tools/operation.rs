@@ -245,7 +245,7 @@ impl<'d> Builder<'_, 'd> {
     fn form_of(&self, parameter: &'d Value) -> Result<Form, String> {
         let inside = || parameter.get("content")?.as_object()?.values().next()?.get("schema");
         let schema = parameter.get("schema").or_else(inside);
-        schema.map_or(Ok(Form::Plain), |schema| Form::of(self.schemas, schema))
+        schema.map_or(Ok(Form::Plain), |schema| Form::from_schema(self.schemas, schema))
     }
 
     fn note_nested(&mut self, name: &str, form: &Form) {

@@ -177,7 +177,7 @@ impl<'d> Schemas<'d> {
         key
     }
 
-    /// Members of `oneOf` that a discriminator tells apart get its values; members that may overlap are alternatives of
+    /// Members of `oneOf` that a discriminator distinguishes get its values; members that may overlap are alternatives of
     /// `anyOf`, because a value that fits two of them is not refused.
     fn one_of(&mut self, read: &mut Map<String, Value>, object: &Map<String, Value>) {
         let Some(Value::Array(members)) = read.get("oneOf") else { return };
@@ -185,7 +185,7 @@ impl<'d> Schemas<'d> {
         let property = discriminator.and_then(|about| about.get("propertyName")?.as_str());
         if let (Some(property), Some(Value::Array(given))) = (property, object.get("oneOf")) {
             let mapping = discriminator.and_then(|about| about.get("mapping")?.as_object());
-            let told: Option<Vec<Value>> = given
+            let marked: Option<Vec<Value>> = given
                 .iter()
                 .zip(members)
                 .map(|(given, read)| {
@@ -194,8 +194,8 @@ impl<'d> Schemas<'d> {
                     Some(json!({"allOf": [read, mark]}))
                 })
                 .collect();
-            if let Some(told) = told {
-                read.insert("oneOf".into(), told.into());
+            if let Some(marked) = marked {
+                read.insert("oneOf".into(), marked.into());
                 return;
             }
         }

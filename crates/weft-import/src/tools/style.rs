@@ -21,7 +21,7 @@ impl Form {
     ///
     /// # Errors
     /// No style writes such values.
-    pub(super) fn of<'d>(schemas: &Schemas<'d>, schema: &'d Value) -> Result<Self, String> {
+    pub(super) fn from_schema<'d>(schemas: &Schemas<'d>, schema: &'d Value) -> Result<Self, String> {
         let Ok(schema) = schemas.resolved(schema) else { return Ok(Self::Plain) };
         if is_of(schema, "array", "items") {
             let items = schema.get("items").and_then(|items| schemas.resolved(items).ok());

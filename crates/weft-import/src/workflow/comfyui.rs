@@ -104,7 +104,7 @@ fn linked(value: &Value, nodes: &Map<String, Value>) -> Option<(String, String)>
     Some((source, output.as_u64()?.to_string()))
 }
 
-/// The node that a link names, where it has the form of a link and there is no such node.
+/// The node that a link names, where it has the form of a link and that node is missing.
 fn dangling(value: &Value) -> Option<&str> {
     let [Value::String(source), output] = value.as_array()?.as_slice() else { return None };
     output.is_u64().then_some(source)

@@ -1,9 +1,15 @@
-//! A conversation that stands in a case.
+//! The agent and the conversation that a case begins with.
 
-use agent_runtime::{CallRecord, Exchange, Turn as Said};
+use std::sync::Arc;
+
+use agent_runtime::{Agent, AgentProfile, CallRecord, Exchange, Turn as Said};
 use agent_types::{CallId, Observation, ObservationCode};
+use tool_registry::{Registry, Snapshot, TaskBoard};
+use tool_system::BlobSource;
 
 use super::case;
+use super::session::Lasting;
+use super::tools::Workshop;
 use crate::Fault;
 
 /// Exchanges of the thread before the first turn.
@@ -46,4 +52,27 @@ pub(super) fn history(said: &[case::Said]) -> Result<Vec<Exchange>, Fault> {
         }
     }
     Ok(history)
+}
+
+/// The agent of a case in a process.
+pub(super) fn agent_of(
+    profile: &AgentProfile,
+    workshop: &Workshop,
+    registry: &Arc<Registry>,
+    lasting: &Lasting,
+    board: &Arc<TaskBoard>,
+) -> Agent {
+    let source: Arc<Registry> = Arc::clone(registry);
+    let mut agent = Agent::from_profile(profile.clone(), Arc::clone(&workshop.model), Snapshot::default())
+        .with_source(source)
+        .with_clock(Arc::clone(&workshop.clock))
+        .with::<dyn BlobSource>(Arc::clone(&lasting.blobs))
+        .with(Arc::clone(board));
+    if let Some(private) = &lasting.private {
+        agent = agent.with(Arc::clone(private));
+    }
+    if let Some(shared) = &lasting.shared {
+        agent = agent.with(Arc::clone(shared));
+    }
+    agent
 }

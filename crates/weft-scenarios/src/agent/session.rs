@@ -17,7 +17,7 @@ use super::canvas::{self, Parts, Trail};
 use super::case::{Case, Deed, Turn};
 use super::crash_injection::{Life, Meanwhile, Remains};
 use super::front::Front;
-use super::history::history;
+use super::history::{agent_of, history};
 use super::observed::Seen;
 use super::tools::Workshop;
 use crate::Fault;
@@ -542,26 +542,4 @@ fn pending(ask: &AskSummary) -> Option<PendingCall> {
 
 fn front_of(flows: &Flows, agent: &Agent, workshop: &Workshop, lasting: &Lasting) -> Front {
     Front::new(flows.clone(), agent.clone(), lasting.store.clone(), Arc::clone(&workshop.clock))
-}
-
-fn agent_of(
-    profile: &AgentProfile,
-    workshop: &Workshop,
-    registry: &Arc<Registry>,
-    lasting: &Lasting,
-    board: &Arc<TaskBoard>,
-) -> Agent {
-    let source: Arc<Registry> = Arc::clone(registry);
-    let mut agent = Agent::from_profile(profile.clone(), Arc::clone(&workshop.model), Snapshot::default())
-        .with_source(source)
-        .with_clock(Arc::clone(&workshop.clock))
-        .with::<dyn BlobSource>(Arc::clone(&lasting.blobs))
-        .with(Arc::clone(board));
-    if let Some(private) = &lasting.private {
-        agent = agent.with(Arc::clone(private));
-    }
-    if let Some(shared) = &lasting.shared {
-        agent = agent.with(Arc::clone(shared));
-    }
-    agent
 }

@@ -9,7 +9,7 @@ use weft_server::{Server, ServerOptions};
 
 use crate::common::{Running, project};
 
-/// Time for which the tool gives its thread to nobody.
+/// Time for which the tool keeps its thread.
 const BUSY: Duration = Duration::from_secs(4);
 
 fn spinning() -> Registry {

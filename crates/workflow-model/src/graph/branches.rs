@@ -169,7 +169,7 @@ impl Conditions<'_, '_, '_> {
     /// Nodes whose condition cannot hold, without those that only hang on such a node.
     fn never(&mut self) -> Vec<NodeIx> {
         let nodes = 0..NodeIx::try_from(self.known.len()).unwrap_or(NodeIx::MAX);
-        let never: HashSet<NodeIx> = nodes.clone().filter(|node| self.of(*node).is_never()).collect();
+        let never: HashSet<NodeIx> = nodes.clone().filter(|node| self.condition_of(*node).is_never()).collect();
         let first = |node: &NodeIx| {
             let sources = self.sources(*node);
             !sources.iter().any(|source| matches!(source, Source::Node(from, _) if never.contains(from)))
@@ -204,7 +204,7 @@ impl Conditions<'_, '_, '_> {
     }
 
     /// Condition of a node: found depth first, with a stack of our own, since workflows may be long.
-    fn of(&mut self, node: NodeIx) -> Condition {
+    fn condition_of(&mut self, node: NodeIx) -> Condition {
         let mut stack = vec![node];
         let mut begun = HashSet::new();
         while let Some(at) = stack.last().copied() {

@@ -18,7 +18,7 @@ pub(super) enum Condition {
     Always,
     /// One of these holds; all choices of one are made together, sorted by node.
     OneOf(Vec<Vec<Choice>>),
-    /// There are too many alternatives to tell.
+    /// There are too many alternatives to follow.
     Unknown,
 }
 

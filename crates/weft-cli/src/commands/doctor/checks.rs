@@ -120,7 +120,7 @@ fn lookalikes(project: &Project) -> Vec<Finding> {
         let failure = Failure::new(Exit::Invalid, "lookalike", format!("`{id}` looks like `{like}`"));
         Finding::warning(
             format!("id {id}"),
-            failure.with_help("rename one, so that nobody takes it for the other"),
+            failure.with_help("rename one, so that it is not taken for the other"),
         )
     });
     alike.collect()

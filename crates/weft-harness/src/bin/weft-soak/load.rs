@@ -93,7 +93,7 @@ impl Served {
     }
 
     /// One of the things that clients do.
-    fn one(&self, client: u64, round: u64) -> Result<(), Fault> {
+    fn serve_client(&self, client: u64, round: u64) -> Result<(), Fault> {
         match (client + round) % 6 {
             0 => self.follow(&json!({"agent": "busy", "message": format!("round {round}")})),
             1 => self.follow(&json!({"workflow": "count", "inputs": {"n": 20}})),
@@ -146,7 +146,7 @@ pub(crate) fn run(program: &Path, minutes: u64) -> Result<(), Fault> {
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
-                    match served.one(client, round) {
+                    match served.serve_client(client, round) {
                         Ok(()) => done.fetch_add(1, Ordering::Relaxed),
                         Err(fault) => {
                             eprintln!("{fault}");
