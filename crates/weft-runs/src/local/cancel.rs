@@ -37,6 +37,8 @@ impl LocalRuns {
             let phase =
                 self.with_project(move |project| Ok(project.required_store(&key)?.known(&key)?.state.phase));
             let phase = phase.await.ok();
+            // Its work ends with it, which would wake it.
+            self.0.tasks.hold(&run);
             cancel.cancel();
             if phase.is_none_or(|phase| !phase.has_ended() && phase.as_str() != "waiting") {
                 return Ok(Cancelled::Asked);

@@ -54,6 +54,13 @@ impl Waiting {
             .unwrap_or_default()
     }
 
+    /// Lets a run that is to end not continue with the end of its work.
+    pub(super) fn hold(&self, run: &RunId) {
+        if let Some(entry) = self.entries().get(run) {
+            entry.resumed.cancel();
+        }
+    }
+
     /// Notes that this process executes a run.
     pub(super) fn note(&self, run: &RunId) {
         self.known.lock().insert(run.clone());
@@ -102,6 +109,9 @@ impl LocalRuns {
             () = board.any_end(tasks.iter().map(String::as_str)) => {}
             () = resumed.cancelled() => return Ok(None),
             () = self.0.options.closing.cancelled() => return Ok(None),
+        }
+        if resumed.is_cancelled() {
+            return Ok(None);
         }
         drop(board);
         loop {

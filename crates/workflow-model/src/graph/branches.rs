@@ -169,7 +169,8 @@ impl Conditions<'_, '_, '_> {
     /// Nodes whose condition cannot hold, without those that only hang on such a node.
     fn never(&mut self) -> Vec<NodeIx> {
         let nodes = 0..NodeIx::try_from(self.known.len()).unwrap_or(NodeIx::MAX);
-        let never: HashSet<NodeIx> = nodes.clone().filter(|node| self.condition_of(*node).is_never()).collect();
+        let never: HashSet<NodeIx> =
+            nodes.clone().filter(|node| self.condition_of(*node).is_never()).collect();
         let first = |node: &NodeIx| {
             let sources = self.sources(*node);
             !sources.iter().any(|source| matches!(source, Source::Node(from, _) if never.contains(from)))
