@@ -178,7 +178,7 @@ impl<'s> Coercer<'s> {
         }
     }
 
-    /// Child elements as a list: `item`s, or one name repeated, or the fields of a single bare object.
+    /// Child elements as a list: `item`s, or one name repeated, or their places as names, or the fields of a single bare object.
     fn raw_list_of(&mut self, node: &Node, children: &[RawArgument], path: &str) -> Value {
         let all_items = children.iter().all(|child| child.name == ITEM);
         let item = node.item.map(|item| self.nodes.get(item));
@@ -196,7 +196,9 @@ impl<'s> Coercer<'s> {
             return Value::Array(vec![value]);
         }
         let repeats = children.iter().all(|child| child.name == children[0].name);
-        if !all_items && (!repeats || node.types.has(Types::STRING)) {
+        let counts = |first: usize| (first..).zip(children).all(|(at, child)| child.name == at.to_string());
+        let says_nothing = repeats || counts(0) || counts(1);
+        if !all_items && (!says_nothing || node.types.has(Types::STRING)) {
             return self.foreign_names(&node.types.words(), children, path);
         }
         let items = children

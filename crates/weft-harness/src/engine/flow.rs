@@ -85,6 +85,8 @@ impl Parts {
         let Some(constant) = from.get("c") else { return self.wire(from, node, MANY) };
         let target = self.nodes.iter_mut().find(|own| own["id"] == node);
         let target = target.ok_or_else(|| format!("no node `{node}`"))?;
+        // A constant is a value of the slot itself: it does not wait for an edge.
+        target["inputValues"][MANY] = json!([]);
         let rest = &mut target["configValues"][REST];
         match rest.as_array_mut() {
             Some(rest) => rest.push(constant.clone()),

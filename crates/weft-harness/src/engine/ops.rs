@@ -107,6 +107,13 @@ async fn rest(ctx: &NodeContext, ms: u64) {
     }
 }
 
+/// The values of slots that are numbers, in their order.
+fn numbered(inputs: &Inputs) -> Vec<Arc<Value>> {
+    let mut numbers: Vec<usize> = inputs.slots().filter_map(|slot| slot.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers.iter().filter_map(|at| inputs.get(&at.to_string()).cloned()).collect()
+}
+
 /// The inputs that were taken, in declared order, and the constants behind them.
 fn taken(ctx: &NodeContext, inputs: &Inputs) -> Vec<Arc<Value>> {
     let rest = ctx.config(REST).and_then(Value::as_array);
@@ -288,7 +295,7 @@ async fn branch(ctx: &NodeContext, inputs: &Inputs) -> Result<Outputs, NodeError
         None => first(inputs).as_bool().ok_or_else(|| NodeError::fatal("`if` needs true or false"))?,
         Some(source) => {
             let scope = Scope::new().with("inputs");
-            let values: Vec<Value> = taken(ctx, inputs).iter().map(|value| (**value).clone()).collect();
+            let values: Vec<Value> = numbered(inputs).iter().map(|value| (**value).clone()).collect();
             let decided = Expression::compile(source, &scope)
                 .and_then(|expression| expression.evaluate_bool(|_| Some(Value::Array(values.clone()))));
             decided.map_err(|error| {

@@ -32,7 +32,7 @@ test("tools are listed by their origin, found by words, and prompt as a model re
   await detail.waitFor();
   assert.match(await detail.locator("[data-schema=n]").innerText(), /n\s+integer[\s\S]*how far/);
   const prompt = await detail.locator("[data-prompt]").innerText();
-  assert.match(prompt, /workflow:count[\s\S]*Counts to a number/);
+  assert.match(prompt, /<workflow__count>[\s\S]*Counts to a number/);
   assert.equal(await detail.locator("[data-used-agent=boss]").count(), 1);
   assert.deepEqual(complaints, []);
   await close();

@@ -38,7 +38,11 @@ fn collect_input(frame: &Frame, input: &InputPlan, first: Option<SlotIx>) -> Res
     }
     if input.multi && !matches!(input.from, From::Nothing) {
         let taken = input.from.origins().iter().filter_map(|origin| origin_value(frame, origin));
-        return taken.map(|value| typed(input, value)).collect::<Result<_, _>>().map(Given::Many);
+        let taken = taken.map(|value| typed(input, value)).collect::<Result<Vec<_>, _>>()?;
+        return match input.fallback.clone().filter(|_| taken.is_empty()) {
+            Some(value) => many(input, value),
+            None => Ok(Given::Many(taken)),
+        };
     }
     let is_first = |origin: &&Origin| matches!(origin, Origin::Slot(slot) if Some(*slot) == first);
     let origins = input.from.origins();
