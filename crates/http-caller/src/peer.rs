@@ -1,7 +1,6 @@
 //! Clients for servers that the settings name, whose protocol other libraries speak.
 
-use std::net::IpAddr;
-
+use agent_types::is_loopback_host;
 use reqwest::{Client, ClientBuilder, Url};
 
 use crate::caller::install_tls;
@@ -21,14 +20,7 @@ pub fn builder_of_peer(url: &str) -> Result<ClientBuilder, String> {
         .no_zstd()
         .referer(false)
         .redirect(reqwest::redirect::Policy::none());
-    Ok(if is_loopback(&url) { client.no_proxy() } else { client })
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let Some(host) = url.host_str() else { return false };
-    let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
-    let is_name = host == "localhost" || host.ends_with(".localhost");
-    is_name || host.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback())
+    Ok(if url.host_str().is_some_and(is_loopback_host) { client.no_proxy() } else { client })
 }
 
 #[cfg(test)]
@@ -47,7 +39,8 @@ mod tests {
             ("http://localhost.test/", false),
             ("http://10.0.0.1/", false),
         ] {
-            assert_eq!(is_loopback(&url.parse().unwrap()), is_here, "{url}");
+            let parsed: Url = url.parse().unwrap();
+            assert_eq!(parsed.host_str().is_some_and(is_loopback_host), is_here, "{url}");
         }
     }
 }

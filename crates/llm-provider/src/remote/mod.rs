@@ -173,15 +173,12 @@ fn client(address: &Url) -> reqwest::Result<reqwest::Client> {
         .no_deflate()
         .no_zstd();
     // A proxy of the environment is for servers elsewhere, and would see the key.
-    let client = if is_loopback(address) { client.no_proxy() } else { client };
+    let client = if address.host_str().is_some_and(agent_types::is_loopback_host) {
+        client.no_proxy()
+    } else {
+        client
+    };
     client.build()
-}
-
-fn is_loopback(address: &Url) -> bool {
-    let Some(host) = address.host_str() else { return false };
-    let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
-    let is_name = host == "localhost" || host.ends_with(".localhost");
-    is_name || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback())
 }
 
 /// Refuses a body that is encoded: none was asked for.

@@ -24,17 +24,19 @@ fn sides(seen: &Seen) -> (Vec<String>, Vec<String>) {
     (of("node.finished "), of("node.skipped "))
 }
 
-/// A condition `c` that is true, a constant `k` and a node `n` with these keys, behind these edges.
+/// A condition `c` that is true, a constant `k`, a node `x` behind the side that is not taken, and a node `n` with these
+/// keys, behind these edges.
 fn behind(n: (&str, Value), edges: &[&str]) -> (Vec<String>, Vec<String>) {
     let nodes = [
         ("s", "emit", json!({"v": true})),
         ("k", "emit", json!({"v": 7})),
         ("c", "if", json!({})),
+        ("x", "id", json!({})),
         ("n", n.0, n.1),
         ("after", "id", json!({})),
     ];
-    let all: Vec<&str> =
-        ["s.out -> c.in", "n.out -> after.in"].into_iter().chain(edges.iter().copied()).collect();
+    let fixed = ["s.out -> c.in", "c.else -> x.in", "n.out -> after.in"];
+    let all: Vec<&str> = fixed.into_iter().chain(edges.iter().copied()).collect();
     let (ran, skipped) = sides(&run_with(&flow(&nodes, &all, &[]), json!({}), RunOptions::new()));
     let only =
         |names: Vec<String>| names.into_iter().filter(|name| ["n", "after"].contains(&&**name)).collect();
@@ -84,37 +86,11 @@ fn each_connected_slot_needs_a_value() {
         ("order, one taken", "pure", json!({}), &["k.out -> n.in", "x -> n", "k -> n"], true),
         ("order alone, none taken", "emit", json!({}), &["x -> n"], false),
     ] {
-        let mut wires = edges.to_vec();
-        // What is behind the side that was not taken, as a node.
-        let with_dark = edges.contains(&"x -> n");
-        let seen = if with_dark {
-            wires.push("c.else -> x.in");
-            behind_dark((node, extra), &wires)
-        } else {
-            behind((node, extra), &wires)
-        };
+        let seen = behind((node, extra), edges);
         let both = vec!["after".to_owned(), "n".to_owned()];
         let expected = if runs { (both, Vec::new()) } else { (Vec::new(), both) };
         assert_eq!(seen, expected, "{what}");
     }
-}
-
-/// The same with a node `x` that is wired by the edges.
-fn behind_dark(n: (&str, Value), edges: &[&str]) -> (Vec<String>, Vec<String>) {
-    let nodes = [
-        ("s", "emit", json!({"v": true})),
-        ("k", "emit", json!({"v": 7})),
-        ("c", "if", json!({})),
-        ("x", "id", json!({})),
-        ("n", n.0, n.1),
-        ("after", "id", json!({})),
-    ];
-    let all: Vec<&str> =
-        ["s.out -> c.in", "n.out -> after.in"].into_iter().chain(edges.iter().copied()).collect();
-    let (ran, skipped) = sides(&run_with(&flow(&nodes, &all, &[]), json!({}), RunOptions::new()));
-    let only =
-        |names: Vec<String>| names.into_iter().filter(|name| ["n", "after"].contains(&&**name)).collect();
-    (only(ran), only(skipped))
 }
 
 #[test]
@@ -259,4 +235,34 @@ fn the_first_in_time_counts_at_a_first_join() {
         let seen = run_with(&flow(&nodes, &edges, &[("r", "n.out")]), json!({}), RunOptions::new());
         assert_eq!(seen.outcome.outputs["r"], json!(expected));
     }
+}
+
+#[test]
+fn groups_in_groups_are_looked_at_once_each() {
+    // Each level has several results, all of them from the level within.
+    let level = |inner: Option<String>| {
+        let mut nodes = vec![json!({"id": "go", "type": "core:GroupOutput"})];
+        match &inner {
+            Some(id) => nodes.push(json!({"id": "n", "type": "core:NodeGroup", "onError": "skip",
+                "configValues": {"referencedWorkflowId": id}})),
+            None => nodes.push(json!({"id": "n", "type": "t:emit", "configValues": {"v": 1}})),
+        }
+        let from = |at: usize| if inner.is_some() { format!("r{at}") } else { "out".to_owned() };
+        let edges: Vec<Value> = (0..8)
+            .map(|at| json!({"source": "n", "sourceHandle": from(at), "target": "go", "targetHandle": format!("r{at}")}))
+            .collect();
+        let outputs: serde_json::Map<String, Value> =
+            (0..8).map(|at| (format!("r{at}"), json!({"dataFlowType": "WILDCARD"}))).collect();
+        Workflow::from_value(json!({"nodes": nodes, "edges": edges, "interfaceOutputs": outputs})).unwrap()
+    };
+    const NAMES: [&str; 30] = [
+        "l0", "l1", "l2", "l3", "l4", "l5", "l6", "l7", "l8", "l9", "l10", "l11", "l12", "l13", "l14", "l15",
+        "l16", "l17", "l18", "l19", "l20", "l21", "l22", "l23", "l24", "l25", "l26", "l27", "l28", "l29",
+    ];
+    let inner = |at: usize| NAMES.get(at + 1).map(|name| (*name).to_owned());
+    let levels = NAMES.iter().enumerate().map(|(at, name)| (*name, Arc::new(level(inner(at)))));
+    let project = Project(levels.collect());
+    let plan = Plan::new(&level(Some("l0".to_owned())), &catalog(), &project).unwrap();
+    let seen = run_plan(&plan, json!({}), RunOptions::new(), |_| async {});
+    assert_eq!(seen.outcome.outputs["r7"], json!(1));
 }

@@ -33,7 +33,7 @@ impl Builder<'_, '_> {
             return;
         }
         add_gates(self);
-        let mut conditions = Conditions { builder: self, known: vec![None; self.graph.nodes.len()] };
+        let mut conditions = Conditions::new(self);
         let (never, meets) = (conditions.never(), conditions.meeting(doubled));
         let open = conditions.open_gates();
         self.problems.extend(meets);
@@ -163,9 +163,16 @@ fn before(builder: &Builder<'_, '_>, node: &GraphNode, source: &Source) -> Optio
 struct Conditions<'b, 'a, 'w> {
     builder: &'b Builder<'a, 'w>,
     known: Vec<Option<Condition>>,
+    /// By node: set where an output of a loop or group may be absent although it ran.
+    is_partial: Vec<bool>,
 }
 
-impl Conditions<'_, '_, '_> {
+impl<'b, 'a, 'w> Conditions<'b, 'a, 'w> {
+    fn new(builder: &'b Builder<'a, 'w>) -> Self {
+        let n_nodes = builder.graph.nodes.len();
+        Self { builder, known: vec![None; n_nodes], is_partial: vec![false; n_nodes] }
+    }
+
     /// Nodes whose condition cannot hold, without those that only hang on such a node.
     fn never(&mut self) -> Vec<NodeIx> {
         let nodes = 0..NodeIx::try_from(self.known.len()).unwrap_or(NodeIx::MAX);
@@ -215,6 +222,7 @@ impl Conditions<'_, '_, '_> {
             }
             let missing: Vec<NodeIx> = if begun.insert(at) { self.missing(at) } else { Vec::new() };
             if missing.is_empty() {
+                self.is_partial[at as usize] = self.may_lack_results(at);
                 self.known[at as usize] = Some(self.calculate(at));
                 stack.pop();
             } else {
@@ -248,17 +256,26 @@ impl Conditions<'_, '_, '_> {
         inputs.chain(node.gates.iter().flatten()).chain(results).collect()
     }
 
-    fn calculate(&mut self, node: NodeIx) -> Condition {
+    /// Returns `true` for a loop or group some result of which depends on a branch, or which may fail and go on. Its
+    /// body is known by then, so that nested ones are looked at once each.
+    fn may_lack_results(&self, node: NodeIx) -> bool {
+        let graph = &self.builder.graph;
+        let node = &graph.nodes[node as usize];
+        let (NodeKind::Zone { scope, .. } | NodeKind::Call { scope }) = node.kind else { return false };
+        let fails = matches!(graph.spec(node).on_error, Some(OnError::Branch | OnError::Skip));
+        let outputs = graph.scopes[scope as usize].outputs.values();
+        fails || !outputs.into_iter().all(|output| self.any_of(&output.sources).is_always())
+    }
+
+    fn calculate(&self, node: NodeIx) -> Condition {
         let own = &self.builder.graph.nodes[node as usize];
         let spec = self.builder.graph.spec(own);
         let may_skip = spec.skip_if.is_some() || matches!(own.kind, NodeKind::Muted);
         let mut condition = if may_skip { Condition::at_run_time(node) } else { Condition::Always };
-        let order: Vec<Condition> = own.after.iter().map(|from| self.of_known(*from)).collect();
+        let order = own.after.iter().map(|from| self.of_known(*from));
         if spec.first {
-            let all = own.inputs.iter().map(|input| self.any_of(&input.sources)).chain(order);
-            return all
-                .reduce(|one, other| one.or(&other))
-                .map_or(condition.clone(), |any| condition.and(&any));
+            let inputs = own.inputs.iter().map(|input| self.any_of(&input.sources));
+            return condition.and(&Condition::any(inputs.chain(order)));
         }
         let strict = |input: &&Input| input.strict;
         for input in own.inputs.iter().filter(strict) {
@@ -267,16 +284,12 @@ impl Conditions<'_, '_, '_> {
         for gate in &own.gates {
             condition = condition.and(&self.any_of(gate));
         }
-        order
-            .into_iter()
-            .reduce(|one, other| one.or(&other))
-            .map_or(condition.clone(), |any| condition.and(&any))
+        condition.and(&Condition::any(order))
     }
 
     /// Condition under which one of these gives a value.
     fn any_of(&self, sources: &[Source]) -> Condition {
-        let each = sources.iter().map(|source| self.given(source));
-        each.reduce(|one, other| one.or(&other)).unwrap_or(Condition::Always)
+        Condition::any(sources.iter().map(|source| self.given(source)))
     }
 
     fn given(&self, source: &Source) -> Condition {
@@ -291,18 +304,10 @@ impl Conditions<'_, '_, '_> {
                 let condition = self.of_known(*from);
                 let node = &graph.nodes[*from as usize];
                 match node.kind {
-                    NodeKind::Zone { scope, .. } | NodeKind::Call { scope } => {
-                        let body = &graph.scopes[scope as usize];
-                        let results = body.outputs.values().map(|output| self.any_of(&output.sources));
-                        let always = results.into_iter().all(|result| result.is_always());
-                        let spec = graph.spec(node);
-                        let fails = matches!(spec.on_error, Some(OnError::Branch | OnError::Skip));
-                        if always && !fails {
-                            condition
-                        } else {
-                            condition.and(&Condition::at_run_time(*from))
-                        }
+                    NodeKind::Zone { .. } | NodeKind::Call { .. } if self.is_partial[*from as usize] => {
+                        condition.and(&Condition::at_run_time(*from))
                     }
+                    NodeKind::Zone { .. } | NodeKind::Call { .. } => condition,
                     NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_) => {
                         self.output(*from, graph.name(*name), *name, condition)
                     }

@@ -22,8 +22,8 @@ pub(super) enum Condition {
     Unknown,
 }
 
-/// Choices of one alternative beyond which a condition is not followed any more.
-const MAX_CHOICES: usize = 64;
+/// Choices of all alternatives together beyond which a condition is not followed any more: each node has one.
+const MAX_CHOICES: usize = 256;
 
 /// Marks what is known only at run time: such a choice never contradicts another one.
 const AT_RUN_TIME: NodeIx = 1 << 31;
@@ -56,11 +56,7 @@ impl Condition {
                     return Self::Unknown;
                 }
                 let pairs = one.iter().flat_map(|one| two.iter().map(move |two| both(one, two)));
-                let terms: Vec<Vec<Choice>> = pairs.flatten().collect();
-                if terms.iter().any(|term| term.len() > MAX_CHOICES) {
-                    return Self::Unknown;
-                }
-                Self::of_terms(terms)
+                Self::of_terms(pairs.flatten().collect())
             }
         }
     }
@@ -74,6 +70,11 @@ impl Condition {
         }
     }
 
+    /// One of these; without any there is nothing to wait for.
+    pub(super) fn any(conditions: impl Iterator<Item = Self>) -> Self {
+        conditions.reduce(|one, other| one.or(&other)).unwrap_or(Self::Always)
+    }
+
     /// Returns `true` if they never hold together.
     pub(super) fn excludes(&self, other: &Self) -> bool {
         self.and(other).is_never()
@@ -82,7 +83,8 @@ impl Condition {
     fn of_terms(mut terms: Vec<Vec<Choice>>) -> Self {
         terms.sort_unstable();
         terms.dedup();
-        if terms.len() > MAX_TERMS { Self::Unknown } else { Self::OneOf(terms) }
+        let n_choices: usize = terms.iter().map(Vec::len).sum();
+        if terms.len() > MAX_TERMS || n_choices > MAX_CHOICES { Self::Unknown } else { Self::OneOf(terms) }
     }
 }
 
