@@ -237,6 +237,12 @@ fn the_first_in_time_counts_at_a_first_join() {
     }
 }
 
+/// Levels of groups in groups.
+const NAMES: [&str; 30] = [
+    "l0", "l1", "l2", "l3", "l4", "l5", "l6", "l7", "l8", "l9", "l10", "l11", "l12", "l13", "l14", "l15",
+    "l16", "l17", "l18", "l19", "l20", "l21", "l22", "l23", "l24", "l25", "l26", "l27", "l28", "l29",
+];
+
 #[test]
 fn groups_in_groups_are_looked_at_once_each() {
     // Each level has several results, all of them from the level within.
@@ -255,10 +261,6 @@ fn groups_in_groups_are_looked_at_once_each() {
             (0..8).map(|at| (format!("r{at}"), json!({"dataFlowType": "WILDCARD"}))).collect();
         Workflow::from_value(json!({"nodes": nodes, "edges": edges, "interfaceOutputs": outputs})).unwrap()
     };
-    const NAMES: [&str; 30] = [
-        "l0", "l1", "l2", "l3", "l4", "l5", "l6", "l7", "l8", "l9", "l10", "l11", "l12", "l13", "l14", "l15",
-        "l16", "l17", "l18", "l19", "l20", "l21", "l22", "l23", "l24", "l25", "l26", "l27", "l28", "l29",
-    ];
     let inner = |at: usize| NAMES.get(at + 1).map(|name| (*name).to_owned());
     let levels = NAMES.iter().enumerate().map(|(at, name)| (*name, Arc::new(level(inner(at)))));
     let project = Project(levels.collect());
