@@ -256,7 +256,7 @@ impl<'b, 'a, 'w> Conditions<'b, 'a, 'w> {
         inputs.chain(node.gates.iter().flatten()).chain(results).collect()
     }
 
-    /// Returns `true` for a loop or group some result of which depends on a branch, or which may fail and go on. Its
+    /// Returns `true` for a loop or group some result of which depends on a branch, or whose failure does not end the run. Its
     /// body is known by then, so that nested ones are looked at once each.
     fn may_lack_results(&self, node: NodeIx) -> bool {
         let graph = &self.builder.graph;
