@@ -118,7 +118,8 @@ impl Work<'_> {
                     return Ok(done);
                 }
                 Round::PendingInner(asked) => {
-                    let (ids, questions): (Vec<String>, Vec<Question>) = asked.into_iter().unzip();
+                    let named = asked.into_iter().map(|(id, question)| (id.clone(), question.named(id)));
+                    let (ids, questions): (Vec<String>, Vec<Question>) = named.unzip();
                     let values = self.ctx.ask_all(questions).await?;
                     budget.take_back();
                     answers.extend(ids.into_iter().zip(values));

@@ -18,10 +18,6 @@ const BUILT_IN_ONLY: &[(&str, &str)] = &[
     ("long-work-fails", TASKS),
     ("speaks-while-at-work", TASKS),
     ("inside-long-work", TASKS),
-    (
-        "behind-inner-question",
-        "a fault: a node that resumes twice gives its first answer to the second question",
-    ),
     ("compacts-by-itself", COMPACTS),
     ("compacts-without-model", COMPACTS),
     ("cancel-pending", CANCELLED),

@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use super::graph_state::frame::Key;
-use crate::hash::NumberMap;
 
-/// Names of the values that are kept with a question about a call.
+/// Names of the values that are kept with a question.
+const NAME: &str = "name";
 const TOOL: &str = "tool";
 const KIND: &str = "kind";
 const ARGUMENTS: &str = "arguments";
@@ -37,10 +37,40 @@ pub(crate) struct Asks {
     open: Vec<OpenAsk>,
     /// Answers that came while no node waited for them.
     answers: HashMap<String, Value>,
-    /// Questions that a node has put since it started.
-    asked: NumberMap<Key, u32>,
+    /// Questions that were put, by the path of their node.
+    asked: HashMap<Arc<str>, Asked>,
     /// Only questions were left, and the run has said so.
     was_waiting: bool,
+}
+
+/// Questions that the node of a path has put. An id is given out once in a run, whatever is retried or resumed, so that
+/// no answer counts for a later question.
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Asked {
+    /// Questions of all attempts.
+    count: u32,
+    /// The path alone is the id of the question what became of its effect.
+    is_outcome: bool,
+    /// Questions of the attempt that runs, in their order, by name where they have one.
+    attempt: Vec<(Option<Arc<str>>, Arc<str>)>,
+    /// Questions without a name that the attempt has put since the node resumed.
+    #[serde(skip)]
+    repeated: usize,
+}
+
+impl Asked {
+    /// The question of the attempt with a name, or the next one without.
+    fn known(&mut self, name: Option<&str>) -> Option<Arc<str>> {
+        let mut same = self.attempt.iter().filter(|(own, _)| own.as_deref() == name);
+        let known = same.nth(if name.is_none() { self.repeated } else { 0 }).map(|(_, ask)| Arc::clone(ask));
+        self.repeated += usize::from(name.is_none());
+        known
+    }
+
+    fn add(&mut self, name: Option<Arc<str>>, ask: Arc<str>) {
+        self.count += 1;
+        self.attempt.push((name, ask));
+    }
 }
 
 /// Questions as a checkpoint has them.
@@ -49,7 +79,8 @@ pub(crate) struct SavedAsks {
     was_waiting: bool,
     asks: Vec<OpenAsk>,
     answers: HashMap<String, Value>,
-    asked: Vec<(Key, u32)>,
+    #[serde(default)]
+    asked_at: HashMap<Arc<str>, Asked>,
 }
 
 impl Asks {
@@ -88,22 +119,57 @@ impl Asks {
         self.open.remove(at)
     }
 
-    /// The id of a node's next question: its path, with a number unless it is its only one so far.
-    pub(crate) fn next_id(&mut self, key: Key, path: &Arc<str>, several: bool) -> Arc<str> {
-        let number = self.asked.entry(key).or_default();
-        let first = *number == 0 && !several;
-        let ask = if first { Arc::clone(path) } else { format!("{path}#{number}").into() };
-        *number += 1;
+    /// The id of a question that a node puts: the one that it had in this attempt before the run resumed, or a new one,
+    /// which is the node's path, with a number unless it is its only one so far.
+    pub(crate) fn identify(&mut self, path: &Arc<str>, name: Option<&Arc<str>>, several: bool) -> Arc<str> {
+        let asked = self.asked.entry(Arc::clone(path)).or_default();
+        if let Some(known) = asked.known(name.map(|name| &**name)) {
+            return known;
+        }
+        let is_first = asked.count == 0 && !asked.is_outcome && !several;
+        let ask = if is_first { Arc::clone(path) } else { format!("{path}#{}", asked.count).into() };
+        asked.add(name.cloned(), Arc::clone(&ask));
         ask
     }
 
-    /// Counts a recorded question.
-    pub(crate) fn count(&mut self, key: Key) {
-        *self.asked.entry(key).or_default() += 1;
+    /// Notes a recorded question.
+    pub(crate) fn note(&mut self, path: &Arc<str>, name: Option<Arc<str>>, ask: &Arc<str>) {
+        let asked = self.asked.entry(Arc::clone(path)).or_default();
+        if asked.attempt.iter().all(|(_, known)| known != ask) {
+            asked.add(name, Arc::clone(ask));
+        }
     }
 
-    pub(crate) fn forget_count(&mut self, key: Key) {
-        self.asked.remove(&key);
+    /// Notes a question about the outcome of a node's effect.
+    pub(crate) fn note_outcome(&mut self, path: &Arc<str>, ask: &Arc<str>) {
+        if ask == path {
+            self.asked.entry(Arc::clone(path)).or_default().is_outcome = true;
+        }
+    }
+
+    /// Returns `true` if the node of a path has put a question itself.
+    pub(crate) fn has_put(&self, path: &str) -> bool {
+        self.asked.get(path).is_some_and(|asked| asked.count > 0)
+    }
+
+    /// An attempt of a node begins: its questions are new ones.
+    pub(crate) fn begin_attempt(&mut self, path: &str) {
+        if let Some(asked) = self.asked.get_mut(path) {
+            asked.attempt.clear();
+            asked.repeated = 0;
+        }
+    }
+
+    /// Returns `true` if no node has put a question.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.asked.is_empty()
+    }
+
+    /// A node resumes: the questions of its attempt are those that it has put already.
+    pub(crate) fn repeat_attempt(&mut self, path: &str) {
+        if let Some(asked) = self.asked.get_mut(path) {
+            asked.repeated = 0;
+        }
     }
 
     /// Closes the open questions of a node.
@@ -139,7 +205,7 @@ impl Asks {
             was_waiting: self.was_waiting,
             asks: open.collect(),
             answers: self.answers.clone(),
-            asked: self.asked.iter().map(|(key, number)| (*key, *number)).collect(),
+            asked_at: self.asked.clone(),
         }
     }
 
@@ -148,7 +214,7 @@ impl Asks {
         self.was_waiting = saved.was_waiting;
         self.open = saved.asks;
         self.answers.extend(saved.answers);
-        self.asked = saved.asked.into_iter().collect();
+        self.asked = saved.asked_at;
     }
 }
 
@@ -162,28 +228,36 @@ pub(crate) struct AskedCall {
 }
 
 /// Returns the replay data of a question, beyond its event.
-pub(crate) fn record_of(ask: &AskSummary) -> Option<Box<ReplayData>> {
-    let tool = ask.tool.as_ref()?;
+pub(crate) fn record_of(ask: &AskSummary, name: Option<Arc<str>>) -> Option<Box<ReplayData>> {
     let text = |text: &str| Arc::new(Value::from(text));
-    let mut values = vec![(Arc::from(TOOL), text(tool.as_str())), (Arc::from(KIND), text(ask.kind.as_str()))];
-    values.extend(
-        ask.arguments
-            .as_deref()
-            .map(|arguments| (Arc::from(ARGUMENTS), Arc::new(Value::Object(arguments.clone())))),
-    );
-    if !ask.definition.is_empty() {
-        let definition = serde_json::to_value(&ask.definition).unwrap_or_default();
-        values.push((Arc::from(DEFINITION), Arc::new(definition)));
+    let mut values = Vec::new();
+    values.extend(name.map(|name| (Arc::from(NAME), text(&name))));
+    if let Some(tool) = &ask.tool {
+        values.push((Arc::from(TOOL), text(tool.as_str())));
+        values.push((Arc::from(KIND), text(ask.kind.as_str())));
+        let arguments = ask.arguments.as_deref().cloned();
+        values.extend(arguments.map(|map| (Arc::from(ARGUMENTS), Arc::new(Value::Object(map)))));
+        if !ask.definition.is_empty() {
+            let definition = serde_json::to_value(&ask.definition).unwrap_or_default();
+            values.push((Arc::from(DEFINITION), Arc::new(definition)));
+        }
     }
-    Some(Box::new(ReplayData::from_values(values)))
+    (!values.is_empty()).then(|| Box::new(ReplayData::from_values(values)))
 }
 
-/// The same, read.
+/// The name of a recorded question among those of its node.
+pub(crate) fn name_of(record: Option<&ReplayData>) -> Option<Arc<str>> {
+    value_of(record, NAME)?.as_str().map(Arc::from)
+}
+
+fn value_of<'r>(record: Option<&'r ReplayData>, name: &str) -> Option<&'r Value> {
+    let found = record?.values.iter().find(|(own, _)| **own == *name);
+    found.map(|(_, value)| &**value)
+}
+
+/// The call of a recorded question.
 pub(crate) fn call_of(record: Option<&ReplayData>) -> Option<AskedCall> {
-    let value = |name: &str| {
-        let found = record?.values.iter().find(|(own, _)| **own == *name);
-        found.map(|(_, value)| &**value)
-    };
+    let value = |name: &str| value_of(record, name);
     let tool = value(TOOL)?.as_str()?.parse().ok()?;
     let kind = value(KIND).and_then(|kind| AskKind::deserialize(kind).ok()).unwrap_or(AskKind::Approval);
     let arguments = value(ARGUMENTS).and_then(Value::as_object).cloned().unwrap_or_default();

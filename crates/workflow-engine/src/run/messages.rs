@@ -92,6 +92,7 @@ fn retrying(
     }
     if let Some(path) = &place.path {
         run.events.close_inner(key, path);
+        run.asks.begin_attempt(path);
     }
     run.events.emit(place, EventBody::NodeRetrying { kind, message, delay_ms: millis(delay) });
     for open in streams {
@@ -109,7 +110,7 @@ fn ask(
     let several = questions.len() > 1;
     let mut is_open = false;
     for (question, reply) in questions {
-        let ask = run.asks.next_id(key, &path, several);
+        let ask = run.asks.identify(&path, question.name.as_ref(), several);
         if let Some(value) = run.asks.take_answer(&ask) {
             // Without a receiver the node has been dropped already.
             let _ = reply.send(value);
@@ -130,7 +131,7 @@ fn ask(
             definition: question.definition,
         };
         let body = EventBody::NodeWaiting { ask, prompt: Some(question.prompt), unknown_effect: None };
-        run.events.emit_with(place.clone(), body, record_of(&summary));
+        run.events.emit_with(place.clone(), body, record_of(&summary, question.name));
         let (span, attempt) = (place.span, place.attempt.unwrap_or(1));
         run.asks.push(OpenAsk { key, summary, reply: Some(reply), unknown_effect: false, span, attempt });
     }

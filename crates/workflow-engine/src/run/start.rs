@@ -179,6 +179,9 @@ pub(super) fn enter(run: &mut RunState<'_>, key: Key, given: Vec<Given>, claim: 
     let Some(node) = run.graph.node(key) else { return };
     run.graph.set_running(key);
     let restart = run.workers.take_restart(key);
+    if restart.is_none() && !run.asks.is_unused() {
+        run.asks.begin_attempt(&run.graph.frames().path(key));
+    }
     let place = emit_start(run, key, node, restart);
     match node.kind {
         Kind::Run(node_type) => call(run, key, given, Call { node, node_type, place, claim, restart }),

@@ -146,6 +146,7 @@ impl Node for Op {
             },
             "t:calls" => crate::inner::calls(&ctx).await,
             "t:ask" => ctx.ask("what?").await.map(Outputs::value),
+            "t:asks" => crate::questions::ask_twice(&ctx).await,
             "t:cancel" => {
                 let id = ctx.config("node").and_then(Value::as_str).unwrap_or_default().to_owned();
                 Ok(Outputs::value(ctx.cancel_node(&id).await))
@@ -219,6 +220,7 @@ pub(crate) fn catalog() -> NodeCatalog {
         "join",
         "lazy",
         "ask",
+        "asks",
         "effect",
         "optional",
         "calls",

@@ -29,9 +29,11 @@ fn finished(ms: u64) -> EventBody {
     }
 }
 
-/// Three calls one after the other, each done once in all lives of the run, and a question behind the first if it wants one.
+/// Three calls one after the other, each done once in all lives of the run, and a question behind the first if it wants
+/// one, or one before each call, whose answer is its value.
 pub(crate) async fn calls(ctx: &NodeContext) -> Result<Outputs, NodeError> {
-    let asks = ctx.config("ask").is_some();
+    let asks = ctx.config("ask").is_some_and(|ask| *ask == json!(true));
+    let asks_each = ctx.config("ask").is_some_and(|ask| *ask == json!("each"));
     let sink = ctx.sink();
     let mut results = Vec::new();
     for number in 0..CALLS {
@@ -64,12 +66,16 @@ pub(crate) async fn calls(ctx: &NodeContext) -> Result<Outputs, NodeError> {
             )])
             .await?;
         }
+        let mut value = json!(number);
+        if asks_each {
+            let question = Question::new(format!("what is {number}?")).named(format!("call {number}"));
+            value = ctx.ask_all([question]).await?.remove(0);
+        }
         emit(EventBody::AgentToolStarted { tool }, None);
         if let Some(durable) = sink.persister().map(EventPersister::durable) {
             durable.await.unwrap();
         }
         ctx.sleep(Duration::from_millis(2)).await;
-        let value = json!(number);
         let record = ReplayData::from_values(vec![("value".into(), Arc::new(value.clone()))]);
         emit(finished(2), Some(Box::new(record)));
         results.push(value);

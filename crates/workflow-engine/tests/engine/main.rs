@@ -16,6 +16,7 @@ mod inner;
 mod laws;
 mod paid;
 mod persister;
+mod questions;
 mod resume;
 mod streams;
 mod waiting;

@@ -102,13 +102,13 @@ pub(super) fn restore(run: &mut RunState<'_>, text: &str) -> Result<(), Box<RunE
 fn restore_work(run: &mut RunState<'_>, at_work: Vec<SavedWork>) {
     let Some(replay) = run.events.replay_mut() else { return };
     for SavedWork { key, span, attempt, interrupted } in at_work {
-        let work = AtWork { span, attempt, interrupted, closed: false, called: true, asked: false };
+        let work = AtWork { span, attempt, interrupted, closed: false, called: true };
         replay.at_work.insert(key, work);
     }
     // A node that asked and was not run since counts as running as well.
     for ask in run.asks.open() {
         let (span, attempt) = (ask.span, ask.attempt);
-        let work = AtWork { span, attempt, interrupted: 0, closed: false, called: true, asked: true };
+        let work = AtWork { span, attempt, interrupted: 0, closed: false, called: true };
         replay.at_work.entry(ask.key).or_insert(work);
     }
 }

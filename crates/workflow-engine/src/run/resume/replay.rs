@@ -20,7 +20,7 @@ use super::restart::resume_node;
 use crate::error::RunError;
 use crate::outputs::{Outputs, StopScope};
 use crate::plan::data::Kind;
-use crate::run::asks::{AskedCall, OpenAsk, call_of};
+use crate::run::asks::{AskedCall, OpenAsk, call_of, name_of};
 use crate::run::graph_state::frame::{Key, NodeState};
 use crate::run::graph_state::inputs::collect_inputs;
 use crate::run::lifecycle::{abandon, begin, cancel_node, end_readers};
@@ -151,6 +151,7 @@ fn redo_node(run: &mut RunState<'_>, key: Key, kept: &StoredEvent) {
         EventBody::NodeRetrying { .. } => {
             take(run, kept);
             retract_streams(run, key);
+            run.asks.begin_attempt(&run.graph.frames().path(key));
             if let Some(work) = work_of(run, key) {
                 work.attempt = place.attempt.unwrap_or(work.attempt) + 1;
             }
@@ -189,8 +190,13 @@ fn redo_node(run: &mut RunState<'_>, key: Key, kept: &StoredEvent) {
         EventBody::NodeCancelled { cause } => redo_cancel(run, key, kept, cause),
         EventBody::NodeWaiting { ask, prompt, unknown_effect } => {
             take(run, kept);
-            let unknown = unknown_effect.unwrap_or(false);
-            redo_ask(run, key, place, (ask, prompt.as_deref(), call_of(record)), unknown);
+            let Some(path) = &place.path else { return };
+            if *unknown_effect == Some(true) {
+                // It is asked again when the run resumes.
+                return run.asks.note_outcome(path, ask);
+            }
+            run.asks.note(path, name_of(record), ask);
+            redo_ask(run, key, place, (ask, prompt.as_deref(), call_of(record)));
         }
         _ => {}
     }
@@ -214,9 +220,12 @@ fn redo_start(run: &mut RunState<'_>, key: Key, place: &EventLocation, called: b
     let Some(replay) = run.events.replay_mut() else { return };
     let attempt = place.attempt.unwrap_or(1);
     let before = replay.at_work.get(&key);
-    let (interrupted, asked) = before.map_or((0, false), |work| (work.interrupted + 1, work.asked));
-    let work = AtWork { span: place.span, attempt, interrupted, closed: false, called, asked };
-    replay.at_work.insert(key, work);
+    let interrupted = before.map_or(0, |work| work.interrupted + 1);
+    let work = AtWork { span: place.span, attempt, interrupted, closed: false, called };
+    let is_new = replay.at_work.insert(key, work).is_none();
+    if let Some(path) = place.path.as_deref().filter(|_| is_new) {
+        run.asks.begin_attempt(path);
+    }
 }
 
 /// Readers that have not ended read what was written once more.
@@ -281,18 +290,10 @@ fn time_out(run: &mut RunState<'_>, key: Key) {
 /// A recorded question: its id, what it asks, and the call that it is about.
 type Asked<'e> = (&'e Arc<str>, Option<&'e str>, Option<AskedCall>);
 
-fn redo_ask(run: &mut RunState<'_>, key: Key, place: &EventLocation, asked: Asked<'_>, unknown: bool) {
+fn redo_ask(run: &mut RunState<'_>, key: Key, place: &EventLocation, asked: Asked<'_>) {
     let (ask, prompt, call) = asked;
-    if unknown {
-        // It is asked again when the run resumes.
-        return run.asks.forget_count(key);
-    }
-    run.asks.count(key);
     if run.asks.find(ask).is_some() {
         return;
-    }
-    if let Some(work) = work_of(run, key) {
-        work.asked = true;
     }
     let AskedCall { kind, tool, arguments, definition } = call.unwrap_or_default();
     let summary = AskSummary {
@@ -311,7 +312,6 @@ fn redo_ask(run: &mut RunState<'_>, key: Key, place: &EventLocation, asked: Aske
 /// Ends a node and closes its open questions.
 fn forget(run: &mut RunState<'_>, key: Key) {
     run.asks.close(key);
-    run.asks.forget_count(key);
     if let Some(replay) = run.events.replay_mut() {
         replay.at_work.remove(&key);
         replay.inner.remove(&key);

@@ -17,8 +17,6 @@ pub(crate) struct AtWork {
     pub(crate) closed: bool,
     /// Its code was called.
     pub(crate) called: bool,
-    /// It has asked something itself.
-    pub(crate) asked: bool,
 }
 
 /// Index of a log during replay.

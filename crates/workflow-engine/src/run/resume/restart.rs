@@ -42,7 +42,7 @@ pub(super) fn resume_node(run: &mut RunState<'_>, key: Key, work: AtWork) {
 fn restart_node(run: &mut RunState<'_>, key: Key, restart: Restart) {
     if run.graph.requeue_first(key) {
         run.workers.restart(key, restart);
-        run.asks.forget_count(key);
+        run.asks.repeat_attempt(&run.graph.frames().path(key));
     }
 }
 
@@ -58,7 +58,9 @@ pub(in crate::run) fn wake_if_answered(run: &mut RunState<'_>, key: Key, span: u
 fn ask_about(run: &mut RunState<'_>, key: Key, work: AtWork) {
     let place = run.graph.frames().location(key, work.span, Some(work.attempt));
     let Some(path) = place.path.clone() else { return };
-    let ask = unused_ask(&path, work);
+    let is_used = run.asks.has_put(&path) || work.interrupted > 0;
+    let ask = if is_used { ask_once_more(&path, work.attempt).into() } else { Arc::clone(&path) };
+    run.asks.note_outcome(&path, &ask);
     let prompt = format!("`{path}` was running when the process ended: `retry`, `skip` or `done`?");
     let summary = AskSummary {
         ask: Arc::clone(&ask),
@@ -103,10 +105,4 @@ pub(in crate::run) fn decide_effect(run: &mut RunState<'_>, at: usize, value: &V
         }
     }
     true
-}
-
-/// The id of the question what became of a node: its path, unless that question was put before.
-fn unused_ask(path: &Arc<str>, work: AtWork) -> Arc<str> {
-    let is_used = work.asked || work.interrupted > 0;
-    if is_used { ask_once_more(path, work.attempt).into() } else { Arc::clone(path) }
 }

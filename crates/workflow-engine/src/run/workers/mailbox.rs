@@ -30,6 +30,8 @@ pub(crate) struct OpenStream {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Question {
+    /// Name of the question among those of its node.
+    pub name: Option<Arc<str>>,
     /// The question.
     pub prompt: String,
     /// Subject of the question.
@@ -47,7 +49,15 @@ impl Question {
     #[must_use]
     pub fn new(prompt: impl Into<String>) -> Self {
         let (prompt, definition) = (prompt.into(), DefinitionDigests::new());
-        Self { prompt, kind: AskKind::Question, tool: None, arguments: None, definition }
+        Self { name: None, prompt, kind: AskKind::Question, tool: None, arguments: None, definition }
+    }
+
+    /// The same with a name, under which a node that resumes without repeating its first questions finds its answer.
+    /// Questions without names are known by their order.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
     }
 
     /// The same about a call: whether it is approved, or what became of it.
