@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 
 use crate::event_info::{EventInfo, EventRole, EventSubject, events};
 use crate::{
-    ApprovalState, AskSummary, CallSummary, ExitReason, LoopEnd, NodeErrorKind, OtherOutputs, RunStatus,
-    ToolFault, ToolId, ToolStatus, Usage,
+    ApprovalState, AskSummary, CallSummary, ExitReason, LoopEnd, NodeErrorKind, OtherOutputs, PassDecision,
+    RunStatus, ToolFault, ToolId, ToolStatus, Usage,
 };
 
 events! {
@@ -130,15 +130,29 @@ events! {
         unknown_effect: Option<bool>,
     },
 
-    /// A loop zone began.
+    /// A loop zone began; `state` has its first carried values.
     #[event("loop.entered", Loop, Opens, zh = "循环开始")]
-    LoopEntered { mode: Arc<str> },
-    /// A pass of a loop zone began.
+    LoopEntered {
+        mode: Arc<str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<OtherOutputs>,
+    },
+    /// A pass of a loop zone began; `item` is its item of mode `each`.
     #[event("loop.iter.started", Pass, Opens, zh = "循环的一轮开始")]
-    LoopIterStarted {},
-    /// A pass of a loop zone ended; `changed` lists the values that it changed.
+    LoopIterStarted {
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        item: Option<Arc<Value>>,
+    },
+    /// A pass of a loop zone ended; `changed` lists the carried values that it changed, `values` what they are now, in
+    /// the same order.
     #[event("loop.iter.finished", Pass, Closes, zh = "循环的一轮结束")]
-    LoopIterFinished { changed: Vec<Arc<str>> },
+    LoopIterFinished {
+        changed: Vec<Arc<str>>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        values: Vec<Arc<Value>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        decision: Option<PassDecision>,
+    },
     /// A loop zone ended; `why` says how.
     #[event("loop.exited", Loop, Closes, zh = "循环结束")]
     LoopExited { passes: u64, why: LoopEnd },

@@ -126,6 +126,24 @@ words! {
 }
 
 words! {
+    /// Decision with which a pass of a loop zone ended.
+    PassDecision {
+        /// The condition asks for another pass.
+        Next = "next",
+        /// The condition ended the loop.
+        Condition = "condition",
+        /// The body asked for the end.
+        Break = "break",
+        /// The body asked for the next pass, without the results of this one.
+        Continue = "continue",
+        /// The pass failed, or the condition could not be read.
+        Error = "error",
+        /// The pass was cancelled.
+        Cancelled = "cancelled",
+    }
+}
+
+words! {
     /// Outcome of a tool call.
     ToolStatus {
         /// It answered.

@@ -49,7 +49,9 @@ pub use event::{AskSummary, CallSummary, EventLocation, OtherOutputs, ToolFault,
 pub use event_broadcast::{Batch, Delivery, EventBroadcast, EventSubscription};
 pub use event_info::{EventInfo, EventRole, EventSubject};
 pub use event_table::EventBody;
-pub use event_words::{ApprovalState, AskKind, ExitReason, LoopEnd, NodeErrorKind, RunStatus, ToolStatus};
+pub use event_words::{
+    ApprovalState, AskKind, ExitReason, LoopEnd, NodeErrorKind, PassDecision, RunStatus, ToolStatus,
+};
 pub use id::{CallId, InvalidToolId, RunId, ToolId};
 pub use loopback::is_loopback_host;
 pub use near::{fold, nearest, ranked};

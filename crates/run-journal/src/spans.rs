@@ -3,7 +3,9 @@
 use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
-use agent_types::{EventBody, EventLocation, LoopEnd, ObservationCode, ToolStatus, UnsequencedEvent, Usage};
+use agent_types::{
+    EventBody, EventLocation, LoopEnd, ObservationCode, PassDecision, ToolStatus, UnsequencedEvent, Usage,
+};
 
 /// Spans that the events of a node have opened and not closed.
 #[derive(Debug, Default)]
@@ -65,7 +67,11 @@ fn end_of(body: &EventBody) -> Option<EventBody> {
     Some(match body {
         EventBody::NodeStarted { .. } => EventBody::NodeCancelled { cause: Arc::default() },
         EventBody::LoopEntered { .. } => EventBody::LoopExited { passes: 0, why: LoopEnd::Cancelled },
-        EventBody::LoopIterStarted {} => EventBody::LoopIterFinished { changed: Vec::new() },
+        EventBody::LoopIterStarted { .. } => EventBody::LoopIterFinished {
+            changed: Vec::new(),
+            values: Vec::new(),
+            decision: Some(PassDecision::Cancelled),
+        },
         EventBody::AgentTurnStarted {} => EventBody::AgentTurnFinished {},
         EventBody::AgentLlmStarted { .. } => EventBody::AgentLlmFinished {
             text: String::new(),

@@ -29,6 +29,15 @@ pub(crate) fn take_out(body: &mut EventBody, blobs: &mut Blobs) {
                 Arc::make_mut(outputs).values_mut().for_each(|value| replace(value, blobs));
             }
         }
+        EventBody::LoopEntered { state: Some(state), .. } => {
+            if state.values().any(|value| is_heavy(value)) {
+                Arc::make_mut(state).values_mut().for_each(|value| replace(value, blobs));
+            }
+        }
+        EventBody::LoopIterStarted { item: Some(item) } => replace(item, blobs),
+        EventBody::LoopIterFinished { values, .. } => {
+            values.iter_mut().for_each(|value| replace(value, blobs));
+        }
         EventBody::RunStarted { inputs: Some(inputs), .. } => {
             if weight(inputs, INLINE_BYTES) > INLINE_BYTES
                 && let Value::Object(map) = Arc::make_mut(inputs)
@@ -89,9 +98,9 @@ pub(crate) fn put_back(value: &mut Value, find: &mut dyn FnMut(&str) -> Option<V
 
 /// Puts the large values back into an event.
 pub(crate) fn restore(body: &mut EventBody, find: &mut dyn FnMut(&str) -> Option<Vec<u8>>) {
+    let is_name = |value: &Arc<Value>| value.get(KEY).is_some();
     match body {
         EventBody::NodeFinished { value, outputs, .. } | EventBody::NodeCached { value, outputs, .. } => {
-            let is_name = |value: &Arc<Value>| value.get(KEY).is_some();
             if let Some(value) = value.as_mut().filter(|value| is_name(value)) {
                 put_back(Arc::make_mut(value), find);
             }
@@ -99,6 +108,17 @@ pub(crate) fn restore(body: &mut EventBody, find: &mut dyn FnMut(&str) -> Option
                 let named = Arc::make_mut(outputs).values_mut().filter(|value| is_name(value));
                 named.for_each(|value| put_back(Arc::make_mut(value), find));
             }
+        }
+        EventBody::LoopEntered { state: Some(state), .. } if state.values().any(is_name) => {
+            let named = Arc::make_mut(state).values_mut().filter(|value| is_name(value));
+            named.for_each(|value| put_back(Arc::make_mut(value), find));
+        }
+        EventBody::LoopIterStarted { item: Some(item) } if is_name(item) => {
+            put_back(Arc::make_mut(item), find);
+        }
+        EventBody::LoopIterFinished { values, .. } => {
+            let named = values.iter_mut().filter(|value| is_name(value));
+            named.for_each(|value| put_back(Arc::make_mut(value), find));
         }
         EventBody::RunStarted { inputs: Some(inputs), .. } => put_back(Arc::make_mut(inputs), find),
         EventBody::AgentCallReady { arguments, .. } => {

@@ -369,7 +369,7 @@ pub(crate) enum RunsCommand {
     Show {
         /// Id of the run; `last` is the newest one.
         run: String,
-        /// Only the lines of the developer log.
+        /// Only the developer log: the passes of loops, with what each did and decided, and lines of `core:Log`.
         #[arg(long)]
         log: bool,
         /// Only the request that this turn sent to the model.

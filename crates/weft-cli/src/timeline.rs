@@ -128,7 +128,8 @@ fn shown_arguments(arguments: &Map<String, Value>) -> String {
     shown.collect()
 }
 
-fn one_line(text: &str) -> String {
+/// A text on one line, its end left out where it is long.
+pub(crate) fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -17,10 +17,10 @@ fn each_start_gets_an_end_the_innermost_first() {
     let mut spans = OpenSpans::default();
     let tool = "t".parse().unwrap();
     let events = [
-        at(1, 0, EventBody::LoopEntered { mode: "times".into() }),
-        at(2, 1, EventBody::LoopIterStarted {}),
-        at(2, 1, EventBody::LoopIterFinished { changed: Vec::new() }),
-        at(3, 1, EventBody::LoopIterStarted {}),
+        at(1, 0, EventBody::LoopEntered { mode: "times".into(), state: None }),
+        at(2, 1, EventBody::LoopIterStarted { item: None }),
+        at(2, 1, EventBody::LoopIterFinished { changed: Vec::new(), values: Vec::new(), decision: None }),
+        at(3, 1, EventBody::LoopIterStarted { item: None }),
         at(4, 3, started()),
         at(5, 3, started()),
         at(5, 3, EventBody::node_finished(None)),

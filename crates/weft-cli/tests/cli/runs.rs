@@ -367,3 +367,23 @@ fn n17_last_names_what_it_takes_and_does_not_choose_among_runs_that_wait() {
     assert_eq!(answered.stdout, "no\n");
     assert!(answered.stderr.starts_with("last is "), "{answered:#?}");
 }
+
+#[test]
+fn the_developer_log_has_the_passes_of_loops() {
+    let folder = desk();
+    write(folder.path(), "workflows/short.json", &LONG.replace("1500", "2"));
+    weft(folder.path(), &["workflow", "run", "short"]).ok();
+    let shown = weft(folder.path(), &["runs", "show", "last", "--log"]).ok().stdout;
+    for line in ["loop[0] ", "  n: 0 → 1", "  n: 1 → 2", "loop (times) ended after 2 passes"] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    let shown = weft(folder.path(), &["runs", "show", "last", "--log", "--output", "json"]).ok().json();
+    let pass = &shown["loops"][1];
+    assert_eq!((&pass["kind"], &pass["pass"]), (&json!("pass"), &json!(1)));
+    assert_eq!((&pass["before"], &pass["after"]), (&json!({"n": 1}), &json!({"n": 2})));
+    assert_eq!(pass["changed"], json!(["n"]));
+    assert_eq!((&shown["loops"][2]["kind"], &shown["loops"][2]["why"]), (&json!("loop"), &json!("times")));
+    assert!(shown["events"].as_array().unwrap().is_empty(), "lines of `core:Log` alone: {shown:#}");
+    let lines = weft(folder.path(), &["runs", "show", "last", "--log", "--output", "jsonl"]).ok().stdout;
+    assert_eq!(lines.lines().count(), 3);
+}

@@ -4,6 +4,7 @@ mod agents;
 mod asks;
 mod blobs;
 mod chat;
+mod loops;
 mod meta;
 mod nodes;
 mod requests;
@@ -129,6 +130,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         tools::operations(),
         agents::operations(),
         runs::operations(),
+        loops::operations(),
         requests::operations(),
         asks::operations(),
         chat::operations(),

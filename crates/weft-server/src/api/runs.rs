@@ -238,7 +238,7 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 /// Number of entries of a page, within the limits.
-fn check_limit(limit: Option<usize>) -> usize {
+pub(super) fn check_limit(limit: Option<usize>) -> usize {
     limit.unwrap_or(PAGE.0).clamp(1, PAGE.1)
 }
 
@@ -307,7 +307,7 @@ async fn list(State(app): State<Arc<App>>, Query(query): Query<ListQuery>) -> Re
 }
 
 /// Says where the next page is.
-fn link_next(response: &mut Response, path: &str, query: &impl Serialize) -> Result<(), Problem> {
+pub(super) fn link_next(response: &mut Response, path: &str, query: &impl Serialize) -> Result<(), Problem> {
     let failed = |error: &dyn std::fmt::Display| Problem::internal(&format!("a link: {error}"));
     let query = serde_urlencoded::to_string(query).map_err(|error| failed(&error))?;
     let link = format!("<{path}?{query}>; rel=\"next\"").parse().map_err(|error| failed(&error))?;

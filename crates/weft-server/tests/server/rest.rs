@@ -511,3 +511,31 @@ async fn a_tool_tells_what_a_model_reads_and_who_uses_it() {
     assert_eq!(preview["after"], written.as_str());
     server.send("PUT", path, &[("if-match", &tag)], "").await.expect(412);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passes_of_loops_are_read_page_by_page() {
+    let server = serve(&[COUNT]);
+    let run = server.begin(&json!({"workflow": "count", "inputs": {"n": "5"}})).await;
+    server.until(&run, "ok").await;
+    let mut path = format!("/api/runs/{run}/loops?limit=2&loop=loop");
+    let mut seen = Vec::new();
+    loop {
+        let page = server.get(&path).await.expect(200);
+        seen.extend(page.json().as_array().unwrap().iter().cloned());
+        match page.header("link") {
+            Some(link) => path = link.trim_start_matches('<').split('>').next().unwrap().to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(seen.len(), 6, "{seen:#?}");
+    assert_eq!((&seen[0]["kind"], &seen[0]["pass"]), (&json!("pass"), &json!(0)));
+    assert_eq!(seen[0]["before"], json!({"i": 0, "n": 5}));
+    assert_eq!(seen[0]["after"], json!({"i": 1, "n": 5}));
+    assert_eq!((&seen[3]["decision"], &seen[4]["decision"]), (&json!("next"), &json!("condition")));
+    assert_eq!((&seen[5]["kind"], &seen[5]["passes"]), (&json!("loop"), &json!(5)));
+    let none = server.get(&format!("/api/runs/{run}/loops?loop=no")).await.expect(200);
+    assert_eq!(none.json(), json!([]));
+    let bad = server.get(&format!("/api/runs/{run}/loops?cursor=x")).await.expect(400);
+    assert_eq!(bad.code(), "bad_cursor");
+    assert_eq!(server.get("/api/runs/none/loops").await.expect(404).code(), "unknown_run");
+}

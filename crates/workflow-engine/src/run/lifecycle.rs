@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use agent_types::{EventBody, EventLocation, LoopEnd};
+use agent_types::{EventBody, EventLocation, LoopEnd, PassDecision};
 
 use super::graph_state::FollowUp;
 use super::graph_state::frame::{Key, NodeState, Standing};
 use super::graph_state::opening::Opening;
 use super::state::RunState;
-use super::zones::zone_run::Pass;
+use super::zones::zone_run::{Pass, PassEnd};
 use crate::plan::data::NONE;
 
 /// Emits the first events and opens the root frame.
@@ -128,7 +128,7 @@ pub(super) fn close_passes(run: &mut RunState<'_>, key: Key, cause: &Arc<str>) -
     let Some(mut zone) = run.zones.take_zone(key) else { return 0 };
     for pass in zone.take_running() {
         close_frame(run, pass.frame, cause);
-        emit_pass_finished(run, key, pass, Vec::new());
+        emit_pass_finished(run, key, pass, PassEnd::given_up(PassDecision::Cancelled));
     }
     zone.finished()
 }
@@ -148,9 +148,10 @@ pub(super) fn leave_container(run: &mut RunState<'_>, key: Key) -> u64 {
     container.span
 }
 
-pub(super) fn emit_pass_finished(run: &mut RunState<'_>, key: Key, pass: Pass, changed: Vec<Arc<str>>) {
+pub(super) fn emit_pass_finished(run: &mut RunState<'_>, key: Key, pass: Pass, end: PassEnd) {
     let place = pass_location(run.graph.frames().path(key), pass.number, pass.span, run.zones.span_of(key));
-    run.events.emit(place, EventBody::LoopIterFinished { changed });
+    let PassEnd { changed, values, decision } = end;
+    run.events.emit(place, EventBody::LoopIterFinished { changed, values, decision });
     run.events.consider_checkpoint();
 }
 

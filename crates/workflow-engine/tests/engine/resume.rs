@@ -539,8 +539,23 @@ fn a_log_of_an_earlier_version_resumes() {
     let wanted = run(&plan, &now, None, options());
     let old = Log::written(weft_harness::old_log("engine", || now.whole()));
     // Members of a checkpoint have no order: it counts that the run resumes from the old one.
-    assert_eq!(old.whole().events, now.whole().events, "events are written as before");
+    let mut events = now.whole().events;
+    events.iter_mut().for_each(|kept| drop_later_members(&mut kept.event.body));
+    assert_eq!(old.whole().events, events, "events are written as before, but for what they have more");
     check_log(&plan, &old, &wanted, &options());
+}
+
+/// Takes out what events did not have when the old log was written.
+fn drop_later_members(body: &mut EventBody) {
+    match body {
+        EventBody::LoopEntered { state, .. } => *state = None,
+        EventBody::LoopIterStarted { item } => *item = None,
+        EventBody::LoopIterFinished { values, decision, .. } => {
+            values.clear();
+            *decision = None;
+        }
+        _ => {}
+    }
 }
 
 #[test]

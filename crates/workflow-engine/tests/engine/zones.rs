@@ -372,3 +372,50 @@ fn a_zone_streams_one_chunk_a_pass() {
     let text = r#"{"left":2,"seen":0}{"left":1,"seen":1}{"left":0,"seen":2}"#;
     assert!(seen.ends().contains(&format!("node.finished j value={text}")), "{:#?}", seen.ends());
 }
+
+/// The data of the events of a type.
+fn data_of(seen: &Seen, name: &str) -> Vec<Value> {
+    let events = seen.events.iter().map(|event| serde_json::to_value(event).unwrap());
+    events.filter(|event| event["type"] == name).map(|event| event["data"].clone()).collect()
+}
+
+#[test]
+fn events_of_passes_have_their_values_and_decisions() {
+    let until = counter(json!({"mode": "until", "condition": "state.k >= 2"}), &["k"]);
+    let seen = run_with(&until, json!({}), RunOptions::new());
+    assert_eq!(data_of(&seen, "loop.entered"), [json!({"mode": "until", "state": {"k": 0}})]);
+    assert_eq!(
+        data_of(&seen, "loop.iter.finished"),
+        [
+            json!({"changed": ["k"], "values": [1], "decision": "next"}),
+            json!({"changed": ["k"], "values": [2], "decision": "condition"}),
+        ]
+    );
+    let each = zone(json!({"mode": "each"}), &[state(), give()], &[("s.item", "go.v")], &["v"]);
+    let mut each = each;
+    each.nodes[0].input_values.insert("items".to_owned(), json!(["a", null]));
+    let seen = run_with(&each, json!({}), RunOptions::new());
+    assert_eq!(data_of(&seen, "loop.iter.started"), [json!({"item": "a"}), json!({"item": null})]);
+    assert_eq!(data_of(&seen, "loop.iter.finished"), [json!({"changed": []}), json!({"changed": []})]);
+}
+
+#[test]
+fn a_loop_that_is_not_done_says_what_happened() {
+    let message = |config: Value| {
+        let seen = run_with(&counter(config, &["k"]), json!({}), RunOptions::new());
+        seen.outcome.error.unwrap().message
+    };
+    let limits = json!({"onMax": "fail", "maxIterations": 2});
+    let with = |more: Value| {
+        let mut config = limits.clone();
+        config.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        message(config)
+    };
+    for (more, said) in [
+        (json!({"mode": "until", "condition": "state.k > 9"}), "the condition did not hold"),
+        (json!({"mode": "while", "condition": "state.k < 9"}), "the condition still held"),
+        (json!({"mode": "times", "times": 5}), "`times` asks for more"),
+    ] {
+        assert_eq!(with(more), format!("{said} after 2 passes, the limit of `maxIterations`"));
+    }
+}

@@ -1,5 +1,6 @@
 //! `weft runs`: list, show, watch, replay, resume, retry, fork, answer, cancel, export, rm.
 
+mod passes;
 mod remove;
 mod request;
 mod resume;

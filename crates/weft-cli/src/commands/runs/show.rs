@@ -5,9 +5,10 @@ use std::time::Duration;
 use agent_types::{EventBody, RunId, StoredEvent, Timestamp, nearest};
 use run_store::{RunFilter, RunPhase, RunRecord, Store};
 use serde_json::{Map, Value, json};
+use weft_runs::LoopReader;
 
 use super::super::{Context, block_on};
-use super::{chosen, store, word};
+use super::{chosen, passes, store, word};
 use crate::arguments::{Output, RunsListArguments};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -110,6 +111,7 @@ fn each_event(
 }
 
 pub(super) fn show(context: &Context, run: &str, log_only: bool) -> Result<Exit, Failure> {
+    let mut developer_log = log_only.then(LoopReader::default);
     let project = context.project(None)?;
     let store = store(&project)?;
     let run = &chosen(store, run)?;
@@ -119,24 +121,35 @@ pub(super) fn show(context: &Context, run: &str, log_only: bool) -> Result<Exit,
     let open: Vec<_> = asks.iter().filter(|ask| ask.answer.is_none()).map(|ask| &ask.summary).collect();
     let waits = record.state.phase == RunPhase::Waiting || word(store, &record) == "interrupted";
     let wanted = |kept: &StoredEvent| !log_only || matches!(kept.event.body, EventBody::LogLine { .. });
+    let mut entry_of = |kept: &StoredEvent| developer_log.as_mut().and_then(|reader| reader.add(kept));
     match context.output {
         Output::Json => {
-            let mut events = Vec::new();
+            let (mut events, mut entries) = (Vec::new(), Vec::new());
             each_event(store, run, 0, |kept| {
+                entries.extend(entry_of(kept));
                 if wanted(kept) {
                     events.push(kept.event.clone());
                 }
                 Ok(())
             })?;
+            entries.extend(developer_log.iter().flat_map(LoopReader::open));
             let mut shown = summary(store, &record);
             if waits {
                 shown.insert("asks".to_owned(), json!(open));
+            }
+            if log_only {
+                shown.insert("loops".to_owned(), json!(entries));
             }
             shown.insert("events".to_owned(), json!(events));
             output::json(&shown)?;
         }
         Output::Jsonl => {
-            each_event(store, run, 0, |kept| if wanted(kept) { output::json(&kept.event) } else { Ok(()) })?;
+            each_event(store, run, 0, |kept| {
+                entry_of(kept).map_or(Ok(()), |entry| output::json(&entry))?;
+                if wanted(kept) { output::json(&kept.event) } else { Ok(()) }
+            })?;
+            let mut open = developer_log.iter().flat_map(LoopReader::open);
+            open.try_for_each(|entry| output::json(&entry))?;
         }
         Output::Text => {
             for (key, value) in summary(store, &record) {
@@ -153,7 +166,11 @@ pub(super) fn show(context: &Context, run: &str, log_only: bool) -> Result<Exit,
                     output::line(&format!("  {tool} {arguments}"))?;
                 }
             }
-            each_event(store, run, 0, |kept| if wanted(kept) { output::line(&line(kept)) } else { Ok(()) })?;
+            each_event(store, run, 0, |kept| {
+                entry_of(kept).map_or(Ok(()), |entry| passes::print(&entry))?;
+                if wanted(kept) { output::line(&line(kept)) } else { Ok(()) }
+            })?;
+            developer_log.iter().flat_map(LoopReader::open).try_for_each(|entry| passes::print(&entry))?;
         }
     }
     Ok(Exit::Ok)

@@ -3,15 +3,15 @@
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
-use agent_types::{EventBody, LoopEnd, NodeErrorKind};
+use agent_types::{EventBody, LoopEnd, NodeErrorKind, PassDecision};
 use serde_json::Value;
-use workflow_model::{OnMax, TestAt};
+use workflow_model::{OnMax, TestAt, ZoneMode};
 
 use super::ContainerEnd;
 use super::condition::{PassResults, is_over};
 use super::containers::container_failed;
 use super::values::{Digits, chunk_of, state_map};
-use super::zone_run::{Pass, ZoneRun};
+use super::zone_run::{Pass, PassEnd, ZoneRun};
 use crate::convert::convert;
 use crate::error::RunError;
 use crate::inputs::Given;
@@ -58,8 +58,10 @@ pub(super) fn enter_zone(
 ) -> Option<ContainerEnd> {
     let zone = &run.plan.zones[number as usize];
     let place = run.graph.frames().location(key, run.zones.span_of(key), None);
-    run.events.emit(place, EventBody::LoopEntered { mode: Arc::from(zone.spec.mode.as_str()) });
-    let begun = match ZoneRun::new(number, zone, given) {
+    let begun = ZoneRun::new(number, zone, given);
+    let state = begun.as_ref().ok().and_then(|begun| begun.named_state(zone));
+    run.events.emit(place, EventBody::LoopEntered { mode: Arc::from(zone.spec.mode.as_str()), state });
+    let begun = match begun {
         Ok(begun) => begun,
         Err(message) => {
             let error = zone_error(run, key, NodeErrorKind::Failed, message);
@@ -152,7 +154,7 @@ fn start_pass(run: &mut RunState<'_>, key: Key) {
     let remaining = zone.count_start(plan);
     let item = zone.item(number);
     let mut place = pass_location(Arc::clone(&path), number, 0, zone_span);
-    let span = run.events.span_for(&place, &EventBody::LoopIterStarted {});
+    let span = run.events.span_for(&place, &EventBody::LoopIterStarted { item: None });
     let prefix = run.graph.frames().text(&[&path, "[", Digits::from_number(number).as_str(), "]/"]);
     let standing =
         Standing { scope: plan.scope, container: Some(key), prefix, iteration: Some(number), span };
@@ -161,7 +163,7 @@ fn start_pass(run: &mut RunState<'_>, key: Key) {
         zone.add(Pass { number, frame: frame.frame, span });
     }
     place.span = span;
-    run.events.emit(place, EventBody::LoopIterStarted {});
+    run.events.emit(place, EventBody::LoopIterStarted { item: item.clone() });
     // What the zone was given stands in its own frame; the body reads it from there or by its entries.
     let state = run.zones.zone(key).map_or(&[][..], ZoneRun::state);
     let opening = Opening { inputs: &[], state, index: number, item, remaining };
@@ -174,35 +176,45 @@ pub(super) fn pass_complete(run: &mut RunState<'_>, key: Key, frame: u32) -> Opt
     let zone = run.zones.zone(key)?;
     let (plan, pass) = (zone.plan(run.plan), zone.pass_in(frame)?);
     let results = run.graph.frames().results(frame);
-    let flag = |origins: &[Origin]| {
-        let value = origins.iter().find_map(|origin| run.graph.frames().value(frame, origin));
-        value.is_some_and(|value| *value == Value::Bool(true))
-    };
-    let (breaks, continues) = (flag(&plan.break_if), flag(&plan.continue_if));
-    let next = match next_state(run, frame, zone, plan) {
-        Ok(next) => next,
+    let next = next_state(run, frame, zone, plan);
+    let (results, next) = match next.map(|next| (results, next)) {
+        Ok(both) => both,
         Err(message) => {
             let error = zone_error(run, key, NodeErrorKind::Failed, message);
             return pass_failed(run, key, frame, RunError { iteration: Some(pass.number), ..error });
         }
     };
+    let flag = |origins: &[Origin]| {
+        let value = origins.iter().find_map(|origin| run.graph.frames().value(frame, origin));
+        value.is_some_and(|value| *value == Value::Bool(true))
+    };
+    let (breaks, continues) = (flag(&plan.break_if), flag(&plan.continue_if));
     let zone = run.zones.zone_mut(key)?;
     let stream = zone.stream().cloned();
     let chunk = stream.and_then(|stream| Some((stream, chunk_of(&results)?)));
     // Beside others a pass may end before one that began earlier.
     let own = (plan.spec.parallel > 1).then(|| results.clone());
-    let changed = zone.finish_pass(plan, pass, next, results, continues);
+    let end = zone.finish_pass(plan, pass, next, results, continues);
     run.graph.frames_mut().retire(frame);
-    emit_pass_finished(run, key, pass, changed);
+    let tested = if breaks { Ok(None) } else { test_after(run, key, pass.number, own.as_ref()) };
+    let decision = match &tested {
+        Err(_) => Some(PassDecision::Error),
+        Ok(Some(true)) => Some(PassDecision::Condition),
+        Ok(_) if breaks => Some(PassDecision::Break),
+        Ok(_) if continues => Some(PassDecision::Continue),
+        Ok(tested) => tested.map(|_| PassDecision::Next),
+    };
+    emit_pass_finished(run, key, pass, PassEnd { decision, ..end });
     if let Some((stream, text)) = chunk {
         write_chunk(run, key, &stream, text);
     }
-    if breaks {
-        end_with(run, key, pass.number, LoopEnd::Break, own);
-        return advance_zone(run, key);
+    match (tested, breaks) {
+        (Err(error), _) => return fail_zone(run, key, *error),
+        (Ok(_), true) => end_with(run, key, pass.number, LoopEnd::Break, own),
+        (Ok(Some(true)), false) => end_with(run, key, pass.number, LoopEnd::Condition, own),
+        (Ok(Some(false) | None), false) => {}
     }
-    let failed = test_after(run, key, pass.number, own);
-    failed.or_else(|| advance_zone(run, key))
+    advance_zone(run, key)
 }
 
 /// Ends the zone with a pass; those beyond it are cancelled.
@@ -211,27 +223,25 @@ fn end_with(run: &mut RunState<'_>, key: Key, pass: u64, why: LoopEnd, results: 
     let Some(zone) = run.zones.zone_mut(key) else { return };
     for beyond in zone.end_with(pass, why, results) {
         close_frame(run, beyond.frame, &cause);
-        emit_pass_finished(run, key, beyond, Vec::new());
+        emit_pass_finished(run, key, beyond, PassEnd::given_up(PassDecision::Cancelled));
     }
 }
 
-/// Reads the condition after a pass, on the new state.
-fn test_after(run: &mut RunState<'_>, key: Key, pass: u64, own: Option<Outputs>) -> Option<ContainerEnd> {
-    let zone = run.zones.zone(key)?;
+/// Reads the condition after a pass, on the new state; `None` where nothing is left to decide.
+fn test_after(
+    run: &RunState<'_>,
+    key: Key,
+    pass: u64,
+    own: Option<&Outputs>,
+) -> Result<Option<bool>, Box<RunError>> {
+    let Some(zone) = run.zones.zone(key) else { return Ok(None) };
     let plan = zone.plan(run.plan);
     // Of several passes that would end the zone the first one does.
     let is_sequential_end = zone.has_ended() && plan.spec.parallel == 1;
     if is_sequential_end || plan.condition.is_none() || plan.spec.test != TestAt::After {
-        return None;
+        return Ok(None);
     }
-    match test(run, key, zone, pass, own.as_ref()) {
-        Ok(false) => None,
-        Ok(true) => {
-            end_with(run, key, pass, LoopEnd::Condition, own);
-            None
-        }
-        Err(error) => fail_zone(run, key, *error),
-    }
+    test(run, key, zone, pass, own).map(Some)
 }
 
 /// A node of a pass has failed and nothing in the pass handles it.
@@ -249,7 +259,7 @@ pub(in crate::run) fn pass_failed(
     if let Some(item) = zone.item(pass.number) {
         error.details.entry("item").or_insert_with(|| (*item).clone());
     }
-    emit_pass_finished(run, key, pass, Vec::new());
+    emit_pass_finished(run, key, pass, PassEnd::given_up(PassDecision::Error));
     // A spent budget ends the run whatever a pass may lose.
     if continues && error.kind != "node_starts" { advance_zone(run, key) } else { fail_zone(run, key, error) }
 }
@@ -294,7 +304,7 @@ fn exit_zone(run: &mut RunState<'_>, key: Key, why: LoopEnd) -> Option<Container
     let passes = zone.finished();
     if why == LoopEnd::Max && plan.spec.on_max == OnMax::Fail {
         let limit = plan.spec.max_iterations.unwrap_or(passes);
-        let message = format!("the condition did not hold within {limit} passes");
+        let message = not_done_within(plan.spec.mode, plan.condition.is_some(), limit);
         let mut error = zone_error(run, key, NodeErrorKind::MaxPasses, message);
         error.limit = Some(limit);
         error.details.insert("state".to_owned(), Value::Object(state_map(plan, zone.state())));
@@ -304,6 +314,19 @@ fn exit_zone(run: &mut RunState<'_>, key: Key, why: LoopEnd) -> Option<Container
     let attempt = run.zones.attempt_of(key);
     let span = leave_container(run, key);
     Some(ContainerEnd::Finished { key, span, outputs: zone.into_outputs(plan), attempt })
+}
+
+/// The message of a loop that reached `maxIterations` first.
+fn not_done_within(mode: ZoneMode, is_tested: bool, limit: u64) -> String {
+    let why = match mode {
+        ZoneMode::Until if is_tested => "the condition did not hold",
+        ZoneMode::While if is_tested => "the condition still held",
+        ZoneMode::Until | ZoneMode::While => "no pass asked for the end",
+        ZoneMode::Times => "`times` asks for more",
+        ZoneMode::Each => "`items` has more",
+    };
+    let passes = if limit == 1 { "pass" } else { "passes" };
+    format!("{why} after {limit} {passes}, the limit of `maxIterations`")
 }
 
 /// The zone fails; its other passes are cancelled.
@@ -333,7 +356,7 @@ pub(in crate::run) fn stop_loop(run: &mut RunState<'_>, key: Key) -> Option<Cont
     let cause: Arc<str> = Arc::from("stop");
     for pass in run.zones.zone_mut(zone_key)?.stop_running() {
         close_frame(run, pass.frame, &cause);
-        emit_pass_finished(run, zone_key, pass, Vec::new());
+        emit_pass_finished(run, zone_key, pass, PassEnd::given_up(PassDecision::Break));
     }
     exit_zone(run, zone_key, LoopEnd::Break)
 }

@@ -40,12 +40,6 @@ pub(super) fn items(zone: &ZonePlan, given: &[Given]) -> Result<Option<Arc<Value
     }
 }
 
-pub(super) fn changed_keys(zone: &ZonePlan, old: &[Arc<Value>], new: &[Arc<Value>]) -> Vec<Arc<str>> {
-    let pairs = zone.keys.iter().zip(old.iter().zip(new));
-    let changed = pairs.filter(|(_, (old, new))| !Arc::ptr_eq(old, new) && old != new);
-    changed.map(|(key, _)| Arc::clone(key)).collect()
-}
-
 pub(super) fn state_map(zone: &ZonePlan, state: &[Arc<Value>]) -> Map<String, Value> {
     zone.keys.iter().zip(state).map(|(key, value)| (key.to_string(), (**value).clone())).collect()
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use agent_types::LoopEnd;
+use agent_types::{LoopEnd, OtherOutputs, PassDecision};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use workflow_model::{OnItemError, OnPassError, ZoneMode};
 
-use super::values::{changed_keys, first_state, items};
+use super::values::{first_state, items};
 use crate::inputs::Given;
 use crate::outputs::Outputs;
 use crate::plan::data::PlanData;
@@ -20,6 +20,23 @@ pub(crate) struct Pass {
     pub(crate) number: u64,
     pub(crate) frame: u32,
     pub(crate) span: u64,
+}
+
+/// End of a pass, as its event has it.
+#[derive(Debug, Default)]
+pub(crate) struct PassEnd {
+    /// Keys of the carried values that changed.
+    pub(crate) changed: Vec<Arc<str>>,
+    /// The new values, in the same order.
+    pub(crate) values: Vec<Arc<Value>>,
+    pub(crate) decision: Option<PassDecision>,
+}
+
+impl PassEnd {
+    /// The end of a pass without results.
+    pub(crate) fn given_up(decision: PassDecision) -> Self {
+        Self { decision: Some(decision), ..Self::default() }
+    }
 }
 
 /// A zone that has been entered.
@@ -80,6 +97,13 @@ impl ZoneRun {
     /// The carried values.
     pub(super) fn state(&self) -> &[Arc<Value>] {
         &self.state
+    }
+
+    /// The same by name.
+    pub(super) fn named_state(&self, zone: &ZonePlan) -> Option<OtherOutputs> {
+        let pairs = zone.keys.iter().zip(&self.state);
+        let state = pairs.map(|(key, value)| (Arc::clone(key), Arc::clone(value)));
+        (!self.state.is_empty()).then(|| Arc::new(state.collect()))
     }
 
     /// Results of the last pass that is done.
@@ -156,7 +180,7 @@ impl ZoneRun {
     }
 
     /// A pass is done: takes its results, unless it `continues` without them, and the carried values of the next.
-    /// Gives the keys that changed.
+    /// Gives the carried values that changed.
     pub(super) fn finish_pass(
         &mut self,
         zone: &ZonePlan,
@@ -164,8 +188,14 @@ impl ZoneRun {
         next: Vec<Arc<Value>>,
         results: Outputs,
         continues: bool,
-    ) -> Vec<Arc<str>> {
-        let changed = changed_keys(zone, &self.state, &next);
+    ) -> PassEnd {
+        let mut end = PassEnd::default();
+        for (key, (old, new)) in zone.keys.iter().zip(self.state.iter().zip(&next)) {
+            if !Arc::ptr_eq(old, new) && old != new {
+                end.changed.push(Arc::clone(key));
+                end.values.push(Arc::clone(new));
+            }
+        }
         self.state = next;
         self.finished += 1;
         self.running.retain(|running| running.number != pass.number);
@@ -176,7 +206,7 @@ impl ZoneRun {
             self.before = self.last.take().map(|(_, outputs)| outputs);
             self.last = Some((pass.number, results));
         }
-        changed
+        end
     }
 
     fn collect(&mut self, zone: &ZonePlan, pass: u64, results: &Outputs) {
