@@ -30,6 +30,35 @@ test("a run reads in plain words, from the question to the answer", async () => 
   await server.stop();
 });
 
+test("each turn opens what the model was sent, and a warning about the answer stands beside it", async () => {
+  const call = { name: "system:get_current_time", arguments: {} };
+  const server = await serve(undefined, {
+    ...BOSS,
+    "script.jsonl": script(
+      { text: `I look. ${action("system:get_current_time", {})}`, usage: { input: 120, output: 30 } },
+      { text: JSON.stringify(call) },
+      { text: JSON.stringify(call) },
+    ),
+  });
+  const run = await runUntil(server, { agent: "boss", message: "What time is it?", approve: "all" }, "ok");
+  const { page, complaints, close } = await open(server, `#/timeline/${run}`);
+  await page.locator("[data-timeline][data-state=ok]").waitFor();
+  const request = page.locator("[data-request='1']");
+  await request.locator("summary").first().click();
+  await request.locator("[data-role=system]").waitFor();
+  assert.match(await request.locator("[data-role=user] pre").innerText(), /What time is it\?/);
+  assert.match(await request.locator("[data-usage]").innerText(), /120 input tokens, 0 of them cached, 30 output/);
+  const second = page.locator("[data-request='2']");
+  await second.locator("summary").first().click();
+  await second.locator("[data-role=assistant]").first().waitFor();
+  assert.match(await second.locator("[data-role=user] pre").last().innerText(), /Observation: Tool system:get_current_time/);
+  assert.match(await page.locator("[data-answer] [data-warning]").innerText(), /nothing of it was run/);
+  assert.equal(await page.locator("[data-entry=note] [data-warning=unread_call]").count(), 1);
+  assert.deepEqual(complaints, []);
+  await close();
+  await server.stop();
+});
+
 test("thinking is told while the model thinks, and can be stopped", async () => {
   const server = await serve(undefined, talker({ hang: true }));
   const { run } = await server.ask<{ run: string }>("api/runs", { agent: "talker", message: "你好" });

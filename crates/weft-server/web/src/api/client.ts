@@ -14,6 +14,7 @@ import type {
   Placed,
   Problem,
   ProfilePreview,
+  RecordedRequest,
   RunDetail,
   RunSummary,
   Thread,
@@ -193,6 +194,9 @@ export const api = {
     }
     return all;
   },
+  /** The request of a turn, as the model was sent it. */
+  request: (run: string, turn: number, place: { call: string; path: string | undefined }) =>
+    json<RecordedRequest>(`api/runs/${part(run)}/requests/${turn}${query(place)}`),
   blob: async (sha256: string): Promise<string> => (await send(`api/blobs/${part(sha256)}`)).text(),
 
   asks: (run?: string) => json<OpenAsk[]>(`api/asks${query({ run })}`),

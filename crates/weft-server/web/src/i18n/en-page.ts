@@ -58,6 +58,8 @@ export const en = {
   "timeline.thought": "Thought about it",
   "timeline.answer": "Answer",
   "timeline.reasoning": "Reasoning",
+  "timeline.request": "Request, {messages} messages",
+  "timeline.usage": "{input} input tokens, {cached} of them cached, {output} output tokens",
   "timeline.tokens": "{input} input tokens, {output} output tokens",
   "timeline.rewrite": "The assistant retried its request ({attempt} of {limit})",
   "timeline.observation": "Observation",

@@ -60,6 +60,8 @@ export const zh: Record<keyof typeof en, string> = {
   "timeline.thought": "想过了",
   "timeline.answer": "回答",
   "timeline.reasoning": "推理过程",
+  "timeline.request": "请求，{messages} 条消息",
+  "timeline.usage": "输入 {input} 词元，其中缓存 {cached}，输出 {output} 词元",
   "timeline.tokens": "输入 {input} 词元，输出 {output} 词元",
   "timeline.rewrite": "助手重写了它的请求（第 {attempt} 次，共 {limit} 次）",
   "timeline.observation": "观察结果",

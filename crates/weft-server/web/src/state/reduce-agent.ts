@@ -18,6 +18,7 @@ export function reduceAgent(draft: Draft, event: TraceEvent): void {
         reasoning: "",
         isAnswer: false,
         calls: [],
+        ...(event.path ? { path: event.path } : {}),
       });
       break;
     case "agent.llm.started": {
@@ -56,7 +57,7 @@ export function reduceAgent(draft: Draft, event: TraceEvent): void {
       if (!turn) break;
       turn.phase = "read";
       turn.finish = finish;
-      turn.usage = { input: usage.input, output: usage.output };
+      turn.usage = { input: usage.input, cached: usage.cached ?? 0, output: usage.output };
       if (reasoning) turn.reasoning = reasoning;
       break;
     }
@@ -65,6 +66,7 @@ export function reduceAgent(draft: Draft, event: TraceEvent): void {
       if (turn) {
         turn.text = event.data.text;
         turn.isAnswer = event.data.final;
+        if (event.data.warning) turn.warning = event.data.warning;
       }
       if (event.data.final && scopeOf(event) === "") draft.view.answer = event.data.text;
       break;

@@ -44,9 +44,13 @@ export interface TurnEntry extends EntryBase {
   model?: string;
   messages?: number;
   finish?: string;
-  usage?: { input: number; output: number };
+  usage?: { input: number; cached: number; output: number };
   /** Whether `text` is the answer. */
   isAnswer: boolean;
+  /** What is to be known about the answer. */
+  warning?: string;
+  /** The node that runs the agent, where a workflow does. */
+  path?: string;
   /** Calls of this turn, in order. */
   calls: string[];
 }
