@@ -3,6 +3,6 @@ import App from "./App.svelte";
 import { takeToken } from "./api/token.ts";
 import "./app.css";
 
-takeToken();
+await takeToken();
 const target = document.getElementById("app");
 if (target) mount(App, { target });

@@ -64,6 +64,56 @@ test("two who save: both versions are shown, mine can be kept, theirs can be tak
   await bench.close();
 });
 
+test("another's save is shown at once, and what is unsaved here stays", async () => {
+  const path = join(server.folder, "workflows/watched.json");
+  const write = (name: string) => writeFileSync(path, COUNT.replace(`"name": "count"`, `"name": "${name}"`));
+  write("first");
+  const bench = await openCanvas(server, "watched");
+  const { page } = bench;
+  await bench.board.focus();
+  await page.keyboard.press("Escape");
+  const name = page.locator('[data-details="workflow"] #workflow-name');
+  write("second");
+  await page.locator('[data-notice="info"]').waitFor();
+  assert.equal(await name.inputValue(), "second");
+  await unsaved(page, 0);
+  await retitle(bench, "mine");
+  write("third");
+  await page.locator('[data-banner="outside"][data-outside="changed"]').waitFor();
+  assert.equal(await name.inputValue(), "mine");
+  await page.locator('[data-action="compare"]').click();
+  const dialog = page.locator('[data-dialog="conflict"]');
+  await dialog.locator('[data-action="theirs"]').click();
+  await unsaved(page, 0);
+  assert.equal(await name.inputValue(), "third");
+  await bench.close();
+});
+
+test("a file that is broken by hand is shown as broken with its line, never as removed", async () => {
+  const path = join(server.folder, "workflows/torn.json");
+  writeFileSync(path, COUNT);
+  const bench = await openCanvas(server, "torn");
+  const { page } = bench;
+  writeFileSync(path, '{ "name": "x",\n "nodes": [ }');
+  const banner = page.locator('[data-banner="outside"][data-outside="broken"]');
+  await banner.waitFor();
+  assert.match((await banner.textContent()) ?? "", /broken: line 2, column 13/);
+  await retitle(bench, "mine");
+  await page.keyboard.press("Control+s");
+  const dialog = page.locator('[data-dialog="conflict"][data-broken]');
+  await dialog.waitFor();
+  assert.match((await dialog.textContent()) ?? "", /is broken \(line 2, column 13/);
+  await dialog.locator('[data-action="mine"]').click();
+  await unsaved(page, 0);
+  assert.match(readFileSync(path, "utf8"), /"mine"/);
+  await bench.close();
+  writeFileSync(path, '{ "name": "x",\n "nodes": [ }');
+  const again = await open(server, "#/canvas/torn");
+  await again.page.getByRole("alert").waitFor();
+  assert.match(await again.page.getByRole("alert").innerText(), /line 2, column 13/);
+  await again.close();
+});
+
 test("a file that is gone when it is saved can be written anew", async () => {
   const { page, close } = await open(server, "#/canvas");
   await page.locator('[data-workflow="deep/gone"]').click();

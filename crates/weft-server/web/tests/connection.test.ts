@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { type Seen, closeBrowser, open, serve } from "./harness.ts";
+import { type Seen, closeBrowser, open, runUntil, serve, untilStatus } from "./harness.ts";
 import { BOSS } from "./projects.ts";
 import { seenOf } from "./seen.ts";
 
@@ -57,6 +57,62 @@ test("a server that went away is told, and what to do about it", async () => {
   assert.match(await alert.innerText(), /The server cannot be reached\.\s+Is weft serve still running\?/);
   await alert.getByRole("button", { name: "Try again" }).waitFor();
   await close();
+});
+
+test("a run whose server died is interrupted, not running, and resumes where it is looked at", async () => {
+  const slow = {
+    name: "slow",
+    description: "Waits.",
+    interfaceInputs: {},
+    interfaceOutputs: { v: { dataFlowType: "WILDCARD" } },
+    nodes: [
+      { id: "wait", type: "core:Delay", configValues: { ms: 600_000 } },
+      { id: "out", type: "core:GroupOutput" },
+    ],
+    edges: [{ source: "wait", sourceHandle: "value", target: "out", targetHandle: "v" }],
+  };
+  const server = await serve(undefined, { ...BOSS, "workflows/slow.json": slow });
+  const run = await runUntil(server, { workflow: "slow", inputs: {} }, "running");
+  const { page, close } = await open(server, `#/timeline/${run}`);
+  await page.locator(`[data-run='${run}'][data-run-status=running]`).waitFor();
+  await server.restart();
+  await page.locator(`[data-run='${run}'][data-run-status=interrupted]`).waitFor();
+  assert.equal(await page.locator("[data-action=stop]").count(), 0);
+  await page.locator("[data-action=resume]").click();
+  await page.locator(`[data-run='${run}'][data-run-status=running] [data-action=stop]`).waitFor();
+  await untilStatus(server, run, "running");
+  await close();
+  await server.stop();
+});
+
+test("a lost connection is shown within three seconds, on a page that follows no run", async () => {
+  const server = await serve(undefined, BOSS);
+  const { page, close } = await open(server, "#/tools");
+  await page.locator("[data-view=tools][data-connection=open]").waitFor();
+  await server.kill();
+  await page.locator("[data-offline]").waitFor({ timeout: 3000 });
+  await server.restart();
+  await page.locator("[data-view=tools][data-connection=open]").waitFor();
+  assert.equal(await page.locator("[data-offline]").count(), 0);
+  await close();
+  await server.stop();
+});
+
+test("a second tab needs no token; one that the server no longer takes is asked for, and every tab has the new one", async () => {
+  const server = await serve(undefined, BOSS);
+  const { page, context, close } = await open(server, "#/runs");
+  const second = await context.newPage();
+  await second.goto(`${server.url}/#/tools`);
+  await second.locator("[data-page=tools]").waitFor();
+  const token = "another-token-0123456789";
+  await server.restart(token);
+  await page.locator("[data-state=no-token] .refused").waitFor();
+  await page.getByLabel("Address or token").fill(token);
+  await page.keyboard.press("Enter");
+  await page.locator("[data-view=runs][data-connection=open]").waitFor();
+  await second.locator("[data-view=tools][data-connection=open]").waitFor();
+  await close();
+  await server.stop();
 });
 
 test("without a token the page says where one is, and takes it", async () => {

@@ -1,6 +1,7 @@
 // A real server for a project of its own, and a real browser. Tests wait for `data-*` attributes, never for time.
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
@@ -36,6 +37,10 @@ export interface Server {
   token: string;
   folder: string;
   stop(): Promise<void>;
+  /** Kills the process and starts another one at the same address, with the same token or another one. */
+  restart(token?: string): Promise<void>;
+  /** Kills the process; the project stays. */
+  kill(): Promise<void>;
   /** Asks the server as the page would. */
   ask<T>(path: string, body?: unknown, method?: string): Promise<T>;
 }
@@ -86,24 +91,38 @@ export async function serve(from: string | undefined, files: Files = {}): Promis
   }
   const environment = { ...process.env };
   for (const name of Object.keys(environment)) if (/_(API_KEY|BASE_URL|MODEL)$/.test(name)) delete environment[name];
-  const child = spawn(program(), ["serve", "--port", "0", "--output", "json", "-C", folder], {
-    stdio: ["ignore", "pipe", "pipe"],
-    env: environment,
-  });
-  running.add(child);
-  const { url, token } = await firstLine(child);
+  const start = (port: string, given: string): ChildProcess => {
+    const child = spawn(program(), ["serve", "--port", port, "--output", "json", "-C", folder], {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...environment, WEFT_TOKEN: given },
+    });
+    running.add(child);
+    return child;
+  };
+  const token = `page-${randomUUID()}`;
+  let child = start("0", token);
+  const { url } = await firstLine(child);
   await mustBeFresh(url);
+  const kill = async (): Promise<void> => {
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    child.kill("SIGKILL");
+    await ended;
+    running.delete(child);
+  };
   const server: Server = {
     url,
     token,
     folder,
     async stop() {
       servers.delete(server);
-      const ended = new Promise((resolve) => child.once("exit", resolve));
-      child.kill("SIGKILL");
-      await ended;
-      running.delete(child);
+      if (running.has(child)) await kill();
       rmSync(folder, { recursive: true, force: true });
+    },
+    kill,
+    async restart(other = token) {
+      if (running.has(child)) await kill();
+      child = start(new URL(url).port, other);
+      await firstLine(child);
     },
     async ask<T>(path: string, body?: unknown, method = body === undefined ? "GET" : "POST") {
       const response = await fetch(`${url}/${path}`, {
@@ -124,7 +143,7 @@ export async function serve(from: string | undefined, files: Files = {}): Promis
   return server;
 }
 
-function firstLine(child: ChildProcess): Promise<{ url: string; token: string }> {
+function firstLine(child: ChildProcess): Promise<{ url: string }> {
   return new Promise((resolve, reject) => {
     let complaints = "";
     child.stderr?.on("data", (piece: Buffer) => (complaints += piece.toString()));
@@ -132,7 +151,7 @@ function firstLine(child: ChildProcess): Promise<{ url: string; token: string }>
     assert(child.stdout);
     createInterface(child.stdout).once("line", (line) => {
       child.removeAllListeners("exit");
-      resolve(JSON.parse(line) as { url: string; token: string });
+      resolve(JSON.parse(line) as { url: string });
     });
   });
 }
@@ -191,7 +210,7 @@ export async function open(server: Server, hash = "#/", look: Look = {}): Promis
     const address = request.url();
     if (!address.startsWith(server.url) && !address.startsWith("data:") && !address.startsWith("blob:")) foreign.push(address);
   });
-  if (isFromDisk) await fromDisk(page, server);
+  if (isFromDisk) await fromDisk(context, server);
   await page.goto(`${server.url}/#token=${server.token}`);
   await page.locator("[data-view]").waitFor();
   const seen: Seen = {
@@ -209,11 +228,11 @@ export async function open(server: Server, hash = "#/", look: Look = {}): Promis
 }
 
 /** Serves the page's files as they lie on the disk, under the server's own rules: for work on the page without building the program. */
-async function fromDisk(page: Page, server: Server): Promise<void> {
+async function fromDisk(context: BrowserContext, server: Server): Promise<void> {
   const headers = Object.fromEntries((await fetch(`${server.url}/`)).headers);
   for (const name of ["content-length", "content-encoding", "etag", "transfer-encoding"]) delete headers[name];
   const types: Record<string, string> = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
-  await page.route(
+  await context.route(
     (address) => address.origin === server.url && !/^\/(api|ws|v1|mcp)\b/.test(address.pathname),
     (route) => {
       const path = new URL(route.request().url()).pathname;

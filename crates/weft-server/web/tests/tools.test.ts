@@ -39,6 +39,23 @@ test("tools are listed by their origin, found by words, and prompt as a model re
   await server.stop();
 });
 
+test("a field keeps every key, whatever it grows to", async () => {
+  const { port, end } = await echo();
+  const server = await serve(undefined, forms(port));
+  const { page, complaints, close } = await open(server, "#/tools/draw");
+  const field = page.locator("[data-try] [data-field='/title']").getByRole("textbox");
+  await field.click();
+  const typed = "0123456789".repeat(12);
+  await page.keyboard.type(typed);
+  await page.keyboard.press("Shift+Enter");
+  await page.keyboard.type("and on");
+  assert.equal(await field.inputValue(), `${typed}\nand on`);
+  assert.deepEqual(complaints, []);
+  await close();
+  await server.stop();
+  await end();
+});
+
 test("a form copes with unions, references, null, lists and what lies within; raw JSON goes both ways", async () => {
   const { port, end } = await echo();
   const server = await serve(undefined, forms(port));

@@ -44,6 +44,8 @@ export class Live {
   private greeted = false;
   private readonly watchers = new Set<(connection: Connection) => void>();
   private state: Connection = "idle";
+  /** Held open without a run too, so that a server that goes away is noticed. */
+  private isKept = false;
   /** How often the socket was opened again. */
   reconnects = 0;
 
@@ -64,6 +66,21 @@ export class Live {
     return () => this.watchers.delete(watcher);
   }
 
+  /** Holds the connection open from now on; after a refusal, tries again. */
+  keep(): void {
+    this.isKept = true;
+    if (this.socket === undefined && this.state !== "waiting") this.connect();
+  }
+
+  /** The network went away: says so at once, and tries again when it comes back. */
+  lost(): void {
+    const socket = this.socket;
+    if (socket === undefined) return;
+    socket.close();
+    // The browser may wait long for the other side's farewell.
+    socket.onclose?.(new CloseEvent("close", { code: 1006 }));
+  }
+
   /** Follows a run from behind `after`; the answer ends it. */
   follow(run: string, after: number, follower: Follower): () => void {
     const following: Following = { follower, last: after, over: false };
@@ -79,11 +96,6 @@ export class Live {
         if (this.greeted) this.tell({ type: "unsub", run });
       }
     };
-  }
-
-  /** Cuts the connection, as a network does. For tests. */
-  cut(): void {
-    this.socket?.close();
   }
 
   private set(state: Connection): void {
@@ -103,13 +115,13 @@ export class Live {
       this.socket = undefined;
       // 1008: the server does not let us in; asking again would not help.
       if (close.code === 1008) return this.set("refused");
-      if (this.following.size === 0) return this.set("idle");
+      if (this.following.size === 0 && !this.isKept) return this.set("idle");
       this.set("waiting");
       const wait = PATIENCE[Math.min(this.attempts, PATIENCE.length - 1)] ?? 0;
       this.attempts += 1;
       this.reconnects += 1;
       this.later(() => {
-        if (this.socket === undefined && this.following.size > 0) this.connect();
+        if (this.socket === undefined && (this.following.size > 0 || this.isKept)) this.connect();
       }, wait);
     };
   }

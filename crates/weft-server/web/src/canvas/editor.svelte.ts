@@ -29,7 +29,12 @@ export interface Conflict {
   id: string;
   mine: WorkflowFile;
   theirs: Loaded | null;
+  /** Why the server's file cannot be read, where it is there and broken. */
+  broken: string | null;
 }
+
+/** Something else changed a file that is open: how it stands now. */
+export type Outside = { id: string; state: "changed" | "gone" } | { id: string; state: "broken"; why: string };
 
 export type Checked = "waiting" | "ok" | "problems" | "unknown";
 
@@ -45,6 +50,8 @@ export class Editor {
   saving = $state(false);
   conflict: Conflict | null = $state.raw(null);
   notice: Notice | null = $state.raw(null);
+  /** Set where the file on the disk is not the one that was opened, and both cannot be had. */
+  outside: Outside | null = $state.raw(null);
   /** Where the keyboard stands. */
   focus: string | null = $state(null);
   chosenEdges: readonly string[] = $state.raw([]);
@@ -433,10 +440,55 @@ export class Editor {
       if (doc.etag === null) this.workflows = await api.workflows();
       return true;
     } catch (error) {
-      if (isConflict(error)) this.conflict = { id, mine: file, theirs: await loadWorkflow(id).catch(() => null) };
+      if (isConflict(error)) await this.compare(id, file);
       else this.say("error", messageOf(error));
       return false;
     }
+  }
+
+  /** Shows both versions of a file. */
+  private async compare(id: string, mine: WorkflowFile): Promise<void> {
+    try {
+      this.conflict = { id, mine, theirs: await loadWorkflow(id), broken: null };
+    } catch (error) {
+      const isGone = error instanceof ApiError && error.status === 404;
+      this.conflict = { id, mine, theirs: null, broken: isGone ? null : placedMessage(error) };
+    }
+  }
+
+  /** Looks whether the open files are still what the server has; takes what changed where nothing here would be lost. */
+  async look(): Promise<void> {
+    if (this.saving || this.conflict !== null) return;
+    let outside: Outside | null = null;
+    for (const doc of this.session.docs.values()) {
+      if (doc.etag !== null) outside = (await this.lookAt(doc.id, doc.etag)) ?? outside;
+    }
+    this.outside = outside;
+  }
+
+  private async lookAt(id: string, etag: string): Promise<Outside | null> {
+    try {
+      const read = await loadWorkflow(id);
+      // A save of our own may have come between.
+      if (read.etag === etag || this.saving || this.session.docs.get(id)?.etag !== etag) return null;
+      if (this.unsaved.includes(id)) return { id, state: "changed" };
+      this.session = sessions.takeTheirs(this.session, id, read.file, read.etag);
+      this.settle();
+      this.say("info", t("canvas.changed_outside", { id }));
+      return null;
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status === 0) return null;
+      if (error.status === 404) return { id, state: "gone" };
+      return error.status === 422 ? { id, state: "broken", why: placedMessage(error) } : null;
+    }
+  }
+
+  /** Shows both versions of what changed outside. */
+  async settleOutside(): Promise<void> {
+    const id = this.outside?.id;
+    const mine = id === undefined ? undefined : this.session.now.files.get(id);
+    this.outside = null;
+    if (id !== undefined && mine !== undefined) await this.compare(id, mine);
   }
 
   /** Ends a conflict: what is here replaces what is there, or the other way round. */
@@ -444,7 +496,7 @@ export class Editor {
     const conflict = this.conflict;
     this.conflict = null;
     if (conflict === null || how === "later") return;
-    const { id, theirs } = conflict;
+    const { id, theirs, broken } = conflict;
     if (how === "theirs" && theirs !== null) {
       this.session = sessions.takeTheirs(this.session, id, theirs.file, theirs.etag);
       keepDraft(id, null);
@@ -452,8 +504,9 @@ export class Editor {
       return;
     }
     const file = theirs?.file ?? { nodes: [], edges: [] };
-    this.session = sessions.rebase(this.session, id, file, theirs?.etag ?? "");
-    if (theirs === null) this.session = { ...this.session, docs: new Map(this.session.docs).set(id, { id, saved: null, etag: null }) };
+    // A broken file has no tag that one could have read; the user has seen that it is broken.
+    this.session = sessions.rebase(this.session, id, file, theirs?.etag ?? "*");
+    if (theirs === null && broken === null) this.session = { ...this.session, docs: new Map(this.session.docs).set(id, { id, saved: null, etag: null }) };
     await this.save();
   }
 
@@ -514,6 +567,13 @@ export function refusalText(refusal: Refusal): string {
 
 export function typeText(type: string): string {
   return type === "" ? "" : t(`canvas.slot.${type}` as Parameters<typeof t>[0]);
+}
+
+/** What is wrong, with the place in the file where the server names one. */
+function placedMessage(error: unknown): string {
+  const problem = error instanceof ApiError ? error.problem : {};
+  const place = typeof problem["line"] === "number" ? t("error.place", { line: problem["line"], column: Number(problem["column"] ?? 1) }) : "";
+  return place === "" ? messageOf(error) : `${place}: ${messageOf(error)}`;
 }
 
 export function messageOf(error: unknown): string {

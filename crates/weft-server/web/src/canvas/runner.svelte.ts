@@ -14,6 +14,8 @@ export class Runner {
   detail: RunDetail | null = $state.raw(null);
   starting = $state(false);
   error: unknown = $state.raw(null);
+  /** Set where the store says that no process drives the run any more, which no event can say. */
+  interrupted = $state(false);
   /** All events so far, for looking back. */
   private events: TraceEvent[] = [];
   /** Number of the event that is looked at; `null` is the latest. */
@@ -27,7 +29,7 @@ export class Runner {
   readonly seen: RunView = $derived(this.at === null ? this.view : this.past);
   readonly graph: GraphView | undefined = $derived(this.seen.graphs[""]);
   readonly over: boolean = $derived(isOver(this.view));
-  readonly working: boolean = $derived(this.starting || (this.run !== null && !this.over));
+  readonly working: boolean = $derived(this.starting || (this.run !== null && !this.over && !this.interrupted));
 
   async start(workflow: string, inputs: JsonObject): Promise<void> {
     this.starting = true;
@@ -48,9 +50,11 @@ export class Runner {
     this.view = emptyView(run);
     this.detail = null;
     this.at = null;
+    this.interrupted = false;
     this.events = [];
     this.end = live.follow(run, 0, {
       events: (batch) => this.take(batch),
+      live: () => void this.compare(run),
       failed: (code, message) => (this.error = new Error(`${code}: ${message}`)),
     });
   }
@@ -63,6 +67,7 @@ export class Runner {
     this.detail = null;
     this.error = null;
     this.at = null;
+    this.interrupted = false;
   }
 
   leave(): void {
@@ -73,6 +78,29 @@ export class Runner {
     this.waiting = [];
   }
 
+  /** Asks the store how the run stands, once its backlog has come. */
+  private async compare(run: string): Promise<void> {
+    this.draw();
+    if (this.over) return;
+    const seen = this.view.lastSeq;
+    const status = await api.run(run).then(
+      (detail) => detail.status,
+      () => undefined,
+    );
+    if (this.run === run && this.view.lastSeq === seen) this.interrupted = status === "interrupted";
+  }
+
+  /** Continues a run that was interrupted. */
+  async resume(): Promise<void> {
+    if (this.run === null) return;
+    try {
+      await api.resume(this.run);
+      this.interrupted = false;
+    } catch (error) {
+      this.error = error;
+    }
+  }
+
   private take(batch: TraceEvent[]): void {
     this.waiting.push(...batch);
     this.timer ??= setTimeout(() => this.draw(), FRAME);
@@ -81,7 +109,9 @@ export class Runner {
   private draw(): void {
     this.timer = null;
     const batch = this.waiting;
+    if (batch.length === 0) return;
     this.waiting = [];
+    this.interrupted = false;
     for (const event of batch) this.events.push(event);
     this.view = reduce(this.view, batch);
     if (isOver(this.view) && this.detail === null && this.run !== null) void this.learn(this.run);

@@ -1,7 +1,8 @@
 // A run that is followed: its events, and the view that they make. Events are put in once a frame.
 import { type Connection, live } from "../api/live.ts";
 import type { TraceEvent } from "../api/types.gen.ts";
-import { type RunView, emptyView, reduce, withGap } from "./reducer.ts";
+import { api } from "../api/client.ts";
+import { type RunView, emptyView, isOver, reduce, withGap } from "./reducer.ts";
 
 /** How often the view is renewed at most, in milliseconds. */
 const FRAME = 30;
@@ -14,6 +15,8 @@ export class FollowedRun {
   isLive = $state(false);
   failure: { code: string; message: string } | undefined = $state.raw();
   connection: Connection = $state(live.connection);
+  /** Set where the store says that no process drives the run any more, which no event can say. */
+  isInterrupted = $state(false);
   private waiting: TraceEvent[] = [];
   private isPlanned = false;
   private readonly stops: (() => void)[] = [];
@@ -26,6 +29,7 @@ export class FollowedRun {
       live: () => {
         this.flush();
         this.isLive = true;
+        void this.compare();
       },
       lag: (missed: number) => {
         this.flush();
@@ -39,6 +43,17 @@ export class FollowedRun {
   /** Ends it. */
   stop(): void {
     for (const stop of this.stops.splice(0)) stop();
+  }
+
+  /** Asks the store how the run stands: each time that the backlog has come, so behind every reconnection. */
+  private async compare(): Promise<void> {
+    if (isOver(this.view)) return;
+    const seen = this.view.lastSeq;
+    const status = await api.run(this.run).then(
+      (detail) => detail.status,
+      () => undefined,
+    );
+    if (this.view.lastSeq === seen) this.isInterrupted = status === "interrupted";
   }
 
   private take(batch: TraceEvent[]): void {
@@ -57,6 +72,7 @@ export class FollowedRun {
     this.isPlanned = false;
     if (this.waiting.length === 0) return;
     const batch = this.waiting.splice(0);
+    this.isInterrupted = false;
     this.events.push(...batch);
     this.view = reduce(this.view, batch);
   }
