@@ -71,7 +71,7 @@ test("a loop of three nodes is built and run without a mouse", async () => {
   await page.keyboard.press("Enter");
   await page.locator('[data-run-status="ok"]').waitFor();
   await unsaved(page, 0);
-  assert.equal(await page.locator('[data-output="n"] pre').textContent(), "30");
+  assert.equal(await page.locator('[data-output="n"] span.value').textContent(), "30");
   await page.locator('[data-node="loop_zone"] [data-passes="3"]').waitFor();
   const guide = readFileSync(new URL("../../../../docs/guide/canvas.md", import.meta.url), "utf8");
   const shown = /```json workflows\/tally\.json\n([^`]+)```/.exec(guide)?.[1] ?? "";

@@ -97,7 +97,7 @@ test("a run from its inputs shows every node, the passes in the header and what 
   await page.locator('[data-action="run"]').click();
   assert.ok(await page.locator('[data-action="start"]').isDisabled(), "an input is still missing");
   await run(bench, { to: "4" }, "ok");
-  assert.equal(await page.locator('[data-output="text"] pre').textContent(), "1 2 3 4 ");
+  assert.equal(await page.locator('[data-output="text"] .string').textContent(), "1 2 3 4 ");
   await page.locator('[data-node="loop"] [data-passes="4"]').waitFor();
   const live = await states(bench);
   assert.ok(live.some((line) => line.startsWith("box-add ok 4")), live.join("\n"));
@@ -145,7 +145,7 @@ test("a failed pass is told from the others by shape, colour and word", async ()
   const bench = await openCanvas(server, "fails");
   const { page } = bench;
   await run(bench, {}, "ok");
-  assert.deepEqual(JSON.parse((await page.locator('[data-output="list"] pre').textContent()) ?? ""), [8, null, 2]);
+  assert.deepEqual(await page.locator('[data-output="list"] span.value').allTextContents(), ["8", "null", "2"]);
   await page.locator('[data-tab="passes"]').click();
   const cells = page.locator("[data-loop] [data-pass]");
   await cells.nth(2).waitFor();
@@ -168,7 +168,7 @@ test("a question of a run is answered below the board", async () => {
   await page.getByLabel("What is the word?").fill("weft");
   await page.keyboard.press("Enter");
   await page.locator('[data-run-status="ok"]').waitFor();
-  assert.equal(await page.locator('[data-output="said"] pre').textContent(), "weft");
+  assert.equal(await page.locator('[data-output="said"] .string').textContent(), "weft");
   await bench.close();
 });
 

@@ -1,12 +1,11 @@
 // Values and times in few words.
+import { brief } from "../parts/brief.ts";
+import { bytes } from "../parts/format.ts";
 import { isObject, Numeral, printJson, type Json } from "./model/json.ts";
 
 /** A value in one line. */
 export function short(value: unknown, most = 80): string {
-  if (value === undefined) return "";
-  if (isBlob(value)) return `… ${bytes(value.bytes)}`;
-  const text = typeof value === "string" ? value.replace(/\s+/g, " ").trim() : JSON.stringify(value);
-  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+  return isBlob(value) ? `… ${bytes(value.bytes)}` : brief(value, most);
 }
 
 /** A value as it would be typed into a field. */
@@ -19,10 +18,6 @@ export function typed(value: Json | undefined): string {
 
 export function isBlob(value: unknown): value is { $blob: string; bytes: number } {
   return typeof value === "object" && value !== null && "$blob" in value;
-}
-
-export function bytes(count: number): string {
-  return count < 1024 ? `${count} B` : count < 1024 * 1024 ? `${(count / 1024).toFixed(1)} KiB` : `${(count / 1024 / 1024).toFixed(1)} MiB`;
 }
 
 export function duration(ms: number): string {

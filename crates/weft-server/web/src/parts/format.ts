@@ -1,5 +1,6 @@
 // Times and amounts for people.
 
+import { brief } from "./brief.ts";
 import { visible } from "./visible.ts";
 
 /** `0.3 s`, `12 s`, `2 min`, `3 h`, with the language's own words. */
@@ -34,17 +35,20 @@ export function number(value: number, language: string): string {
   return new Intl.NumberFormat(language).format(value);
 }
 
+/** `512 B`, `1.5 KiB`, `5.0 MiB`. */
+export function bytes(count: number): string {
+  return count < 1024 ? `${count} B` : count < 1024 * 1024 ? `${(count / 1024).toFixed(1)} KiB` : `${(count / 1024 / 1024).toFixed(1)} MiB`;
+}
+
 /** The beginning of a text, on one line. */
 export function short(text: string, length = 120): string {
-  const line = text.replace(/\s+/g, " ").trim();
-  return line.length > length ? `${line.slice(0, length - 1)}…` : line;
+  return brief(text, length);
 }
 
 /** Arguments on one line: `city: Paris, days: 3`. */
 export function inline(values: Record<string, unknown>, length = 120): string {
   const parts = Object.entries(values).map(([name, value]) => {
-    const text = typeof value === "string" ? value : JSON.stringify(value);
-    return `${visible(name)}: ${short(visible(text), 60)}`;
+    return `${visible(name)}: ${visible(brief(value, 60))}`;
   });
   return short(parts.join(", "), length);
 }
