@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { type Page } from "playwright-core";
-import { closeBrowser, open, runUntil, serve } from "./harness.ts";
+import { action, closeBrowser, type Files, open, runUntil, script, serve } from "./harness.ts";
 import { BOSS } from "./projects.ts";
 
 after(closeBrowser);
@@ -84,6 +84,49 @@ test("of thousands of passes only those in sight are there, and each is one jump
   await page.locator("[data-jump=changed]").click();
   await page.locator("[data-pass-shown='1']").waitFor();
   assert.match(await page.locator("[data-table=changes]").innerText(), /sum\s+0\s+1/);
+  assert.deepEqual(complaints, []);
+  await close();
+  await server.stop();
+});
+
+/** An agent that makes a call in each of many turns; one of them fails. */
+function busy(turns: number, bad: number): Files {
+  const replies = Array.from({ length: turns }, (_, turn) => ({ text: action(turn === bad ? "workflow:fails" : "workflow:passed_on", { value: String(turn) }) }));
+  return {
+    "weft.toml": 'script = "script.jsonl"\n',
+    "workflows/passed_on.json": PASSED_ON,
+    "workflows/fails.json": {
+      name: "fails",
+      description: "Fails.",
+      interfaceInputs: { value: { dataFlowType: "WILDCARD" } },
+      interfaceOutputs: { value: { dataFlowType: "WILDCARD" } },
+      nodes: [
+        { id: "in", type: "core:GroupInput" },
+        { id: "bad", type: "core:Expression", configValues: { cel: "1 / 0" } },
+        { id: "out", type: "core:GroupOutput" },
+      ],
+      edges: [
+        { source: "in", sourceHandle: "value", target: "bad", targetHandle: "x" },
+        { source: "bad", sourceHandle: "value", target: "out", targetHandle: "value" },
+      ],
+    },
+    "agents/busy.json": { id: "busy", name: "Busy", tool_ids_inventory: ["workflow:passed_on", "workflow:fails"], budgets: { turns: 400, tool_calls: 400 } },
+    "script.jsonl": script(...replies, { text: "Done." }),
+  };
+}
+
+test("of hundreds of turns a window is there; the end and the first failure are one step away", async () => {
+  const server = await serve(undefined, busy(300, 40));
+  const run = await runUntil(server, { agent: "busy", message: "Work", approve: "all" }, "ok");
+  const { page, complaints, close } = await open(server, `#/timeline/${run}`);
+  await page.locator("[data-timeline][data-state=ok] [data-end=ok]").waitFor();
+  assert.ok((await elements(page)) < 3000, String(await elements(page)));
+  await page.locator("[data-action=first-fault]").click();
+  await page.locator("[data-call-state=failed]").first().waitFor();
+  assert.equal(await page.locator("[data-end]").count(), 0);
+  assert.ok((await elements(page)) < 3000, String(await elements(page)));
+  await page.locator("[data-action=to-end]").click();
+  await page.locator("[data-end=ok]").waitFor();
   assert.deepEqual(complaints, []);
   await close();
   await server.stop();

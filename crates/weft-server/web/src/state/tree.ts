@@ -34,3 +34,12 @@ export function treeOf(entries: readonly Entry[]): Item[] {
   }
   return root;
 }
+
+const FAULTS: ReadonlySet<string> = new Set(["failed", "refused", "timeout", "panicked"]);
+
+/** Whether something went wrong in an entry or in what lies within it. */
+export function hasFault({ entry, children }: Item): boolean {
+  if ((entry.kind === "call" || entry.kind === "step") && FAULTS.has(entry.state)) return true;
+  if (entry.kind === "note" && entry.note === "flow_failed") return true;
+  return children.some(hasFault);
+}
