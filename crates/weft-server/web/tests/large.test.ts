@@ -102,7 +102,7 @@ function busy(turns: number, bad: number): Files {
       interfaceOutputs: { value: { dataFlowType: "WILDCARD" } },
       nodes: [
         { id: "in", type: "core:GroupInput" },
-        { id: "bad", type: "core:Expression", configValues: { cel: "1 / 0" } },
+        { id: "bad", type: "core:Expression", configValues: { cel: "x / 0" } },
         { id: "out", type: "core:GroupOutput" },
       ],
       edges: [
