@@ -1,6 +1,6 @@
 // Addresses behind the `#`: `#/runs/r1?at=12`. Pure functions; `route.svelte.ts` holds the current one.
 
-export const PAGES = ["timeline", "chat", "canvas", "loop", "tools", "runs"] as const;
+export const PAGES = ["timeline", "chat", "canvas", "loop", "tools", "runs", "inbox"] as const;
 export type PageName = (typeof PAGES)[number];
 
 export interface Route {

@@ -29,6 +29,19 @@ import { token } from "./token.ts";
 
 export type * from "./types.gen.ts";
 
+// STUB until the types are generated.
+export interface SessionInfo {
+  session: string;
+  agent: string;
+  with: "agent" | "person" | "closed";
+  since?: string;
+  action?: string;
+  reason?: string;
+  person?: string;
+  waiting_ms?: number;
+  profile: Record<string, unknown>;
+}
+
 /** A refusal of the server, or that it cannot be reached. */
 export class ApiError extends Error {
   readonly status: number;
@@ -133,6 +146,9 @@ export interface RunFilter {
   limit?: number | undefined;
 }
 
+/** What a person does in a session. */
+export type SeatAction = "take" | "messages" | "notes" | "give-back" | "close" | "reopen";
+
 /** Everything that the page asks for. */
 export const api = {
   meta: () => json<Meta>("api/meta"),
@@ -204,6 +220,10 @@ export const api = {
     json<Accepted>(`api/asks/${part(ask)}`, { method: "POST", body: { ...body, run } }),
 
   threads: (agent: string) => json<Thread[]>(`api/chat/${part(agent)}/threads`),
+  sessions: () => json<SessionInfo[]>("api/sessions"),
+  /** What a person does in a session: take it, answer in it, note something, give it back, close or reopen it. */
+  seat: (session: string, how: SeatAction, body: { person?: string; text?: string }) =>
+    json<SessionInfo>(`api/sessions/${part(session)}/${how}`, { method: "POST", body }),
   messages: (agent: string, thread: string) =>
     json<ChatMessage[]>(`api/chat/${part(agent)}/threads/${part(thread)}/messages`),
   say: (agent: string, thread: string, text: string) =>

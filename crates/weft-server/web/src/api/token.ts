@@ -7,7 +7,8 @@ const PATIENCE = 150;
 
 type Word = { want: true } | { token: string };
 
-const channel = typeof BroadcastChannel === "undefined" ? undefined : new BroadcastChannel(KEY);
+// Outside of a browser it would keep the process.
+const channel = typeof document === "undefined" ? undefined : new BroadcastChannel(KEY);
 channel?.addEventListener("message", ({ data }: MessageEvent<Word>) => {
   if ("want" in data) {
     if (token() !== "") channel.postMessage({ token: token() } satisfies Word);
