@@ -103,7 +103,7 @@ pub use profile::{
 pub use prompt::text::system_prompt;
 pub use retry::standing;
 pub use state::AgentState;
-pub use subagent::SubAgent;
+pub use subagent::{SubAgent, TaskText};
 
 /// The main types are shared between threads.
 const _: () = {

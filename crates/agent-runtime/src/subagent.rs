@@ -28,13 +28,27 @@ const MAX_SHARED: usize = 2_000;
 pub struct SubAgent {
     agent: Agent,
     shares_message: bool,
+    task: Option<Arc<dyn TaskText>>,
+}
+
+/// Text of a task, made of the arguments of the call.
+pub trait TaskText: Send + Sync + std::fmt::Debug {
+    /// The task for the agent.
+    fn text(&self, arguments: &Map<String, Value>) -> String;
 }
 
 impl SubAgent {
     /// Answers calls with this agent.
     #[must_use]
     pub fn new(agent: Agent) -> Self {
-        Self { agent, shares_message: false }
+        Self { agent, shares_message: false, task: None }
+    }
+
+    /// The same with a task that is made of the arguments.
+    #[must_use]
+    pub fn with_task(mut self, task: Arc<dyn TaskText>) -> Self {
+        self.task = Some(task);
+        self
     }
 
     /// Shows it the user's last message besides the arguments, at most 2,000 characters of it.
@@ -54,9 +68,10 @@ impl SubAgent {
     }
 
     fn message(&self, arguments: Map<String, Value>, cx: &ToolContext) -> String {
-        let mut message = match (arguments.len(), arguments.values().next()) {
-            (1, Some(Value::String(text))) => text.clone(),
-            _ => Value::Object(arguments).to_string(),
+        let mut message = match (&self.task, arguments.len(), arguments.values().next()) {
+            (Some(task), ..) => task.text(&arguments),
+            (None, 1, Some(Value::String(text))) => text.clone(),
+            (None, ..) => Value::Object(arguments).to_string(),
         };
         if let Some(last) = cx.services.get::<LastMessage>().filter(|_| self.shares_message) {
             let end = last.0.char_indices().nth(MAX_SHARED).map_or(last.0.len(), |(end, _)| end);

@@ -165,6 +165,6 @@ mod tests {
         };
         assert_eq!(serde_json::to_string(&body).unwrap(), text);
         assert_eq!(serde_json::from_str::<EventBody>(text).unwrap(), body);
-        assert_eq!(EventBody::RunQueued {}.name(), "run.queued");
+        assert_eq!(EventBody::RunQueued { place: None }.name(), "run.queued");
     }
 }

@@ -18,7 +18,11 @@ use crate::{
 events! {
     /// The run is accepted and has not started.
     #[event("run.queued", Run, Fact, zh = "运行已排队")]
-    RunQueued {},
+    RunQueued {
+        /// Messages before it in its conversation, the one that is answered included.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        place: Option<u64>,
+    },
     /// The run began.
     #[event("run.started", Run, Opens, zh = "运行开始")]
     RunStarted {
@@ -316,7 +320,7 @@ mod tests {
         let rows: Vec<&str> = EventBody::TABLE.iter().map(|row| row.name).collect();
         assert_eq!(rows, wire);
         assert_eq!(rows.iter().collect::<BTreeSet<_>>().len(), rows.len());
-        let first = EventBody::RunQueued {};
+        let first = EventBody::RunQueued { place: None };
         assert_eq!((first.name(), first.info()), ("run.queued", &EventBody::TABLE[0]));
     }
 

@@ -236,7 +236,7 @@ mod tests {
     fn numbers_have_no_holes_and_every_watcher_sees_them() {
         let recorder = recorder();
         let mut first = recorder.subscribe(10);
-        recorder.emit(EventLocation::default(), EventBody::RunQueued {});
+        recorder.emit(EventLocation::default(), EventBody::RunQueued { place: None });
         let mut second = recorder.subscribe(10);
         recorder.emit(EventLocation::default(), EventBody::AgentThinking {});
         assert_eq!(seqs(&mut first), (vec![1, 2], 0));
@@ -257,7 +257,7 @@ mod tests {
     fn a_closed_recorder_ends_its_watchers() {
         let recorder = recorder();
         let mut subscriber = recorder.subscribe(3);
-        recorder.emit(EventLocation::default(), EventBody::RunQueued {});
+        recorder.emit(EventLocation::default(), EventBody::RunQueued { place: None });
         recorder.close();
         let mut cx = Context::from_waker(Waker::noop());
         let mut poll = || pin!(subscriber.next()).poll(&mut cx);

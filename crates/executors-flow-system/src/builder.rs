@@ -7,9 +7,11 @@ use agent_types::nearest;
 use http_caller::{HttpCaller, NetworkPolicy, ReplyTemplate};
 use tool_http::{HttpToolError, http_tool};
 use tool_registry::{Services, Snapshot, Tool};
+use tool_schema::CompiledSchema;
 
 use crate::config::{
-    ActionConfig, FlowConfig, FlowsError, FlowsFile, Problem, Problems, TargetConfig, TimerAction, When,
+    ActionConfig, Approval, FlowConfig, FlowsError, FlowsFile, OnConflict, Problem, Problems, TargetConfig,
+    TimerAction, When, escaped,
 };
 use crate::flows::{Action, ActionKind, Counters, Flow, Flows, Inner, Trigger};
 use crate::knowledge::Knowledge;
@@ -113,6 +115,8 @@ impl<'f> FlowsBuilder<'f> {
         let knowledge =
             knowledge.and_then(|config| Knowledge::parse(config, build.lookup, &caller, &mut build.problems));
         build.refuse_equal_tools(&tools, knowledge.as_ref());
+        build.note_approvals(file);
+        let profile = build.profile_schema(file);
         let Build { mut problems, triggers, mut order, services, .. } = build;
         order.sort_by_key(|(rank, ..)| *rank);
         let numbers: Vec<usize> = order.iter().map(|(_, number, _)| *number).collect();
@@ -131,6 +135,7 @@ impl<'f> FlowsBuilder<'f> {
             caller,
             services,
             warnings,
+            profile,
         })))
     }
 }
@@ -162,7 +167,7 @@ fn used_by_timers(file: &FlowsFile) -> UsedByTimers<'_> {
         match &timer.action {
             TimerAction::Flow(id) => used.flows.insert(id),
             TimerAction::SystemAction(id) => used.actions.insert(id),
-            TimerAction::Reply(_) => false,
+            TimerAction::Reply(_) | TimerAction::Ask(_) => false,
         };
     }
     used
@@ -206,6 +211,34 @@ impl Build<'_> {
                 }
             }
         }
+    }
+
+    /// Notes which effects run without approval because the operator wrote so, and approvals of tools that are missing.
+    fn note_approvals(&mut self, file: &FlowsFile) {
+        let of_skills = file.skills.iter().enumerate().map(|(at, skill)| {
+            (format!("/skills/{at}/approval"), skill.skill_id.as_str(), skill.approval)
+        });
+        let of_tools = file.tool_approvals.iter().map(|(name, approval)| {
+            (format!("/tool_approvals/{}", escaped(name)), name.as_str(), Some(*approval))
+        });
+        for (place, name, approval) in of_skills.chain(of_tools).collect::<Vec<_>>() {
+            if approval == Some(Approval::Auto) {
+                let message = format!("calls of `{name}` run without approval, as this says");
+                self.problems.warning(place, "runs_unasked", message);
+            }
+        }
+        let known = || file.tools.iter().map(|tool| tool.name.as_str());
+        for name in file.tool_approvals.keys().filter(|name| known().all(|known| known != *name)) {
+            let near = nearest(name, known()).map(str::to_owned);
+            let place = format!("/tool_approvals/{}", escaped(name));
+            self.problems.near(place, "unknown_tool", format!("`tools` has no `{name}`"), near);
+        }
+    }
+
+    fn profile_schema(&mut self, file: &FlowsFile) -> Option<CompiledSchema> {
+        let compiled = CompiledSchema::new(file.profile_schema.as_ref()?);
+        let place = "/profile_schema";
+        compiled.map_err(|error| self.problems.error(place, error.code(), error.to_string())).ok()
     }
 
     fn refuse_equal_tools(&mut self, tools: &[Tool], knowledge: Option<&Knowledge>) {
@@ -293,6 +326,11 @@ impl Build<'_> {
     }
 
     fn workflow(&mut self, id: &str, place: &str) -> Option<Tool> {
+        if self.lookup.is_some_and(|lookup| lookup.asks(id)) {
+            let message = format!("`{id}` asks a question, and a flow cannot wait for an answer");
+            self.problems.error(place, "asks_question", message);
+            return None;
+        }
         match self.lookup.map(|lookup| lookup.lookup_in("workflow", id)) {
             Some(Ok(tool)) => Some(tool),
             Some(Err(none)) => {
@@ -347,6 +385,13 @@ impl Build<'_> {
             }
             (None, ActionKind::HandOff | ActionKind::Close | ActionKind::UpdateProfile) => None,
         };
+        let is_profile = kind == ActionKind::UpdateProfile;
+        if !config.result_mapping.is_empty() && !(is_profile && config.endpoint.is_some()) {
+            self.unheard(&format!("{place}/result_mapping"), "only the answer of `update_profile` is mapped");
+        }
+        if config.on_conflict != OnConflict::default() && !is_profile {
+            self.unheard(&format!("{place}/on_conflict"), "only `update_profile` has conflicts");
+        }
         if config.endpoint.is_some() && kind == ActionKind::Registered {
             self.problems.error(
                 format!("{place}/endpoint"),
@@ -367,6 +412,8 @@ impl Build<'_> {
             mapping,
             silent: config.silent,
             reply,
+            result_mapping: config.result_mapping.clone(),
+            on_conflict: config.on_conflict,
         })
     }
 
@@ -398,7 +445,8 @@ impl Build<'_> {
     }
 
     fn never_fires(&mut self, place: &str, id: &str) {
-        let message = format!("`{id}` has no `trigger_patterns`, and no timer names it: it never fires");
+        let message =
+            format!("`{id}` has no `trigger_patterns`, and no timer names it: it fires by its id only");
         self.problems.warning(place, "never_fires", message);
     }
 
@@ -422,6 +470,10 @@ impl Build<'_> {
                     .map_err(|problem| self.problems.http(&format!("{place}/reply"), problem))
                     .ok()
                     .map(TimerStep::Reply),
+                TimerAction::Ask(text) => ReplyTemplate::parse(text, &[CONTEXT])
+                    .map_err(|problem| self.problems.http(&format!("{place}/ask"), problem))
+                    .ok()
+                    .map(TimerStep::Ask),
                 TimerAction::Flow(id) => {
                     let ids = file.flows.iter().map(|flow| flow.flow_id.as_str()).collect();
                     self.place_of(id, ids, "flow", &place).map(TimerStep::Flow)
@@ -454,7 +506,10 @@ impl Build<'_> {
         let mut tools = Vec::with_capacity(file.tools.len());
         for (at, config) in file.tools.iter().enumerate() {
             match http_tool(config, caller) {
-                Ok(tool) => tools.push(tool),
+                Ok(tool) => match file.tool_approvals.get(&config.name) {
+                    Some(approval) => tools.push(tool.with_approval((*approval).into())),
+                    None => tools.push(tool),
+                },
                 Err(error) => http_problems(error, &format!("/tools/{at}"), &mut self.problems),
             }
         }

@@ -1,9 +1,9 @@
 //! The two executors: what a flow does, and what a system action does. Neither is seen by the model.
 
-use agent_types::{EventBody, ExitReason};
+use agent_types::{EventBody, ExitReason, Problem};
 use serde_json::{Map, Value};
 
-use crate::config::{OnError, When};
+use crate::config::{OnConflict, OnError, When};
 use crate::flows::{Action, ActionKind, Flow};
 use crate::orchestrator::OrchestratorError;
 use crate::session::Phase;
@@ -136,13 +136,18 @@ impl Turn<'_> {
             let is_end = |body: &EventBody| matches!(body, EventBody::SystemAction { action, status, .. } if *action == id && status == "ok");
             Ok(self.cx.recorded_value(is_end).unwrap_or_default())
         } else {
-            let result = match (self.decided(&id), &action.step) {
+            let mut result = match (self.decided(&id), &action.step) {
                 (Some(reason), _) => Err(reason),
                 (None, Some(step)) => {
                     self.run_step(&format!("action:{id}"), step, &action.mapping, groups).await?
                 }
                 (None, None) => Ok(Value::Object(self.mapped(&action.mapping, groups))),
             };
+            if action.kind == ActionKind::UpdateProfile
+                && let Ok(answer) = &result
+            {
+                result = self.profile_update(action, answer, groups);
+            }
             let (status, message) = match &result {
                 Ok(_) => ("ok", None),
                 Err(NoResult::Unknown) => ("unknown", Some(UNKNOWN.to_owned())),
@@ -181,7 +186,8 @@ impl Turn<'_> {
         let (since, id) = (self.shared.clock.now(), action.id.clone());
         let (exit, sentence) = match action.kind {
             ActionKind::HandOff => {
-                self.kept.state.phase = Phase::HandedOver { since, action: id.clone() };
+                let reason = value.get("reason").and_then(Value::as_str).map(str::to_owned);
+                self.kept.state.phase = Phase::HandedOver { since, action: id.clone(), reason, person: None };
                 self.emit(EventBody::SystemHandedOff { action: id });
                 (ExitReason::HandedOff, Some(Sentence::HandedOff))
             }
@@ -216,6 +222,46 @@ impl Turn<'_> {
         }
     }
 
+    /// The members of the profile that an action changes: what was said, and what was answered where a mapping says so.
+    fn profile_update(
+        &self,
+        action: &Action,
+        answer: &Value,
+        groups: &Map<String, Value>,
+    ) -> Result<Value, NoResult> {
+        let mut new = self.mapped(&action.mapping, groups);
+        if action.step.is_some() {
+            let pick = |(name, path): (&String, &String)| {
+                let found = path.split('.').try_fold(answer, |value, part| match part.parse::<usize>() {
+                    Ok(at) if value.is_array() => value.get(at),
+                    _ => value.get(part),
+                });
+                Some((name.clone(), found?.clone()))
+            };
+            new.extend(action.result_mapping.iter().filter_map(pick));
+            if action.mapping.is_empty() && action.result_mapping.is_empty() {
+                new.extend(answer.as_object().cloned().unwrap_or_default());
+            }
+        }
+        let known = &self.kept.state.profile;
+        let merged = new.into_iter().filter_map(|(name, value)| match (known.get(&name), action.on_conflict) {
+            (Some(_), OnConflict::Keep) => None,
+            (Some(old), OnConflict::Append) => Some((name, appended(old, value))),
+            (Some(_), OnConflict::Replace) | (None, _) => Some((name, value)),
+        });
+        let merged: Map<String, Value> = merged.collect();
+        if let Some(schema) = &self.shared.flows.0.profile {
+            let mut whole = known.clone();
+            whole.extend(merged.clone());
+            let problems = schema.type_json(whole.into()).problems;
+            if !problems.is_empty() {
+                let message = Problem::messages(&problems);
+                return Err(NoResult::Failed(format!("the profile does not fit its schema: {message}")));
+            }
+        }
+        Ok(Value::Object(merged))
+    }
+
     /// Does what a step does, once for each message.
     async fn run_step(
         &mut self,
@@ -229,7 +275,8 @@ impl Turn<'_> {
         }
         let cx = self.step_context();
         let context = cx.context.clone();
-        let sources = crate::mapping::Sources { message: &self.message.text, groups, context: &context };
+        let given = &self.message.parameters;
+        let sources = crate::mapping::Sources { message: &self.message.text, groups, context: &context, given };
         let running = Box::pin(step.run(name, mapping, sources, &cx));
         let cancelled = std::pin::pin!(self.cx.cancel.cancelled());
         Ok(match futures::future::select(running, cancelled).await {
@@ -240,7 +287,8 @@ impl Turn<'_> {
 
     fn mapped(&self, mapping: &crate::mapping::Mapping, groups: &Map<String, Value>) -> Map<String, Value> {
         let context = self.context();
-        mapping.fill(crate::mapping::Sources { message: &self.message.text, groups, context: &context })
+        let given = &self.message.parameters;
+        mapping.fill(crate::mapping::Sources { message: &self.message.text, groups, context: &context, given })
     }
 
     /// A reply; what it looks for and does not find is empty, with a warning.
@@ -256,6 +304,18 @@ impl Turn<'_> {
         }
         text
     }
+}
+
+/// A value with another one behind it, once each.
+fn appended(old: &Value, new: Value) -> Value {
+    let mut all = match old {
+        Value::Array(all) => all.clone(),
+        one => vec![one.clone()],
+    };
+    if !all.contains(&new) {
+        all.push(new);
+    }
+    Value::Array(all)
 }
 
 /// Reply for a result: a text as it is, anything else as JSON, `None` for null.

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use agent_runtime::Language;
-use agent_types::ToolId;
+use agent_types::{ToolId, nearest};
 use http_caller::{HttpCaller, ReplyTemplate};
+use indexmap::IndexMap;
 use llm_provider::LlmProvider;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tool_registry::{Services, Tool};
-use tool_schema::ToolSetError;
+use tool_schema::{CompiledSchema, ToolSetError};
 
-use crate::config::{OnError, Problem, When};
+use crate::config::{OnConflict, OnError, Problem, When};
 use crate::knowledge::Knowledge;
 use crate::mapping::Mapping;
 use crate::matcher::{Matcher, Why};
@@ -86,6 +88,9 @@ pub(crate) struct Action {
     pub(crate) mapping: Mapping,
     pub(crate) silent: bool,
     pub(crate) reply: Option<ReplyTemplate>,
+    /// Members of the profile, each with a dotted path in the answer.
+    pub(crate) result_mapping: IndexMap<String, String>,
+    pub(crate) on_conflict: OnConflict,
 }
 
 /// Flow or action that a message triggers, by its index.
@@ -114,6 +119,8 @@ pub(crate) struct Inner {
     pub(crate) caller: HttpCaller,
     pub(crate) services: Services,
     pub(crate) warnings: Vec<Problem>,
+    /// Schema of the users' profiles.
+    pub(crate) profile: Option<CompiledSchema>,
 }
 
 /// Flow or action that a message would trigger.
@@ -139,6 +146,57 @@ pub enum Triggered {
         /// Ids of what would have been set off, and the pattern that kept it from it.
         excluded: Vec<(String, Why)>,
     },
+}
+
+/// Kind of what is run by its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// A flow.
+    Flow,
+    /// A system action.
+    SystemAction,
+}
+
+/// Reason for which a flow or system action cannot be run by its id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ByIdError {
+    /// The file has no such flow or system action.
+    #[error("unknown flow or system action `{id}`")]
+    Unknown {
+        /// The id.
+        id: String,
+        /// A similar one.
+        near: Option<String>,
+    },
+    /// It does not take this parameter.
+    #[error("unknown parameter `{name}`")]
+    UnknownParameter {
+        /// The parameter.
+        name: String,
+        /// A similar one.
+        near: Option<String>,
+    },
+}
+
+impl ByIdError {
+    /// Stable code for logs, tests and the wire.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown { .. } => "unknown_flow",
+            Self::UnknownParameter { .. } => "unknown_parameter",
+        }
+    }
+
+    /// Suggestion, if a similar name is known.
+    #[must_use]
+    pub fn near(&self) -> Option<&str> {
+        match self {
+            Self::Unknown { near, .. } | Self::UnknownParameter { near, .. } => near.as_deref(),
+        }
+    }
 }
 
 impl Flows {
@@ -169,6 +227,56 @@ impl Flows {
         let own = self.0.tools.iter().map(Tool::id);
         let skills = self.0.skills.iter().map(|skill| &skill.definition.id);
         own.chain(skills).chain(self.0.knowledge.iter().map(|knowledge| knowledge.tool.id()))
+    }
+
+    /// Checks that a flow or system action of this id takes these parameters.
+    ///
+    /// # Errors
+    /// The id or a parameter is unknown.
+    pub fn check_call(
+        &self,
+        kind: Option<TargetKind>,
+        id: &str,
+        parameters: &Map<String, Value>,
+    ) -> Result<(), ByIdError> {
+        self.check_parameters(self.by_id(kind, id)?, parameters)
+    }
+
+    /// The flow or system action of an id; where both have it, `kind` decides.
+    pub(crate) fn by_id(&self, kind: Option<TargetKind>, id: &str) -> Result<Trigger, ByIdError> {
+        let Inner { flows, actions, .. } = &*self.0;
+        let flow = flows.iter().position(|flow| flow.id == id).map(Trigger::Flow);
+        let action = actions.iter().position(|action| action.id == id).map(Trigger::Action);
+        let found = match kind {
+            Some(TargetKind::Flow) => flow,
+            Some(TargetKind::SystemAction) => action,
+            None => flow.or(action),
+        };
+        found.ok_or_else(|| {
+            let ids = flows.iter().map(|flow| flow.id.as_str());
+            let near = nearest(id, ids.chain(actions.iter().map(|action| action.id.as_str())));
+            ByIdError::Unknown { id: id.to_owned(), near: near.map(str::to_owned) }
+        })
+    }
+
+    /// Refuses parameters that a flow or system action does not take.
+    pub(crate) fn check_parameters(
+        &self,
+        target: Trigger,
+        parameters: &Map<String, Value>,
+    ) -> Result<(), ByIdError> {
+        let mapping = match target {
+            Trigger::Flow(at) => &self.0.flows[at].mapping,
+            Trigger::Action(at) => &self.0.actions[at].mapping,
+        };
+        let known: Vec<&str> = mapping.parameters().collect();
+        match parameters.keys().find(|name| !known.contains(&name.as_str())) {
+            Some(name) => {
+                let near = nearest(name, known).map(str::to_owned);
+                Err(ByIdError::UnknownParameter { name: name.clone(), near })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Warnings about the file, for the operator.

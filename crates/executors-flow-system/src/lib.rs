@@ -10,7 +10,9 @@ struct Readme;
 
 mod builder;
 mod config;
+mod conversation;
 mod executor;
+mod flow_system;
 mod flows;
 mod knowledge;
 mod lookup;
@@ -19,6 +21,7 @@ mod matcher;
 mod orchestrator;
 mod pattern;
 mod provider;
+mod seat;
 mod session;
 mod skill;
 mod step;
@@ -31,18 +34,22 @@ mod words;
 
 pub use builder::FlowsBuilder;
 pub use config::{
-    ActionConfig, ExecutionMode, FlowConfig, FlowsError, FlowsFile, KnowledgeConfig, KnowledgeMode,
-    MatchKind, OnError, Problem, Severity, SkillConfig, TargetConfig, TimerAction, TimerConfig, When,
+    ActionConfig, Approval, ExecutionMode, FlowConfig, FlowsError, FlowsFile, KnowledgeConfig, KnowledgeMode,
+    MatchKind, OnConflict, OnError, Problem, Severity, SkillConfig, TargetConfig, TimerAction, TimerConfig, When,
 };
-pub use flows::{FlowCounts, Flows, Triggered};
+pub use conversation::{Author, Entry, Said, entries_of_run, exchanges, thread_key};
+pub use flow_system::{ActionType, FlowSystem};
+pub use flows::{ByIdError, FlowCounts, Flows, TargetKind, Triggered};
 pub use lookup::{Handlers, NoTool, ToolLookup};
 pub use matcher::Why;
 pub use orchestrator::{Entered, Handled, Orchestrator, OrchestratorError, UserMessage};
 pub use provider::{FlowSource, FlowTools};
+pub use seat::{SeatAction, SeatError};
 pub use session::{Phase, SessionState};
 pub use step::{USER_MESSAGE, placeholders};
 pub use store::{MemorySessions, Session, SessionError, SessionStore, StoredSessions, Swap};
 pub use turn_context::{Resume, TurnContext};
+pub use words::{Sentences, Texts};
 
 /// The main types are shared between threads.
 const _: () = {

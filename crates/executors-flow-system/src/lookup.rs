@@ -46,6 +46,11 @@ pub trait ToolLookup {
             Some(_) | None => self.lookup(&format!("{namespace}:{name}")),
         }
     }
+
+    /// Returns `true` if a workflow asks a question, which it cannot in place of an answer.
+    fn asks(&self, _workflow: &str) -> bool {
+        false
+    }
 }
 
 impl ToolLookup for Snapshot {

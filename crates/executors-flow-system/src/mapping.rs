@@ -35,6 +35,8 @@ pub(crate) struct Sources<'m> {
     pub(crate) groups: &'m Map<String, Value>,
     /// Context values.
     pub(crate) context: &'m Map<String, Value>,
+    /// Parameters that a caller gives by name.
+    pub(crate) given: &'m Map<String, Value>,
 }
 
 impl Mapping {
@@ -55,6 +57,11 @@ impl Mapping {
         Self(mapping)
     }
 
+    /// Returns `true` where nothing is mapped.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Names of the parameters.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
@@ -71,7 +78,20 @@ impl Mapping {
             };
             Some((name.clone(), value))
         });
-        filled.collect()
+        let mut filled: Map<String, Value> = filled.collect();
+        let is_own = |name: &str| self.names().any(|own| own == name);
+        let given = sources.given.iter().filter(|(name, _)| is_own(name));
+        filled.extend(given.map(|(name, value)| (name.clone(), value.clone())));
+        filled
+    }
+
+    /// Names that a caller may give: those of the parameters, and the groups that they are taken from.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = &str> {
+        let groups = self.0.iter().filter_map(|(_, given)| match given {
+            Given::Group(group) => Some(group.as_str()),
+            Given::Message | Given::Context(_) | Given::Fixed(_) => None,
+        });
+        self.names().chain(groups)
     }
 }
 
@@ -126,6 +146,7 @@ mod tests {
             message: "hi",
             groups: groups.as_object().unwrap(),
             context: context.as_object().unwrap(),
+            given: &Map::new(),
         };
         assert_eq!(
             Value::Object(mapping.fill(sources)),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use agent_runtime::{Agent, AgentError, Exchange, PendingCall, RunOutcome};
+use agent_runtime::{Agent, AgentError, PendingCall, RunOutcome};
 use agent_types::{Clock, ExitReason, Recorder, RunId, SystemClock, Timestamp, Usage};
 use futures::future::{Either, select};
 use parking_lot::Mutex;
@@ -12,11 +12,14 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, OnceCell, OwnedMutexGuard};
 
-use crate::flows::Flows;
-use crate::session::{Phase, SessionState};
-use crate::store::{Session, SessionError, SessionStore};
+use crate::conversation::Entry;
+use crate::flows::{ByIdError, Flows, TargetKind};
+use crate::seat::SeatError;
+use crate::session::SessionState;
+use crate::store::{MemorySessions, Session, SessionError, SessionStore};
 use crate::turn::Turn;
 use crate::turn_context::TurnContext;
+use crate::words::Texts;
 
 /// Number of session locks above which unused ones are removed.
 const FEW: usize = 64;
@@ -31,6 +34,8 @@ pub struct UserMessage {
     pub id: Option<String>,
     /// Context values: `{$ctx.name}`. The model can neither see nor set them.
     pub values: Map<String, Value>,
+    /// Parameters of a flow or system action that is run by its id.
+    pub parameters: Map<String, Value>,
 }
 
 impl UserMessage {
@@ -44,6 +49,13 @@ impl UserMessage {
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
+        self
+    }
+
+    /// The same with parameters, for a flow or system action that is run by its id.
+    #[must_use]
+    pub fn with_parameters(mut self, parameters: Map<String, Value>) -> Self {
+        self.parameters = parameters;
         self
     }
 
@@ -102,6 +114,29 @@ pub struct Handled {
     pub outcome: Option<RunOutcome>,
 }
 
+impl Handled {
+    /// The outcome of a run whose log says how it ended.
+    #[must_use]
+    pub fn recorded(run: RunId, session: &str, exit: ExitReason) -> Self {
+        Self {
+            run,
+            session: session.to_owned(),
+            exit,
+            text: None,
+            value: None,
+            partial: false,
+            usage: Usage::default(),
+            pending: Vec::new(),
+            flow: None,
+            action: None,
+            timer: None,
+            repeated: false,
+            error: None,
+            outcome: None,
+        }
+    }
+}
+
 /// Reason for which a message could not be handled at all. A failure while it is handled is in [`Handled`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -112,15 +147,35 @@ pub enum OrchestratorError {
     /// The session cannot be read or kept.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// An action of a person does not apply.
+    #[error(transparent)]
+    Seat(#[from] SeatError),
+    /// A flow or system action cannot be run by its id.
+    #[error(transparent)]
+    ById(#[from] ByIdError),
 }
 
 impl OrchestratorError {
+    /// Returns `true` where an action of a person does not apply.
+    #[must_use]
+    pub const fn is_of_seat(&self) -> bool {
+        matches!(self, Self::Seat(_))
+    }
+
+    /// Returns `true` where a flow or system action cannot be run by its id.
+    #[must_use]
+    pub const fn is_of_id(&self) -> bool {
+        matches!(self, Self::ById(_))
+    }
+
     /// Stable code for logs, tests and the wire.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Agent(error) => error.code(),
             Self::Session(error) => error.code,
+            Self::Seat(error) => error.code(),
+            Self::ById(error) => error.code(),
         }
     }
 }
@@ -129,12 +184,13 @@ impl OrchestratorError {
 #[derive(Debug, Clone)]
 pub struct Orchestrator(Arc<Shared>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Shared {
     pub(crate) flows: Flows,
     pub(crate) agent: Agent,
     pub(crate) store: Arc<dyn SessionStore>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) texts: Arc<Texts>,
     sessions: Arc<Sessions>,
 }
 
@@ -157,7 +213,8 @@ impl Orchestrator {
     /// Puts the three together. The agent must have been given [`Flows::offered`]; without flows all messages go to it.
     #[must_use]
     pub fn new(flows: Flows, agent: Agent, store: Arc<dyn SessionStore>) -> Self {
-        Self(Arc::new(Shared { flows, agent, store, clock: Arc::new(SystemClock), sessions: Arc::default() }))
+        let clock = Arc::new(SystemClock);
+        Self(Arc::new(Shared { flows, agent, store, clock, texts: Arc::default(), sessions: Arc::default() }))
     }
 
     /// The same, with the session locks and timers of another orchestrator: a message still has its session to itself,
@@ -165,23 +222,42 @@ impl Orchestrator {
     /// same store.
     #[must_use]
     pub fn sharing(self, other: &Self) -> Self {
-        let Shared { flows, agent, store, clock, .. } = &*self.0;
-        Self(Arc::new(Shared {
-            flows: flows.clone(),
-            agent: agent.clone(),
-            store: Arc::clone(store),
-            clock: Arc::clone(clock),
-            sessions: Arc::clone(&other.0.sessions),
-        }))
+        self.with(|shared| shared.sessions = Arc::clone(&other.0.sessions))
     }
 
     /// The same with another clock, for the agent too. To be said before the first session is entered.
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
-        let Shared { flows, agent, store, .. } = &*self.0;
-        let agent = agent.clone().with_clock(Arc::clone(&clock));
-        let (flows, store) = (flows.clone(), Arc::clone(store));
-        Self(Arc::new(Shared { flows, agent, store, clock, sessions: Arc::default() }))
+        self.with(|shared| {
+            shared.agent = shared.agent.clone().with_clock(Arc::clone(&clock));
+            shared.clock = clock;
+        })
+    }
+
+    /// The same with sentences in place of the fixed ones.
+    #[must_use]
+    pub fn with_texts(self, texts: Texts) -> Self {
+        self.with(|shared| shared.texts = Arc::new(texts))
+    }
+
+    /// The same for a conversation that is gone with its run: no timer of it goes off.
+    #[must_use]
+    pub fn in_memory(self, session: impl Into<String>, entries: Vec<Entry>) -> Self {
+        let store = MemorySessions::with_session(session.into(), entries);
+        self.with(|shared| {
+            shared.store = store;
+            shared.sessions = Arc::default();
+        })
+    }
+
+    fn with(self, change: impl FnOnce(&mut Shared)) -> Self {
+        let mut shared = (*self.0).clone();
+        change(&mut shared);
+        Self(Arc::new(shared))
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.0
     }
 
     /// The flows.
@@ -212,7 +288,7 @@ impl Orchestrator {
     }
 
     /// A context that persists no events.
-    fn quiet_context(&self) -> TurnContext {
+    pub(crate) fn quiet_context(&self) -> TurnContext {
         TurnContext::new(Recorder::new(RunId::generate(), Arc::clone(&self.0.clock)))
     }
 
@@ -227,23 +303,6 @@ impl Orchestrator {
         let lock = self.0.lock(session).lock_owned().await;
         let kept = self.0.store.load(session).await?;
         Ok(Entered { shared: Arc::clone(&self.0), session: session.to_owned(), kept, _lock: lock })
-    }
-
-    /// Gives a session that was handed off back to the agent, which reads from when to when it was away; `false` if it
-    /// was not handed off.
-    ///
-    /// # Errors
-    /// The session cannot be read or kept.
-    pub async fn give_back(&self, session: &str) -> Result<bool, OrchestratorError> {
-        self.enter(session).await?.give_back().await
-    }
-
-    /// Opens a session that was closed; false where it was not.
-    ///
-    /// # Errors
-    /// The session cannot be read or kept.
-    pub async fn reopen(&self, session: &str) -> Result<bool, OrchestratorError> {
-        self.enter(session).await?.reopen().await
     }
 
     /// Waits until a timer of some session is due, and gives the session; [`Entered::fire`] then lets it go off.
@@ -273,7 +332,8 @@ impl Orchestrator {
         let due = &sessions.due;
         due.known
             .get_or_try_init(|| async {
-                let waiting = store.waiting().await?;
+                let states = store.list().await?.into_iter();
+                let waiting = states.filter_map(|(session, state)| Some((session, state.next_due()?)));
                 due.times.lock().extend(waiting);
                 Ok::<(), SessionError>(())
             })
@@ -384,6 +444,25 @@ impl Entered {
         Turn::new(&self.shared, &self.session, &mut self.kept, message, cx).handle().await
     }
 
+    /// Runs a flow or a system action by its id, whoever answers in the session. The text of the message may be empty.
+    ///
+    /// # Errors
+    /// The id or a parameter is unknown, or the session cannot be kept.
+    ///
+    /// # Cancel safety
+    /// As [`Orchestrator::handle`].
+    pub async fn run(
+        mut self,
+        kind: Option<TargetKind>,
+        id: &str,
+        message: UserMessage,
+        cx: TurnContext,
+    ) -> Result<Handled, OrchestratorError> {
+        let target = self.shared.flows.by_id(kind, id)?;
+        self.shared.flows.check_parameters(target, &message.parameters)?;
+        Turn::new(&self.shared, &self.session, &mut self.kept, message, cx).run_by_id(target).await
+    }
+
     /// Returns `true` if a timer is due.
     #[must_use]
     pub fn is_due(&self) -> bool {
@@ -404,36 +483,5 @@ impl Entered {
         };
         let turn = Turn::new(&self.shared, &self.session, &mut self.kept, UserMessage::default(), cx);
         turn.fire(timer).await.map(Some)
-    }
-
-    /// As [`Orchestrator::give_back`].
-    ///
-    /// # Errors
-    /// The session cannot be kept.
-    pub async fn give_back(mut self) -> Result<bool, OrchestratorError> {
-        let Phase::HandedOver { since, .. } = self.kept.state.phase else { return Ok(false) };
-        let now = self.shared.clock.now();
-        let text = format!("Note - human took over from {since} to {now}");
-        self.shared.store.append(&self.session, &[Exchange::user(text)]).await?;
-        self.open(now).await?;
-        Ok(true)
-    }
-
-    /// As [`Orchestrator::reopen`].
-    ///
-    /// # Errors
-    /// The session cannot be kept.
-    pub async fn reopen(mut self) -> Result<bool, OrchestratorError> {
-        if !matches!(self.kept.state.phase, Phase::Closed { .. }) {
-            return Ok(false);
-        }
-        self.open(self.shared.clock.now()).await?;
-        Ok(true)
-    }
-
-    async fn open(&mut self, now: Timestamp) -> Result<(), SessionError> {
-        self.kept.state.phase = Phase::Open;
-        self.kept.state.rest(&self.shared.flows.0.timers, now);
-        self.shared.save(&self.session, &mut self.kept).await
     }
 }

@@ -29,6 +29,12 @@ pub enum Phase {
         since: Timestamp,
         /// The system action.
         action: String,
+        /// Reason.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The person who has taken it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        person: Option<String>,
     },
     /// The session is closed: messages are not answered.
     Closed {
@@ -219,7 +225,7 @@ mod tests {
     fn a_state_is_read_back() {
         let now = Timestamp::from_millis(5);
         let mut state = SessionState {
-            phase: Phase::HandedOver { since: now, action: "human".into() },
+            phase: Phase::HandedOver { since: now, action: "human".into(), reason: None, person: None },
             ..SessionState::default()
         };
         assert!(
@@ -250,7 +256,7 @@ mod tests {
         mine.profile.insert("a".into(), 3.into());
         mine.end("mine");
         mine.remember(answered("mine"));
-        other.phase = Phase::HandedOver { since: now, action: "human".into() };
+        other.phase = Phase::HandedOver { since: now, action: "human".into(), reason: None, person: None };
         other.profile.insert("c".into(), 4.into());
         other.begin("other", "flow".into());
         other.remember(answered("else"));

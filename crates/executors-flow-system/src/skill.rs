@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use agent_runtime::{Agent, AgentProfile, Language, SubAgent};
+use agent_runtime::{Agent, AgentProfile, Language, SubAgent, TaskText};
 use agent_types::ToolDefinition;
-use http_caller::HttpCaller;
+use http_caller::{HttpCaller, ReplyTemplate};
 use llm_provider::LlmProvider;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tool_http::{HttpToolFile, http_tool};
 use tool_registry::{Snapshot, Tool, ToolSettings};
 use tool_schema::ToolSetError;
@@ -21,6 +21,17 @@ pub(crate) struct AgentSkill {
     pub(crate) definition: ToolDefinition,
     pub(crate) profile: AgentProfile,
     pub(crate) tools: Snapshot,
+    task: Option<Arc<TaskTemplate>>,
+}
+
+/// Task of a sub-agent over the arguments of its call.
+#[derive(Debug)]
+struct TaskTemplate(ReplyTemplate);
+
+impl TaskText for TaskTemplate {
+    fn text(&self, arguments: &Map<String, Value>) -> String {
+        self.0.fill(arguments).0
+    }
 }
 
 /// Longest time of a sub-agent unless its budget says otherwise.
@@ -36,7 +47,11 @@ impl AgentSkill {
         let profile = AgentProfile { language, ..self.profile.clone() };
         let time = self.profile.limits().wall_ms.map_or(MAX_TIME, std::time::Duration::from_millis);
         let agent = Agent::from_profile(profile, model, self.tools.clone());
-        let tool = SubAgent::new(agent).into_tool(self.definition.clone())?;
+        let mut agent = SubAgent::new(agent);
+        if let Some(task) = &self.task {
+            agent = agent.with_task(Arc::clone(task) as Arc<dyn TaskText>);
+        }
+        let tool = agent.into_tool(self.definition.clone())?;
         Ok(tool.with_settings(ToolSettings::default().with_timeout(time)))
     }
 }
@@ -70,7 +85,9 @@ impl Skill {
             ExecutionMode::Agent => {
                 let parameters = config.parameters.clone().unwrap_or_else(task);
                 let definition = ToolDefinition::new(id, description(config, place, problems), parameters);
-                let definition = titled(definition, config);
+                let mut definition = titled(definition, config);
+                definition.approval = config.approval.map(Into::into);
+                let task = task_template(config, &definition.parameters, place, problems);
                 if let Err(error) = tool_schema::OfferedTool::from_definition(definition.clone()) {
                     problems.error(format!("{place}/parameters"), error.code(), error.to_string());
                     return None;
@@ -79,9 +96,27 @@ impl Skill {
                 let mut profile = AgentProfile::new(config.skill_id.as_str());
                 profile.system_prompt.clone_from(&config.system_prompt);
                 profile.budgets.clone_from(&config.budgets);
-                Some(Self::Agent(Box::new(AgentSkill { definition, profile, tools })))
+                Some(Self::Agent(Box::new(AgentSkill { definition, profile, tools, task })))
             }
             ExecutionMode::Function => function(config, id, caller, place, problems).map(Self::Function),
+        }
+    }
+}
+
+/// The task of a sub-agent, whose placeholders are its parameters.
+fn task_template(
+    config: &SkillConfig,
+    parameters: &Value,
+    place: &str,
+    problems: &mut Problems,
+) -> Option<Arc<TaskTemplate>> {
+    let names = parameters.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    match ReplyTemplate::parse(config.task.as_deref()?, &names) {
+        Ok(template) => Some(Arc::new(TaskTemplate(template))),
+        Err(problem) => {
+            problems.http(&format!("{place}/task"), problem);
+            None
         }
     }
 }
@@ -151,6 +186,7 @@ fn function(
         .ok()?;
     let mut definition = titled(tool.definition().clone(), config);
     definition.id = id;
+    definition.approval = config.approval.map(Into::into);
     let (kind, settings, parts) = (tool.kind(), tool.settings().clone(), tool.parts().clone());
     let skill =
         Tool::new(definition, kind, Delegate(tool)).with_settings(settings).with_parts(parts).checked();
@@ -167,6 +203,7 @@ fn unused(config: &SkillConfig, place: &str, problems: &mut Problems) {
                 ("system_prompt", config.system_prompt.is_some()),
                 ("tools", !config.tools.is_empty()),
                 ("budgets", config.budgets.is_some()),
+                ("task", config.task.is_some()),
             ],
         ),
     };

@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use agent_runtime::Exchange;
-use agent_types::Timestamp;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use run_store::{Store, StoreError};
 use serde_json::Value;
 
+use crate::conversation::{Entry, exchanges, thread_key};
 use crate::session::SessionState;
 
 /// A session as it is kept.
@@ -18,8 +18,8 @@ use crate::session::SessionState;
 pub struct Session {
     /// State.
     pub state: SessionState,
-    /// Messages that the agent read and wrote.
-    pub history: Vec<Exchange>,
+    /// The conversation.
+    pub entries: Vec<Entry>,
     /// The state that the store is known to have.
     stored: SessionState,
 }
@@ -27,8 +27,14 @@ pub struct Session {
 impl Session {
     /// A session as a store has it.
     #[must_use]
-    pub fn new(state: SessionState, history: Vec<Exchange>) -> Self {
-        Self { stored: state.clone(), state, history }
+    pub fn new(state: SessionState, entries: Vec<Entry>) -> Self {
+        Self { stored: state.clone(), state, entries }
+    }
+
+    /// Messages that the agent read and wrote.
+    #[must_use]
+    pub fn history(&self) -> Vec<Exchange> {
+        exchanges(&self.entries).cloned().collect()
     }
 
     /// Swaps the state in a store; returns the state that another process has kept meanwhile, if there is one.
@@ -98,17 +104,17 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
         state: &SessionState,
     ) -> Result<Swap, SessionError>;
 
-    /// Puts exchanges behind those that a session has.
+    /// Puts entries behind those that a session has, all or none of them.
     ///
     /// # Errors
     /// They cannot be kept.
-    async fn append(&self, session: &str, exchanges: &[Exchange]) -> Result<(), SessionError>;
+    async fn append(&self, session: &str, entries: &[Entry]) -> Result<(), SessionError>;
 
-    /// Sessions with timers that wait, and when the first of each goes off.
+    /// Sessions with their states.
     ///
     /// # Errors
     /// They cannot be read.
-    async fn waiting(&self) -> Result<Vec<(String, Timestamp)>, SessionError>;
+    async fn list(&self) -> Result<Vec<(String, SessionState)>, SessionError>;
 }
 
 /// Sessions that are gone with the process.
@@ -120,6 +126,12 @@ impl MemorySessions {
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::default()
+    }
+
+    /// A session with these entries.
+    pub(crate) fn with_session(session: String, entries: Vec<Entry>) -> Arc<Self> {
+        let sessions = BTreeMap::from([(session, Session::new(SessionState::default(), entries))]);
+        Arc::new(Self(Mutex::new(sessions)))
     }
 
     fn with<T>(&self, session: &str, change: impl FnOnce(&mut Session) -> T) -> T {
@@ -150,16 +162,14 @@ impl SessionStore for MemorySessions {
         }))
     }
 
-    async fn append(&self, session: &str, exchanges: &[Exchange]) -> Result<(), SessionError> {
-        self.with(session, |session| session.history.extend_from_slice(exchanges));
+    async fn append(&self, session: &str, entries: &[Entry]) -> Result<(), SessionError> {
+        self.with(session, |session| session.entries.extend_from_slice(entries));
         Ok(())
     }
 
-    async fn waiting(&self) -> Result<Vec<(String, Timestamp)>, SessionError> {
+    async fn list(&self) -> Result<Vec<(String, SessionState)>, SessionError> {
         let sessions = self.0.lock();
-        let waiting =
-            sessions.iter().filter_map(|(id, session)| Some((id.clone(), session.state.next_due()?)));
-        Ok(waiting.collect())
+        Ok(sessions.iter().map(|(id, session)| (id.clone(), session.state.clone())).collect())
     }
 }
 
@@ -183,7 +193,7 @@ impl StoredSessions {
     }
 
     fn thread(&self, session: &str) -> String {
-        format!("{}/{session}", self.agent)
+        thread_key(&self.agent, session)
     }
 }
 
@@ -192,8 +202,7 @@ impl SessionStore for StoredSessions {
     async fn load(&self, session: &str) -> Result<Session, SessionError> {
         let state = read(session, self.store.value(&(self.prefix() + session))?)?;
         let messages = self.store.messages(&self.thread(session))?;
-        let history = messages.into_iter().filter_map(|message| serde_json::from_value(message).ok());
-        Ok(Session::new(state, history.collect()))
+        Ok(Session::new(state, messages.into_iter().filter_map(Entry::from_value).collect()))
     }
 
     async fn swap(
@@ -214,21 +223,20 @@ impl SessionStore for StoredSessions {
         }
     }
 
-    async fn append(&self, session: &str, exchanges: &[Exchange]) -> Result<(), SessionError> {
-        let messages: Vec<Value> =
-            exchanges.iter().filter_map(|exchange| serde_json::to_value(exchange).ok()).collect();
+    async fn append(&self, session: &str, entries: &[Entry]) -> Result<(), SessionError> {
+        let messages: Vec<Value> = entries.iter().map(Entry::to_value).collect();
         self.store.add_messages(&self.thread(session), &messages);
         Ok(())
     }
 
-    async fn waiting(&self) -> Result<Vec<(String, Timestamp)>, SessionError> {
+    async fn list(&self) -> Result<Vec<(String, SessionState)>, SessionError> {
         let prefix = self.prefix();
         let states = self.store.values(&prefix)?.into_iter();
-        let waiting = states.filter_map(|(key, value)| {
+        let states = states.filter_map(|(key, value)| {
             let state: SessionState = serde_json::from_value(value).ok()?;
-            Some((key.strip_prefix(&prefix)?.to_owned(), state.next_due()?))
+            Some((key.strip_prefix(&prefix)?.to_owned(), state))
         });
-        Ok(waiting.collect())
+        Ok(states.collect())
     }
 }
 

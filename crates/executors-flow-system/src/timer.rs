@@ -27,6 +27,8 @@ pub(crate) enum TimerStep {
     Flow(usize),
     /// A system action, by its place.
     Action(usize),
+    /// A message to the agent.
+    Ask(ReplyTemplate),
 }
 
 #[derive(Debug, Clone)]

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use agent_runtime::{AgentState, Exchange, exit_status};
 use agent_types::{
     Budget, BudgetLimits, CallId, EventBody, EventLocation, EventSink, ExitReason, Recorder, ResumeLog,
-    RunStatus, StoredEvent, Usage,
+    RunStatus, StoredEvent, Timestamp,
 };
 use futures::future::{Either, select};
 use serde_json::{Map, Value};
 use tool_registry::ToolContext;
 
 use crate::config::When;
+use crate::conversation::{Author, Entry, Said, entries_of_run};
 use crate::executor::Decision;
 use crate::flows::Trigger;
 use crate::knowledge::{Lookup, Prefetched, Underway};
@@ -36,6 +37,12 @@ pub(crate) struct Turn<'t> {
     key: String,
     /// `true` if the actions before the turn have run.
     acted: bool,
+    /// Time at which the message came.
+    asked: Timestamp,
+    /// The timer that asks the agent, where no user does.
+    asked_by: Option<String>,
+    /// `true` if a flow failed that leaves its message to the agent, without a message.
+    has_continued: bool,
 }
 
 impl<'t> Turn<'t> {
@@ -48,7 +55,8 @@ impl<'t> Turn<'t> {
     ) -> Self {
         let events = FlowEventSink::new(&cx);
         let key = message.id.clone().unwrap_or_else(|| cx.sink.run().to_string());
-        Self { shared, session, kept, message, cx, events, key, acted: false }
+        let asked = shared.clock.now();
+        Self { shared, session, kept, message, cx, events, key, acted: false, asked, asked_by: None, has_continued: false }
     }
 
     /// Handles the message. The run always gets an end.
@@ -56,6 +64,10 @@ impl<'t> Turn<'t> {
         let resumed = self.was_in_agent();
         self.begin(Some(self.message.text.clone()), resumed);
         let result = self.answer(resumed).await;
+        if result.is_err() {
+            // The message was said, whatever came of it.
+            let _ = self.record(vec![self.user_said()]).await;
+        }
         self.finish(result, None)
     }
 
@@ -68,6 +80,58 @@ impl<'t> Turn<'t> {
         });
         let result = self.fire_step(timer).await;
         self.finish(result, Some(timer))
+    }
+
+    /// Runs a flow or a system action by its id.
+    pub(crate) async fn run_by_id(mut self, target: Trigger) -> Result<Handled, OrchestratorError> {
+        self.begin(Some(self.message.text.clone()).filter(|text| !text.is_empty()), false);
+        let result = self.run_target(target).await;
+        self.finish(result, None)
+    }
+
+    async fn run_target(&mut self, target: Trigger) -> Result<Handled, OrchestratorError> {
+        let given = self.message.parameters.clone();
+        let (decision, flow, action) = self.run_one(target, "id", &given).await?;
+        let mut handled = match decision {
+            Decision::End { exit, text, error } => Handled { flow, action, ..self.handled(exit, text, error) },
+            Decision::Continue => self.continued(flow, action),
+        };
+        self.say(&mut handled);
+        let reply = self.reply_said(&handled);
+        self.record(reply.into_iter().collect()).await?;
+        self.kept.state.end(&self.key);
+        self.kept.state.rest(&self.shared.flows.0.timers, self.shared.clock.now());
+        self.save().await?;
+        Ok(handled)
+    }
+
+    /// Runs a flow or a system action.
+    async fn run_one(
+        &mut self,
+        target: Trigger,
+        why: &str,
+        groups: &Map<String, Value>,
+    ) -> Result<(Decision, Option<String>, Option<String>), OrchestratorError> {
+        let shared = Arc::clone(self.shared);
+        let flows = &shared.flows.0;
+        Ok(match target {
+            Trigger::Flow(at) => {
+                let flow = &flows.flows[at];
+                (self.run_flow(flow, why, groups).await?, Some(flow.id.clone()), None)
+            }
+            Trigger::Action(at) => {
+                let action = &flows.actions[at];
+                (self.run_action(action, groups).await?, None, Some(action.id.clone()))
+            }
+        })
+    }
+
+    /// A flow that failed and leaves its message to the agent, where there is no message: it failed all the same.
+    fn continued(&mut self, flow: Option<String>, action: Option<String>) -> Handled {
+        self.has_continued = true;
+        let name = flow.as_deref().unwrap_or_default();
+        let error = format!("the flow `{name}` failed, and there is no message for the agent to continue with");
+        Handled { flow, action, ..self.handled(ExitReason::ToolError, None, Some(error)) }
     }
 
     fn begin(&self, message: Option<String>, resumed: bool) {
@@ -108,18 +172,8 @@ impl<'t> Turn<'t> {
 
     /// Runs the trigger of a matched pattern; `None` if it leaves the message to the agent.
     async fn run_trigger(&mut self, hit: &Hit) -> Result<Option<Handled>, OrchestratorError> {
-        let shared = Arc::clone(self.shared);
-        let flows = &shared.flows.0;
-        let (decision, flow, action) = match flows.order[hit.trigger] {
-            Trigger::Flow(at) => {
-                let flow = &flows.flows[at];
-                (self.run_flow(flow, &hit.why.to_string(), &hit.groups).await?, Some(flow.id.clone()), None)
-            }
-            Trigger::Action(at) => {
-                let action = &flows.actions[at];
-                (self.run_action(action, &hit.groups).await?, None, Some(action.id.clone()))
-            }
-        };
+        let target = self.shared.flows.0.order[hit.trigger];
+        let (decision, flow, action) = self.run_one(target, &hit.why.to_string(), &hit.groups).await?;
         Ok(match decision {
             Decision::End { exit, text, error } => {
                 Some(Handled { flow, action, ..self.handled(exit, text, error) })
@@ -176,7 +230,7 @@ impl<'t> Turn<'t> {
         if let Some(prefetched) = prefetched {
             agent = agent.with(prefetched);
         }
-        let mut history = self.kept.history.clone();
+        let mut history = self.kept.history();
         if let Some(resume) = &self.cx.resume {
             history.truncate(resume.before);
         }
@@ -188,8 +242,15 @@ impl<'t> Turn<'t> {
         if exit_status(outcome.exit) != RunStatus::Waiting {
             let added = outcome.history.get(before..).unwrap_or_default();
             // An earlier life may have kept them already.
-            if !self.kept.history.get(before..).is_some_and(|kept| kept.starts_with(added)) {
-                self.shared.store.append(self.session, added).await?;
+            if !self.kept.history().get(before..).is_some_and(|kept| kept.starts_with(added)) {
+                let (run, agent) = (self.cx.sink.run(), &self.shared.agent.profile().id);
+                let mut entries = entries_of_run(added, run, agent, [self.asked, self.shared.clock.now()]);
+                if let (Some(timer), Some(said)) =
+                    (&self.asked_by, entries.first_mut().and_then(|entry| entry.said.as_mut()))
+                {
+                    (said.author, said.name) = (Author::Timer, Some(timer.clone()));
+                }
+                self.record(entries).await?;
             }
         }
         let text = Some(outcome.text.clone()).filter(|text| !text.is_empty());
@@ -209,6 +270,8 @@ impl<'t> Turn<'t> {
         if !waits {
             if handled.outcome.is_none() {
                 self.say(&mut handled);
+                let reply = self.reply_said(&handled);
+                self.record([self.user_said()].into_iter().chain(reply).collect()).await?;
             }
             if handled.exit != ExitReason::Cancelled {
                 self.actions(When::AfterTurn).await?;
@@ -228,10 +291,13 @@ impl<'t> Turn<'t> {
         // A run that goes on behind its own hand-over has nothing to record.
         let is_action = |body: &EventBody| matches!(body, EventBody::SystemAction { .. }).then_some(());
         let is_own = self.cx.recorded(is_action).is_some();
-        if !is_own {
-            let said = Exchange::user(self.message.text.clone());
-            self.shared.store.append(self.session, &[said]).await?;
-        }
+        let entry = if is_own {
+            self.user_said()
+        } else {
+            let said = Said::new(Author::User, self.asked).of_run(self.cx.sink.run());
+            Entry::new(Exchange::user(self.message.text.clone()), said)
+        };
+        self.record(vec![entry]).await?;
         if let Some(id) = self.message.id.clone() {
             self.kept.state.remember(Answered { id, exit, reply: None });
             self.save().await?;
@@ -241,30 +307,38 @@ impl<'t> Turn<'t> {
     }
 
     async fn fire_step(&mut self, timer: &Timer) -> Result<Handled, OrchestratorError> {
-        let shared = Arc::clone(self.shared);
-        let flows = &shared.flows.0;
         let why = format!("timer \"{}\"", timer.id);
-        let (decision, flow, action) = match &timer.step {
+        let target = match &timer.step {
             TimerStep::Reply(template) => {
                 let text = Some(self.fill(template, &Value::Null));
-                (Decision::End { exit: ExitReason::FlowCompleted, text, error: None }, None, None)
+                let handled = self.handled(ExitReason::FlowCompleted, text, None);
+                return self.after_timer(handled, timer).await;
             }
-            TimerStep::Flow(at) => {
-                let flow = &flows.flows[*at];
-                (self.run_flow(flow, &why, &Map::new()).await?, Some(flow.id.clone()), None)
+            TimerStep::Ask(template) => {
+                self.message.text = self.fill(template, &Value::Null);
+                self.asked_by = Some(timer.id.clone());
+                let handled = self.ask_agent(false, None).await?;
+                return self.after_timer(handled, timer).await;
             }
-            TimerStep::Action(at) => {
-                let action = &flows.actions[*at];
-                (self.run_action(action, &Map::new()).await?, None, Some(action.id.clone()))
-            }
+            TimerStep::Flow(at) => Trigger::Flow(*at),
+            TimerStep::Action(at) => Trigger::Action(*at),
         };
+        let (decision, flow, action) = self.run_one(target, &why, &Map::new()).await?;
         let handled = match decision {
-            Decision::End { exit, text, error } => self.handled(exit, text, error),
-            // There is no message that the agent could answer.
-            Decision::Continue => self.handled(ExitReason::FlowSilent, None, None),
+            Decision::End { exit, text, error } => Handled { flow, action, ..self.handled(exit, text, error) },
+            Decision::Continue => self.continued(flow, action),
         };
-        let mut handled = Handled { flow, action, timer: Some(timer.id.clone()), ..handled };
-        self.say(&mut handled);
+        self.after_timer(handled, timer).await
+    }
+
+    /// Says and keeps the reply of a timer.
+    async fn after_timer(&mut self, handled: Handled, timer: &Timer) -> Result<Handled, OrchestratorError> {
+        let mut handled = Handled { timer: Some(timer.id.clone()), ..handled };
+        if handled.outcome.is_none() {
+            self.say(&mut handled);
+            let reply = self.reply_said(&handled);
+            self.record(reply.into_iter().collect()).await?;
+        }
         self.kept.state.end(&self.key);
         if self.kept.state.phase != Phase::Open {
             self.kept.state.timers.clear();
@@ -282,6 +356,34 @@ impl<'t> Turn<'t> {
         }
     }
 
+    /// Keeps entries of this run, unless an earlier life has kept some.
+    async fn record(&self, entries: Vec<Entry>) -> Result<(), OrchestratorError> {
+        let run = self.cx.sink.run();
+        if entries.is_empty() || self.kept.entries.iter().any(|entry| entry.is_of(run)) {
+            return Ok(());
+        }
+        Ok(self.shared.store.append(self.session, &entries).await?)
+    }
+
+    /// The message, for users only.
+    fn user_said(&self) -> Entry {
+        let said = Said::new(Author::User, self.asked).text(self.message.text.clone());
+        said.of_run(self.cx.sink.run()).into()
+    }
+
+    /// The reply of a flow, an action or a timer, for users only.
+    fn reply_said(&self, handled: &Handled) -> Option<Entry> {
+        let text = handled.text.clone()?;
+        let (author, name) = match (&handled.timer, &handled.flow, &handled.action) {
+            (Some(timer), ..) => (Author::Timer, timer),
+            (_, Some(flow), _) => (Author::Flow, flow),
+            (.., Some(action)) => (Author::Action, action),
+            (None, None, None) => return None,
+        };
+        let said = Said::new(author, self.shared.clock.now()).by(name).text(text).of_run(self.cx.sink.run());
+        Some(Said { failed: handled.exit == ExitReason::ToolError, ..said }.into())
+    }
+
     /// Emits the end of the run.
     fn finish(
         &self,
@@ -295,7 +397,7 @@ impl<'t> Turn<'t> {
             Ok(handled) => EventBody::RunFinished {
                 status: exit_status(handled.exit),
                 exit: Some(handled.exit),
-                kind: (handled.exit == ExitReason::ToolError).then(|| kind_of(handled, timer).to_owned()),
+                kind: (handled.exit == ExitReason::ToolError).then(|| self.kind_of(handled, timer).to_owned()),
                 partial: Some(handled.partial),
                 message: handled.error.clone(),
             },
@@ -311,23 +413,19 @@ impl<'t> Turn<'t> {
         result
     }
 
-    fn handled(&self, exit: ExitReason, text: Option<String>, error: Option<String>) -> Handled {
-        Handled {
-            run: self.cx.sink.run().clone(),
-            session: self.session.to_owned(),
-            exit,
-            text,
-            value: None,
-            partial: false,
-            usage: Usage::default(),
-            pending: Vec::new(),
-            flow: None,
-            action: None,
-            timer: None,
-            repeated: false,
-            error,
-            outcome: None,
+    /// The kind of a failure, for the end of the run.
+    const fn kind_of(&self, handled: &Handled, timer: Option<&Timer>) -> &'static str {
+        match (&handled.flow, &handled.action) {
+            _ if self.has_continued => "failed_and_continued",
+            (Some(_), _) => "flow_failed",
+            (None, Some(_)) => "action_failed",
+            (None, None) if timer.is_some() => "timer_failed",
+            (None, None) => "failed",
         }
+    }
+
+    fn handled(&self, exit: ExitReason, text: Option<String>, error: Option<String>) -> Handled {
+        Handled { text, error, ..Handled::recorded(self.cx.sink.run().clone(), self.session, exit) }
     }
 
     /// Returns `true` if the run had reached the agent before it was interrupted.
@@ -385,7 +483,10 @@ impl<'t> Turn<'t> {
     }
 
     pub(crate) fn sentence(&self, sentence: Sentence) -> String {
-        sentence.text(self.shared.agent.profile().language.unwrap_or_default()).to_owned()
+        let known = [&self.message.values, &self.kept.state.profile];
+        let wanted = known.iter().find_map(|values| values.get("language")?.as_str());
+        let agent = self.shared.agent.profile().language.unwrap_or_default();
+        self.shared.texts.sentence(sentence, wanted, agent)
     }
 
     /// Context values: those of the message, the session's id, and what is known of the user.
@@ -414,16 +515,6 @@ fn sent_message(body: &EventBody) -> Option<String> {
     match body {
         EventBody::AgentMessage { text, .. } => Some(text.clone()),
         _ => None,
-    }
-}
-
-/// The kind of a failure, for the end of the run.
-fn kind_of(handled: &Handled, timer: Option<&Timer>) -> &'static str {
-    match (&handled.flow, &handled.action) {
-        (Some(_), _) => "flow_failed",
-        (None, Some(_)) => "action_failed",
-        (None, None) if timer.is_some() => "timer_failed",
-        (None, None) => "failed",
     }
 }
 

@@ -370,7 +370,7 @@ fn time_that_goes_back_changes_no_order() {
     emit(&run, EventBody::AgentThinking {});
     drop(run);
     let (run, _) = store.resume(&RunId::new("r"), at(1_000)).unwrap();
-    emit(&run, EventBody::RunQueued {});
+    emit(&run, EventBody::RunQueued { place: None });
     store.flush().unwrap();
     let events = store.events(&RunId::new("r"), 0, 9).unwrap();
     let seen: Vec<_> = events.iter().map(|kept| (kept.event.seq, kept.event.body.name())).collect();

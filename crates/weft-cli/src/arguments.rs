@@ -18,7 +18,7 @@ pub(crate) use model::ModelCommand;
 pub(crate) use model::{GrammarArguments, GrammarFormatArgument};
 pub(crate) use request::RequestArguments;
 pub(crate) use server::{McpArguments, ServeArguments};
-pub(crate) use session::{ChatArguments, FlowCommand};
+pub(crate) use session::{ChatArguments, FlowCommand, SeatArguments, SessionCommand};
 
 /// Workflows as tools for language models, and the agents that call them.
 #[derive(Debug, Parser)]
@@ -67,6 +67,9 @@ pub(crate) enum Command {
     /// Flows of flows.json.
     #[command(subcommand)]
     Flow(FlowCommand),
+    /// Sessions, for the people who answer in place of the agent.
+    #[command(subcommand)]
+    Session(SessionCommand),
     /// Run scenarios: what an agent must do, as JSON lines.
     Test(TestArguments),
     /// Workflows of the project, or of a file.

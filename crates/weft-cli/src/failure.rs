@@ -212,19 +212,20 @@ impl From<RunsError> for Failure {
             RunsError::Project(error) => return Self::of_project(error),
             RunsError::Session(OrchestratorError::Session(_)) => Exit::Configuration,
             RunsError::RunWaiting { .. } | RunsError::RunInterrupted { .. } => Exit::NeedsPerson,
-            RunsError::UnknownAsk { .. }
+            RunsError::Session(OrchestratorError::Seat(_) | OrchestratorError::ById(_))
+            | RunsError::UnknownAsk { .. }
             | RunsError::UnknownRequest { .. }
             | RunsError::WhichAsk { .. }
             | RunsError::NoApproval { .. }
             | RunsError::NotSubscribed { .. }
             | RunsError::NoNodes
             | RunsError::NotSettable { .. }
-            | RunsError::NotRetryable { .. }
-            | RunsError::SessionState { .. } => Exit::Usage,
+            | RunsError::NotRetryable { .. } => Exit::Usage,
             RunsError::ShuttingDown
             | RunsError::QueueFull { .. }
             | RunsError::Left { .. }
             | RunsError::ThreadBusy { .. }
+            | RunsError::ThreadFull { .. }
             | RunsError::Failed { .. } => Exit::Failed,
             _ => Exit::Invalid,
         };

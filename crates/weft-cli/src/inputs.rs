@@ -41,15 +41,26 @@ pub(crate) fn typed_by(arguments: &InputArguments, schema: &CompiledSchema) -> R
     Ok(schema.type_raw(&raw))
 }
 
+/// The inputs as they are written, where no schema types them.
+pub(crate) fn plain(arguments: &InputArguments) -> Result<Map<String, Value>, Failure> {
+    let mut all = arguments.input.as_deref().map(object).transpose()?.unwrap_or_default();
+    all.extend(values_of("-i", &arguments.inputs)?);
+    Ok(all)
+}
+
 /// Context values: `k=text`, `k:=json`, `k=@file`.
 pub(crate) fn context(arguments: &ContextArguments) -> Result<Map<String, Value>, Failure> {
-    let values = arguments.ctx.iter().map(|text| {
-        let RawArgument { name, value, .. } = parse_input("--ctx", text)?;
+    values_of("--ctx", &arguments.ctx)
+}
+
+fn values_of(option: &str, texts: &[String]) -> Result<Map<String, Value>, Failure> {
+    let values = texts.iter().map(|text| {
+        let RawArgument { name, value, .. } = parse_input(option, text)?;
         let value = match value {
             RawValue::Text(text) => text.into(),
             RawValue::Json(value) => value,
             RawValue::Elements { .. } => {
-                return Err(Failure::usage(format!("`--ctx {text}` is not a value")));
+                return Err(Failure::usage(format!("`{option} {text}` is not a value")));
             }
         };
         Ok((name, value))

@@ -1,5 +1,6 @@
 //! `flows.json`: what stands around an agent of the project.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -10,11 +11,15 @@ use executors_flow_system::{
     SessionStore, StoredSessions, ToolLookup,
 };
 use llm_provider::{LlmProvider, ScriptedModel};
+use serde_json::Value;
 use tool_registry::{BrokenTool, Snapshot, Tool, ToolLookupError};
 
 use crate::error::ProjectError;
 use crate::files::read_file;
 use crate::project::Project;
+
+/// Type of the node that asks a question.
+const ASK: &str = "core:Ask";
 
 /// Name of the file.
 const FILE: &str = "flows.json";
@@ -28,6 +33,8 @@ pub(crate) struct ProjectFlows {
     path: PathBuf,
     file: Option<Result<FlowsFile, FlowsError>>,
     checked: OnceLock<Flows>,
+    /// Fault of the file as it is now, where an earlier version of it is used.
+    fault: Option<String>,
 }
 
 impl ProjectFlows {
@@ -43,7 +50,7 @@ impl ProjectFlows {
             })),
             Err(error) => return Err(error),
         };
-        Ok(Self { path, file, checked: OnceLock::new() })
+        Ok(Self { path, file, checked: OnceLock::new(), fault: None })
     }
 
     fn error(&self, source: FlowsError) -> ProjectError {
@@ -64,6 +71,36 @@ impl ToolLookup for Tools<'_> {
             ),
             other => NoTool::new(other.to_string(), None),
         })
+    }
+
+    fn asks(&self, workflow: &str) -> bool {
+        let id = workflow.strip_prefix("workflow:").unwrap_or(workflow);
+        self.asks_within(id, &mut BTreeSet::new())
+    }
+}
+
+impl Tools<'_> {
+    /// Returns `true` if a workflow, or one that it names, has a node that asks.
+    fn asks_within(&self, id: &str, seen: &mut BTreeSet<String>) -> bool {
+        if !seen.insert(id.to_owned()) {
+            return false;
+        }
+        let Ok((_, workflow)) = self.0.workflows().get(id) else { return false };
+        let mut open = vec![workflow.to_value()];
+        while let Some(value) = open.pop() {
+            match value {
+                Value::String(text) => {
+                    let named = text.strip_prefix("workflow:").unwrap_or(&text);
+                    if text == ASK || self.asks_within(named, seen) {
+                        return true;
+                    }
+                }
+                Value::Array(items) => open.extend(items),
+                Value::Object(members) => open.extend(members.into_iter().map(|(_, member)| member)),
+                Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            }
+        }
+        false
     }
 }
 
@@ -90,6 +127,28 @@ impl FlowSource for ProjectFlowTools {
 }
 
 impl Project {
+    /// Fault of `flows.json` as it is now, where the project goes by an earlier version of it.
+    #[must_use]
+    pub fn flows_fault(&self) -> Option<&str> {
+        self.project_flows().fault.as_deref()
+    }
+
+    /// Goes by the flows of `before` where the file has changed and cannot be used any more.
+    pub(crate) fn keep_good_flows(&mut self, before: &Self) {
+        let Err(error) = self.flows().map(drop) else { return };
+        if !matches!(before.flows(), Ok(Some(_))) {
+            return;
+        }
+        let good = before.project_flows();
+        // What was checked stays as it was, also where it is the files around it that have changed.
+        let (file, checked) = (good.file.clone(), good.checked.clone());
+        let fault = error.to_string();
+        if good.fault.as_ref() != Some(&fault) {
+            log::warn!("flows.json cannot be used, and its last good version is: {fault}");
+        }
+        self.set_flows(ProjectFlows { path: good.path.clone(), file, checked, fault: Some(fault) });
+    }
+
     /// `flows.json` as it is written; `None` if the file is missing.
     ///
     /// # Errors
@@ -178,6 +237,7 @@ impl Project {
             Some(store) => Arc::new(StoredSessions::new(store.clone(), id)),
             None => MemorySessions::new(),
         };
-        Ok(Orchestrator::new(flows, agent, sessions).with_clock(Arc::clone(self.clock())))
+        let orchestrator = Orchestrator::new(flows, agent, sessions).with_texts(self.settings().texts.clone());
+        Ok(orchestrator.with_clock(Arc::clone(self.clock())))
     }
 }

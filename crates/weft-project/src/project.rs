@@ -154,6 +154,7 @@ impl Project {
         let agents = ProjectAgents::read(&self.root)?;
         now.agents = Arc::new(agents.with_canonical_ids(|id| now.canonical_id(id)));
         now.flows = Arc::new(ProjectFlows::read(&self.root)?);
+        now.keep_good_flows(self);
         Ok(now)
     }
 
@@ -273,6 +274,10 @@ impl Project {
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
+    }
+
+    pub(crate) fn set_flows(&mut self, flows: ProjectFlows) {
+        self.flows = Arc::new(flows);
     }
 
     pub(crate) fn project_flows(&self) -> &ProjectFlows {

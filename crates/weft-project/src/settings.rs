@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use agent_types::nearest;
+use executors_flow_system::Texts;
 use http_caller::HostRule;
 use llm_provider::ModelConfig;
 use mcp_bridge::McpSettings;
@@ -42,6 +43,10 @@ pub struct Settings {
     /// Settings of `weft serve`.
     #[serde(skip_serializing_if = "ServerSettings::is_default")]
     pub server: ServerSettings,
+    /// Sentences in place of the fixed ones of sessions, by language: `[texts.en]` with `failed`, `handed_off`,
+    /// `closed`, `updated`.
+    #[serde(skip_serializing_if = "Texts::is_empty")]
+    pub texts: Texts,
 }
 
 /// Secrets that files of the project may name as `{$secret.NAME}`: variables of the environment.

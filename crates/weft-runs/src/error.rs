@@ -2,7 +2,7 @@
 
 use agent_runtime::AgentError;
 use agent_types::RunId;
-use executors_flow_system::OrchestratorError;
+use executors_flow_system::{OrchestratorError, SeatError};
 use run_store::StoreError;
 use serde_json::Value;
 use weft_project::ProjectError;
@@ -51,6 +51,12 @@ pub enum RunsError {
     ThreadBusy {
         /// The run, where it is known.
         run: Option<String>,
+    },
+    /// As many messages wait in the conversation as may.
+    #[error("{queued} messages of this conversation wait, which is the limit")]
+    ThreadFull {
+        /// Messages that may wait.
+        queued: usize,
     },
     /// The run has no such open question.
     #[error("the run `{run}` has no open question{}", named(.ask.as_deref()))]
@@ -149,12 +155,6 @@ pub enum RunsError {
         /// State of the run.
         status: String,
     },
-    /// An action that does not apply to the session as it is.
-    #[error("{message}")]
-    SessionState {
-        /// Reason.
-        message: &'static str,
-    },
     /// A run failed before it could say so itself.
     #[error("{message}")]
     Failed {
@@ -197,6 +197,7 @@ impl RunsError {
             Self::RunWaiting { .. } => "run_waiting",
             Self::RunInterrupted { .. } => "run_interrupted",
             Self::ThreadBusy { .. } => "thread_busy",
+            Self::ThreadFull { .. } => "thread_full",
             Self::UnknownAsk { .. } => "unknown_ask",
             Self::UnknownRequest { .. } => "unknown_request",
             Self::WhichAsk { .. } => "which_ask",
@@ -209,7 +210,6 @@ impl RunsError {
             Self::PlanChanged { .. } => "plan_changed",
             Self::NotResumable { .. } => "not_resumable",
             Self::NotRetryable { .. } => "not_retryable",
-            Self::SessionState { .. } => "usage",
             Self::Failed { code, .. } => code,
         }
     }
@@ -229,6 +229,7 @@ impl RunsError {
             Self::RunInterrupted { run } => {
                 format!("weft runs resume {run}, or weft runs cancel {run} to discard what it had not done")
             }
+            Self::ThreadFull { .. } => "send it again when some of them are answered".into(),
             Self::ThreadBusy { .. } => "wait for its end, or cancel it".into(),
             Self::UnknownAsk { ask: Some(ask), open, .. } if !open.is_empty() => {
                 match agent_types::nearest(ask, open.iter().map(String::as_str)) {
@@ -262,12 +263,18 @@ impl RunsError {
                     "`weft runs resume {run}` resumes what has not ended, `weft runs fork {run}` makes a new run"
                 )
             }
+            Self::Session(OrchestratorError::Seat(error)) => match error {
+                SeatError::NotHandedOff => "take it first".into(),
+                SeatError::Closed => "open it first".into(),
+                SeatError::Taken { .. } => "they must give it back first".into(),
+                _ => return None,
+            },
+            Self::Session(OrchestratorError::ById(error)) => format!("did you mean `{}`?", error.near()?),
             Self::Session(_)
             | Self::ShuttingDown
             | Self::UnknownAsk { .. }
             | Self::InvalidInputs { .. }
             | Self::NoNodes
-            | Self::SessionState { .. }
             | Self::Failed { .. } => return None,
         })
     }

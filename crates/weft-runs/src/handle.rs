@@ -22,6 +22,17 @@ pub struct RunHandle {
     pub events: RunEvents,
     /// Its outcome.
     pub outcome: Outcome,
+    /// Messages before it in its conversation, where it waits for its turn.
+    pub place: Option<usize>,
+    /// `true` for the run of a message that had come before with the same id.
+    pub repeated: bool,
+}
+
+impl RunHandle {
+    /// A run that executes.
+    pub(crate) const fn new(id: RunId, events: RunEvents, outcome: Outcome) -> Self {
+        Self { id, events, outcome, place: None, repeated: false }
+    }
 }
 
 /// The outcome of a run that executes. Fails with [`RunsError::Left`] where the process that executed it left it.

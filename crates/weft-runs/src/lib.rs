@@ -21,22 +21,25 @@ mod request;
 mod service;
 mod sink;
 mod source;
+mod talk;
 
 pub use answer::{Answer, EffectOutcome};
 pub use error::RunsError;
+pub use executors_flow_system::{Author, SeatAction, TargetKind};
 pub use handle::{Outcome, RunEvents, RunHandle};
 pub use local::{CallHandle, CallRequest, LocalRuns, RunsOptions, Scripts};
 pub use loops::{LoopEntry, LoopPage, LoopReader, LoopRecord, PassCall, PassFailure, PassRecord, PassReply};
 pub use mcp::ProjectMcp;
 pub use outcome::RunOutcome;
-pub use plan::{AgentPlan, CallPlan, WorkflowPlan, called_tool, retry_of};
+pub use plan::{AgentPlan, CallPlan, FlowCall, WorkflowPlan, called_tool, retry_of};
 pub use recorded::recorded_request;
 pub use request::{
-    AgentRequest, AnswerRequest, Cancelled, ForkRequest, NodeValue, RunEnv, RunRequest, SessionAction,
-    SessionInfo, SessionPhase, Then, ThreadAction, ThreadInfo, ThreadName, Version, WorkflowRequest,
+    AgentRequest, AnswerRequest, Cancelled, ForkRequest, NodeValue, RunEnv, RunRequest, SessionInfo,
+    SessionParty, SessionRequest, Then, ThreadAction, ThreadInfo, ThreadName, Version, WhenBusy, WorkflowRequest,
 };
 pub use service::RunService;
 pub use source::ProjectFiles;
+pub use talk::{ChatCall, ChatMessage};
 
 /// The main types are shared between threads.
 const _: () = {

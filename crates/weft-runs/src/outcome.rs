@@ -91,6 +91,13 @@ impl RunOutcome {
         agent.filter(|outcome| outcome.partial).map(|outcome| outcome.kind.as_deref().unwrap_or("partial"))
     }
 
+    /// Returns `true` where a flow or a system action failed: the text is its reply to the user.
+    #[must_use]
+    pub fn is_failed_flow(&self) -> bool {
+        let Self::Session(handled) = self else { return false };
+        handled.exit == ExitReason::ToolError && handled.outcome.is_none()
+    }
+
     /// Message of the failure, in a sentence.
     #[must_use]
     pub fn error(&self) -> Option<String> {

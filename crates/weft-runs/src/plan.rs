@@ -2,6 +2,7 @@
 
 use agent_runtime::{Agent, AgentInput, Exchange};
 use agent_types::RunId;
+use executors_flow_system::TargetKind;
 use llm_provider::Attachment;
 use run_store::RunRecord;
 use serde::{Deserialize, Serialize};
@@ -60,9 +61,31 @@ pub struct AgentPlan {
     /// Values that no model sees or sets.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub values: Map<String, Value>,
+    /// The flow or system action that is run by its id in place of a message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<FlowCall>,
+    /// Id of the message: one that comes again has the run of the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+    /// Set where the message waited for its turn: `before` was not known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub queued: bool,
     /// The run that it is a retry of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
+}
+
+/// A flow or system action that is run by its id.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowCall {
+    /// Its id.
+    pub id: String,
+    /// Its kind, where both a flow and a system action have the id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<TargetKind>,
+    /// Parameters by name.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub parameters: Map<String, Value>,
 }
 
 /// Record of a single call of a tool.

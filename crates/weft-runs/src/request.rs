@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 
-use agent_runtime::{ApprovalMode, Exchange};
+use agent_runtime::ApprovalMode;
 use agent_types::RunId;
+use executors_flow_system::{Entry, SeatAction};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use workflow_model::Workflow;
 
@@ -43,6 +46,21 @@ pub struct AgentRequest {
     pub approval: ApprovalMode,
     /// Flows and system actions around it.
     pub surroundings: RunEnv,
+    /// Reaction to a conversation that is at work.
+    pub busy: WhenBusy,
+}
+
+/// Reaction to a conversation that is at work when a message comes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WhenBusy {
+    /// The message waits for its turn, in order.
+    #[default]
+    Queue,
+    /// The run at work is interrupted after its current call, and the message is the next.
+    Steer,
+    /// The message is refused.
+    Reject,
 }
 
 /// Flows and system actions around an agent.
@@ -174,56 +192,74 @@ pub enum ThreadAction {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ThreadInfo {
-    /// Its exchanges.
-    pub history: Vec<Exchange>,
+    /// Its entries.
+    pub entries: Vec<Entry>,
     /// The run that waits in it.
     pub waiting: Option<RunId>,
     /// Set when the action had an effect.
     pub changed: bool,
 }
 
-/// Action on a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionAction {
-    /// It is read.
-    Read,
-    /// It is given back to the agent, after a person took it over.
-    GiveBack,
-    /// It is opened again, after it was closed.
-    Reopen,
+/// Action of a person on a session.
+#[derive(Debug, Clone)]
+pub struct SessionRequest {
+    /// The session.
+    pub session: String,
+    /// The person.
+    pub person: String,
+    /// The action.
+    pub action: SeatAction,
 }
 
 /// A session as it is kept.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct SessionInfo {
+    /// Its id, which is that of its thread.
+    pub session: String,
     /// The agent that answers in it.
     pub agent: String,
     /// Party that answers.
-    pub phase: SessionPhase,
+    pub with: SessionParty,
+    /// Time since which that is so, where it is not the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// The system action that handed it over or closed it; `person` where a person did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// Reason of the handoff.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The person who has taken it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub person: Option<String>,
+    /// Time that the user has waited for a person, in milliseconds; absent where nothing waits for an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_ms: Option<u64>,
     /// Profile of the user.
     pub profile: Map<String, Value>,
-    /// Set when the action had an effect.
-    pub changed: bool,
 }
 
 /// Party that answers in a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SessionPhase {
-    /// The agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SessionParty {
+    /// The agent, and the flows.
     Agent,
-    /// A person, since then, by this action.
-    HandedOff {
-        /// Time of the handoff.
-        since: String,
-        /// The action.
-        action: String,
-    },
-    /// The session is closed, by this action or an earlier one.
-    Closed {
-        /// Time of the closing.
-        since: String,
-        /// The action.
-        action: String,
-    },
+    /// A person.
+    Person,
+    /// The session is closed.
+    Closed,
+}
+
+impl SessionParty {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Person => "person",
+            Self::Closed => "closed",
+        }
+    }
 }

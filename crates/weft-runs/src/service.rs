@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use crate::error::RunsError;
 use crate::handle::RunHandle;
 use crate::request::{
-    AnswerRequest, Cancelled, ForkRequest, RunRequest, SessionAction, SessionInfo, ThreadAction, ThreadInfo,
+    AnswerRequest, Cancelled, ForkRequest, RunRequest, SessionInfo, SessionRequest, ThreadAction, ThreadInfo,
     ThreadName, Version,
 };
 
@@ -60,11 +60,23 @@ pub trait RunService: Send + Sync + fmt::Debug {
     /// Dropping the future leaves the run waiting.
     async fn continued(&self, run: &RunId) -> Result<Option<RunHandle>, RunsError>;
 
-    /// Reads or changes the state of a session.
+    /// Reads a session.
     ///
     /// # Errors
-    /// `flows.json` or the store cannot be used, or the change does not apply.
-    async fn session(&self, session: &str, action: SessionAction) -> Result<SessionInfo, RunsError>;
+    /// `flows.json` or the store cannot be used.
+    async fn session(&self, session: &str) -> Result<SessionInfo, RunsError>;
+
+    /// Reads all sessions; those that wait for a person come first, the one that waits longest before the others.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session).
+    async fn sessions(&self) -> Result<Vec<SessionInfo>, RunsError>;
+
+    /// Executes an action of a person on a session.
+    ///
+    /// # Errors
+    /// The action does not apply, or `flows.json` or the store cannot be used.
+    async fn act(&self, request: SessionRequest) -> Result<SessionInfo, RunsError>;
 
     /// Waits until a timer is due, of one session or of any, and begins its run. Nothing where the files have changed meanwhile.
     ///

@@ -112,6 +112,13 @@ impl Problem {
     }
 }
 
+impl Fields {
+    /// The run that the refusal is about.
+    pub(crate) fn run(&self) -> Option<&Value> {
+        self.extra.get("run")
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.status;
@@ -179,12 +186,18 @@ impl From<RunsError> for Problem {
     fn from(error: RunsError) -> Self {
         let status = match error {
             RunsError::Project(error) => return error.into(),
+            RunsError::Session(ref error) if error.is_of_seat() => StatusCode::CONFLICT,
+            RunsError::Session(ref error) if error.is_of_id() => match error.code() {
+                "unknown_flow" => StatusCode::NOT_FOUND,
+                _ => StatusCode::UNPROCESSABLE_ENTITY,
+            },
             RunsError::Session(error) => return Self::internal(&error.to_string()),
             RunsError::ShuttingDown | RunsError::Left { .. } => StatusCode::SERVICE_UNAVAILABLE,
             RunsError::QueueFull { .. } => StatusCode::TOO_MANY_REQUESTS,
             RunsError::RunWaiting { .. }
             | RunsError::RunInterrupted { .. }
             | RunsError::ThreadBusy { .. }
+            | RunsError::ThreadFull { .. }
             | RunsError::WhichAsk { .. }
             | RunsError::PlanChanged { .. }
             | RunsError::NotResumable { .. }

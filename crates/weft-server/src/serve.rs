@@ -41,6 +41,9 @@ const MAX_MESSAGE: usize = 1 << 20;
 /// Bytes that the system may hold for a client that takes nothing.
 const SEND_BUFFER: u32 = 256 * 1024;
 
+/// Time in which answers are sent after the runs were left.
+const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(500);
+
 /// Connections that wait to be taken.
 const BACKLOG: u32 = 1024;
 
@@ -124,6 +127,8 @@ impl Server {
         app.tasks.spawn(Arc::clone(&app).notify_changes());
         let timers = app.runs.clone();
         app.tasks.spawn(async move { timers.fire_timers().await });
+        let sessions = app.runs.clone();
+        app.tasks.spawn(async move { sessions.resume_sessions().await });
         let router = router(&app);
         let connections = Connections::new(app.options.settings.max_connections);
         loop {
@@ -241,7 +246,12 @@ async fn serve(app: Arc<App>, router: Router, stream: TcpStream, place: Arc<Conn
         () = place.evicted() => {}
         () = app.closing.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            select(connection, Box::pin(app.closed.cancelled())).await;
+            let end = async {
+                app.closed.cancelled().await;
+                // Clients that wait are sent what became of their runs.
+                app.clock.sleep(LAST_WORDS).await;
+            };
+            select(connection, Box::pin(end)).await;
         }
     }
 }

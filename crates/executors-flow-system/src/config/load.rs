@@ -12,7 +12,7 @@ use super::{FlowsError, FlowsFile};
 const LISTS: [&str; 5] = ["skills", "tools", "flows", "system_actions", "timers"];
 
 /// The other keys of a file.
-const OTHERS: [&str; 3] = ["$schema", "agent", "retrieve_knowledge"];
+const OTHERS: [&str; 5] = ["$schema", "agent", "retrieve_knowledge", "tool_approvals", "profile_schema"];
 
 impl FlowsFile {
     /// Reads the text of a file.
@@ -46,6 +46,8 @@ impl FlowsFile {
             agent: reader.single(&mut members, "agent"),
             skills: reader.list(&mut members, "skills"),
             tools: reader.list(&mut members, "tools"),
+            tool_approvals: reader.single(&mut members, "tool_approvals").unwrap_or_default(),
+            profile_schema: reader.single(&mut members, "profile_schema"),
             flows: reader.list(&mut members, "flows"),
             system_actions: reader.list(&mut members, "system_actions"),
             retrieve_knowledge: reader.single(&mut members, "retrieve_knowledge"),

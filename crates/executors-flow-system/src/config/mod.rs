@@ -3,7 +3,7 @@
 mod load;
 mod problem;
 
-use agent_types::BudgetLimits;
+use agent_types::{ApprovalDefault, BudgetLimits};
 use http_caller::EndpointConfig;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -33,6 +33,12 @@ pub struct FlowsFile {
     /// HTTP tools, as in `tools/*.tool.json`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<HttpToolFile>,
+    /// Approval of the calls of `tools`, by name: `auto` or `ask`. Absent, a request with an effect asks.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub tool_approvals: IndexMap<String, Approval>,
+    /// JSON Schema (2020-12) of the users' profiles, an object: an update that does not fit fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile_schema: Option<Value>,
     /// Flows, which answer matching messages in place of the agent. The model never sees them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowConfig>,
@@ -86,6 +92,45 @@ pub struct SkillConfig {
     /// JSON Schema (2020-12) of the arguments, an object. Absent, a sub-agent takes a `task`, and a function one text for each placeholder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Value>,
+    /// Of a sub-agent: its task, over the arguments: `Write about {topic} in {style} style.` Absent, the only text of the
+    /// arguments, else all of them as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// Approval of its calls: `auto` or `ask`. Absent, a request with an effect asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
+}
+
+/// Approval of the calls of a tool, as the operator wrote it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Approval {
+    /// They run.
+    Auto,
+    /// They wait until a human has approved them.
+    Ask,
+}
+
+impl From<Approval> for ApprovalDefault {
+    fn from(approval: Approval) -> Self {
+        match approval {
+            Approval::Auto => Self::Auto,
+            Approval::Ask => Self::Ask,
+        }
+    }
+}
+
+/// Rule for a member of the profile that has another value already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnConflict {
+    /// The new value replaces the old one.
+    #[default]
+    Replace,
+    /// The old value stays.
+    Keep,
+    /// Both stay, as a list.
+    Append,
 }
 
 /// Syntax of a trigger's patterns.
@@ -208,9 +253,16 @@ pub struct ActionConfig {
     /// Request that notifies another system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointConfig>,
-    /// Values by name, as in `parameter_mapping` of a flow.
+    /// Values by name, as in `parameter_mapping` of a flow. `update_profile` keeps them.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub parameters: IndexMap<String, Value>,
+    /// Of `update_profile` with an `endpoint`: members of the profile by name, each a dotted path in the answer. Without
+    /// it and without `parameters`, all members of the answer are kept.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub result_mapping: IndexMap<String, String>,
+    /// Of `update_profile`: the rule for a member that has another value already.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_conflict: OnConflict,
     /// Nothing is replied.
     #[serde(default, skip_serializing_if = "is_default")]
     pub silent: bool,
@@ -261,6 +313,8 @@ pub enum TimerAction {
     Flow(String),
     /// Runs this system action.
     SystemAction(String),
+    /// Asks the agent this, over `{$ctx.name}`; its answer is said.
+    Ask(String),
 }
 
 /// A timer, which goes off after silence or at set times.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agent_runtime::Language;
 use agent_types::{EventBody, ExitReason};
-use executors_flow_system::{Handlers, Phase, UserMessage};
+use executors_flow_system::{Handlers, Phase, SeatAction, UserMessage};
 use serde_json::{Value, json};
 use tool_registry::{Dep, Services, tool, tools};
 
@@ -49,8 +49,8 @@ async fn after_a_hand_over_the_agent_is_quiet_until_it_is_given_back() {
     assert_eq!(world.heard("s").await, ["在吗？", "转人工"], "what was said meanwhile is kept");
     assert_eq!(stub.asked().len(), 1);
 
-    assert!(world.orchestrator.give_back("s").await.unwrap());
-    assert!(!world.orchestrator.give_back("s").await.unwrap(), "once is enough");
+    world.act("s", SeatAction::GiveBack).await.unwrap();
+    assert_eq!(world.act("s", SeatAction::GiveBack).await.unwrap_err(), "not_handed_off", "once is enough");
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn the_agent_is_told_of_the_person() {
     let world = setup.build();
     world.say("s", "I want to talk to a person").await;
     world.say("s", "are you there").await;
-    world.orchestrator.give_back("s").await.unwrap();
+    world.act("s", SeatAction::GiveBack).await.unwrap();
     let observed = world.say("s", "Thanks. And my order?").await;
     assert_eq!((observed.text(), observed.handled.exit), (Some("Shipped."), ExitReason::Completed));
     assert_eq!(observed.llm_calls(), 1);
@@ -94,8 +94,8 @@ async fn a_closed_session_stays_closed_until_it_is_opened() {
     assert!(
         matches!(world.store.load("s").await.unwrap().state.phase(), Phase::Closed { action, .. } if action == "bye")
     );
-    assert!(!world.orchestrator.give_back("s").await.unwrap(), "nobody took it over");
-    assert!(world.orchestrator.reopen("s").await.unwrap());
+    assert_eq!(world.act("s", SeatAction::GiveBack).await.unwrap_err(), "session_closed");
+    world.act("s", SeatAction::Reopen).await.unwrap();
     assert_eq!(world.say("s", "hello again").await.text(), Some("Welcome back."));
 }
 

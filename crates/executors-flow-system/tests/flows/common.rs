@@ -12,7 +12,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri};
 use executors_flow_system::{
-    FlowsBuilder, FlowsFile, Handled, Handlers, MemorySessions, Orchestrator, SessionStore, ToolLookup,
+    FlowsBuilder, FlowsFile, Handled, Handlers, MemorySessions, Orchestrator, SeatAction, SessionStore, ToolLookup,
     TurnContext, UserMessage,
 };
 use http_caller::{HttpCaller, NetworkPolicy};
@@ -242,8 +242,14 @@ impl World {
         Some(Observed { handled, events: events(subscription) })
     }
 
+    /// An action of a person, or the code of the refusal.
+    pub(crate) async fn act(&self, session: &str, action: SeatAction) -> Result<(), &'static str> {
+        let done = self.orchestrator.act(session, "ann", &action).await;
+        done.map(drop).map_err(|error| error.code())
+    }
+
     pub(crate) async fn history(&self, session: &str) -> Vec<Exchange> {
-        self.store.load(session).await.unwrap().history
+        self.store.load(session).await.unwrap().history()
     }
 
     /// Messages of users in a session, as its agent knows them.

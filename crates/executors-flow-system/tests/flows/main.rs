@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 mod actions;
+mod by_id;
 mod common;
 mod document;
 mod knowledge;
 mod processes;
 mod resume;
+mod seat;
 mod security;
 mod sessions;
 mod soak;

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use agent_runtime::Exchange;
 use agent_types::{
     Durable, EventPersister, EventSink, ExitReason, KeepError, ResumeLog, RunId, StoredEvent, Timestamp,
     TraceEvent, UnsequencedEvent,
 };
 use async_trait::async_trait;
 use executors_flow_system::{
-    Handled, MemorySessions, Resume, Session, SessionError, SessionState, SessionStore, Swap, TurnContext,
+    Entry, Handled, MemorySessions, Resume, Session, SessionError, SessionState, SessionStore, Swap, TurnContext,
     UserMessage,
 };
 use serde_json::{Value, json};
@@ -120,13 +119,13 @@ impl SessionStore for Mortal {
         self.sessions.swap(session, expected, state).await
     }
 
-    async fn append(&self, session: &str, exchanges: &[Exchange]) -> Result<(), SessionError> {
+    async fn append(&self, session: &str, exchanges: &[Entry]) -> Result<(), SessionError> {
         self.alive().await;
         self.sessions.append(session, exchanges).await
     }
 
-    async fn waiting(&self) -> Result<Vec<(String, Timestamp)>, SessionError> {
-        self.sessions.waiting().await
+    async fn list(&self) -> Result<Vec<(String, SessionState)>, SessionError> {
+        self.sessions.list().await
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent_types::ExitReason;
-use executors_flow_system::StoredSessions;
+use executors_flow_system::{SeatAction, StoredSessions};
 use run_store::Store;
 use serde_json::json;
 
@@ -55,7 +55,7 @@ async fn a_session_outlives_its_process() {
     let second = world(&["Bye, Ann."]);
     let quiet = second.say("s", "anyone?").await;
     assert_eq!((quiet.handled.exit, quiet.llm_calls()), (ExitReason::HandedOff, 0));
-    second.orchestrator.give_back("s").await.unwrap();
+    second.act("s", SeatAction::GiveBack).await.unwrap();
     second.say("s", "bye").await;
     let thread = store.messages("desk/s").unwrap();
     let said: Vec<_> = thread.iter().filter_map(|message| message["text"].as_str()).collect();

@@ -116,7 +116,13 @@ fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Fail
     }
     let thread = arguments.thread.clone();
     let approval = mode_of(arguments.approve);
-    let request = AgentRequest { plan, thread, approval, surroundings: RunEnv::AgentOnly };
+    let request = AgentRequest {
+        plan,
+        thread,
+        approval,
+        surroundings: RunEnv::AgentOnly,
+        ..AgentRequest::default()
+    };
     run_agent(context, &watched(project), request)
 }
 

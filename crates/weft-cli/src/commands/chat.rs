@@ -9,10 +9,11 @@ use tokio::sync::mpsc;
 use weft_project::Project;
 use weft_runs::{
     AgentPlan, AgentRequest, Answer, AnswerRequest, LocalRuns, RunEnv, RunHandle, RunOutcome, RunService,
-    SessionAction, SessionPhase, Then, ThreadAction, ThreadName, Version,
+    SeatAction, SessionParty, SessionRequest, Then, ThreadAction, ThreadName, Version,
 };
 
 use super::agent::{mode_of, watched};
+use super::session::line_of_message;
 use super::{Context, block_on};
 use crate::arguments::{AgentChatArguments, ChatArguments, Output};
 use crate::failure::{Exit, Failure};
@@ -20,6 +21,7 @@ use crate::{follow, inputs, interrupt, outcome};
 
 const HELP: &str = "\
 /tools            the tools of the agent
+/history          everything that was said
 /approve          let the call run that waits
 /deny REASON      do not let it run
 /answer VALUE     answer the question that waits";
@@ -59,6 +61,8 @@ struct Chat {
     waiting: Option<(RunId, Vec<PendingCall>)>,
     /// Set for a single message without a prompt.
     one_message: bool,
+    /// Id of the single message.
+    message_id: Option<String>,
     last: Exit,
 }
 
@@ -78,6 +82,7 @@ pub(super) fn run(context: &Context, arguments: &AgentChatArguments) -> Result<E
         approval: mode_of(arguments.approve),
         waiting: None,
         one_message: false,
+        message_id: None,
         last: Exit::Ok,
     };
     block_on(chat.talk())??;
@@ -103,6 +108,7 @@ pub(super) fn run_session(context: &Context, arguments: &ChatArguments) -> Resul
         approval: mode_of(arguments.approve),
         waiting: None,
         one_message: arguments.message.is_some(),
+        message_id: arguments.message_id.clone(),
         last: Exit::Ok,
     };
     block_on(chat.play_session(arguments))??;
@@ -174,6 +180,7 @@ impl Chat {
             ("/thread", Kind::Thread, _) | ("/session", Kind::Session, _) => note!("{}", self.name.thread),
             ("/undo", Kind::Thread, _) => self.undo().await?,
             ("/compact", Kind::Thread, _) => self.compact().await?,
+            ("/history", ..) => self.history().await?,
             ("/state", Kind::Session, _) => self.state().await?,
             ("/give-back", Kind::Session, _) => self.give_back().await?,
             ("/reopen", Kind::Session, _) => self.reopen().await?,
@@ -201,13 +208,14 @@ impl Chat {
             return Err(Failure::usage("a call waits for you")
                 .with_help("write /approve, /deny REASON or /answer VALUE first"));
         }
-        let plan = AgentPlan { values: self.values.clone(), ..AgentPlan::new(&self.name.agent, text) };
+        let (values, message_id) = (self.values.clone(), self.message_id.clone());
+        let plan = AgentPlan { values, message_id, ..AgentPlan::new(&self.name.agent, text) };
         let surroundings = match self.kind {
             Kind::Thread => RunEnv::AgentOnly,
             Kind::Session => RunEnv::Session,
         };
         let (thread, approval) = (Some(self.name.thread.clone()), self.approval);
-        let run = self.runs.begin(AgentRequest { plan, thread, approval, surroundings }.into()).await?;
+        let run = self.runs.begin(AgentRequest { plan, thread, approval, surroundings, ..AgentRequest::default() }.into()).await?;
         self.follow(run).await
     }
 
@@ -268,11 +276,13 @@ impl Chat {
     }
 
     async fn state(&self) -> Result<(), Failure> {
-        let session = self.runs.session(&self.name.thread, SessionAction::Read).await?;
-        match &session.phase {
-            SessionPhase::HandedOff { since, action } => note!("a person has it, since {since} ({action})"),
-            SessionPhase::Closed { since, action } => note!("closed since {since} ({action})"),
-            SessionPhase::Agent => note!("the agent answers"),
+        let session = self.runs.session(&self.name.thread).await?;
+        let since = session.since.unwrap_or_default();
+        let action = session.action.unwrap_or_default();
+        match session.with {
+            SessionParty::Person => note!("a person has it, since {since} ({action})"),
+            SessionParty::Closed => note!("closed since {since} ({action})"),
+            SessionParty::Agent => note!("the agent answers"),
         }
         if !session.profile.is_empty() {
             note!("known of the user: {}", Value::Object(session.profile));
@@ -280,20 +290,28 @@ impl Chat {
         Ok(())
     }
 
-    async fn give_back(&self) -> Result<(), Failure> {
-        if self.runs.session(&self.name.thread, SessionAction::GiveBack).await?.changed {
-            note!("the agent has the session back");
-            return Ok(());
+    /// Prints everything that was said, whoever said it.
+    async fn history(&self) -> Result<(), Failure> {
+        let messages = self.runs.thread(&self.name, ThreadAction::Read).await?.messages();
+        for message in &messages {
+            note!("{}", line_of_message(message));
         }
-        Err(Failure::usage("the session was not handed off"))
+        Ok(())
+    }
+
+    async fn act(&self, action: SeatAction, done: &str) -> Result<(), Failure> {
+        let (session, person) = (self.name.thread.clone(), "person".to_owned());
+        self.runs.act(SessionRequest { session, person, action }).await?;
+        note!("{done}");
+        Ok(())
+    }
+
+    async fn give_back(&self) -> Result<(), Failure> {
+        self.act(SeatAction::GiveBack, "the agent has the session back").await
     }
 
     async fn reopen(&self) -> Result<(), Failure> {
-        if self.runs.session(&self.name.thread, SessionAction::Reopen).await?.changed {
-            note!("the session is open again");
-            return Ok(());
-        }
-        Err(Failure::usage("the session is not closed"))
+        self.act(SeatAction::Reopen, "the session is open again").await
     }
 }
 

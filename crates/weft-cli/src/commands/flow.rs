@@ -1,10 +1,12 @@
-//! `weft flow`: list, check, match.
+//! `weft flow`: list, check, match, run.
 
 use executors_flow_system::{FlowsFile, Problem, TimerAction, Triggered, When};
 use serde_json::{Value, json};
 use weft_project::{Project, ProjectError};
+use weft_runs::{AgentPlan, AgentRequest, FlowCall};
 
 use super::Context;
+use super::agent::{fixed, run_agent};
 use crate::arguments::{FlowCommand, Output};
 use crate::failure::{Exit, Failure};
 use crate::{inputs, output};
@@ -20,6 +22,15 @@ pub(super) fn run(context: &Context, command: FlowCommand) -> Result<Exit, Failu
         FlowCommand::Match { text } => {
             let text = if text == "-" { inputs::stdin()? } else { text };
             matched(context, &project, &text)
+        }
+        FlowCommand::Run { id, inputs, session, values } => {
+            let parameters = inputs::plain(&inputs)?;
+            let target = Some(FlowCall { id, kind: None, parameters });
+            let agent = project.flows_agent()?;
+            let values = inputs::context(&values)?;
+            let plan = AgentPlan { target, values, ..AgentPlan::new(agent, "") };
+            let request = AgentRequest { plan, thread: session, ..AgentRequest::default() };
+            run_agent(context, &fixed(project), request)
         }
     }
 }
@@ -65,6 +76,7 @@ fn entries(file: &FlowsFile) -> Vec<Value> {
     for timer in &file.timers {
         let action = match &timer.action {
             TimerAction::Reply(_) => "reply",
+            TimerAction::Ask(_) => "ask the agent",
             TimerAction::Flow(id) | TimerAction::SystemAction(id) => id,
         };
         let when = match (&timer.delay_ms, &timer.cron) {

@@ -21,6 +21,7 @@ mod prompt;
 mod runs;
 mod scenario;
 mod serve;
+mod session;
 mod tool;
 mod tools;
 mod trust;
@@ -78,6 +79,7 @@ pub(crate) fn run(arguments: Arguments, providers: Vec<MakeProvider>) -> Result<
         Command::Agent(command) => agent::run(&context, command),
         Command::Chat(chat) => chat::run_session(&context, &chat),
         Command::Flow(command) => flow::run(&context, command),
+        Command::Session(command) => session::run(&context, command),
         Command::Test(test) => scenario::run(&context, &test),
         Command::Workflow(command) => workflow::run(&context, command),
         Command::Runs(command) => runs::run(&context, command),

@@ -17,6 +17,7 @@ mod lasting;
 mod openai_agent;
 mod retry;
 mod runs;
+mod seat;
 mod serving;
 mod shown;
 mod tools;

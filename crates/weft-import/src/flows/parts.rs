@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use executors_flow_system::{
-    ActionConfig, ExecutionMode, FlowConfig, FlowsFile, KnowledgeConfig, KnowledgeMode, MatchKind, OnError,
+    ActionConfig, ExecutionMode, FlowConfig, FlowsFile, KnowledgeConfig, KnowledgeMode, MatchKind, OnConflict, OnError,
     SkillConfig, TargetConfig, TimerAction, TimerConfig, USER_MESSAGE, When, placeholders,
 };
 
@@ -172,6 +172,8 @@ impl<'d> Reader<'d> {
             budgets,
             endpoint,
             parameters: parameters.cloned().map(Value::Object),
+            task: None,
+            approval: None,
         });
     }
 
@@ -221,6 +223,8 @@ impl<'d> Reader<'d> {
             budgets: None,
             endpoint: Some(endpoint),
             parameters: None,
+            task: None,
+            approval: None,
         });
     }
 
@@ -336,6 +340,8 @@ impl<'d> Reader<'d> {
             priority: 0,
             endpoint,
             parameters: indexmap::IndexMap::new(),
+            result_mapping: indexmap::IndexMap::new(),
+            on_conflict: OnConflict::default(),
             silent: when != When::OnMatch,
             response_template: None,
         });
@@ -358,6 +364,8 @@ impl<'d> Reader<'d> {
             endpoint: Some(endpoint),
             description: None,
             parameters: None,
+            task: None,
+            approval: None,
         });
     }
 

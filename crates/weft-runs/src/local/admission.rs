@@ -44,7 +44,23 @@ impl Admissions {
     }
 }
 
+/// Emits that a run waits, with the messages before it in its conversation.
+pub(super) fn note_queued(sink: &RunSink, place: Option<u64>) {
+    let queued = UnsequencedEvent::new(EventLocation::default(), EventBody::RunQueued { place });
+    sink.sink().record(&mut vec![queued]);
+}
+
 impl LocalRuns {
+    /// A place among the runs that wait, for a message whose turn comes later.
+    pub(super) fn admit_later(&self) -> Result<Admission, RunsError> {
+        if self.0.options.closing.is_cancelled() {
+            return Err(RunsError::ShuttingDown);
+        }
+        let permits = &self.0.admission;
+        let full = RunsError::QueueFull { running: permits.max_runs, queued: permits.max_queue };
+        Arc::clone(&permits.queue).try_acquire_owned().map(Admission::Queued).map_err(|_| full)
+    }
+
     /// A permit to begin a run, or why there is none.
     pub(super) fn admit(&self) -> Result<Admission, RunsError> {
         if self.0.options.closing.is_cancelled() {
@@ -90,9 +106,11 @@ impl LocalRuns {
         match admission {
             Admission::Now(permit) => Some(permit),
             Admission::Queued(_place) => {
-                let queued = UnsequencedEvent::new(EventLocation::default(), EventBody::RunQueued {});
-                sink.sink().record(&mut vec![queued]);
                 let running = Arc::clone(&self.0.admission.running);
+                if let Ok(permit) = Arc::clone(&running).try_acquire_owned() {
+                    return Some(permit);
+                }
+                note_queued(sink, None);
                 let waiting = std::pin::pin!(running.acquire_owned());
                 match select(waiting, std::pin::pin!(cancel.cancelled())).await {
                     Either::Left((permit, _)) => permit.ok(),

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use agent_runtime::{Agent, AgentState, exit_status};
 use agent_types::{Clock, EventSink, ResumeLog, RunId, RunStatus, ToolId};
-use executors_flow_system::{Handled, Orchestrator, OrchestratorError, Resume, TurnContext, UserMessage};
+use executors_flow_system::{
+    Entry, Handled, Orchestrator, OrchestratorError, Resume, TurnContext, UserMessage, entries_of_run,
+};
 use run_store::{NewRun, Store};
 use tokio_util::sync::CancellationToken;
 use tool_registry::{TaskBoard, TaskRuns};
@@ -15,7 +17,7 @@ use super::threads::{ThreadHold, extend};
 use super::{LocalRuns, Scripts};
 use crate::error::RunsError;
 use crate::outcome::RunOutcome;
-use crate::plan::AgentPlan;
+use crate::plan::{AgentPlan, FlowCall};
 use crate::request::ThreadName;
 use crate::sink::RunSink;
 
@@ -72,6 +74,7 @@ impl LocalRuns {
         let (threads, name) =
             (self.0.threads.clone(), thread.map(|thread| ThreadName::new(plan.agent, thread)));
         let of = name.clone();
+        let (clock, asked) = (Arc::clone(&self.0.clock), self.0.clock.now());
         let work = async move {
             let (outcome, state) = run.outcome().await;
             if let Some(name) = of.filter(|_| exit_status(outcome.exit) != RunStatus::Waiting) {
@@ -83,7 +86,9 @@ impl LocalRuns {
             // A run that waits belongs to its conversation when it has ended.
             if let (Ok(RunOutcome::Agent(outcome)), Some(name)) = (ended, name)
                 && exit_status(outcome.exit) != RunStatus::Waiting
-                && let Err(error) = extend(&project, &name, outcome.history.get(before..).unwrap_or_default())
+                && let added = outcome.history.get(before..).unwrap_or_default()
+                && let entries = entries_of_run(added, &outcome.run, &name.agent, [asked, clock.now()])
+                && let Err(error) = extend(&project, &name, &entries)
             {
                 log::error!("the thread {} of {} could not be kept: {error}", name.thread, name.agent);
             }
@@ -102,11 +107,26 @@ pub(super) fn session_work(
 ) -> Prepared {
     let context = open.turn_context(&cancel).with_tasks(Arc::clone(&board));
     let OpenAgent { sink, plan, thread, .. } = open;
-    let session = thread.unwrap_or_default();
+    // A conversation that the client keeps is gone with the run.
+    let (session, orchestrator) = match thread {
+        Some(session) => (session, orchestrator),
+        None => {
+            let session = sink.sink().run().to_string();
+            let entries = plan.history.iter().cloned().map(Entry::from).collect();
+            (session.clone(), orchestrator.in_memory(session, entries))
+        }
+    };
     let work = async move {
-        let message = UserMessage::new(plan.message).with_values(plan.values);
+        let mut message = UserMessage::new(plan.message).with_values(plan.values);
+        message.id = plan.message_id;
         let handled = match orchestrator.enter(&session).await {
-            Ok(entered) => Box::pin(entered.handle(message, context)).await,
+            Ok(entered) => match plan.target {
+                Some(FlowCall { id, kind, parameters }) => {
+                    let message = message.with_parameters(parameters);
+                    Box::pin(entered.run(kind, &id, message, context)).await
+                }
+                None => Box::pin(entered.handle(message, context)).await,
+            },
             Err(error) => Err(error),
         };
         of_session(handled)

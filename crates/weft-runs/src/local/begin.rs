@@ -4,84 +4,131 @@ use std::sync::Arc;
 
 use agent_runtime::{Agent, SubscribedEvent};
 use agent_types::{RunId, nearest};
+use executors_flow_system::{Orchestrator, OrchestratorError};
 use tokio_util::sync::CancellationToken;
 use weft_project::{Project, ProjectError};
 
 use super::agent::session_work;
+use super::known::message_key;
 use super::launch::Prepared;
 use super::open::{begin_agent_run, begin_workflow_run, skip_conversation};
-use super::threads::{ThreadHold, extend, interrupted, waiting};
+use super::threads::{Joined, MAX_QUEUE, ThreadHold, waiting};
 use super::workflow::{typed, workflow_work};
 use super::{LocalRuns, Scripts};
 use crate::error::RunsError;
 use crate::handle::RunHandle;
-use crate::plan::AgentPlan;
+use crate::plan::{AgentPlan, FlowCall};
 use crate::request::{AgentRequest, RunEnv, ThreadName, WorkflowRequest};
+use crate::sink::RunSink;
+
+/// The run that is opened: a new one, or one that has waited for its turn.
+pub(super) struct Opening {
+    pub(super) run: RunId,
+    /// Sink of a run that is recorded.
+    pub(super) sink: Option<RunSink>,
+    pub(super) cancel: CancellationToken,
+}
+
+impl Opening {
+    pub(super) fn new(run: RunId) -> Self {
+        Self { run, sink: None, cancel: CancellationToken::new() }
+    }
+}
 
 impl LocalRuns {
     pub(super) async fn begin_agent(&self, request: AgentRequest) -> Result<RunHandle, RunsError> {
-        let admission = self.admit()?;
+        let run = RunId::generate();
+        let key = message_key(&request);
+        if let Some(key) = &key
+            && let Some(known) = self.claim(key, &run).await?
+        {
+            return self.known_run(known).await;
+        }
+        let begun = self.begin_message(request, run).await;
+        if let (Err(_), Some(key)) = (&begun, key) {
+            self.release(key).await;
+        }
+        begun
+    }
+
+    async fn begin_message(&self, request: AgentRequest, run: RunId) -> Result<RunHandle, RunsError> {
         let hold = match &request.thread {
-            Some(thread) => Some(self.take_thread(&ThreadName::new(&request.plan.agent, thread)).await?),
             None => None,
+            Some(thread) => {
+                let name = ThreadName::new(&request.plan.agent, thread);
+                match self.join(&name, request.busy).await? {
+                    Joined::Held(hold) => Some(hold),
+                    Joined::Queued(ticket) => return self.begin_queued(request, ticket, run).await,
+                    Joined::Full => return Err(RunsError::ThreadFull { queued: MAX_QUEUE }),
+                }
+            }
         };
-        let runs = self.clone();
-        let prepare = move |project: &Arc<Project>| runs.prepare_agent(project, request, hold).and_then(kept);
+        let admission = self.admit()?;
+        let (runs, opening) = (self.clone(), Opening::new(run));
+        let prepare =
+            move |project: &Arc<Project>| runs.prepare_agent(project, request, hold, opening).and_then(kept);
         let prepared = self.with_project(prepare).await?;
         Ok(self.launch(admission, prepared))
     }
 
-    fn prepare_agent(
+    /// Finds what keeps a message from being queued, and completes its record.
+    pub(super) fn check_queued(
+        &self,
+        project: &Arc<Project>,
+        request: &mut AgentRequest,
+    ) -> Result<(), RunsError> {
+        let AgentRequest { plan, thread, surroundings, .. } = request;
+        plan.in_session = is_session(project, plan, *surroundings)?;
+        plan.queued = true;
+        self.check_interrupted(project, plan, thread.as_deref())?;
+        let agent = plan.prepared(self.agent(project, &plan.agent)?);
+        agent.check().map_err(ProjectError::from)?;
+        check_event(&agent, plan)
+    }
+
+    fn check_interrupted(
+        &self,
+        project: &Project,
+        plan: &AgentPlan,
+        thread: Option<&str>,
+    ) -> Result<(), RunsError> {
+        let Some(thread) = thread else { return Ok(()) };
+        match self.interrupted(project, &ThreadName::new(&plan.agent, thread))? {
+            Some(run) => Err(RunsError::RunInterrupted { run: run.to_string() }),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn prepare_agent(
         &self,
         project: &Arc<Project>,
         request: AgentRequest,
         hold: Option<ThreadHold>,
+        opening: Opening,
     ) -> Result<Prepared, RunsError> {
-        let AgentRequest { plan, thread, approval, surroundings } = request;
+        let AgentRequest { mut plan, thread, approval, surroundings, .. } = request;
         let project = self.for_one_run(project)?;
         if let Some(thread) = &thread
             && let Some(run) = waiting(&project, &ThreadName::new(&plan.agent, thread))?
         {
             return Err(RunsError::RunWaiting { run: run.to_string() });
         }
+        self.check_interrupted(&project, &plan, thread.as_deref())?;
+        let cancel = opening.cancel.clone();
         if is_session(&project, &plan, surroundings)? {
+            plan.in_session = true;
             let orchestrator = self.orchestrator(&project, approval)?;
-            return self.prepare_session(&project, orchestrator, plan, thread, hold);
-        }
-        if let Some(thread) = &thread
-            && let Some(run) = interrupted(&project, &ThreadName::new(&plan.agent, thread))?
-        {
-            return Err(RunsError::RunInterrupted { run: run.to_string() });
+            check_target(&orchestrator, &plan)?;
+            let open = begin_agent_run(&project, &self.0.threads, plan, thread, opening)?;
+            self.skip_conversation(&project, &open);
+            return Ok(session_work(orchestrator, open, hold, Arc::default(), cancel));
         }
         let agent = plan.prepared(self.agent(&project, &plan.agent)?).with_approval(approval);
         agent.check().map_err(ProjectError::from)?;
         check_event(&agent, &plan)?;
-        let open = begin_agent_run(&project, &self.0.threads, plan, thread)?;
+        let open = begin_agent_run(&project, &self.0.threads, plan, thread, opening)?;
         self.skip_conversation(&project, &open);
-        self.agent_work(project, agent, open, hold, CancellationToken::new())
-    }
-
-    fn prepare_session(
-        &self,
-        project: &Project,
-        orchestrator: executors_flow_system::Orchestrator,
-        mut plan: AgentPlan,
-        mut thread: Option<String>,
-        mut hold: Option<ThreadHold>,
-    ) -> Result<Prepared, RunsError> {
-        plan.in_session = true;
-        // A conversation that the client keeps becomes a session of its own.
-        if thread.is_none() {
-            let name = ThreadName::new(&plan.agent, RunId::generate().to_string());
-            extend(project, &name, &plan.history)?;
-            plan.history.clear();
-            // Its name is not known yet to anybody else.
-            hold = self.0.threads.take(&name).ok();
-            thread = Some(name.thread);
-        }
-        let open = begin_agent_run(project, &self.0.threads, plan, thread)?;
-        self.skip_conversation(project, &open);
-        Ok(session_work(orchestrator, open, hold, Arc::default(), CancellationToken::new()))
+        self.agent_work(project, agent, open, hold, cancel)
     }
 
     /// Lets a script that is played to each conversation continue behind the replies that this one has had.
@@ -122,6 +169,9 @@ pub(super) fn kept(prepared: Prepared) -> Result<Prepared, RunsError> {
 
 /// Returns `true` when flows and system actions surround the agent. They take messages, not events.
 fn is_session(project: &Project, plan: &AgentPlan, surroundings: RunEnv) -> Result<bool, RunsError> {
+    if plan.target.is_some() {
+        return Ok(true);
+    }
     match surroundings {
         RunEnv::Session => Ok(true),
         RunEnv::AgentOnly => Ok(false),
@@ -129,6 +179,13 @@ fn is_session(project: &Project, plan: &AgentPlan, surroundings: RunEnv) -> Resu
             && project.flows_file()?.is_some()
             && project.flows_agent()? == plan.agent),
     }
+}
+
+/// Refuses a flow or system action that cannot be run by its id, before its run begins.
+fn check_target(orchestrator: &Orchestrator, plan: &AgentPlan) -> Result<(), RunsError> {
+    let Some(FlowCall { id, kind, parameters }) = &plan.target else { return Ok(()) };
+    let checked = orchestrator.flows().check_call(*kind, id, parameters);
+    Ok(checked.map_err(OrchestratorError::from)?)
 }
 
 /// Refuses an event that does not start the agent.

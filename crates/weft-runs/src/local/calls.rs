@@ -92,7 +92,8 @@ impl LocalRuns {
         let run = sink.sink().run().clone();
         let events = events::new(&run, &sink, sink.subscribe(BEHIND));
         let (cancel, over) = (self.0.options.closed.child_token(), CancellationToken::new());
-        let live = Live { sink: sink.clone(), cancel: cancel.clone(), thread: None, over: over.clone() };
+        let (is_queued, thread) = (Arc::default(), None);
+        let live = Live { sink: sink.clone(), cancel: cancel.clone(), thread, is_queued, over: over.clone() };
         self.live().insert(run.clone(), live);
         let (send, done) = oneshot::channel();
         let (runs, of) = (self.clone(), run.clone());

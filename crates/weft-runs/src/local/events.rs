@@ -3,7 +3,7 @@
 use agent_types::{Delivery, EventSubscription, RunId, TraceEvent};
 use run_store::Store;
 
-use super::LocalRuns;
+use super::{BEHIND, LocalRuns};
 use crate::error::RunsError;
 use crate::handle::RunEvents;
 use crate::sink::RunSink;
@@ -11,7 +11,7 @@ use crate::sink::RunSink;
 struct Reader {
     store: Option<Store>,
     run: RunId,
-    live: EventSubscription,
+    live: Option<EventSubscription>,
     last: u64,
     /// The store has something that the subscription has not.
     is_behind: bool,
@@ -20,14 +20,23 @@ struct Reader {
 
 /// The events of a run from here on.
 pub(super) fn new(run: &RunId, sink: &RunSink, live: EventSubscription) -> RunEvents {
-    let reader = Reader {
-        store: sink.store().cloned(),
-        run: run.clone(),
-        live,
-        last: sink.last_seq(),
-        is_behind: false,
-        is_over: false,
-    };
+    let (store, last) = (sink.store().cloned(), sink.last_seq());
+    read(Reader { store, run: run.clone(), live: Some(live), last, is_behind: false, is_over: false })
+}
+
+/// The events of a run that executes here, from the first on.
+pub(super) fn from_start(run: &RunId, sink: &RunSink) -> RunEvents {
+    let (store, live) = (sink.store().cloned(), Some(sink.subscribe(BEHIND)));
+    read(Reader { store, run: run.clone(), live, last: 0, is_behind: true, is_over: false })
+}
+
+/// The events that a store has of a run.
+pub(super) fn stored(run: &RunId, store: Store) -> RunEvents {
+    let (store, run) = (Some(store), run.clone());
+    read(Reader { store, run, live: None, last: 0, is_behind: true, is_over: true })
+}
+
+fn read(reader: Reader) -> RunEvents {
     RunEvents::new(futures::stream::unfold(reader, |mut reader| async move {
         let group = reader.next().await.transpose()?;
         Some((group, reader))
@@ -46,7 +55,8 @@ impl Reader {
             if self.is_over {
                 return Ok(None);
             }
-            match self.live.next().await {
+            let Some(live) = &mut self.live else { return Ok(None) };
+            match live.next().await {
                 Some(Delivery::Events(batch)) => {
                     let fresh: Vec<TraceEvent> =
                         batch.iter().filter(|event| event.seq > self.last).cloned().collect();

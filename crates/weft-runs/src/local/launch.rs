@@ -1,6 +1,7 @@
 //! Executing a prepared run beside its caller.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, Either, select};
@@ -14,12 +15,13 @@ use super::{BEHIND, Live, LocalRuns, Scripts, events};
 use crate::error::RunsError;
 use crate::handle::{Outcome, RunHandle};
 use crate::outcome::RunOutcome;
+use crate::request::ThreadName;
 use crate::sink::RunSink;
 
 /// Time limit for work that is about to end.
 const NEARLY_OVER: Duration = Duration::from_secs(2);
 
-type Ended = Result<RunOutcome, RunsError>;
+pub(super) type Ended = Result<RunOutcome, RunsError>;
 
 /// A run that is ready to execute.
 pub(super) struct Prepared {
@@ -35,10 +37,63 @@ pub(super) struct Prepared {
     pub(super) board: Option<Arc<TaskBoard>>,
 }
 
+/// A run that was executed.
+pub(super) struct Executed {
+    pub(super) ended: Ended,
+    hold: Option<ThreadHold>,
+    board: Option<Arc<TaskBoard>>,
+}
+
+impl Executed {
+    /// A run that ended before it executed.
+    pub(super) const fn without_work(ended: Ended) -> Self {
+        Self { ended, hold: None, board: None }
+    }
+}
+
+/// A run as others see it while it executes or waits.
+pub(super) struct Launched {
+    pub(super) sink: RunSink,
+    pub(super) cancel: CancellationToken,
+    pub(super) thread: Option<ThreadName>,
+    pub(super) is_queued: Arc<AtomicBool>,
+}
+
 impl LocalRuns {
     /// Executes a run beside its caller.
     pub(super) fn launch(&self, admission: Admission, prepared: Prepared) -> RunHandle {
+        let launched = Launched {
+            sink: prepared.sink.clone(),
+            cancel: prepared.cancel.clone(),
+            thread: prepared.hold.as_ref().map(|hold| hold.name.clone()),
+            is_queued: Arc::default(),
+        };
+        let runs = self.clone();
+        self.track(launched, async move { runs.execute(admission, prepared).await })
+    }
+
+    /// Executes a prepared run to its end.
+    pub(super) async fn execute(&self, admission: Admission, prepared: Prepared) -> Executed {
         let Prepared { sink, cancel, hold, work, after, board } = prepared;
+        let _permit = self.permit(admission, &sink, &cancel).await;
+        let ended = work.await;
+        // A fault of the store is in the outcome already.
+        let _ = sink.close().await;
+        after(&ended);
+        if let Some(store) = sink.store().cloned() {
+            // A fault here shows with the next read.
+            let _ = Self::blocking(move || Ok(store.flush()?)).await;
+        }
+        Executed { ended, hold, board }
+    }
+
+    /// Lets others see and cancel a run while it executes.
+    pub(super) fn track(
+        &self,
+        launched: Launched,
+        executing: impl Future<Output = Executed> + Send + 'static,
+    ) -> RunHandle {
+        let Launched { sink, cancel, thread, is_queued } = launched;
         self.poll_cancel_requests();
         let run = sink.sink().run().clone();
         if self.0.options.scripts == Scripts::OfProcess {
@@ -47,34 +102,26 @@ impl LocalRuns {
         let (send, done) = oneshot::channel();
         let events = events::new(&run, &sink, sink.subscribe(BEHIND));
         let over = CancellationToken::new();
-        let thread = hold.as_ref().map(|hold| hold.name.clone());
-        let live = Live { sink: sink.clone(), cancel: cancel.clone(), thread, over: over.clone() };
+        let live = Live { sink: sink.clone(), cancel, thread, is_queued, over: over.clone() };
         self.live().insert(run.clone(), live);
         let left = RunsError::Left { run: run.to_string() };
         let outcome = Outcome::new(async move { done.await.unwrap_or(Err(left)) });
-        let handle = RunHandle { id: run.clone(), events, outcome };
+        let handle = RunHandle::new(run.clone(), events, outcome);
         let runs = self.clone();
         self.spawn(async move {
-            let executing = async {
-                let _permit = runs.permit(admission, &sink, &cancel).await;
-                let ended = work.await;
-                // A fault of the store is in the outcome already.
-                let _ = sink.close().await;
-                after(&ended);
-                if let Some(store) = sink.store().cloned() {
-                    // A fault here shows with the next read.
-                    let _ = Self::blocking(move || Ok(store.flush()?)).await;
-                }
-                ended
-            };
-            let ended = match select(Box::pin(executing), Box::pin(runs.0.options.closed.cancelled())).await {
-                Either::Left((ended, _)) => Some(ended),
+            let executed = match select(Box::pin(executing), Box::pin(runs.0.options.closed.cancelled())).await
+            {
+                Either::Left((executed, _)) => Some(executed),
                 // It is dropped as it stands, and can be resumed: what it emitted is kept.
                 Either::Right(((), executing)) => {
                     sink.leave();
                     drop(executing);
                     None
                 }
+            };
+            let (ended, hold, board) = match executed {
+                Some(Executed { ended, hold, board }) => (Some(ended), hold, board),
+                None => (None, None, None),
             };
             if let (Some(Ok(outcome)), Some(board)) = (&ended, board) {
                 runs.await_tasks(&run, outcome, board, over.clone());

@@ -8,9 +8,12 @@ mod calls;
 mod cancel;
 mod events;
 mod launch;
+mod known;
 mod open;
+mod queue;
 mod resume;
 mod retry;
+mod seats;
 mod sessions;
 mod tasks;
 mod threads;
@@ -33,7 +36,7 @@ pub use calls::{CallHandle, CallRequest};
 use crate::error::RunsError;
 use crate::handle::RunHandle;
 use crate::request::{
-    AnswerRequest, Cancelled, ForkRequest, RunRequest, SessionAction, SessionInfo, ThreadAction, ThreadInfo,
+    AnswerRequest, Cancelled, ForkRequest, RunRequest, SessionInfo, SessionRequest, ThreadAction, ThreadInfo,
     ThreadName, Version,
 };
 use crate::service::RunService;
@@ -67,7 +70,7 @@ impl Default for RunsOptions {
     fn default() -> Self {
         Self {
             max_runs: usize::MAX,
-            max_queue: 0,
+            max_queue: 256,
             scripts: Scripts::OfProcess,
             continues: false,
             closing: CancellationToken::new(),
@@ -92,6 +95,8 @@ struct Live {
     sink: RunSink,
     cancel: CancellationToken,
     thread: Option<ThreadName>,
+    /// `true` while it waits for its turn in the conversation.
+    is_queued: Arc<AtomicBool>,
     /// Cancelled when this process executes it no more.
     over: CancellationToken,
 }
@@ -234,8 +239,16 @@ impl RunService for LocalRuns {
         self.continue_run(run).await
     }
 
-    async fn session(&self, session: &str, action: SessionAction) -> Result<SessionInfo, RunsError> {
-        self.session_info(session, action).await
+    async fn session(&self, session: &str) -> Result<SessionInfo, RunsError> {
+        self.read_session(session).await
+    }
+
+    async fn sessions(&self) -> Result<Vec<SessionInfo>, RunsError> {
+        self.read_sessions().await
+    }
+
+    async fn act(&self, request: SessionRequest) -> Result<SessionInfo, RunsError> {
+        self.act_in_session(request).await
     }
 
     async fn timer(&self, session: Option<&str>) -> Result<Option<RunHandle>, RunsError> {

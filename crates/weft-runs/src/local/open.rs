@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_runtime::{AgentState, Exchange};
-use agent_types::{ResumeLog, RunId, Timestamp};
+use agent_types::{EventBody, ResumeLog, RunId, Timestamp};
 use run_store::{NewRun, RunFilter, Store, StoreError};
 use serde_json::{Map, Value};
 use weft_project::{Project, replies};
@@ -13,6 +13,7 @@ use workflow_engine::Plan;
 use workflow_model::Workflow;
 
 use super::agent::OpenAgent;
+use super::begin::Opening;
 use super::threads::{Threads, history_before};
 use super::version::version;
 use super::workflow::{OpenWorkflow, typed_text};
@@ -40,21 +41,25 @@ pub(super) fn begin_agent_run(
     threads: &Threads,
     plan: AgentPlan,
     thread: Option<String>,
+    opening: Opening,
 ) -> Result<OpenAgent, RunsError> {
-    let history = history_before(project, &plan, thread.as_deref())?;
+    let history = history_before(project, &plan, thread.as_deref(), None)?;
     let plan = AgentPlan { before: history.len(), ..plan };
-    let sink = begin(project, new_agent_run(&plan, thread.clone()))?;
+    let sink = match opening.sink {
+        Some(sink) => sink,
+        None => begin(project, new_agent_run(opening.run, &plan, thread.clone()))?,
+    };
     let name = thread.as_ref().map(|thread| ThreadName::new(&plan.agent, thread));
     let state = threads.state(name.as_ref(), history);
     Ok(OpenAgent { sink, log: None, state, plan, thread })
 }
 
-pub(super) fn new_agent_run(plan: &AgentPlan, thread: Option<String>) -> NewRun {
+pub(super) fn new_agent_run(run: RunId, plan: &AgentPlan, thread: Option<String>) -> NewRun {
     NewRun {
         agent: Some(plan.agent.clone()),
         thread,
         plan: serde_json::to_value(plan).unwrap_or_default(),
-        ..NewRun::new(RunId::generate())
+        ..NewRun::new(run)
     }
 }
 
@@ -82,21 +87,45 @@ pub(super) fn new_workflow_run(plan: &WorkflowPlan) -> NewRun {
     NewRun { workflow: Some(plan.id.clone()), plan: kept, ..NewRun::new(RunId::generate()) }
 }
 
+/// A run of an agent that is taken up again, without the conversation before it.
+pub(super) struct StoredAgentRun {
+    pub(super) sink: RunSink,
+    run: RunId,
+    log: ResumeLog,
+    plan: AgentPlan,
+    thread: Option<String>,
+}
+
+impl StoredAgentRun {
+    pub(super) fn open(project: &Project, run: &RunId) -> Result<Self, RunsError> {
+        let store = project.required_store(run)?;
+        let record = store.known(run)?;
+        let plan = AgentPlan::from_record(&record)?;
+        let (stored, log) = store.resume(run, Arc::clone(project.clock()))?;
+        let sink = RunSink::Stored(stored, store.clone());
+        Ok(Self { sink, run: run.clone(), log, plan, thread: record.new.thread })
+    }
+
+    /// The run with the conversation as it is now, when its turn has come.
+    pub(super) fn with_history(self, project: &Project, threads: &Threads) -> Result<OpenAgent, RunsError> {
+        let Self { sink, run, log, plan, thread } = self;
+        let history = history_before(project, &plan, thread.as_deref(), Some(&run))?;
+        let plan = AgentPlan { before: history.len(), ..plan };
+        // A run that was interrupted before its turn has not begun.
+        let has_begun = log.events.iter().any(|kept| !matches!(kept.event.body, EventBody::RunQueued { .. }));
+        let log = Some(log).filter(|_| has_begun);
+        let name = thread.as_ref().map(|thread| ThreadName::new(&plan.agent, thread));
+        let state = threads.state(name.as_ref(), history);
+        Ok(OpenAgent { sink, log, state, plan, thread })
+    }
+}
+
 pub(super) fn resume_agent_run(
     project: &Project,
     threads: &Threads,
     run: &RunId,
 ) -> Result<OpenAgent, RunsError> {
-    let store = project.required_store(run)?;
-    let record = store.known(run)?;
-    let plan = AgentPlan::from_record(&record)?;
-    let (stored, log) = store.resume(run, Arc::clone(project.clock()))?;
-    let thread = record.new.thread;
-    let mut history = history_before(project, &plan, thread.as_deref())?;
-    history.truncate(plan.before);
-    let name = thread.as_ref().map(|thread| ThreadName::new(&plan.agent, thread));
-    let state = threads.state(name.as_ref(), history);
-    Ok(OpenAgent { sink: RunSink::Stored(stored, store.clone()), log: Some(log), state, plan, thread })
+    StoredAgentRun::open(project, run)?.with_history(project, threads)
 }
 
 pub(super) fn resume_workflow_run(
@@ -166,7 +195,7 @@ pub(super) fn fork_agent_run(project: &Project, of: &RunId, at: Option<u64>) -> 
     }
     let changes = HashMap::new();
     let upto = store.place_to_fork(of, at, &changes)?;
-    let new = new_agent_run(&plan, None);
+    let new = new_agent_run(RunId::generate(), &plan, None);
     let (stored, log) = store.fork(of, new, upto, &changes, |_| true, Arc::clone(project.clock()))?;
     let state = AgentState::from_history(plan.history.clone());
     let sink = RunSink::Stored(stored, store.clone());

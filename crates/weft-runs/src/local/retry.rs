@@ -14,7 +14,7 @@ use super::LocalRuns;
 use super::agent::OpenAgent;
 use super::begin::kept;
 use super::open::{new_agent_run, new_workflow_run, skip_replies};
-use super::threads::{cut, history_before, newest};
+use super::threads::{cut_behind, history_before, newest};
 use super::version::workflow_of;
 use super::workflow::{OpenWorkflow, workflow_work};
 use crate::error::RunsError;
@@ -69,14 +69,13 @@ impl LocalRuns {
             let message = "its conversation has continued behind it";
             return Err(RunsError::not_resumable(of, message));
         }
-        let mut history = history_before(project, &plan, thread.as_deref())?;
-        history.truncate(plan.before);
-        let new = new_agent_run(&plan, thread.clone());
+        let history = history_before(project, &plan, thread.as_deref(), Some(of))?;
+        let new = new_agent_run(RunId::generate(), &plan, thread.clone());
         let clock = Arc::clone(project.clock());
         let (stored, log) = store.retry(of, new, |_| true, agent_runtime::standing, clock)?;
         if let Some(name) = &name {
             // What the failed run added is added again by its retry.
-            cut(project, name, plan.before)?;
+            cut_behind(project, name, history.len())?;
         }
         let state = self.0.threads.state(name.as_ref(), history);
         Ok(OpenAgent { sink: RunSink::Stored(stored, store.clone()), log: Some(log), state, plan, thread })

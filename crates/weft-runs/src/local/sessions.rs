@@ -1,23 +1,32 @@
 //! Sessions: messages with flows and system actions around the agent, and timers.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent_runtime::ApprovalMode;
-use executors_flow_system::{Orchestrator, Phase};
+use agent_types::RunId;
+use executors_flow_system::Orchestrator;
 use parking_lot::Mutex;
+use run_store::{RunFilter, RunPhase};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use weft_project::Project;
 
 use super::LocalRuns;
 use super::agent::of_session;
+use super::begin::Opening;
+use super::cancel::end_cancelled;
 use super::launch::Prepared;
 use super::open::begin_agent_run;
 use crate::error::RunsError;
 use crate::handle::RunHandle;
 use crate::outcome::RunOutcome;
 use crate::plan::AgentPlan;
-use crate::request::{SessionAction, SessionInfo, SessionPhase, ThreadName};
+use crate::request::ThreadName;
+
+/// Interval of checks for interrupted messages.
+const SWEEP: Duration = Duration::from_secs(2);
 
 /// Pause after the sessions of a project could not be read.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -31,6 +40,12 @@ struct Made {
     of: Arc<Project>,
     approval: ApprovalMode,
     orchestrator: Orchestrator,
+}
+
+/// Returns `true` for the record of a timer's run, which answers no message.
+pub(super) fn is_timer(plan: &Value) -> bool {
+    let is_empty = plan.get("message") == Some(&"".into()) && plan.get("target").is_none();
+    plan.get("in_session") == Some(&true.into()) && is_empty
 }
 
 impl LocalRuns {
@@ -59,7 +74,7 @@ impl LocalRuns {
     }
 
     /// The project for one run, with its orchestrator.
-    async fn orchestration(&self) -> Result<(Arc<Project>, Orchestrator), RunsError> {
+    pub(super) async fn orchestration(&self) -> Result<(Arc<Project>, Orchestrator), RunsError> {
         let runs = self.clone();
         self.with_project(move |project| {
             let project = runs.for_one_run(project)?;
@@ -67,32 +82,6 @@ impl LocalRuns {
             Ok((project, orchestrator))
         })
         .await
-    }
-
-    pub(super) async fn session_info(
-        &self,
-        session: &str,
-        action: SessionAction,
-    ) -> Result<SessionInfo, RunsError> {
-        let (_, orchestrator) = self.orchestration().await?;
-        let changed = match action {
-            SessionAction::Read => false,
-            SessionAction::GiveBack => orchestrator.give_back(session).await?,
-            SessionAction::Reopen => orchestrator.reopen(session).await?,
-        };
-        let entered = orchestrator.enter(session).await?;
-        let state = &entered.session().state;
-        let phase = match state.phase() {
-            Phase::HandedOver { since, action } => {
-                SessionPhase::HandedOff { since: since.to_string(), action: action.clone() }
-            }
-            Phase::Closed { since, action } => {
-                SessionPhase::Closed { since: since.to_string(), action: action.clone() }
-            }
-            _ => SessionPhase::Agent,
-        };
-        let agent = orchestrator.agent().profile().id.clone();
-        Ok(SessionInfo { agent, phase, profile: state.profile().clone(), changed })
     }
 
     /// Fires timers of all sessions when they are due, until the service shuts down.
@@ -114,6 +103,62 @@ impl LocalRuns {
                 () = self.0.clock.sleep(pause) => {}
             }
         }
+    }
+
+    /// Resumes messages of sessions that were interrupted, also by the end of another process, until the service shuts
+    /// down. The messages of a session keep their order.
+    pub async fn resume_sessions(&self) {
+        let mut failed = HashSet::new();
+        loop {
+            if let Err(error) = self.resume_interrupted(&mut failed).await {
+                log::warn!("interrupted messages of sessions are not resumed: {error}");
+            }
+            tokio::select! {
+                () = self.0.options.closing.cancelled() => return,
+                () = self.0.clock.sleep(SWEEP) => {}
+            }
+        }
+    }
+
+    async fn resume_interrupted(&self, failed: &mut HashSet<RunId>) -> Result<(), RunsError> {
+        let runs = self.clone();
+        let found = self.with_project(move |project| runs.interrupted_messages(project)).await?;
+        for (name, run) in found.into_iter().filter(|(_, run)| !failed.contains(run)).collect::<Vec<_>>() {
+            match self.resume_in_turn(&name, run.clone()).await {
+                Ok(_) | Err(RunsError::QueueFull { .. }) => {}
+                Err(error) => {
+                    log::warn!("{run} is not resumed: {error}");
+                    failed.insert(run);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Interrupted messages of sessions, the oldest first; none of a session in which another process executes an
+    /// earlier one.
+    fn interrupted_messages(&self, project: &Project) -> Result<Vec<(ThreadName, RunId)>, RunsError> {
+        let Some(store) = project.store()? else { return Ok(Vec::new()) };
+        let filter = RunFilter { phase: Some(RunPhase::Running), ..RunFilter::default() };
+        let (mut found, mut elsewhere) = (Vec::new(), HashSet::new());
+        for record in store.runs(&filter)?.into_iter().rev() {
+            let (Some(agent), Some(thread)) = (record.new.agent, record.new.thread) else { continue };
+            let (name, run) = (ThreadName::new(agent, thread), record.new.run);
+            if record.new.plan.get("in_session") != Some(&true.into()) || self.over(&run).is_some() {
+                continue;
+            }
+            if is_timer(&record.new.plan) {
+                if !store.is_at_work(&run) {
+                    // It goes off again, unless what it had begun is kept.
+                    end_cancelled(project, &run)?;
+                }
+            } else if store.is_at_work(&run) {
+                elsewhere.insert(name);
+            } else if !elsewhere.contains(&name) {
+                found.push((name, run));
+            }
+        }
+        Ok(found)
     }
 
     pub(super) async fn next_timer(&self, session: Option<&str>) -> Result<Option<RunHandle>, RunsError> {
@@ -144,8 +189,9 @@ impl LocalRuns {
         }
         let runs = self.clone();
         let open = Self::blocking(move || {
+            let opening = Opening::new(RunId::generate());
             let plan = AgentPlan { agent: name.agent, in_session: true, ..AgentPlan::default() };
-            let open = begin_agent_run(&project, &runs.0.threads, plan, Some(name.thread))?;
+            let open = begin_agent_run(&project, &runs.0.threads, plan, Some(name.thread), opening)?;
             runs.skip_conversation(&project, &open);
             Ok(open)
         })

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use agent_runtime::{Agent, Exchange};
 use agent_types::{Clock, EventSink, ResumeLog};
 use executors_flow_system::{
-    Flows, FlowsBuilder, FlowsFile, Handled, NoTool, Orchestrator, Phase, Resume, SessionStore,
-    StoredSessions, ToolLookup, TurnContext, UserMessage,
+    Entry, Flows, FlowsBuilder, FlowsFile, Handled, NoTool, Orchestrator, Phase, Resume, SeatAction,
+    SessionStore, StoredSessions, ToolLookup, TurnContext, UserMessage,
 };
 use run_store::Store;
 use serde_json::Value;
@@ -83,18 +83,19 @@ impl Front {
     }
 
     pub(crate) async fn give_back(&self) -> Result<(), Fault> {
-        let given = self.orchestrator.give_back(SESSION).await.map_err(|error| error.to_string())?;
-        if given { Ok(()) } else { Err("the conversation was not handed off".to_owned()) }
+        let given = self.orchestrator.act(SESSION, "person", &SeatAction::GiveBack).await;
+        given.map(drop).map_err(|error| error.to_string())
     }
 
     /// Puts what the thread holds before the first turn where the session is.
     pub(crate) async fn begin(&self, history: &[Exchange]) -> Result<(), Fault> {
-        self.sessions.append(SESSION, history).await.map_err(|error| error.to_string())
+        let entries: Vec<Entry> = history.iter().cloned().map(Entry::from).collect();
+        self.sessions.append(SESSION, &entries).await.map_err(|error| error.to_string())
     }
 
     /// Exchanges so far.
     pub(crate) async fn history(&self) -> Result<Vec<Exchange>, Fault> {
-        Ok(self.sessions.load(SESSION).await.map_err(|error| error.to_string())?.history)
+        Ok(self.sessions.load(SESSION).await.map_err(|error| error.to_string())?.history())
     }
 
     /// Exit of a session that accepts no messages.

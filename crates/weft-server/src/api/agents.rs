@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use weft_project::{AgentFile, Edits, PlannedEvent, Project};
 use weft_runs::{AgentPlan, AgentRequest};
 
-use super::runs::{Accepted, accepted};
+use super::runs::{Accepted, begun_run};
 use super::tools::{ToolSummary, summary};
 use super::workflows::{check_match, tag_of};
 use super::{Operation, delete, get, post, put};
@@ -200,5 +200,5 @@ async fn wake(
     let event = Some(PlannedEvent { name: body.event, payload: body.payload });
     let plan = AgentPlan { agent, event, values: body.context, ..AgentPlan::default() };
     let request = AgentRequest { plan, thread: body.thread, ..AgentRequest::default() };
-    Ok(accepted(&begin_agent(&app, request).await?.id))
+    Ok(begun_run(&begin_agent(&app, request).await?))
 }

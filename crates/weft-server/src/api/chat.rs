@@ -3,23 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agent_runtime::{Exchange, Turn};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use protocol_action::{NoVocabulary, parse};
 use run_store::{RunFilter, Store};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use weft_runs::{AgentPlan, AgentRequest, RunHandle, RunService, ThreadAction, ThreadName};
+use weft_runs::{AgentPlan, AgentRequest, ChatMessage, RunService, ThreadAction, ThreadName, WhenBusy};
 
-use super::runs::{Accepted, accepted, title_of};
+use super::runs::{Accepted, begun_run, title_of};
 use super::{Operation, get, post};
 use crate::app::App;
 use crate::body::{JsonBody, Path};
 use crate::problem::Problem;
-use crate::runs::begin_agent;
+use crate::runs::{IdempotencyKey, begin_agent};
 
 /// A conversation, in short.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -35,32 +33,6 @@ pub(super) struct Thread {
     runs: usize,
 }
 
-/// Something that was said or done.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct ChatMessage {
-    /// `user assistant event note summary`.
-    role: &'static str,
-    /// The text.
-    text: String,
-    /// Calls of an assistant, with what came of them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    calls: Vec<ChatCall>,
-}
-
-/// A call of an assistant.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct ChatCall {
-    /// Its id.
-    id: String,
-    /// The tool.
-    tool: String,
-    /// The arguments.
-    arguments: Map<String, Value>,
-    /// Text that the model received about the call.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    observation: Option<String>,
-}
-
 /// Message to a session.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -70,6 +42,11 @@ pub(super) struct SayBody {
     /// Values that tools may use and no model sees or sets.
     #[serde(default)]
     context: Map<String, Value>,
+    /// Reaction to a conversation that is at work: `queue`, `steer` or `reject`.
+    #[serde(default)]
+    busy: WhenBusy,
+    /// Id of the message, as the header `Idempotency-Key`: one that comes again has the run of the first.
+    message_id: Option<String>,
 }
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -88,7 +65,10 @@ async fn threads(
     State(app): State<Arc<App>>,
     Path(agent): Path<String>,
 ) -> Result<Json<Vec<Thread>>, Problem> {
-    app.project().agent_file(&agent)?;
+    let project = app.project();
+    if project.flows_agent().ok() != Some(&agent) {
+        project.agent_file(&agent)?;
+    }
     let store = app.store.clone();
     let threads = app.blocking(move || threads_of(&store, agent)).await?;
     Ok(Json(threads))
@@ -116,58 +96,18 @@ async fn messages(
     Path((agent, thread)): Path<(String, String)>,
 ) -> Result<Json<Vec<ChatMessage>>, Problem> {
     let info = app.runs.thread(&ThreadName::new(agent, thread), ThreadAction::Read).await?;
-    Ok(Json(info.history.iter().flat_map(shown).collect()))
-}
-
-fn shown(exchange: &Exchange) -> Vec<ChatMessage> {
-    let plain = |role, text: &str| vec![ChatMessage { role, text: text.to_owned(), calls: Vec::new() }];
-    match exchange {
-        Exchange::User { text, .. } => plain("user", text),
-        Exchange::Turn(turn) => of_turn(turn),
-        Exchange::Event { name, payload } => plain("event", &format!("{name} {payload}")),
-        Exchange::Observed { observations, .. } => {
-            observations.iter().flat_map(|observation| plain("note", &observation.text)).collect()
-        }
-        Exchange::Summary { text, .. } => plain("summary", text),
-    }
-}
-
-fn of_turn(turn: &Turn) -> Vec<ChatMessage> {
-    let calls = turn.calls.iter().map(|call| ChatCall {
-        id: call.id.to_string(),
-        tool: call.tool.clone(),
-        arguments: call.arguments.clone(),
-        observation: call.observation.as_ref().map(|observation| observation.text.clone()),
-    });
-    // Blocks stand among the calls; a person reads what is said around them.
-    let said = parse(&turn.text, &NoVocabulary).text.trim().to_owned();
-    let mut messages = vec![ChatMessage { role: "assistant", text: said, calls: calls.collect() }];
-    let notes = turn.notes.iter();
-    messages.extend(notes.map(|note| ChatMessage {
-        role: "note",
-        text: note.text.clone(),
-        calls: Vec::new(),
-    }));
-    messages
+    Ok(Json(info.messages()))
 }
 
 async fn post_message(
     State(app): State<Arc<App>>,
     Path((agent, thread)): Path<(String, String)>,
+    key: IdempotencyKey,
     JsonBody(body): JsonBody<SayBody>,
 ) -> Result<(StatusCode, Json<Accepted>), Problem> {
-    let begun = say(&app, agent, thread, body.text, body.context).await?;
-    Ok(accepted(&begun.id))
-}
-
-/// Says something in a conversation.
-async fn say(
-    app: &Arc<App>,
-    agent: String,
-    thread: String,
-    text: String,
-    values: Map<String, Value>,
-) -> Result<RunHandle, Problem> {
-    let plan = AgentPlan { agent, message: text, values, ..AgentPlan::default() };
-    begin_agent(app, AgentRequest { plan, thread: Some(thread), ..AgentRequest::default() }).await
+    let SayBody { text, context, busy, message_id } = body;
+    let message_id = key.or(message_id)?;
+    let plan = AgentPlan { message_id, values: context, ..AgentPlan::new(agent, text) };
+    let request = AgentRequest { plan, thread: Some(thread), busy, ..AgentRequest::default() };
+    Ok(begun_run(&begin_agent(&app, request).await?))
 }

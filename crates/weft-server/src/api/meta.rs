@@ -26,6 +26,9 @@ pub(super) struct Meta {
     api: u32,
     /// A script plays the model's part, because the project has no model.
     scripted: bool,
+    /// Fault of `flows.json` as it is now: its last good version is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flows_fault: Option<String>,
     /// Address of the guide to models.
     guide: &'static str,
 }
@@ -38,8 +41,9 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 async fn meta(State(app): State<Arc<App>>) -> Json<Meta> {
-    let scripted = app.project().is_scripted();
-    Json(Meta { name: "weft", version: env!("CARGO_PKG_VERSION"), api: 1, scripted, guide: GUIDE })
+    let project = app.project();
+    let (scripted, flows_fault) = (project.is_scripted(), project.flows_fault().map(str::to_owned));
+    Json(Meta { name: "weft", version: env!("CARGO_PKG_VERSION"), api: 1, scripted, flows_fault, guide: GUIDE })
 }
 
 async fn description() -> Json<Value> {

@@ -4,11 +4,13 @@ mod agents;
 mod asks;
 mod blobs;
 mod chat;
+mod flows;
 mod loops;
 mod meta;
 mod nodes;
 mod requests;
 mod runs;
+mod sessions;
 mod standing;
 mod tools;
 mod workflows;
@@ -134,6 +136,8 @@ pub(crate) fn operations() -> Vec<Operation> {
         requests::operations(),
         asks::operations(),
         chat::operations(),
+        flows::operations(),
+        sessions::operations(),
         blobs::operations(),
     ];
     parts.into_iter().flatten().collect()

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use weft_runs::{
-    AgentPlan, AgentRequest, Cancelled, ForkRequest, NodeValue, RunService, Version, WorkflowRequest,
+    AgentPlan, AgentRequest, Cancelled, ForkRequest, NodeValue, RunHandle, RunService, Version, WhenBusy,
+    WorkflowRequest,
 };
 
 use super::standing::standing;
@@ -24,7 +25,7 @@ use crate::app::App;
 use crate::body::{JsonBody, OptionalBody, Path, Query};
 use crate::live::{Subscription, event_stream, read_page};
 use crate::problem::Problem;
-use crate::runs::begin_agent;
+use crate::runs::{IdempotencyKey, begin_agent};
 
 /// Runs of a page, where nothing is said, and at most.
 const PAGE: (usize, usize) = (50, 500);
@@ -104,6 +105,12 @@ pub(super) struct RunDetail {
 pub(super) struct Accepted {
     /// Its id.
     pub(super) run: String,
+    /// Messages before it in its conversation, the one that is answered included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<usize>,
+    /// Set where the message had come before with the same id.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    repeated: bool,
 }
 
 /// Run to start: `agent` and `message`, or `workflow` and `inputs`.
@@ -129,6 +136,11 @@ pub(super) struct NewRunBody {
     /// Decision on calls that need an approval.
     #[serde(default)]
     approve: Approve,
+    /// Reaction to a conversation that is at work: `queue`, `steer` or `reject`.
+    #[serde(default)]
+    busy: WhenBusy,
+    /// Id of the message, as the header `Idempotency-Key`: one that comes again has the run of the first.
+    message_id: Option<String>,
 }
 
 /// Decision on calls that need an approval.
@@ -352,6 +364,7 @@ pub(super) fn title_of(record: &RunRecord) -> Option<String> {
 
 async fn begin(
     State(app): State<Arc<App>>,
+    key: IdempotencyKey,
     JsonBody(body): JsonBody<NewRunBody>,
 ) -> Result<(StatusCode, Json<Accepted>), Problem> {
     let foreign = body.foreign();
@@ -372,10 +385,11 @@ async fn begin(
                 message,
                 values: body.context,
                 schema: body.output_schema,
+                message_id: key.or(body.message_id)?,
                 ..AgentPlan::default()
             };
-            let thread = body.thread;
-            begin_agent(&app, AgentRequest { plan, thread, approval, ..AgentRequest::default() }).await?
+            let (thread, busy) = (body.thread, body.busy);
+            begin_agent(&app, AgentRequest { plan, thread, approval, busy, ..AgentRequest::default() }).await?
         }
         (None, Some(id)) => {
             let (inputs, values) = (body.inputs, body.context);
@@ -387,11 +401,17 @@ async fn begin(
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_value", detail));
         }
     };
-    Ok(accepted(&begun.id))
+    Ok(begun_run(&begun))
 }
 
 pub(super) fn accepted(run: &RunId) -> (StatusCode, Json<Accepted>) {
-    (StatusCode::ACCEPTED, Json(Accepted { run: run.to_string() }))
+    (StatusCode::ACCEPTED, Json(Accepted { run: run.to_string(), place: None, repeated: false }))
+}
+
+/// The same of a message, with its place.
+pub(super) fn begun_run(begun: &RunHandle) -> (StatusCode, Json<Accepted>) {
+    let RunHandle { id, place, repeated, .. } = begun;
+    (StatusCode::ACCEPTED, Json(Accepted { run: id.to_string(), place: *place, repeated: *repeated }))
 }
 
 async fn show(State(app): State<Arc<App>>, Path(run): Path<String>) -> Result<Json<RunDetail>, Problem> {

@@ -10,11 +10,13 @@ use futures::StreamExt;
 use futures::future::{Either, select};
 use futures::stream::{self, AbortHandle, BoxStream, SelectAll};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use weft_runs::{AgentPlan, AgentRequest, WhenBusy};
 
 use super::subscription::{Subscription, Update};
 use crate::app::App;
 use crate::connection::Connection;
+use crate::runs::begin_agent;
 
 /// Interval of pings to a silent client.
 const PING: Duration = Duration::from_secs(30);
@@ -36,6 +38,17 @@ enum ClientFrame {
     },
     Unsub {
         run: String,
+    },
+    /// A message to a conversation, whose run is then followed.
+    Say {
+        agent: String,
+        thread: String,
+        text: String,
+        #[serde(default)]
+        context: Map<String, Value>,
+        #[serde(default)]
+        busy: WhenBusy,
+        message_id: Option<String>,
     },
 }
 
@@ -137,6 +150,11 @@ impl Session {
                 }
                 Ok(())
             }
+            Ok(ClientFrame::Say { agent, thread, text, context, busy, message_id }) => {
+                let plan = AgentPlan { message_id, values: context, ..AgentPlan::new(agent, text) };
+                let thread = Some(thread);
+                self.say(AgentRequest { plan, thread, busy, ..AgentRequest::default() }).await
+            }
             // Results of tools and approvals come by other ways, and from people only.
             Err(error) => self.error(None, "bad_frame", &error.to_string()).await,
         }
@@ -167,6 +185,24 @@ impl Session {
         self.updates.push(updates.boxed());
         self.subscriptions.insert(run, handle);
         Ok(())
+    }
+
+    /// Begins the run of a message and follows it.
+    async fn say(&mut self, request: AgentRequest) -> Result<(), Over> {
+        let id = request.plan.message_id.clone();
+        match begin_agent(&self.app, request).await {
+            Ok(begun) => {
+                let accepted = json!({"type": "accepted", "run": begun.id, "place": begun.place,
+                    "repeated": begun.repeated, "message_id": id});
+                self.send(Message::text(accepted.to_string())).await?;
+                self.subscribe(begun.id.clone(), 0).await
+            }
+            Err(problem) => {
+                let error = json!({"type": "error", "code": problem.code, "message": problem.detail,
+                    "message_id": id});
+                self.send(Message::text(error.to_string())).await
+            }
+        }
     }
 
     async fn error(&mut self, run: Option<&RunId>, code: &str, message: &str) -> Result<(), Over> {

@@ -23,8 +23,8 @@ pub(super) async fn answer(
     form: Form,
     mut content: Content,
 ) -> Result<Response, Problem> {
+    let mut guard = CancelOnDrop::new(app, &begun);
     let RunHandle { id: run, mut events, outcome, .. } = begun;
-    let mut guard = CancelOnDrop::new(app, run.clone());
     let (mut text, mut steps) = (String::new(), Vec::new());
     while let Some(batch) = events.next().await? {
         for event in &batch {
@@ -36,7 +36,7 @@ pub(super) async fn answer(
     }
     let ended = outcome.await;
     guard.has_ended = true;
-    let end = end_of(ended)?;
+    let end = end_of(ended, &run)?;
     text.push_str(&remaining_text(&end, &run, &mut content).concat());
     let mut completion = json!({
         "id": completion_id(&run),
@@ -51,9 +51,10 @@ pub(super) async fn answer(
         }],
         "usage": usage(end.usage()),
     });
-    if form.steps {
-        let mut weft = extension(&run, &end);
-        weft["steps"] = Value::Array(steps);
+    if let Some(mut weft) = extension(&run, &end, form) {
+        if form.steps {
+            weft["steps"] = Value::Array(steps);
+        }
         completion["weft"] = weft;
     }
     Ok(Json(completion).into_response())
@@ -69,18 +70,23 @@ pub(super) fn is_step(event: &TraceEvent) -> bool {
 }
 
 /// Outcome of the run, or the problem for which no answer exists.
-pub(super) fn end_of(ended: Result<RunOutcome, RunsError>) -> Result<RunOutcome, Problem> {
+pub(super) fn end_of(ended: Result<RunOutcome, RunsError>, run: &RunId) -> Result<RunOutcome, Problem> {
     let end = match ended {
         Ok(end @ (RunOutcome::Agent(_) | RunOutcome::Session(_))) => end,
         Err(RunsError::Left { .. }) | Ok(_) => {
-            let detail = "the server ends; the run can be resumed";
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", detail));
+            let detail = format!("the server ends; the run `{run}` can be resumed");
+            let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", detail);
+            return Err(problem.with("run", run.as_str()));
         }
         Err(error) => {
             let status = StatusCode::INTERNAL_SERVER_ERROR;
-            return Err(Problem::new(status, error.code().to_owned(), error.to_string()));
+            let problem = Problem::new(status, error.code().to_owned(), error.to_string());
+            return Err(problem.with("run", run.as_str()));
         }
     };
+    if end.is_failed_flow() {
+        return Ok(end);
+    }
     let exit = exit_of(&end);
     let status = match exit {
         ExitReason::LlmFailed => StatusCode::BAD_GATEWAY,
@@ -91,7 +97,7 @@ pub(super) fn end_of(ended: Result<RunOutcome, RunsError>) -> Result<RunOutcome,
         _ => return Ok(end),
     };
     let detail = end.error().unwrap_or_else(|| format!("the run ended: {exit}"));
-    Err(Problem::new(status, exit.as_str(), detail))
+    Err(Problem::new(status, exit.as_str(), detail).with("run", run.as_str()))
 }
 
 /// Exit reason of a run, which runs of agents always have.
@@ -142,7 +148,11 @@ pub(super) fn usage(usage: Usage) -> Value {
     shown
 }
 
-/// Fields of the answer that this server adds.
-pub(super) fn extension(run: &RunId, end: &RunOutcome) -> Value {
-    json!({"run": run, "exit": exit_of(end), "pending": end.pending()})
+/// Fields of the answer that this server adds where they are asked for, or where the answer is that of a failure.
+pub(super) fn extension(run: &RunId, end: &RunOutcome, form: Form) -> Option<Value> {
+    let mut weft = json!({"run": run, "exit": exit_of(end), "pending": end.pending()});
+    if end.is_failed_flow() {
+        weft["failed"] = true.into();
+    }
+    (form.steps || end.is_failed_flow()).then_some(weft)
 }

@@ -16,12 +16,12 @@ use axum::routing::{any, get, post};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Value, json};
-use weft_runs::RunService;
+use weft_runs::{RunHandle, RunService};
 
 use crate::app::App;
 use crate::body::{JsonBody, Path};
 use crate::problem::Problem;
-use crate::runs::begin_agent;
+use crate::runs::{IdempotencyKey, begin_agent};
 
 use request::{ChatBody, Wanted};
 
@@ -70,7 +70,11 @@ fn error_of(problem: &Problem) -> Value {
         Some(help) => format!("{}; {help}", problem.detail),
         None => problem.detail.clone(),
     };
-    json!({"message": message, "type": kind, "param": null, "code": code})
+    let mut error = json!({"message": message, "type": kind, "param": null, "code": code});
+    if let Some(run) = problem.run() {
+        error["run"] = run.clone();
+    }
+    error
 }
 
 /// A refusal of a handler, in this interface's form.
@@ -96,8 +100,9 @@ struct CancelOnDrop {
 }
 
 impl CancelOnDrop {
-    fn new(app: &Arc<App>, run: RunId) -> Self {
-        Self { app: Arc::clone(app), run, has_ended: false }
+    /// A guard of a run. One that an earlier request began is that request's to cancel.
+    fn new(app: &Arc<App>, begun: &RunHandle) -> Self {
+        Self { app: Arc::clone(app), run: begun.id.clone(), has_ended: begun.repeated }
     }
 }
 
@@ -175,10 +180,12 @@ async fn model(
 
 async fn complete(
     State(app): State<Arc<App>>,
+    key: IdempotencyKey,
     body: Result<JsonBody<ChatBody>, Problem>,
 ) -> Result<Response, Refused> {
     let JsonBody(body) = body?;
-    let Wanted { request, form } = request::read(body)?;
+    let Wanted { mut request, form } = request::read(body)?;
+    request.plan.message_id = key.or(request.plan.message_id)?;
     let has_tools = app
         .with_project({
             let id = request.plan.agent.clone();

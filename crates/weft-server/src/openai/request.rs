@@ -5,7 +5,7 @@ use http::StatusCode;
 use llm_provider::Attachment;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use weft_runs::{AgentPlan, AgentRequest};
+use weft_runs::{AgentPlan, AgentRequest, WhenBusy};
 
 use crate::problem::Problem;
 
@@ -58,6 +58,10 @@ struct Extension {
     thread: Option<String>,
     /// Values that tools may use and no model sees or sets.
     context: Map<String, Value>,
+    /// Reaction to a conversation that is at work: `queue`, `steer` or `reject`.
+    busy: WhenBusy,
+    /// Id of the message, as the header `Idempotency-Key`.
+    message_id: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -94,7 +98,7 @@ pub(super) fn read(body: ChatBody) -> Result<Wanted, Problem> {
         let problem = refused("unsupported", "an agent has tools of its own and takes none from a request");
         return Err(problem.with_help("give them to the agent in its profile"));
     }
-    let Extension { steps, thread, context } = weft.unwrap_or_default();
+    let Extension { steps, thread, context, busy, message_id } = weft.unwrap_or_default();
     let Said { instructions, mut history, message, attachments } = said(messages)?;
     if thread.is_some() {
         history.clear();
@@ -112,11 +116,12 @@ pub(super) fn read(body: ChatBody) -> Result<Wanted, Problem> {
         instructions,
         schema,
         values: context,
+        message_id,
         ..AgentPlan::default()
     };
     let usage = stream_options.unwrap_or_default().include_usage;
     Ok(Wanted {
-        request: AgentRequest { plan, thread, ..AgentRequest::default() },
+        request: AgentRequest { plan, thread, busy, ..AgentRequest::default() },
         form: Form { stream: stream.unwrap_or(false), usage, steps },
     })
 }

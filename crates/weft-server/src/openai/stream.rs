@@ -22,6 +22,9 @@ use crate::app::App;
 /// Interval of comments on a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
+/// End of a stream.
+const DONE: &str = "data: [DONE]\n\n";
+
 /// Characters of a piece at most; it ends behind a blank where there is one.
 const PIECE: usize = 64;
 
@@ -53,19 +56,20 @@ pub(super) fn answer(
     form: Form,
     content: Content,
 ) -> Response {
+    let guard = CancelOnDrop::new(app, &begun);
     let RunHandle { id: run, events, outcome, .. } = begun;
     let created = app.clock.now().as_millis() / 1000;
     let mut answer = AnswerStream {
         app: Arc::clone(app),
         agent,
-        run: run.clone(),
+        run,
         events,
         done: Some(outcome),
         form,
         content,
         created,
         ready: VecDeque::new(),
-        guard: CancelOnDrop::new(app, run),
+        guard,
     };
     answer.delta(&json!({"role": "assistant", "content": ""}));
     let pieces = futures::stream::unfold(answer, |mut answer| async move {
@@ -92,6 +96,7 @@ impl AnswerStream {
                     Err(error) => {
                         self.done = None;
                         self.send(&json!({"error": error_of(&error.into())}));
+                        self.ready.push_back(DONE.to_owned());
                     }
                 },
                 () = silence => return Some(": here\n\n".to_owned()),
@@ -116,15 +121,15 @@ impl AnswerStream {
         let Some(done) = self.done.take() else { return };
         let ended = done.await;
         self.guard.has_ended = true;
-        match end_of(ended) {
+        match end_of(ended, &self.run) {
             Ok(end) => {
                 for piece in remaining_text(&end, &self.run, &mut self.content) {
                     self.send_text(&piece);
                 }
                 let choices = json!([{"index": 0, "delta": {}, "finish_reason": finish_reason(&end)}]);
                 let mut last = self.chunk(&choices);
-                if self.form.steps {
-                    last["weft"] = extension(&self.run, &end);
+                if let Some(weft) = extension(&self.run, &end, self.form) {
+                    last["weft"] = weft;
                 }
                 self.send(&last);
                 if self.form.usage {
@@ -132,10 +137,10 @@ impl AnswerStream {
                     chunk["usage"] = usage(end.usage());
                     self.send(&chunk);
                 }
-                self.ready.push_back("data: [DONE]\n\n".to_owned());
             }
             Err(problem) => self.send(&json!({"error": error_of(&problem)})),
         }
+        self.ready.push_back(DONE.to_owned());
     }
 
     /// Sends a text in pieces of about a line, also where it came at once: clients show it as it is written.

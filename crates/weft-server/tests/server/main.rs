@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 mod common;
+mod conversations;
 mod http;
 mod limits;
 mod live;

@@ -1,0 +1,155 @@
+//! A help desk of real processes: queue, ids, the person's seat, and the end of a server in between.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::common::{desk, weft, write};
+use crate::serving::{Served, TOKEN};
+
+const PATH: &str = "/api/chat/desk/threads/s/messages";
+
+fn help_desk(script: &[Value]) -> TempDir {
+    let folder = desk();
+    let flows = json!({
+        "agent": "desk",
+        "system_actions": [{"action_id": "human", "handler": "handoff", "trigger_patterns": ["a person"]}]
+    });
+    write(folder.path(), "flows.json", &flows.to_string());
+    let lines: Vec<String> = script.iter().map(Value::to_string).collect();
+    write(folder.path(), "said.jsonl", &lines.join("\n"));
+    write(folder.path(), "weft.toml", "script = \"said.jsonl\"\n");
+    folder
+}
+
+fn said(text: &str, ms: u64) -> Value {
+    json!({"text": text, "sleep_ms": ms})
+}
+
+fn send(served: &Served, body: &Value) -> Value {
+    let (status, answer) = served.ask("POST", PATH, &body.to_string());
+    assert_eq!(status, 202, "{answer}");
+    serde_json::from_str(&answer).unwrap()
+}
+
+/// Author and text of everything that was said.
+fn talk(folder: &Path) -> Vec<String> {
+    let shown = weft(folder, &["session", "show", "s", "--output", "json"]).ok().json();
+    let line = |message: &Value| {
+        format!("{}: {}", message["author"].as_str().unwrap(), message["text"].as_str().unwrap())
+    };
+    shown["messages"].as_array().unwrap().iter().map(line).collect()
+}
+
+fn until(folder: &Path, count: usize) -> Vec<String> {
+    for _ in 0..200 {
+        let talk = talk(folder);
+        if talk.len() >= count {
+            return talk;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("{:?} never had {count} messages", talk(folder));
+}
+
+#[cfg(unix)]
+#[test]
+fn queued_messages_survive_the_end_of_their_server_in_order() {
+    let folder = help_desk(&[said("One.", 1500), said("Two.", 0), said("Three.", 0)]);
+    let served = Served::start(folder.path(), TOKEN, &[]);
+    for (at, text) in ["first", "second", "third"].iter().enumerate() {
+        let begun = send(&served, &json!({"text": text, "message_id": text}));
+        assert_eq!(begun["place"].as_u64().unwrap_or(0), at as u64, "{begun}");
+    }
+    served.signal("KILL");
+    drop(served);
+    let again = Served::start(folder.path(), TOKEN, &[]);
+    let repeated = send(&again, &json!({"text": "second", "message_id": "second"}));
+    assert_eq!(repeated["repeated"], true);
+    assert_eq!(
+        until(folder.path(), 6),
+        ["user: first", "agent: One.", "user: second", "agent: Two.", "user: third", "agent: Three."]
+    );
+}
+
+#[test]
+fn a_person_takes_a_session_answers_and_gives_it_back() {
+    let reads = json!({"text": "Back.", "request": {"contains": ["a person answered the user: I am Ann."]}});
+    let folder = help_desk(&[reads]);
+    let served = Served::start(folder.path(), TOKEN, &[]);
+    send(&served, &json!({"text": "a person please"}));
+    until(folder.path(), 2);
+    let waiting = weft(folder.path(), &["session", "list", "--waiting", "--output", "json"]).ok().json();
+    assert_eq!((&waiting[0]["session"], &waiting[0]["with"]), (&json!("s"), &json!("person")), "{waiting}");
+    weft(folder.path(), &["session", "take", "s", "--as", "ann"]).ok();
+    let (status, refused) = served.ask("POST", "/api/sessions/s/take", r#"{"person": "bob"}"#);
+    assert_eq!(status, 409, "{refused}");
+    assert!(refused.contains("session_taken"), "{refused}");
+    let (status, answer) =
+        served.ask("POST", "/api/sessions/s/messages", r#"{"person": "ann", "text": "I am Ann."}"#);
+    assert_eq!(status, 200, "{answer}");
+    weft(folder.path(), &["session", "note", "s", "--as", "ann", "Wants a refund."]).ok();
+    weft(folder.path(), &["session", "give-back", "s", "--as", "ann"]).ok();
+    let refused = weft(folder.path(), &["session", "give-back", "s"]);
+    assert_eq!(refused.code, 2, "{refused:#?}");
+    assert!(refused.stderr.contains("error[not_handed_off]"), "{refused:#?}");
+    send(&served, &json!({"text": "thanks"}));
+    let talk = until(folder.path(), 7);
+    assert_eq!(talk[2..4], ["person: I am Ann.", "note: Wants a refund."]);
+    assert_eq!(talk[5..], ["user: thanks", "agent: Back."]);
+    weft(folder.path(), &["session", "close", "s"]).ok();
+    let shown = weft(folder.path(), &["session", "show", "s"]).ok().stdout;
+    assert!(shown.starts_with("s\tclosed\tsince "), "{shown}");
+    weft(folder.path(), &["session", "reopen", "s"]).ok();
+}
+
+#[test]
+fn a_message_with_an_id_is_answered_once_by_all_processes() {
+    let folder = help_desk(&[said("One.", 0), said("Two.", 0)]);
+    let chat = ["chat", "--session", "s", "--message-id", "m1", "hello", "--output", "json"];
+    let first = weft(folder.path(), &chat).ok().json();
+    let again = weft(folder.path(), &chat).ok().json();
+    assert_eq!((&first["run"], &first["text"]), (&again["run"], &again["text"]), "{again}");
+    assert_eq!(talk(folder.path()).len(), 2);
+}
+
+#[test]
+fn an_action_without_patterns_fires_by_its_id() {
+    let folder = help_desk(&[]);
+    let ran = weft(folder.path(), &["flow", "run", "human", "--session", "s"]).ok();
+    assert_eq!(ran.stdout, "You are being connected to a person...\n");
+    let shown = weft(folder.path(), &["session", "list", "--output", "json"]).ok().json();
+    assert_eq!(shown[0]["with"], "person");
+    let unknown = weft(folder.path(), &["flow", "run", "humann"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("did you mean `human`?"), "{unknown:#?}");
+}
+
+#[test]
+fn a_broken_file_leaves_the_last_good_one_in_force() {
+    let folder = help_desk(&[]);
+    let served = Served::start(folder.path(), TOKEN, &[]);
+    write(folder.path(), "flows.json", "{\"flowss\": []}");
+    let fault = || {
+        let (_, meta) = served.ask("GET", "/api/meta", "");
+        serde_json::from_str::<Value>(&meta).unwrap()["flows_fault"].clone()
+    };
+    for _ in 0..100 {
+        if fault() != Value::Null {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(fault().as_str().is_some_and(|fault| fault.contains("flowss")), "{}", fault());
+    send(&served, &json!({"text": "a person please"}));
+    for _ in 0..100 {
+        let (_, shown) = served.ask("GET", "/api/sessions/s", "");
+        if shown.contains("\"with\":\"person\"") {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("the last good flows were not used");
+}

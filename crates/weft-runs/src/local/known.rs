@@ -1,0 +1,131 @@
+//! Messages with an id: one that comes again has the run of the first.
+
+use std::time::Duration;
+
+use agent_types::{EventBody, ExitReason, RunId};
+use executors_flow_system::Handled;
+use run_store::{RunPhase, StoreError};
+use serde_json::Value;
+use weft_project::Project;
+
+use super::{LocalRuns, events};
+use crate::error::RunsError;
+use crate::handle::{Outcome, RunHandle};
+use crate::outcome::RunOutcome;
+use crate::request::AgentRequest;
+
+/// Attempts to find the record of a run whose message has just come elsewhere, and the pause between two.
+const ATTEMPTS: (u32, Duration) = (20, Duration::from_millis(50));
+
+/// Name under which the run of a message is found.
+pub(super) fn message_key(request: &AgentRequest) -> Option<String> {
+    let id = request.plan.message_id.as_ref()?;
+    Some(format!("message:{}/{}/{id}", request.plan.agent, request.thread.as_deref().unwrap_or_default()))
+}
+
+impl LocalRuns {
+    /// Notes the run of a message; the run that an earlier message of the same id has, if there is one.
+    pub(super) async fn claim(&self, key: &str, run: &RunId) -> Result<Option<RunId>, RunsError> {
+        for attempt in 0..=ATTEMPTS.0 {
+            let (key, run) = (key.to_owned(), run.clone());
+            let is_last = attempt == ATTEMPTS.0;
+            let claimed = self.with_project(move |project| claim(project, &key, &run, is_last)).await?;
+            match claimed {
+                Claimed::New => return Ok(None),
+                Claimed::Known(run) => return Ok(Some(run)),
+                Claimed::Beginning => self.0.clock.sleep(ATTEMPTS.1).await,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Forgets a message whose run did not begin.
+    pub(super) async fn release(&self, key: String) {
+        let forget = move |project: &std::sync::Arc<Project>| {
+            if let Some(store) = project.store()? {
+                store.put(&key, None);
+            }
+            Ok(())
+        };
+        // A fault of the store is in the refusal already.
+        let _ = self.with_project(forget).await;
+    }
+
+    /// A handle of a run that was begun before, with its events from the first on.
+    pub(super) async fn known_run(&self, run: RunId) -> Result<RunHandle, RunsError> {
+        let live = self.live().get(&run).cloned();
+        let events = match &live {
+            Some(live) => events::from_start(&run, &live.sink),
+            None => {
+                let store = self.project().required_store(&run)?.clone();
+                events::stored(&run, store)
+            }
+        };
+        let (runs, of) = (self.clone(), run.clone());
+        let outcome = Outcome::new(async move {
+            if let Some(live) = live {
+                live.over.cancelled().await;
+            }
+            runs.with_project(move |project| recorded_outcome(project, &of)).await
+        });
+        Ok(RunHandle { repeated: true, ..RunHandle::new(run, events, outcome) })
+    }
+}
+
+/// Result of noting the run of a message.
+enum Claimed {
+    New,
+    Known(RunId),
+    /// The record of the other run is not there yet.
+    Beginning,
+}
+
+fn claim(project: &Project, key: &str, run: &RunId, is_last: bool) -> Result<Claimed, RunsError> {
+    let Some(store) = project.store()? else { return Ok(Claimed::New) };
+    let own = Value::from(run.as_str());
+    let new = own.clone();
+    let change = move |old: Option<Value>| match old {
+        Some(other) => Err(other),
+        None => Ok(new),
+    };
+    let Err(other) = store.update(key, change)? else { return Ok(Claimed::New) };
+    let other = RunId::new(other.as_str().unwrap_or_default());
+    match store.known(&other) {
+        Ok(_) => Ok(Claimed::Known(other)),
+        // Its process ended before the record was kept, or the run was deleted.
+        Err(StoreError::UnknownRun { .. }) if is_last => {
+            store.put(key, Some(&own));
+            Ok(Claimed::New)
+        }
+        Err(StoreError::UnknownRun { .. }) => Ok(Claimed::Beginning),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The outcome of a run as its log has it.
+fn recorded_outcome(project: &Project, run: &RunId) -> Result<RunOutcome, RunsError> {
+    let store = project.required_store(run)?;
+    let record = store.known(run)?;
+    if record.state.phase == RunPhase::Running {
+        return Err(RunsError::Left { run: run.to_string() });
+    }
+    let exit = record.state.exit.unwrap_or(ExitReason::Completed);
+    let thread = record.new.thread.as_deref().unwrap_or_default();
+    let mut handled = Handled::recorded(run.clone(), thread, exit);
+    handled.repeated = true;
+    for group in store.groups(run) {
+        let mut group = group?;
+        store.put_values_back(&mut group)?;
+        for kept in group.into_iter().filter(|kept| kept.event.place.call.is_none()) {
+            match kept.event.body {
+                EventBody::AgentMessage { text, .. } => handled.text = Some(text),
+                EventBody::RunFinished { message, partial, .. } => {
+                    (handled.error, handled.partial) = (message, partial.unwrap_or(false));
+                }
+                EventBody::FlowMatched { flow, .. } => handled.flow = Some(flow),
+                _ => {}
+            }
+        }
+    }
+    Ok(RunOutcome::Session(Box::new(handled)))
+}

@@ -1,0 +1,202 @@
+//! Conversations: everything that was said, in order, and messages that come while one is answered.
+
+use serde_json::{Value, json};
+use weft_harness::StubServer;
+
+use crate::common::{PLAIN, Running, pause, project, serve, serve_with};
+
+const PATH: &str = "/api/chat/plain/threads/t/messages";
+
+/// A project with flows whose endpoint answers with this status.
+fn desk(status: u16) -> Running {
+    let stub = StubServer::json(move |_| (status, json!({"id": 7})));
+    let settings = format!(
+        "script = \"script.jsonl\"\n[store]\nsync = \"normal\"\n[network]\nallow = [\"{}\"]\n[texts.en]\nfailed = \"Oh no.\"\n",
+        stub.address
+    );
+    let flows = json!({
+        "flows": [
+            {"flow_id": "leave", "trigger_patterns": ["leave"], "response_template": "Request {result.id} is sent.",
+                "endpoint": {"url": format!("http://{}/leave", stub.address), "method": "POST"},
+                "on_error": {"reply": "Try tomorrow."}},
+            {"flow_id": "other", "trigger_patterns": ["other"],
+                "endpoint": {"url": format!("http://{}/other", stub.address), "method": "POST"}}],
+        "system_actions": [{"action_id": "human", "handler": "handoff", "trigger_patterns": ["a person"]}]
+    });
+    let folder = project(&[PLAIN, ("flows.json", &flows.to_string()), ("weft.toml", &settings)]);
+    serve_with(folder, |_| ())
+}
+
+async fn say(server: &Running, text: &str) -> Value {
+    let begun = server.post(PATH, &json!({"text": text})).await.expect(202).json();
+    let run = begun["run"].as_str().unwrap().to_owned();
+    server.events(&run).await;
+    server.get(&format!("/api/runs/{run}")).await.json()
+}
+
+/// Author and text of each message.
+async fn said(server: &Running) -> Vec<String> {
+    let messages = server.get(PATH).await.expect(200).json();
+    let shown = |message: &Value| {
+        format!("{}: {}", message["author"].as_str().unwrap(), message["text"].as_str().unwrap())
+    };
+    messages.as_array().unwrap().iter().map(shown).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_that_was_said_is_in_the_conversation() {
+    let server = desk(200);
+    for text in ["hi", "I want leave", "a person please", "anyone?"] {
+        say(&server, text).await;
+    }
+    assert_eq!(
+        said(&server).await,
+        [
+            "user: hi",
+            "agent: Hello.",
+            "user: I want leave",
+            "flow: Request 7 is sent.",
+            "user: a person please",
+            "action: You are being connected to a person...",
+            "user: anyone?"
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_flow_answers_in_every_client() {
+    let server = desk(500);
+    let failed = say(&server, "I want leave").await;
+    assert_eq!((&failed["status"], &failed["text"]), (&json!("error"), &json!("Try tomorrow.")));
+    say(&server, "the other").await;
+    let messages = server.get(PATH).await.expect(200).json();
+    assert_eq!((&messages[1]["text"], &messages[1]["failed"]), (&json!("Try tomorrow."), &json!(true)));
+    assert_eq!(messages[3]["text"], "Oh no.", "{messages}");
+    let asked = json!({"model": "plain", "messages": [{"role": "user", "content": "leave"}], "weft": {"thread": "t"}});
+    let answer = server.post("/v1/chat/completions", &asked).await.expect(200).json();
+    assert_eq!(answer["choices"][0]["message"]["content"], "Try tomorrow.");
+    assert_eq!((&answer["weft"]["failed"], &answer["weft"]["exit"]), (&json!(true), &json!("tool_error")));
+    let mut streamed = asked.clone();
+    streamed["stream"] = true.into();
+    let answer = server.post("/v1/chat/completions", &streamed).await.expect(200).body;
+    assert!(answer.contains("Try tomorrow.") && answer.contains("\"failed\":true"), "{answer}");
+    assert!(answer.trim_end().ends_with("[DONE]"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exchange_stays_when_the_next_one_fails() {
+    // The script ends behind the first answer.
+    let server = serve(&[PLAIN, ("script.jsonl", "{\"text\": \"One.\"}\n")]);
+    say(&server, "first").await;
+    say(&server, "second").await;
+    let said = said(&server).await;
+    assert_eq!(said[..3], ["user: first", "agent: One.", "user: second"], "{said:?}");
+}
+
+fn slow(ms: u64, count: usize) -> String {
+    (1..=count).map(|at| format!("{{\"text\": \"Answer {at}.\", \"sleep_ms\": {ms}}}\n")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_queue_in_order_up_to_a_limit() {
+    let server = serve(&[PLAIN, ("script.jsonl", &slow(100, 20))]);
+    let mut runs = Vec::new();
+    for at in 0..17 {
+        let begun = server.post(PATH, &json!({"text": format!("m{at}")})).await.expect(202).json();
+        assert_eq!(begun["place"].as_u64().unwrap_or(0), at, "{begun}");
+        runs.push(begun["run"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(server.post(PATH, &json!({"text": "x"})).await.expect(409).code(), "thread_full");
+    let refused = server.post(PATH, &json!({"text": "x", "busy": "reject"})).await.expect(409);
+    assert_eq!(refused.code(), "thread_busy");
+    let queued = server.events(&runs[3]).await;
+    assert_eq!((&queued[0]["type"], &queued[0]["place"]), (&json!("run.queued"), &json!(3)));
+    server.post(&format!("/api/runs/{}/cancel", runs[15]), &json!({})).await.expect(202);
+    server.until(&runs[16], "ok").await;
+    server.until(&runs[15], "cancelled").await;
+    let said = said(&server).await;
+    let expected: Vec<String> = (0..17)
+        .filter(|at| *at != 15)
+        .enumerate()
+        .flat_map(|(nth, at)| [format!("user: m{at}"), format!("agent: Answer {}.", nth + 1)])
+        .collect();
+    assert_eq!(said, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_steers_is_the_next() {
+    let call = r#"{"text": "<ACTION><workflow__sleep><value>x</value></workflow__sleep></ACTION>"}"#;
+    let script = format!("{call}\n{{\"text\": \"Now.\", \"sleep_ms\": 100}}\n{{\"text\": \"Then.\"}}\n");
+    let agent = r#"{"id": "plain", "name": "Plain", "tool_ids_inventory": ["workflow:sleep"]}"#;
+    let server = serve(&[("agents/plain.json", agent), crate::common::SLEEP, ("script.jsonl", script.as_str())]);
+    let begin = async |text: &str, busy: &str| {
+        let begun = server.post(PATH, &json!({"text": text, "busy": busy})).await.expect(202).json();
+        begun["run"].as_str().unwrap().to_owned()
+    };
+    let first = begin("first", "queue").await;
+    let second = begin("second", "queue").await;
+    let third = begin("third", "steer").await;
+    server.until(&first, "cancelled").await;
+    let events = server.events(&first).await;
+    assert!(events.iter().any(|event| event["type"] == "agent.tool.finished"), "{events:?}");
+    server.until(&third, "ok").await;
+    server.until(&second, "ok").await;
+    let users: Vec<String> =
+        said(&server).await.into_iter().filter(|message| message.starts_with("user")).collect();
+    assert_eq!(users, ["user: first", "user: third", "user: second"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_comes_twice_is_answered_once() {
+    let server = serve(&[PLAIN, ("script.jsonl", &slow(50, 3))]);
+    let body = json!({"text": "hi", "message_id": "m1"});
+    let all = futures::future::join_all((0..4).map(|_| server.post(PATH, &body))).await;
+    let begun: Vec<Value> = all.into_iter().map(|answer| answer.expect(202).json()).collect();
+    assert!(begun.iter().all(|one| one["run"] == begun[0]["run"]), "{begun:?}");
+    assert_eq!(begun.iter().filter(|one| one["repeated"] == true).count(), 3, "{begun:?}");
+    server.until(begun[0]["run"].as_str().unwrap(), "ok").await;
+    let asked = json!({"model": "plain", "messages": [{"role": "user", "content": "hi"}], "weft": {"thread": "t"}});
+    for key in ["m1", "m1", "m2"] {
+        let answer = server
+            .send("POST", "/v1/chat/completions", &[("idempotency-key", key)], &asked.to_string())
+            .await
+            .expect(200)
+            .json();
+        let expected = if key == "m1" { "Answer 1." } else { "Answer 2." };
+        assert_eq!(answer["choices"][0]["message"]["content"], expected, "{key}");
+    }
+    assert_eq!(said(&server).await.len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stateless_completion_leaves_no_conversation_and_no_timer() {
+    let flows = r#"{"timers": [{"timer_id": "idle", "delay_ms": 20, "action": {"reply": "Still there?"}}]}"#;
+    let server = serve(&[PLAIN, ("flows.json", flows)]);
+    let asked = json!({"model": "plain", "messages": [{"role": "user", "content": "hi"}]});
+    let answer = server.post("/v1/chat/completions", &asked).await.expect(200).json();
+    assert_eq!(answer["choices"][0]["message"]["content"], "Hello.");
+    pause(150).await;
+    assert_eq!(server.get("/api/chat/plain/threads").await.expect(200).json(), json!([]));
+    assert_eq!(server.get("/api/runs").await.expect(200).json().as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queued_message_waits_for_the_answer_to_a_question() {
+    let ask = r#"{"text": "<ACTION><workflow__ask></workflow__ask></ACTION>", "sleep_ms": 150}"#;
+    let script = format!("{ask}\n{{\"text\": \"Thanks.\"}}\n{{\"text\": \"Next.\"}}\n");
+    let agent = r#"{"id": "plain", "name": "Plain", "tool_ids_inventory": ["workflow:ask"]}"#;
+    let server =
+        serve(&[("agents/plain.json", agent), crate::common::ASK, ("script.jsonl", script.as_str())]);
+    let first = server.post(PATH, &json!({"text": "first"})).await.expect(202).json();
+    let second = server.post(PATH, &json!({"text": "second"})).await.expect(202).json();
+    let waits = server.until(first["run"].as_str().unwrap(), "waiting").await;
+    pause(100).await;
+    let second = second["run"].as_str().unwrap();
+    assert_eq!(server.get(&format!("/api/runs/{second}")).await.json()["status"], "running");
+    let path = format!("/api/asks/{}.{}", first["run"].as_str().unwrap(), waits["asks"][0]["ask"].as_str().unwrap());
+    server.post(&path, &json!({"answer": "blue"})).await.expect(202);
+    server.until(second, "ok").await;
+    let users: Vec<String> =
+        said(&server).await.into_iter().filter(|message| message.starts_with("user")).collect();
+    assert_eq!(users, ["user: first", "user: second"]);
+}
