@@ -199,7 +199,9 @@ impl Budget {
         if let Some(parent) = &self.0.parent
             && let Err(spent) = parent.take(key)
         {
-            self.counter(key).fetch_sub(1, Ordering::Relaxed);
+            // What was counted here may have been taken back meanwhile.
+            let less = |used: u64| Some(used.saturating_sub(1));
+            self.counter(key).fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok();
             return Err(spent);
         }
         Ok(())

@@ -21,6 +21,7 @@ mod budget;
 mod call;
 mod canonical;
 mod clock;
+mod escapes;
 mod event;
 mod event_broadcast;
 mod event_info;

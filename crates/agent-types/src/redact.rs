@@ -3,11 +3,16 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::automaton::Automaton;
+use aho_corasick::nfa::contiguous::NFA;
+use aho_corasick::{AhoCorasick, Anchored, MatchKind};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::{Map, Value};
+
+use crate::escapes::{Bytes, Escape, Seen};
 
 /// Shortest secret that is masked in texts of any kind. Masking shorter values would destroy ordinary text.
 const SHORTEST: usize = 6;
@@ -19,7 +24,7 @@ const SHORTEST_BASE64: usize = 6;
 const MAX_LEVELS: usize = 3;
 
 /// Masks known secrets wherever they stand: as they are, escaped as in JSON (`\/` and `\u0041` too) or in a URL, those inside
-/// each other, and in base64 at any offset.
+/// each other, in base64 at any offset, and in hexadecimal digits.
 ///
 /// ```
 /// use agent_types::Redactor;
@@ -29,7 +34,7 @@ const MAX_LEVELS: usize = 3;
 /// ```
 #[derive(Clone, Default)]
 pub struct Redactor {
-    finder: Option<AhoCorasick>,
+    finder: Option<Arc<Finder>>,
     mask: Option<&'static str>,
 }
 
@@ -54,9 +59,8 @@ impl Redactor {
         patterns.sort();
         patterns.dedup();
         // Plain texts always compile; without a finder nothing would be masked, so none means none were given.
-        let finder = (!patterns.is_empty())
-            .then(|| AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&patterns));
-        Self { finder: finder.and_then(Result::ok), mask: None }
+        let finder = (!patterns.is_empty()).then(|| Finder::new(&patterns)).flatten();
+        Self { finder: finder.map(Arc::new), mask: None }
     }
 
     /// The same with another mask than `***`.
@@ -76,8 +80,7 @@ impl Redactor {
     #[must_use]
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
-        let mut found = Vec::new();
-        search(finder, &Reading::plain(text), 0, &mut found);
+        let mut found = finder.find(text);
         if found.is_empty() {
             return Cow::Borrowed(text);
         }
@@ -119,107 +122,72 @@ impl Redactor {
     }
 }
 
-/// A text with its escapes read, and the place in the text that each byte comes from.
-struct Reading<'t> {
-    bytes: Cow<'t, [u8]>,
-    /// Places of the bytes, and of the end; nothing where each byte is its own.
-    places: Vec<usize>,
+/// Automata that find secrets: one in a text as it stands, one byte by byte in what its escapes stand for.
+struct Finder {
+    plain: AhoCorasick,
+    stepwise: NFA,
 }
 
-impl<'t> Reading<'t> {
-    const fn plain(text: &'t str) -> Self {
-        Self { bytes: Cow::Borrowed(text.as_bytes()), places: Vec::new() }
+impl Finder {
+    fn new(patterns: &[String]) -> Option<Self> {
+        let plain = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(patterns).ok()?;
+        Some(Self { plain, stepwise: NFA::new(patterns).ok()? })
     }
 
-    fn place(&self, at: usize) -> usize {
-        self.places.get(at).copied().unwrap_or(at)
+    /// The places of secrets in a text.
+    fn find(&self, text: &str) -> Vec<Range<usize>> {
+        let mut found: Vec<_> = self.plain.find_iter(text).map(|found| found.range()).collect();
+        let bytes = text.as_bytes();
+        let seen = Seen { is_read: true, json: bytes.contains(&b'\\'), url: bytes.contains(&b'%') };
+        self.find_in_escapes(text, &mut Vec::new(), seen, &mut found);
+        found
     }
 
-    /// The same with escapes of one kind read; `None` where there are none.
-    fn read(&self, escape: u8, unescape: fn(&[u8]) -> Option<(char, usize)>) -> Option<Reading<'static>> {
-        let bytes = &*self.bytes;
-        if !bytes.contains(&escape) {
-            return None;
+    /// Finds secrets in what escapes stand for, and in what the escapes in that stand for. `read` are the kinds of escapes
+    /// that are read already, one in the other. Nothing of what is read is kept but the places of the last bytes.
+    fn find_in_escapes(&self, text: &str, read: &mut Vec<Escape>, seen: Seen, found: &mut Vec<Range<usize>>) {
+        if read.len() == MAX_LEVELS || !seen.is_read {
+            return;
         }
-        let (mut read, mut places) = (Vec::with_capacity(bytes.len()), Vec::with_capacity(bytes.len() + 1));
-        let (mut at, mut any) = (0, false);
-        while let Some(&byte) = bytes.get(at) {
-            let place = self.place(at);
-            let before = read.len();
-            if let Some((char, length)) = (byte == escape).then(|| unescape(&bytes[at..])).flatten() {
-                any = true;
-                read.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
-                at += length;
-            } else {
-                read.push(byte);
-                at += 1;
+        for escape in [Escape::Json, Escape::Url].into_iter().filter(|escape| seen.has(*escape)) {
+            read.push(escape);
+            let mut bytes = Bytes::new(text, read);
+            self.step_through(&mut bytes, text.len(), found);
+            let inner = bytes.seen();
+            self.find_in_escapes(text, read, inner, found);
+            read.pop();
+        }
+    }
+
+    fn step_through(&self, bytes: &mut Bytes<'_>, end: usize, found: &mut Vec<Range<usize>>) {
+        let automaton = &self.stepwise;
+        let Ok(mut state) = automaton.start_state(Anchored::No) else { return };
+        // Places of the last bytes, as many as the longest secret has.
+        let mut places = vec![0; automaton.max_pattern_len()];
+        let length = places.len();
+        let (mut count, mut ended) = (0, None);
+        for (byte, place) in bytes {
+            found.extend(ended.take().map(|start| start..place));
+            places[count % length] = place;
+            count += 1;
+            state = automaton.next_state(Anchored::No, state, byte);
+            if automaton.is_match(state) {
+                let lengths = (0..automaton.match_len(state))
+                    .map(|at| automaton.pattern_len(automaton.match_pattern(state, at)));
+                ended = lengths.max().map(|longest| places[(count - longest) % length]);
             }
-            places.resize(places.len() + read.len() - before, place);
         }
-        places.push(self.place(bytes.len()));
-        any.then_some(Reading { bytes: read.into(), places })
+        found.extend(ended.map(|start| start..end));
     }
-}
-
-/// Finds secrets in a text, and in what its escapes stand for.
-fn search(finder: &AhoCorasick, reading: &Reading<'_>, level: usize, found: &mut Vec<Range<usize>>) {
-    let matches = finder.find_iter(&*reading.bytes);
-    found.extend(matches.map(|found| reading.place(found.start())..reading.place(found.end())));
-    if level == MAX_LEVELS {
-        return;
-    }
-    let inner = [reading.read(b'\\', of_json), reading.read(b'%', of_url)];
-    for inner in inner.into_iter().flatten() {
-        search(finder, &inner, level + 1, found);
-    }
-}
-
-/// Reads an escape of JSON.
-fn of_json(bytes: &[u8]) -> Option<(char, usize)> {
-    let simple = |char| Some((char, 2));
-    match bytes.get(1)? {
-        b'u' => {
-            let first = hex(bytes.get(2..6)?)?;
-            if let Some(char) = char::from_u32(first) {
-                return Some((char, 6));
-            }
-            let second = hex(bytes.get(6..12)?.strip_prefix(b"\\u")?)?;
-            let pair = [u16::try_from(first).ok()?, u16::try_from(second).ok()?];
-            Some((char::decode_utf16(pair).next()?.ok()?, 12))
-        }
-        b'n' => simple('\n'),
-        b't' => simple('\t'),
-        b'r' => simple('\r'),
-        char @ (b'/' | b'"' | b'\\') => simple(char::from(*char)),
-        _ => None,
-    }
-}
-
-/// Reads an escape of a URL. Only ASCII is read by the byte; longer characters are read where they are whole.
-fn of_url(bytes: &[u8]) -> Option<(char, usize)> {
-    let byte = |at: usize| match bytes.get(at..at + 3)? {
-        [b'%', digits @ ..] => u8::try_from(hex(digits)?).ok(),
-        _ => None,
-    };
-    let first = byte(0)?;
-    let length = match first {
-        0..0x80 => 1,
-        0xc2..0xe0 => 2,
-        0xe0..0xf0 => 3,
-        _ => 4,
-    };
-    let whole: Option<Vec<u8>> = (0..length).map(|at| byte(3 * at)).collect();
-    let char = std::str::from_utf8(&whole?).ok()?.chars().next()?;
-    Some((char, 3 * length))
-}
-
-fn hex(digits: &[u8]) -> Option<u32> {
-    digits.iter().try_fold(0, |number, digit| Some(16 * number + char::from(*digit).to_digit(16)?))
 }
 
 /// Forms that no reading of escapes gives back.
 fn forms(secret: &str) -> Vec<String> {
-    let mut forms = vec![secret.to_owned(), secret.replace(' ', "+")];
+    let hex: Vec<String> = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex.concat();
+    let mut forms = vec![secret.to_owned(), secret.replace(' ', "+"), hex.to_uppercase(), hex];
+    // Digits of a short secret would be found everywhere.
+    forms.truncate(if secret.len() < SHORTEST { 2 } else { 4 });
     for offset in 0..3 {
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
             let mut bytes = vec![0; offset];
@@ -261,6 +229,8 @@ mod tests {
             "q=S3/CR\"3T+é+key😀1".to_owned(),
             format!("basic {}", STANDARD_NO_PAD.encode(format!("user:{secret}"))),
             format!("basic {}", URL_SAFE_NO_PAD.encode(format!("me:{secret}:x"))),
+            percent.replace('%', ""),
+            percent.replace('%', "").to_uppercase(),
             STANDARD_NO_PAD.encode(secret).replace('+', "%2B").replace('/', "%2F"),
             STANDARD_NO_PAD.encode(format!("u:{secret}")).replace('/', "\\/"),
         ] {
@@ -274,6 +244,32 @@ mod tests {
         for plain in ["abc stays", r"C:\users\new", "100%", "%zz \\u12", "\\ud800 \\u", "é\\", ""] {
             assert!(matches!(masks.mask(plain), Cow::Borrowed(_)), "{plain}");
         }
+    }
+
+    #[test]
+    fn n14_secrets_in_each_other_are_masked_as_a_whole() {
+        let masks = Redactor::of_any_length(["abcdef".to_owned(), "bcd".to_owned(), "efgh".to_owned()]);
+        assert_eq!(masks.mask(r"abcdefgh"), "***gh");
+        for (text, masked) in [(r"\u0061bcdefgh", "***"), (r"xa\u0062cd\u0065y", "xa***\\u0065y")] {
+            assert_eq!(masks.mask(text), masked, "{text}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn n14_a_large_text_is_masked_in_little_memory() {
+        let resident = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+            line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() / 1024
+        };
+        let masks = Redactor::new(["S3/CR3T-KEY".to_owned()]);
+        let text = r#"{\\\"a%20\\n\": \"\u0041\"}"#.repeat(40_000);
+        let before = resident();
+        let masked = masks.mask(&text);
+        let grown = resident() - before;
+        assert!(matches!(masked, Cow::Borrowed(_)));
+        assert!(grown < 8, "{grown} MiB for a text of {} MiB", text.len() >> 20);
     }
 
     #[test]
