@@ -20,7 +20,7 @@ use crate::network::{
 use crate::request::{PLAIN_HEADERS, Request};
 use crate::response::{headers_of, value_of};
 use crate::secret::{EnvSecrets, SecretMask, SecretSource};
-use crate::secret_policy::{Allowed, SecretPolicy};
+use crate::secret_policy::{Allowed, RefusedSecret, SecretPolicy};
 use crate::template::Filler;
 use crate::transport::Transport;
 
@@ -184,6 +184,12 @@ impl HttpCaller {
         }
     }
 
+    /// Secrets that a file names and that may not go where it sends them, each once.
+    #[must_use]
+    pub fn refused_secrets(&self, file: &Value) -> Vec<RefusedSecret> {
+        self.0.secret_policy.refused(file)
+    }
+
     /// The secrets that were used so far, to keep them out of texts of others.
     #[must_use]
     pub fn mask(&self) -> &SecretMask {
@@ -204,7 +210,8 @@ impl HttpCaller {
         let filler = Filler { arguments: values.arguments, context: values.context, secrets, mask };
         let request = endpoint.fill(&filler).map_err(|error| match error {
             HttpError::MissingSecret { name } if !policy.allows(&name, url) => {
-                HttpError::SecretNotAllowed { name, host: target(url) }
+                let host = target(url);
+                HttpError::SecretNotAllowed { lines: policy.lines(&name, &host), name, host }
             }
             other => self.masked(other),
         })?;

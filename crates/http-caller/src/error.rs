@@ -77,6 +77,8 @@ pub enum HttpError {
         name: String,
         /// Host, or host and port.
         host: String,
+        /// Lines of the settings that let it go there.
+        lines: String,
     },
     /// The network policy refused it; nothing was sent at that hop.
     #[error("{} refused: {}{}", .target, .reason.as_str(), .address.map(|ip| format!(" ({ip})")).unwrap_or_default())]
@@ -174,9 +176,7 @@ impl HttpError {
         match self {
             Self::MissingContext { name } => Some(format!("give it with --ctx {name}=VALUE")),
             Self::MissingSecret { name } => Some(format!("set {name} in the environment")),
-            Self::SecretNotAllowed { name, host } => Some(format!(
-                "if you trust the file with it, add to weft.toml:\n[secrets.allow]\n{name} = [\"{host}\"]"
-            )),
+            Self::SecretNotAllowed { lines, .. } => Some(format!("if you trust the file with it, {lines}")),
             Self::Blocked {
                 reason: BlockReason::PrivateAddress | BlockReason::MetadataAddress,
                 target,

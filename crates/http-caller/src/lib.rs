@@ -42,6 +42,7 @@ pub use peer::builder_of_peer;
 pub use query::{JsonQuery, QueryTooLarge};
 pub use reply::ReplyTemplate;
 pub use secret::{EnvSecrets, Secret, SecretMask, SecretSource};
+pub use secret_policy::RefusedSecret;
 pub use template::Scope;
 pub use transport::{Transport, WireAnswer, WireRequest};
 

@@ -3,8 +3,14 @@
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-/// Steps that a path may take over one value.
+/// Steps that a path may take over any value.
 const MAX_STEPS: u64 = 2_000_000;
+
+/// Steps for each part of a value that a path may take however large the value is: the value has a limit of its own.
+const STEPS_A_PART: u64 = 4;
+
+/// Levels that a part is moved up at the cost of a step.
+const LEVELS_A_STEP: u64 = 16;
 
 /// Longest path, in bytes, and most brackets in each other: the parser tries each bracket in several ways.
 const MAX_LENGTH: usize = 2000;
@@ -67,10 +73,22 @@ impl JsonQuery {
     /// # Errors
     /// The path would take more steps than its budget allows.
     pub fn all(&self, value: &Value) -> Result<Vec<Value>, QueryTooLarge> {
-        if !self.cost.is_single && self.cost.over(&Size::measure(value)) > MAX_STEPS {
-            return Err(QueryTooLarge { path: self.text.clone() });
+        if self.cost.is_single {
+            return Ok(self.path.query(value).all().into_iter().cloned().collect());
         }
-        Ok(self.path.query(value).all().into_iter().cloned().collect())
+        let too_large = || QueryTooLarge { path: self.text.clone() };
+        let size = Size::measure(value);
+        let budget = MAX_STEPS.max(size.parts.saturating_mul(STEPS_A_PART));
+        if self.cost.over(&size) > budget {
+            return Err(too_large());
+        }
+        let found = self.path.query(value).all();
+        // A part that stands in another one that was found is copied again.
+        let mut left = budget;
+        for part in &found {
+            left = left.checked_sub(Size::measure(part).parts).ok_or_else(too_large)?;
+        }
+        Ok(found.into_iter().cloned().collect())
     }
 }
 
@@ -125,7 +143,11 @@ impl Cost {
 
     /// An upper bound of the steps over a value.
     fn over(&self, size: &Size) -> u64 {
-        let parts = size.parts.saturating_mul(size.depth.saturating_pow(self.descents));
+        // The first descent meets each part once, and what it has found is moved up level by level, which costs little; the
+        // next ones meet each part once for each part above it.
+        let moves = if self.descents > 0 { 1 + size.depth / LEVELS_A_STEP } else { 1 };
+        let above = size.depth.saturating_pow(self.descents.saturating_sub(1));
+        let parts = size.parts.saturating_mul(above).saturating_mul(moves);
         let again = size.parts.saturating_pow(self.roots);
         parts.saturating_mul(again).saturating_mul(self.selectors)
     }
@@ -213,6 +235,24 @@ mod tests {
             let start = std::time::Instant::now();
             assert!(JsonQuery::parse(path).unwrap().all(value).is_err(), "{path}");
             assert!(start.elapsed() < std::time::Duration::from_secs(2), "{path}");
+        }
+    }
+
+    #[test]
+    fn n06_a_linear_path_is_applied_to_a_value_of_any_size() {
+        let large: Value = (0..130_000).map(|at| json!({"n": at, "t": [at]})).collect();
+        for (path, found) in
+            [("$..n", 130_000), ("$..t[0]", 130_000), ("$[*].n", 130_000), ("$..['n','x']", 130_000)]
+        {
+            assert_eq!(
+                JsonQuery::parse(path).unwrap().all(&large).unwrap_or_default().len(),
+                found,
+                "{path}"
+            );
+        }
+        let nested = (0..100).fold(large, |inner, _| json!({"a": inner}));
+        for path in ["$..*", "$..a", "$..*..n"] {
+            assert!(JsonQuery::parse(path).unwrap().all(&nested).is_err(), "{path}");
         }
     }
 

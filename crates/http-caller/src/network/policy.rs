@@ -186,7 +186,8 @@ pub(crate) fn check_url(policy: &NetworkPolicy, url: &Url, hop: u32) -> Result<P
 
 /// Host and port as `[network] allow` would name them.
 pub(crate) fn target(url: &Url) -> String {
-    let host = url.host_str().unwrap_or_default();
+    // An address without a host is named by its scheme.
+    let Some(host) = url.host_str() else { return format!("{}:", url.scheme()) };
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
