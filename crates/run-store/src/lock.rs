@@ -1,8 +1,9 @@
 //! One at a time works on a run, in this process and in others.
 
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions};
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agent_types::RunId;
@@ -11,6 +12,9 @@ use parking_lot::Mutex;
 use crate::StoreError;
 use crate::blob::digest;
 use crate::private::{make_folder, refuse_link};
+
+/// Ending of the lock files.
+const SUFFIX: &str = ".lock";
 
 /// Locks of the runs that are being executed.
 #[derive(Debug, Clone)]
@@ -44,16 +48,8 @@ impl RunLocks {
             Some(folder) => {
                 make_folder(folder).map_err(|error| StoreError::file(folder, &error))?;
                 let path = folder.join(file_name(run));
-                refuse_link(&path).map_err(|error| StoreError::file(&path, &error))?;
-                let file = OpenOptions::new().create(true).write(true).truncate(false).open(&path);
-                let file = file.map_err(|error| StoreError::file(&path, &error))?;
-                match file.try_lock() {
-                    Ok(()) => Some(file),
-                    Err(std::fs::TryLockError::WouldBlock) => return Err(busy()),
-                    Err(std::fs::TryLockError::Error(error)) => {
-                        return Err(StoreError::file(&path, &error));
-                    }
-                }
+                let locked = lock_file(&path).map_err(|error| StoreError::file(&path, &error))?;
+                Some(locked.ok_or_else(busy)?)
             }
             None => None,
         };
@@ -80,13 +76,65 @@ impl RunLocks {
             let _ = std::fs::remove_file(folder.join(file_name(run)));
         }
     }
+
+    /// Removes the files of runs that are gone: earlier versions left them. `known` are the runs that are kept.
+    pub(crate) fn sweep(&self, known: impl Iterator<Item = RunId>) {
+        let Some(files) = self.folder.as_ref().and_then(|folder| std::fs::read_dir(folder).ok()) else {
+            return;
+        };
+        let known: HashSet<String> = known.map(|run| file_name(&run)).collect();
+        let is_left = |path: &PathBuf| {
+            let name = path.file_name().and_then(OsStr::to_str);
+            name.is_some_and(|name| name.ends_with(SUFFIX) && !known.contains(name))
+        };
+        for path in files.flatten().map(|file| file.path()).filter(is_left) {
+            // The lock of a run that begins just now is held, and removed files are not locked.
+            if let Ok(Some(_held)) = lock_file(&path) {
+                let _ = std::fs::remove_file(&path);
+            }
+        }
+    }
+
+    /// Number of the files.
+    pub(crate) fn files(&self) -> usize {
+        let files = self.folder.as_ref().and_then(|folder| std::fs::read_dir(folder).ok());
+        files.map_or(0, Iterator::count)
+    }
+}
+
+/// The file at a path, locked; `None` while another holds it.
+fn lock_file(path: &Path) -> std::io::Result<Option<File>> {
+    loop {
+        refuse_link(path)?;
+        let file = OpenOptions::new().create(true).write(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) if is_at(&file, path) => return Ok(Some(file)),
+            // It was removed before it was locked.
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
+/// Returns `true` if a file is the one at a path.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |data: std::io::Result<std::fs::Metadata>| data.map(|data| (data.dev(), data.ino())).ok();
+    id(file.metadata()).is_some_and(|own| id(std::fs::metadata(path)) == Some(own))
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, path: &Path) -> bool {
+    path.exists()
 }
 
 /// A name that no id can lead out of the folder.
 fn file_name(run: &RunId) -> String {
     let plain = run.as_str().len() <= 64
         && run.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
-    if plain { format!("{run}.lock") } else { format!("{}.lock", digest(run.as_str().as_bytes())) }
+    if plain { format!("{run}{SUFFIX}") } else { format!("{}{SUFFIX}", digest(run.as_str().as_bytes())) }
 }
 
 impl Drop for RunLock {
@@ -114,5 +162,42 @@ mod tests {
         locks.forget(&run);
         assert!(!locks.is_taken(&run));
         assert_eq!(files(), 0);
+    }
+
+    #[test]
+    fn n20_lock_files_of_runs_that_are_gone_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let locks = RunLocks::new(Some(folder.path().to_owned()));
+        let [kept, held, gone] = [RunId::generate(), RunId::generate(), RunId::generate()];
+        drop(locks.take(&kept).unwrap());
+        drop(locks.take(&gone).unwrap());
+        let lock = locks.take(&held).unwrap();
+        std::fs::write(folder.path().join("notes.txt"), "").unwrap();
+        locks.sweep([kept.clone()].into_iter());
+        let exists = |run: &RunId| folder.path().join(file_name(run)).exists();
+        assert_eq!((exists(&kept), exists(&held), exists(&gone), locks.files()), (true, true, false, 3));
+        drop(lock);
+    }
+
+    #[test]
+    fn n20_a_lock_that_is_taken_while_its_file_goes_is_held_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunId::generate();
+        let held = std::sync::atomic::AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    // As many processes.
+                    let locks = RunLocks::new(Some(folder.path().to_owned()));
+                    for _ in 0..500 {
+                        let Ok(lock) = locks.take(&run) else { continue };
+                        assert_eq!(held.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                        held.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                        drop(lock);
+                        locks.sweep(std::iter::empty());
+                    }
+                });
+            }
+        });
     }
 }

@@ -157,6 +157,24 @@ impl Store {
         Ok(())
     }
 
+    /// Removes lock files of runs that are gone, which earlier versions left.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn sweep_locks(&self) -> Result<(), StoreError> {
+        if self.0.locks.files() as u64 > self.footprint()?.runs {
+            let known = self.0.backend.runs(&RunFilter::default())?;
+            self.0.locks.sweep(known.into_iter().map(|record| record.new.run));
+        }
+        Ok(())
+    }
+
+    /// Events and other changes that are not kept yet.
+    #[must_use]
+    pub fn unkept(&self) -> usize {
+        self.0.writer.unkept()
+    }
+
     /// A run.
     ///
     /// # Errors

@@ -70,6 +70,14 @@ impl Job {
         }
     }
 
+    /// Changes in it besides events.
+    fn changes(&self) -> usize {
+        match self {
+            Self::Begin { .. } | Self::Write(_) | Self::Update { .. } => 1,
+            Self::Events { .. } | Self::Flush(_) | Self::Stop => 0,
+        }
+    }
+
     /// Returns `true` if a caller waits for the job, or if it blocks the clock.
     pub(crate) fn is_urgent(&self) -> bool {
         match self {
@@ -85,6 +93,8 @@ pub(crate) struct Writer {
     inbox: Arc<Inbox>,
     /// Events that are not committed yet.
     pending: Arc<AtomicUsize>,
+    /// Other changes that are not committed yet.
+    changes: Arc<AtomicUsize>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -92,22 +102,34 @@ impl Writer {
     pub(crate) fn start(backend: Arc<dyn Backend>, redactor: Redactor) -> Result<Self, StoreError> {
         let inbox = Arc::new(Inbox::default());
         let pending = Arc::new(AtomicUsize::new(0));
-        let worker =
-            WriterThread { backend, redactor, inbox: Arc::clone(&inbox), pending: Arc::clone(&pending) };
+        let changes = Arc::new(AtomicUsize::new(0));
+        let worker = WriterThread {
+            backend,
+            redactor,
+            inbox: Arc::clone(&inbox),
+            pending: Arc::clone(&pending),
+            changes: Arc::clone(&changes),
+        };
         let thread = std::thread::Builder::new()
             .name("weft-store".to_owned())
             .spawn(move || worker.work())
             .map_err(StoreError::io)?;
-        Ok(Self { inbox, pending, thread: Mutex::new(Some(thread)) })
+        Ok(Self { inbox, pending, changes, thread: Mutex::new(Some(thread)) })
     }
 
     pub(crate) fn send(&self, job: Job) {
         self.pending.fetch_add(job.events(), Ordering::Relaxed);
+        self.changes.fetch_add(job.changes(), Ordering::Relaxed);
         self.inbox.send(job);
     }
 
     pub(crate) fn pending(&self) -> usize {
         self.pending.load(Ordering::Relaxed)
+    }
+
+    /// Events and other changes that are not committed yet.
+    pub(crate) fn unkept(&self) -> usize {
+        self.pending() + self.changes.load(Ordering::Relaxed)
     }
 
     /// Resolves when all that was sent before is committed.
@@ -139,6 +161,7 @@ struct WriterThread {
     redactor: Redactor,
     inbox: Arc<Inbox>,
     pending: Arc<AtomicUsize>,
+    changes: Arc<AtomicUsize>,
 }
 
 /// Events that are shown when they are committed.
@@ -167,6 +190,8 @@ struct Group {
     updates: Vec<NamedUpdate>,
     holds: Vec<ClockHold>,
     events: usize,
+    /// Number of the other changes.
+    others: usize,
     stop: bool,
 }
 
@@ -212,6 +237,7 @@ impl WriterThread {
     }
 
     fn add(&self, group: &mut Group, job: Job) {
+        group.others += job.changes();
         match job {
             Job::Events { core, numbered, last_span, hold } => {
                 group.events += numbered.len();
@@ -254,14 +280,18 @@ impl WriterThread {
             }
             Err(error) => group.runs.iter().for_each(|core| core.set_fault(error)),
         }
+        let others = group.others - group.updates.len();
+        self.changes.fetch_sub(others, Ordering::Relaxed);
         for Waiting { core, done } in group.waiting {
             let fault = core.and_then(|core| core.fault());
             // Whoever asked may have gone.
             let _ = done.send(fault.map_or_else(|| result.clone(), Err));
         }
         for NamedUpdate { key, change, done } in group.updates {
+            let updated = self.update(&key, change);
+            self.changes.fetch_sub(1, Ordering::Relaxed);
             // Whoever asked may have gone.
-            let _ = done.send(self.update(&key, change));
+            let _ = done.send(updated);
         }
         // Time may move only after the waiting callers have been notified.
         drop(group.holds);
@@ -367,7 +397,9 @@ mod tests {
             let writer = Writer::start(held, Redactor::new(Vec::new())).unwrap();
             let put = Change::Put { key: "k".to_owned(), value: Some(1.into()) };
             writer.send(Job::Write(put));
+            assert_eq!(writer.unkept(), 1);
             assert_eq!(futures::executor::block_on(writer.flush(None)).unwrap(), wanted);
+            assert_eq!(writer.unkept(), 0);
         }
     }
 }

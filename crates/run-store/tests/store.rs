@@ -462,6 +462,74 @@ fn a_full_disk_ends_the_run_and_loses_nothing_that_was_acknowledged() {
     assert_eq!(store.known(&RunId::new("r")).unwrap().state.phase, RunPhase::Ok);
 }
 
+/// A small file system of its own, where this process may mount one.
+#[cfg(target_os = "linux")]
+struct SmallDisk(tempfile::TempDir);
+
+#[cfg(target_os = "linux")]
+impl SmallDisk {
+    fn mount(size: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "weft-test"]).arg(folder.path());
+        mount.output().is_ok_and(|done| done.status.success()).then_some(Self(folder))
+    }
+
+    /// Writes until nothing more fits.
+    fn fill(&self) {
+        use std::io::Write;
+        let mut file = std::fs::File::create(self.0.path().join("others")).unwrap();
+        for size in [1 << 16, 1 << 12, 1] {
+            while file.write_all(&vec![1; size]).is_ok() {}
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let unmounted = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
+        assert!(unmounted.is_ok_and(|status| status.success()), "{} stays mounted", self.0.path().display());
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn n21_runs_are_removed_on_a_disk_that_is_really_full() {
+    let Some(disk) = SmallDisk::mount("12m") else {
+        eprintln!("SKIPPED: this process may not mount a file system, so that no disk can be full");
+        return;
+    };
+    let path = disk.0.path().join("weft.db");
+    let open =
+        || Store::new(Arc::new(Sqlite::open(&path, Sync::Full).unwrap()), StoreOptions::default()).unwrap();
+    let store = open();
+    let runs: Vec<RunId> = (0..40).map(|at| RunId::new(format!("r{at}"))).collect();
+    for id in &runs {
+        let run = begin(&store, id.as_str());
+        let large = || finished("n", "v".repeat(1900).into(), None);
+        run.record(&mut (0..60).map(|_| large()).collect());
+        emit(&run, ended(RunStatus::Ok));
+        futures::executor::block_on(run.durable()).unwrap();
+    }
+    disk.fill();
+    let full = begin(&store, "full");
+    full.record(&mut (0..400).map(|_| finished("n", "v".repeat(1900).into(), None)).collect());
+    assert_eq!(futures::executor::block_on(full.durable()).unwrap_err().code, "store_full");
+    drop(full);
+    // Two processes remove side by side.
+    let other = open();
+    std::thread::scope(|scope| {
+        for (store, runs) in [(&store, &runs[..20]), (&other, &runs[20..])] {
+            scope.spawn(move || runs.iter().for_each(|run| store.remove(run).unwrap()));
+        }
+    });
+    assert!(store.runs(&RunFilter::default()).unwrap().iter().all(|run| !runs.contains(&run.new.run)));
+    // What was removed is room for others.
+    let run = begin(&store, "next");
+    futures::executor::block_on(run.durable()).unwrap();
+}
+
 #[test]
 fn passages_are_found_by_words_and_by_pairs_of_letters() {
     let folder = tempfile::tempdir().unwrap();

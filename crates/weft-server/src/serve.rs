@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use run_store::StoreError;
+use run_store::{Store, StoreError};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -61,6 +61,7 @@ pub struct Server {
 pub struct ServerHandle {
     closing: CancellationToken,
     closed: CancellationToken,
+    store: Store,
 }
 
 impl ServerHandle {
@@ -73,6 +74,12 @@ impl ServerHandle {
     pub fn abandon(&self) {
         self.closing.cancel();
         self.closed.cancel();
+    }
+
+    /// Events and other changes that the store does not keep yet.
+    #[must_use]
+    pub fn unkept(&self) -> usize {
+        self.store.unkept()
     }
 }
 
@@ -97,6 +104,7 @@ impl Server {
         let address = listener.local_addr().map_err(|source| ServeError::Bind { address: wanted, source })?;
         let none = || StoreError::Io { message: "the project keeps no runs".into() };
         let store = project.store()?.ok_or_else(none)?.clone();
+        store.sweep_locks()?;
         let access = Access::new(address, &options.settings, token.clone());
         let runtime = RunsRuntime::start().map_err(|source| ServeError::NoThreads { source })?;
         let app = App::new(project, store, options, access, CancellationToken::new(), runtime);
@@ -118,7 +126,11 @@ impl Server {
     /// Ends the server from elsewhere.
     #[must_use]
     pub fn handle(&self) -> ServerHandle {
-        ServerHandle { closing: self.app.closing.clone(), closed: self.app.closed.clone() }
+        ServerHandle {
+            closing: self.app.closing.clone(),
+            closed: self.app.closed.clone(),
+            store: self.app.store.clone(),
+        }
     }
 
     /// Serves until it is asked to shut down; then drains: waits for running runs, as long as the settings allow.

@@ -28,6 +28,8 @@ const ATTEMPTS: i32 = 1_510;
 const NOTICE: i32 = 30;
 /// Longest pause between two attempts, in milliseconds.
 const LONGEST_PAUSE: i32 = 20;
+/// Attempts to remove something when the disk is full.
+const REMOVALS: u32 = 5;
 /// Pages of the write-ahead log after which it is folded into the file.
 const CHECKPOINT_PAGES: u32 = 256;
 
@@ -78,11 +80,24 @@ impl Sqlite {
         &self.path
     }
 
-    /// Folds the write-ahead log into the file, so that what was removed makes room on the disk.
-    fn fold(&self) {
-        let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
-        // Another process may read it still; the next commit folds it.
-        let _ = self.writer.lock().query_row(sql, [], |_| Ok(()));
+    /// Commits a removal with the room that is kept for it. Another process may have given it up for a removal of its own,
+    /// and takes it again when that is done.
+    fn remove_when_full(&self, writer: &mut Connection, changes: &[Change]) -> Result<(), StoreError> {
+        let mut done = Err(StoreError::Full);
+        for attempt in 0..REMOVALS {
+            if !self.reserve.release() && attempt > 0 {
+                std::thread::sleep(pause(LONGEST_PAUSE));
+            }
+            // The log of earlier commits may be what takes the room.
+            fold(writer);
+            done = write::commit(writer, changes);
+            if done != Err(StoreError::Full) {
+                break;
+            }
+        }
+        fold(writer);
+        self.reserve.fill();
+        done
     }
 
     /// Refuses to grow beyond so many pages of 4 KiB, as a full disk would.
@@ -93,6 +108,12 @@ impl Sqlite {
         let sql = format!("PRAGMA max_page_count = {pages}");
         self.writer.lock().query_row(&sql, [], |_| Ok(())).map_err(store_error)
     }
+}
+
+/// Folds the write-ahead log into the file, so that what was removed makes room on the disk.
+fn fold(writer: &Connection) {
+    // Another process may read it still; the next commit folds it.
+    let _ = writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
 }
 
 fn connect(path: &Path) -> Result<Connection, StoreError> {
@@ -137,15 +158,10 @@ pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
 impl Backend for Sqlite {
     fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
         let removes = changes.iter().any(|change| matches!(change, Change::Remove { .. }));
-        let done = write::commit(&mut self.writer.lock(), changes);
-        match done {
+        let mut writer = self.writer.lock();
+        match write::commit(&mut writer, changes) {
             // What makes room needs some room itself.
-            Err(StoreError::Full) if removes && self.reserve.release() => {
-                let done = write::commit(&mut self.writer.lock(), changes);
-                self.fold();
-                self.reserve.fill();
-                done
-            }
+            Err(StoreError::Full) if removes => self.remove_when_full(&mut writer, changes),
             done => done,
         }
     }

@@ -110,7 +110,12 @@ async fn heed_signals(handle: &ServerHandle, grace: Duration) {
         handle.abandon();
         SystemClock.sleep(LATE).await;
     }
-    note!("the server is left: work of a run does not end; the run can be resumed");
+    match handle.unkept() {
+        0 => note!("the server is left: work of a run does not end; the run can be resumed"),
+        unkept => note!(
+            "the server is left before the store took everything: {unkept} events or changes are not kept\nhelp: end what locks the store, or give the server more time with [server] grace_ms"
+        ),
+    }
     weft_project::kill_servers();
     std::process::exit(Exit::Failed as i32);
 }

@@ -238,5 +238,5 @@ fn prune(project: &Project, store: &Store) -> Result<(), RunsError> {
             }
         }
     }
-    Ok(())
+    Ok(store.sweep_locks()?)
 }
