@@ -14,7 +14,9 @@ use agent_types::{
 use llm_provider::ScriptedModel;
 use run_store::{NewRun, Store, StoredRun};
 use serde_json::{Map, Value, json};
-use tool_registry::{Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
+use tool_registry::{
+    Snapshot, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput, ToolRetry, ToolSettings,
+};
 use weft_harness::{Cut, Cuts, old_log, replies};
 
 #[derive(Default)]
@@ -348,4 +350,53 @@ fn n08_a_fork_asks_again_for_what_it_has_not_done() {
             assert_eq!(pays(), 1);
         }
     }
+}
+
+/// Fails with an error that may pass, twice of three times.
+struct Flaky(Arc<World>);
+
+#[async_trait::async_trait]
+impl ToolHandler for Flaky {
+    async fn call(&self, _: Map<String, Value>, _cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        match self.0.looks.fetch_add(1, Ordering::Relaxed) % 3 {
+            2 => Ok(ToolOutput::Json(json!("here"))),
+            _ => Err(ToolError::failed("not yet").retryable(true)),
+        }
+    }
+}
+
+fn flaky_agent(world: &Arc<World>, skip: usize) -> Agent {
+    let look = r#"{"text": "<ACTION><look/></ACTION>"}"#;
+    let script = [look, look, r#"{"text": "Done."}"#];
+    let model = ScriptedModel::from_jsonl(&script[skip..].join("\n")).unwrap();
+    let profile: AgentProfile = serde_json::from_value(json!({"id": "a", "name": "a", "version": "1",
+        "schema_version": "1", "tool_ids_inventory": ["look"], "approval": {"default": "auto"},
+        "budgets": {"tool_calls": 5}}))
+    .unwrap();
+    let definition = ToolDefinition::new("look".parse().unwrap(), "looks", json!({"type": "object"}));
+    let mut retry = ToolRetry::times(5);
+    retry.backoff = std::time::Duration::ZERO;
+    let look = Tool::new(definition, ToolKind::NATIVE, Flaky(Arc::clone(world)));
+    let look = look.with_annotations(Annotations { read_only: true, ..Annotations::default() });
+    let look = look.with_settings(ToolSettings::default().with_retry(retry));
+    Agent::from_profile(profile, Arc::new(model), Snapshot::new([look]).unwrap())
+}
+
+#[test]
+fn attempts_count_in_the_budget_of_a_run_that_is_resumed() {
+    let clock = || Arc::new(SystemClock);
+    let (store, world) = (Store::memory().unwrap(), Arc::new(World::default()));
+    let looks = || world.looks.load(Ordering::Relaxed);
+    let whole = store.begin(NewRun::new(RunId::new("whole")), clock()).unwrap();
+    let outcome = block_on(go(&flaky_agent(&world, 0), &whole, None));
+    drop(whole);
+    assert_eq!((outcome.exit, looks()), (ExitReason::BudgetExceeded, 5));
+    let events = store.log(&RunId::new("whole"), u64::MAX).unwrap().events;
+    let is_end = |kept: &&StoredEvent| matches!(kept.event.body, EventBody::AgentToolFinished { .. });
+    let ended = events.iter().find(is_end).unwrap().event.seq;
+    write(&store, "cut", store.log(&RunId::new("whole"), ended).unwrap());
+    let (stored, log) = store.resume(&RunId::new("cut"), clock()).unwrap();
+    world.looks.store(3, Ordering::Relaxed);
+    let outcome = block_on(go(&flaky_agent(&world, replies(&log)), &stored, Some(log)));
+    assert_eq!((outcome.exit, looks()), (ExitReason::BudgetExceeded, 5));
 }

@@ -36,7 +36,7 @@ pub(super) fn known(call: &PlannedCall, env: &CallEnv) -> Option<CallResult> {
     if let Some(PastCall::Done(past)) = log.call(&call.call.id) {
         if past.status != ToolStatus::Refused {
             // It was counted when it ran; a limit that it reached was reported then.
-            let _ = env.budget.take(BudgetKey::ToolCalls);
+            env.budget.add(BudgetKey::ToolCalls, 1 + past.retries);
         }
         env.budget.add(BudgetKey::Tokens, past.usage.total);
         env.meter.add(past.usage);
@@ -68,12 +68,17 @@ fn stated(call: &PlannedCall, env: &CallEnv) -> Option<CallResult> {
     note_edit(&mut end, call);
     env.trace.log().resume();
     if status != ToolStatus::Refused {
-        // The call was allowed before it was interrupted, and counts once.
-        let _ = env.budget.take(BudgetKey::ToolCalls);
+        // The call was allowed before it was interrupted, and each start counts.
+        env.budget.add(BudgetKey::ToolCalls, interrupted(call, env).max(1));
     }
     let result = CallResult::new(call.call.index, end, status);
     env.trace.log().note_stated(&call.call.id, record_of(&result));
     Some(result)
+}
+
+/// Starts of a call that were interrupted: each was an attempt.
+fn interrupted(call: &PlannedCall, env: &CallEnv) -> u64 {
+    env.trace.log().call(&call.call.id).map_or(0, PastCall::starts).into()
 }
 
 /// Emits the start of a call, or refuses it.
@@ -92,6 +97,7 @@ pub(super) fn start(order: &CallOrder, env: &CallEnv) -> Result<Trace, Box<CallR
     let refusal = match &planned.disposition {
         CallDisposition::Refuse(reason) => Some((reason.clone(), None)),
         CallDisposition::Run | CallDisposition::Ask | CallDisposition::Reconcile { .. } => {
+            env.budget.add(BudgetKey::ToolCalls, interrupted(planned, env));
             let taken = env.budget.take(BudgetKey::ToolCalls);
             taken.err().map(|exceeded| (exceeded.to_string(), Some(exceeded)))
         }
@@ -138,7 +144,8 @@ pub(super) async fn run_call(
         return CallResult::new(index, observation, status);
     }
     let (budget, blobs) = (cx.budget.clone(), cx.services.get::<dyn BlobSource>());
-    let (CallOutcome { mut end, took }, exceeded) = attempts(&call, &tool, cx).await;
+    let Attempts { outcome: CallOutcome { mut end, took }, exceeded, retries } =
+        attempts(&call, &tool, cx).await;
     if let Some(waits) = pending_inside(&mut end) {
         let (observation, status) = observe::of_end(id, name, &end);
         return CallResult { waits: Some(waits), ..CallResult::new(index, observation, status) };
@@ -162,7 +169,7 @@ pub(super) async fn run_call(
     let fault = end.fault();
     let (observation, status, shown) = observation(&call, limit, end, blobs).await;
     let result = CallResult::new(index, observation, status);
-    let result = CallResult { value, task, attachments, end: stop, fault, ..result };
+    let result = CallResult { value, task, attachments, end: stop, retries, fault, ..result };
     emit_finished(&trace, &call, &result, Shown { took, ..shown });
     result
 }
@@ -226,9 +233,18 @@ fn note_edit(observation: &mut Observation, call: &PlannedCall) {
     }
 }
 
+/// Outcome of a call after its attempts.
+struct Attempts {
+    outcome: CallOutcome,
+    /// The limit that ended the attempts.
+    exceeded: Option<BudgetExceeded>,
+    /// Attempts after the first one.
+    retries: u64,
+}
+
 /// Runs the call, with retries where its tool's settings allow them; each attempt counts. If the budget ends the
 /// attempts, the error is returned with the last failure.
-async fn attempts(call: &PlannedCall, tool: &Tool, cx: ToolContext) -> (CallOutcome, Option<BudgetExceeded>) {
+async fn attempts(call: &PlannedCall, tool: &Tool, cx: ToolContext) -> Attempts {
     let retry = tool.settings().retry;
     let retries = retry.map_or(0, |retry| retry.max);
     let backoff = Backoff::new(retry.map_or(Duration::ZERO, |retry| retry.backoff));
@@ -243,16 +259,19 @@ async fn attempts(call: &PlannedCall, tool: &Tool, cx: ToolContext) -> (CallOutc
             CallEnd::TimedOut { .. } if call.call.facts.is_read_only => Some(None),
             _ => None,
         };
-        let Some(after) = again.filter(|_| failures < retries) else { return (outcome, None) };
+        let Some(after) = again.filter(|_| failures < retries) else {
+            return Attempts { outcome, exceeded: None, retries: failures.into() };
+        };
         if let Err(exceeded) = cx.budget.take(BudgetKey::ToolCalls) {
-            return (outcome, Some(exceeded));
+            return Attempts { outcome, exceeded: Some(exceeded), retries: failures.into() };
         }
         failures += 1;
         let pause = after.unwrap_or_else(|| backoff.after(failures));
         let slept = cx.clock.sleep(pause);
         let cancelled = std::pin::pin!(cx.cancel.cancelled());
         if let futures::future::Either::Right(_) = futures::future::select(slept, cancelled).await {
-            return (CallOutcome { end: CallEnd::Cancelled, took }, None);
+            let outcome = CallOutcome { end: CallEnd::Cancelled, took };
+            return Attempts { outcome, exceeded: None, retries: failures.into() };
         }
     }
 }

@@ -341,6 +341,7 @@ impl AgentMachine {
                 attachments,
                 waits,
                 end,
+                retries: _,
                 fault: _,
             } = result;
             if let Some(waits) = waits {

@@ -27,6 +27,9 @@ pub struct CallResult {
     pub waits: Option<PendingInner>,
     /// Reason for ending the run with this call.
     pub end: Option<End>,
+    /// Attempts after the first one.
+    #[serde(default)]
+    pub retries: u64,
     /// Fault of a call that failed, for programs.
     #[serde(default)]
     pub fault: Option<Box<ToolFault>>,
@@ -56,6 +59,7 @@ impl CallResult {
             attachments,
             waits: None,
             end: None,
+            retries: 0,
             fault,
         }
     }

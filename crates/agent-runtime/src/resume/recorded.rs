@@ -21,6 +21,7 @@ const VALUE: &str = "value";
 const TASK: &str = "task";
 const ATTACHMENTS: &str = "attachments";
 const END: &str = "end";
+const RETRIES: &str = "retries";
 /// Name of the value that is recorded with a reply: its cost besides the tokens, in millionths of a dollar.
 const COST: &str = "cost";
 
@@ -36,6 +37,16 @@ pub(crate) enum PastCall {
     AtWork { starts: u32, asked: bool },
 }
 
+impl PastCall {
+    /// Starts without an end.
+    pub(crate) fn starts(&self) -> u32 {
+        match self {
+            Self::AtWork { starts, .. } => *starts,
+            Self::Done(_) => 0,
+        }
+    }
+}
+
 /// Recorded end of a call.
 #[derive(Debug, Clone)]
 pub(crate) struct PastEnd {
@@ -48,6 +59,8 @@ pub(crate) struct PastEnd {
     pub(crate) attachments: Vec<Attachment>,
     /// Reason for ending the run with it.
     pub(crate) end: Option<End>,
+    /// Attempts after the first one, those of starts that were interrupted too.
+    pub(crate) retries: u64,
     /// Tokens of the agents inside it.
     pub(crate) usage: Usage,
 }
@@ -171,10 +184,7 @@ impl Recorded {
             }
             (EventBody::AgentObservation { .. }, Some(call)) => self.add_stated(call, record),
             (EventBody::AgentToolStarted { tool }, Some(call)) => {
-                let before = match self.calls.get(call) {
-                    Some(PastCall::AtWork { starts, .. }) => *starts,
-                    _ => 0,
-                };
+                let before = self.calls.get(call).map_or(0, PastCall::starts);
                 let asked = self.asked.contains(call);
                 self.calls.insert(call.clone(), PastCall::AtWork { starts: before + 1, asked });
                 self.open.insert(call.clone(), (place.clone(), tool.clone()));
@@ -191,8 +201,9 @@ impl Recorded {
                 self.open.remove(call);
                 // What was used before an interruption counts with what is used after it.
                 let usage = self.usages.get(call).copied().unwrap_or_default();
-                if let Some(done) = done_of(record, *status, usage) {
+                if let Some(mut done) = done_of(record, *status, usage) {
                     self.usages.remove(call);
+                    done.retries += self.interrupted(call);
                     self.calls.insert(call.clone(), PastCall::Done(Box::new(done)));
                 } else if summary != INTERRUPTED {
                     self.usages.remove(call);
@@ -210,8 +221,14 @@ impl Recorded {
             if done.observation.code == ObservationCode::Refused {
                 done.status = ToolStatus::Refused;
             }
+            done.retries += self.interrupted(call);
             self.calls.insert(call.clone(), PastCall::Done(Box::new(done)));
         }
+    }
+
+    /// Starts of a call before the last one.
+    fn interrupted(&self, call: &CallId) -> u64 {
+        self.calls.get(call).map_or(0, PastCall::starts).saturating_sub(1).into()
     }
 
     /// Lets the next question about a call be emitted: it is another one than before.
@@ -245,6 +262,9 @@ pub(crate) fn record_of(result: &CallResult) -> ReplayData {
     }
     let end = end.as_ref().map(|end| serde_json::to_value(end).unwrap_or_default());
     values.extend(end.map(|end| (Arc::from(END), Arc::new(end))));
+    if result.retries > 0 {
+        values.push((Arc::from(RETRIES), Arc::new(result.retries.into())));
+    }
     ReplayData::from_values(values)
 }
 
@@ -254,7 +274,8 @@ fn done_of(record: Option<&ReplayData>, status: ToolStatus, usage: Usage) -> Opt
     let attachments = value_of(record, ATTACHMENTS).and_then(|value| Vec::deserialize(value).ok());
     let (value, attachments) = (value_of(record, VALUE).cloned(), attachments.unwrap_or_default());
     let end = value_of(record, END).and_then(|value| End::deserialize(value).ok());
-    Some(PastEnd { observation, status, value, task, attachments, end, usage })
+    let retries = value_of(record, RETRIES).and_then(Value::as_u64).unwrap_or_default();
+    Some(PastEnd { observation, status, value, task, attachments, end, retries, usage })
 }
 
 fn value_of<'r>(record: Option<&'r ReplayData>, name: &str) -> Option<&'r Value> {
