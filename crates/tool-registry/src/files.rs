@@ -1,7 +1,7 @@
 //! Files that providers read: text, found below a folder of a project and never outside of it.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use crate::provider::{BrokenTool, Fault, FilePlace};
@@ -66,16 +66,38 @@ impl From<ReadError> for BrokenTool {
     }
 }
 
+/// Largest file of a project that is read, in bytes.
+pub const MAX_FILE: u64 = 64 << 20;
+
 /// The text of a file.
 ///
 /// # Errors
-/// It does not exist, cannot be read, or is not UTF-8.
+/// It does not exist, cannot be read, is not a file, is larger than [`MAX_FILE`], or is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String, ReadError> {
-    match std::fs::read(path) {
+    match read_bytes(path) {
         Ok(bytes) => text_of(path, bytes),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(ReadError::Missing(path.to_owned())),
         Err(error) => Err(unreadable(path, &error)),
     }
+}
+
+/// The bytes of a file. A pipe or a device is refused: reading it may never end.
+///
+/// # Errors
+/// It cannot be read, is something else than a file, or is larger than [`MAX_FILE`].
+pub fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+    // Before it is opened: opening a pipe waits for its writer.
+    let data = std::fs::metadata(path)?;
+    if !data.is_file() {
+        return Err(std::io::Error::other("it is not a file"));
+    }
+    let too_large = || std::io::Error::other(format!("it is larger than {} MiB", MAX_FILE >> 20));
+    if data.len() > MAX_FILE {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE { Err(too_large()) } else { Ok(bytes) }
 }
 
 /// The text of a file's bytes, without the byte order mark that some editors begin it with.
@@ -219,6 +241,21 @@ mod tests {
         for id in ["", "..", "../x", "a/../b", "/abs", "a//b", "C:\\x", "a\\b", "./a"] {
             assert!(!is_safe_id(id), "{id}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_may_never_end_is_not_read() {
+        let folder = std::env::temp_dir().join(format!("weft-files-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (pipe, large) = (folder.join("pipe"), folder.join("large"));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        std::fs::File::create(&large).unwrap().set_len(MAX_FILE + 1).unwrap();
+        for (path, why) in [(&pipe, "it is not a file"), (&large, "it is larger than 64 MiB")] {
+            let error = read_text(path).unwrap_err();
+            assert!(matches!(&error, ReadError::Unreadable(at) if at.message == why), "{error:?}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

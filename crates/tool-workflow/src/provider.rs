@@ -119,14 +119,14 @@ impl ToolProvider for NodeTools {
         is_package.then(|| format!("node:{id}"))
     }
 
-    fn expand(&self, entry: &str) -> Option<Result<Vec<String>, BrokenTool>> {
+    fn expand(&self, entry: &str) -> Option<Vec<Result<String, BrokenTool>>> {
         let beginning = entry.strip_prefix("node:")?.strip_suffix('*')?;
         // What needs settings is a tool only with them.
         let needs_none = |node: &&NodeDefinition| {
             node.config.values().all(|setting| !setting.required || setting.default.is_some())
         };
         let nodes = self.0.definitions().filter(|node| node.node_type.starts_with(beginning));
-        Some(Ok(nodes.filter(needs_none).map(|node| format!("node:{}", node.node_type)).collect()))
+        Some(nodes.filter(needs_none).map(|node| Ok(format!("node:{}", node.node_type))).collect())
     }
 
     fn changes(&self) -> Changes {

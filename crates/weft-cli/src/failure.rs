@@ -9,7 +9,7 @@ use run_store::StoreError;
 use serde_json::{Map, Value, json};
 use tool_registry::Fault;
 use tool_registry::files::FileError;
-use weft_project::ProjectError;
+use weft_project::{AgentFile, ProjectError, SecretFault};
 use weft_runs::RunsError;
 
 use crate::arguments::Output;
@@ -144,6 +144,17 @@ impl Failure {
         }
     }
 
+    pub(crate) fn of_secret(fault: &SecretFault) -> Self {
+        let failure = Self::new(Exit::Configuration, fault.code(), fault.message());
+        failure.at(&fault.path, fault.line, None).with_help(fault.help())
+    }
+
+    /// Name of an entry of an inventory that is ignored.
+    pub(crate) fn of_ignored_name(file: &AgentFile, message: String) -> Self {
+        let failure = Self::new(Exit::Invalid, "bad_inventory_entry", message);
+        failure.at(&file.path, None, None).with_help("take the name out of the entry")
+    }
+
     pub(crate) fn of_store(error: &StoreError) -> Self {
         let exit = match error {
             StoreError::UnknownRun { .. }
@@ -186,11 +197,20 @@ impl Failure {
 
     /// Prints the failure on stderr: as text, or as one JSON object.
     pub(crate) fn print(&self, output: Output) {
+        self.print_as("error", output);
+    }
+
+    /// Prints it on stderr as something that the user should know and that fails nothing.
+    pub(crate) fn warn(&self, output: Output) {
+        self.print_as("warning", output);
+    }
+
+    fn print_as(&self, severity: &str, output: Output) {
         if output != Output::Text {
-            note!("{}", json!({ "error": self.fields() }));
+            note!("{}", json!({ severity: self.fields() }));
             return;
         }
-        note!("error[{}]: {}", self.code, self.message);
+        note!("{severity}[{}]: {}", self.code, self.message);
         if let Some(at) = &self.place {
             note!("  --> {at}");
         }

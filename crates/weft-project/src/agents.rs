@@ -9,6 +9,7 @@ use tool_registry::files::{FileError, PassedOver, files_below};
 
 use crate::error::ProjectError;
 use crate::files::read_file;
+use crate::inventory::ignore_names;
 
 /// Folder of the agents.
 const FOLDER: &str = "agents";
@@ -77,6 +78,7 @@ impl ProjectAgents {
     pub(crate) fn with_canonical_ids(mut self, canonical: impl Fn(&str) -> String) -> Self {
         for file in self.agents.values_mut() {
             file.profile = std::mem::take(&mut file.profile).with_canonical_ids(&canonical);
+            ignore_names(&mut file.profile);
         }
         self
     }

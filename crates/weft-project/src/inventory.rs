@@ -1,6 +1,7 @@
 //! The inventories of an agent: what each entry offers.
 
-use agent_runtime::InventoryEntry;
+use agent_runtime::{AgentProfile, InventoryEntry};
+use serde_json::Value;
 use tool_registry::{BrokenTool, Snapshot, Tool};
 use tool_workflow::{NodeToolSettings, WorkflowRuntime, WorkflowToolError, node_tool_with};
 
@@ -10,6 +11,32 @@ use crate::project::Project;
 
 /// Beginning of the ids of nodes.
 const NODE: &str = "node:";
+
+/// Key of the name that an entry is offered under.
+const NAME: &str = "name";
+
+/// Puts the names of entries that are not nodes among the keys that are not known: their tools are offered under their ids.
+pub(crate) fn ignore_names(profile: &mut AgentProfile) {
+    for entry in &mut profile.tool_ids_inventory {
+        let InventoryEntry::Detailed { id, name, extra, .. } = entry else { continue };
+        if let Some(name) = name.take_if(|_| !id.starts_with(NODE)) {
+            extra.insert(NAME.to_owned(), name.into());
+        }
+    }
+}
+
+impl AgentFile {
+    /// Names of entries that are ignored, as warnings: only a node is offered under a name of its own.
+    pub fn ignored_names(&self) -> impl Iterator<Item = String> {
+        self.profile.tool_ids_inventory.iter().filter_map(|entry| {
+            let InventoryEntry::Detailed { id, extra, .. } = entry else { return None };
+            let name = extra.get(NAME).and_then(Value::as_str)?;
+            Some(format!(
+                "the name `{name}` of `{id}` is ignored: only a node is offered under a name of its own"
+            ))
+        })
+    }
+}
 
 impl Project {
     /// The tools of an agent's inventories, and what `flows.json` adds to them. An entry that cannot be used costs that
@@ -38,14 +65,14 @@ impl Project {
         let mut tools: Vec<Tool> = Vec::new();
         let mut faults = Vec::new();
         for entry in file.profile.tool_ids() {
-            let ids = match self.providers().expand(&entry) {
-                Ok(ids) => ids,
-                Err(broken) => {
-                    faults.push(broken.into());
-                    continue;
-                }
-            };
-            for id in ids {
+            for expanded in self.providers().expand(&entry) {
+                let id = match expanded {
+                    Ok(id) => id,
+                    Err(broken) => {
+                        faults.push(broken.into());
+                        continue;
+                    }
+                };
                 if added.iter().chain(&tools).any(|tool| tool.id().as_str() == id) {
                     continue;
                 }
@@ -58,7 +85,9 @@ impl Project {
         let chosen = file.profile.selection().from(&Snapshot::new(tools)?).tools;
         let all =
             if added.is_empty() { chosen } else { Snapshot::new(chosen.tools().cloned().chain(added))? };
-        let warnings = faults.iter().map(ToString::to_string).collect();
+        let alike = self.lookalikes_of(&all);
+        let warnings =
+            faults.iter().map(ToString::to_string).chain(file.ignored_names()).chain(alike).collect();
         Ok((all.with_warnings(warnings), faults))
     }
 
@@ -91,9 +120,7 @@ impl Project {
             ProjectError::from(broken.with_id(entry.tool_id()))
         };
         let Some(node_type) = id.strip_prefix(NODE) else {
-            return Err(broken(
-                "only a node has `name`, `config` or `parameters` in an inventory".to_owned(),
-            ));
+            return Err(broken("only a node has `config` or `parameters` in an inventory".to_owned()));
         };
         if let Some(name) = name.as_deref().filter(|name| name.contains(':')) {
             return Err(broken(format!("the name `{name}` holds `:`, which parts ids from their kind")));

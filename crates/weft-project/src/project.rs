@@ -13,8 +13,8 @@ use mcp_bridge::McpClients;
 use run_store::{Store, StoreError};
 use tool_http::HttpTools;
 use tool_knowledge::KnowledgeTools;
-use tool_registry::Providers;
 use tool_registry::files::{FileError, PassedOver};
+use tool_registry::{Providers, Reach, Snapshot};
 use tool_system::{BlobSource, EventPublisher, SystemTools};
 use workflow_engine::{NodeCatalog, Services};
 
@@ -124,21 +124,36 @@ impl Project {
         for passed in project.passed_over() {
             log::warn!("{} is passed over: {}", passed.at.path.display(), passed.at.message);
         }
-        for (id, like) in project.lookalikes() {
-            log::warn!(
-                "the ids `{id}` and `{like}` look alike; rename one, so that it is not taken for the other"
-            );
+        for (id, like) in project.lookalikes(Reach::Local) {
+            log::warn!("{}", alike(&id, &like));
         }
         Ok(project)
     }
 
-    /// Ids of tools, and of agents, that look alike.
+    /// Ids of tools, and of agents, that look alike. Tools of other programs are among them where those are reached.
     #[must_use]
-    pub fn lookalikes(&self) -> Vec<(String, String)> {
-        let tools: Vec<String> = self.local_tools();
+    pub fn lookalikes(&self, reach: Reach) -> Vec<(String, String)> {
+        let tools: Vec<String> = match reach {
+            Reach::Local => self.local_tools(),
+            Reach::Remote => self.providers().list(reach).into_iter().flatten().collect(),
+        };
         let agents: Vec<&str> = self.agents().map(|file| file.profile.id.as_str()).collect();
         let pairs = lookalikes(tools.iter().map(String::as_str)).into_iter().chain(lookalikes(agents));
         pairs.map(|(id, like)| (id.to_owned(), like.to_owned())).collect()
+    }
+
+    /// Warnings of ids in an agent's tools that look like others of these or of the project, and that were not known when the
+    /// project was opened: those of other programs.
+    pub(crate) fn lookalikes_of(&self, tools: &Snapshot) -> Vec<String> {
+        let local = self.local_tools();
+        let is_new = |id: &&str| !local.iter().any(|known| known == id);
+        let offered: Vec<&str> = tools.tools().map(|tool| tool.id().as_str()).filter(is_new).collect();
+        if offered.is_empty() {
+            return Vec::new();
+        }
+        let all = local.iter().map(String::as_str).chain(offered.iter().copied());
+        let pairs = lookalikes(all).into_iter().filter(|(id, _)| offered.contains(id));
+        pairs.map(|(id, like)| alike(id, like)).collect()
     }
 
     /// The same project with its workflows, agents and tools as their files are now. Settings, models and the store stay.
@@ -408,4 +423,8 @@ fn or_unset(model: Result<Arc<dyn LlmProvider>, ProjectError>) -> Result<Arc<dyn
         Err(error) if error.code() != "unknown_model" => Ok(Arc::new(ScriptedModel::new(Vec::new()))),
         model => model,
     }
+}
+
+fn alike(id: &str, like: &str) -> String {
+    format!("the ids `{id}` and `{like}` look alike; rename one, so that it is not taken for the other")
 }

@@ -13,7 +13,7 @@ use agent_runtime::AgentProfile;
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use parking_lot::{Condvar, Mutex, RwLock};
-use tool_registry::{Snapshot, Tool, ToolSource};
+use tool_registry::{BrokenTool, Fault, Snapshot, Tool, ToolSource};
 
 use crate::agents::AgentFile;
 use crate::error::ProjectError;
@@ -257,15 +257,24 @@ impl Next<'_> {
     /// The ids of the inventories; where a server cannot be reached, those of its tools that there were.
     fn list(&mut self, profile: &AgentProfile) {
         for entry in profile.tool_ids() {
-            match self.project.providers().expand(&entry).map_err(ProjectError::from) {
-                Ok(ids) => self.listed.extend(ids),
-                Err(error) => {
-                    self.warn(&format!("`{entry}` stays as it was"), &error);
-                    let beginning = entry.trim_end_matches('*');
-                    let ids = self.current.tools().map(|tool| tool.id().to_string());
-                    self.listed.extend(ids.filter(|id| id.starts_with(beginning)));
+            for expanded in self.project.providers().expand(&entry) {
+                match expanded {
+                    Ok(id) => self.listed.push(id),
+                    Err(broken) => self.keep(&entry, broken),
                 }
             }
+        }
+    }
+
+    /// Reports a fault of an entry; tools of a server that cannot be reached stay.
+    fn keep(&mut self, entry: &str, broken: BrokenTool) {
+        let is_away = broken.fault == Fault::Unreachable;
+        let what = if is_away { format!("`{entry}` stays as it was") } else { format!("`{entry}`") };
+        self.warn(&what, &broken.into());
+        if is_away {
+            let beginning = entry.trim_end_matches('*');
+            let ids = self.current.tools().map(|tool| tool.id().to_string());
+            self.listed.extend(ids.filter(|id| id.starts_with(beginning)));
         }
     }
 

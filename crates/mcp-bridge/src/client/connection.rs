@@ -213,7 +213,7 @@ impl Connection {
     fn not_started(&self, message: &dyn std::fmt::Display) -> McpError {
         McpError::Start {
             server: self.name.to_string(),
-            message: harmless(&self.masks.mask(&message.to_string()), MAX_LINE),
+            message: harmless(&self.masks.mask(without_types(&message.to_string())), MAX_LINE),
         }
     }
 
@@ -280,6 +280,14 @@ impl Connection {
     }
 }
 
+/// A message of the library without the names of its types.
+fn without_types(message: &str) -> &str {
+    match message.strip_prefix("Send message error Transport [") {
+        Some(rest) => rest.split_once("] error: ").map_or(message, |(_, cause)| cause),
+        None => message,
+    }
+}
+
 /// Backoff of a server after consecutive failures.
 fn pause(failures: u32) -> Duration {
     Backoff::new(PAUSE.0).with_max(PAUSE.1).after(failures)
@@ -322,6 +330,13 @@ mod tests {
         ] {
             assert_eq!(shown(line.as_bytes(), &Redactor::of_any_length(settings.secrets())), expected);
         }
+    }
+
+    #[test]
+    fn a_message_names_no_types_of_the_library() {
+        let message = "Send message error Transport [rmcp::Worker<a::B>>] error: refused, when send x";
+        assert_eq!(without_types(message), "refused, when send x");
+        assert_eq!(without_types("other [x] error: y"), "other [x] error: y");
     }
 
     #[test]

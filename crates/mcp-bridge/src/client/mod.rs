@@ -7,6 +7,7 @@ mod error;
 mod foreign;
 mod group;
 mod handler;
+mod in_flight;
 mod listed;
 mod listing;
 mod post;

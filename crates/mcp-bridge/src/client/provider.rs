@@ -65,13 +65,16 @@ impl ToolProvider for McpTools {
         self.clients().and_then(|clients| clients.tool(id).map_err(BrokenTool::from)).into()
     }
 
-    fn expand(&self, entry: &str) -> Option<Result<Vec<String>, BrokenTool>> {
-        if entry.strip_prefix(NAMESPACE)? == "*" {
-            return Some(Ok(self.list(Reach::Remote).into_iter().flatten().collect()));
+    fn expand(&self, entry: &str) -> Option<Vec<Result<String, BrokenTool>>> {
+        let name = entry.strip_prefix(NAMESPACE)?;
+        if name == "*" {
+            return Some(self.list(Reach::Remote));
         }
-        let server = entry.strip_prefix(NAMESPACE)?.strip_suffix(ALL)?;
-        let tools = self.clients().and_then(|clients| Ok(clients.tools(server)?));
-        Some(tools.map(|tools| tools.iter().map(|tool| tool.id().to_string()).collect()))
+        let server = name.strip_suffix(ALL)?;
+        Some(match self.clients() {
+            Ok(clients) => listed(clients, server),
+            Err(broken) => vec![Err(broken)],
+        })
     }
 
     fn changes(&self) -> Changes {

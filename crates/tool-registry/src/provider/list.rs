@@ -1,12 +1,12 @@
 //! The providers of a project.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use agent_types::{Services, nearest};
 
-use super::{BrokenTool, Changes, Fault, Reach, Resolution, ToolProvider};
+use super::{BrokenTool, Changes, Fault, FilePlace, Reach, Resolution, ToolProvider};
 use crate::files::PassedOver;
 use crate::invoker::ToolLookupError;
 use crate::registry::{ToolSource, Unresolved};
@@ -95,6 +95,22 @@ impl Providers {
         ids.collect()
     }
 
+    /// File that the tool of an id comes from.
+    #[must_use]
+    pub fn place(&self, id: &str) -> Option<FilePlace> {
+        self.0.iter().find_map(|provider| provider.place(id))
+    }
+
+    /// Files that tools come from, each once.
+    #[must_use]
+    pub fn files(&self) -> BTreeSet<PathBuf> {
+        let places = self.0.iter().flat_map(|provider| {
+            let listed = provider.list(Reach::Local).into_iter().flatten();
+            listed.filter_map(|id| Some(provider.place(&id)?.path))
+        });
+        places.collect()
+    }
+
     /// An id of a provider, if its namespace is not reserved for another one.
     fn unreserved(&self, provider: &dyn ToolProvider, id: String) -> Result<String, BrokenTool> {
         let Some(owner) = self.owner(&id).filter(|_| !is_own(provider, &id)) else { return Ok(id) };
@@ -144,18 +160,17 @@ impl Providers {
         asked.find_map(|provider| provider.canonical(id)).unwrap_or_else(|| id.to_owned())
     }
 
-    /// Ids that an entry of an inventory stands for: itself, or those of a wildcard such as `workflow:*`.
-    ///
-    /// # Errors
-    /// The provider cannot say: another program cannot be reached.
-    pub fn expand(&self, entry: &str) -> Result<Vec<String>, BrokenTool> {
-        let Some(owner) = self.owner(entry) else { return Ok(vec![entry.to_owned()]) };
+    /// Ids that an entry of an inventory stands for: itself, or those of a wildcard such as `workflow:*`. What a wildcard
+    /// stands for and cannot be used is a fault beside them: a program that cannot be reached, say.
+    #[must_use]
+    pub fn expand(&self, entry: &str) -> Vec<Result<String, BrokenTool>> {
+        let Some(owner) = self.owner(entry) else { return vec![Ok(entry.to_owned())] };
         if let Some(expanded) = owner.expand(entry) {
             return expanded;
         }
-        let Some(beginning) = beginning_of(entry) else { return Ok(vec![entry.to_owned()]) };
+        let Some(beginning) = beginning_of(entry) else { return vec![Ok(entry.to_owned())] };
         let ids = owner.list(Reach::Local).into_iter().flatten();
-        Ok(ids.filter(|id| id.starts_with(beginning)).collect())
+        ids.filter(|id| id.starts_with(beginning)).map(Ok).collect()
     }
 
     /// Returns `true` if a resolved tool of this id never changes.

@@ -122,8 +122,9 @@ pub trait ToolProvider: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Ids that an entry such as `mcp:server/*` stands for; `None` where it is an id itself.
-    fn expand(&self, _entry: &str) -> Option<Result<Vec<String>, BrokenTool>> {
+    /// Ids that an entry such as `mcp:server/*` stands for, and the faults of what it stands for and cannot be used; `None`
+    /// where it is an id itself.
+    fn expand(&self, _entry: &str) -> Option<Vec<Result<String, BrokenTool>>> {
         None
     }
 

@@ -9,7 +9,7 @@ use tool_schema::CompiledSchema;
 use weft_project::{PlannedEvent, Project};
 use weft_runs::{AgentPlan, AgentRequest, LocalRuns, ProjectFiles, RunEnv, RunService, RunsOptions};
 
-use super::{Context, agent_tools, block_on, chat};
+use super::{Context, agent_tools, block_on, chat, warn_of_secrets};
 use crate::arguments::{AgentCommand, AgentRunArguments, Approve, Output};
 use crate::failure::{Exit, Failure, shown};
 use crate::{follow, inputs, outcome, output};
@@ -90,7 +90,9 @@ fn check(context: &Context, id: Option<&str>) -> Result<Exit, Failure> {
             output::line(&format!("{}: ok", file.profile.id))?;
         }
         failures.extend(faults.iter().map(Failure::of_project));
+        file.ignored_names().for_each(|message| Failure::of_ignored_name(file, message).warn(context.output));
     }
+    warn_of_secrets(context, &project, |_| true);
     match context.output {
         Output::Json => output::json(&checked)?,
         Output::Jsonl => checked.iter().try_for_each(output::json)?,

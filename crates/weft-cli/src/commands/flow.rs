@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use weft_project::{Project, ProjectError};
 use weft_runs::{AgentPlan, AgentRequest, FlowCall};
 
-use super::Context;
 use super::agent::{fixed, run_agent};
+use super::{Context, warn_of_secrets};
 use crate::arguments::{FlowCommand, Output};
 use crate::failure::{Exit, Failure};
 use crate::{inputs, output};
@@ -116,6 +116,7 @@ fn check(context: &Context, project: &Project) -> Result<Exit, Failure> {
         Err(error) => return Err(error.into()),
     };
     let ok = Problem::are_warnings(&problems);
+    warn_of_secrets(context, project, |path| path.ends_with("flows.json"));
     match context.output {
         Output::Json => output::json(&json!({"ok": ok, "problems": problems}))?,
         Output::Jsonl => problems.iter().try_for_each(output::json)?,

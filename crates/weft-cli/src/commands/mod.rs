@@ -101,6 +101,13 @@ pub(crate) fn run(arguments: Arguments, providers: Vec<MakeProvider>) -> Result<
     }
 }
 
+/// Warns of secrets in some files that the settings do not let go where the files send them.
+fn warn_of_secrets(context: &Context, project: &Project, is_checked: impl Fn(&Path) -> bool) {
+    let faults = project.refused_secrets();
+    let faults = faults.iter().filter(|fault| is_checked(&fault.path));
+    faults.for_each(|fault| Failure::of_secret(fault).warn(context.output));
+}
+
 /// Runs a future on a runtime of its own.
 fn block_on<F: Future>(future: F) -> Result<F::Output, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()

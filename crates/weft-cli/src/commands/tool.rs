@@ -9,7 +9,7 @@ use weft_project::{Project, ProjectError};
 use weft_runs::{CallHandle, CallRequest, LocalRuns, RunService};
 
 use super::agent::fixed;
-use super::{Context, block_on};
+use super::{Context, block_on, warn_of_secrets};
 use crate::arguments::{ContextArguments, InputArguments, Output, ToolCommand, ToolScope};
 use crate::failure::{Exit, Failure, shown};
 use crate::timeline::Timeline;
@@ -21,7 +21,10 @@ pub(super) fn run(context: &Context, command: ToolCommand) -> Result<Exit, Failu
         ToolCommand::List(scope) => list(context, &project, &scope),
         ToolCommand::Show { id, scope } => show(context, &find(&project, &id, &scope)?),
         ToolCommand::Check { id: Some(id), scope, inputs } => {
-            check(context, &find(&project, &id, &scope)?, &inputs)
+            let tool = find(&project, &id, &scope)?;
+            let file = project.providers().place(&id).map(|place| place.path);
+            warn_of_secrets(context, &project, |path| file.as_deref() == Some(path));
+            check(context, &tool, &inputs)
         }
         ToolCommand::Check { id: None, scope, inputs } => {
             if !inputs.inputs.is_empty() || inputs.input.is_some() {
@@ -167,6 +170,8 @@ fn check_files(context: &Context, project: &Project, scope: &ToolScope) -> Resul
         Some(_) => Vec::new(),
         None => project.providers().list(Reach::Local).into_iter().filter_map(Result::err).collect(),
     };
+    let files = project.providers().files();
+    warn_of_secrets(context, project, |path| files.contains(path));
     let good = ids.iter().map(|id| json!({"id": id, "ok": true}));
     let bad = broken.iter().map(
         |tool| json!({"id": tool.id, "file": tool.place.as_ref().map(|at| shown(&at.path)), "ok": false}),

@@ -12,7 +12,7 @@ use crate::serving::{Served, TOKEN};
 
 /// A workflow of one node whose output is its own.
 fn single(node: &str, config: &Value, input: &Value) -> String {
-    json!({"name": "w", "interfaceInputs": {}, "interfaceOutputs": {"value": {"dataFlowType": "ANY"}},
+    json!({"name": "w", "interfaceInputs": {}, "interfaceOutputs": {"value": {"dataFlowType": "WILDCARD"}},
         "nodes": [{"id": "out", "type": "core:GroupOutput"},
             {"id": "n", "type": node, "configValues": config, "inputValues": input}],
         "edges": [{"source": "n", "sourceHandle": "value", "target": "out", "targetHandle": "value"}]})
@@ -189,19 +189,144 @@ fn n13_a_secret_goes_only_where_the_settings_say() {
         write(folder.path(), "weft.toml", &settings);
         weft_with(folder.path(), &["tool", "call", "echo"], "", &[("ECHO_KEY", "S3CR3T-KEY")])
     };
-    for allow in [
-        "",
-        "[secrets.allow]\nOTHER = [\"127.0.0.1\"]\n",
-        "[secrets.allow]\nECHO_KEY = [\"api.test\", \"127.0.0.1:1\"]\n",
+    let added = format!("[secrets.allow]\nECHO_KEY = [\"{address}\"]");
+    let under = format!("under [secrets.allow]:\nECHO_KEY = [\"{address}\"]");
+    let extended =
+        format!("under [secrets.allow]:\nECHO_KEY = [\"api.test\", \"127.0.0.1:1\", \"{address}\"]");
+    for (allow, lines) in [
+        ("", added),
+        ("[secrets.allow]\nOTHER = [\"127.0.0.1\"]\n", under),
+        ("[secrets.allow]\nECHO_KEY = [\"api.test\", \"127.0.0.1:1\"]\n", extended),
     ] {
         let refused = call(allow);
         assert!(refused.stderr.contains("`ECHO_KEY` may not be sent to"), "{refused:#?}");
-        let lines = format!("[secrets.allow]\nECHO_KEY = [\"{address}\"]");
         assert!(refused.stderr.contains(&lines), "{refused:#?}");
         assert!(server.requests().is_empty());
+        for command in
+            [&["doctor"] as &[&str], &["tool", "check"], &["tool", "check", "echo"], &["agent", "check"]]
+        {
+            let checked = weft(folder.path(), command);
+            let said = format!("{}{}", checked.stdout, checked.stderr).replace("\n         ", "\n");
+            assert!(
+                said.contains("`ECHO_KEY` may not be sent to") && said.contains(&lines),
+                "{command:?}: {said}"
+            );
+            assert!(said.contains("tools/echo.tool.json:1"), "{command:?}: {said}");
+        }
     }
     call(&format!("[secrets.allow]\nECHO_KEY = [\"{address}\"]\n")).ok();
     assert!(server.only_request().contains("authorization: Bearer S3CR3T-KEY"));
+}
+
+#[test]
+fn n13_flows_that_name_a_secret_are_checked() {
+    let folder = desk();
+    let flows = json!({"flows": [{"flow_id": "f", "match": "exact", "trigger_patterns": ["hi"],
+        "target": {"endpoint": {"url": "https://api.test/x", "headers": {"x-key": "{$secret.FLOW_KEY}"}}}}]});
+    write(folder.path(), "flows.json", &serde_json::to_string_pretty(&flows).unwrap());
+    let checked = weft(folder.path(), &["flow", "check"]);
+    assert!(checked.stderr.contains("warning[secret_not_allowed]: the secret `FLOW_KEY`"), "{checked:#?}");
+    assert!(checked.stderr.contains("FLOW_KEY = [\"api.test\"]"), "{checked:#?}");
+}
+
+#[test]
+fn a_name_of_a_tool_that_is_not_a_node_is_ignored() {
+    let folder = desk();
+    let inventory = json!([{"id": "system:get_current_time", "name": "What time is it?"}]);
+    let agent = json!({"id": "named", "name": "N", "tool_ids_inventory": inventory});
+    write(folder.path(), "agents/named.json", &agent.to_string());
+    let listed = weft(folder.path(), &["tool", "list", "--agent", "named"]).ok();
+    assert!(listed.stdout.contains("system:get_current_time"), "{listed:#?}");
+    for command in [&["agent", "check", "named"] as &[&str], &["doctor"]] {
+        let checked = weft(folder.path(), command);
+        let said = format!("{}{}", checked.stdout, checked.stderr);
+        assert!(
+            said.contains("the name `What time is it?` of `system:get_current_time` is ignored"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_is_down_is_reported_under_wildcards() {
+    let folder = desk();
+    let settings =
+        "script = \"script.jsonl\"\n[mcp.gone]\nurl = \"http://127.0.0.1:9/mcp\"\nstart_timeout_ms = 2000\n";
+    write(folder.path(), "weft.toml", settings);
+    write(folder.path(), "script.jsonl", "{\"text\": \"Hello.\"}\n");
+    for entry in ["mcp:*", "mcp:gone/*"] {
+        let agent = json!({"id": "w", "name": "W", "tool_ids_inventory": ["system:get_current_time", entry]});
+        write(folder.path(), "agents/w.json", &agent.to_string());
+        let checked = weft(folder.path(), &["agent", "check", "w"]);
+        assert!(checked.code != 0 && checked.stderr.contains("`gone`"), "{checked:#?}");
+        let ran = weft(folder.path(), &["agent", "run", "w", "hi", "--output", "jsonl"]).ok();
+        assert!(ran.stdout.contains("`gone`"), "a warning of the run: {ran:#?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_never_ends_is_not_waited_for() {
+    let folder = desk();
+    for file in ["flows.json", "agents/pipe.json"] {
+        let made = std::process::Command::new("mkfifo").arg(folder.path().join(file)).status();
+        assert!(made.unwrap().success());
+    }
+    let begun = Instant::now();
+    let checked = weft(folder.path(), &["flow", "check"]);
+    assert!(checked.code != 0 && checked.stderr.contains("it is not a file"), "{checked:#?}");
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+/// Another process that holds the store of a project, until it is dropped.
+fn locked(folder: &Path) -> rusqlite::Connection {
+    let held = rusqlite::Connection::open(folder.join(".weft/weft.db")).unwrap();
+    held.execute_batch("BEGIN IMMEDIATE").unwrap();
+    held
+}
+
+#[cfg(unix)]
+#[test]
+fn n31_a_locked_store_is_reported_and_waited_for_at_the_end() {
+    let folder = desk();
+    write(folder.path(), "weft.toml", "script = \"script.jsonl\"\n[server]\ngrace_ms = 20000\n");
+    write(folder.path(), "script.jsonl", "{\"text\": \"Hello.\"}\n");
+    write(folder.path(), "agents/a.json", "{\"id\": \"a\", \"name\": \"A\"}");
+    let served = Served::start(folder.path(), TOKEN, &[]);
+    let held = locked(folder.path());
+    let body = json!({"agent": "a", "message": "hi"}).to_string();
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| served.ask("POST", "/api/runs", &body));
+        std::thread::sleep(Duration::from_millis(800));
+        served.signal("TERM");
+        std::thread::sleep(Duration::from_millis(700));
+        drop(held);
+        assert!((200..300).contains(&asked.join().unwrap().0));
+    });
+    let (code, said) = served.ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("the store is locked by another process: waiting for it, up to 30 s"), "{said}");
+    let listed = weft(folder.path(), &["runs", "list"]).ok();
+    assert!(listed.stdout.contains("ok (completed)"), "{listed:#?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn n31_a_server_that_is_left_says_what_is_not_kept() {
+    let folder = desk();
+    write(folder.path(), "weft.toml", "script = \"script.jsonl\"\n[server]\ngrace_ms = 100\n");
+    write(folder.path(), "script.jsonl", "{\"text\": \"Hello.\"}\n");
+    write(folder.path(), "agents/a.json", "{\"id\": \"a\", \"name\": \"A\"}");
+    let served = Served::start(folder.path(), TOKEN, &[]);
+    let held = locked(folder.path());
+    // It has no answer: the server ends before.
+    let _client = served.send("POST", "/api/runs", "", "{\"agent\": \"a\", \"message\": \"hi\"}");
+    std::thread::sleep(Duration::from_millis(500));
+    served.signal("TERM");
+    let (code, said) = served.ended();
+    drop(held);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("not kept"), "{said}");
 }
 
 #[cfg(unix)]

@@ -71,6 +71,14 @@ impl Served {
 
     /// The whole answer to a request with further lines in its head.
     fn ask_with(&self, method: &str, path: &str, lines: &str, body: &str) -> String {
+        let mut stream = self.send(method, path, lines, body);
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Sends a request with further lines in its head; its answer is not awaited.
+    pub(crate) fn send(&self, method: &str, path: &str, lines: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).unwrap();
         write!(
             stream,
@@ -82,9 +90,7 @@ impl Served {
             body.len()
         )
         .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        stream
     }
 
     pub(crate) fn begin(&self, body: &Value) -> String {

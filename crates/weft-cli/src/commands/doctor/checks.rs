@@ -36,6 +36,11 @@ pub(super) fn all(context: &Context) -> Vec<Finding> {
     findings.extend(tools(&project));
     findings.extend(agents(&project));
     findings.extend(flows(&project));
+    findings.extend(
+        project.refused_secrets().iter().map(|fault| {
+            Finding::warning(format!("secret {}", fault.secret.name), Failure::of_secret(fault))
+        }),
+    );
     findings.push(store(&project));
     findings.push(port(&project));
     findings
@@ -115,7 +120,7 @@ fn reached(url: &Url) -> Result<(), String> {
 }
 
 fn lookalikes(project: &Project) -> Vec<Finding> {
-    let pairs = project.lookalikes().into_iter();
+    let pairs = project.lookalikes(Reach::Remote).into_iter();
     let alike = pairs.map(|(id, like)| {
         let failure = Failure::new(Exit::Invalid, "lookalike", format!("`{id}` looks like `{like}`"));
         Finding::warning(
@@ -205,6 +210,8 @@ fn agents(project: &Project) -> Vec<Finding> {
     for file in project.agents() {
         let id = &file.profile.id;
         let what = format!("agent {id}");
+        let ignored = file.ignored_names().map(|message| Failure::of_ignored_name(file, message));
+        findings.extend(ignored.map(|failure| Finding::warning(what.clone(), failure)));
         let faults = project.faults_of(file).unwrap_or_default();
         if !faults.is_empty() {
             findings.extend(faults.into_iter().map(|fault| Finding::wrong(what.clone(), fault.into())));
