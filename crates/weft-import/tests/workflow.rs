@@ -143,6 +143,30 @@ fn loops_of_a_modular_agent_become_zones() {
     ");
 }
 
+/// The printed example of a workflow with tools, and of a node that asks a model with more of them.
+#[test]
+fn models_of_a_modular_agent_keep_their_settings_and_tools() {
+    let config = json!({"profileId": "clever", "prompt": "Look at these figures.", "maxToolCalls": 4,
+        "dynamicTools": {"toolIds": ["chart-generator", "report-writer"], "descriptionTemplate": "工具 {toolName}: {toolDescription}"}});
+    let file = json!({
+        "id": "workflow-1", "name": "Figures",
+        "nodes": [{"id": "start", "type": "START", "config": {}},
+            {"id": "llm-1", "type": "LLM", "name": "Look", "config": config},
+            {"id": "end", "type": "END", "config": {}}],
+        "edges": [{"id": "a", "sourceNodeId": "start", "targetNodeId": "llm-1", "type": "DEFAULT"},
+            {"id": "b", "sourceNodeId": "llm-1", "targetNodeId": "end", "type": "DEFAULT"}],
+        "availableTools": {"initial": ["calculator", "data-query"]},
+    });
+    let imported = from_modular("figures", &file.to_string()).unwrap();
+    let workflow = &imported.workflows[0].1;
+    let node = workflow.node("llm-1").unwrap();
+    assert_eq!((node.node_type.as_str(), json!(node.config_values)), ("agent:LlmApiRequest", config));
+    assert_eq!(workflow.available_tools.as_ref().unwrap().initial, ["calculator", "data-query"]);
+    assert_eq!(edges(workflow), ["start > llm-1", "llm-1.text > end.text"]);
+    assert_eq!(workflow.interface_outputs.keys().collect::<Vec<_>>(), ["text"]);
+    assert!(notes(&imported).is_empty(), "{:?}", notes(&imported));
+}
+
 #[test]
 fn loops_that_cross_stay_nodes() {
     let node = |id: &str, kind: &str, of: &str| json!({"id": id, "type": kind, "config": {"loopId": of}});

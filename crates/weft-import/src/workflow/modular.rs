@@ -1,4 +1,5 @@
-//! Modular-agent workflows: their structure. Edges of that format say what comes next and carry no values.
+//! Modular-agent workflows: their structure. Edges of that format say what comes next and carry no values; only the reply
+//! of the one model that leads to the end becomes a result.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,6 +14,9 @@ use crate::fields::Fields;
 
 /// Type of a node that asks a model.
 const LLM_REQUEST: &str = "agent:LlmApiRequest";
+
+/// Slot of its reply, and of the result that it becomes.
+const REPLY: &str = "text";
 
 /// The name under which members without a counterpart are kept.
 const SYSTEM: &str = "modular";
@@ -247,7 +251,16 @@ impl<'f> Structure<'f> {
         }
     }
 
+    /// The node that asks a model and leads to the end, with the end, where it is the only one.
+    fn answering(&self) -> Option<(usize, usize)> {
+        let is = |kind_of: &str, node: usize| kind(self.nodes[node].1) == kind_of;
+        let end = (0..self.nodes.len()).find(|node| is("END", *node))?;
+        let mut models = self.before[end].iter().filter(|node| is("LLM", **node));
+        models.next().filter(|_| models.next().is_none()).map(|model| (*model, end))
+    }
+
     fn write_edges(&self, loops: &[Zone], edges: &[Fields<'_>], draft: &mut WorkflowDraft) {
+        let answering = self.answering();
         for edge in edges {
             let (Some(source), Some(target)) = self.ends(*edge) else {
                 let known = end(*edge, ["sourceNodeId", "from"]).unwrap_or_default();
@@ -272,9 +285,13 @@ impl<'f> Structure<'f> {
                 draft.note(&self.nodes[source].0, "an edge out of the middle of a loop was left out");
                 continue;
             }
+            let slot = (answering == Some((source, target))).then_some(REPLY);
+            if slot.is_some() {
+                draft.outputs.insert(REPLY.to_owned(), json!({"dataFlowType": "STRING"}));
+            }
             // What follows the end of a loop follows the zone.
             let source = loops.iter().find(|zone| zone.end == source).map_or(source, |zone| zone.start);
-            draft.edge((&self.nodes[source].0, None), (&self.nodes[target].0, None));
+            draft.edge((&self.nodes[source].0, slot), (&self.nodes[target].0, slot));
             if let Some(written) = draft.edges.last_mut() {
                 keep(written, edge.keep_rest(&["condition"]));
             }
