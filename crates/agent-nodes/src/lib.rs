@@ -13,6 +13,7 @@ mod agent_env;
 mod available;
 mod calls;
 mod chat;
+mod chinese;
 mod decision;
 mod define;
 mod execute;
@@ -40,4 +41,5 @@ pub fn register(catalog: &mut NodeCatalog) {
         .register(history::LoadHistory::new())
         .register(history::SaveHistory::new())
         .register(summarize::Summarize::new());
+    catalog.describe("zh", chinese::DESCRIPTIONS);
 }

@@ -24,6 +24,7 @@
 struct Readme;
 
 mod chat;
+mod chinese;
 mod define;
 mod flow;
 mod http;
@@ -52,6 +53,7 @@ pub fn catalog() -> NodeCatalog {
     stream::register(&mut catalog);
     chat::register(&mut catalog);
     http::register(&mut catalog);
+    catalog.describe("zh", chinese::DESCRIPTIONS);
     catalog
 }
 

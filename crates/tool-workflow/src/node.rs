@@ -1,6 +1,6 @@
 //! Single nodes as tools.
 
-use agent_types::{ToolDefinition, ToolId};
+use agent_types::{ToolDefinition, ToolId, nearest};
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use tool_registry::{Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
@@ -11,6 +11,9 @@ use crate::workflow::{WorkflowRuntime, WorkflowToolError, handler};
 
 /// Kind of tools that are single nodes.
 pub const NODE: ToolKind = ToolKind::own("node");
+
+/// Code of the language that nodes are described in beside English.
+const CHINESE: &str = "zh";
 
 /// The node inside its workflow.
 const INNER: &str = "node";
@@ -33,13 +36,21 @@ pub fn node_tool(node_type: &str, runtime: &WorkflowRuntime) -> Result<Tool, Wor
     let node = node.definition();
     let one_each = Workflow::from_value(wrapped(node, &|_| 1))?;
     let (mut definition, single) = handler(id, &one_each, &NoWorkflows, runtime)?;
-    definition.annotations.idempotent = node.idempotent || node.pure;
+    describe(node, &mut definition, runtime);
     if node.inputs.values().all(|slot| !slot.multi) {
         return Ok(Tool::new(definition, NODE, single).checked()?);
     }
     lists_of(node, &mut definition);
     let lists = ListHandler { node: node.clone(), runtime: runtime.clone() };
     Ok(Tool::new(definition, NODE, lists).checked()?)
+}
+
+/// Adds to the definition of a node's tool what the node declares beyond its slots.
+fn describe(node: &NodeDefinition, definition: &mut ToolDefinition, runtime: &WorkflowRuntime) {
+    definition.annotations.idempotent = node.idempotent || node.pure;
+    if let Some(text) = runtime.catalog.description(&node.node_type, CHINESE) {
+        *definition = definition.clone().translated(CHINESE, text, &[]);
+    }
 }
 
 /// Makes the slots that take several edges lists.
@@ -95,11 +106,9 @@ pub fn node_tool_with(
     let node = node.definition();
     let NodeToolSettings { name, config, parameters } = settings;
     let id: ToolId = name.unwrap_or_else(|| format!("node:{node_type}")).parse()?;
-    if let Some(wrong) = parameters.iter().find(|name| !node.config.contains_key(*name)) {
-        return Err(WorkflowToolError::Setting(format!("`{wrong}` is not a setting of `{node_type}`")));
-    }
-    if let Some(wrong) = parameters.iter().find(|name| node.inputs.contains_key(*name)) {
-        return Err(WorkflowToolError::Setting(format!("`{wrong}` is an input of `{node_type}` already")));
+    let faults = setting_faults(node, &config, &parameters);
+    if !faults.is_empty() {
+        return Err(WorkflowToolError::Setting(faults.join("; ")));
     }
     let is_open = |name: &String| parameters.contains(name) && !config.contains_key(name);
     let planned = node.config.iter().filter(|(name, _)| is_open(name));
@@ -117,7 +126,7 @@ pub fn node_tool_with(
         }
         Err(error) => return Err(error),
     };
-    definition.annotations.idempotent = node.idempotent || node.pure;
+    describe(node, &mut definition, runtime);
     lists_of(node, &mut definition);
     for name in &parameters {
         declare_setting(&mut definition, name, &node.config[name], config.get(name));
@@ -125,6 +134,19 @@ pub fn node_tool_with(
     let part = json!({"type": node.node_type, "config": config, "parameters": parameters});
     let call = ConfiguredHandler { node: node.clone(), config, parameters, runtime: runtime.clone() };
     Ok(Tool::new(definition, NODE, call).checked()?.with_parts([("node".to_owned(), part)]))
+}
+
+/// Faults of the names: settings that the type does not have, and parameters that are inputs already.
+fn setting_faults(node: &NodeDefinition, config: &Map<String, Value>, parameters: &[String]) -> Vec<String> {
+    let kind = &node.node_type;
+    let unknown = config.keys().chain(parameters).filter(|name| !node.config.contains_key(*name));
+    let unknown = unknown.map(|name| {
+        let near = nearest(name, node.config.keys().map(String::as_str));
+        let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        format!("`{name}` is not a setting of `{kind}`{near}")
+    });
+    let given = parameters.iter().filter(|name| node.inputs.contains_key(*name));
+    unknown.chain(given.map(|name| format!("`{name}` is an input of `{kind}` already"))).collect()
 }
 
 /// A value that stands for a setting until a call gives it.

@@ -300,11 +300,18 @@ pub(crate) struct InputArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
     /// List the types.
-    List,
+    List {
+        /// Language of the descriptions.
+        #[arg(long)]
+        lang: Option<LangArgument>,
+    },
     /// Show one type: its slots and settings.
     Show {
         /// Full type, such as core:TextTemplate.
         node_type: String,
+        /// Language of the type's description.
+        #[arg(long)]
+        lang: Option<LangArgument>,
     },
 }
 

@@ -7,6 +7,10 @@
 struct Nodes;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/nodes.zh.md")]
+struct NodesInChinese;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/own-agent.md")]
 struct OwnAgent;
 

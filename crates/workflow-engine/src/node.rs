@@ -1,5 +1,6 @@
 //! Types of nodes and where they are registered.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -52,6 +53,8 @@ pub trait Node: Send + Sync {
 #[derive(Default, Clone)]
 pub struct NodeCatalog {
     nodes: IndexMap<String, Arc<dyn Node>>,
+    /// Descriptions of types in other languages, by the code of the language and the type.
+    descriptions: HashMap<(&'static str, &'static str), &'static str>,
 }
 
 impl fmt::Debug for NodeCatalog {
@@ -83,6 +86,17 @@ impl NodeCatalog {
     pub fn with(mut self, node: impl Node + 'static) -> Self {
         self.register(node);
         self
+    }
+
+    /// Adds descriptions of types in another language, each with its type.
+    pub fn describe(&mut self, code: &'static str, descriptions: &[(&'static str, &'static str)]) {
+        self.descriptions.extend(descriptions.iter().map(|(kind, text)| ((code, *kind), *text)));
+    }
+
+    /// Description of a type in the language of a code, where it has one.
+    #[must_use]
+    pub fn description(&self, node_type: &str, code: &str) -> Option<&str> {
+        self.descriptions.get(&(code, node_type)).copied()
     }
 
     /// The type of that full name.

@@ -2,16 +2,18 @@
 
 use agent_types::nearest;
 use serde_json::{Value, json};
+use workflow_model::NodeDefinition;
 
 use super::Context;
-use crate::arguments::{NodeCommand, Output};
+use crate::arguments::{LangArgument, NodeCommand, Output};
 use crate::failure::{Exit, Failure};
 use crate::output;
 
 pub(super) fn run(context: &Context, command: NodeCommand) -> Result<Exit, Failure> {
-    let definitions = weft_project::node_definitions();
+    let (NodeCommand::List { lang } | NodeCommand::Show { lang, .. }) = &command;
+    let definitions = definitions(*lang);
     match command {
-        NodeCommand::List => {
+        NodeCommand::List { .. } => {
             let nodes: Vec<Value> = definitions
                 .iter()
                 .map(|node| json!({"id": node.node_type, "title": node.display_name, "description": node.description}))
@@ -26,7 +28,7 @@ pub(super) fn run(context: &Context, command: NodeCommand) -> Result<Exit, Failu
                 }
             }
         }
-        NodeCommand::Show { node_type } => {
+        NodeCommand::Show { node_type, .. } => {
             let Some(node) = definitions.iter().find(|node| node.node_type == node_type) else {
                 let failure =
                     Failure::new(Exit::Usage, "unknown_type", format!("unknown node type `{node_type}`"));
@@ -42,4 +44,18 @@ pub(super) fn run(context: &Context, command: NodeCommand) -> Result<Exit, Failu
         }
     }
     Ok(Exit::Ok)
+}
+
+/// All types, with descriptions in a language where they have one in it.
+fn definitions(lang: Option<LangArgument>) -> Vec<NodeDefinition> {
+    let mut definitions = weft_project::node_definitions();
+    if lang == Some(LangArgument::Zh) {
+        let catalog = weft_project::node_catalog();
+        for node in &mut definitions {
+            if let Some(text) = catalog.description(&node.node_type, "zh") {
+                text.clone_into(&mut node.description);
+            }
+        }
+    }
+    definitions
 }

@@ -174,6 +174,12 @@ fn workflows() {
 }
 
 #[test]
+fn pages_in_chinese() {
+    check("workflows.zh.md");
+    check("nodes.zh.md");
+}
+
+#[test]
 fn the_canvas() {
     check("canvas.md");
 }
