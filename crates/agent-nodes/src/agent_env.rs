@@ -175,6 +175,22 @@ impl<'c> AgentEnv<'c> {
         Ok(selection.from(&found).tools)
     }
 
+    /// Every tool that could run here, the workflow itself aside: the default where nothing declares which are allowed.
+    pub(crate) fn every_tool(&self) -> Result<Snapshot, NodeError> {
+        let invoker = self.ctx.required_service::<dyn ToolInvoker>()?;
+        let own = self.ctx.workflow_id().map(|id| format!("workflow:{id}"));
+        let mut found = Vec::new();
+        for id in invoker.ids().into_iter().filter(|id| Some(id) != own.as_ref()) {
+            match invoker.tool(&id) {
+                Ok(tool) if tool.missing(&self.config.services).is_empty() => found.push(tool),
+                Ok(_) => {}
+                Err(error) => warn(self.ctx, format!("`{id}` is left out: {error}")),
+            }
+        }
+        let found = Snapshot::new(found).map_err(|error| NodeError::fatal(error.to_string()))?;
+        Ok(Selection::all().from(&found).tools)
+    }
+
     /// Tools that one request offers more, in its own words.
     pub(crate) fn dynamic(&self, more: &DynamicTools) -> Result<Snapshot, NodeError> {
         let found = self.tools(Some(&more.tool_ids))?;

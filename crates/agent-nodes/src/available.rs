@@ -24,7 +24,7 @@ impl AvailableTools {
                     "tools",
                     setting(
                         DataFlowType::Array,
-                        "ids of tools; absent means all that the agent or the workflow allows",
+                        "ids or names of tools; absent means all that the agent or the workflow allows, or all of the project where neither says which",
                     ),
                 );
         Self(definition)
@@ -45,7 +45,11 @@ impl Node for AvailableTools {
 
     async fn run(&self, ctx: NodeContext, _inputs: Inputs) -> Result<Outputs, NodeError> {
         let Listed(listed) = made(&ctx)?;
-        let tools = AgentEnv::new(&ctx).tools(listed.as_deref())?;
+        let env = AgentEnv::new(&ctx);
+        let tools = match listed {
+            None if !env.has_tools() => env.every_tool()?,
+            listed => env.tools(listed.as_deref())?,
+        };
         Ok(Outputs::value(tools.tools().map(tool_value).collect::<Vec<Value>>()))
     }
 }

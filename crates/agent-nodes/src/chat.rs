@@ -93,9 +93,7 @@ impl Said {
             Some("system" | "developer") => Message::system(content),
             Some("user") | None => Message::user_with(content, attachments.unwrap_or_default()),
             Some("assistant" | "model") => {
-                let calls =
-                    object.get("tool_calls").and_then(|value| Vec::<NativeCall>::deserialize(value).ok());
-                Message::Assistant { text: content, calls: calls.unwrap_or_default() }
+                Message::Assistant { text: content, calls: native_calls(object.get("tool_calls")) }
             }
             Some("tool") => Message::Tool {
                 call: word("call").or_else(|| word("tool_call_id")).unwrap_or_default(),
@@ -144,6 +142,20 @@ pub(crate) fn value(messages: &[Said]) -> Value {
     messages.iter().map(Said::value).collect()
 }
 
+/// Calls in the provider's own form: `{id, name, arguments}`, or these inside `function`; arguments are text or an object.
+pub(crate) fn native_calls(calls: Option<&Value>) -> Vec<NativeCall> {
+    let calls = calls.and_then(Value::as_array).into_iter().flatten();
+    calls.filter_map(|call| NativeCall::deserialize(call).ok().or_else(|| nested_call(call))).collect()
+}
+
+fn nested_call(call: &Value) -> Option<NativeCall> {
+    let inner = call.get("function").unwrap_or(call);
+    let name = inner.get("name")?;
+    let arguments = inner.get("arguments").map(as_text).unwrap_or_default();
+    let id = call.get("id").map(as_text).unwrap_or_default();
+    NativeCall::deserialize(json!({"id": id, "name": name, "arguments": arguments})).ok()
+}
+
 /// A reply as a message of a history.
 pub(crate) fn reply(text: &str, calls: &[NativeCall]) -> Value {
     let mut value = json!({"role": "assistant", "content": text});
@@ -177,6 +189,10 @@ mod tests {
         check(
             &json!([{"role": "assistant", "text": "x", "usage": {}, "tool_calls": [{"id": "1", "name": "n", "arguments": "{}"}]}]),
             &json!([{"role": "assistant", "content": "x", "tool_calls": [{"id": "1", "name": "n", "arguments": "{}"}]}]),
+        );
+        check(
+            &json!([{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "n", "arguments": "{}"}}]}]),
+            &json!([{"role": "assistant", "content": "", "tool_calls": [{"id": "1", "name": "n", "arguments": "{}"}]}]),
         );
         check(
             &json!([{"role": "tool", "tool_call_id": "1", "name": "n", "content": "r"}]),

@@ -183,6 +183,7 @@ fn response_of(value: &Value) -> StandardResponse {
             }
             other => as_text(other),
         },
+        tool_calls: chat::native_calls(value.get("tool_calls")),
         ..StandardResponse::default()
     })
 }

@@ -20,6 +20,9 @@ const DEFAULT_TOOL_CALLS: u64 = 32;
 /// Faulty replies in a row that end a run unless the profile says otherwise.
 const DEFAULT_CORRECTIONS: u64 = 3;
 
+/// Namespace of workflows as tools.
+const WORKFLOW: &str = "workflow:";
+
 /// The language of what weft itself writes into a prompt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -197,6 +200,27 @@ impl InventoryEntry {
         }
     }
 
+    /// Id of the tool that it offers among the skills: its name, else its id, where `workflow:` is implied.
+    #[must_use]
+    pub fn skill_id(&self) -> String {
+        match self {
+            Self::Detailed { name: Some(name), .. } => name.clone(),
+            Self::Id(id) | Self::Detailed { id, .. } => skill_id(id),
+        }
+    }
+
+    fn approval(&self) -> Option<&ApprovalChoice> {
+        match self {
+            Self::Detailed { approval, .. } => approval.as_ref(),
+            Self::Id(_) => None,
+        }
+    }
+
+    /// Returns `true` if its calls answer with a task.
+    fn has_handle(&self) -> bool {
+        matches!(self, Self::Detailed { stream: Some(stream), .. } if stream == "handle")
+    }
+
     /// Wildcard or id that it excludes: `!workflow:secret`.
     fn excluded(&self) -> Option<&str> {
         self.id().strip_prefix('!')
@@ -239,7 +263,7 @@ pub struct AgentProfile {
     pub tool_ids_inventory: Vec<InventoryEntry>,
     /// Workflows offered as skills; `workflow:` is implied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub skill_workflow_ids_inventory: Vec<String>,
+    pub skill_workflow_ids_inventory: Vec<InventoryEntry>,
     /// Purpose of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
@@ -329,11 +353,25 @@ impl AgentProfile {
         })
     }
 
-    /// The same profile with canonical ids in its inventory, such as `node:core:TextMerge` for `core:TextMerge`.
+    /// The same profile with canonical ids in its inventories and its approval policy, such as `node:core:TextMerge` for
+    /// `core:TextMerge`. A skill that is a name of another tool than a workflow stays as it is.
     #[must_use]
     pub fn with_canonical_ids(mut self, canonical: impl Fn(&str) -> String) -> Self {
         let entries = std::mem::take(&mut self.tool_ids_inventory).into_iter();
         self.tool_ids_inventory = entries.map(|entry| entry.canonical(&canonical)).collect();
+        let skill = |name: &str| {
+            let id = canonical(name);
+            let is_new = id.starts_with(WORKFLOW) && id != skill_id(name);
+            if is_new { id } else { name.to_owned() }
+        };
+        let skills = std::mem::take(&mut self.skill_workflow_ids_inventory).into_iter();
+        self.skill_workflow_ids_inventory = skills.map(|entry| entry.canonical(&skill)).collect();
+        if let Some(policy) = &mut self.approval {
+            // A name that an inventory gives to a tool of its own stays in force.
+            for (id, choice) in policy.tools.clone() {
+                policy.tools.entry(canonical(&id)).or_insert(choice);
+            }
+        }
         self
     }
 
@@ -347,7 +385,7 @@ impl AgentProfile {
 
     /// Tools that are excluded, as ids and wildcards.
     fn excluded_ids(&self) -> impl Iterator<Item = String> {
-        let skills = self.skill_workflow_ids_inventory.iter().filter_map(|id| id.strip_prefix('!'));
+        let skills = self.skill_workflow_ids_inventory.iter().filter_map(InventoryEntry::excluded);
         let tools = self.tool_ids_inventory.iter().filter_map(InventoryEntry::excluded).map(str::to_owned);
         tools.chain(skills.map(skill_id))
     }
@@ -355,19 +393,27 @@ impl AgentProfile {
     /// The skills among them.
     #[must_use]
     pub fn skill_ids(&self) -> Vec<String> {
-        let skills = self.skill_workflow_ids_inventory.iter().filter(|id| !id.starts_with('!'));
-        skills.map(|id| skill_id(id)).collect()
+        let skills = self.skill_workflow_ids_inventory.iter().filter(|entry| entry.excluded().is_none());
+        skills.map(InventoryEntry::skill_id).collect()
+    }
+
+    /// Entry of an inventory that gives a tool of this id a name or settings, with the canonical id of what it stands for.
+    #[must_use]
+    pub fn configured(&self, tool: &str) -> Option<(&InventoryEntry, String)> {
+        let mut tools = self.tool_ids_inventory.iter().filter(|entry| entry.is_configured());
+        let mut skills = self.skill_workflow_ids_inventory.iter().filter(|entry| entry.is_configured());
+        let listed = tools.find(|entry| entry.tool_id() == tool).map(|entry| (entry, entry.id().to_owned()));
+        let skill =
+            || skills.find(|entry| entry.skill_id() == tool).map(|entry| (entry, skill_id(entry.id())));
+        listed.or_else(skill)
     }
 
     /// Selection of the agent's tools from all available ones, with their settings.
     #[must_use]
     pub fn selection(&self) -> Selection {
-        let handles = self.tool_ids_inventory.iter().filter_map(|entry| match entry {
-            InventoryEntry::Detailed { stream: Some(stream), .. } if stream == "handle" => {
-                Some(entry.tool_id())
-            }
-            InventoryEntry::Id(_) | InventoryEntry::Detailed { .. } => None,
-        });
+        let tools = self.tool_ids_inventory.iter().filter(|entry| entry.has_handle());
+        let skills = self.skill_workflow_ids_inventory.iter().filter(|entry| entry.has_handle());
+        let handles = tools.map(InventoryEntry::tool_id).chain(skills.map(InventoryEntry::skill_id));
         Selection::new(self.tool_ids()).hide(self.excluded_ids()).answer_with_handle(handles)
     }
 
@@ -392,12 +438,14 @@ impl AgentProfile {
     #[must_use]
     pub fn approval_of(&self, id: &str) -> Option<&ApprovalChoice> {
         let policy = self.approval.as_ref();
-        let named = policy.and_then(|policy| policy.tools.get(id));
+        // A rule for a tool holds under the name that an inventory gives it, too.
+        let stands_for = self.configured(id).map(|(_, stands_for)| stands_for);
+        let mut ids = [Some(id), stands_for.as_deref()].into_iter().flatten();
+        let named = policy.and_then(|policy| ids.find_map(|id| policy.tools.get(id)));
         let listed = || {
-            self.tool_ids_inventory.iter().find_map(|entry| match entry {
-                InventoryEntry::Detailed { approval, .. } if entry.tool_id() == id => approval.as_ref(),
-                InventoryEntry::Id(_) | InventoryEntry::Detailed { .. } => None,
-            })
+            let tools = self.tool_ids_inventory.iter().filter(|entry| entry.tool_id() == id);
+            let skills = self.skill_workflow_ids_inventory.iter().filter(|entry| entry.skill_id() == id);
+            tools.chain(skills).find_map(InventoryEntry::approval)
         };
         named.or_else(listed).or_else(|| policy?.default.as_ref())
     }
@@ -405,7 +453,7 @@ impl AgentProfile {
 
 /// Id of a skill; `workflow:` is implied.
 fn skill_id(id: &str) -> String {
-    if id.contains(':') { id.to_owned() } else { format!("workflow:{id}") }
+    if id.contains(':') { id.to_owned() } else { format!("{WORKFLOW}{id}") }
 }
 
 #[cfg(test)]

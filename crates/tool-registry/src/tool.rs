@@ -224,6 +224,18 @@ impl Tool {
         self.changed(|inner| change(&mut inner.settings))
     }
 
+    /// The same under another id.
+    #[must_use]
+    pub fn with_id(self, id: ToolId) -> Self {
+        self.changed(|inner| {
+            inner.definition.id = id;
+            #[cfg(feature = "schema")]
+            {
+                inner.offered = crate::schema::Offered::default();
+            }
+        })
+    }
+
     /// The same with a display name.
     #[must_use]
     pub fn with_title(self, title: impl Into<String>) -> Self {

@@ -62,6 +62,11 @@ impl ToolProvider for Fixed {
         Some(ids.map(|id| Ok((*id).to_owned())).collect())
     }
 
+    fn titled(&self, title: &str) -> Vec<String> {
+        let ids = self.ids.iter().filter(|id| id.ends_with(title.split(' ').next().unwrap_or_default()));
+        ids.filter(|_| title.ends_with(" of tools")).map(|id| (*id).to_owned()).collect()
+    }
+
     fn place(&self, id: &str) -> Option<FilePlace> {
         Some(FilePlace::new(format!("tools/{id}")))
     }
@@ -98,6 +103,28 @@ fn s34_no_outside_tool_stands_in_front_of_ours() {
         assert!(matches!(error, ToolLookupError::Unknown(_)), "{id}");
     }
     assert!(providers.resolve("get_weather", &Services::new()).is_ok());
+}
+
+#[test]
+fn a_name_means_the_only_tool_of_that_name() {
+    let providers = Providers::new()
+        .with(Fixed::new(&["system"], &["system:time", "system:both", "system:first"]))
+        .with(Fixed::new(&[], &["weather", "system:gone"]))
+        .with(Fixed::new(&["workflow"], &["workflow:both", "workflow:report", "workflow:weather", "workflow:first"]));
+    for (written, meant) in [
+        ("time", "system:time"),
+        ("report", "workflow:report"),
+        ("both", "both"),
+        ("weather", "weather"),
+        ("gone", "gone"),
+        ("report of tools", "workflow:report"),
+        ("first of tools", "first of tools"),
+        ("workflow:time", "workflow:time"),
+        ("", ""),
+        ("nothing", "nothing"),
+    ] {
+        assert_eq!(providers.canonical(written), meant, "{written}");
+    }
 }
 
 #[test]

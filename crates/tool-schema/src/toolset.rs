@@ -51,6 +51,8 @@ pub struct OfferedTool {
     pub name: String,
     /// Name on the wire.
     pub wire: String,
+    /// Display name, where the tool has one.
+    pub title: Option<String>,
     /// Description for the model.
     pub description: String,
     /// JSON Schema of the arguments.
@@ -79,6 +81,7 @@ impl OfferedTool {
         Ok(Self {
             wire: wire_name(&name),
             name,
+            title: None,
             description: description.into(),
             parameters,
             schema,
@@ -93,6 +96,7 @@ impl OfferedTool {
     /// A schema that cannot be used.
     pub fn from_definition(definition: ToolDefinition) -> Result<Self, ToolSetError> {
         let mut tool = Self::new(definition.id.as_str(), definition.description, definition.parameters)?;
+        tool.title = definition.title;
         tool.defaults = definition.defaults;
         tool.translations = definition.translations;
         Ok(tool)

@@ -62,6 +62,14 @@ impl<L: WorkflowLibrary> ToolProvider for WorkflowTools<L> {
         made.map_err(|error| broken(id, &error)).into()
     }
 
+    fn titled(&self, title: &str) -> Vec<String> {
+        let is_titled = |id: &String| {
+            self.library.workflow(id).is_some_and(|workflow| workflow.name.as_deref() == Some(title))
+        };
+        let ids = self.library.workflow_ids().into_iter().filter(is_titled);
+        ids.map(|id| format!("workflow:{id}")).collect()
+    }
+
     fn changes(&self) -> Changes {
         Changes::Files(self.library.folders())
     }

@@ -164,8 +164,9 @@ impl Edits<'_> {
     /// The tool that an entry of an inventory means.
     fn named(&self, entry: &Value, is_skill: bool) -> Option<String> {
         let id = entry.as_str().or_else(|| entry.get("id")?.as_str())?;
-        let is_bare_skill = is_skill && !id.contains(':');
-        Some(if is_bare_skill { format!("workflow:{id}") } else { self.project.canonical_id(id) })
+        let canonical = self.project.canonical_id(id);
+        let is_bare_skill = is_skill && !canonical.contains(':');
+        Some(if is_bare_skill { format!("workflow:{id}") } else { canonical })
     }
 
     /// Path of the file of a workflow, existing or not.

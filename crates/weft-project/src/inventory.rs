@@ -1,6 +1,7 @@
 //! The inventories of an agent: what each entry offers.
 
 use agent_runtime::{AgentProfile, InventoryEntry};
+use agent_types::{InvalidToolId, ToolId};
 use serde_json::Value;
 use tool_registry::{BrokenTool, Snapshot, Tool};
 use tool_workflow::{NodeToolSettings, WorkflowRuntime, WorkflowToolError, node_tool_with};
@@ -15,25 +16,24 @@ const NODE: &str = "node:";
 /// Key of the name that an entry is offered under.
 const NAME: &str = "name";
 
-/// Puts the names of entries that are not nodes among the keys that are not known: their tools are offered under their ids.
+/// Puts names that cannot be ids among the keys that are not known: their tools are offered under their own ids.
 pub(crate) fn ignore_names(profile: &mut AgentProfile) {
     for entry in &mut profile.tool_ids_inventory {
         let InventoryEntry::Detailed { id, name, extra, .. } = entry else { continue };
-        if let Some(name) = name.take_if(|_| !id.starts_with(NODE)) {
+        let cannot_be = |name: &mut String| !id.starts_with(NODE) && name.parse::<ToolId>().is_err();
+        if let Some(name) = name.take_if(cannot_be) {
             extra.insert(NAME.to_owned(), name.into());
         }
     }
 }
 
 impl AgentFile {
-    /// Names of entries that are ignored, as warnings: only a node is offered under a name of its own.
+    /// Names of entries that are ignored, as warnings.
     pub fn ignored_names(&self) -> impl Iterator<Item = String> {
         self.profile.tool_ids_inventory.iter().filter_map(|entry| {
             let InventoryEntry::Detailed { id, extra, .. } = entry else { return None };
             let name = extra.get(NAME).and_then(Value::as_str)?;
-            Some(format!(
-                "the name `{name}` of `{id}` is ignored: only a node is offered under a name of its own"
-            ))
+            Some(format!("the name `{name}` of `{id}` is ignored: it cannot be the id of a tool"))
         })
     }
 }
@@ -93,12 +93,11 @@ impl Project {
 
     /// The tool of an id for an agent, whose inventory may give it settings.
     pub(crate) fn tool_of_agent(&self, id: &str, file: &AgentFile) -> Result<Tool, ProjectError> {
-        let entries = file.profile.tool_ids_inventory.iter();
-        let configured = entries.filter(|entry| entry.is_configured()).find(|entry| entry.tool_id() == id);
-        if let Some(entry) = configured {
-            return self.configured(entry);
-        }
-        self.tool(id).map_err(|error| match error {
+        let tool = match file.profile.configured(id) {
+            Some((entry, stands_for)) => self.configured(entry, &stands_for),
+            None => self.tool(id),
+        };
+        tool.map_err(|error| match error {
             ProjectError::UnknownToolId { id, near } => ProjectError::UnknownTool {
                 agent: file.profile.id.clone(),
                 tool: id,
@@ -110,23 +109,26 @@ impl Project {
     }
 
     /// The tool of an entry with a name or settings of its own.
-    fn configured(&self, entry: &InventoryEntry) -> Result<Tool, ProjectError> {
-        let InventoryEntry::Detailed { name, config, parameters, .. } = entry else {
-            return self.tool(entry.id());
-        };
-        let id = entry.id();
+    fn configured(&self, entry: &InventoryEntry, id: &str) -> Result<Tool, ProjectError> {
+        let InventoryEntry::Detailed { name, config, parameters, .. } = entry else { return self.tool(id) };
+        let own = name.as_deref().unwrap_or(id);
         let broken = |message: String| {
-            let broken = BrokenTool::new("bad_inventory_entry", format!("`{}`: {message}", entry.tool_id()));
-            ProjectError::from(broken.with_id(entry.tool_id()))
-        };
-        let Some(node_type) = id.strip_prefix(NODE) else {
-            return Err(broken("only a node has `config` or `parameters` in an inventory".to_owned()));
+            let broken = BrokenTool::new("bad_inventory_entry", format!("`{own}`: {message}"));
+            ProjectError::from(broken.with_id(own))
         };
         if let Some(name) = name.as_deref().filter(|name| name.contains(':')) {
             return Err(broken(format!("the name `{name}` holds `:`, which parts ids from their kind")));
         }
-        // A type that does not exist is reported with the one that was probably meant.
-        if let Err(error @ ProjectError::UnknownToolId { .. }) = self.tool(id) {
+        // An id that does not exist is reported with the one that was probably meant.
+        let plain = self.tool(id);
+        let Some(node_type) = id.strip_prefix(NODE) else {
+            if !(config.is_empty() && parameters.is_empty()) {
+                return Err(broken("only a node has `config` or `parameters` in an inventory".to_owned()));
+            }
+            let id: ToolId = own.parse().map_err(|error: InvalidToolId| broken(error.to_string()))?;
+            return Ok(plain?.with_id(id));
+        };
+        if let Err(error @ ProjectError::UnknownToolId { .. }) = plain {
             return Err(error);
         }
         let settings = NodeToolSettings::new(config.clone(), parameters.clone()).with_name(name.clone());

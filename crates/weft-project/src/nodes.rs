@@ -131,13 +131,18 @@ impl Project {
             let nodes = nodes.flat_map(|node| [node.to_owned(), format!("node:{node}")]);
             // Tools that other programs announce are known once those are asked.
             let providers = self.providers();
-            let is_announced =
-                |id: &&String| providers.owner(id).is_some_and(|owner| owner.changes() == Changes::Announced);
             let lists = workflow.available_tools.iter().flat_map(AvailableTools::lists);
-            let dynamic: Vec<String> = workflow.dynamic_tools().map(|(_, id)| id.to_owned()).collect();
-            let remote = lists.flat_map(|(_, ids)| ids).chain(&dynamic).filter(is_announced).cloned();
-            let remote: Vec<String> = remote.collect();
-            providers.ids().into_iter().chain(nodes).chain(remote).collect()
+            let listed = lists.flat_map(|(_, ids)| ids).map(String::as_str);
+            let written = listed.chain(workflow.tools_of_nodes().map(|named| named.id));
+            let mut known: Vec<String> = providers.ids().into_iter().chain(nodes).collect();
+            let is_known = |id: &&str| {
+                let owner = providers.owner(id);
+                owner.is_some_and(|owner| owner.changes() == Changes::Announced)
+                    || known.contains(&self.canonical_id(id))
+            };
+            let named: Vec<String> = written.filter(is_known).map(str::to_owned).collect();
+            known.extend(named);
+            known
         })
     }
 

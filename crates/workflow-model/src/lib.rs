@@ -53,7 +53,7 @@ pub use problem::ProblemCode;
 pub use schema::workflow_schema;
 pub use slot::{DataFlowType, Slot, Suggestion};
 pub use types::{effective_default, type_default};
-pub use workflow::{AvailableTools, LoadError, Variable, Workflow};
+pub use workflow::{AvailableTools, LoadError, NamedTool, Variable, Workflow};
 pub use zone::{
     DEFAULT_MAX_ITERATIONS, OnItemError, OnMax, OnPassError, StateKey, TestAt, ZoneMode, ZoneSpec,
 };

@@ -197,6 +197,29 @@ impl Scalar for Texts {
     }
 }
 
+/// Setting of a node that offers tools in its request alone.
+const DYNAMIC_TOOLS: &str = "dynamicTools";
+
+/// Tool that a setting of a node names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NamedTool<'w> {
+    /// The node.
+    pub node: &'w str,
+    /// Its setting.
+    pub setting: &'static str,
+    /// The id or name, as the file has it.
+    pub id: &'w str,
+}
+
+impl NamedTool<'_> {
+    /// Returns `true` if the node may use the tool because it names it.
+    #[must_use]
+    pub fn is_dynamic(&self) -> bool {
+        self.setting == DYNAMIC_TOOLS
+    }
+}
+
 /// A graph of nodes with typed inputs and outputs, as its file says it.
 ///
 /// ```
@@ -237,12 +260,16 @@ pub struct Workflow {
 }
 
 impl Workflow {
-    /// Tools that `dynamicTools` of nodes name, each with its node.
-    pub fn dynamic_tools(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// Tools that settings of nodes name: `dynamicTools`, and `tools` of `agent:AvailableTools`.
+    pub fn tools_of_nodes(&self) -> impl Iterator<Item = NamedTool<'_>> {
         self.nodes.iter().flat_map(|node| {
-            let named =
-                node.config_values.get("dynamicTools").and_then(|tools| tools.get("toolIds")?.as_array());
-            named.into_iter().flatten().filter_map(|id| Some((node.id.as_str(), id.as_str()?)))
+            let setting = |name: &str| node.config_values.get(name);
+            let more = setting(DYNAMIC_TOOLS).and_then(|tools| tools.get("toolIds"));
+            let listed = setting("tools").filter(|_| node.node_type == "agent:AvailableTools");
+            [(DYNAMIC_TOOLS, more), ("tools", listed)].into_iter().flat_map(move |(setting, ids)| {
+                let ids = ids.and_then(Value::as_array).into_iter().flatten();
+                ids.filter_map(move |id| Some(NamedTool { node: node.id.as_str(), setting, id: id.as_str()? }))
+            })
         })
     }
 

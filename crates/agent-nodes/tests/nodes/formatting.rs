@@ -19,7 +19,8 @@ fn offered(available: Value, config: Value, expected: &[&str]) {
 
 #[test]
 fn tools_are_those_that_are_listed_and_allowed() {
-    offered(json!(null), json!({}), &[]);
+    offered(json!(null), json!({}), &["say", "do_it", "pay"]);
+    offered(json!({}), json!({}), &[]);
     offered(json!(null), json!({"tools": ["pay", "say"]}), &["pay", "say"]);
     offered(json!({"initial": ["say"]}), json!({}), &["say"]);
     offered(json!({"initial": ["say"]}), json!({"tools": ["pay", "say"]}), &["say"]);

@@ -152,12 +152,36 @@ impl Providers {
         Unresolved { name: id.to_owned(), near: near.and_then(|near| near.parse().ok()) }
     }
 
-    /// Canonical form of an id or a wildcard as a file writes it. The first provider that knows it counts, up to the one that
-    /// its namespace is reserved for; what none knows is canonical as it is.
+    /// Canonical form of an id, a name or a wildcard as a file writes it. The first provider that knows it counts, up to the
+    /// one that its namespace is reserved for; then the only tool of that name, which is its id without the namespace or
+    /// its display name. Anything else is canonical as it is.
     #[must_use]
     pub fn canonical(&self, id: &str) -> String {
         let mut asked = self.0.iter().take_while(|provider| !is_own(&***provider, id));
-        asked.find_map(|provider| provider.canonical(id)).unwrap_or_else(|| id.to_owned())
+        let short = asked.find_map(|provider| provider.canonical(id));
+        short.or_else(|| self.named(id)).unwrap_or_else(|| id.to_owned())
+    }
+
+    /// Id of the only tool of a name; `None` for an id.
+    fn named(&self, name: &str) -> Option<String> {
+        if name.is_empty() || self.owner(name).is_some() || beginning_of(name).is_some() {
+            return None;
+        }
+        let listed = self.list(Reach::Local);
+        let mut known = listed.iter().filter_map(|listed| match listed {
+            Ok(id) => Some(id),
+            Err(broken) => broken.id.as_ref(),
+        });
+        if known.any(|id| id == name) {
+            return None;
+        }
+        let ids = listed.into_iter().flatten();
+        let is_named = |id: &String| id.split_once(':').is_some_and(|(_, own)| own == name);
+        let mut named: Vec<String> = ids.filter(is_named).collect();
+        if named.is_empty() {
+            named = self.0.iter().flat_map(|provider| provider.titled(name)).collect();
+        }
+        named.pop().filter(|_| named.is_empty())
     }
 
     /// Ids that an entry of an inventory stands for: itself, or those of a wildcard such as `workflow:*`. What a wildcard

@@ -122,6 +122,11 @@ pub trait ToolProvider: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Ids of the tools that have this display name.
+    fn titled(&self, _title: &str) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Ids that an entry such as `mcp:server/*` stands for, and the faults of what it stands for and cannot be used; `None`
     /// where it is an id itself.
     fn expand(&self, _entry: &str) -> Option<Vec<Result<String, BrokenTool>>> {

@@ -67,14 +67,16 @@ impl<'t> Catalogue<'t> {
     pub fn render(&self) -> String {
         let words = Words::new(self.lang);
         let mut out = String::new();
-        for (heading, tools) in [(words.tools, &self.tools), (words.skills, &self.skills)] {
+        let tools = (words.tools, &self.tools, Listed::Tool);
+        let skills = (words.skills, &self.skills, Listed::Skill);
+        for (heading, tools, listed) in [tools, skills] {
             if tools.is_empty() {
                 continue;
             }
             // Writing to a string cannot fail.
             let _ = writeln!(out, "{}{heading}", if out.is_empty() { "" } else { "\n" });
             for tool in tools {
-                write_tool(&mut out, tool, &words);
+                write_tool(&mut out, tool, listed, &words);
             }
         }
         out.truncate(out.trim_end().len());
@@ -101,8 +103,26 @@ impl OfferedTool {
     }
 }
 
-fn write_tool(out: &mut String, tool: &OfferedTool, words: &Words) {
-    let description = words::one_line(words.description(tool));
+/// Heading under which a tool is listed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Listed {
+    Tool,
+    Skill,
+}
+
+/// Display name of a skill, where its id does not say the same.
+fn skill_name(tool: &OfferedTool) -> Option<String> {
+    let own = tool.name.rsplit([':', '/']).next().unwrap_or_default();
+    let title = words::one_line(tool.title.as_deref()?);
+    (!title.is_empty() && title != own).then_some(title)
+}
+
+fn write_tool(out: &mut String, tool: &OfferedTool, listed: Listed, words: &Words) {
+    let mut description = words::one_line(words.description(tool));
+    if let Some(name) = skill_name(tool).filter(|name| listed == Listed::Skill && *name != description) {
+        let dash = if description.is_empty() { "" } else { " — " };
+        description = format!("{name}{dash}{description}");
+    }
     let separator = if description.is_empty() { "" } else { ": " };
     let call = skeleton::line(tool);
     if tool.schema.nodes().get(0).fields.is_empty() {
@@ -144,6 +164,21 @@ mod tests {
         let now = OfferedTool::new("mcp:clock/now", "The time.", json!({"type": "object", "properties": {}}))
             .unwrap();
         vec![summary, plot, now]
+    }
+
+    #[test]
+    fn a_skill_has_its_display_name() {
+        let line = |title: &str, description: &str| {
+            let schema = json!({"type": "object", "properties": {}});
+            let mut tool = OfferedTool::new("workflow:greet", description, schema).unwrap();
+            tool.title = Some(title.to_owned());
+            let skills = Catalogue::new(Lang::En).skill(&tool).render();
+            assert!(!Catalogue::new(Lang::En).tool(&tool).render().contains("Welcome"));
+            skills.lines().nth(1).unwrap().split_once("</workflow__greet>").unwrap().1.to_owned()
+        };
+        assert_eq!(line("Welcome", "Greets."), ": Welcome — Greets. (no parameters)");
+        assert_eq!(line("Welcome\nall", ""), ": Welcome all (no parameters)");
+        assert_eq!(line("greet", "Greets."), ": Greets. (no parameters)");
     }
 
     #[test]

@@ -42,9 +42,10 @@ pub(super) fn run(context: &Context, command: ToolCommand) -> Result<Exit, Failu
 
 /// The tool of an id: of the project, or of those that an agent may use.
 fn find(project: &Project, id: &str, scope: &ToolScope) -> Result<Tool, Failure> {
-    let Some(agent) = &scope.agent else { return Ok(project.tool(id)?) };
+    let canonical = project.canonical_id(id);
+    let Some(agent) = &scope.agent else { return Ok(project.tool(&canonical)?) };
     let tools = project.tools_of(project.agent_file(agent)?)?;
-    tools.get(id).cloned().ok_or_else(|| {
+    tools.get(id).or_else(|| tools.get(&canonical)).cloned().ok_or_else(|| {
         let unresolved = tools.unresolved(id);
         let failure =
             Failure::new(Exit::Usage, unresolved.code(), format!("agent `{agent}` has no tool `{id}`"));

@@ -230,7 +230,7 @@ fn n13_flows_that_name_a_secret_are_checked() {
 }
 
 #[test]
-fn a_name_of_a_tool_that_is_not_a_node_is_ignored() {
+fn a_name_that_cannot_be_an_id_is_ignored() {
     let folder = desk();
     let inventory = json!([{"id": "system:get_current_time", "name": "What time is it?"}]);
     let agent = json!({"id": "named", "name": "N", "tool_ids_inventory": inventory});

@@ -11,7 +11,7 @@ use crate::definition::ConfigDefinition;
 use crate::file::report::describe;
 use crate::policy::Cache;
 use crate::problem::ProblemCode;
-use crate::workflow::Workflow;
+use crate::workflow::{NamedTool, Workflow};
 
 /// Setting of nodes that names a model.
 const MODEL: &str = "profileId";
@@ -103,12 +103,12 @@ impl Builder<'_, '_> {
     }
 
     fn check_tools(&mut self, workflow: &Workflow) {
-        for (node, id) in workflow.dynamic_tools() {
+        for NamedTool { node, setting, id } in workflow.tools_of_nodes() {
             let Some(known) = self.world.tools.filter(|known| !known.iter().any(|own| own == id)) else {
                 continue;
             };
             let near = self.nearest(id, known.iter().map(String::as_str));
-            let message = format!("`dynamicTools` names `{id}`, which is not a tool");
+            let message = format!("`{setting}` names `{id}`, which is not a tool");
             let problem = Problem::error(ProblemCode::UnknownTool, message).at(node.to_owned());
             self.problem(problem.slot(id).suggest(near));
         }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use workflow_model::graph::{BypassSource, Graph, GraphNode, Input, NameIx, NodeKind, ScopeKind, Source};
-use workflow_model::{DataFlowType, Problem, ProblemCode, ZoneSpec, effective_default};
+use workflow_model::{DataFlowType, NamedTool, Problem, ProblemCode, ZoneSpec, effective_default};
 
 use super::needed::mark_needed;
 use super::settings::{PreparedSettings, is_detailed, key_ref};
@@ -143,7 +143,8 @@ impl<'g> Layout<'g> {
             arguments: arguments(graph),
             variables: variables(graph),
             available_tools: graph.root().available_tools.clone().map(|tools| {
-                tools.with_named_by_nodes(graph.root().dynamic_tools().map(|(_, id)| id.to_owned()))
+                let dynamic = graph.root().tools_of_nodes().filter(NamedTool::is_dynamic);
+                tools.with_named_by_nodes(dynamic.map(|named| named.id.to_owned()))
             }),
             input_nodes: graph.scopes[0].input_nodes.iter().filter(|path| is_shown(path)).cloned().collect(),
             output_nodes: graph.scopes[0]
