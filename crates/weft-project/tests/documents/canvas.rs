@@ -30,7 +30,7 @@ fn reading() -> Value {
 
 /// Text, calls and results of one reply.
 #[track_caller]
-fn check(response: Value, cities: &[&str]) {
+fn check(response: &Value, cities: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let project = project(
         folder.path(),
@@ -38,7 +38,7 @@ fn check(response: Value, cities: &[&str]) {
         &[],
     );
     let text = response["text"].clone();
-    let (outputs, _) = run(&project, "read", json!({"response": response}));
+    let (outputs, _) = run(&project, "read", &json!({"response": response}));
     assert_eq!(outputs["text"], text, "the text stays whole");
     let calls = outputs["requests"].as_array().unwrap();
     let asked: Vec<&str> = calls.iter().map(|call| call["arguments"]["city"].as_str().unwrap()).collect();
@@ -60,11 +60,11 @@ fn check(response: Value, cities: &[&str]) {
 fn a_reply_is_text_and_calls_at_once() {
     let call = "<tool_call name=\"workflow:weather\"><param name=\"city\">Oslo</param></tool_call>";
     let native = json!([{"id": "c1", "name": "workflow__weather", "arguments": "{\"city\": \"Bergen\"}"}]);
-    check(json!({"text": format!("I look it up. {call}")}), &["Oslo"]);
-    check(json!({"text": "I look it up.", "tool_calls": native}), &["Bergen"]);
+    check(&json!({"text": format!("I look it up. {call}")}), &["Oslo"]);
+    check(&json!({"text": "I look it up.", "tool_calls": native}), &["Bergen"]);
     let inside = json!([{"id": "c1", "type": "function", "function": {"name": "workflow__weather", "arguments": "{\"city\": \"Moss\"}"}}]);
-    check(json!({"text": "I look it up.", "tool_calls": inside}), &["Moss"]);
-    check(json!({"text": "It is warm."}), &[]);
+    check(&json!({"text": "I look it up.", "tool_calls": inside}), &["Moss"]);
+    check(&json!({"text": "It is warm."}), &[]);
 }
 
 /// The sketch of the document: history, the last observation and the query go round; results are processed first.
@@ -113,7 +113,7 @@ fn the_sketched_loop_observes_processed_results_and_ends_with_a_reply() {
     let folder = tempfile::tempdir().unwrap();
     let files = [("workflows/agent.json", sketch()), ("workflows/weather.json", weather())];
     let project = project(folder.path(), &files, &script);
-    let (outputs, events) = run(&project, "agent", json!({"query": "How is Oslo?", "history": []}));
+    let (outputs, events) = run(&project, "agent", &json!({"query": "How is Oslo?", "history": []}));
     assert_eq!(outputs, json!({"reply": "It is 21 degrees in Oslo."}));
     assert_eq!(
         observations(&events),

@@ -88,7 +88,7 @@ pub(crate) fn messages(events: &[TraceEvent]) -> Vec<String> {
 
 /// Results of a workflow of the project, and what it emitted.
 #[track_caller]
-pub(crate) fn run(project: &Project, id: &str, inputs: Value) -> (Value, Vec<TraceEvent>) {
+pub(crate) fn run(project: &Project, id: &str, inputs: &Value) -> (Value, Vec<TraceEvent>) {
     let (_, workflow) = project.workflows().get(id).unwrap();
     let services = project.workflow_services(Map::new(), ApprovalMode::All).unwrap();
     let plan = project.plan(id, &workflow).unwrap();

@@ -8,7 +8,7 @@ use weft_project::Project;
 use crate::common::{echo, edge, problems, project, run};
 
 /// The node that asks the model, as the document sets it.
-fn model_node(more: Value) -> Value {
+fn model_node(more: &Value) -> Value {
     let mut config = json!({"profileId": "clever", "prompt": "Look at these figures."});
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     json!({"id": "llm-1", "type": "agent:LlmApiRequest", "displayName": "Look", "configValues": config})
@@ -71,9 +71,9 @@ fn a_node_offers_more_beside_the_tools_of_its_workflow() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let reply = json!({"text": format!("<ACTION>{tool}</ACTION>"), "request": request});
-        let project = figures(folder.path(), &model_node(dynamic()), &[reply]);
+        let project = figures(folder.path(), &model_node(&dynamic()), &[reply]);
         assert_eq!(problems(&project, "figures"), Vec::<String>::new());
-        let (outputs, _) = run(&project, "figures", json!({}));
+        let (outputs, _) = run(&project, "figures", &json!({}));
         assert_eq!(outputs["seen"], format!("Observation: {seen}"), "{outputs}");
     }
 }
@@ -82,8 +82,8 @@ fn a_node_offers_more_beside_the_tools_of_its_workflow() {
 fn a_tool_outside_of_the_set_does_not_run() {
     let folder = tempfile::tempdir().unwrap();
     let reply = json!({"text": "<ACTION><workflow__other><of>2</of></workflow__other></ACTION>"});
-    let project = figures(folder.path(), &model_node(dynamic()), &[reply]);
-    let (outputs, _) = run(&project, "figures", json!({}));
+    let project = figures(folder.path(), &model_node(&dynamic()), &[reply]);
+    let (outputs, _) = run(&project, "figures", &json!({}));
     assert_eq!(outputs["errors"][0]["code"], "unknown_tool", "{outputs}");
     assert_eq!(outputs["seen"], "", "{outputs}");
 }
@@ -93,15 +93,15 @@ fn without_tools_of_its_own_the_prompt_is_the_message() {
     let folder = tempfile::tempdir().unwrap();
     let request = json!({"messages": 2, "contains": ["Calculates."], "lacks": ["Draws a chart."]});
     let script = [json!({"text": "I see.", "request": request})];
-    let project = figures(folder.path(), &model_node(json!({})), &script);
-    let (outputs, _) = run(&project, "figures", json!({}));
+    let project = figures(folder.path(), &model_node(&json!({})), &script);
+    let (outputs, _) = run(&project, "figures", &json!({}));
     assert_eq!(outputs["errors"], json!([]), "{outputs}");
 }
 
 #[test]
 fn names_that_mean_nothing_fail_the_check() {
     let folder = tempfile::tempdir().unwrap();
-    let node = model_node(json!({"profileId": "claver",
+    let node = model_node(&json!({"profileId": "claver",
         "dynamicTools": {"toolIds": ["workflow:chart-genrator", "Report riter"], "descriptionTemplate": "{tool_name}"}}));
     let project = figures(folder.path(), &node, &[]);
     let found = problems(&project, "figures");
@@ -141,8 +141,8 @@ fn tools_are_described_once_in_a_conversation() {
         json!({"text": "Done.", "request": {"once": ["工具 workflow:writer: Writes a report.", "Calculates.", "First?", "Second?"]}}),
     ];
     let folder = tempfile::tempdir().unwrap();
-    let project = figures(folder.path(), &model_node(json!({})), &script);
-    let (outputs, _) = run(&project, "twice", json!({"query": "First?", "more": "Second?"}));
+    let project = figures(folder.path(), &model_node(&json!({})), &script);
+    let (outputs, _) = run(&project, "twice", &json!({"query": "First?", "more": "Second?"}));
     assert_eq!(outputs["said"], "Done.");
 }
 
@@ -162,7 +162,7 @@ fn given(available: Value, config: &Value) -> Vec<String> {
     let files =
         [("workflows/list.json", file), ("workflows/add.json", tool), ("workflows/broken.json", broken)];
     let project = project(folder.path(), &files, &[]);
-    let (outputs, _) = run(&project, "list", json!({}));
+    let (outputs, _) = run(&project, "list", &json!({}));
     let tools = outputs["tools"].as_array().unwrap();
     assert!(tools.iter().all(|tool| tool["description"].is_string() && tool["parameters"].is_object()));
     tools.iter().map(|tool| tool["id"].as_str().unwrap().to_owned()).collect()

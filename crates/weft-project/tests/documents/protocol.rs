@@ -272,7 +272,7 @@ fn a_node_is_described_in_the_language_of_the_agent() {
     assert_eq!(outcome.text, "好。", "{outcome:?}");
 }
 
-/// What programs read of a failed call.
+/// The observation of a failed call, and its error for programs.
 #[track_caller]
 fn failure(workflow: Value) -> (String, Value) {
     let folder = tempfile::tempdir().unwrap();
