@@ -30,6 +30,7 @@ mod state;
 mod store;
 mod trust;
 mod watch;
+mod widget_settings;
 mod workflows;
 
 pub use agents::AgentFile;
@@ -47,6 +48,7 @@ pub use settings::{NetworkSettings, SecretSettings, Settings, StoreSettings, Syn
 pub use state::PlannedEvent;
 pub use trust::trust;
 pub use watch::{LiveTools, ProjectWatch};
+pub use widget_settings::{WidgetLanguage, WidgetSettings, WidgetTheme};
 pub use workflows::{ProjectWorkflows, WorkflowFile, read_workflow};
 
 /// Every type of node that a project can use.

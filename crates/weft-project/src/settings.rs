@@ -16,6 +16,7 @@ use tool_registry::files::FileError;
 use crate::error::ProjectError;
 use crate::files::read_file;
 use crate::server_settings::ServerSettings;
+use crate::widget_settings::WidgetSettings;
 
 /// The settings of a project. An unknown key is an error, so that a misspelt one is not passed over.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,6 +48,9 @@ pub struct Settings {
     /// `closed`, `updated`.
     #[serde(skip_serializing_if = "Texts::is_empty")]
     pub texts: Texts,
+    /// Chats that other sites embed, by name: `/widget/NAME` of `weft serve`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub widgets: BTreeMap<String, WidgetSettings>,
 }
 
 /// Secrets that files of the project may name as `{$secret.NAME}`: variables of the environment.

@@ -16,6 +16,7 @@ use crate::mcp::McpServers;
 use crate::options::ServerOptions;
 use crate::problem::Problem;
 use crate::runs_runtime::RunsRuntime;
+use crate::widget::Limits;
 
 /// A project that is served.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub(crate) struct App {
     pub(crate) closed: CancellationToken,
     /// Servers for clients of the Model Context Protocol.
     pub(crate) mcp: McpServers,
+    /// Messages of users of embedded chats.
+    pub(crate) widgets: Limits,
     /// One save at a time, so that what a save was made of is what it replaces.
     pub(crate) saving: tokio::sync::Mutex<()>,
 }
@@ -82,6 +85,7 @@ impl App {
             tasks: TaskTracker::new(),
             closing,
             closed,
+            widgets: Limits::default(),
             saving: tokio::sync::Mutex::new(()),
         }
     }

@@ -27,6 +27,7 @@ mod runs;
 mod runs_runtime;
 mod serve;
 mod token;
+mod widget;
 
 pub use openapi::document as openapi_document;
 pub use options::{ServeError, ServerOptions};

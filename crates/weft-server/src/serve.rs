@@ -30,7 +30,7 @@ use crate::options::{ServeError, ServerOptions};
 use crate::problem::Problem;
 use crate::runs_runtime::RunsRuntime;
 use crate::token::{Token, TokenChoice};
-use crate::{api, live, mcp, openai, page};
+use crate::{api, live, mcp, openai, page, widget};
 
 /// Longest head of a request, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
@@ -209,6 +209,7 @@ fn router(app: &Arc<App>) -> Router {
         .merge(api::router())
         .merge(openai::router())
         .merge(mcp::router())
+        .merge(widget::router())
         .route("/ws", get(socket))
         .fallback(page::file.layer(CompressionLayer::new()))
         .method_not_allowed_fallback(wrong_method)

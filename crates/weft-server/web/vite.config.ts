@@ -17,6 +17,8 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 700,
     rollupOptions: {
+      // The page, and the chat that other sites embed.
+      input: { index: "index.html", widget: "src/widget/main.ts" },
       output: {
         entryFileNames: "assets/[name].js",
         chunkFileNames: "assets/[name].js",

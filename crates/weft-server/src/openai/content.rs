@@ -10,7 +10,7 @@ const HOLD: usize = 280;
 
 /// Takes events and gives pieces of the answer.
 #[derive(Debug)]
-pub(super) struct Content {
+pub(crate) struct Content {
     hold: usize,
     /// Pieces of this turn that may yet turn out to be a step.
     held: Vec<String>,
@@ -24,7 +24,7 @@ pub(super) struct Content {
 
 impl Content {
     /// `has_tools`: calls may follow a text. `is_strict`: an answer may be refused and written again.
-    pub(super) fn new(has_tools: bool, is_strict: bool) -> Self {
+    pub(crate) fn new(has_tools: bool, is_strict: bool) -> Self {
         let hold = match (has_tools, is_strict) {
             (_, true) => usize::MAX,
             (true, false) => HOLD,
@@ -34,7 +34,7 @@ impl Content {
     }
 
     /// The pieces of the answer that an event brings.
-    pub(super) fn take(&mut self, event: &TraceEvent) -> Vec<String> {
+    pub(crate) fn take(&mut self, event: &TraceEvent) -> Vec<String> {
         let is_inside = event.place.call.is_some() || event.place.depth.is_some_and(|depth| depth > 0);
         match &event.body {
             EventBody::AgentTurnStarted {} if !is_inside => {

@@ -23,6 +23,7 @@ use crate::body::{JsonBody, Path};
 use crate::problem::Problem;
 use crate::runs::{IdempotencyKey, begin_agent};
 
+pub(crate) use content::Content;
 use request::{ChatBody, Wanted};
 
 /// Header by which a client decides on a retry: agents may have caused effects already.
@@ -196,7 +197,7 @@ async fn complete(
     let agent = request.plan.agent.clone();
     let begun = begin_agent(&app, request).await?;
     let run = HeaderValue::from_str(begun.id.as_str()).ok();
-    let content = content::Content::new(has_tools, is_strict);
+    let content = Content::new(has_tools, is_strict);
     let mut response = if form.stream {
         stream::answer(&app, agent, begun, form, content)
     } else {

@@ -12,3 +12,4 @@ mod rest;
 mod rows;
 mod stuck;
 mod tasks;
+mod widget;

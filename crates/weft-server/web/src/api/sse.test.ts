@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { eventsOf, parseEvent } from "./follow.ts";
+import { eventsOf, parseEvent } from "./sse.ts";
 
 test("a block is an event, a comment is none", () => {
   assert.deepEqual(parseEvent("id: 3\nevent: state\ndata: {\"a\": 1}"), { event: "state", id: "3", data: '{"a": 1}' });

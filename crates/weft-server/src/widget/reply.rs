@@ -1,0 +1,56 @@
+//! The text of an answer as it is written. Whatever else the run does is not the user's.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::IntoResponse;
+use bytes::Bytes;
+use http::header;
+use serde_json::json;
+use weft_runs::{RunEvents, RunHandle};
+
+use crate::app::App;
+use crate::openai::Content;
+
+/// Interval of comments on a silent stream.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+struct Reply {
+    app: Arc<App>,
+    /// Absent once the run has ended or waits.
+    events: Option<RunEvents>,
+    content: Content,
+}
+
+/// Answer that streams the text of a run. The run goes on where the client leaves.
+pub(super) fn stream(app: &Arc<App>, begun: RunHandle) -> impl IntoResponse {
+    let reply = Reply { app: Arc::clone(app), events: Some(begun.events), content: Content::new(true, false) };
+    let pieces = futures::stream::unfold(reply, |mut reply| async move {
+        let piece = reply.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(piece)), reply))
+    });
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    (headers, Body::from_stream(pieces))
+}
+
+impl Reply {
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            let events = self.events.as_mut()?;
+            let batch = tokio::select! {
+                batch = events.next() => batch,
+                () = self.app.clock.sleep(KEEP_ALIVE) => return Some(": here\n\n".to_owned()),
+            };
+            let Ok(Some(batch)) = batch else {
+                self.events = None;
+                return Some("event: end\ndata: {}\n\n".to_owned());
+            };
+            let text: String = batch.iter().flat_map(|event| self.content.take(event)).collect();
+            if !text.is_empty() {
+                return Some(format!("event: delta\ndata: {}\n\n", json!({"text": text})));
+            }
+        }
+    }
+}
