@@ -20,6 +20,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("quick-xml", &["protocol-action"]),
     ("reqwest", &["http-caller", "llm-provider", "mcp-bridge"]),
     ("rmcp", &["mcp-bridge"]),
+    ("rquickjs", &["node-script"]),
     ("rusqlite", &["run-store"]),
     ("rustls", &["http-caller", "llm-provider"]),
     ("serde-saphyr", &["weft-cli"]),

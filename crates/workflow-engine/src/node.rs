@@ -42,6 +42,12 @@ pub trait Node: Send + Sync {
         self.definition().effect
     }
 
+    /// Runs the tests that the settings of one node hold; only a check of the workflow does.
+    fn self_test(&self, config: &Map<String, Value>) -> Vec<Problem> {
+        let _ = config;
+        Vec::new()
+    }
+
     /// One attempt. Dropping the future cancels it.
     ///
     /// # Errors

@@ -29,6 +29,17 @@ pub(super) fn compile(
     layout::Layout::new(&graph, catalog, settled).finish(problems)
 }
 
+/// Faults that tests in the settings of nodes find.
+pub(super) fn self_tests(graph: &Graph<'_>, catalog: &NodeCatalog) -> Vec<Problem> {
+    let plain = graph.nodes.iter().enumerate().filter(|(_, node)| matches!(node.kind, NodeKind::Plain));
+    let found = plain.flat_map(|(index, node)| {
+        let spec = graph.spec(node);
+        let faults = catalog.get(&spec.node_type).map(|code| code.self_test(&spec.config_values));
+        faults.into_iter().flatten().map(move |fault| problem_at(graph, index, fault))
+    });
+    found.collect()
+}
+
 /// The read-only values of the workflow as one object.
 fn variables(graph: &Graph<'_>) -> Arc<Value> {
     let variables = graph.root().variables.iter();

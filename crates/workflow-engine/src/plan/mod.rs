@@ -64,11 +64,15 @@ impl Plan {
         Ok(Self { data: Arc::new(data), nodes: nodes.into() })
     }
 
-    /// Everything that is wrong with a workflow, settings of nodes and expressions included.
+    /// Everything that is wrong with a workflow, settings of nodes and expressions included. Tests in the settings are
+    /// run where nothing else is wrong.
     #[must_use]
     pub fn check(workflow: &Workflow, catalog: &NodeCatalog, world: &World<'_>) -> Vec<Problem> {
         match Self::in_world(workflow, catalog, world) {
-            Ok(plan) => plan.data.warnings.clone(),
+            Ok(plan) => {
+                let failed = compile::self_tests(&analyze(workflow, world).graph, catalog);
+                plan.data.warnings.iter().cloned().chain(failed).collect()
+            }
             Err(error) => error.problems,
         }
     }

@@ -1,0 +1,196 @@
+//! `core:Script`: values in and out, errors with their lines, limits, tests in the settings.
+#![expect(clippy::unwrap_used, clippy::needless_pass_by_value, reason = "helpers of tests")]
+
+use std::time::{Duration, Instant};
+
+use agent_types::EventBody;
+use serde_json::{Map, Value, json};
+use weft_harness::events;
+use workflow_engine::{NodeCatalog, Plan, RunOptions, RunOutcome};
+use workflow_model::{NoWorkflows, Workflow, World};
+
+fn catalog() -> NodeCatalog {
+    let mut catalog = node_library::catalog();
+    node_script::register(&mut catalog);
+    catalog
+}
+
+fn workflow(config: &Value, inputs: &Value) -> Workflow {
+    Workflow::from_value(json!({
+        "nodes": [{"id": "n", "type": "core:Script", "configValues": config, "inputValues": inputs},
+            {"id": "out", "type": "core:GroupOutput"}],
+        "edges": [{"source": "n", "sourceHandle": "value", "target": "out", "targetHandle": "value"}],
+        "interfaceOutputs": {"value": {"dataFlowType": "WILDCARD"}},
+        "variables": [{"name": "limit", "value": 3}]
+    }))
+    .unwrap()
+}
+
+fn run(workflow: &Workflow) -> (RunOutcome, Vec<EventBody>) {
+    let plan = Plan::new(workflow, &catalog(), &NoWorkflows).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let (options, mut subscriber) = RunOptions::new().watched(10_000);
+    let outcome = runtime.block_on(async { plan.run(Map::new(), options).outcome().await });
+    (outcome, events(&mut subscriber).into_iter().map(|event| event.body).collect())
+}
+
+#[track_caller]
+fn check(code: &str, inputs: Value, expected: Value) {
+    let names: Vec<&String> = inputs.as_object().unwrap().keys().collect();
+    let outcome = run(&workflow(&json!({"code": code, "inputs": names}), &inputs)).0;
+    assert_eq!(outcome.error, None, "{code}");
+    assert_eq!(outcome.outputs["value"].to_string(), expected.to_string(), "{code}");
+}
+
+#[track_caller]
+fn check_failure(config: Value, code: &str, message: &str) {
+    let error = run(&workflow(&config, &json!({}))).0.error.unwrap();
+    assert_eq!(error.code.as_deref(), Some(code), "{error}");
+    assert!(error.message.contains(message), "{error}");
+}
+
+#[test]
+fn values_go_in_and_out() {
+    check("return inputs.a + inputs.b", json!({"a": 1, "b": 2.5}), json!(3.5));
+    check(
+        "return {sum: inputs.values.length, limit: vars.limit}",
+        json!({"values": [1, 2]}),
+        json!({"sum": 2, "limit": 3}),
+    );
+    check("return [null, true, 'ü\\n', {a: []}]", json!({}), json!([null, true, "ü\n", {"a": []}]));
+    check("return inputs.big", json!({"big": 9_007_199_254_740_993_u64}), json!(9_007_199_254_740_993_u64));
+    check("return inputs.big + 1n", json!({"big": u64::MAX - 1}), json!(u64::MAX));
+    check("return typeof inputs.big", json!({"big": i64::MIN}), json!("bigint"));
+    check("return 2 ** 60", json!({}), json!(1_152_921_504_606_846_976.0_f64));
+    check(
+        "return inputs.o",
+        json!({"o": {"__proto__": {"x": 1}, "y": 2}}),
+        json!({"__proto__": {"x": 1}, "y": 2}),
+    );
+    check("return new Date(0)", json!({}), json!("1970-01-01T00:00:00.000Z"));
+    check("return Math.random() !== Math.random()", json!({}), json!(true));
+    check(
+        "return [Date.now() === new Date().getTime(), new Date() instanceof Date]",
+        json!({}),
+        json!([true, true]),
+    );
+}
+
+#[test]
+fn values_that_json_does_not_have_are_reported() {
+    for (code, message) in [
+        ("", "the result is undefined; end the code with `return`"),
+        ("return NaN", "result is NaN"),
+        ("return {a: [1, -Infinity]}", "result.a[1] is -Infinity"),
+        ("return {a: {b: undefined}}", "result.a.b is undefined"),
+        ("return [() => 1]", "result[0] is a function"),
+        ("return Symbol('x')", "result is a symbol"),
+        ("return new Map()", "result is a Map; return Object.fromEntries(…)"),
+        ("return (async () => 1)()", "result is a Promise"),
+        ("return 2n ** 64n", "more than 64 bits"),
+        ("const a = []; a.push(a); return a", "holds itself"),
+    ] {
+        check_failure(json!({"code": code}), "script_error", message);
+    }
+}
+
+#[test]
+fn errors_name_the_line_of_the_code() {
+    for (code, message) in [
+        ("const a = 1;\nreturn a.b.c;", "line 2: TypeError: "),
+        ("null.x", "line 1: TypeError: "),
+        ("function f() {\n  throw new RangeError('no');\n}\n\nf();", "line 2: RangeError: no"),
+        ("throw {odd: 1}", "the script threw {\"odd\":1}"),
+        ("return f();\nfunction f() { return f() + 1; }", "line 2: "),
+        ("require('fs')", "line 1: ReferenceError: "),
+        ("return fetch('x')", "line 1: ReferenceError: "),
+    ] {
+        check_failure(json!({"code": code}), "script_error", message);
+    }
+}
+
+#[test]
+fn time_and_memory_are_limited() {
+    let started = Instant::now();
+    check_failure(json!({"code": "while (true) {}", "timeoutMs": 50}), "script_timeout", "longer than 50 ms");
+    check_failure(
+        json!({"code": "try { while (true) {} } catch { return 1 }", "timeoutMs": 50}),
+        "script_timeout",
+        "50 ms",
+    );
+    check_failure(
+        json!({"code": "return /^(a+)+$/.test('a'.repeat(40) + 'b')", "timeoutMs": 50}),
+        "script_timeout",
+        "50 ms",
+    );
+    let hoard = "const all = []; while (true) all.push('x'.repeat(1000) + all.length)";
+    check_failure(json!({"code": hoard, "memoryMb": 4}), "script_memory", "more than 4 MiB");
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
+#[test]
+fn the_end_of_the_node_ends_the_script() {
+    let mut endless = workflow(&json!({"code": "while (true) {}", "timeoutMs": 60_000}), &json!({}));
+    endless.nodes[0].timeout_ms = Some(50);
+    let started = Instant::now();
+    assert_eq!(run(&endless).0.error.unwrap().kind, "timeout");
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
+#[test]
+fn the_console_is_the_log_of_the_run() {
+    let code = "console.log('got', {a: 1}, [undefined]); console.warn(2n); return null";
+    let (outcome, events) = run(&workflow(&json!({"code": code}), &json!({})));
+    assert_eq!(outcome.error, None);
+    let lines: Vec<(String, String)> = events
+        .into_iter()
+        .filter_map(|event| match event {
+            EventBody::LogLine { level, message } => Some((level, message)),
+            _ => None,
+        })
+        .collect();
+    let line = |level: &str, message: &str| (level.to_owned(), message.to_owned());
+    assert_eq!(lines, [line("info", "got {\"a\":1} "), line("warn", "2")]);
+    let code = "for (let i = 0; i < 5000; i++) console.log(i); return null";
+    let events = run(&workflow(&json!({"code": code}), &json!({}))).1;
+    assert_eq!(events.iter().filter(|event| matches!(event, EventBody::LogLine { .. })).count(), 1001);
+}
+
+#[test]
+fn settings_are_read_when_the_plan_is_made() {
+    for (config, message) in [
+        (json!({}), "this setting is required"),
+        (json!({"code": "return 1;\nreturn ]"}), "line 2: SyntaxError: "),
+        (json!({"code": "return 1", "timeoutMs": 0}), "from 1 to 60000, found 0"),
+        (json!({"code": "return 1", "memoryMb": "much"}), "from 1 to 256"),
+        (json!({"code": "return 1", "tests": [{"input": {}}]}), "test 1: unknown field `input`"),
+        (json!({"code": "return 1", "inputs": [1]}), "expected names, found 1"),
+    ] {
+        let error =
+            Plan::new(&workflow(&config, &json!({})), &catalog(), &NoWorkflows).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn tests_in_the_settings_are_run_by_the_check() {
+    let check = |tests: Value| {
+        let workflow = workflow(
+            &json!({"code": "return inputs.a * 2", "inputs": ["a"], "tests": tests}),
+            &json!({"a": 1}),
+        );
+        let catalog = catalog();
+        let problems = Plan::check(&workflow, &catalog, &World::new(&catalog, &NoWorkflows));
+        problems.into_iter().map(|problem| problem.to_string()).collect::<Vec<_>>()
+    };
+    let passing = json!([{"inputs": {"a": 2}, "expect": 4}, {"inputs": {"a": "x"}, "expectError": "NaN"}]);
+    assert_eq!(check(passing), Vec::<String>::new());
+    let failing = json!([{"inputs": {"a": 2}, "expect": 5}, {"name": "none", "expect": null}]);
+    assert_eq!(
+        check(failing),
+        [
+            "n.tests: test `1`: it gives 4; expected 5",
+            "n.tests: test `none`: TypeError: result is NaN, which JSON does not have",
+        ]
+    );
+}
