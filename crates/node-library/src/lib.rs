@@ -1,4 +1,4 @@
-//! The core nodes: text, JSON, expressions and branches, time, questions, arithmetic, models.
+//! The core nodes: text, JSON, lists, expressions and branches, time, files, questions, arithmetic, models.
 //!
 //! ```
 //! use workflow_engine::{Plan, RunOptions};
@@ -24,11 +24,14 @@
 struct Readme;
 
 mod chat;
+mod datetime;
 mod chinese;
 mod define;
+mod files;
 mod flow;
 mod http;
 mod json;
+mod lists;
 mod llm;
 mod logic;
 mod math;
@@ -36,6 +39,7 @@ mod stream;
 mod template;
 mod text;
 
+pub use files::{FileError, FilesFolder, WriteMode};
 pub use template::{Template, TemplateError};
 use workflow_engine::NodeCatalog;
 use workflow_model::NodeDefinition;
@@ -53,6 +57,9 @@ pub fn catalog() -> NodeCatalog {
     stream::register(&mut catalog);
     chat::register(&mut catalog);
     http::register(&mut catalog);
+    lists::register(&mut catalog);
+    datetime::register(&mut catalog);
+    files::register(&mut catalog);
     catalog.describe("zh", chinese::DESCRIPTIONS);
     catalog
 }
@@ -69,6 +76,7 @@ pub fn definitions() -> Vec<NodeDefinition> {
 /// The main types are shared between threads.
 const _: () = {
     const fn is_shared<T: Send + Sync>() {}
+    is_shared::<FilesFolder>();
     is_shared::<Template>();
     is_shared::<TemplateError>();
 };

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr};
 use cel::objects::{Key, Map as CelMap};
-use cel::{Context, Env, Program, Value as CelValue};
+use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
 use serde_json::Value;
 
 /// Operators and brackets of an expression at most: each may be a level of its tree.
@@ -53,7 +53,26 @@ pub enum ExpressionError {
         source_text: String,
         /// Reason of the failure.
         message: String,
+        /// Set if the reason is a member that a value does not have.
+        missing: bool,
     },
+}
+
+impl ExpressionError {
+    /// Returns `true` if the expression failed because a value does not have a member.
+    #[must_use]
+    pub const fn is_missing(&self) -> bool {
+        matches!(self, Self::Evaluation { missing: true, .. })
+    }
+
+    /// Name that was probably meant.
+    #[must_use]
+    pub fn suggestion(&self) -> Option<String> {
+        match self {
+            Self::UnknownName { suggest, .. } => suggest.clone(),
+            Self::Syntax { .. } | Self::Evaluation { .. } => None,
+        }
+    }
 }
 
 /// The names that an expression may use. A name with members may be used only with one of them.
@@ -204,11 +223,16 @@ impl Expression {
         if budget.is_some_and(|budget| budget.is_over()) {
             return Err(self.failed(budget::EXCEEDED));
         }
-        value.map_err(|error| self.failed(error.to_string()))
+        value.map_err(|error| ExpressionError::Evaluation {
+            source_text: self.source.clone(),
+            message: error.to_string(),
+            missing: matches!(error, ExecutionError::NoSuchKey(_)),
+        })
     }
 
     fn failed(&self, message: impl Into<String>) -> ExpressionError {
-        ExpressionError::Evaluation { source_text: self.source.clone(), message: message.into() }
+        let source_text = self.source.clone();
+        ExpressionError::Evaluation { source_text, message: message.into(), missing: false }
     }
 }
 
@@ -515,11 +539,11 @@ mod tests {
         check("stat.k", Err("uses `stat`"));
         check("has(state.other)", Ok(json!(false)));
         check("state.k >", Err("is not a valid expression"));
-        let near = match Expression::compile("state.nam", &scope()) {
-            Err(ExpressionError::UnknownName { suggest, .. }) => suggest,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(near.as_deref(), Some("name"));
+        let error = Expression::compile("state.nam", &scope()).unwrap_err();
+        assert_eq!(error.suggestion().as_deref(), Some("name"));
+        let missing = Expression::compile("inputs.x", &scope()).unwrap();
+        assert!(missing.evaluate(|_| Some(json!({"y": 1}))).unwrap_err().is_missing());
+        assert!(!missing.evaluate(|_| Some(json!(1))).unwrap_err().is_missing());
     }
 
     #[test]

@@ -201,11 +201,7 @@ fn variable_names(graph: &Graph<'_>) -> impl Iterator<Item = String> {
 }
 
 fn expression_problem(graph: &Graph<'_>, index: usize, key: &str, error: &ExpressionError) -> Problem {
-    let near = match error {
-        ExpressionError::UnknownName { suggest, .. } => suggest.clone(),
-        ExpressionError::Syntax { .. } | ExpressionError::Evaluation { .. } => None,
-    };
-    let problem = Problem::error(ProblemCode::BadValue, error.to_string()).suggest(near);
+    let problem = Problem::error(ProblemCode::BadValue, error.to_string()).suggest(error.suggestion());
     problem_at(graph, index, problem).slot(key)
 }
 
