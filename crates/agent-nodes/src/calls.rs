@@ -87,6 +87,20 @@ impl Requested {
         Ok(Self { items, tools, others })
     }
 
+    /// One call of a tool.
+    pub(crate) fn single(
+        tool: Tool,
+        arguments: Map<String, Value>,
+        env: &AgentEnv<'_>,
+    ) -> Result<Self, NodeError> {
+        let id = env.own_id(&CallId::new(format!("{}1", env.call_prefix())));
+        let name = tool.id().to_string();
+        let (refuse, is_echo, native, notes) = (None, false, None, Vec::new());
+        let item = Item { id, tool: name, arguments, refuse, is_echo, native, notes };
+        let tools = Snapshot::new([tool]).map_err(|error| NodeError::fatal(error.to_string()))?;
+        Ok(Self { items: vec![item], tools, others: Snapshot::default() })
+    }
+
     /// Types the arguments. Where one call is wrong, none of them runs.
     pub(crate) fn check(&self) -> Result<Checked, NodeError> {
         let checked: Vec<Result<ReadyCall, Observation>> = self

@@ -3,7 +3,7 @@
 use agent_types::EventBody;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use workflow_engine::{NodeContext, NodeError, Problem};
+use workflow_engine::{NodeContext, NodeError, Prepared, Problem};
 use workflow_model::{ConfigDefinition, DataFlowType, SlotDefinition};
 
 pub(crate) fn text(description: &str) -> SlotDefinition {
@@ -39,6 +39,29 @@ pub(crate) fn read<T: DeserializeOwned>(
             faults.push(Problem::setting(key, error.to_string()));
             None
         }
+    }
+}
+
+/// A required setting read as what it is.
+pub(crate) fn required<T: DeserializeOwned>(
+    config: &Map<String, Value>,
+    key: &str,
+    faults: &mut Vec<Problem>,
+) -> Option<T> {
+    if config.get(key).is_none_or(Value::is_null) {
+        faults.push(Problem::setting(key, "this setting is required"));
+    }
+    read(config, key, faults)
+}
+
+/// Settings that were read, or their faults.
+pub(crate) fn prepared<T: Send + Sync + 'static>(
+    settings: Option<T>,
+    faults: Vec<Problem>,
+) -> Result<Prepared, Vec<Problem>> {
+    match settings {
+        Some(settings) if faults.is_empty() => Ok(Prepared::new(settings)),
+        Some(_) | None => Err(faults),
     }
 }
 

@@ -13,8 +13,8 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use run_journal::ask_in_call;
-use serde_json::{Value, json};
-use tool_registry::UsageMeter;
+use serde_json::{Map, Value, json};
+use tool_registry::{Tool, UsageMeter};
 use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs, Question};
 use workflow_model::NodeDefinition;
 
@@ -24,7 +24,7 @@ use crate::define::{any, list, text};
 use crate::sink::NodeSink;
 
 /// The output that has pieces of results as they come.
-const STREAM: &str = "stream";
+pub(crate) const STREAM: &str = "stream";
 
 /// Runs calls: those that only read side by side, others in order.
 pub(crate) struct ExecuteTool(NodeDefinition);
@@ -58,23 +58,64 @@ impl Node for ExecuteTool {
     async fn run(&self, ctx: NodeContext, inputs: Inputs) -> Result<Outputs, NodeError> {
         let env = AgentEnv::new(&ctx);
         let requested = Requested::read(inputs.required("tool_call_requests")?, &env)?;
-        let (pieces, mut reader) = unbounded();
-        let sink = NodeSink::new(&ctx, &env, Some(pieces));
-        let work = Work { ctx: &ctx, env: &env, sink, requested };
-        let done = {
-            let running = std::pin::pin!(work.run());
-            let handing_on = std::pin::pin!(hand_on(&ctx, &mut reader));
-            match futures::future::select(running, handing_on).await {
-                futures::future::Either::Left((done, _)) => done?,
-                futures::future::Either::Right(((), running)) => running.await?,
-            }
-        };
-        // Pieces that came with the last results.
-        while let Ok(piece) = reader.try_recv() {
-            ctx.chunk(STREAM, piece).await?;
-        }
+        let done = run_calls(&ctx, &env, requested, Keeps::Observations).await?;
         Ok(done.outputs())
     }
+}
+
+/// What is kept of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    /// Its observation, as a model reads it.
+    Observations,
+    /// The whole output too.
+    Outputs,
+}
+
+/// Runs one call and gives its output; a call that did not succeed is a failure of the node.
+pub(crate) async fn run_call(
+    ctx: &NodeContext,
+    env: &AgentEnv<'_>,
+    tool: Tool,
+    arguments: Map<String, Value>,
+) -> Result<Value, NodeError> {
+    let requested = Requested::single(tool, arguments, env)?;
+    let done = run_calls(ctx, env, requested, Keeps::Outputs).await?;
+    let result = done.finished.into_iter().next();
+    let result = result.ok_or_else(|| NodeError::fatal("the call has no result"))?;
+    if result.status == ToolStatus::Ok {
+        return Ok(result.output.unwrap_or_default());
+    }
+    let text = result.observation.text;
+    let message = text.strip_prefix("Error - ").unwrap_or(&text);
+    let fault = result.fault.unwrap_or_default();
+    let failed = if fault.retryable { NodeError::new(message) } else { NodeError::fatal(message) };
+    Err(if fault.code.is_empty() { failed } else { failed.with_code(fault.code) })
+}
+
+/// Runs calls; their pieces go to the stream output.
+async fn run_calls(
+    ctx: &NodeContext,
+    env: &AgentEnv<'_>,
+    requested: Requested,
+    keeps: Keeps,
+) -> Result<Done, NodeError> {
+    let (pieces, mut reader) = unbounded();
+    let sink = NodeSink::new(ctx, env, ctx.has_stream(STREAM).then_some(pieces));
+    let work = Work { ctx, env, sink, requested, keeps };
+    let done = {
+        let running = std::pin::pin!(work.run());
+        let handing_on = std::pin::pin!(hand_on(ctx, &mut reader));
+        match futures::future::select(running, handing_on).await {
+            futures::future::Either::Left((done, _)) => done?,
+            futures::future::Either::Right(((), running)) => running.await?,
+        }
+    };
+    // Pieces that came with the last results.
+    while let Ok(piece) = reader.try_recv() {
+        ctx.chunk(STREAM, piece).await?;
+    }
+    Ok(done)
 }
 
 /// Writes pieces to the stream output. It does not end before the node does.
@@ -91,6 +132,7 @@ struct Work<'n> {
     env: &'n AgentEnv<'n>,
     sink: Arc<NodeSink>,
     requested: Requested,
+    keeps: Keeps,
 }
 
 /// Remaining work after a round of calls.
@@ -162,6 +204,7 @@ impl Work<'_> {
         }
         CallEnv {
             result_tokens: None,
+            keeps_output: self.keeps == Keeps::Outputs,
             trace,
             tools: self.requested.tools.clone(),
             budget,

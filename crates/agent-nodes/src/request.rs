@@ -26,7 +26,7 @@ use agent_runtime::prompt::constraint::GrammarConstraint;
 use agent_runtime::prompt::injection_guard::UntrustedTexts;
 use agent_runtime::prompt::text::{Protocol, direct, lang, specs, system_text};
 use agent_runtime::prompt::window::digest_of;
-use agent_runtime::resume::record_of_cost;
+use agent_runtime::resume::{RunLog, record_of_cost};
 use agent_runtime::{AgentProfile, Language};
 use agent_runtime::{DeliberationFault, ReplyStream, replayed};
 
@@ -292,16 +292,37 @@ pub(crate) async fn answer(
     request: LlmRequest,
     set: &Arc<ToolSet>,
 ) -> Result<Answer, NodeError> {
+    answer_within(ctx, env, &log_of(ctx, env), (model, request), set).await
+}
+
+/// The log of a start of the node, from which its requests take their answers in order.
+pub(crate) fn log_of(ctx: &NodeContext, env: &AgentEnv<'_>) -> RequestLog {
+    let sink = NodeSink::new(ctx, env, None);
+    RequestLog { log: sink.log(false, HashMap::new()), sink }
+}
+
+/// The log of the requests of one start.
+pub(crate) struct RequestLog {
+    sink: Arc<NodeSink>,
+    log: Arc<RunLog>,
+}
+
+/// The next answer of the log, or a new one.
+pub(crate) async fn answer_within(
+    ctx: &NodeContext,
+    env: &AgentEnv<'_>,
+    RequestLog { sink, log }: &RequestLog,
+    (model, request): (&dyn LlmProvider, LlmRequest),
+    set: &Arc<ToolSet>,
+) -> Result<Answer, NodeError> {
     let budget = env.budget();
     for key in [BudgetKey::Tokens, BudgetKey::CostMicros] {
         if let Some(spent) = budget.spent(key) {
             return Err(over(&spent));
         }
     }
-    let sink = NodeSink::new(ctx, env, None);
-    let log = sink.log(false, HashMap::new());
-    let trace = sink.trace(Arc::clone(&log));
-    let known = log.only_reply();
+    let trace = sink.trace(Arc::clone(log));
+    let known = log.next_reply();
     let is_known = known.is_some();
     trace.emit(started(&model.info().name, &request, digest_of(&request.messages)));
     let asked = request.tokens() as u64;

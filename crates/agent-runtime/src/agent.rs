@@ -164,6 +164,14 @@ impl Agent {
         self
     }
 
+    /// Lowers its limits; lower ones of the profile stay.
+    #[must_use]
+    pub fn with_limits(mut self, limits: &BudgetLimits) -> Self {
+        let profile = Arc::make_mut(&mut self.profile);
+        profile.budgets = Some(profile.limits().lowered_by(limits));
+        self
+    }
+
     /// Wants the answer as JSON of this schema, whatever the profile says.
     #[must_use]
     pub fn with_output_schema(mut self, schema: Value) -> Self {

@@ -125,9 +125,11 @@ impl RunLog {
         self.values.lock().replies.remove(&Some(turn))
     }
 
-    /// Takes the recorded reply of work that is not a turn, with what it cost.
-    pub fn only_reply(&self) -> Option<(StandardResponse, u64)> {
-        self.values.lock().replies.pop_first().map(|(_, reply)| reply)
+    /// Takes the next recorded reply of work that is not a turn, with what it cost.
+    pub fn next_reply(&self) -> Option<(StandardResponse, u64)> {
+        let mut values = self.values.lock();
+        let first = values.replies.pop_first().map(|(_, reply)| reply);
+        first.or_else(|| values.further.pop_front())
     }
 
     /// Returns `true` when the log has the reply of a turn, or the refusal to give one.

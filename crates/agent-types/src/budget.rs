@@ -73,6 +73,21 @@ pub struct BudgetLimits {
 }
 
 impl BudgetLimits {
+    /// The lower of both limits of each quantity.
+    #[must_use]
+    pub fn lowered_by(&self, other: &Self) -> Self {
+        let lower = |own: Option<u64>, other: Option<u64>| own.into_iter().chain(other).min();
+        Self {
+            turns: lower(self.turns, other.turns),
+            tool_calls: lower(self.tool_calls, other.tool_calls),
+            tokens: lower(self.tokens, other.tokens),
+            cost_usd: self.cost_usd.into_iter().chain(other.cost_usd).reduce(f64::min),
+            wall_ms: lower(self.wall_ms, other.wall_ms),
+            corrections: lower(self.corrections, other.corrections),
+            node_starts: lower(self.node_starts, other.node_starts),
+        }
+    }
+
     fn limit(&self, key: BudgetKey) -> Option<u64> {
         match key {
             BudgetKey::Turns => self.turns,

@@ -49,6 +49,18 @@ impl KnowledgeTools {
         Self { root: root.to_owned(), bases: bases.clone(), logged: Mutex::default() }
     }
 
+    /// The base of a name, over its files as they are now.
+    #[must_use]
+    pub fn source(&self, name: &str) -> Option<Arc<dyn KnowledgeSource>> {
+        let passages = read(&self.root, &self.bases.get(name)?.path).passages;
+        Some(Arc::new(Knowledge(MemoryIndex::new(passages))))
+    }
+
+    /// Names of the bases.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.bases.keys().map(String::as_str)
+    }
+
     fn tool(&self, name: &str, settings: &KnowledgeSettings) -> Result<Tool, RegistryError> {
         let Found { passages, passed } = read(&self.root, &settings.path);
         let known = settings.description.clone();

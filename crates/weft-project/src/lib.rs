@@ -56,6 +56,7 @@ pub use workflows::{ProjectWorkflows, WorkflowFile, read_workflow};
 pub fn node_catalog() -> workflow_engine::NodeCatalog {
     let mut catalog = node_library::catalog();
     agent_nodes::register(&mut catalog);
+    node_script::register(&mut catalog);
     catalog
 }
 

@@ -1,11 +1,13 @@
 //! Services of agent nodes in a project's workflows: its tools and its conversations.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agent_nodes::{LlmNodeConfig, MemoryThreads, ThreadError, Threads};
-use agent_runtime::{ApprovalMode, Exchange};
+use agent_nodes::{AgentLookupError, AgentSource, LlmNodeConfig, MemoryThreads, ThreadError, Threads};
+use agent_runtime::{Agent, ApprovalMode, Exchange};
 use agent_types::ContextValues;
 use async_trait::async_trait;
+use node_library::FilesFolder;
 use run_store::Store;
 use serde_json::{Map, Value};
 use tool_registry::{Changes, Tool, ToolInvoker, ToolLookupError};
@@ -33,6 +35,19 @@ impl ToolInvoker for ProjectToolInvoker {
         self.0.providers().ids()
     }
 }
+
+/// The agents of a project, for nodes.
+#[derive(Debug)]
+struct NodeAgents(Project);
+
+impl AgentSource for NodeAgents {
+    fn agent(&self, id: &str) -> Result<Agent, AgentLookupError> {
+        self.0.agent(id).map_err(|error| AgentLookupError::new(error.code(), error.to_string()))
+    }
+}
+
+/// Folder of the files that nodes read and write.
+const FILES: &str = "files";
 
 /// The key under which a message says what put it there.
 const KEY: &str = "saved_by";
@@ -97,10 +112,16 @@ impl Project {
     /// Services of nodes: models, the client of requests, tools, conversations.
     pub(crate) fn services(&self) -> Services {
         let memory = Arc::clone(self.memory_threads());
-        self.base_services()
-            .clone()
+        let services = self.base_services().clone();
+        let services = if self.is_project() {
+            services.with(Arc::new(FilesFolder::new(self.root().join(FILES))))
+        } else {
+            services
+        };
+        services
             .with::<dyn ToolInvoker>(Arc::new(ProjectToolInvoker(self.clone())))
             .with::<dyn Threads>(Arc::new(ProjectThreads { project: self.clone(), memory }))
+            .with::<dyn AgentSource>(Arc::new(NodeAgents(self.clone())))
     }
 
     /// Looks at a workflow in its world: the nodes and workflows there are, and the tools that it may name. It knows its own
@@ -108,8 +129,15 @@ impl Project {
     pub fn in_world<T>(&self, id: &str, workflow: &Workflow, look: impl FnOnce(&World<'_>) -> T) -> T {
         let tools = self.tools_for(workflow);
         let models = self.models().names();
+        let agents: Vec<String> = self.agents().map(|file| file.profile.id.clone()).collect();
+        let bases: Vec<String> = self.settings().kb.keys().cloned().collect();
         let world = World::new(&**self.catalog(), &**self.workflows());
         let world = world.with_own_id(Some(id)).with_models(models.as_deref());
+        let world = world
+            .with_agents(self.is_project().then_some(&*agents))
+            .with_bases(self.is_project().then_some(&*bases));
+        let parameters = self.parameters_for(workflow);
+        let world = world.with_parameters(&parameters);
         match &tools {
             Some(tools) => look(&world.with_tools(tools)),
             None => look(&world),
@@ -144,6 +172,24 @@ impl Project {
             known.extend(named);
             known
         })
+    }
+
+    /// Parameters of the tools that are nodes of a workflow, by the ids of the file. Those of other programs are known when
+    /// they are called.
+    fn parameters_for(&self, workflow: &Workflow) -> BTreeMap<String, Value> {
+        let named: Vec<&str> =
+            workflow.tools_of_nodes().filter(|named| named.setting == "tool").map(|named| named.id).collect();
+        if named.is_empty() {
+            return BTreeMap::new();
+        }
+        let (providers, services) = (self.providers(), self.services());
+        let is_announced =
+            |id: &str| providers.owner(id).is_some_and(|owner| owner.changes() == Changes::Announced);
+        let known = named.into_iter().filter(|id| !is_announced(id)).filter_map(|id| {
+            let tool = providers.resolve(&self.canonical_id(id), &services).ok()?;
+            Some((id.to_owned(), tool.definition().parameters.clone()))
+        });
+        known.collect()
     }
 
     /// The same for a run of a workflow by itself: with values that no model sees or sets, with what the calls of its

@@ -14,7 +14,7 @@ use run_store::{Store, StoreError};
 use tool_http::HttpTools;
 use tool_knowledge::KnowledgeTools;
 use tool_registry::files::{FileError, PassedOver};
-use tool_registry::{Providers, Reach, Snapshot};
+use tool_registry::{Providers, Reach, Snapshot, ToolProvider};
 use tool_system::{BlobSource, EventPublisher, SystemTools};
 use workflow_engine::{NodeCatalog, Services};
 
@@ -193,16 +193,19 @@ impl Project {
         }
         let models = models_of(root, &settings, options)?;
         let policy = NetworkPolicy::public_only().allowing(settings.network.allow.iter().cloned());
+        let bases = Arc::new(KnowledgeTools::new(root, &settings.kb));
         let caller = HttpCaller::builder(policy).clock(Arc::clone(&options.clock));
         let caller = caller.allowing_secrets(settings.secrets.allow.clone()).build();
         Ok(Self {
             workflows: Arc::new(workflows),
             agents: Arc::default(),
             catalog: Arc::new(crate::node_catalog()),
-            services: services_of(&models, &caller),
+            services: services_of(&models, &caller).with(Arc::clone(&bases)),
             memory_threads: Arc::default(),
             root: root.to_owned(),
-            steady: Providers::new().with(SystemTools::new()).with(KnowledgeTools::new(root, &settings.kb)),
+            steady: Providers::new()
+                .with(SystemTools::new())
+                .with_shared(Arc::clone(&bases) as Arc<dyn ToolProvider>),
             flows: Arc::default(),
             handlers: options.handlers.clone(),
             caller,

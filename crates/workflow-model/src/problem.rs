@@ -21,12 +21,16 @@ agent_types::problem_codes! {
     UnknownType = "unknown_type",
     /// An edge joins slots whose types do not fit.
     TypeMismatch = "type_mismatch",
-    /// A node group embeds a workflow that is not there.
+    /// A node runs or embeds a workflow that is not there.
     UnknownWorkflow = "unknown_workflow",
     /// A tool list names a tool that is not there.
     UnknownTool = "unknown_tool",
     /// A node names a model that has no entry.
     UnknownModel = "unknown_model",
+    /// A node names an agent that is not there.
+    UnknownAgent = "unknown_agent",
+    /// A node names a knowledge base that is not there.
+    UnknownBase = "unknown_base",
     /// A workflow embeds itself.
     SelfReference = "self_reference",
     /// An edge out of the body of a loop zone.

@@ -9,6 +9,8 @@ pub const GROUP_INPUT: &str = "core:GroupInput";
 pub const GROUP_OUTPUT: &str = "core:GroupOutput";
 /// Embeds another workflow.
 pub const NODE_GROUP: &str = "core:NodeGroup";
+/// Runs another workflow as one step.
+pub const WORKFLOW: &str = "core:Workflow";
 /// Runs its body pass by pass.
 pub const LOOP_ZONE: &str = "core:LoopZone";
 /// Gives the carried values of a pass.
@@ -19,7 +21,8 @@ pub const LOOP_NEXT: &str = "core:LoopNext";
 pub const FRAME: &str = "core:Frame";
 
 /// All of them.
-pub const ALL: [&str; 7] = [GROUP_INPUT, GROUP_OUTPUT, NODE_GROUP, LOOP_ZONE, LOOP_STATE, LOOP_NEXT, FRAME];
+pub const ALL: [&str; 8] =
+    [GROUP_INPUT, GROUP_OUTPUT, NODE_GROUP, WORKFLOW, LOOP_ZONE, LOOP_STATE, LOOP_NEXT, FRAME];
 
 /// The slot that gives the error of a node whose `onError` is `branch`.
 pub const ERROR_SLOT: &str = "error";
@@ -27,7 +30,16 @@ pub const ERROR_SLOT: &str = "error";
 /// Definitions of the wiring types, for editors and the reference.
 #[must_use]
 pub fn structural_definitions() -> Vec<NodeDefinition> {
-    vec![group_input(), group_output(), node_group(), loop_zone(), loop_state(), loop_next(), frame()]
+    vec![
+        group_input(),
+        group_output(),
+        node_group(),
+        workflow(),
+        loop_zone(),
+        loop_state(),
+        loop_next(),
+        frame(),
+    ]
 }
 
 fn group_input() -> NodeDefinition {
@@ -54,6 +66,29 @@ fn node_group() -> NodeDefinition {
         )
         .dynamic_inputs(DynamicSlots::Any)
         .dynamic_outputs(DynamicSlots::Any)
+}
+
+fn workflow() -> NodeDefinition {
+    NodeDefinition::new(
+        WORKFLOW,
+        "Runs another workflow of the project as one step inside the run; its slots are that workflow's interface. Limits, retries and `onError` count for the whole of it.",
+    )
+    .config(
+        "workflow",
+        ConfigDefinition::new(DataFlowType::String, "id of the workflow, which must not contain this one").required(),
+    )
+    .dynamic_inputs(DynamicSlots::Any)
+    .dynamic_outputs(DynamicSlots::Any)
+}
+
+/// Setting of a node that names the workflow which it runs or embeds.
+#[must_use]
+pub(crate) fn workflow_setting(node_type: &str) -> Option<&'static str> {
+    match node_type {
+        NODE_GROUP => Some("referencedWorkflowId"),
+        WORKFLOW => Some("workflow"),
+        _ => None,
+    }
 }
 
 fn loop_zone() -> NodeDefinition {

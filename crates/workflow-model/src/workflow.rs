@@ -11,6 +11,21 @@ use crate::file::report::{Report, ShapeFault};
 use crate::node::Node;
 use crate::slot::{DataFlowType, Slot};
 
+/// Setting of nodes that ask a model, and its counterpart of nodes that are one tool.
+pub(crate) const TOOL: &str = "tool";
+pub(crate) const TOOL_NODE: &str = "core:Tool";
+
+/// A tool that a setting of a node names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamedTool<'w> {
+    /// Id of the node.
+    pub node: &'w str,
+    /// The setting.
+    pub setting: &'static str,
+    /// Id of the tool, as the file has it.
+    pub id: &'w str,
+}
+
 /// Reason why a file is not a valid workflow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -110,8 +125,8 @@ pub struct AvailableTools {
     pub hidden: Vec<String>,
     /// Run only after approval.
     pub require_approval: Vec<String>,
-    /// Tools that `dynamicTools` of nodes name: where `available` is absent, these nodes may use them too. Not part of
-    /// the file.
+    /// Tools that settings of nodes name: where `available` is absent, these nodes may use them too. Not part of the
+    /// file.
     #[schemars(skip)]
     pub named_by_nodes: Vec<String>,
     /// Keys that weft does not know, kept on saving.
@@ -216,7 +231,7 @@ impl NamedTool<'_> {
     /// Returns `true` if the node may use the tool because it names it.
     #[must_use]
     pub fn is_dynamic(&self) -> bool {
-        self.setting == DYNAMIC_TOOLS
+        matches!(self.setting, DYNAMIC_TOOLS | TOOL)
     }
 }
 
@@ -260,16 +275,19 @@ pub struct Workflow {
 }
 
 impl Workflow {
-    /// Tools that settings of nodes name: `dynamicTools`, and `tools` of `agent:AvailableTools`.
+    /// Tools that settings of nodes name: `dynamicTools`, `tools` of `agent:AvailableTools`, and `tool` of `core:Tool`.
     pub fn tools_of_nodes(&self) -> impl Iterator<Item = NamedTool<'_>> {
         self.nodes.iter().flat_map(|node| {
             let setting = |name: &str| node.config_values.get(name);
             let more = setting(DYNAMIC_TOOLS).and_then(|tools| tools.get("toolIds"));
             let listed = setting("tools").filter(|_| node.node_type == "agent:AvailableTools");
-            [(DYNAMIC_TOOLS, more), ("tools", listed)].into_iter().flat_map(move |(setting, ids)| {
+            let lists = [(DYNAMIC_TOOLS, more), ("tools", listed)].into_iter().flat_map(|(setting, ids)| {
                 let ids = ids.and_then(Value::as_array).into_iter().flatten();
-                ids.filter_map(move |id| Some(NamedTool { node: node.id.as_str(), setting, id: id.as_str()? }))
-            })
+                ids.map(move |id| (setting, id))
+            });
+            let own = setting(TOOL).filter(|_| node.node_type == TOOL_NODE).map(|id| (TOOL, id));
+            let named = lists.chain(own);
+            named.filter_map(|(setting, id)| Some(NamedTool { node: node.id.as_str(), setting, id: id.as_str()? }))
         })
     }
 

@@ -28,18 +28,18 @@ fn workflow() -> Workflow {
 }
 
 /// A run that is kept from one process to the next.
-struct Lasting {
-    store: Store,
-    run: RunId,
+pub(crate) struct Lasting {
+    pub(crate) store: Store,
+    pub(crate) run: RunId,
 }
 
 impl Lasting {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { store: Store::memory().unwrap(), run: RunId::new("r") }
     }
 
     /// Runs a workflow, from its beginning or from where it stopped.
-    fn go(&self, world: &World, workflow: &Workflow, is_first: bool) -> RunOutcome {
+    pub(crate) fn go(&self, world: &World, workflow: &Workflow, is_first: bool) -> RunOutcome {
         let clock = Arc::new(SystemClock);
         let mut options = world.options();
         let stored = if is_first {

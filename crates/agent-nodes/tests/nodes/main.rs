@@ -14,4 +14,5 @@ mod loops;
 mod reading;
 mod resume;
 mod running;
+mod single;
 mod threads;

@@ -9,19 +9,26 @@ const MAX_TRIES: usize = 32;
 
 /// The schema of answers.
 #[derive(Debug, Clone)]
-pub(crate) struct AnswerSchema {
+pub struct AnswerSchema {
     schema: CompiledSchema,
     of_object: bool,
 }
 
 impl AnswerSchema {
-    pub(crate) fn new(schema: &Value) -> Result<Self, SchemaError> {
+    /// Compiles the JSON Schema.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub fn new(schema: &Value) -> Result<Self, SchemaError> {
         let of_object = schema.get("type").is_none_or(|kind| kind == "object");
         Ok(Self { schema: CompiledSchema::new(schema)?, of_object })
     }
 
-    /// The value that an answer gives, or what is wrong with it.
-    pub(crate) fn read(&self, text: &str) -> Result<Value, String> {
+    /// The value that an answer gives.
+    ///
+    /// # Errors
+    /// A description, for the model, of what is wrong with the answer.
+    pub fn read(&self, text: &str) -> Result<Value, String> {
         let value = json_in(text).ok_or("it does not hold a JSON value; write the JSON alone")?;
         self.check(value)
     }

@@ -33,6 +33,8 @@ pub struct CallEnv {
     pub level: u32,
     /// Tokens that the result of each call may have, where the model's window is known.
     pub result_tokens: Option<usize>,
+    /// The whole output of each call is kept beside its observation, for a node that gives it on.
+    pub keeps_output: bool,
 }
 
 impl CallEnv {

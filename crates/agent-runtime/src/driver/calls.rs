@@ -143,7 +143,7 @@ impl Calls {
         // The reader knows only tools of this snapshot.
         let tool = env.tools.get(call.call.tool.as_str())?.clone();
         let cx = env.tool_context(&call, &trace);
-        running.spawn(run_call(call, tool, trace, cx, env.result_tokens));
+        running.spawn(run_call(call, tool, trace, cx, (env.result_tokens, env.keeps_output)));
         None
     }
 

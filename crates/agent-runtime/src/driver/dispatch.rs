@@ -43,7 +43,8 @@ pub(super) fn known(call: &PlannedCall, env: &CallEnv) -> Option<CallResult> {
         let result = CallResult::new(index, past.observation.clone(), past.status);
         let (value, attachments) = (past.value.clone(), past.attachments.clone());
         let end = past.end.clone();
-        return Some(CallResult { value, task: past.task.clone(), attachments, end, ..result });
+        let output = past.output.clone();
+        return Some(CallResult { value, task: past.task.clone(), attachments, end, output, ..result });
     }
     stated(call, env)
 }
@@ -54,14 +55,15 @@ fn stated(call: &PlannedCall, env: &CallEnv) -> Option<CallResult> {
     let CallDisposition::Reconcile { outcome: Some(answer), .. } = &call.disposition else { return None };
     let tool = call.call.tool.as_str();
     let outcome = answer.get("outcome").and_then(Value::as_str).or(answer.as_str());
-    let (mut end, status) = match outcome {
+    let ((mut end, status), output) = match outcome {
         Some("done") => {
             let value = answer.get("value").cloned().unwrap_or_default();
-            observe::of_end(&call.call.id, tool, &CallEnd::Ok(ToolOutput::Json(value)))
+            let output = env.keeps_output.then(|| value.clone());
+            (observe::of_end(&call.call.id, tool, &CallEnd::Ok(ToolOutput::Json(value))), output)
         }
         Some("skip") => {
             let reason = "skipped after an interruption";
-            (observe::refused(&call.call.id, tool, reason), ToolStatus::Refused)
+            ((observe::refused(&call.call.id, tool, reason), ToolStatus::Refused), None)
         }
         _ => return None,
     };
@@ -71,7 +73,7 @@ fn stated(call: &PlannedCall, env: &CallEnv) -> Option<CallResult> {
         // The call was allowed before it was interrupted, and each start counts.
         env.budget.add(BudgetKey::ToolCalls, interrupted(call, env).max(1));
     }
-    let result = CallResult::new(call.call.index, end, status);
+    let result = CallResult { output, ..CallResult::new(call.call.index, end, status) };
     env.trace.log().note_stated(&call.call.id, record_of(&result));
     Some(result)
 }
@@ -119,7 +121,7 @@ pub(super) async fn run_call(
     tool: Tool,
     trace: Trace,
     cx: ToolContext,
-    tokens: Option<usize>,
+    (tokens, keeps_output): (Option<usize>, bool),
 ) -> CallResult {
     let (index, id, name) = (call.call.index, &call.call.id, call.call.tool.as_str());
     let safe = match trace.sink().persister().filter(|_| !call.call.facts.is_read_only) {
@@ -165,13 +167,23 @@ pub(super) async fn run_call(
         CallEnd::Ok(output) => (None, images(output)),
         _ => (None, Vec::new()),
     };
+    let output = if keeps_output { output_of(&end) } else { None };
     let limit = limit_of(&tool, &end, tokens);
     let fault = end.fault();
     let (observation, status, shown) = observation(&call, limit, end, blobs).await;
     let result = CallResult::new(index, observation, status);
-    let result = CallResult { value, task, attachments, end: stop, retries, fault, ..result };
+    let result = CallResult { value, task, attachments, end: stop, retries, fault, output, ..result };
     emit_finished(&trace, &call, &result, Shown { took, ..shown });
     result
+}
+
+/// The whole output of a call that succeeded.
+fn output_of(end: &CallEnd) -> Option<Value> {
+    match end {
+        CallEnd::Ok(ToolOutput::Json(value) | ToolOutput::Ended(value)) => Some(value.clone()),
+        CallEnd::Ok(output) => Some(output.text().into()),
+        _ => None,
+    }
 }
 
 /// Pending questions inside a call that is not complete.

@@ -1,6 +1,6 @@
 //! Work of an agent's loop, as the machine orders it: requests to the model, calls of tools, tasks, compaction.
 
-pub(crate) mod answer_schema;
+pub mod answer_schema;
 pub mod ask;
 pub mod call_env;
 pub mod calls;

@@ -309,6 +309,7 @@ impl Session<'_> {
             block: context.cancel.child_token(),
             level: context.budget.depth(),
             result_tokens,
+            keeps_output: false,
         }));
         let mut reviews = calls.review(planned);
         for (review, PlannedCall { call, disposition, .. }) in reviews.iter_mut().zip(planned) {

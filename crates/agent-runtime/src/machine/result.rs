@@ -33,6 +33,9 @@ pub struct CallResult {
     /// Fault of a call that failed, for programs.
     #[serde(default)]
     pub fault: Option<Box<ToolFault>>,
+    /// The whole output of a call that succeeded, where it is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
 }
 
 /// Pending questions of a call that is not complete.
@@ -61,6 +64,7 @@ impl CallResult {
             end: None,
             retries: 0,
             fault,
+            output: None,
         }
     }
 

@@ -22,6 +22,7 @@ const TASK: &str = "task";
 const ATTACHMENTS: &str = "attachments";
 const END: &str = "end";
 const RETRIES: &str = "retries";
+const OUTPUT: &str = "output";
 /// Name of the value that is recorded with a reply: its cost besides the tokens, in millionths of a dollar.
 const COST: &str = "cost";
 
@@ -61,6 +62,8 @@ pub(crate) struct PastEnd {
     pub(crate) end: Option<End>,
     /// Attempts after the first one, those of starts that were interrupted too.
     pub(crate) retries: u64,
+    /// Its whole output, where that is kept.
+    pub(crate) output: Option<Value>,
     /// Tokens of the agents inside it.
     pub(crate) usage: Usage,
 }
@@ -113,6 +116,8 @@ impl PastSummary {
 pub(crate) struct TurnValues {
     /// Replies, with what they cost besides where the log says so.
     pub(crate) replies: BTreeMap<Option<u32>, (StandardResponse, u64)>,
+    /// Further replies of work that is not a turn, in order.
+    pub(crate) further: VecDeque<(StandardResponse, u64)>,
     /// Refusals of requests that were too long; the reply to the shorter one belongs to the same turn.
     pub(crate) too_long: HashMap<Option<u32>, PastTooLong>,
     /// Summaries of older parts, in order.
@@ -164,7 +169,12 @@ impl Recorded {
                     let past = PastTooLong { window: window.as_u64() };
                     self.values.too_long.entry(place.turn).or_insert(past);
                 } else if let Some(reply) = StandardResponse::from_event(body) {
-                    self.values.replies.entry(place.turn).or_insert((reply, cost));
+                    let reply = (reply, cost);
+                    if place.turn.is_none() && self.values.replies.contains_key(&None) {
+                        self.values.further.push_back(reply);
+                    } else {
+                        self.values.replies.entry(place.turn).or_insert(reply);
+                    }
                 }
             }
             (EventBody::AgentCompacted { by }, _) => {
@@ -250,7 +260,7 @@ pub(crate) fn record_of_too_long(window: Option<u64>) -> ReplayData {
 
 /// Data recorded with the end of a call.
 pub(crate) fn record_of(result: &CallResult) -> ReplayData {
-    let CallResult { observation, value, task, attachments, end, .. } = result;
+    let CallResult { observation, value, task, attachments, end, output, .. } = result;
     let observation = serde_json::to_value(observation).unwrap_or_default();
     let mut values = vec![(Arc::from(OBSERVATION), Arc::new(observation))];
     values.extend(value.as_ref().map(|value| (Arc::from(VALUE), Arc::new(value.clone()))));
@@ -265,6 +275,7 @@ pub(crate) fn record_of(result: &CallResult) -> ReplayData {
     if result.retries > 0 {
         values.push((Arc::from(RETRIES), Arc::new(result.retries.into())));
     }
+    values.extend(output.as_ref().map(|output| (Arc::from(OUTPUT), Arc::new(output.clone()))));
     ReplayData::from_values(values)
 }
 
@@ -275,7 +286,8 @@ fn done_of(record: Option<&ReplayData>, status: ToolStatus, usage: Usage) -> Opt
     let (value, attachments) = (value_of(record, VALUE).cloned(), attachments.unwrap_or_default());
     let end = value_of(record, END).and_then(|value| End::deserialize(value).ok());
     let retries = value_of(record, RETRIES).and_then(Value::as_u64).unwrap_or_default();
-    Some(PastEnd { observation, status, value, task, attachments, end, retries, usage })
+    let output = value_of(record, OUTPUT).cloned();
+    Some(PastEnd { observation, status, value, task, attachments, end, retries, output, usage })
 }
 
 fn value_of<'r>(record: Option<&'r ReplayData>, name: &str) -> Option<&'r Value> {

@@ -174,6 +174,8 @@ fn fix(code: &str) -> Option<&'static str> {
         (ProblemCode::UnknownTool, "see `weft tool list`"),
         (ProblemCode::UnknownModel, "name an entry [models.<id>] of weft.toml, or write one"),
         (ProblemCode::UnknownWorkflow, "see `weft workflow list`"),
+        (ProblemCode::UnknownAgent, "see `weft agent list`"),
+        (ProblemCode::UnknownBase, "name an entry [kb.<name>] of weft.toml, or write one"),
         (ProblemCode::SelfReference, "repeat work with a `core:LoopZone`"),
         (ProblemCode::MissingDescription, "a model chooses a tool by what its description says"),
     ];

@@ -180,6 +180,11 @@ fn pages_in_chinese() {
 }
 
 #[test]
+fn nodes() {
+    check("nodes.md");
+}
+
+#[test]
 fn the_canvas() {
     check("canvas.md");
 }

@@ -23,7 +23,8 @@ impl Project {
             return Ok(Arc::clone(self));
         }
         let models = models_of(&self.root, &self.settings, &self.options)?;
-        let services = services_of(&models, &self.caller);
+        let source: Arc<dyn ModelSource> = Arc::clone(&models) as Arc<dyn ModelSource>;
+        let services = self.services.clone().with::<dyn ModelSource>(source);
         Ok(Arc::new(Self { models, services, ..Self::clone(self) }))
     }
 

@@ -7,6 +7,7 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use workflow_model::structural::{WORKFLOW, structural_definitions};
 
 use super::{Operation, get};
 use crate::app::App;
@@ -31,11 +32,14 @@ pub(super) fn operations() -> Vec<Operation> {
 
 async fn list(State(app): State<Arc<App>>) -> Result<Json<Vec<Node>>, Problem> {
     let project = app.project();
-    let nodes = project.catalog().definitions().map(|node| Node {
+    // The page knows the other types of wiring by itself.
+    let wiring = structural_definitions().into_iter().filter(|node| node.node_type == WORKFLOW);
+    let definitions = project.catalog().definitions().cloned().chain(wiring);
+    let nodes = definitions.map(|node| Node {
         id: node.node_type.clone(),
         title: node.display_name.clone(),
         description: node.description.clone(),
-        definition: serde_json::to_value(node).unwrap_or_default(),
+        definition: serde_json::to_value(&node).unwrap_or_default(),
     });
     Ok(Json(nodes.collect()))
 }

@@ -84,3 +84,33 @@ fn a_group_with_rules_runs_as_one_node() {
     assert!(lines.contains(&"node.retrying S kind=timeout".to_owned()), "{lines:#?}");
     assert!(lines.contains(&"node.finished S handled=default value=7".to_owned()), "{lines:#?}");
 }
+
+#[test]
+fn a_workflow_is_one_step() {
+    let step = |id: &str| json!({"type": "core:Workflow", "configValues": {"workflow": id}});
+    let seen = run(step("inner"));
+    assert_eq!(seen.outcome.outputs["r"], 12);
+    assert_eq!(
+        seen.ends()[..3],
+        ["node.finished S/w value=10", "node.finished S/t value=11", "node.finished S value=11"]
+    );
+}
+
+#[test]
+fn a_workflow_that_is_not_there_or_contains_itself_is_refused() {
+    let file = |id: &str| {
+        let step = json!({"id": "s", "type": "core:Workflow", "configValues": {"workflow": id}});
+        Workflow::from_value(json!({"nodes": [step], "edges": []})).unwrap()
+    };
+    let project = Project(BTreeMap::from([("inner", Arc::new(inner())), ("ring", Arc::new(file("ring")))]));
+    for (id, message) in [
+        ("ring", "the workflow embeds itself: ring → ring"),
+        ("iner", "no workflow has the id `iner`; did you mean `inner`?"),
+    ] {
+        let error = Plan::new(&file(id), &catalog(), &project).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+    let without = json!({"nodes": [{"id": "s", "type": "core:Workflow"}], "edges": []});
+    let error = Plan::new(&Workflow::from_value(without).unwrap(), &catalog(), &project).unwrap_err();
+    assert!(error.to_string().contains("`workflow` must name a workflow"), "{error}");
+}

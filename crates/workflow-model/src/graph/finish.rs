@@ -12,7 +12,7 @@ use super::wires::{Shape, WireIn};
 use super::{Input, NameIx, NodeIx, NodeKind, ScopeKind, Source, WorkflowRef};
 use crate::node::Node;
 use crate::problem::ProblemCode;
-use crate::structural::{GROUP_INPUT, NODE_GROUP};
+use crate::structural::{GROUP_INPUT, workflow_setting};
 use crate::zone::{OnItemError, ZoneMode, is_reserved};
 
 /// The wires of each slot, in the order in which they come.
@@ -40,7 +40,7 @@ impl<'a> Builder<'a, '_> {
             let spec = &held.nodes[self.graph.nodes[node as usize].index as usize];
             let inputs = self.inputs_of(node, spec, wires);
             self.graph.nodes[node as usize].inputs = inputs;
-            if spec.node_type != NODE_GROUP || self.definitions[node as usize].is_some() {
+            if workflow_setting(&spec.node_type).is_none() || self.definitions[node as usize].is_some() {
                 self.check_missing(node);
             }
             if matches!(self.graph.nodes[node as usize].kind, NodeKind::Bypass(_)) {

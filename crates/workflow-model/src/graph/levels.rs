@@ -18,7 +18,10 @@ use crate::definition::NodeDefinition;
 use crate::node::Node;
 use crate::policy::{Bypass, Cache, OnError};
 use crate::problem::ProblemCode;
-use crate::structural::{FRAME, GROUP_INPUT, GROUP_OUTPUT, LOOP_NEXT, LOOP_STATE, LOOP_ZONE, NODE_GROUP};
+use crate::structural::{
+    FRAME, GROUP_INPUT, GROUP_OUTPUT, LOOP_NEXT, LOOP_STATE, LOOP_ZONE, NODE_GROUP, WORKFLOW,
+    workflow_setting,
+};
 use crate::workflow::{LoadError, Workflow};
 use crate::zone::ZoneSpec;
 
@@ -297,7 +300,7 @@ impl<'a, 'w> Builder<'a, 'w> {
             LOOP_STATE => Role::LoopState(new.scope),
             LOOP_NEXT => Role::LoopNext(new.scope),
             LOOP_ZONE => self.place_zone(new, path, tasks),
-            NODE_GROUP => self.place_group(new, path, tasks),
+            NODE_GROUP | WORKFLOW => self.place_group(new, path, tasks),
             _ => self.place_plain(new, path),
         };
         self.levels[new.level].places[new.node] = place;
@@ -366,7 +369,7 @@ impl<'a, 'w> Builder<'a, 'w> {
         let mut ancestry = self.levels[new.level].ancestry.clone();
         ancestry.push(id.into());
         let owner = (new.level, new.node);
-        if !new.own_order && !says_how_to_run(new.spec) {
+        if new.spec.node_type == NODE_GROUP && !new.own_order && !says_how_to_run(new.spec) {
             tasks.push_back(Task {
                 prefix: format!("{path}/"),
                 scope: new.scope,
@@ -395,10 +398,10 @@ impl<'a, 'w> Builder<'a, 'w> {
     /// The workflow that a group embeds, unless that is itself or not there.
     fn referenced(&mut self, new: &Placing<'_, 'w>) -> Option<(String, Arc<Workflow>)> {
         let path = self.path_in(new.level, new.node);
-        let Some(id) = new.spec.config_values.get("referencedWorkflowId").and_then(Value::as_str) else {
-            let message = "`referencedWorkflowId` must name a workflow";
-            let problem = Problem::error(ProblemCode::BadValue, message);
-            self.problem(problem.at(path).slot("referencedWorkflowId"));
+        let key = workflow_setting(&new.spec.node_type)?;
+        let Some(id) = new.spec.config_values.get(key).and_then(Value::as_str) else {
+            let problem = Problem::error(ProblemCode::BadValue, format!("`{key}` must name a workflow"));
+            self.problem(problem.at(path).slot(key));
             return None;
         };
         let ancestry = &self.levels[new.level].ancestry;

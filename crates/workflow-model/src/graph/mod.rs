@@ -19,6 +19,7 @@ mod sources;
 mod wires;
 
 pub use outline::OutlineStep;
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -52,6 +53,12 @@ pub struct World<'a> {
     pub tools: Option<&'a [String]>,
     /// Names of all models, where they are known; `profileId` of nodes is checked against them.
     pub models: Option<&'a [String]>,
+    /// Ids of all agents, where they are known; `agentId` of nodes is checked against them.
+    pub agents: Option<&'a [String]>,
+    /// Names of all knowledge bases, where they are known; `base` of nodes is checked against them.
+    pub bases: Option<&'a [String]>,
+    /// Parameters of the tools that are nodes, as JSON Schemas by the ids of the file, as far as they are known.
+    pub parameters: Option<&'a BTreeMap<String, Value>>,
 }
 
 impl std::fmt::Debug for World<'_> {
@@ -68,7 +75,16 @@ impl<'a> World<'a> {
     /// Types and other workflows.
     #[must_use]
     pub fn new(definitions: &'a dyn Definitions, workflows: &'a dyn WorkflowSource) -> Self {
-        Self { definitions, workflows, own_id: None, tools: None, models: None }
+        Self {
+            definitions,
+            workflows,
+            own_id: None,
+            tools: None,
+            models: None,
+            agents: None,
+            bases: None,
+            parameters: None,
+        }
     }
 
     /// The same world for the workflow of this id.
@@ -82,6 +98,27 @@ impl<'a> World<'a> {
     #[must_use]
     pub fn with_tools(mut self, tools: &'a [String]) -> Self {
         self.tools = Some(tools);
+        self
+    }
+
+    /// The same world with the ids of all agents.
+    #[must_use]
+    pub fn with_agents(mut self, agents: Option<&'a [String]>) -> Self {
+        self.agents = agents;
+        self
+    }
+
+    /// The same world with the names of all knowledge bases.
+    #[must_use]
+    pub fn with_bases(mut self, bases: Option<&'a [String]>) -> Self {
+        self.bases = bases;
+        self
+    }
+
+    /// The same world with the parameters of tools that are nodes.
+    #[must_use]
+    pub fn with_parameters(mut self, parameters: &'a BTreeMap<String, Value>) -> Self {
+        self.parameters = Some(parameters);
         self
     }
 

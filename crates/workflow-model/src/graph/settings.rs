@@ -6,15 +6,20 @@ use agent_types::Problem;
 use serde_json::Value;
 
 use super::build::Builder;
-use super::{NodeIx, NodeKind};
+use super::{NodeIx, NodeKind, World};
 use crate::definition::ConfigDefinition;
 use crate::file::report::describe;
 use crate::policy::Cache;
 use crate::problem::ProblemCode;
-use crate::workflow::{NamedTool, Workflow};
+use crate::workflow::{NamedTool, TOOL, TOOL_NODE, Workflow};
 
-/// Setting of nodes that names a model.
+/// Settings of nodes that name a model, an agent, a knowledge base.
 const MODEL: &str = "profileId";
+const AGENT: &str = "agentId";
+const BASE: &str = "base";
+
+/// Input and setting of a node that is a tool, for arguments as one object.
+const ARGUMENTS: &str = "arguments";
 
 impl Builder<'_, '_> {
     pub(super) fn check_settings(&mut self, workflow: &Workflow) {
@@ -22,6 +27,7 @@ impl Builder<'_, '_> {
             let node = NodeIx::try_from(node).unwrap_or(NodeIx::MAX);
             if matches!(self.graph.nodes[node as usize].kind, NodeKind::Plain | NodeKind::Bypass(_)) {
                 self.check_config(node);
+                self.check_tool_node(node);
             }
             self.check_named_slots(node);
         }
@@ -47,13 +53,15 @@ impl Builder<'_, '_> {
         }
         let unknown: Vec<String> =
             config.keys().filter(|key| !definition.config.contains_key(*key)).cloned().collect();
-        let model = config.get(MODEL).filter(|_| definition.config.contains_key(MODEL)).cloned();
+        let named = [MODEL, AGENT, BASE].into_iter().filter(|key| definition.config.contains_key(*key));
+        let named: Vec<(&str, String)> =
+            named.filter_map(|key| Some((key, config.get(key)?.as_str()?.to_owned()))).collect();
         for (key, message, near) in found {
             let path = self.path_of(node);
             self.problem(Problem::error(ProblemCode::BadValue, message).at(path).slot(key).suggest(near));
         }
-        if let Some(name) = model.as_ref().and_then(Value::as_str) {
-            self.check_model(node, name);
+        for (key, name) in named {
+            self.check_named(node, key, &name);
         }
         // Files keep things of their editor among the settings: only what looks like a slip is worth a word.
         for key in unknown {
@@ -67,15 +75,58 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// The model that a node names must have an entry.
-    fn check_model(&mut self, node: NodeIx, name: &str) {
-        let Some(known) = self.world.models.filter(|known| known.iter().all(|model| model != name)) else {
-            return;
+    /// The model, agent or knowledge base that a node names must exist.
+    fn check_named(&mut self, node: NodeIx, key: &'static str, name: &str) {
+        let World { models, agents, bases, .. } = self.world;
+        let (known, code, missing) = match key {
+            MODEL => (models, ProblemCode::UnknownModel, "the model `{}`, which has no entry in weft.toml"),
+            AGENT => (agents, ProblemCode::UnknownAgent, "the agent `{}`, which has no file below agents/"),
+            _ => (
+                bases,
+                ProblemCode::UnknownBase,
+                "the knowledge base `{}`, which has no entry [kb] in weft.toml",
+            ),
         };
+        let Some(known) = known.filter(|known| known.iter().all(|own| own != name)) else { return };
         let near = self.nearest(name, known.iter().map(String::as_str));
         let path = self.path_of(node);
-        let message = format!("`{MODEL}` names the model `{name}`, which has no entry in weft.toml");
-        self.problem(Problem::error(ProblemCode::UnknownModel, message).at(path).slot(MODEL).suggest(near));
+        let message = format!("`{key}` names {}", missing.replace("{}", name));
+        self.problem(Problem::error(code, message).at(path).slot(key).suggest(near));
+    }
+
+    /// Inputs of a node that is a tool must be parameters of the tool, and those that it requires must be given.
+    fn check_tool_node(&mut self, node: NodeIx) {
+        let own = &self.graph.nodes[node as usize];
+        let spec = self.graph.spec(own);
+        let Some(known) = self.world.parameters.filter(|_| spec.node_type == TOOL_NODE) else { return };
+        let Some(id) = spec.config_values.get(TOOL).and_then(Value::as_str) else { return };
+        let Some(schema) = known.get(id) else { return };
+        let inputs: Vec<String> =
+            own.inputs.iter().map(|input| self.graph.name(input.slot).to_string()).collect();
+        let fixed = spec.config_values.get(ARGUMENTS).and_then(Value::as_object);
+        let given: Vec<String> =
+            inputs.iter().cloned().chain(fixed.into_iter().flat_map(|fixed| fixed.keys().cloned())).collect();
+        let (id, whole) = (id.to_owned(), inputs.iter().any(|name| name == ARGUMENTS));
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let names: Vec<&str> =
+            properties.into_iter().flat_map(|own| own.keys().map(String::as_str)).collect();
+        let is_open = schema.get("additionalProperties").is_some_and(|rule| *rule != Value::Bool(false));
+        for name in
+            given.iter().filter(|name| *name != ARGUMENTS && !is_open && !names.contains(&name.as_str()))
+        {
+            let near = self.nearest(name, names.iter().copied());
+            let path = self.path_of(node);
+            let message = format!("`{name}` is not a parameter of `{id}`");
+            self.problem(Problem::error(ProblemCode::UnknownSlot, message).at(path).slot(name).suggest(near));
+        }
+        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        let missing =
+            required.filter_map(Value::as_str).filter(|name| !whole && given.iter().all(|own| own != name));
+        for name in missing {
+            let path = self.path_of(node);
+            let message = format!("`{id}` requires the parameter `{name}`, and nothing gives it");
+            self.problem(Problem::error(ProblemCode::MissingInput, message).at(path).slot(name));
+        }
     }
 
     /// Slots named by `lazy` and `cache.key`.
