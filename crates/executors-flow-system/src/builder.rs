@@ -88,8 +88,10 @@ impl<'f> FlowsBuilder<'f> {
             problems: Problems::default(),
             triggers: MatcherBuilder::default(),
             order: Vec::new(),
+            profile: None,
         };
         build.refuse_equal_ids(file);
+        build.profile = build.profile_schema(file);
         let used = used_by_timers(file);
         let flows: Vec<Option<Flow>> =
             file.flows.iter().enumerate().map(|(at, config)| build.flow(at, config, &used)).collect();
@@ -116,7 +118,6 @@ impl<'f> FlowsBuilder<'f> {
             knowledge.and_then(|config| Knowledge::parse(config, build.lookup, &caller, &mut build.problems));
         build.refuse_equal_tools(&tools, knowledge.as_ref());
         build.note_approvals(file);
-        let profile = build.profile_schema(file);
         let Build { mut problems, triggers, mut order, services, .. } = build;
         order.sort_by_key(|(rank, ..)| *rank);
         let numbers: Vec<usize> = order.iter().map(|(_, number, _)| *number).collect();
@@ -135,7 +136,6 @@ impl<'f> FlowsBuilder<'f> {
             caller,
             services,
             warnings,
-            profile,
         })))
     }
 }
@@ -184,6 +184,8 @@ struct Build<'f> {
     triggers: MatcherBuilder,
     /// The rank of a trigger, its number in the matcher, and what it is.
     order: Vec<(Rank, usize, Trigger)>,
+    /// Schema of the users' profiles.
+    profile: Option<CompiledSchema>,
 }
 
 impl Build<'_> {
@@ -414,6 +416,7 @@ impl Build<'_> {
             reply,
             result_mapping: config.result_mapping.clone(),
             on_conflict: config.on_conflict,
+            profile: self.profile.clone().filter(|_| is_profile),
         })
     }
 

@@ -250,7 +250,7 @@ impl Turn<'_> {
             (Some(_), OnConflict::Replace) | (None, _) => Some((name, value)),
         });
         let merged: Map<String, Value> = merged.collect();
-        if let Some(schema) = &self.shared.flows.0.profile {
+        if let Some(schema) = &action.profile {
             let mut whole = known.clone();
             whole.extend(merged.clone());
             let problems = schema.type_json(whole.into()).problems;

@@ -91,6 +91,8 @@ pub(crate) struct Action {
     /// Members of the profile, each with a dotted path in the answer.
     pub(crate) result_mapping: IndexMap<String, String>,
     pub(crate) on_conflict: OnConflict,
+    /// Schema of the users' profiles, of an action that updates one.
+    pub(crate) profile: Option<CompiledSchema>,
 }
 
 /// Flow or action that a message triggers, by its index.
@@ -119,8 +121,6 @@ pub(crate) struct Inner {
     pub(crate) caller: HttpCaller,
     pub(crate) services: Services,
     pub(crate) warnings: Vec<Problem>,
-    /// Schema of the users' profiles.
-    pub(crate) profile: Option<CompiledSchema>,
 }
 
 /// Flow or action that a message would trigger.

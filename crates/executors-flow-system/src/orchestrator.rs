@@ -444,7 +444,7 @@ impl Entered {
         Turn::new(&self.shared, &self.session, &mut self.kept, message, cx).handle().await
     }
 
-    /// Runs a flow or a system action by its id, whoever answers in the session. The text of the message may be empty.
+    /// Runs a flow or a system action by its id, also in a session that is handed over or closed. The text of the message may be empty.
     ///
     /// # Errors
     /// The id or a parameter is unknown, or the session cannot be kept.

@@ -36,7 +36,7 @@ pub enum SeatAction {
         /// The text.
         text: String,
     },
-    /// What is known of the user is deleted.
+    /// The profile of the user is deleted.
     ForgetProfile,
 }
 

@@ -66,7 +66,7 @@ impl<'t> Turn<'t> {
         let result = self.answer(resumed).await;
         if result.is_err() {
             // The message was said, whatever came of it.
-            let _ = self.record(vec![self.user_said()]).await;
+            let _ = self.record(vec![user_said(self)]).await;
         }
         self.finish(result, None)
     }
@@ -97,7 +97,7 @@ impl<'t> Turn<'t> {
             Decision::Continue => self.continued(flow, action),
         };
         self.say(&mut handled);
-        let reply = self.reply_said(&handled);
+        let reply = reply_said(self, &handled);
         self.record(reply.into_iter().collect()).await?;
         self.kept.state.end(&self.key);
         self.kept.state.rest(&self.shared.flows.0.timers, self.shared.clock.now());
@@ -126,11 +126,11 @@ impl<'t> Turn<'t> {
         })
     }
 
-    /// A flow that failed and leaves its message to the agent, where there is no message: it failed all the same.
+    /// A flow that failed and leaves its message to the agent, without a message: it failed all the same.
     fn continued(&mut self, flow: Option<String>, action: Option<String>) -> Handled {
         self.has_continued = true;
         let name = flow.as_deref().unwrap_or_default();
-        let error = format!("the flow `{name}` failed, and there is no message for the agent to continue with");
+        let error = format!("the flow `{name}` failed without a message that the agent could answer");
         Handled { flow, action, ..self.handled(ExitReason::ToolError, None, Some(error)) }
     }
 
@@ -270,8 +270,8 @@ impl<'t> Turn<'t> {
         if !waits {
             if handled.outcome.is_none() {
                 self.say(&mut handled);
-                let reply = self.reply_said(&handled);
-                self.record([self.user_said()].into_iter().chain(reply).collect()).await?;
+                let reply = reply_said(self, &handled);
+                self.record([user_said(self)].into_iter().chain(reply).collect()).await?;
             }
             if handled.exit != ExitReason::Cancelled {
                 self.actions(When::AfterTurn).await?;
@@ -292,7 +292,7 @@ impl<'t> Turn<'t> {
         let is_action = |body: &EventBody| matches!(body, EventBody::SystemAction { .. }).then_some(());
         let is_own = self.cx.recorded(is_action).is_some();
         let entry = if is_own {
-            self.user_said()
+            user_said(self)
         } else {
             let said = Said::new(Author::User, self.asked).of_run(self.cx.sink.run());
             Entry::new(Exchange::user(self.message.text.clone()), said)
@@ -336,7 +336,7 @@ impl<'t> Turn<'t> {
         let mut handled = Handled { timer: Some(timer.id.clone()), ..handled };
         if handled.outcome.is_none() {
             self.say(&mut handled);
-            let reply = self.reply_said(&handled);
+            let reply = reply_said(self, &handled);
             self.record(reply.into_iter().collect()).await?;
         }
         self.kept.state.end(&self.key);
@@ -365,25 +365,6 @@ impl<'t> Turn<'t> {
         Ok(self.shared.store.append(self.session, &entries).await?)
     }
 
-    /// The message, for users only.
-    fn user_said(&self) -> Entry {
-        let said = Said::new(Author::User, self.asked).text(self.message.text.clone());
-        said.of_run(self.cx.sink.run()).into()
-    }
-
-    /// The reply of a flow, an action or a timer, for users only.
-    fn reply_said(&self, handled: &Handled) -> Option<Entry> {
-        let text = handled.text.clone()?;
-        let (author, name) = match (&handled.timer, &handled.flow, &handled.action) {
-            (Some(timer), ..) => (Author::Timer, timer),
-            (_, Some(flow), _) => (Author::Flow, flow),
-            (.., Some(action)) => (Author::Action, action),
-            (None, None, None) => return None,
-        };
-        let said = Said::new(author, self.shared.clock.now()).by(name).text(text).of_run(self.cx.sink.run());
-        Some(Said { failed: handled.exit == ExitReason::ToolError, ..said }.into())
-    }
-
     /// Emits the end of the run.
     fn finish(
         &self,
@@ -397,7 +378,7 @@ impl<'t> Turn<'t> {
             Ok(handled) => EventBody::RunFinished {
                 status: exit_status(handled.exit),
                 exit: Some(handled.exit),
-                kind: (handled.exit == ExitReason::ToolError).then(|| self.kind_of(handled, timer).to_owned()),
+                kind: (handled.exit == ExitReason::ToolError).then(|| kind_of(handled, timer, self.has_continued).to_owned()),
                 partial: Some(handled.partial),
                 message: handled.error.clone(),
             },
@@ -411,17 +392,6 @@ impl<'t> Turn<'t> {
         };
         self.emit(body);
         result
-    }
-
-    /// The kind of a failure, for the end of the run.
-    const fn kind_of(&self, handled: &Handled, timer: Option<&Timer>) -> &'static str {
-        match (&handled.flow, &handled.action) {
-            _ if self.has_continued => "failed_and_continued",
-            (Some(_), _) => "flow_failed",
-            (None, Some(_)) => "action_failed",
-            (None, None) if timer.is_some() => "timer_failed",
-            (None, None) => "failed",
-        }
     }
 
     fn handled(&self, exit: ExitReason, text: Option<String>, error: Option<String>) -> Handled {
@@ -515,6 +485,36 @@ fn sent_message(body: &EventBody) -> Option<String> {
     match body {
         EventBody::AgentMessage { text, .. } => Some(text.clone()),
         _ => None,
+    }
+}
+
+/// The message, for users only.
+fn user_said(turn: &Turn<'_>) -> Entry {
+    let said = Said::new(Author::User, turn.asked).text(turn.message.text.clone());
+    said.of_run(turn.cx.sink.run()).into()
+}
+
+/// The reply of a flow, an action or a timer, for users only.
+fn reply_said(turn: &Turn<'_>, handled: &Handled) -> Option<Entry> {
+    let text = handled.text.clone()?;
+    let (author, name) = match (&handled.timer, &handled.flow, &handled.action) {
+        (Some(timer), ..) => (Author::Timer, timer),
+        (_, Some(flow), _) => (Author::Flow, flow),
+        (.., Some(action)) => (Author::Action, action),
+        (None, None, None) => return None,
+    };
+    let said = Said::new(author, turn.shared.clock.now()).by(name).text(text).of_run(turn.cx.sink.run());
+    Some(Said { failed: handled.exit == ExitReason::ToolError, ..said }.into())
+}
+
+/// The kind of a failure, for the end of the run.
+const fn kind_of(handled: &Handled, timer: Option<&Timer>, has_continued: bool) -> &'static str {
+    match (&handled.flow, &handled.action) {
+        _ if has_continued => "failed_and_continued",
+        (Some(_), _) => "flow_failed",
+        (None, Some(_)) => "action_failed",
+        (None, None) if timer.is_some() => "timer_failed",
+        (None, None) => "failed",
     }
 }
 

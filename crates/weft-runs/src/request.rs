@@ -46,18 +46,18 @@ pub struct AgentRequest {
     pub approval: ApprovalMode,
     /// Flows and system actions around it.
     pub surroundings: RunEnv,
-    /// Reaction to a conversation that is at work.
+    /// Reaction to a run of the conversation that executes.
     pub busy: WhenBusy,
 }
 
-/// Reaction to a conversation that is at work when a message comes.
+/// Reaction to a message that comes while a run of its conversation executes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WhenBusy {
     /// The message waits for its turn, in order.
     #[default]
     Queue,
-    /// The run at work is interrupted after its current call, and the message is the next.
+    /// The run that executes is interrupted after its current call, and the message is the next.
     Steer,
     /// The message is refused.
     Reject,

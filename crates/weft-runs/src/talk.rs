@@ -53,7 +53,7 @@ pub struct ChatCall {
 }
 
 impl ThreadInfo {
-    /// The messages of the conversation in order, whoever said them.
+    /// The messages of the conversation in order, by all authors.
     #[must_use]
     pub fn messages(&self) -> Vec<ChatMessage> {
         self.entries.iter().flat_map(messages_of).collect()

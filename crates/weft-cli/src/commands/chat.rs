@@ -290,7 +290,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Prints everything that was said, whoever said it.
+    /// Prints everything that was said, by all authors.
     async fn history(&self) -> Result<(), Failure> {
         let messages = self.runs.thread(&self.name, ThreadAction::Read).await?.messages();
         for message in &messages {

@@ -50,17 +50,17 @@ pub(super) fn note_queued(sink: &RunSink, place: Option<u64>) {
     sink.sink().record(&mut vec![queued]);
 }
 
-impl LocalRuns {
-    /// A place among the runs that wait, for a message whose turn comes later.
-    pub(super) fn admit_later(&self) -> Result<Admission, RunsError> {
-        if self.0.options.closing.is_cancelled() {
-            return Err(RunsError::ShuttingDown);
-        }
-        let permits = &self.0.admission;
-        let full = RunsError::QueueFull { running: permits.max_runs, queued: permits.max_queue };
-        Arc::clone(&permits.queue).try_acquire_owned().map(Admission::Queued).map_err(|_| full)
+/// A place among the runs that wait, for a message whose turn comes later.
+pub(super) fn admit_later(runs: &LocalRuns) -> Result<Admission, RunsError> {
+    if runs.0.options.closing.is_cancelled() {
+        return Err(RunsError::ShuttingDown);
     }
+    let permits = &runs.0.admission;
+    let full = RunsError::QueueFull { running: permits.max_runs, queued: permits.max_queue };
+    Arc::clone(&permits.queue).try_acquire_owned().map(Admission::Queued).map_err(|_| full)
+}
 
+impl LocalRuns {
     /// A permit to begin a run, or why there is none.
     pub(super) fn admit(&self) -> Result<Admission, RunsError> {
         if self.0.options.closing.is_cancelled() {

@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 use weft_project::{Project, ProjectError};
 
 use super::agent::session_work;
-use super::known::message_key;
+use super::known::{claim, known_run, message_key, release};
 use super::launch::Prepared;
 use super::open::{begin_agent_run, begin_workflow_run, skip_conversation};
-use super::threads::{Joined, MAX_QUEUE, ThreadHold, waiting};
+use super::queue::{begin_queued, join};
+use super::threads::{Joined, MAX_QUEUE, ThreadHold, interrupted, waiting};
 use super::workflow::{typed, workflow_work};
 use super::{LocalRuns, Scripts};
 use crate::error::RunsError;
@@ -40,63 +41,15 @@ impl LocalRuns {
         let run = RunId::generate();
         let key = message_key(&request);
         if let Some(key) = &key
-            && let Some(known) = self.claim(key, &run).await?
+            && let Some(known) = claim(self, key, &run).await?
         {
-            return self.known_run(known).await;
+            return known_run(self, known);
         }
-        let begun = self.begin_message(request, run).await;
+        let begun = begin_message(self, request, run).await;
         if let (Err(_), Some(key)) = (&begun, key) {
-            self.release(key).await;
+            release(self, key).await;
         }
         begun
-    }
-
-    async fn begin_message(&self, request: AgentRequest, run: RunId) -> Result<RunHandle, RunsError> {
-        let hold = match &request.thread {
-            None => None,
-            Some(thread) => {
-                let name = ThreadName::new(&request.plan.agent, thread);
-                match self.join(&name, request.busy).await? {
-                    Joined::Held(hold) => Some(hold),
-                    Joined::Queued(ticket) => return self.begin_queued(request, ticket, run).await,
-                    Joined::Full => return Err(RunsError::ThreadFull { queued: MAX_QUEUE }),
-                }
-            }
-        };
-        let admission = self.admit()?;
-        let (runs, opening) = (self.clone(), Opening::new(run));
-        let prepare =
-            move |project: &Arc<Project>| runs.prepare_agent(project, request, hold, opening).and_then(kept);
-        let prepared = self.with_project(prepare).await?;
-        Ok(self.launch(admission, prepared))
-    }
-
-    /// Finds what keeps a message from being queued, and completes its record.
-    pub(super) fn check_queued(
-        &self,
-        project: &Arc<Project>,
-        request: &mut AgentRequest,
-    ) -> Result<(), RunsError> {
-        let AgentRequest { plan, thread, surroundings, .. } = request;
-        plan.in_session = is_session(project, plan, *surroundings)?;
-        plan.queued = true;
-        self.check_interrupted(project, plan, thread.as_deref())?;
-        let agent = plan.prepared(self.agent(project, &plan.agent)?);
-        agent.check().map_err(ProjectError::from)?;
-        check_event(&agent, plan)
-    }
-
-    fn check_interrupted(
-        &self,
-        project: &Project,
-        plan: &AgentPlan,
-        thread: Option<&str>,
-    ) -> Result<(), RunsError> {
-        let Some(thread) = thread else { return Ok(()) };
-        match self.interrupted(project, &ThreadName::new(&plan.agent, thread))? {
-            Some(run) => Err(RunsError::RunInterrupted { run: run.to_string() }),
-            None => Ok(()),
-        }
     }
 
     pub(super) fn prepare_agent(
@@ -113,7 +66,7 @@ impl LocalRuns {
         {
             return Err(RunsError::RunWaiting { run: run.to_string() });
         }
-        self.check_interrupted(&project, &plan, thread.as_deref())?;
+        check_interrupted(self, &project, &plan, thread.as_deref())?;
         let cancel = opening.cancel.clone();
         if is_session(&project, &plan, surroundings)? {
             plan.in_session = true;
@@ -156,6 +109,58 @@ impl LocalRuns {
             })
             .await?;
         Ok(self.launch(admission, prepared))
+    }
+}
+
+async fn begin_message(
+    runs: &LocalRuns,
+    request: AgentRequest,
+    run: RunId,
+) -> Result<RunHandle, RunsError> {
+    let hold = match &request.thread {
+        None => None,
+        Some(thread) => {
+            let name = ThreadName::new(&request.plan.agent, thread);
+            match join(runs, &name, request.busy).await? {
+                Joined::Taken(hold) => Some(hold),
+                Joined::Queued(ticket) => return begin_queued(runs, request, ticket, run).await,
+                Joined::Full => return Err(RunsError::ThreadFull { queued: MAX_QUEUE }),
+            }
+        }
+    };
+    let admission = runs.admit()?;
+    let (own, opening) = (runs.clone(), Opening::new(run));
+    let prepare =
+        move |project: &Arc<Project>| own.prepare_agent(project, request, hold, opening).and_then(kept);
+    let prepared = runs.with_project(prepare).await?;
+    Ok(runs.launch(admission, prepared))
+}
+
+/// Finds what keeps a message from being queued, and completes its record.
+pub(super) fn check_queued(
+    runs: &LocalRuns,
+    project: &Arc<Project>,
+    request: &mut AgentRequest,
+) -> Result<(), RunsError> {
+    let AgentRequest { plan, thread, surroundings, .. } = request;
+    plan.in_session = is_session(project, plan, *surroundings)?;
+    plan.queued = true;
+    check_interrupted(runs, project, plan, thread.as_deref())?;
+    let agent = plan.prepared(runs.agent(project, &plan.agent)?);
+    agent.check().map_err(ProjectError::from)?;
+    check_event(&agent, plan)
+}
+
+fn check_interrupted(
+    runs: &LocalRuns,
+    project: &Project,
+    plan: &AgentPlan,
+    thread: Option<&str>,
+) -> Result<(), RunsError> {
+    let Some(thread) = thread else { return Ok(()) };
+    match interrupted(runs, project, &ThreadName::new(&plan.agent, thread))? {
+        Some(run) => Err(RunsError::RunInterrupted { run: run.to_string() }),
+        None => Ok(()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Messages with an id: one that comes again has the run of the first.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{EventBody, ExitReason, RunId};
@@ -23,53 +24,51 @@ pub(super) fn message_key(request: &AgentRequest) -> Option<String> {
     Some(format!("message:{}/{}/{id}", request.plan.agent, request.thread.as_deref().unwrap_or_default()))
 }
 
-impl LocalRuns {
-    /// Notes the run of a message; the run that an earlier message of the same id has, if there is one.
-    pub(super) async fn claim(&self, key: &str, run: &RunId) -> Result<Option<RunId>, RunsError> {
-        for attempt in 0..=ATTEMPTS.0 {
-            let (key, run) = (key.to_owned(), run.clone());
-            let is_last = attempt == ATTEMPTS.0;
-            let claimed = self.with_project(move |project| claim(project, &key, &run, is_last)).await?;
-            match claimed {
-                Claimed::New => return Ok(None),
-                Claimed::Known(run) => return Ok(Some(run)),
-                Claimed::Beginning => self.0.clock.sleep(ATTEMPTS.1).await,
-            }
+/// Notes the run of a message; the run that an earlier message of the same id has, if there is one.
+pub(super) async fn claim(runs: &LocalRuns, key: &str, run: &RunId) -> Result<Option<RunId>, RunsError> {
+    for attempt in 0..=ATTEMPTS.0 {
+        let (key, run) = (key.to_owned(), run.clone());
+        let is_last = attempt == ATTEMPTS.0;
+        let claimed = runs.with_project(move |project| claim_key(project, &key, &run, is_last)).await?;
+        match claimed {
+            Claimed::New => return Ok(None),
+            Claimed::Known(run) => return Ok(Some(run)),
+            Claimed::Beginning => runs.0.clock.sleep(ATTEMPTS.1).await,
         }
-        Ok(None)
     }
+    Ok(None)
+}
 
-    /// Forgets a message whose run did not begin.
-    pub(super) async fn release(&self, key: String) {
-        let forget = move |project: &std::sync::Arc<Project>| {
-            if let Some(store) = project.store()? {
-                store.put(&key, None);
-            }
-            Ok(())
-        };
-        // A fault of the store is in the refusal already.
-        let _ = self.with_project(forget).await;
-    }
+/// Forgets a message whose run did not begin.
+pub(super) async fn release(runs: &LocalRuns, key: String) {
+    let forget = move |project: &Arc<Project>| {
+        if let Some(store) = project.store()? {
+            store.put(&key, None);
+        }
+        Ok(())
+    };
+    // A fault of the store is in the refusal already.
+    let _ = runs.with_project(forget).await;
+}
 
-    /// A handle of a run that was begun before, with its events from the first on.
-    pub(super) async fn known_run(&self, run: RunId) -> Result<RunHandle, RunsError> {
-        let live = self.live().get(&run).cloned();
-        let events = match &live {
-            Some(live) => events::from_start(&run, &live.sink),
-            None => {
-                let store = self.project().required_store(&run)?.clone();
-                events::stored(&run, store)
-            }
-        };
-        let (runs, of) = (self.clone(), run.clone());
-        let outcome = Outcome::new(async move {
-            if let Some(live) = live {
-                live.over.cancelled().await;
-            }
-            runs.with_project(move |project| recorded_outcome(project, &of)).await
-        });
-        Ok(RunHandle { repeated: true, ..RunHandle::new(run, events, outcome) })
-    }
+/// A handle of a run that was begun before, with its events from the first on.
+pub(super) fn known_run(runs: &LocalRuns, run: RunId) -> Result<RunHandle, RunsError> {
+    let live = runs.live().get(&run).cloned();
+    let events = match &live {
+        Some(live) => events::from_start(&run, &live.sink),
+        None => {
+            let store = runs.project().required_store(&run)?.clone();
+            events::stored(&run, store)
+        }
+    };
+    let (own, of) = (runs.clone(), run.clone());
+    let outcome = Outcome::new(async move {
+        if let Some(live) = live {
+            live.over.cancelled().await;
+        }
+        own.with_project(move |project| recorded_outcome(project, &of)).await
+    });
+    Ok(RunHandle { repeated: true, ..RunHandle::new(run, events, outcome) })
 }
 
 /// Result of noting the run of a message.
@@ -80,7 +79,7 @@ enum Claimed {
     Beginning,
 }
 
-fn claim(project: &Project, key: &str, run: &RunId, is_last: bool) -> Result<Claimed, RunsError> {
+fn claim_key(project: &Project, key: &str, run: &RunId, is_last: bool) -> Result<Claimed, RunsError> {
     let Some(store) = project.store()? else { return Ok(Claimed::New) };
     let own = Value::from(run.as_str());
     let new = own.clone();

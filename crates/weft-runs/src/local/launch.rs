@@ -69,74 +69,7 @@ impl LocalRuns {
             is_queued: Arc::default(),
         };
         let runs = self.clone();
-        self.track(launched, async move { runs.execute(admission, prepared).await })
-    }
-
-    /// Executes a prepared run to its end.
-    pub(super) async fn execute(&self, admission: Admission, prepared: Prepared) -> Executed {
-        let Prepared { sink, cancel, hold, work, after, board } = prepared;
-        let _permit = self.permit(admission, &sink, &cancel).await;
-        let ended = work.await;
-        // A fault of the store is in the outcome already.
-        let _ = sink.close().await;
-        after(&ended);
-        if let Some(store) = sink.store().cloned() {
-            // A fault here shows with the next read.
-            let _ = Self::blocking(move || Ok(store.flush()?)).await;
-        }
-        Executed { ended, hold, board }
-    }
-
-    /// Lets others see and cancel a run while it executes.
-    pub(super) fn track(
-        &self,
-        launched: Launched,
-        executing: impl Future<Output = Executed> + Send + 'static,
-    ) -> RunHandle {
-        let Launched { sink, cancel, thread, is_queued } = launched;
-        self.poll_cancel_requests();
-        let run = sink.sink().run().clone();
-        if self.0.options.scripts == Scripts::OfProcess {
-            self.0.tasks.note(&run);
-        }
-        let (send, done) = oneshot::channel();
-        let events = events::new(&run, &sink, sink.subscribe(BEHIND));
-        let over = CancellationToken::new();
-        let live = Live { sink: sink.clone(), cancel, thread, is_queued, over: over.clone() };
-        self.live().insert(run.clone(), live);
-        let left = RunsError::Left { run: run.to_string() };
-        let outcome = Outcome::new(async move { done.await.unwrap_or(Err(left)) });
-        let handle = RunHandle::new(run.clone(), events, outcome);
-        let runs = self.clone();
-        self.spawn(async move {
-            let executed = match select(Box::pin(executing), Box::pin(runs.0.options.closed.cancelled())).await
-            {
-                Either::Left((executed, _)) => Some(executed),
-                // It is dropped as it stands, and can be resumed: what it emitted is kept.
-                Either::Right(((), executing)) => {
-                    sink.leave();
-                    drop(executing);
-                    None
-                }
-            };
-            let (ended, hold, board) = match executed {
-                Some(Executed { ended, hold, board }) => (Some(ended), hold, board),
-                None => (None, None, None),
-            };
-            if let (Some(Ok(outcome)), Some(board)) = (&ended, board) {
-                runs.await_tasks(&run, outcome, board, over.clone());
-            }
-            runs.live().remove(&run);
-            // Whoever waits for the end may resume the run, so the right to execute it goes first.
-            drop(sink);
-            drop(hold);
-            over.cancel();
-            if let Some(ended) = ended {
-                // The caller may have gone.
-                let _ = send.send(ended);
-            }
-        });
-        handle
+        track(self, launched, async move { execute(&runs, admission, prepared).await })
     }
 
     /// Waits a little for a run that is about to be over. Gives whether it is.
@@ -144,4 +77,71 @@ impl LocalRuns {
         let over = std::pin::pin!(over.cancelled());
         matches!(select(over, self.0.clock.sleep(NEARLY_OVER)).await, Either::Left(_))
     }
+}
+
+/// Executes a prepared run to its end.
+pub(super) async fn execute(runs: &LocalRuns, admission: Admission, prepared: Prepared) -> Executed {
+    let Prepared { sink, cancel, hold, work, after, board } = prepared;
+    let _permit = runs.permit(admission, &sink, &cancel).await;
+    let ended = work.await;
+    // A fault of the store is in the outcome already.
+    let _ = sink.close().await;
+    after(&ended);
+    if let Some(store) = sink.store().cloned() {
+        // A fault here shows with the next read.
+        let _ = LocalRuns::blocking(move || Ok(store.flush()?)).await;
+    }
+    Executed { ended, hold, board }
+}
+
+/// Lets others see and cancel a run while it executes.
+pub(super) fn track(
+    runs: &LocalRuns,
+    launched: Launched,
+    executing: impl Future<Output = Executed> + Send + 'static,
+) -> RunHandle {
+    let Launched { sink, cancel, thread, is_queued } = launched;
+    runs.poll_cancel_requests();
+    let run = sink.sink().run().clone();
+    if runs.0.options.scripts == Scripts::OfProcess {
+        runs.0.tasks.note(&run);
+    }
+    let (send, done) = oneshot::channel();
+    let events = events::new(&run, &sink, sink.subscribe(BEHIND));
+    let over = CancellationToken::new();
+    let live = Live { sink: sink.clone(), cancel, thread, is_queued, over: over.clone() };
+    runs.live().insert(run.clone(), live);
+    let left = RunsError::Left { run: run.to_string() };
+    let outcome = Outcome::new(async move { done.await.unwrap_or(Err(left)) });
+    let handle = RunHandle::new(run.clone(), events, outcome);
+    let own = runs.clone();
+    runs.spawn(async move {
+        let executed = match select(Box::pin(executing), Box::pin(own.0.options.closed.cancelled())).await
+        {
+            Either::Left((executed, _)) => Some(executed),
+            // It is dropped as it stands, and can be resumed: what it emitted is kept.
+            Either::Right(((), executing)) => {
+                sink.leave();
+                drop(executing);
+                None
+            }
+        };
+        let (ended, hold, board) = match executed {
+            Some(Executed { ended, hold, board }) => (Some(ended), hold, board),
+            None => (None, None, None),
+        };
+        if let (Some(Ok(outcome)), Some(board)) = (&ended, board) {
+            own.await_tasks(&run, outcome, board, over.clone());
+        }
+        own.live().remove(&run);
+        // Whoever waits for the end may resume the run, so the right to execute it goes first.
+        drop(sink);
+        drop(hold);
+        over.cancel();
+        if let Some(ended) = ended {
+            // The caller may have gone.
+            let _ = send.send(ended);
+        }
+    });
+    handle
 }

@@ -240,15 +240,15 @@ impl RunService for LocalRuns {
     }
 
     async fn session(&self, session: &str) -> Result<SessionInfo, RunsError> {
-        self.read_session(session).await
+        seats::read(self, session).await
     }
 
     async fn sessions(&self) -> Result<Vec<SessionInfo>, RunsError> {
-        self.read_sessions().await
+        seats::list(self).await
     }
 
     async fn act(&self, request: SessionRequest) -> Result<SessionInfo, RunsError> {
-        self.act_in_session(request).await
+        seats::act(self, request).await
     }
 
     async fn timer(&self, session: Option<&str>) -> Result<Option<RunHandle>, RunsError> {

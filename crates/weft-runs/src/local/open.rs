@@ -87,7 +87,7 @@ pub(super) fn new_workflow_run(plan: &WorkflowPlan) -> NewRun {
     NewRun { workflow: Some(plan.id.clone()), plan: kept, ..NewRun::new(RunId::generate()) }
 }
 
-/// A run of an agent that is taken up again, without the conversation before it.
+/// A run of an agent that is resumed, without the conversation before it.
 pub(super) struct StoredAgentRun {
     pub(super) sink: RunSink,
     run: RunId,

@@ -1,4 +1,4 @@
-//! Messages that come while their conversation is at work: queued in order, ahead of the others, or refused.
+//! Messages that come while a run of their conversation executes: queued in order, ahead of the others, or refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +9,9 @@ use executors_flow_system::{Author, Handled, Said};
 use tokio_util::sync::CancellationToken;
 use weft_project::Project;
 
-use super::admission::{Admission, note_queued};
-use super::begin::Opening;
-use super::launch::{Ended, Executed, Launched, Prepared};
+use super::admission::{Admission, admit_later, note_queued};
+use super::begin::{Opening, check_queued};
+use super::launch::{Ended, Executed, Launched, Prepared, execute, track};
 use super::open::{StoredAgentRun, begin, new_agent_run, skip_replies};
 use super::threads::{Joined, QueueEnd, ThreadHold, Ticket, extend, waiting};
 use super::{LocalRuns, events};
@@ -43,192 +43,204 @@ impl QueuedMessage {
     }
 }
 
-impl LocalRuns {
-    /// Holds a conversation for a message, or queues it.
-    pub(super) async fn join(&self, name: &ThreadName, busy: WhenBusy) -> Result<Joined, RunsError> {
-        match busy {
-            WhenBusy::Reject => self.take_thread(name).await.map(Joined::Held),
-            WhenBusy::Queue => Ok(self.0.threads.join_as_user(name, QueueEnd::Back)),
-            WhenBusy::Steer => {
-                let joined = self.0.threads.join_as_user(name, QueueEnd::Front);
-                if matches!(joined, Joined::Queued(_)) {
-                    self.interrupt_after_call(name);
-                }
-                Ok(joined)
+/// Holds a conversation for a message, or queues it.
+pub(super) async fn join(runs: &LocalRuns, name: &ThreadName, busy: WhenBusy) -> Result<Joined, RunsError> {
+    match busy {
+        WhenBusy::Reject => runs.take_thread(name).await.map(Joined::Taken),
+        WhenBusy::Queue => Ok(runs.0.threads.join_as_user(name, QueueEnd::Back)),
+        WhenBusy::Steer => {
+            let joined = runs.0.threads.join_as_user(name, QueueEnd::Front);
+            if matches!(joined, Joined::Queued(_)) {
+                interrupt_after_call(runs, name);
             }
+            Ok(joined)
         }
     }
+}
 
-    /// Records the run of a message that waits for its turn.
-    pub(super) async fn begin_queued(
-        &self,
-        mut request: AgentRequest,
-        ticket: Ticket,
-        run: RunId,
-    ) -> Result<RunHandle, RunsError> {
-        let admission = self.admit_later()?;
-        let runs = self.clone();
-        let record = move |project: &Arc<Project>| {
-            runs.check_queued(project, &mut request)?;
-            let sink = begin(project, new_agent_run(run, &request.plan, request.thread.clone()))?;
-            if let Some(store) = sink.store() {
-                store.flush()?;
+/// Records the run of a message that waits for its turn.
+pub(super) async fn begin_queued(
+    runs: &LocalRuns,
+    mut request: AgentRequest,
+    ticket: Ticket,
+    run: RunId,
+) -> Result<RunHandle, RunsError> {
+    let admission = admit_later(runs)?;
+    let own = runs.clone();
+    let record = move |project: &Arc<Project>| {
+        check_queued(&own, project, &mut request)?;
+        let sink = begin(project, new_agent_run(run, &request.plan, request.thread.clone()))?;
+        if let Some(store) = sink.store() {
+            store.flush()?;
+        }
+        Ok((sink, request))
+    };
+    let (sink, request) = runs.with_project(record).await?;
+    let place = ticket.place;
+    note_queued(&sink, u64::try_from(place).ok());
+    let (own, cancel) = (runs.clone(), CancellationToken::new());
+    let text = Some(request.plan.message.clone());
+    let run = sink.sink().run().clone();
+    let opening = Opening { run, sink: Some(sink.clone()), cancel: cancel.clone() };
+    let prepare: Prepare =
+        Box::new(move |project, hold| own.prepare_agent(project, request, Some(hold), opening));
+    let message = QueuedMessage::new(sink, text, cancel, prepare);
+    let mut handle = track_in_turn(runs, message, ticket, admission);
+    handle.place = Some(place);
+    Ok(handle)
+}
+
+fn track_in_turn(
+    runs: &LocalRuns,
+    message: QueuedMessage,
+    ticket: Ticket,
+    admission: Admission,
+) -> RunHandle {
+    let QueuedMessage { sink, cancel, is_queued, .. } = &message;
+    let launched = Launched {
+        sink: sink.clone(),
+        cancel: cancel.clone(),
+        thread: Some(ticket.name.clone()),
+        is_queued: Arc::clone(is_queued),
+    };
+    let own = runs.clone();
+    track(runs, launched, async move { execute_in_turn(&own, message, ticket, admission).await })
+}
+
+/// Resumes a message of a session that was interrupted, behind those of its conversation that came before.
+pub(super) async fn resume_in_turn(
+    runs: &LocalRuns,
+    name: &ThreadName,
+    run: RunId,
+) -> Result<RunHandle, RunsError> {
+    let admission = admit_later(runs)?;
+    let ticket = match runs.0.threads.join(name, QueueEnd::Back, usize::MAX) {
+        Joined::Taken(hold) => {
+            let ticket = hold.park();
+            ticket.ask();
+            ticket
+        }
+        Joined::Queued(ticket) => ticket,
+        Joined::Full => return Err(RunsError::ThreadFull { queued: usize::MAX }),
+    };
+    let stored = runs.with_project(move |project| StoredAgentRun::open(project, &run)).await?;
+    let (own, cancel) = (runs.clone(), CancellationToken::new());
+    let (sink, token) = (stored.sink.clone(), cancel.clone());
+    let prepare: Prepare = Box::new(move |project, hold| {
+        let project = own.for_one_run(project)?;
+        let open = stored.with_history(&project, &own.0.threads)?;
+        skip_replies(&project, open.log.as_ref());
+        own.skip_conversation(&project, &open);
+        own.prepare_resumed(project, open, Some(hold), token)
+    });
+    let message = QueuedMessage::new(sink, None, cancel, prepare);
+    Ok(track_in_turn(runs, message, ticket, admission))
+}
+
+/// Waits for the turn of a message, and executes its run.
+async fn execute_in_turn(
+    runs: &LocalRuns,
+    message: QueuedMessage,
+    ticket: Ticket,
+    admission: Admission,
+) -> Executed {
+    let QueuedMessage { sink, cancel, is_queued, text, prepare } = message;
+    let name = ticket.name.clone();
+    let Some(hold) = turn_of(runs, ticket, &cancel).await else {
+        return Executed::without_work(end_unstarted(runs, &sink, &name, None).await);
+    };
+    is_queued.store(false, Ordering::Relaxed);
+    match runs.with_project(move |project| prepare(project, hold)).await {
+        Ok(prepared) => execute(runs, admission, prepared).await,
+        Err(error) => match text {
+            Some(text) => {
+                let ended = end_unstarted(runs, &sink, &name, Some((text, error))).await;
+                Executed::without_work(ended)
             }
-            Ok((sink, request))
-        };
-        let (sink, request) = self.with_project(record).await?;
-        let place = ticket.place;
-        note_queued(&sink, u64::try_from(place).ok());
-        let (runs, cancel) = (self.clone(), CancellationToken::new());
-        let text = Some(request.plan.message.clone());
-        let run = sink.sink().run().clone();
-        let opening = Opening { run, sink: Some(sink.clone()), cancel: cancel.clone() };
-        let prepare: Prepare =
-            Box::new(move |project, hold| runs.prepare_agent(project, request, Some(hold), opening));
-        let message = QueuedMessage::new(sink, text, cancel, prepare);
-        let mut handle = self.track_in_turn(message, ticket, admission);
-        handle.place = Some(place);
-        Ok(handle)
-    }
-
-    fn track_in_turn(&self, message: QueuedMessage, ticket: Ticket, admission: Admission) -> RunHandle {
-        let QueuedMessage { sink, cancel, is_queued, .. } = &message;
-        let launched = Launched {
-            sink: sink.clone(),
-            cancel: cancel.clone(),
-            thread: Some(ticket.name.clone()),
-            is_queued: Arc::clone(is_queued),
-        };
-        let runs = self.clone();
-        self.track(launched, async move { runs.execute_in_turn(message, ticket, admission).await })
-    }
-
-    /// Resumes a message of a session that was interrupted, behind those of its conversation that came before.
-    pub(super) async fn resume_in_turn(&self, name: &ThreadName, run: RunId) -> Result<RunHandle, RunsError> {
-        let admission = self.admit_later()?;
-        let ticket = match self.0.threads.join(name, QueueEnd::Back, usize::MAX) {
-            Joined::Held(hold) => {
-                let ticket = hold.park();
-                ticket.ask();
-                ticket
+            // It stays interrupted.
+            None => {
+                sink.leave();
+                Executed::without_work(Err(error))
             }
-            Joined::Queued(ticket) => ticket,
-            Joined::Full => return Err(RunsError::ThreadFull { queued: usize::MAX }),
-        };
-        let stored = self.with_project(move |project| StoredAgentRun::open(project, &run)).await?;
-        let (runs, cancel) = (self.clone(), CancellationToken::new());
-        let (sink, token) = (stored.sink.clone(), cancel.clone());
-        let prepare: Prepare = Box::new(move |project, hold| {
-            let project = runs.for_one_run(project)?;
-            let open = stored.with_history(&project, &runs.0.threads)?;
-            skip_replies(&project, open.log.as_ref());
-            runs.skip_conversation(&project, &open);
-            runs.prepare_resumed(project, open, Some(hold), token)
-        });
-        let message = QueuedMessage::new(sink, None, cancel, prepare);
-        Ok(self.track_in_turn(message, ticket, admission))
+        },
     }
+}
 
-    /// Waits for the turn of a message, and executes its run.
-    async fn execute_in_turn(&self, message: QueuedMessage, ticket: Ticket, admission: Admission) -> Executed {
-        let QueuedMessage { sink, cancel, is_queued, text, prepare } = message;
+/// Waits for a turn, and for the end of a run of the conversation that waits for an answer. `None` if the message is
+/// cancelled meanwhile.
+async fn turn_of(runs: &LocalRuns, mut ticket: Ticket, cancel: &CancellationToken) -> Option<ThreadHold> {
+    let mut is_parked = false;
+    loop {
+        let patience = async {
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = runs.0.clock.sleep(PARKED), if is_parked => {}
+            }
+        };
+        let hold = ticket.turn(patience).await;
+        if cancel.is_cancelled() {
+            return None;
+        }
         let name = ticket.name.clone();
-        let Some(hold) = self.turn_of(ticket, &cancel).await else {
-            return Executed::without_work(self.end_unstarted(&sink, &name, None).await);
-        };
-        is_queued.store(false, Ordering::Relaxed);
-        match self.with_project(move |project| prepare(project, hold)).await {
-            Ok(prepared) => self.execute(admission, prepared).await,
-            Err(error) => match text {
-                Some(text) => {
-                    let ended = self.end_unstarted(&sink, &name, Some((text, error))).await;
-                    Executed::without_work(ended)
-                }
-                // It stays interrupted.
-                None => {
-                    sink.leave();
-                    Executed::without_work(Err(error))
-                }
-            },
+        let waits = runs.with_project(move |project| Ok(waiting(project, &name)?.is_some())).await;
+        // A store that cannot be read is reported by its run.
+        match (hold, waits.unwrap_or(false)) {
+            (Some(hold), false) => return Some(hold),
+            (Some(hold), true) => (ticket, is_parked) = (hold.park(), true),
+            (None, false) => ticket.ask(),
+            (None, true) => {}
         }
     }
+}
 
-    /// Waits for a turn, and for the end of a run of the conversation that waits for an answer. `None` if the message is
-    /// cancelled meanwhile.
-    async fn turn_of(&self, mut ticket: Ticket, cancel: &CancellationToken) -> Option<ThreadHold> {
-        let mut is_parked = false;
+/// Emits the end of a run that had no turn: it was cancelled, or could not be executed.
+async fn end_unstarted(
+    runs: &LocalRuns,
+    sink: &RunSink,
+    name: &ThreadName,
+    failure: Option<(String, RunsError)>,
+) -> Ended {
+    let run = sink.sink().run().clone();
+    let (status, exit, kind, message) = match &failure {
+        None => (RunStatus::Cancelled, Some(ExitReason::Cancelled), None, None),
+        Some((_, error)) => {
+            (RunStatus::Error, None, Some(error.code().to_owned()), Some(error.to_string()))
+        }
+    };
+    let body = EventBody::RunFinished { status, exit, kind, partial: None, message };
+    sink.sink().record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
+    // A fault of the store shows with the next read.
+    let _ = sink.close().await;
+    let Some((text, error)) = failure else {
+        let handled = Handled::recorded(run, &name.thread, ExitReason::Cancelled);
+        return Ok(RunOutcome::Session(Box::new(handled)));
+    };
+    // The message was said, also where it was not answered.
+    let said = Said::new(Author::User, runs.0.clock.now()).text(text).of_run(&run);
+    let name = name.clone();
+    let _ = runs.with_project(move |project| extend(project, &name, &[said.into()])).await;
+    Err(error)
+}
+
+/// Interrupts the run of a conversation when its current calls and its flow have ended.
+fn interrupt_after_call(runs: &LocalRuns, name: &ThreadName) {
+    let Some(run) = runs.in_thread(name) else { return };
+    let Some(live) = runs.live().get(&run).cloned() else { return };
+    let mut events = events::from_start(&run, &live.sink);
+    runs.spawn(async move {
+        let (mut open, mut last) = (0_i64, 0);
         loop {
-            let patience = async {
-                tokio::select! {
-                    () = cancel.cancelled() => {}
-                    () = self.0.clock.sleep(PARKED), if is_parked => {}
-                }
-            };
-            let hold = ticket.turn(patience).await;
-            if cancel.is_cancelled() {
-                return None;
+            if open <= 0 && last >= live.sink.last_seq() {
+                live.cancel.cancel();
+                return;
             }
-            let name = ticket.name.clone();
-            let waits = self.with_project(move |project| Ok(waiting(project, &name)?.is_some())).await;
-            // A store that cannot be read is reported by the run itself.
-            match (hold, waits.unwrap_or(false)) {
-                (Some(hold), false) => return Some(hold),
-                (Some(hold), true) => (ticket, is_parked) = (hold.park(), true),
-                (None, false) => ticket.ask(),
-                (None, true) => {}
+            let Ok(Some(batch)) = events.next().await else { return };
+            for event in &batch {
+                last = event.seq;
+                open += opened(&event.body);
             }
         }
-    }
-
-    /// Emits the end of a run that had no turn: it was cancelled, or could not be executed.
-    async fn end_unstarted(
-        &self,
-        sink: &RunSink,
-        name: &ThreadName,
-        failure: Option<(String, RunsError)>,
-    ) -> Ended {
-        let run = sink.sink().run().clone();
-        let (status, exit, kind, message) = match &failure {
-            None => (RunStatus::Cancelled, Some(ExitReason::Cancelled), None, None),
-            Some((_, error)) => {
-                (RunStatus::Error, None, Some(error.code().to_owned()), Some(error.to_string()))
-            }
-        };
-        let body = EventBody::RunFinished { status, exit, kind, partial: None, message };
-        sink.sink().record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);
-        // A fault of the store shows with the next read.
-        let _ = sink.close().await;
-        let Some((text, error)) = failure else {
-            let handled = Handled::recorded(run, &name.thread, ExitReason::Cancelled);
-            return Ok(RunOutcome::Session(Box::new(handled)));
-        };
-        // The message was said, whatever came of it.
-        let said = Said::new(Author::User, self.0.clock.now()).text(text).of_run(&run);
-        let name = name.clone();
-        let _ = self.with_project(move |project| extend(project, &name, &[said.into()])).await;
-        Err(error)
-    }
-
-    /// Interrupts the run of a conversation when its current calls and its flow have ended.
-    fn interrupt_after_call(&self, name: &ThreadName) {
-        let Some(run) = self.in_thread(name) else { return };
-        let Some(live) = self.live().get(&run).cloned() else { return };
-        let mut events = events::from_start(&run, &live.sink);
-        self.spawn(async move {
-            let (mut open, mut last) = (0_i64, 0);
-            loop {
-                if open <= 0 && last >= live.sink.last_seq() {
-                    live.cancel.cancel();
-                    return;
-                }
-                let Ok(Some(batch)) = events.next().await else { return };
-                for event in &batch {
-                    last = event.seq;
-                    open += opened(&event.body);
-                }
-            }
-        });
-    }
+    });
 }
 
 /// Change of the number of open calls by an event.

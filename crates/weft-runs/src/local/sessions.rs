@@ -19,6 +19,7 @@ use super::begin::Opening;
 use super::cancel::end_cancelled;
 use super::launch::Prepared;
 use super::open::begin_agent_run;
+use super::queue::resume_in_turn;
 use crate::error::RunsError;
 use crate::handle::RunHandle;
 use crate::outcome::RunOutcome;
@@ -73,17 +74,6 @@ impl LocalRuns {
         Ok(orchestrator)
     }
 
-    /// The project for one run, with its orchestrator.
-    pub(super) async fn orchestration(&self) -> Result<(Arc<Project>, Orchestrator), RunsError> {
-        let runs = self.clone();
-        self.with_project(move |project| {
-            let project = runs.for_one_run(project)?;
-            let orchestrator = runs.orchestrator(&project, ApprovalMode::Ask)?;
-            Ok((project, orchestrator))
-        })
-        .await
-    }
-
     /// Fires timers of all sessions when they are due, until the service shuts down.
     pub async fn fire_timers(&self) {
         loop {
@@ -110,7 +100,7 @@ impl LocalRuns {
     pub async fn resume_sessions(&self) {
         let mut failed = HashSet::new();
         loop {
-            if let Err(error) = self.resume_interrupted(&mut failed).await {
+            if let Err(error) = resume_interrupted(self, &mut failed).await {
                 log::warn!("interrupted messages of sessions are not resumed: {error}");
             }
             tokio::select! {
@@ -120,47 +110,6 @@ impl LocalRuns {
         }
     }
 
-    async fn resume_interrupted(&self, failed: &mut HashSet<RunId>) -> Result<(), RunsError> {
-        let runs = self.clone();
-        let found = self.with_project(move |project| runs.interrupted_messages(project)).await?;
-        for (name, run) in found.into_iter().filter(|(_, run)| !failed.contains(run)).collect::<Vec<_>>() {
-            match self.resume_in_turn(&name, run.clone()).await {
-                Ok(_) | Err(RunsError::QueueFull { .. }) => {}
-                Err(error) => {
-                    log::warn!("{run} is not resumed: {error}");
-                    failed.insert(run);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Interrupted messages of sessions, the oldest first; none of a session in which another process executes an
-    /// earlier one.
-    fn interrupted_messages(&self, project: &Project) -> Result<Vec<(ThreadName, RunId)>, RunsError> {
-        let Some(store) = project.store()? else { return Ok(Vec::new()) };
-        let filter = RunFilter { phase: Some(RunPhase::Running), ..RunFilter::default() };
-        let (mut found, mut elsewhere) = (Vec::new(), HashSet::new());
-        for record in store.runs(&filter)?.into_iter().rev() {
-            let (Some(agent), Some(thread)) = (record.new.agent, record.new.thread) else { continue };
-            let (name, run) = (ThreadName::new(agent, thread), record.new.run);
-            if record.new.plan.get("in_session") != Some(&true.into()) || self.over(&run).is_some() {
-                continue;
-            }
-            if is_timer(&record.new.plan) {
-                if !store.is_at_work(&run) {
-                    // It goes off again, unless what it had begun is kept.
-                    end_cancelled(project, &run)?;
-                }
-            } else if store.is_at_work(&run) {
-                elsewhere.insert(name);
-            } else if !elsewhere.contains(&name) {
-                found.push((name, run));
-            }
-        }
-        Ok(found)
-    }
-
     pub(super) async fn next_timer(&self, session: Option<&str>) -> Result<Option<RunHandle>, RunsError> {
         let mut changes = self.0.files.changes();
         if self.0.files.project().flows().ok().flatten().is_none() {
@@ -168,7 +117,7 @@ impl LocalRuns {
             let _ = changes.changed().await;
             return Ok(None);
         }
-        let (project, orchestrator) = self.orchestration().await?;
+        let (project, orchestrator) = orchestration(self).await?;
         let due = async {
             match session {
                 Some(session) => orchestrator.until_due(session).await.map(|()| session.to_owned()),
@@ -211,4 +160,55 @@ impl LocalRuns {
         let prepared = Prepared { sink, cancel, hold, work: Box::pin(work), after, board };
         Ok(Some(self.launch(admission, prepared)))
     }
+}
+
+/// The project for one run, with its orchestrator.
+pub(super) async fn orchestration(runs: &LocalRuns) -> Result<(Arc<Project>, Orchestrator), RunsError> {
+    let own = runs.clone();
+    runs.with_project(move |project| {
+        let project = own.for_one_run(project)?;
+        let orchestrator = own.orchestrator(&project, ApprovalMode::Ask)?;
+        Ok((project, orchestrator))
+    })
+    .await
+}
+
+async fn resume_interrupted(runs: &LocalRuns, failed: &mut HashSet<RunId>) -> Result<(), RunsError> {
+    let own = runs.clone();
+    let mut found = runs.with_project(move |project| interrupted_messages(&own, project)).await?;
+    found.retain(|(_, run)| !failed.contains(run));
+    for (name, run) in found {
+        match resume_in_turn(runs, &name, run.clone()).await {
+            Ok(_) | Err(RunsError::QueueFull { .. }) => {}
+            Err(error) => {
+                log::warn!("{run} is not resumed: {error}");
+                failed.insert(run);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Interrupted messages of sessions, the oldest first; none of a session in which another process executes an earlier
+/// one.
+fn interrupted_messages(runs: &LocalRuns, project: &Project) -> Result<Vec<(ThreadName, RunId)>, RunsError> {
+    let Some(store) = project.store()? else { return Ok(Vec::new()) };
+    let filter = RunFilter { phase: Some(RunPhase::Running), ..RunFilter::default() };
+    let (mut found, mut elsewhere) = (Vec::new(), HashSet::new());
+    for record in store.runs(&filter)?.into_iter().rev() {
+        let (Some(agent), Some(thread)) = (record.new.agent, record.new.thread) else { continue };
+        let (name, run, plan) = (ThreadName::new(agent, thread), record.new.run, record.new.plan);
+        if plan.get("in_session") != Some(&true.into()) || runs.over(&run).is_some() {
+            continue;
+        }
+        match (is_timer(&plan), store.is_at_work(&run)) {
+            (true, true) => {}
+            // It goes off again, unless what it had begun is kept.
+            (true, false) => end_cancelled(project, &run)?,
+            (false, true) => drop(elsewhere.insert(name)),
+            (false, false) if elsewhere.contains(&name) => {}
+            (false, false) => found.push((name, run)),
+        }
+    }
+    Ok(found)
 }

@@ -30,14 +30,14 @@ pub(super) const MAX_QUEUE: usize = 16;
 /// The conversations that are held or waited for.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Threads {
-    held: Arc<Mutex<HashMap<ThreadName, Held>>>,
+    held: Arc<Mutex<HashMap<ThreadName, ThreadQueue>>>,
     /// States of the threads; the tools that a model was shown stay unchanged.
     states: Arc<Mutex<HashMap<ThreadName, AgentState>>>,
 }
 
 /// A conversation that is held, or that a parked message waits in.
 #[derive(Debug, Default)]
-struct Held {
+struct ThreadQueue {
     /// `true` while a run is in it.
     is_taken: bool,
     /// Cancelled when the run that is in it leaves.
@@ -73,14 +73,14 @@ pub(super) enum QueueEnd {
 
 /// Result of joining a conversation.
 pub(super) enum Joined {
-    Held(ThreadHold),
+    Taken(ThreadHold),
     Queued(Ticket),
     /// As many messages wait as may.
     Full,
 }
 
 impl Threads {
-    fn held(&self) -> MutexGuard<'_, HashMap<ThreadName, Held>> {
+    fn held(&self) -> MutexGuard<'_, HashMap<ThreadName, ThreadQueue>> {
         // Nothing that can panic runs under this lock.
         self.held.lock()
     }
@@ -111,7 +111,7 @@ impl Threads {
         let place = held.entry(name.clone()).or_default();
         if !place.is_taken && place.queue.is_empty() {
             (place.is_taken, place.over) = (true, CancellationToken::new());
-            return Joined::Held(self.hold(name));
+            return Joined::Taken(self.hold(name));
         }
         if place.queue.len() >= limit {
             return Joined::Full;
@@ -128,7 +128,7 @@ impl Threads {
     pub(super) async fn wait(&self, name: &ThreadName) -> ThreadHold {
         loop {
             match self.join(name, QueueEnd::Back, usize::MAX) {
-                Joined::Held(hold) => return hold,
+                Joined::Taken(hold) => return hold,
                 Joined::Queued(ticket) => {
                     if let Ok(hold) = ticket.turn.await {
                         return hold;
@@ -172,7 +172,7 @@ impl Threads {
     }
 }
 
-impl Held {
+impl ThreadQueue {
     fn queued(&mut self, threads: &Threads, name: &ThreadName, end: QueueEnd) -> Ticket {
         let (send, turn) = oneshot::channel();
         match end {
@@ -371,19 +371,17 @@ pub(super) fn waiting(project: &Project, name: &ThreadName) -> Result<Option<Run
     Ok(store.runs(&filter)?.into_iter().next().map(|record| record.new.run))
 }
 
-impl LocalRuns {
-    /// The run of a conversation that was interrupted: it has no end, and no process executes it.
-    pub(super) fn interrupted(
-        &self,
-        project: &Project,
-        name: &ThreadName,
-    ) -> Result<Option<RunId>, StoreError> {
-        let Some(store) = project.store()? else { return Ok(None) };
-        let filter = RunFilter { phase: Some(RunPhase::Running), ..filter_of(name) };
-        let records = store.runs(&filter)?.into_iter().filter(|record| !is_timer(&record.new.plan));
-        let mut runs = records.map(|record| record.new.run);
-        Ok(runs.find(|run| !store.is_at_work(run) && self.over(run).is_none()))
-    }
+/// The run of a conversation that was interrupted: it has no end, and no process executes it.
+pub(super) fn interrupted(
+    runs: &LocalRuns,
+    project: &Project,
+    name: &ThreadName,
+) -> Result<Option<RunId>, StoreError> {
+    let Some(store) = project.store()? else { return Ok(None) };
+    let filter = RunFilter { phase: Some(RunPhase::Running), ..filter_of(name) };
+    let records = store.runs(&filter)?.into_iter().filter(|record| !is_timer(&record.new.plan));
+    let mut of_thread = records.map(|record| record.new.run);
+    Ok(of_thread.find(|run| !store.is_at_work(run) && runs.over(run).is_none()))
 }
 
 /// The newest run of a conversation.

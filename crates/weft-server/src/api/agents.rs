@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use weft_project::{AgentFile, Edits, PlannedEvent, Project};
 use weft_runs::{AgentPlan, AgentRequest};
 
-use super::runs::{Accepted, begun_run};
+use super::accepted::{Accepted, begun_run};
 use super::tools::{ToolSummary, summary};
 use super::workflows::{check_match, tag_of};
 use super::{Operation, delete, get, post, put};

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use weft_runs::{Answer, AnswerRequest, RunService, Then, Version};
 
-use super::runs::{Accepted, accepted};
+use super::accepted::{Accepted, accepted};
 use super::{Operation, get, post};
 use crate::app::App;
 use crate::body::{JsonBody, Path, Query};

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use weft_runs::{AgentPlan, AgentRequest, ChatMessage, RunService, ThreadAction, ThreadName, WhenBusy};
 
-use super::runs::{Accepted, begun_run, title_of};
+use super::accepted::{Accepted, begun_run};
+use super::runs::title_of;
 use super::{Operation, get, post};
 use crate::app::App;
 use crate::body::{JsonBody, Path};
@@ -42,7 +43,7 @@ pub(super) struct SayBody {
     /// Values that tools may use and no model sees or sets.
     #[serde(default)]
     context: Map<String, Value>,
-    /// Reaction to a conversation that is at work: `queue`, `steer` or `reject`.
+    /// Reaction to a run of the conversation that executes: `queue`, `steer` or `reject`.
     #[serde(default)]
     busy: WhenBusy,
     /// Id of the message, as the header `Idempotency-Key`: one that comes again has the run of the first.

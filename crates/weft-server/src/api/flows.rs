@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use weft_runs::{AgentPlan, AgentRequest, FlowCall, TargetKind, WhenBusy};
 
-use super::runs::{Accepted, begun_run};
+use super::accepted::{Accepted, begun_run};
 use super::{Operation, post};
 use crate::app::App;
 use crate::body::{OptionalBody, Path};
@@ -30,7 +30,7 @@ pub(super) struct FlowBody {
     kind: Option<TargetKind>,
     /// Values that tools may use and no model sees or sets.
     context: Map<String, Value>,
-    /// Reaction to a session that is at work: `queue`, `steer` or `reject`.
+    /// Reaction to a run of the session that executes: `queue`, `steer` or `reject`.
     busy: WhenBusy,
     /// Id of the call, as the header `Idempotency-Key`: one that comes again has the run of the first.
     message_id: Option<String>,

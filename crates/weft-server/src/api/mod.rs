@@ -1,5 +1,6 @@
 //! REST: one table from which the routes and their description come.
 
+mod accepted;
 mod agents;
 mod asks;
 mod blobs;

@@ -15,10 +15,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use weft_runs::{
-    AgentPlan, AgentRequest, Cancelled, ForkRequest, NodeValue, RunHandle, RunService, Version, WhenBusy,
+    AgentPlan, AgentRequest, Cancelled, ForkRequest, NodeValue, RunService, Version, WhenBusy,
     WorkflowRequest,
 };
 
+use super::accepted::{Accepted, accepted, begun_run};
 use super::standing::standing;
 use super::{Operation, get, post};
 use crate::app::App;
@@ -100,19 +101,6 @@ pub(super) struct RunDetail {
     asks: Vec<AskSummary>,
 }
 
-/// A run that was started or resumed.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Accepted {
-    /// Its id.
-    pub(super) run: String,
-    /// Messages before it in its conversation, the one that is answered included.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    place: Option<usize>,
-    /// Set where the message had come before with the same id.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    repeated: bool,
-}
-
 /// Run to start: `agent` and `message`, or `workflow` and `inputs`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -136,7 +124,7 @@ pub(super) struct NewRunBody {
     /// Decision on calls that need an approval.
     #[serde(default)]
     approve: Approve,
-    /// Reaction to a conversation that is at work: `queue`, `steer` or `reject`.
+    /// Reaction to a run of the conversation that executes: `queue`, `steer` or `reject`.
     #[serde(default)]
     busy: WhenBusy,
     /// Id of the message, as the header `Idempotency-Key`: one that comes again has the run of the first.
@@ -402,16 +390,6 @@ async fn begin(
         }
     };
     Ok(begun_run(&begun))
-}
-
-pub(super) fn accepted(run: &RunId) -> (StatusCode, Json<Accepted>) {
-    (StatusCode::ACCEPTED, Json(Accepted { run: run.to_string(), place: None, repeated: false }))
-}
-
-/// The same of a message, with its place.
-pub(super) fn begun_run(begun: &RunHandle) -> (StatusCode, Json<Accepted>) {
-    let RunHandle { id, place, repeated, .. } = begun;
-    (StatusCode::ACCEPTED, Json(Accepted { run: id.to_string(), place: *place, repeated: *repeated }))
 }
 
 async fn show(State(app): State<Arc<App>>, Path(run): Path<String>) -> Result<Json<RunDetail>, Problem> {

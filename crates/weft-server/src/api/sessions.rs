@@ -35,7 +35,7 @@ const SILENCE: u32 = 50;
 pub(super) struct SessionDetail {
     #[serde(flatten)]
     info: SessionInfo,
-    /// The conversation, whoever said it, notes included.
+    /// The conversation, notes included.
     messages: Vec<ChatMessage>,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct SeatBody {
     reason: Option<String>,
 }
 
-/// What a person says or notes.
+/// Text that a person says or notes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SeatTextBody {
@@ -226,7 +226,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// The next messages and the state, when there are some; a comment now and then. `None` at the end of the server.
+    /// The next messages and the state, when there are some; a comment now and then. `None` at shutdown.
     async fn next(&mut self) -> Option<String> {
         for _ in 0..SILENCE {
             if !std::mem::take(&mut self.is_first) {

@@ -58,7 +58,7 @@ struct Extension {
     thread: Option<String>,
     /// Values that tools may use and no model sees or sets.
     context: Map<String, Value>,
-    /// Reaction to a conversation that is at work: `queue`, `steer` or `reject`.
+    /// Reaction to a run of the conversation that executes: `queue`, `steer` or `reject`.
     busy: WhenBusy,
     /// Id of the message, as the header `Idempotency-Key`.
     message_id: Option<String>,

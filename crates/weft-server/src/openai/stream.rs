@@ -96,7 +96,6 @@ impl AnswerStream {
                     Err(error) => {
                         self.done = None;
                         self.send(&json!({"error": error_of(&error.into())}));
-                        self.ready.push_back(DONE.to_owned());
                     }
                 },
                 () = silence => return Some(": here\n\n".to_owned()),
@@ -137,10 +136,16 @@ impl AnswerStream {
                     chunk["usage"] = usage(end.usage());
                     self.send(&chunk);
                 }
+                self.ready.push_back(DONE.to_owned());
             }
-            Err(problem) => self.send(&json!({"error": error_of(&problem)})),
+            Err(problem) => {
+                self.send(&json!({"error": error_of(&problem)}));
+                // The run is not over: it is the server that ends.
+                if problem.code == "shutting_down" {
+                    self.ready.push_back(DONE.to_owned());
+                }
+            }
         }
-        self.ready.push_back(DONE.to_owned());
     }
 
     /// Sends a text in pieces of about a line, also where it came at once: clients show it as it is written.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use weft_harness::StubServer;
 
 use crate::common::{PLAIN, Running, pause, project, serve, serve_with};
+use crate::http::{parse, raw, request};
 
 const PATH: &str = "/api/chat/plain/threads/t/messages";
 
@@ -135,6 +136,8 @@ async fn a_message_that_steers_is_the_next() {
     };
     let first = begin("first", "queue").await;
     let second = begin("second", "queue").await;
+    // The call has begun.
+    pause(150).await;
     let third = begin("third", "steer").await;
     server.until(&first, "cancelled").await;
     let events = server.events(&first).await;
@@ -193,10 +196,80 @@ async fn a_queued_message_waits_for_the_answer_to_a_question() {
     pause(100).await;
     let second = second["run"].as_str().unwrap();
     assert_eq!(server.get(&format!("/api/runs/{second}")).await.json()["status"], "running");
-    let path = format!("/api/asks/{}.{}", first["run"].as_str().unwrap(), waits["asks"][0]["ask"].as_str().unwrap());
+    let ask = waits["asks"][0]["ask"].as_str().unwrap().replace('/', "%2F").replace('#', "%23");
+    let path = format!("/api/asks/{}.{ask}", first["run"].as_str().unwrap());
     server.post(&path, &json!({"answer": "blue"})).await.expect(202);
     server.until(second, "ok").await;
     let users: Vec<String> =
         said(&server).await.into_iter().filter(|message| message.starts_with("user")).collect();
     assert_eq!(users, ["user: first", "user: second"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_sides_of_a_session_follow_it() {
+    let mut server = desk(200);
+    say(&server, "a person please").await;
+    let listed = server.get("/api/sessions?waiting=true").await.expect(200).json();
+    assert_eq!((&listed[0]["session"], &listed[0]["with"]), (&json!("t"), &json!("person")), "{listed}");
+    let follows = server.get("/api/sessions/t/events?after=1");
+    let acts = async {
+        pause(200).await;
+        let said = json!({"person": "ann", "text": "I am Ann."});
+        server.post("/api/sessions/t/messages", &said).await.expect(200);
+        let refused = server.post("/api/sessions/t/take", &json!({"person": "bob"})).await.expect(409);
+        assert_eq!(refused.code(), "session_taken");
+        pause(700).await;
+        server.post("/api/sessions/t/give-back", &json!({"person": "ann"})).await.expect(200);
+        pause(700).await;
+        server.handle.close();
+    };
+    let (stream, ()) = futures::join!(follows, acts);
+    let stream = stream.body;
+    assert!(!stream.contains("a person please"), "the first message was known: {stream}");
+    for part in ["id: 3\nevent: message\n", "I am Ann.", "event: state\n", "\"with\":\"agent\""] {
+        assert!(stream.contains(part), "{part}: {stream}");
+    }
+    server.ended().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flow_runs_by_its_id() {
+    let server = desk(200);
+    let begun = server.post("/api/flows/leave", &json!({"session": "t"})).await.expect(202).json();
+    let done = server.until(begun["run"].as_str().unwrap(), "ok").await;
+    assert_eq!(done["text"], "Request 7 is sent.");
+    assert_eq!(said(&server).await, ["flow: Request 7 is sent."]);
+    assert_eq!(server.post("/api/flows/leav", &json!({})).await.expect(404).code(), "unknown_flow");
+    let unknown = server.post("/api/flows/leave", &json!({"inputs": {"x": 1}})).await.expect(422);
+    assert_eq!(unknown.code(), "unknown_parameter");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_server_answers_completions_that_wait() {
+    let script = ("script.jsonl", "{\"chunks\": [\"Slowly.\"], \"hang\": true}\n");
+    for is_stream in [false, true] {
+        let mut server = serve_with(project(&[PLAIN, script]), |options| options.settings.grace_ms = 50);
+        let asked = json!({"model": "plain", "stream": is_stream, "messages": [{"role": "user", "content": "hi"}]});
+        let (host, bearer) = (server.host(), format!("Bearer {}", server.token));
+        let headers = [
+            ("host", host.as_str()),
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+        ];
+        let request = request("POST", "/v1/chat/completions", &headers, &asked.to_string());
+        let answer = raw(server.address, &request);
+        let ends = async {
+            pause(300).await;
+            let run = server.get("/api/runs").await.json()[0]["run"].as_str().unwrap().to_owned();
+            server.handle.close();
+            run
+        };
+        let (answer, run) = futures::join!(answer, ends);
+        let answer = parse(&answer.unwrap());
+        assert!(answer.body.contains(&format!("\"run\":\"{run}\"")), "{}", answer.body);
+        assert!(answer.body.contains("shutting_down"), "{}", answer.body);
+        assert_eq!(answer.status, if is_stream { 200 } else { 503 });
+        assert_eq!(answer.body.contains("[DONE]"), is_stream, "{}", answer.body);
+        server.ended().await;
+    }
 }

@@ -362,3 +362,21 @@ async fn s54_a_client_that_never_reads_costs_little_and_slows_nothing() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_socket_says_something_and_follows_its_run() {
+    let server = serve(&[PLAIN]);
+    let mut socket = Socket::hello(&server).await;
+    let frame = json!({"type": "say", "agent": "plain", "thread": "t", "text": "hi", "message_id": "m1"});
+    socket.say(&frame).await;
+    let frames = socket.until("run.finished").await;
+    assert_eq!((&frames[0]["type"], &frames[0]["message_id"]), (&json!("accepted"), &json!("m1")));
+    assert!(events(&frames).iter().any(|event| event["text"] == "Hello."), "{frames:?}");
+    socket.say(&frame).await;
+    let again = socket.until("run.finished").await;
+    assert_eq!((&again[0]["repeated"], &again[0]["run"]), (&json!(true), &frames[0]["run"]));
+    let mut bad = frame.clone();
+    bad["thread"] = json!("../x");
+    socket.say(&bad).await;
+    assert_eq!(socket.until("error").await.last().unwrap()["code"], "bad_thread");
+}

@@ -407,7 +407,8 @@ async fn a_run_of_a_conversation_does_not_go_on_beside_another() {
     assert_eq!((refused.code().as_str(), &refused.json()["run"]), ("run_interrupted", &json!(left)));
     let resume = format!("/api/runs/{left}/resume");
     server.post(&resume, &json!({})).await.expect(202);
-    let busy = server.post("/api/runs", &message).await.expect(409);
+    let rejects = json!({"agent": "plain", "message": "hi", "thread": "t", "busy": "reject"});
+    let busy = server.post("/api/runs", &rejects).await.expect(409);
     assert_eq!((busy.code().as_str(), &busy.json()["run"]), ("thread_busy", &json!(left)));
     let own = server.post(&resume, &json!({})).await.expect(409);
     assert_eq!(own.code(), "run_busy");
