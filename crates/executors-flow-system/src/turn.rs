@@ -66,7 +66,7 @@ impl<'t> Turn<'t> {
         let result = self.answer(resumed).await;
         if result.is_err() {
             // The message was said, whatever came of it.
-            let _ = self.record(vec![user_said(self)]).await;
+            let _ = self.record(vec![user_said(&self)]).await;
         }
         self.finish(result, None)
     }

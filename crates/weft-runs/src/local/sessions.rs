@@ -205,7 +205,9 @@ fn interrupted_messages(runs: &LocalRuns, project: &Project) -> Result<Vec<(Thre
             (true, true) => {}
             // It goes off again, unless what it had begun is kept.
             (true, false) => end_cancelled(project, &run)?,
-            (false, true) => drop(elsewhere.insert(name)),
+            (false, true) => {
+                elsewhere.insert(name);
+            }
             (false, false) if elsewhere.contains(&name) => {}
             (false, false) => found.push((name, run)),
         }
