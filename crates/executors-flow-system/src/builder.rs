@@ -217,9 +217,10 @@ impl Build<'_> {
 
     /// Notes which effects run without approval because the operator wrote so, and approvals of tools that are missing.
     fn note_approvals(&mut self, file: &FlowsFile) {
-        let of_skills = file.skills.iter().enumerate().map(|(at, skill)| {
-            (format!("/skills/{at}/approval"), skill.skill_id.as_str(), skill.approval)
-        });
+        let of_skills =
+            file.skills.iter().enumerate().map(|(at, skill)| {
+                (format!("/skills/{at}/approval"), skill.skill_id.as_str(), skill.approval)
+            });
         let of_tools = file.tool_approvals.iter().map(|(name, approval)| {
             (format!("/tool_approvals/{}", escaped(name)), name.as_str(), Some(*approval))
         });

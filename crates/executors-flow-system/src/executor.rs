@@ -244,11 +244,12 @@ impl Turn<'_> {
             }
         }
         let known = &self.kept.state.profile;
-        let merged = new.into_iter().filter_map(|(name, value)| match (known.get(&name), action.on_conflict) {
-            (Some(_), OnConflict::Keep) => None,
-            (Some(old), OnConflict::Append) => Some((name, appended(old, value))),
-            (Some(_), OnConflict::Replace) | (None, _) => Some((name, value)),
-        });
+        let merged =
+            new.into_iter().filter_map(|(name, value)| match (known.get(&name), action.on_conflict) {
+                (Some(_), OnConflict::Keep) => None,
+                (Some(old), OnConflict::Append) => Some((name, appended(old, value))),
+                (Some(_), OnConflict::Replace) | (None, _) => Some((name, value)),
+            });
         let merged: Map<String, Value> = merged.collect();
         if let Some(schema) = &action.profile {
             let mut whole = known.clone();
@@ -276,7 +277,8 @@ impl Turn<'_> {
         let cx = self.step_context();
         let context = cx.context.clone();
         let given = &self.message.parameters;
-        let sources = crate::mapping::Sources { message: &self.message.text, groups, context: &context, given };
+        let sources =
+            crate::mapping::Sources { message: &self.message.text, groups, context: &context, given };
         let running = Box::pin(step.run(name, mapping, sources, &cx));
         let cancelled = std::pin::pin!(self.cx.cancel.cancelled());
         Ok(match futures::future::select(running, cancelled).await {
@@ -288,7 +290,12 @@ impl Turn<'_> {
     fn mapped(&self, mapping: &crate::mapping::Mapping, groups: &Map<String, Value>) -> Map<String, Value> {
         let context = self.context();
         let given = &self.message.parameters;
-        mapping.fill(crate::mapping::Sources { message: &self.message.text, groups, context: &context, given })
+        mapping.fill(crate::mapping::Sources {
+            message: &self.message.text,
+            groups,
+            context: &context,
+            given,
+        })
     }
 
     /// A reply; what it looks for and does not find is empty, with a warning.

@@ -35,7 +35,8 @@ mod words;
 pub use builder::FlowsBuilder;
 pub use config::{
     ActionConfig, Approval, ExecutionMode, FlowConfig, FlowsError, FlowsFile, KnowledgeConfig, KnowledgeMode,
-    MatchKind, OnConflict, OnError, Problem, Severity, SkillConfig, TargetConfig, TimerAction, TimerConfig, When,
+    MatchKind, OnConflict, OnError, Problem, Severity, SkillConfig, TargetConfig, TimerAction, TimerConfig,
+    When,
 };
 pub use conversation::{Author, Entry, Said, entries_of_run, exchanges, thread_key};
 pub use flow_system::{ActionType, FlowSystem};

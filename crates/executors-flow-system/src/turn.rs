@@ -56,7 +56,19 @@ impl<'t> Turn<'t> {
         let events = FlowEventSink::new(&cx);
         let key = message.id.clone().unwrap_or_else(|| cx.sink.run().to_string());
         let asked = shared.clock.now();
-        Self { shared, session, kept, message, cx, events, key, acted: false, asked, asked_by: None, has_continued: false }
+        Self {
+            shared,
+            session,
+            kept,
+            message,
+            cx,
+            events,
+            key,
+            acted: false,
+            asked,
+            asked_by: None,
+            has_continued: false,
+        }
     }
 
     /// Handles the message. The run always gets an end.
@@ -93,7 +105,9 @@ impl<'t> Turn<'t> {
         let given = self.message.parameters.clone();
         let (decision, flow, action) = self.run_one(target, "id", &given).await?;
         let mut handled = match decision {
-            Decision::End { exit, text, error } => Handled { flow, action, ..self.handled(exit, text, error) },
+            Decision::End { exit, text, error } => {
+                Handled { flow, action, ..self.handled(exit, text, error) }
+            }
             Decision::Continue => self.continued(flow, action),
         };
         self.say(&mut handled);
@@ -325,7 +339,9 @@ impl<'t> Turn<'t> {
         };
         let (decision, flow, action) = self.run_one(target, &why, &Map::new()).await?;
         let handled = match decision {
-            Decision::End { exit, text, error } => Handled { flow, action, ..self.handled(exit, text, error) },
+            Decision::End { exit, text, error } => {
+                Handled { flow, action, ..self.handled(exit, text, error) }
+            }
             Decision::Continue => self.continued(flow, action),
         };
         self.after_timer(handled, timer).await
@@ -378,7 +394,8 @@ impl<'t> Turn<'t> {
             Ok(handled) => EventBody::RunFinished {
                 status: exit_status(handled.exit),
                 exit: Some(handled.exit),
-                kind: (handled.exit == ExitReason::ToolError).then(|| kind_of(handled, timer, self.has_continued).to_owned()),
+                kind: (handled.exit == ExitReason::ToolError)
+                    .then(|| kind_of(handled, timer, self.has_continued).to_owned()),
                 partial: Some(handled.partial),
                 message: handled.error.clone(),
             },

@@ -237,7 +237,8 @@ impl Project {
             Some(store) => Arc::new(StoredSessions::new(store.clone(), id)),
             None => MemorySessions::new(),
         };
-        let orchestrator = Orchestrator::new(flows, agent, sessions).with_texts(self.settings().texts.clone());
+        let orchestrator =
+            Orchestrator::new(flows, agent, sessions).with_texts(self.settings().texts.clone());
         Ok(orchestrator.with_clock(Arc::clone(self.clock())))
     }
 }

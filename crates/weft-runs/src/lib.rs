@@ -35,7 +35,8 @@ pub use plan::{AgentPlan, CallPlan, FlowCall, WorkflowPlan, called_tool, retry_o
 pub use recorded::recorded_request;
 pub use request::{
     AgentRequest, AnswerRequest, Cancelled, ForkRequest, NodeValue, RunEnv, RunRequest, SessionInfo,
-    SessionParty, SessionRequest, Then, ThreadAction, ThreadInfo, ThreadName, Version, WhenBusy, WorkflowRequest,
+    SessionParty, SessionRequest, Then, ThreadAction, ThreadInfo, ThreadName, Version, WhenBusy,
+    WorkflowRequest,
 };
 pub use service::RunService;
 pub use source::ProjectFiles;

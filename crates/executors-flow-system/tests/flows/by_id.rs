@@ -99,7 +99,9 @@ async fn the_profile_keeps_what_was_said_and_what_is_mapped() {
     let world = Setup::new(file).with(&stub).build();
     world.say("s", "I am Ann").await;
     assert_eq!(known(&world).await, json!({"name": "Ann", "tier": 2}));
-    for (rule, expected) in [("keep", json!("Ann")), ("append", json!(["Ann", "Bob"])), ("replace", json!("Bob"))] {
+    for (rule, expected) in
+        [("keep", json!("Ann")), ("append", json!(["Ann", "Bob"])), ("replace", json!("Bob"))]
+    {
         let world = Setup::new(profile(&json!({"on_conflict": rule}))).build();
         for name in ["Ann", "Bob", "Bob"] {
             world.say("s", &*format!("I am {name}")).await;
@@ -111,7 +113,8 @@ async fn the_profile_keeps_what_was_said_and_what_is_mapped() {
 #[tokio::test]
 async fn an_update_that_does_not_fit_the_schema_fails() {
     let mut file = profile(&json!({"silent": false}));
-    file["profile_schema"] = json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}});
+    file["profile_schema"] =
+        json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}});
     let world = Setup::new(file).build();
     let refused = world.say("s", "I am Annabel").await;
     assert_eq!(refused.handled.exit, ExitReason::ToolError);

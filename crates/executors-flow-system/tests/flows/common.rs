@@ -12,8 +12,8 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri};
 use executors_flow_system::{
-    FlowsBuilder, FlowsFile, Handled, Handlers, MemorySessions, Orchestrator, SeatAction, SessionStore, ToolLookup,
-    TurnContext, UserMessage,
+    FlowsBuilder, FlowsFile, Handled, Handlers, MemorySessions, Orchestrator, SeatAction, SessionStore,
+    ToolLookup, TurnContext, UserMessage,
 };
 use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{LlmProvider, ScriptedModel};

@@ -10,8 +10,8 @@ use agent_types::{
 };
 use async_trait::async_trait;
 use executors_flow_system::{
-    Entry, Handled, MemorySessions, Resume, Session, SessionError, SessionState, SessionStore, Swap, TurnContext,
-    UserMessage,
+    Entry, Handled, MemorySessions, Resume, Session, SessionError, SessionState, SessionStore, Swap,
+    TurnContext, UserMessage,
 };
 use serde_json::{Value, json};
 use weft_harness::old_log;

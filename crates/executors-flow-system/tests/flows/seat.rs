@@ -96,10 +96,8 @@ async fn of_two_processes_one_gets_the_session() {
     };
     let (one, other) = (process(), process());
     let take = SeatAction::Take { reason: None };
-    let both = futures::join!(
-        one.orchestrator.act("s", "ann", &take),
-        other.orchestrator.act("s", "bob", &take)
-    );
+    let both =
+        futures::join!(one.orchestrator.act("s", "ann", &take), other.orchestrator.act("s", "bob", &take));
     assert!(both.0.is_ok() != both.1.is_ok(), "{both:?}");
     let listed = one.orchestrator.sessions().await.unwrap();
     assert_eq!(listed.len(), 1);

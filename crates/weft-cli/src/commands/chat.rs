@@ -215,7 +215,10 @@ impl Chat {
             Kind::Session => RunEnv::Session,
         };
         let (thread, approval) = (Some(self.name.thread.clone()), self.approval);
-        let run = self.runs.begin(AgentRequest { plan, thread, approval, surroundings, ..AgentRequest::default() }.into()).await?;
+        let run = self
+            .runs
+            .begin(AgentRequest { plan, thread, approval, surroundings, ..AgentRequest::default() }.into())
+            .await?;
         self.follow(run).await
     }
 

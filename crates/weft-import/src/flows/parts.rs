@@ -6,8 +6,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use executors_flow_system::{
-    ActionConfig, ExecutionMode, FlowConfig, FlowsFile, KnowledgeConfig, KnowledgeMode, MatchKind, OnConflict, OnError,
-    SkillConfig, TargetConfig, TimerAction, TimerConfig, USER_MESSAGE, When, placeholders,
+    ActionConfig, ExecutionMode, FlowConfig, FlowsFile, KnowledgeConfig, KnowledgeMode, MatchKind,
+    OnConflict, OnError, SkillConfig, TargetConfig, TimerAction, TimerConfig, USER_MESSAGE, When,
+    placeholders,
 };
 
 use super::{prompt, request};

@@ -112,11 +112,7 @@ impl LocalRuns {
     }
 }
 
-async fn begin_message(
-    runs: &LocalRuns,
-    request: AgentRequest,
-    run: RunId,
-) -> Result<RunHandle, RunsError> {
+async fn begin_message(runs: &LocalRuns, request: AgentRequest, run: RunId) -> Result<RunHandle, RunsError> {
     let hold = match &request.thread {
         None => None,
         Some(thread) => {

@@ -116,8 +116,7 @@ pub(super) fn track(
     let handle = RunHandle::new(run.clone(), events, outcome);
     let own = runs.clone();
     runs.spawn(async move {
-        let executed = match select(Box::pin(executing), Box::pin(own.0.options.closed.cancelled())).await
-        {
+        let executed = match select(Box::pin(executing), Box::pin(own.0.options.closed.cancelled())).await {
             Either::Left((executed, _)) => Some(executed),
             // It is dropped as it stands, and can be resumed: what it emitted is kept.
             Either::Right(((), executing)) => {

@@ -203,9 +203,7 @@ async fn end_unstarted(
     let run = sink.sink().run().clone();
     let (status, exit, kind, message) = match &failure {
         None => (RunStatus::Cancelled, Some(ExitReason::Cancelled), None, None),
-        Some((_, error)) => {
-            (RunStatus::Error, None, Some(error.code().to_owned()), Some(error.to_string()))
-        }
+        Some((_, error)) => (RunStatus::Error, None, Some(error.code().to_owned()), Some(error.to_string())),
     };
     let body = EventBody::RunFinished { status, exit, kind, partial: None, message };
     sink.sink().record(&mut vec![UnsequencedEvent::new(EventLocation::default(), body)]);

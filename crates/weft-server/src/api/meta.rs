@@ -43,7 +43,14 @@ pub(super) fn operations() -> Vec<Operation> {
 async fn meta(State(app): State<Arc<App>>) -> Json<Meta> {
     let project = app.project();
     let (scripted, flows_fault) = (project.is_scripted(), project.flows_fault().map(str::to_owned));
-    Json(Meta { name: "weft", version: env!("CARGO_PKG_VERSION"), api: 1, scripted, flows_fault, guide: GUIDE })
+    Json(Meta {
+        name: "weft",
+        version: env!("CARGO_PKG_VERSION"),
+        api: 1,
+        scripted,
+        flows_fault,
+        guide: GUIDE,
+    })
 }
 
 async fn description() -> Json<Value> {

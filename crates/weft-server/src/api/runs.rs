@@ -377,7 +377,8 @@ async fn begin(
                 ..AgentPlan::default()
             };
             let (thread, busy) = (body.thread, body.busy);
-            begin_agent(&app, AgentRequest { plan, thread, approval, busy, ..AgentRequest::default() }).await?
+            begin_agent(&app, AgentRequest { plan, thread, approval, busy, ..AgentRequest::default() })
+                .await?
         }
         (None, Some(id)) => {
             let (inputs, values) = (body.inputs, body.context);

@@ -67,12 +67,16 @@ struct ListQuery {
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
-        get("/api/sessions", "Sessions; those that wait for a person first, the longest before the others", list)
-            .query(&[
-                ("with", "only those where `agent`, `person` or none (`closed`) answers"),
-                ("waiting", "`true`: only those where the user waits for a person"),
-            ])
-            .gives::<Vec<SessionInfo>>(),
+        get(
+            "/api/sessions",
+            "Sessions; those that wait for a person first, the longest before the others",
+            list,
+        )
+        .query(&[
+            ("with", "only those where `agent`, `person` or none (`closed`) answers"),
+            ("waiting", "`true`: only those where the user waits for a person"),
+        ])
+        .gives::<Vec<SessionInfo>>(),
         get("/api/sessions/{session}", "A session with its conversation", show).gives::<SessionDetail>(),
         get("/api/sessions/{session}/events", "Messages and states of a session as they come", follow)
             .query(&[("after", "messages that are known; the header `Last-Event-ID` says the same")])

@@ -129,7 +129,8 @@ async fn a_message_that_steers_is_the_next() {
     let call = r#"{"text": "<ACTION><workflow__sleep><value>x</value></workflow__sleep></ACTION>"}"#;
     let script = format!("{call}\n{{\"text\": \"Now.\", \"sleep_ms\": 100}}\n{{\"text\": \"Then.\"}}\n");
     let agent = r#"{"id": "plain", "name": "Plain", "tool_ids_inventory": ["workflow:sleep"]}"#;
-    let server = serve(&[("agents/plain.json", agent), crate::common::SLEEP, ("script.jsonl", script.as_str())]);
+    let server =
+        serve(&[("agents/plain.json", agent), crate::common::SLEEP, ("script.jsonl", script.as_str())]);
     let begin = async |text: &str, busy: &str| {
         let begun = server.post(PATH, &json!({"text": text, "busy": busy})).await.expect(202).json();
         begun["run"].as_str().unwrap().to_owned()
@@ -158,7 +159,8 @@ async fn a_message_that_comes_twice_is_answered_once() {
     assert!(begun.iter().all(|one| one["run"] == begun[0]["run"]), "{begun:?}");
     assert_eq!(begun.iter().filter(|one| one["repeated"] == true).count(), 3, "{begun:?}");
     server.until(begun[0]["run"].as_str().unwrap(), "ok").await;
-    let asked = json!({"model": "plain", "messages": [{"role": "user", "content": "hi"}], "weft": {"thread": "t"}});
+    let asked =
+        json!({"model": "plain", "messages": [{"role": "user", "content": "hi"}], "weft": {"thread": "t"}});
     for key in ["m1", "m1", "m2"] {
         let answer = server
             .send("POST", "/v1/chat/completions", &[("idempotency-key", key)], &asked.to_string())
@@ -249,7 +251,8 @@ async fn the_end_of_a_server_answers_completions_that_wait() {
     let script = ("script.jsonl", "{\"chunks\": [\"Slowly.\"], \"hang\": true}\n");
     for is_stream in [false, true] {
         let mut server = serve_with(project(&[PLAIN, script]), |options| options.settings.grace_ms = 50);
-        let asked = json!({"model": "plain", "stream": is_stream, "messages": [{"role": "user", "content": "hi"}]});
+        let asked =
+            json!({"model": "plain", "stream": is_stream, "messages": [{"role": "user", "content": "hi"}]});
         let (host, bearer) = (server.host(), format!("Bearer {}", server.token));
         let headers = [
             ("host", host.as_str()),
