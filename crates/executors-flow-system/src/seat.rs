@@ -107,22 +107,6 @@ impl Orchestrator {
         }
         Ok(kept)
     }
-
-    /// Reads a session as it is kept.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub async fn session(&self, session: &str) -> Result<Session, OrchestratorError> {
-        Ok(self.shared().store.load(session).await?)
-    }
-
-    /// Sessions with their states.
-    ///
-    /// # Errors
-    /// They cannot be read.
-    pub async fn sessions(&self) -> Result<Vec<(String, SessionState)>, OrchestratorError> {
-        Ok(self.shared().store.list().await?)
-    }
 }
 
 fn apply(

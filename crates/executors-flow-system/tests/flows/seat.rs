@@ -99,6 +99,6 @@ async fn of_two_processes_one_gets_the_session() {
     let both =
         futures::join!(one.orchestrator.act("s", "ann", &take), other.orchestrator.act("s", "bob", &take));
     assert!(both.0.is_ok() != both.1.is_ok(), "{both:?}");
-    let listed = one.orchestrator.sessions().await.unwrap();
+    let listed = one.store.list().await.unwrap();
     assert_eq!(listed.len(), 1);
 }

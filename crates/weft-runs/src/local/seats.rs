@@ -1,9 +1,12 @@
 //! Sessions as the people see them who answer in place of the agent.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use agent_types::Timestamp;
-use executors_flow_system::{Author, Entry, Orchestrator, Phase, SessionState};
+use executors_flow_system::{
+    Author, Entry, MemorySessions, OrchestratorError, Phase, SessionState, SessionStore, StoredSessions,
+};
 
 use super::LocalRuns;
 use super::sessions::orchestration;
@@ -11,30 +14,46 @@ use crate::error::RunsError;
 use crate::request::{SessionInfo, SessionParty, SessionRequest};
 
 pub(super) async fn read(runs: &LocalRuns, session: &str) -> Result<SessionInfo, RunsError> {
-    let (_, orchestrator) = orchestration(runs).await?;
-    let kept = orchestrator.session(session).await?;
-    Ok(info(&orchestrator, session, &kept.state, &kept.entries, runs.0.clock.now()))
+    let (agent, store) = stored(runs).await?;
+    let kept = store.load(session).await.map_err(OrchestratorError::from)?;
+    Ok(info(&agent, session, &kept.state, &kept.entries, runs.0.clock.now()))
 }
 
 pub(super) async fn list(runs: &LocalRuns) -> Result<Vec<SessionInfo>, RunsError> {
-    let (_, orchestrator) = orchestration(runs).await?;
+    let (agent, store) = stored(runs).await?;
     let now = runs.0.clock.now();
     let mut infos = Vec::new();
-    for (session, state) in orchestrator.sessions().await? {
-        let is_waiting = matches!(state.phase(), Phase::HandedOver { .. });
-        // Only where a person answers does it count how long the user has waited.
-        let entries = if is_waiting { orchestrator.session(&session).await?.entries } else { Vec::new() };
-        infos.push(info(&orchestrator, &session, &state, &entries, now));
+    for (session, state) in store.list().await.map_err(OrchestratorError::from)? {
+        let entries = match state.phase() {
+            // Only where a person answers does it count how long the user has waited.
+            Phase::HandedOver { .. } => store.load(&session).await.map_err(OrchestratorError::from)?.entries,
+            _ => Vec::new(),
+        };
+        infos.push(info(&agent, &session, &state, &entries, now));
     }
     infos.sort_by_key(|info| Reverse(info.waiting_ms));
     Ok(infos)
+}
+
+/// The agent of the sessions, and their store. Reading them needs no model.
+async fn stored(runs: &LocalRuns) -> Result<(String, Arc<dyn SessionStore>), RunsError> {
+    runs.with_project(|project| {
+        let agent = project.flows_agent()?.to_owned();
+        let store: Arc<dyn SessionStore> = match project.store()? {
+            Some(store) => Arc::new(StoredSessions::new(store.clone(), agent.as_str())),
+            None => MemorySessions::new(),
+        };
+        Ok((agent, store))
+    })
+    .await
 }
 
 pub(super) async fn act(runs: &LocalRuns, request: SessionRequest) -> Result<SessionInfo, RunsError> {
     let SessionRequest { session, person, action } = request;
     let (_, orchestrator) = orchestration(runs).await?;
     let kept = orchestrator.act(&session, &person, &action).await?;
-    let info = info(&orchestrator, &session, &kept.state, &kept.entries, runs.0.clock.now());
+    let agent = orchestrator.agent().profile().id.as_str();
+    let info = info(agent, &session, &kept.state, &kept.entries, runs.0.clock.now());
     runs.with_project(move |project| {
         if let Some(store) = project.store()? {
             store.flush()?;
@@ -44,16 +63,10 @@ pub(super) async fn act(runs: &LocalRuns, request: SessionRequest) -> Result<Ses
     .await
 }
 
-fn info(
-    orchestrator: &Orchestrator,
-    session: &str,
-    state: &SessionState,
-    entries: &[Entry],
-    now: Timestamp,
-) -> SessionInfo {
+fn info(agent: &str, session: &str, state: &SessionState, entries: &[Entry], now: Timestamp) -> SessionInfo {
     let mut info = SessionInfo {
         session: session.to_owned(),
-        agent: orchestrator.agent().profile().id.clone(),
+        agent: agent.to_owned(),
         with: SessionParty::Agent,
         since: None,
         action: None,
