@@ -1,12 +1,13 @@
 //! From a text to a file: every fault of its form at once, each with its place.
 
 use agent_types::nearest;
+use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
 
 use super::problem::{Problems, escaped};
-use super::{FlowsError, FlowsFile};
+use super::{Approval, FlowsError, FlowsFile};
 
 /// The lists of a file.
 const LISTS: [&str; 5] = ["skills", "tools", "flows", "system_actions", "timers"];
@@ -41,12 +42,15 @@ impl FlowsFile {
         };
         let mut reader = Reader { problems };
         reader.refuse_unknown(&mut members);
+        let mut tool_approvals: IndexMap<String, Approval> =
+            reader.single(&mut members, "tool_approvals").unwrap_or_default();
+        tool_approvals.extend(reader.take_approvals(&mut members));
         let file = Self {
             schema: reader.single(&mut members, "$schema"),
             agent: reader.single(&mut members, "agent"),
             skills: reader.list(&mut members, "skills"),
             tools: reader.list(&mut members, "tools"),
-            tool_approvals: reader.single(&mut members, "tool_approvals").unwrap_or_default(),
+            tool_approvals,
             profile_schema: reader.single(&mut members, "profile_schema"),
             flows: reader.list(&mut members, "flows"),
             system_actions: reader.list(&mut members, "system_actions"),
@@ -84,6 +88,21 @@ impl Reader {
                 near,
             );
         }
+    }
+
+    /// Takes the `approval` of each tool out, which files of tools do not have.
+    fn take_approvals(&mut self, members: &mut Map<String, Value>) -> IndexMap<String, Approval> {
+        let mut approvals = IndexMap::new();
+        let tools = members.get_mut("tools").and_then(Value::as_array_mut);
+        for (index, tool) in tools.into_iter().flatten().enumerate() {
+            let Some(tool) = tool.as_object_mut() else { continue };
+            let Some(value) = tool.shift_remove("approval") else { continue };
+            let name = tool.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            if let Some(approval) = self.part(&format!("/tools/{index}/approval"), value) {
+                approvals.insert(name, approval);
+            }
+        }
+        approvals
     }
 
     fn single<T: DeserializeOwned>(&mut self, members: &mut Map<String, Value>, key: &str) -> Option<T> {

@@ -6,7 +6,7 @@ mod problem;
 use agent_types::{ApprovalDefault, BudgetLimits};
 use http_caller::EndpointConfig;
 use indexmap::IndexMap;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tool_http::HttpToolFile;
@@ -30,8 +30,9 @@ pub struct FlowsFile {
     /// Sub-agents and HTTP calls that the model may use, each as the tool `skill:<skill_id>`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skills: Vec<SkillConfig>,
-    /// HTTP tools, as in `tools/*.tool.json`.
+    /// HTTP tools, as in `tools/*.tool.json`, each with an `approval` of its calls if it has one: `auto` or `ask`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "tools_schema")]
     pub tools: Vec<HttpToolFile>,
     /// Approval of the calls of `tools`, by name: `auto` or `ask`. Absent, a request with an effect asks.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
@@ -339,6 +340,16 @@ pub struct TimerConfig {
     pub max_triggers: u32,
     /// Action of the timer.
     pub action: TimerAction,
+}
+
+/// Schema of tools with an `approval` besides what their files have.
+fn tools_schema(generator: &mut SchemaGenerator) -> Schema {
+    let mut tool = HttpToolFile::json_schema(generator);
+    let approval = generator.subschema_for::<Approval>().to_value();
+    if let Some(Value::Object(properties)) = tool.ensure_object().get_mut("properties") {
+        properties.insert("approval".to_owned(), approval);
+    }
+    json_schema!({"type": "array", "items": tool})
 }
 
 const fn once() -> u32 {

@@ -126,8 +126,8 @@ async fn an_update_that_does_not_fit_the_schema_fails() {
 #[test]
 fn approvals_and_tasks_are_checked() {
     let file = json!({
-        "tools": [{"name": "save", "description": "Saves.", "endpoint": {"url": "https://x.test/save", "method": "POST"}}],
-        "tool_approvals": {"save": "auto"},
+        "tools": [{"name": "save", "description": "Saves.", "approval": "auto",
+            "endpoint": {"url": "https://x.test/save", "method": "POST"}}],
         "skills": [{"skill_id": "writer", "description": "Writes.", "execution_mode": "agent", "approval": "ask",
             "parameters": {"type": "object", "properties": {"topic": {"type": "string"}}, "required": ["topic"]},
             "task": "Write about {topic}."}]
