@@ -15,17 +15,6 @@ use crate::slot::{DataFlowType, Slot};
 pub(crate) const TOOL: &str = "tool";
 pub(crate) const TOOL_NODE: &str = "core:Tool";
 
-/// A tool that a setting of a node names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NamedTool<'w> {
-    /// Id of the node.
-    pub node: &'w str,
-    /// The setting.
-    pub setting: &'static str,
-    /// Id of the tool, as the file has it.
-    pub id: &'w str,
-}
-
 /// Reason why a file is not a valid workflow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
