@@ -527,7 +527,7 @@ pub(crate) fn http_problems(error: HttpToolError, place: &str, problems: &mut Pr
         HttpToolError::Endpoint(error) => {
             error.problems.into_iter().for_each(|problem| problems.http(place, problem));
         }
-        HttpToolError::Schema(_) | HttpToolError::Parameters => {
+        HttpToolError::Schema(_) | HttpToolError::Parameters(_) => {
             problems.error(format!("{place}/parameters"), error.code(), error.to_string());
         }
         other => problems.error(format!("{place}/name"), other.code(), other.to_string()),

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
+use agent_triggers::{CronError, CronTimes};
 use agent_types::Timestamp;
-use croner::Cron;
-use croner::parser::{CronParser, Seconds};
 use http_caller::ReplyTemplate;
-use jiff::tz::TimeZone;
 
 use crate::config::{Problems, TimerConfig};
 
@@ -16,7 +14,7 @@ pub(crate) enum Schedule {
     /// So long after the last answer.
     Delay(Duration),
     /// At these times of day.
-    Cron(Box<Cron>, TimeZone),
+    Cron(CronTimes),
 }
 
 /// Action of a timer.
@@ -50,11 +48,7 @@ impl Timer {
     pub(crate) fn next(&self, now: Timestamp) -> Option<Timestamp> {
         match &self.schedule {
             Schedule::Delay(delay) => Some(now.plus(*delay)),
-            Schedule::Cron(cron, zone) => {
-                let now = jiff::Timestamp::from_millisecond(now.as_millis()).ok()?.to_zoned(zone.clone());
-                let next = cron.find_next_occurrence(&now, false).ok()?;
-                Some(Timestamp::from_millis(next.timestamp().as_millisecond()))
-            }
+            Schedule::Cron(times) => times.next_after(now),
         }
     }
 
@@ -88,20 +82,18 @@ impl Schedule {
     }
 
     fn cron(text: &str, zone: Option<&str>, place: &str, problems: &mut Problems) -> Option<Self> {
-        let cron = CronParser::builder().seconds(Seconds::Optional).build().parse(text);
-        let cron =
-            cron.map_err(|error| problems.error(format!("{place}/cron"), "bad_cron", error.to_string())).ok();
-        let zone = zone.map_or(Some(TimeZone::UTC), |name| {
-            let unknown = |_| {
-                problems.error(
-                    format!("{place}/time_zone"),
-                    "bad_time_zone",
-                    format!("unknown time zone `{name}`"),
-                );
-            };
-            TimeZone::get(name).map_err(unknown).ok()
-        });
-        Some(Self::Cron(Box::new(cron?), zone?))
+        match CronTimes::parse(text, zone) {
+            Ok(times) => Some(Self::Cron(times)),
+            Err(error) => {
+                match &error {
+                    CronError::Zone { .. } => {
+                        problems.error(format!("{place}/time_zone"), "bad_time_zone", error.to_string());
+                    }
+                    _ => problems.error(format!("{place}/cron"), "bad_cron", error.to_string()),
+                }
+                None
+            }
+        }
     }
 }
 

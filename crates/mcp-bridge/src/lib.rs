@@ -14,9 +14,7 @@ mod client;
 mod content;
 mod serve;
 
-pub use client::{
-    ElicitationPolicy, MCP, McpClients, McpError, McpSettings, McpTools, MemoryPins, PinStore, kill_servers,
-};
+pub use client::{ElicitationPolicy, MCP, McpClients, McpError, McpSettings, McpTools, MemoryPins, PinStore};
 pub use serve::{
     CallRunner, ClientCall, Elicited, McpHttp, McpPeer, McpServer, MemoryCalls, PromptArgument, PromptInfo,
     PromptMessage, PromptSource, ResourceInfo, ResourceSource, ResourceTemplate, Speaker, StartedCall,

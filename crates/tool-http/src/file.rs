@@ -1,10 +1,10 @@
 //! Format of a `*.tool.json` file.
 
-use agent_types::nearest;
 use http_caller::{AuthConfig, CallConfig, EndpointConfig, ResponseConfig, RetryConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tool_registry::files::from_json;
 
 use crate::error::HttpToolError;
 
@@ -62,16 +62,7 @@ impl HttpToolFile {
     /// # Errors
     /// Invalid JSON, or an unknown key (with a suggestion), with line and column.
     pub fn from_json(text: &str) -> Result<Self, HttpToolError> {
-        serde_json::from_str(text).map_err(|error| {
-            let message = error.to_string();
-            let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(before, _)| before);
-            HttpToolError::Syntax {
-                line: error.line(),
-                column: error.column(),
-                suggest: near_key(message),
-                message: message.to_owned(),
-            }
-        })
+        Ok(from_json(text)?)
     }
 
     /// The file as text.
@@ -90,12 +81,4 @@ impl HttpToolFile {
             response: self.response.clone().unwrap_or_default(),
         }
     }
-}
-
-/// The reader's message about an unknown key lists those that it knows.
-fn near_key(message: &str) -> Option<String> {
-    let rest =
-        message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"))?;
-    let (key, known) = rest.split_once('`')?;
-    nearest(key, known.split('`').skip(1).step_by(2)).map(str::to_owned)
 }

@@ -14,7 +14,7 @@ mod tool;
 
 pub use error::HttpToolError;
 pub use file::HttpToolFile;
-pub use provider::HttpTools;
+pub use provider::{HttpFormat, HttpTools};
 pub use tool::{HTTP, http_tool};
 
 /// The main types are shared between threads.

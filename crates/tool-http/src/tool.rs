@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use agent_types::{Annotations, EventBody, ToolDefinition, nearest};
+use agent_types::{Annotations, EventBody, ToolDefinition};
 use async_trait::async_trait;
 use http_caller::{CallValues, Endpoint, HttpCaller, HttpError, Scope};
 use serde_json::{Map, Value, json};
 use tool_registry::{
     FaultOrigin, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolKind, ToolOutput, ToolSettings,
 };
+use tool_schema::{OfferedParameters, no_parameters};
 
 use crate::error::HttpToolError;
 use crate::file::HttpToolFile;
@@ -25,14 +26,10 @@ pub const HTTP: ToolKind = ToolKind::foreign("http");
 /// Whatever keeps it from being called: everything is checked here, not at the call.
 pub fn http_tool(file: &HttpToolFile, caller: &HttpCaller) -> Result<Tool, HttpToolError> {
     let id: agent_types::ToolId = file.name.parse()?;
-    let declared = file.parameters.clone().unwrap_or_else(|| json!({"type": "object", "properties": {}}));
-    if !declared.is_object() || declared.get("type").is_some_and(|kind| kind != "object") {
-        return Err(HttpToolError::Parameters);
-    }
+    let declared = file.parameters.clone().unwrap_or_else(no_parameters);
+    let OfferedParameters { schema, defaults, .. } = OfferedParameters::new(declared.clone(), &file.context)?;
     let endpoint = Endpoint::new(&file.call_config(), &Scope::new(&declared, &file.context))?;
-    let (parameters, defaults) = offered(declared, &file.context);
-    declares_what_it_requires(&parameters)?;
-    let mut definition = ToolDefinition::new(id, file.description.as_str(), parameters);
+    let mut definition = ToolDefinition::new(id, file.description.as_str(), schema);
     definition.defaults.clone_from(&defaults);
     definition.annotations = Annotations {
         read_only: endpoint.is_read_only(),
@@ -63,50 +60,6 @@ fn parts(file: &HttpToolFile) -> Vec<(String, Value)> {
         parts.push(("context".to_owned(), json!(file.context)));
     }
     parts
-}
-
-/// Parameters as the model sees them: without context values, and without `default` keywords, whose values are applied
-/// before the call.
-fn offered(mut declared: Value, context: &[String]) -> (Value, Map<String, Value>) {
-    let mut defaults = Map::new();
-    if let Some(properties) = declared.get_mut("properties").and_then(Value::as_object_mut) {
-        properties.retain(|name, _| !context.contains(name));
-        for (name, schema) in properties {
-            if let Some(default) = schema.as_object_mut().and_then(|schema| schema.shift_remove("default")) {
-                defaults.insert(name.clone(), default);
-            }
-        }
-    }
-    if let Some(Value::Array(required)) = declared.get_mut("required") {
-        let is_asked =
-            |name: &str| !context.iter().any(|hidden| hidden == name) && !defaults.contains_key(name);
-        required.retain(|name| name.as_str().is_none_or(is_asked));
-    }
-    if let Some(object) = declared.as_object_mut() {
-        object.entry("type").or_insert_with(|| "object".into());
-    }
-    (declared, defaults)
-}
-
-/// Checks that required parameters are declared: an undeclared one could never be given, unless the schema lets in more
-/// than it declares.
-fn declares_what_it_requires(parameters: &Value) -> Result<(), HttpToolError> {
-    let says_more = ["$ref", "allOf", "anyOf", "oneOf", "patternProperties"];
-    let lets_in = ["additionalProperties", "unevaluatedProperties"];
-    let is_open = says_more.iter().any(|key| parameters.get(key).is_some())
-        || lets_in.iter().any(|key| parameters.get(key).is_some_and(|value| *value != false));
-    let Some(properties) = parameters.get("properties").and_then(Value::as_object).filter(|_| !is_open)
-    else {
-        return Ok(());
-    };
-    let required = parameters.get("required").and_then(Value::as_array).into_iter().flatten();
-    match required.filter_map(Value::as_str).find(|name| !properties.contains_key(*name)) {
-        Some(name) => {
-            let near = nearest(name, properties.keys().map(String::as_str)).map(str::to_owned);
-            Err(HttpToolError::Undeclared { name: name.to_owned(), near })
-        }
-        None => Ok(()),
-    }
 }
 
 struct HttpHandler {

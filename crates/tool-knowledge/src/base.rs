@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use tool_registry::files::{Below, PassedOver, files_below, is_safe_id, read_text};
 use tool_registry::{
     BrokenTool, Reach, RegistryError, Resolution, Services, Tool, ToolError, ToolKind, ToolProvider,
+    fits_pattern,
 };
 
 use crate::passages::add_passages;
@@ -169,7 +170,7 @@ fn read(root: &Path, pattern: &str) -> Found {
     let folder = parts[..plain].iter().fold(root.to_owned(), |folder, part| folder.join(part));
     let is_named = |relative: &Path| {
         let names: Option<Vec<&str>> = relative.iter().map(|part| part.to_str()).collect();
-        names.is_some_and(|names| fits(&parts[plain..], &names))
+        names.is_some_and(|names| fits_pattern(&parts[plain..], &names))
     };
     let below = files_below(root, &folder, "").unwrap_or_else(|error| {
         let help = "check the permissions";
@@ -207,79 +208,4 @@ fn text_of_file(path: &Path) -> Result<String, PassedOver> {
         let help = "name only files of text in UTF-8";
         PassedOver::new(error.code(), path, error.to_string(), help)
     })
-}
-
-/// Returns `true` if names of folders and a file fit a pattern. `*` and `**` stand for no name that begins with a dot: such
-/// files hold keys and settings, and must be named.
-fn fits(pattern: &[&str], names: &[&str]) -> bool {
-    let is_hidden = |name: &&str| name.starts_with('.');
-    match (pattern, names) {
-        (["**"], rest) => !rest.is_empty() && !rest.iter().any(is_hidden),
-        (["**", pattern @ ..], _) => {
-            let shown = names.iter().take_while(|name| !is_hidden(name)).count();
-            (0..=shown).any(|at| fits(pattern, &names[at..]))
-        }
-        ([part, pattern @ ..], [name, names @ ..]) => part_fits(part, name) && fits(pattern, names),
-        ([], []) => true,
-        ([], _) | (_, []) => false,
-    }
-}
-
-/// Returns `true` if a name fits a part of a pattern: the first piece begins it, the last ends it, those between follow each other.
-fn part_fits(part: &str, name: &str) -> bool {
-    let Some((first, rest)) = part.split_once('*') else { return part == name };
-    if first.is_empty() && name.starts_with('.') {
-        return false;
-    }
-    let Some(mut name) = name.strip_prefix(first) else { return false };
-    let (between, last) = rest.rsplit_once('*').unwrap_or(("", rest));
-    for piece in between.split('*') {
-        match name.find(piece) {
-            Some(at) => name = &name[at + piece.len()..],
-            None => return false,
-        }
-    }
-    name.ends_with(last)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_name_files() {
-        let check = |pattern: &str, name: &str, expected: bool| {
-            let (pattern, name): (Vec<&str>, Vec<&str>) =
-                (pattern.split('/').collect(), name.split('/').collect());
-            assert_eq!(fits(&pattern, &name), expected, "{pattern:?} {name:?}");
-        };
-        check("docs/**", "docs/a/b.md", true);
-        check("docs/**", "docs", false);
-        check("docs/**/*.md", "docs/a.md", true);
-        check("docs/**/*.md", "docs/a/b/c.md", true);
-        check("docs/*.md", "docs/a/b.md", false);
-        check("a*b*c", "a1b2c", true);
-        check("a*b*c", "a1c", false);
-        check("*", "x", true);
-        check("ab*ba", "aba", false);
-    }
-
-    #[test]
-    fn n23_hidden_files_must_be_named() {
-        let check = |pattern: &str, name: &str, expected: bool| {
-            let (pattern, name): (Vec<&str>, Vec<&str>) =
-                (pattern.split('/').collect(), name.split('/').collect());
-            assert_eq!(fits(&pattern, &name), expected, "{pattern:?} {name:?}");
-        };
-        for pattern in ["**", "*", "**/*", "*env", "**/*env"] {
-            check(pattern, ".env", false);
-        }
-        check("**", "docs/.git/config", false);
-        check("**/config", ".git/config", false);
-        check("**/*.md", "docs/.notes/a.md", false);
-        check(".env", ".env", true);
-        check(".env*", ".env.local", true);
-        check("**/.notes/*.md", "docs/.notes/a.md", true);
-        check(".notes/**", ".notes/a/b.md", true);
-    }
 }

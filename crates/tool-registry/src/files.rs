@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use agent_types::nearest;
+use serde::de::DeserializeOwned;
+
 use crate::provider::{BrokenTool, Fault, FilePlace};
 
 /// Deepest folder that is searched.
@@ -23,6 +26,46 @@ pub struct FileError {
     pub column: Option<usize>,
     /// The fault.
     pub message: String,
+}
+
+/// A text that is not the JSON that a file needs, with the place of the fault.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}{}", .suggest.as_deref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+#[non_exhaustive]
+pub struct SyntaxError {
+    /// Line from 1.
+    pub line: usize,
+    /// Column from 1.
+    pub column: usize,
+    /// Message.
+    pub message: String,
+    /// The key that was probably meant.
+    pub suggest: Option<String>,
+}
+
+/// Reads JSON that a user wrote.
+///
+/// # Errors
+/// Invalid JSON, a part of the wrong type, or an unknown key (with a suggestion), with line and column.
+pub fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, SyntaxError> {
+    serde_json::from_str(text).map_err(|error| {
+        let message = error.to_string();
+        let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(before, _)| before);
+        SyntaxError {
+            line: error.line(),
+            column: error.column(),
+            suggest: near_key(message),
+            message: message.to_owned(),
+        }
+    })
+}
+
+/// The reader's message about an unknown key lists those that it knows.
+fn near_key(message: &str) -> Option<String> {
+    let rest =
+        message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"))?;
+    let (key, known) = rest.split_once('`')?;
+    nearest(key, known.split('`').skip(1).step_by(2)).map(str::to_owned)
 }
 
 /// A file that cannot be read as text.

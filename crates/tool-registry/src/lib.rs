@@ -39,6 +39,9 @@ mod invoker;
 mod kind;
 mod meter;
 mod output;
+mod pattern;
+#[cfg(feature = "process")]
+pub mod process;
 mod provider;
 mod registry;
 #[cfg(feature = "schema")]
@@ -56,7 +59,10 @@ pub use invoker::{EnclosingCall, ToolInvoker, ToolLookupError};
 pub use kind::ToolKind;
 pub use meter::UsageMeter;
 pub use output::{FaultOrigin, INTERNAL_ERROR, Part, ToolError, ToolErrorKind, ToolOutput};
-pub use provider::{BrokenTool, Changes, Fault, FilePlace, Providers, Reach, Resolution, ToolProvider};
+pub use pattern::fits_pattern;
+pub use provider::{
+    BrokenTool, Changes, Fault, FilePlace, FileTools, Providers, Reach, Resolution, ToolFormat, ToolProvider,
+};
 pub use registry::{Registry, RegistryChange, RegistryError, Snapshot, ToolSource, Unresolved};
 pub use selection::{DynamicTools, Selected, Selection};
 pub use tasks::{TaskBoard, TaskResult, TaskRuns, TaskState, TaskStatus};

@@ -35,6 +35,7 @@ mod foreign;
 mod grammar;
 mod interpret;
 mod node;
+mod parameters;
 mod problem;
 mod render;
 mod scalar;
@@ -52,6 +53,7 @@ pub use grammar::{
     grammar_with,
 };
 pub use interpret::{CallFault, Decision, TypedCall};
+pub use parameters::{OfferedParameters, ParametersError, no_parameters};
 pub use problem::parameter;
 pub use render::{SchemaDialect, render, tool_spec};
 pub use toolset::{OfferedTool, ToolSet, ToolSetError, tool_tag};

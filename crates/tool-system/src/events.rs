@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use agent_types::EventBody;
+use agent_types::{EventBody, RunId};
 use async_trait::async_trait;
 use serde_json::Value;
 use tool_registry::{Dep, RegistryError, Tool, ToolContext, ToolError, ToolOutput, tool};
@@ -13,11 +13,11 @@ const SHOWN: usize = 200;
 /// Publisher of agents' events, which start the agents that subscribe to them.
 #[async_trait]
 pub trait EventPublisher: Send + Sync + fmt::Debug {
-    /// Publishes an event; its subscribers are unknown to the sender.
+    /// Publishes an event of a run; its subscribers are unknown to the sender.
     ///
     /// # Errors
-    /// It cannot be taken.
-    async fn publish(&self, event: &str, payload: Value) -> Result<(), ToolError>;
+    /// It cannot be taken, or the chain of events that led to it is too long.
+    async fn publish(&self, event: &str, payload: Value, from: &RunId) -> Result<(), ToolError>;
 }
 
 /// Publishes an event to other agents.
@@ -32,7 +32,7 @@ async fn publish_event(
 ) -> Result<&'static str, ToolError> {
     let payload = payload.unwrap_or_default();
     let shown: String = payload.to_string().chars().take(SHOWN).collect();
-    publisher.publish(&event, payload).await?;
+    publisher.publish(&event, payload, cx.run()).await?;
     cx.emit(EventBody::LogLine {
         level: "info".into(),
         message: format!("event `{event}` published: {shown}"),

@@ -5,6 +5,7 @@ mod model;
 mod request;
 mod server;
 mod session;
+mod trigger;
 
 use std::path::PathBuf;
 
@@ -19,6 +20,7 @@ pub(crate) use model::{GrammarArguments, GrammarFormatArgument};
 pub(crate) use request::RequestArguments;
 pub(crate) use server::{McpArguments, ServeArguments};
 pub(crate) use session::{ChatArguments, FlowCommand, SeatArguments, SessionCommand};
+pub(crate) use trigger::{TriggerCommand, TriggerFireArguments};
 
 /// Workflows as tools for language models, and the agents that call them.
 #[derive(Debug, Parser)]
@@ -70,6 +72,9 @@ pub(crate) enum Command {
     /// Sessions, for the people who answer in place of the agent.
     #[command(subcommand)]
     Session(SessionCommand),
+    /// Triggers of agents: times, files, webhooks, events.
+    #[command(subcommand)]
+    Trigger(TriggerCommand),
     /// Run scenarios: what an agent must do, as JSON lines.
     Test(TestArguments),
     /// Workflows of the project, or of a file.

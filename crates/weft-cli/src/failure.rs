@@ -128,6 +128,7 @@ impl Failure {
             ProjectError::MissingFile { .. }
             | ProjectError::Unreadable { .. }
             | ProjectError::UnknownAgent { .. }
+            | ProjectError::UnknownTrigger { .. }
             | ProjectError::UnknownToolId { .. }
             | ProjectError::NotItsTool { .. }
             | ProjectError::NoSkill { .. }

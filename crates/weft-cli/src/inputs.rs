@@ -68,6 +68,16 @@ fn values_of(option: &str, texts: &[String]) -> Result<Map<String, Value>, Failu
     values.collect()
 }
 
+/// A value by its name, as `-i` takes it.
+pub(crate) fn pair(text: &str) -> Result<(String, Value), Failure> {
+    let RawArgument { name, value, .. } = parse_input("-i", text)?;
+    match value {
+        RawValue::Text(text) => Ok((name, text.into())),
+        RawValue::Json(value) => Ok((name, value)),
+        RawValue::Elements { .. } => Err(Failure::usage(format!("`-i {text}` is not a value"))),
+    }
+}
+
 /// A value for a node of a fork, as `-i` takes it: `PATH=TEXT`, `PATH:=JSON`, `PATH=@FILE`.
 pub(crate) fn change(text: &str) -> Result<(String, NodeValue), Failure> {
     let RawArgument { name, value, .. } = parse_input("--set", text)?;

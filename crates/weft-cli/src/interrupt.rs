@@ -18,7 +18,7 @@ pub(crate) async fn run<F: Future>(run: F, cancel: impl AsyncFnOnce()) -> F::Out
             match select(std::pin::pin!(ending), std::pin::pin!(interrupted())).await {
                 Either::Left((output, _)) => output,
                 Either::Right(_) => {
-                    weft_project::kill_servers();
+                    weft_project::kill_programs();
                     std::process::exit(Exit::Interrupted as i32)
                 }
             }

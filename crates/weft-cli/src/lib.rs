@@ -78,7 +78,7 @@ impl Program {
             failure.print(output);
             failure.exit
         });
-        weft_project::kill_servers();
+        weft_project::kill_programs();
         exit.into()
     }
 }

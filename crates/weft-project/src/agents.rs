@@ -12,7 +12,10 @@ use crate::files::read_file;
 use crate::inventory::ignore_names;
 
 /// Folder of the agents.
-const FOLDER: &str = "agents";
+pub(crate) const FOLDER: &str = "agents";
+
+/// Ending of the files of triggers, which stand beside those of agents.
+pub(crate) const TRIGGERS: &str = ".triggers.json";
 
 /// A profile and its file.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +41,8 @@ impl ProjectAgents {
         let mut found = Self::default();
         let below = files_below(root, &folder, ".json")?;
         found.passed = below.passed;
-        for relative in below.files {
+        let is_agent = |file: &PathBuf| !file.to_string_lossy().ends_with(TRIGGERS);
+        for relative in below.files.into_iter().filter(is_agent) {
             let in_folder = relative.file_name().is_some_and(|name| name == "agent_profile.json");
             let depth = relative.components().count();
             if (depth == 1 && !in_folder) || (depth == 2 && in_folder) {

@@ -75,6 +75,17 @@ pub enum ProjectError {
     /// A profile that is none.
     #[error("{}", .0.message)]
     Profile(FileError),
+    /// A file of triggers that cannot be used.
+    #[error("{}", .0.message)]
+    Trigger(FileError),
+    /// No trigger of that id.
+    #[error("unknown trigger `{id}`")]
+    UnknownTrigger {
+        /// The id.
+        id: String,
+        /// Suggested id.
+        near: Option<String>,
+    },
     /// No agent of that id.
     #[error("unknown agent `{id}`")]
     UnknownAgent {
@@ -223,6 +234,8 @@ impl ProjectError {
             Self::Json(_) => "bad_json",
             Self::Workflow(_) => "bad_workflow",
             Self::Profile(_) => "bad_profile",
+            Self::Trigger(_) => "bad_trigger_file",
+            Self::UnknownTrigger { .. } => "unknown_trigger",
             Self::UnknownAgent { .. } => "unknown_agent",
             Self::UnknownWorkflow { .. } => "unknown_workflow",
             Self::BadWorkflowId { .. } | Self::WorkflowName(_) => "bad_workflow_id",
@@ -252,6 +265,7 @@ impl ProjectError {
             | Self::Json(at)
             | Self::Workflow(at)
             | Self::Profile(at)
+            | Self::Trigger(at)
             | Self::WorkflowName(at) => Some((&at.path, at.line, at.column)),
             Self::Tool(broken) => broken.place.as_ref().map(|at| (at.path.as_path(), at.line, at.column)),
             Self::Flows { path, source } => match **source {
@@ -266,6 +280,7 @@ impl ProjectError {
             | Self::Unreadable { .. }
             | Self::Unwatchable { .. }
             | Self::UnknownAgent { .. }
+            | Self::UnknownTrigger { .. }
             | Self::UnknownWorkflow { .. }
             | Self::BadWorkflowId { .. }
             | Self::NoSkill { .. }
@@ -297,6 +312,13 @@ impl ProjectError {
             Self::UnknownAgent { near, .. } => {
                 did_you_mean(near).or_else(|| Some("see `weft agent list`".into()))
             }
+            Self::UnknownTrigger { near, .. } => {
+                did_you_mean(near).or_else(|| Some("see `weft trigger list`".into()))
+            }
+            Self::Trigger(_) => Some(
+                "docs/guide/triggers.md shows a file, docs/schema/triggers.schema.json names every key"
+                    .into(),
+            ),
             Self::UnknownWorkflow { near, .. } => {
                 did_you_mean(near).or_else(|| Some("see `weft workflow list`".into()))
             }

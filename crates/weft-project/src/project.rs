@@ -11,7 +11,9 @@ use http_caller::{HttpCaller, NetworkPolicy};
 use llm_provider::{LlmProvider, ModelConfig, ModelError, ModelSource, ScriptedModel};
 use mcp_bridge::McpClients;
 use run_store::{Store, StoreError};
-use tool_http::HttpTools;
+use tokio::sync::Notify;
+use tool_command::{CommandFormat, CommandTools};
+use tool_http::{HttpFormat, HttpTools};
 use tool_knowledge::KnowledgeTools;
 use tool_registry::files::{FileError, PassedOver};
 use tool_registry::{Providers, Reach, Snapshot, ToolProvider};
@@ -29,6 +31,7 @@ use crate::models::ProjectModels;
 use crate::providers::MakeProvider;
 use crate::settings::Settings;
 use crate::state::{self, StoredEvents};
+use crate::triggers::ProjectTriggers;
 use crate::trust;
 use crate::workflows::ProjectWorkflows;
 
@@ -74,6 +77,9 @@ pub struct Project {
     /// Providers that hang on the project's folder only.
     steady: Providers,
     flows: Arc<ProjectFlows>,
+    triggers: Arc<ProjectTriggers>,
+    /// Notified when an event waits for an agent.
+    event_signal: Arc<Notify>,
     handlers: Handlers,
     models: Arc<ProjectModels>,
     catalog: Arc<NodeCatalog>,
@@ -113,12 +119,17 @@ impl Project {
         let settings = Settings::read(&root.join(SETTINGS))?;
         let workflows = ProjectWorkflows::read(root)?;
         let agents = ProjectAgents::read(root)?;
+        let triggers = ProjectTriggers::read(root, &agents)?;
         let mut project = Self::with(root, settings, workflows, options)?;
+        project.triggers = Arc::new(triggers);
         project.flows = Arc::new(ProjectFlows::read(root)?);
         for make in &options.providers {
             project.steady = project.steady.with_shared(make.make(root)?);
         }
-        project.steady = project.steady.with(HttpTools::read(root, &project.caller)?);
+        project.steady = project
+            .steady
+            .with(HttpTools::read(root, HttpFormat::new(&project.caller))?)
+            .with(CommandTools::read(root, CommandFormat::new(project.settings.command_policy(root)))?);
         project.agents = Arc::new(agents.with_canonical_ids(|id| project.canonical_id(id)));
         project.keeps_runs = true;
         for passed in project.passed_over() {
@@ -167,6 +178,7 @@ impl Project {
             ..self.clone()
         };
         let agents = ProjectAgents::read(&self.root)?;
+        now.triggers = Arc::new(ProjectTriggers::read(&self.root, &agents)?);
         now.agents = Arc::new(agents.with_canonical_ids(|id| now.canonical_id(id)));
         now.flows = Arc::new(ProjectFlows::read(&self.root)?);
         now.keep_good_flows(self);
@@ -195,7 +207,7 @@ impl Project {
         let policy = NetworkPolicy::public_only().allowing(settings.network.allow.iter().cloned());
         let bases = Arc::new(KnowledgeTools::new(root, &settings.kb));
         let caller = HttpCaller::builder(policy).clock(Arc::clone(&options.clock));
-        let caller = caller.allowing_secrets(settings.secrets.allow.clone()).build();
+        let caller = caller.allowing_secrets(settings.secrets.by_host()).build();
         Ok(Self {
             workflows: Arc::new(workflows),
             agents: Arc::default(),
@@ -207,6 +219,8 @@ impl Project {
                 .with(SystemTools::new())
                 .with_shared(Arc::clone(&bases) as Arc<dyn ToolProvider>),
             flows: Arc::default(),
+            triggers: Arc::default(),
+            event_signal: Arc::default(),
             handlers: options.handlers.clone(),
             caller,
             settings: Arc::new(settings),
@@ -300,6 +314,18 @@ impl Project {
 
     pub(crate) fn project_flows(&self) -> &ProjectFlows {
         &self.flows
+    }
+
+    pub(crate) fn project_triggers(&self) -> &ProjectTriggers {
+        &self.triggers
+    }
+
+    /// Waits until an event waits for an agent of the project that this process published.
+    ///
+    /// # Cancel safety
+    /// No event is missed by dropping the future.
+    pub async fn event_published(&self) {
+        self.event_signal.notified().await;
     }
 
     pub(crate) fn handlers(&self) -> &Handlers {
@@ -416,7 +442,8 @@ impl Project {
     }
 
     fn events(&self, store: &Store) -> StoredEvents {
-        StoredEvents::new(store, self.agents.all().map(|file| file.profile.clone()))
+        let listeners = self.agents.all().map(|file| file.profile.clone());
+        StoredEvents::new(store, listeners, &self.clock, &self.event_signal)
     }
 }
 

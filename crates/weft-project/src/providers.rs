@@ -110,6 +110,7 @@ impl Project {
             .secrets()
             .into_iter()
             .chain(servers)
+            .chain(self.project_triggers().secrets())
             .collect()
     }
 }

@@ -10,11 +10,13 @@ use llm_provider::ModelConfig;
 use mcp_bridge::McpSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tool_command::{CommandPolicy, CommandSettings};
 use tool_knowledge::KnowledgeSettings;
 use tool_registry::files::FileError;
 
 use crate::error::ProjectError;
 use crate::files::read_file;
+use crate::secret_rule::SecretRule;
 use crate::server_settings::ServerSettings;
 use crate::widget_settings::WidgetSettings;
 
@@ -41,6 +43,9 @@ pub struct Settings {
     /// Secrets that files of the project may name.
     #[serde(skip_serializing_if = "SecretSettings::is_default")]
     pub secrets: SecretSettings,
+    /// Programs that tools may run.
+    #[serde(skip_serializing_if = "CommandSettings::is_default")]
+    pub commands: CommandSettings,
     /// Settings of `weft serve`.
     #[serde(skip_serializing_if = "ServerSettings::is_default")]
     pub server: ServerSettings,
@@ -58,14 +63,30 @@ pub struct Settings {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SecretSettings {
-    /// The hosts that each of them may be sent to, such as `WEATHER_KEY = ["api.example.com"]`; without a port every port is
-    /// meant. A secret that is not listed goes nowhere.
-    pub allow: BTreeMap<String, Vec<HostRule>>,
+    /// Where each of them may go: hosts, such as `WEATHER_KEY = ["api.example.com"]` (without a port every port is meant),
+    /// and programs, such as `"command:git"`. A secret that is not listed goes nowhere.
+    pub allow: BTreeMap<String, Vec<SecretRule>>,
 }
 
 impl SecretSettings {
     fn is_default(&self) -> bool {
         self.allow.is_empty()
+    }
+
+    /// Every rule, with its secret.
+    fn rules(&self) -> impl Iterator<Item = (&String, &SecretRule)> {
+        self.allow.iter().flat_map(|(name, rules)| rules.iter().map(move |rule| (name, rule)))
+    }
+
+    /// The hosts that each secret may be sent to.
+    pub(crate) fn by_host(&self) -> BTreeMap<String, Vec<HostRule>> {
+        let mut hosts: BTreeMap<String, Vec<HostRule>> = BTreeMap::new();
+        for (name, rule) in self.rules() {
+            if let SecretRule::Host(host) = rule {
+                hosts.entry(name.clone()).or_default().push(host.clone());
+            }
+        }
+        hosts
     }
 }
 
@@ -137,6 +158,15 @@ impl Settings {
             other => other,
         })?;
         Self::parse(path, &text)
+    }
+
+    /// Programs that may run in a project's folder, and the secrets that they may have.
+    pub(crate) fn command_policy(&self, root: &Path) -> CommandPolicy {
+        let policy = CommandPolicy::new(root).allowing(self.commands.allow.iter().cloned());
+        self.secrets.rules().fold(policy, |policy, (name, rule)| match rule {
+            SecretRule::Command(program) => policy.giving(name, program),
+            SecretRule::Host(_) => policy,
+        })
     }
 
     fn parse(path: &Path, text: &str) -> Result<Self, ProjectError> {

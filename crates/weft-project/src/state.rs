@@ -3,16 +3,20 @@
 use std::sync::Arc;
 
 use agent_runtime::AgentProfile;
+use agent_triggers::DeadLetter;
+use agent_types::{Clock, RunId};
 use async_trait::async_trait;
 use run_store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tool_registry::ToolError;
+use tokio::sync::Notify;
+use tool_registry::{ToolError, ToolErrorKind};
 use tool_schema::CompiledSchema;
 use tool_system::{EventPublisher, PrivateState, StateSource, World, merged_state};
 
 use crate::error::ProjectError;
 use crate::project::Project;
+use crate::triggers::add_dead_letter;
 
 /// Key of what all agents of a project share.
 const WORLD: &str = "world";
@@ -68,14 +72,37 @@ pub(crate) fn private(store: &Store, profile: &AgentProfile) -> PrivateState {
     }))
 }
 
+/// Longest chain of events, each published by a run that the one before started.
+const MAX_CHAIN: u32 = 8;
+
+/// Runs within runs that are followed to the event that started the outermost one.
+const MAX_PARENTS: usize = 32;
+
 /// An event that sets an agent to work.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PlannedEvent {
     /// Its name.
     pub name: String,
     /// Payload of the event.
     #[serde(default)]
     pub payload: Value,
+    /// Events before it in its chain.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub depth: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+const fn is_first(depth: &u32) -> bool {
+    *depth == 0
+}
+
+impl PlannedEvent {
+    /// An event from outside.
+    #[must_use]
+    pub fn new(name: impl Into<String>, payload: Value) -> Self {
+        Self { name: name.into(), payload, depth: 0 }
+    }
 }
 
 /// Events of agents, kept for those that listen to them.
@@ -83,11 +110,44 @@ pub struct PlannedEvent {
 pub(crate) struct StoredEvents {
     store: Store,
     listeners: Vec<AgentProfile>,
+    clock: Arc<dyn Clock>,
+    signal: Arc<Notify>,
 }
 
 impl StoredEvents {
-    pub(crate) fn new(store: &Store, agents: impl Iterator<Item = AgentProfile>) -> Self {
-        Self { store: store.clone(), listeners: agents.collect() }
+    pub(crate) fn new(
+        store: &Store,
+        agents: impl Iterator<Item = AgentProfile>,
+        clock: &Arc<dyn Clock>,
+        signal: &Arc<Notify>,
+    ) -> Self {
+        let (clock, signal) = (Arc::clone(clock), Arc::clone(signal));
+        Self { store: store.clone(), listeners: agents.collect(), clock, signal }
+    }
+
+    /// Depth of an event that a run publishes.
+    fn depth(&self, from: &RunId) -> u32 {
+        let mut run = Some(from.clone());
+        for _ in 0..MAX_PARENTS {
+            let Some(record) = run.and_then(|run| self.store.known(&run).ok()) else { return 0 };
+            if let Some(event) = record.new.plan.get("event").filter(|event| event.is_object()) {
+                let depth = event.get("depth").and_then(Value::as_u64).unwrap_or_default();
+                return u32::try_from(depth).unwrap_or(u32::MAX).saturating_add(1);
+            }
+            run = record.new.parent;
+        }
+        0
+    }
+
+    fn bury(&self, event: &PlannedEvent, agent: Option<&str>, reason: String) -> Result<(), ToolError> {
+        let letter = DeadLetter {
+            at: self.clock.now(),
+            event: event.name.clone(),
+            payload: event.payload.clone(),
+            agent: agent.map(str::to_owned),
+            reason,
+        };
+        add_dead_letter(&self.store, letter).map_err(|error| failed(&error))
     }
 }
 
@@ -101,17 +161,35 @@ fn waiting(kept: Option<Value>) -> Vec<PlannedEvent> {
 
 #[async_trait]
 impl EventPublisher for StoredEvents {
-    async fn publish(&self, event: &str, payload: Value) -> Result<(), ToolError> {
-        for agent in self.listeners.iter().filter(|agent| agent.listens_to(event, &payload)) {
-            let new = PlannedEvent { name: event.to_owned(), payload: payload.clone() };
+    async fn publish(&self, event: &str, payload: Value, from: &RunId) -> Result<(), ToolError> {
+        let new = PlannedEvent { name: event.to_owned(), payload, depth: self.depth(from) };
+        if new.depth >= MAX_CHAIN {
+            let number = new.depth.saturating_add(1);
+            let message = format!(
+                "the event `{event}` would be number {number} of its chain, and the limit is {MAX_CHAIN}"
+            );
+            self.bury(&new, None, message.clone())?;
+            return Err(ToolError::new(ToolErrorKind::Refused, message).with_code("event_chain_too_long"));
+        }
+        for agent in self.listeners.iter().filter(|agent| agent.listens_to(event, &new.payload)) {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let added = new.clone();
             let change = move |old| {
                 let mut events = waiting(old);
-                events.push(new);
-                let first = events.len().saturating_sub(MAX_WAITING);
-                Ok::<_, ToolError>(json!(events[first..]))
+                events.push(added);
+                let surplus = events.len().saturating_sub(MAX_WAITING);
+                let dropped: Vec<PlannedEvent> = events.drain(..surplus).collect();
+                // The caller waits for it below.
+                let _ = sender.send(dropped);
+                Ok::<_, ToolError>(json!(events))
             };
             self.store.update(&waiting_key(&agent.id), change).map_err(|error| failed(&error))??;
+            for dropped in receiver.try_recv().unwrap_or_default() {
+                let reason = format!("{MAX_WAITING} events wait for the agent, which is the limit");
+                self.bury(&dropped, Some(&agent.id), reason)?;
+            }
         }
+        self.signal.notify_one();
         Ok(())
     }
 }
@@ -143,5 +221,20 @@ impl Project {
         };
         store.update(&waiting_key(agent), change)??;
         Ok(receiver.try_recv().ok().flatten())
+    }
+
+    /// Puts an event back that was taken and could not be seen to, before all others.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn put_event_back(&self, agent: &str, event: PlannedEvent) -> Result<(), ProjectError> {
+        let Some(store) = self.store()? else { return Ok(()) };
+        let change = move |old| {
+            let mut events = waiting(old);
+            events.insert(0, event);
+            Ok::<_, StoreError>(json!(events))
+        };
+        store.update(&waiting_key(agent), change)??;
+        Ok(())
     }
 }

@@ -150,7 +150,7 @@ impl Drop for ProjectWatch {
 }
 
 /// Returns `true` if an event may mean a changed file. Reading files emits events too, and must not cause a reload.
-fn is_change(kind: EventKind) -> bool {
+pub(crate) fn is_change(kind: EventKind) -> bool {
     !matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
 }
 

@@ -27,11 +27,11 @@ pub use answer::{Answer, EffectOutcome};
 pub use error::RunsError;
 pub use executors_flow_system::{Author, SeatAction, TargetKind};
 pub use handle::{Outcome, RunEvents, RunHandle};
-pub use local::{CallHandle, CallRequest, LocalRuns, RunsOptions, Scripts};
+pub use local::{CallHandle, CallRequest, Firing, LocalRuns, RunsOptions, Scripts, trigger_request};
 pub use loops::{LoopEntry, LoopPage, LoopReader, LoopRecord, PassCall, PassFailure, PassRecord, PassReply};
 pub use mcp::ProjectMcp;
 pub use outcome::RunOutcome;
-pub use plan::{AgentPlan, CallPlan, FlowCall, WorkflowPlan, called_tool, retry_of};
+pub use plan::{AgentPlan, CallPlan, FlowCall, TriggerCause, WorkflowPlan, called_tool, retry_of};
 pub use recorded::recorded_request;
 pub use request::{
     AgentRequest, AnswerRequest, Cancelled, ForkRequest, NodeValue, RunEnv, RunRequest, SessionInfo,

@@ -43,6 +43,9 @@ pub struct AgentPlan {
     /// The event that it answers in place of a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<PlannedEvent>,
+    /// The trigger that began it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<TriggerCause>,
     /// The schema that the answer must fit, where it is not that of the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
@@ -86,6 +89,15 @@ pub struct FlowCall {
     /// Parameters by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub parameters: Map<String, Value>,
+}
+
+/// Trigger of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TriggerCause {
+    /// Its id.
+    pub id: String,
+    /// The cause by which it fired: `schedule missed files webhook manual`.
+    pub cause: String,
 }
 
 /// Record of a single call of a tool.

@@ -43,6 +43,8 @@ pub(crate) struct App {
     pub(crate) mcp: McpServers,
     /// Messages of users of embedded chats.
     pub(crate) widgets: Limits,
+    /// One message of a webhook at a time, so that none is answered twice.
+    pub(crate) answering: tokio::sync::Mutex<()>,
     /// One save at a time, so that what a save was made of is what it replaces.
     pub(crate) saving: tokio::sync::Mutex<()>,
 }
@@ -86,6 +88,7 @@ impl App {
             closing,
             closed,
             widgets: Limits::default(),
+            answering: tokio::sync::Mutex::new(()),
             saving: tokio::sync::Mutex::new(()),
         }
     }

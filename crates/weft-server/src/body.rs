@@ -94,6 +94,11 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// The bytes of a body.
 pub(crate) async fn read(body: Body, app: &App) -> Result<Bytes, Problem> {
     let limit = app.options.settings.max_body_kib.saturating_mul(1024);
+    read_up_to(body, limit, app).await
+}
+
+/// The bytes of a body of at most so many.
+pub(crate) async fn read_up_to(body: Body, limit: usize, app: &App) -> Result<Bytes, Problem> {
     let reading = std::pin::pin!(to_bytes(body, limit));
     match select(reading, app.clock.sleep(app.options.slow)).await {
         Either::Left((Ok(bytes), _)) => Ok(bytes),

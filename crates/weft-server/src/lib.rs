@@ -15,6 +15,7 @@ mod app;
 mod body;
 mod clock_timer;
 mod connection;
+mod hooks;
 mod layout;
 mod live;
 mod mcp;

@@ -154,6 +154,7 @@ impl From<ProjectError> for Problem {
         let status = match error {
             ProjectError::Store(error) => return error.into(),
             ProjectError::UnknownAgent { .. }
+            | ProjectError::UnknownTrigger { .. }
             | ProjectError::UnknownToolId { .. }
             | ProjectError::UnknownWorkflow { .. }
             | ProjectError::NotItsTool { .. }

@@ -30,7 +30,7 @@ use crate::options::{ServeError, ServerOptions};
 use crate::problem::Problem;
 use crate::runs_runtime::RunsRuntime;
 use crate::token::{Token, TokenChoice};
-use crate::{api, live, mcp, openai, page, widget};
+use crate::{api, hooks, live, mcp, openai, page, widget};
 
 /// Longest head of a request, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
@@ -141,6 +141,8 @@ impl Server {
         app.tasks.spawn(async move { timers.fire_timers().await });
         let sessions = app.runs.clone();
         app.tasks.spawn(async move { sessions.resume_sessions().await });
+        let triggers = app.runs.clone();
+        app.tasks.spawn(async move { triggers.run_triggers().await });
         let router = router(&app);
         let connections = Connections::new(app.options.settings.max_connections);
         loop {
@@ -210,6 +212,7 @@ fn router(app: &Arc<App>) -> Router {
         .merge(openai::router())
         .merge(mcp::router())
         .merge(widget::router())
+        .merge(hooks::router())
         .route("/ws", get(socket))
         .fallback(page::file.layer(CompressionLayer::new()))
         .method_not_allowed_fallback(wrong_method)

@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::io::AsyncWriteExt;
-use tokio::process::Command;
+use tool_command::{CommandEnd, CommandFault, CommandRun, find_program};
 use tool_registry::{
     BrokenTool, Changes, FilePlace, Reach, RegistryError, Resolution, Services, Tool, ToolContext,
     ToolDefinition, ToolError, ToolErrorKind, ToolHandler, ToolKind, ToolOutput, ToolProvider,
@@ -119,36 +117,37 @@ struct Run {
     folder: PathBuf,
 }
 
+impl Run {
+    fn failed(&self, fault: &CommandFault) -> ToolError {
+        let message = format!("`{}`: {fault}", self.entry.program);
+        ToolError::new(ToolErrorKind::Failed, message).with_code(fault.code())
+    }
+}
+
 #[async_trait]
 impl ToolHandler for Run {
     async fn call(&self, arguments: Map<String, Value>, _: &ToolContext) -> Result<ToolOutput, ToolError> {
         let more = arguments.get("arguments").and_then(Value::as_array).into_iter().flatten();
-        let input = arguments.get("input").and_then(Value::as_str).unwrap_or_default();
-        let mut command = Command::new(&self.entry.program);
-        command.args(&self.entry.arguments).args(more.filter_map(Value::as_str)).current_dir(&self.folder);
+        let more = more.filter_map(Value::as_str).map(str::to_owned);
+        let program = find_program(&self.entry.program, &self.folder);
+        let run = CommandRun {
+            program: program.ok_or_else(|| self.failed(&CommandFault::Missing))?,
+            arguments: self.entry.arguments.iter().cloned().chain(more).collect(),
+            folder: self.folder.clone(),
+            input: arguments.get("input").and_then(Value::as_str).unwrap_or_default().into(),
+            max_output: MAX_OUTPUT,
+            ..CommandRun::default()
+        };
         // A call that is given up ends its program.
-        command.kill_on_drop(true).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let failed = |error: std::io::Error| {
-            ToolError::new(ToolErrorKind::Failed, format!("`{}` cannot be run: {error}", self.entry.program))
-        };
-        let mut child = command.spawn().map_err(failed)?;
-        let stdin = child.stdin.take();
-        let write = async move {
-            if let Some(mut stdin) = stdin {
-                // A program may end without reading.
-                let _ = stdin.write_all(input.as_bytes()).await;
-            }
-        };
-        let (ended, ()) = tokio::join!(child.wait_with_output(), write);
-        answer(&ended.map_err(failed)?)
+        answer(&run.run().await.map_err(|fault| self.failed(&fault))?)
     }
 }
 
-fn answer(ended: &Output) -> Result<ToolOutput, ToolError> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_OUTPUT)]).into_owned();
+fn answer(ended: &CommandEnd) -> Result<ToolOutput, ToolError> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if ended.status.success() {
-        return Ok(ToolOutput::Text(text(&ended.stdout)));
+        return Ok(ToolOutput::Text(text(&ended.output)));
     }
-    let message = format!("the program failed ({}): {}", ended.status, text(&ended.stderr).trim());
+    let message = format!("the program failed ({}): {}", ended.status, text(&ended.errors).trim());
     Err(ToolError::failed(message).with_code("program_failed"))
 }

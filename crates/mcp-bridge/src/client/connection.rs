@@ -16,11 +16,11 @@ use rmcp::{ClientServiceExt, RoleClient};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{ChildStderr, Command};
 use tokio_util::task::TaskTracker;
+use tool_registry::process::ProcessGroup;
 
 use super::correlated::Correlated;
 use super::error::McpError;
 use super::foreign::harmless;
-use super::group::ProcessGroup;
 use super::handler::Handler;
 use super::listed::Listed;
 use super::listing::list_tools;

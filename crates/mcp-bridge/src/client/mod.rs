@@ -5,7 +5,6 @@ mod connection;
 mod correlated;
 mod error;
 mod foreign;
-mod group;
 mod handler;
 mod in_flight;
 mod listed;
@@ -37,7 +36,6 @@ use listed::Listed;
 use listing::ListFault;
 
 pub use error::McpError;
-pub use group::kill_servers;
 pub use listed::{MemoryPins, PinStore};
 pub use provider::McpTools;
 pub use settings::{ElicitationPolicy, McpSettings};

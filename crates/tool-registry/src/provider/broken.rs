@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::files::SyntaxError;
 use crate::registry::RegistryError;
 
 /// A place in a file.
@@ -22,6 +23,12 @@ impl FilePlace {
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), line: None, column: None }
+    }
+
+    /// The place of a syntax error in a file whose path is added by those who read it.
+    #[must_use]
+    pub fn inside(error: &SyntaxError) -> Self {
+        Self::new(PathBuf::new()).at(Some(error.line), Some(error.column))
     }
 
     /// The same with a line and a column from 1.

@@ -1,6 +1,7 @@
 //! The port for kinds of tools: a provider knows the tools of one kind, and a list of providers is what a project offers.
 
 mod broken;
+mod file_tools;
 mod list;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use crate::registry::{Registry, ToolSource};
 use crate::tool::Tool;
 
 pub use broken::{BrokenTool, Fault, FilePlace};
+pub use file_tools::{FileTools, ToolFormat};
 pub use list::Providers;
 
 /// Result of asking a provider for the tool of an id.

@@ -79,6 +79,7 @@ fn check(context: &Context, id: Option<&str>) -> Result<Exit, Failure> {
     let mut checked = Vec::new();
     if id.is_none() {
         failures.extend(project.broken_agents().iter().map(Failure::of_file));
+        failures.extend(project.broken_triggers().iter().map(Failure::of_project));
     }
     for file in files {
         let mut faults = project.faults_of(file).unwrap_or_default();
@@ -167,7 +168,7 @@ fn plan_of(arguments: &AgentRunArguments) -> Result<AgentPlan, Failure> {
     };
     if let Some(name) = &arguments.event {
         let payload = arguments.payload.as_deref().map(inputs::json_file).transpose()?.unwrap_or_default();
-        plan.event = Some(PlannedEvent { name: name.clone(), payload });
+        plan.event = Some(PlannedEvent::new(name.clone(), payload));
     }
     plan.attachments =
         arguments.attach.iter().map(|file| inputs::attachment(file)).collect::<Result<_, _>>()?;

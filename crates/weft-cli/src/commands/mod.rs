@@ -24,6 +24,7 @@ mod serve;
 mod session;
 mod tool;
 mod tools;
+mod trigger;
 mod trust;
 mod workflow;
 
@@ -80,6 +81,7 @@ pub(crate) fn run(arguments: Arguments, providers: Vec<MakeProvider>) -> Result<
         Command::Chat(chat) => chat::run_session(&context, &chat),
         Command::Flow(command) => flow::run(&context, command),
         Command::Session(command) => session::run(&context, command),
+        Command::Trigger(command) => trigger::run(&context, command),
         Command::Test(test) => scenario::run(&context, &test),
         Command::Workflow(command) => workflow::run(&context, command),
         Command::Runs(command) => runs::run(&context, command),

@@ -116,7 +116,7 @@ async fn heed_signals(handle: &ServerHandle, grace: Duration) {
             "the server is left before the store took everything: {unkept} events or changes are not kept\nhelp: end what locks the store, or give the server more time with [server] grace_ms"
         ),
     }
-    weft_project::kill_servers();
+    weft_project::kill_programs();
     std::process::exit(Exit::Failed as i32);
 }
 

@@ -169,6 +169,11 @@ fn runs() {
 }
 
 #[test]
+fn triggers() {
+    check("triggers.md");
+}
+
+#[test]
 fn workflows() {
     check("workflows.md");
 }

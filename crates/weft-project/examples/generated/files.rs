@@ -3,10 +3,12 @@
 use std::fmt::Write;
 
 use agent_runtime::AgentProfile;
+use agent_triggers::TriggerFile;
 use executors_flow_system::FlowsFile;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
+use tool_command::CommandToolFile;
 use tool_http::HttpToolFile;
 use weft_project::Settings;
 use workflow_model::{NodeDefinition, SlotDefinition, Workflow};
@@ -23,6 +25,8 @@ pub(crate) fn files() -> Result<Map<String, Value>, Box<dyn std::error::Error>> 
     put("docs/schema/workflow.schema.json", schema::<Workflow>("A workflow file.")?);
     put("docs/schema/agent-profile.schema.json", schema::<AgentProfile>("An agent_profile.json.")?);
     put("docs/schema/http-tool.schema.json", schema::<HttpToolFile>("A *.tool.json.")?);
+    put("docs/schema/command-tool.schema.json", schema::<CommandToolFile>("A *.command.json.")?);
+    put("docs/schema/triggers.schema.json", schema::<TriggerFile>("A *.triggers.json.")?);
     put("docs/schema/flows.schema.json", schema::<FlowsFile>("A flows.json.")?);
     put("docs/schema/weft-toml.schema.json", schema::<Settings>("A weft.toml, as JSON.")?);
     put("docs/reference/nodes.md", nodes()?);

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use agent_runtime::{Agent, SubscribedEvent};
+use agent_triggers::TriggerRun;
 use agent_types::{RunId, nearest};
 use executors_flow_system::{Orchestrator, OrchestratorError};
 use tokio_util::sync::CancellationToken;
 use weft_project::{Project, ProjectError};
 
-use super::agent::session_work;
+use super::agent::{OpenAgent, session_work};
 use super::known::{claim, known_run, message_key, release};
 use super::launch::Prepared;
 use super::open::{begin_agent_run, begin_workflow_run, skip_conversation};
@@ -18,7 +19,7 @@ use super::workflow::{typed, workflow_work};
 use super::{LocalRuns, Scripts};
 use crate::error::RunsError;
 use crate::handle::RunHandle;
-use crate::plan::{AgentPlan, FlowCall};
+use crate::plan::{AgentPlan, FlowCall, TriggerCause};
 use crate::request::{AgentRequest, RunEnv, ThreadName, WorkflowRequest};
 use crate::sink::RunSink;
 
@@ -80,12 +81,13 @@ impl LocalRuns {
         agent.check().map_err(ProjectError::from)?;
         check_event(&agent, &plan)?;
         let open = begin_agent_run(&project, &self.0.threads, plan, thread, opening)?;
+        keep_firing(&project, &open)?;
         self.skip_conversation(&project, &open);
         self.agent_work(project, agent, open, hold, cancel)
     }
 
     /// Lets a script that is played to each conversation continue behind the replies that this one has had.
-    pub(super) fn skip_conversation(&self, project: &Project, open: &super::agent::OpenAgent) {
+    pub(super) fn skip_conversation(&self, project: &Project, open: &OpenAgent) {
         if self.0.options.scripts == Scripts::OfRun {
             skip_conversation(project, open);
         }
@@ -189,10 +191,18 @@ fn check_target(orchestrator: &Orchestrator, plan: &AgentPlan) -> Result<(), Run
     Ok(checked.map_err(OrchestratorError::from)?)
 }
 
+/// Keeps the run in the record of the trigger that began it.
+fn keep_firing(project: &Project, open: &OpenAgent) -> Result<(), RunsError> {
+    let Some(TriggerCause { id, cause }) = &open.plan.trigger else { return Ok(()) };
+    let run = TriggerRun::new(project.clock().now(), cause, Ok(open.sink.sink().run().clone()));
+    Ok(project.update_trigger(id, |record| record.with_run(run))?)
+}
+
 /// Refuses an event that does not start the agent.
 fn check_event(agent: &Agent, plan: &AgentPlan) -> Result<(), RunsError> {
     let Some(event) = &plan.event else { return Ok(()) };
-    if agent.listens_to(&event.name, &event.payload) {
+    // A trigger names its agent itself.
+    if plan.trigger.is_some() || agent.listens_to(&event.name, &event.payload) {
         return Ok(());
     }
     let subscribed = &agent.profile().subscribed_event_types;

@@ -17,6 +17,7 @@ mod seats;
 mod sessions;
 mod tasks;
 mod threads;
+mod triggers;
 mod version;
 mod workflow;
 
@@ -32,6 +33,7 @@ use tokio_util::task::TaskTracker;
 use weft_project::Project;
 
 pub use calls::{CallHandle, CallRequest};
+pub use triggers::{Firing, trigger_request};
 
 use crate::error::RunsError;
 use crate::handle::RunHandle;

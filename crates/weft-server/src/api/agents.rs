@@ -197,7 +197,7 @@ async fn wake(
     Path(agent): Path<String>,
     JsonBody(body): JsonBody<EventBody>,
 ) -> Result<(StatusCode, Json<Accepted>), Problem> {
-    let event = Some(PlannedEvent { name: body.event, payload: body.payload });
+    let event = Some(PlannedEvent::new(body.event, body.payload));
     let plan = AgentPlan { agent, event, values: body.context, ..AgentPlan::default() };
     let request = AgentRequest { plan, thread: body.thread, ..AgentRequest::default() };
     Ok(begun_run(&begin_agent(&app, request).await?))

@@ -14,6 +14,7 @@ mod runs;
 mod sessions;
 mod standing;
 mod tools;
+mod triggers;
 mod workflows;
 
 use std::sync::Arc;
@@ -140,6 +141,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         flows::operations(),
         sessions::operations(),
         blobs::operations(),
+        triggers::operations(),
     ];
     parts.into_iter().flatten().collect()
 }

@@ -12,4 +12,5 @@ mod rest;
 mod rows;
 mod stuck;
 mod tasks;
+mod triggers;
 mod widget;

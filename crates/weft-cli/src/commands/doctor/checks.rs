@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
+use agent_triggers::TriggerKind;
 use llm_provider::{ModelConfig, ModelError, ModelSource};
 use serde_json::json;
 use tool_registry::files::PassedOver;
@@ -35,6 +36,7 @@ pub(super) fn all(context: &Context) -> Vec<Finding> {
     findings.extend(workflows(&project));
     findings.extend(tools(&project));
     findings.extend(agents(&project));
+    findings.extend(triggers(&project));
     findings.extend(flows(&project));
     findings.extend(
         project.refused_secrets().iter().map(|fault| {
@@ -197,6 +199,24 @@ fn tools(project: &Project) -> Vec<Finding> {
     findings.extend(providers.list(Reach::Local).into_iter().filter_map(Result::err).map(|broken| {
         let what = format!("tool {}", broken.id.as_deref().unwrap_or("file"));
         Finding::wrong(what, ProjectError::from(broken).into())
+    }));
+    findings
+}
+
+fn triggers(project: &Project) -> Vec<Finding> {
+    let mut findings: Vec<Finding> =
+        project.broken_triggers().into_iter().map(|error| Finding::wrong("triggers", error.into())).collect();
+    let good = project.triggers().count();
+    if good > 0 {
+        findings.push(Finding::well("triggers", counted(good, "trigger")));
+    }
+    findings.extend(project.triggers().filter_map(|entry| {
+        let TriggerKind::Webhook(webhook) = &entry.trigger.kind else { return None };
+        let is_set = std::env::var(&webhook.secret).is_ok_and(|secret| !secret.is_empty());
+        let message = format!("the secret `{}` of `{}` is not set", webhook.secret, entry.trigger.id);
+        let failure = Failure::new(Exit::Configuration, "missing_secret", message);
+        let failure = failure.with_help(format!("set {} in the environment", webhook.secret));
+        (!is_set).then(|| Finding::warning("triggers", failure))
     }));
     findings
 }

@@ -9,11 +9,12 @@ static ALIVE: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// A started program and its children, which end when this is dropped.
 #[derive(Debug)]
-pub(super) struct ProcessGroup(u32);
+pub struct ProcessGroup(u32);
 
 impl ProcessGroup {
     /// The group that a program leads.
-    pub(super) fn led_by(leader: u32) -> Self {
+    #[must_use]
+    pub fn led_by(leader: u32) -> Self {
         ALIVE.lock().insert(leader);
         Self(leader)
     }
@@ -26,9 +27,9 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// Ends all programs that were started for servers, and their children. For a process that ends at once; otherwise they end
-/// with their connections.
-pub fn kill_servers() {
+/// Ends all programs that were started, and their children. For a process that ends at once; otherwise they end with what
+/// holds their groups.
+pub fn kill_programs() {
     std::mem::take(&mut *ALIVE.lock()).into_iter().for_each(kill);
 }
 

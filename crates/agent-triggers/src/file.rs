@@ -1,0 +1,240 @@
+//! Format of a `*.triggers.json` file.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use tool_registry::files::{SyntaxError, from_json, is_safe_id};
+
+use crate::cron::CronTimes;
+use crate::kind::{TriggerKind, Webhook};
+
+/// Shortest interval, in milliseconds.
+const SHORTEST_MS: u64 = 1000;
+
+/// Missed moments that are made up for, where the file has no limit.
+const MAX_MISSED: usize = 10;
+
+/// Limit of a webhook's body where the file has none, in KiB.
+const MAX_BODY_KIB: usize = 256;
+
+/// Beginning and end of a secret in a value.
+const SECRET: (&str, &str) = ("{$secret.", "}");
+
+/// A `*.triggers.json` file: what starts an agent. A key that is not known is an error.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TriggerFile {
+    /// The agent. Default: the one that the file or its folder is named after.
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// The triggers.
+    pub triggers: Vec<Trigger>,
+}
+
+impl TriggerFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Invalid JSON, an unknown key (with a suggestion), or a trigger that cannot fire, with line and column.
+    pub fn from_json(text: &str) -> Result<Self, SyntaxError> {
+        from_json(text)
+    }
+}
+
+/// Handling of moments that were missed because no server was there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Missed {
+    /// They are passed over.
+    Skip,
+    /// One run makes up for all of them.
+    #[default]
+    Once,
+    /// Each has its run, the newest `max_missed` of them.
+    All,
+}
+
+/// Something that starts an agent.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "TriggerConfig")]
+#[non_exhaustive]
+pub struct Trigger {
+    /// Its id, once in a project.
+    pub id: String,
+    /// Its cause.
+    pub kind: TriggerKind,
+    /// Message to the agent.
+    pub message: Option<String>,
+    /// Handling of missed moments.
+    pub missed: Missed,
+    /// Missed moments that are made up for at most.
+    pub max_missed: usize,
+    /// Set when it fires.
+    pub enabled: bool,
+}
+
+/// A trigger as the file has it: `cron`, `every_ms`, `files` or `webhook`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Trigger")]
+struct TriggerConfig {
+    /// Its id, once in a project.
+    id: Id,
+    /// Times of day: minute, hour, day of the month, month, day of the week, with seconds in front where there are six parts.
+    #[serde(default)]
+    cron: Option<Expression>,
+    /// Time zone of `cron`, such as `Europe/Oslo`. Default: UTC.
+    #[serde(default)]
+    time_zone: Option<Zone>,
+    /// Interval, in milliseconds; at least a second.
+    #[serde(default)]
+    every_ms: Option<u64>,
+    /// Files, from the project's folder, whose changes fire it: `inbox/*.txt`, `data/**`.
+    #[serde(default)]
+    files: Option<Patterns>,
+    /// A request to `/hooks/ID` of `weft serve`.
+    #[serde(default)]
+    webhook: Option<WebhookConfig>,
+    /// Message to the agent. A webhook and files are an event; the message then stands among the instructions.
+    #[serde(default)]
+    message: Option<String>,
+    /// Handling of moments at which no server was there.
+    #[serde(default)]
+    missed: Missed,
+    /// Missed moments that `all` makes up for at most. Default: 10.
+    #[serde(default)]
+    max_missed: Option<usize>,
+    /// Set to `false`, it does not fire by itself.
+    #[serde(default)]
+    enabled: Option<bool>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WebhookConfig {
+    /// The secret that the request must show, as `{$secret.NAME}`: `Authorization: Bearer SECRET` or `X-Hook-Secret: SECRET`.
+    secret: Secret,
+    /// Limit of its body, in KiB. Default: 256.
+    #[serde(default)]
+    max_body_kib: Option<usize>,
+}
+
+impl JsonSchema for Trigger {
+    fn schema_name() -> Cow<'static, str> {
+        TriggerConfig::schema_name()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        TriggerConfig::json_schema(generator)
+    }
+}
+
+impl TryFrom<TriggerConfig> for Trigger {
+    type Error = String;
+
+    fn try_from(config: TriggerConfig) -> Result<Self, String> {
+        let TriggerConfig { id: Id(id), cron, time_zone, every_ms, files, webhook, .. } = config;
+        let zone = time_zone.as_ref().map(|Zone(zone)| zone.as_str());
+        let cron = match cron {
+            Some(Expression(text)) => {
+                Some(TriggerKind::Cron(CronTimes::parse(&text, zone).map_err(|error| error.to_string())?))
+            }
+            None if zone.is_some() => return Err("only `cron` has a `time_zone`".into()),
+            None => None,
+        };
+        let every = match every_ms {
+            Some(ms) if ms < SHORTEST_MS => return Err(format!("`every_ms` is at least {SHORTEST_MS}")),
+            ms => ms.map(|ms| TriggerKind::Every(Duration::from_millis(ms))),
+        };
+        let files = files.map(|Patterns(patterns)| TriggerKind::Files(patterns));
+        let webhook = webhook.map(|webhook| {
+            let max_body = webhook.max_body_kib.unwrap_or(MAX_BODY_KIB).saturating_mul(1024);
+            TriggerKind::Webhook(Webhook { secret: webhook.secret.0, max_body })
+        });
+        let mut kinds = [cron, every, files, webhook].into_iter().flatten();
+        let (Some(kind), None) = (kinds.next(), kinds.next()) else {
+            return Err(format!("`{id}` needs one of `cron`, `every_ms`, `files` and `webhook`"));
+        };
+        Ok(Self {
+            id,
+            kind,
+            message: config.message,
+            missed: config.missed,
+            max_missed: config.max_missed.unwrap_or(MAX_MISSED),
+            enabled: config.enabled.unwrap_or(true),
+        })
+    }
+}
+
+/// Reads a text that must pass a check, so that its fault has the place of the text.
+macro_rules! checked_text {
+    ($(#[$about:meta])* $name:ident($inner:ty), $check:expr) => {
+        $(#[$about])*
+        #[derive(Debug, JsonSchema)]
+        #[schemars(transparent)]
+        struct $name($inner);
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let check: fn($inner) -> Result<$inner, String> = $check;
+                check(<$inner>::deserialize(deserializer)?).map(Self).map_err(D::Error::custom)
+            }
+        }
+    };
+}
+
+checked_text!(
+    /// An id that can stand in an address.
+    Id(String), |id| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        if !id.is_empty() && id.len() <= 128 && id.chars().all(is_part) && !id.starts_with('.') {
+            Ok(id)
+        } else {
+            Err(format!("`{id}` can be no id of a trigger; write letters, digits, `_`, `-` and `.`"))
+        }
+    }
+);
+
+checked_text!(
+    /// A cron expression.
+    Expression(String), |text| {
+        CronTimes::parse(&text, None).map_err(|error| format!("`{text}` is not a cron expression: {error}"))?;
+        Ok(text)
+    }
+);
+
+checked_text!(
+    /// A time zone.
+    Zone(String), |name| {
+        CronTimes::parse("* * * * *", Some(&name)).map_err(|error| error.to_string())?;
+        Ok(name)
+    }
+);
+
+checked_text!(
+    /// Patterns of files in the project.
+    Patterns(Vec<String>), |patterns| {
+        if patterns.is_empty() {
+            return Err("`files` names no files".into());
+        }
+        match patterns.iter().find(|pattern| !is_safe_id(pattern) || pattern.starts_with(".weft")) {
+            Some(pattern) => Err(format!("`{pattern}` leaves the project, or is not a path with `/`")),
+            None => Ok(patterns),
+        }
+    }
+);
+
+checked_text!(
+    /// The name of a secret.
+    Secret(String), |text| {
+        let name = text.strip_prefix(SECRET.0).and_then(|rest| rest.strip_suffix(SECRET.1));
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        match name.filter(|name| !name.is_empty() && name.chars().all(is_part)) {
+            Some(name) => Ok(name.to_owned()),
+            None => Err("a secret is not written out; `{$secret.NAME}` takes it from the environment".into()),
+        }
+    }
+);

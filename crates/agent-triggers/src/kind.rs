@@ -1,0 +1,64 @@
+//! Kinds of triggers.
+
+use std::time::Duration;
+
+use tool_registry::fits_pattern;
+
+use crate::cron::CronTimes;
+
+/// Cause by which a trigger fires.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum TriggerKind {
+    /// Times of day.
+    Cron(CronTimes),
+    /// So often.
+    Every(Duration),
+    /// Changes of files that fit one of these patterns.
+    Files(Vec<String>),
+    /// A request of another system.
+    Webhook(Webhook),
+}
+
+/// A request of another system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Webhook {
+    /// Name of the secret that the request must show.
+    pub secret: String,
+    /// Limit of its body, in bytes.
+    pub max_body: usize,
+}
+
+impl TriggerKind {
+    /// Name of the kind.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Cron(_) => "cron",
+            Self::Every(_) => "every",
+            Self::Files(_) => "files",
+            Self::Webhook(_) => "webhook",
+        }
+    }
+
+    /// Returns `true` if a file, by its path from the project's folder, is meant.
+    #[must_use]
+    pub fn is_of_file(&self, path: &str) -> bool {
+        let Self::Files(patterns) = self else { return false };
+        let names: Vec<&str> = path.split('/').collect();
+        patterns.iter().any(|pattern| fits_pattern(&pattern.split('/').collect::<Vec<_>>(), &names))
+    }
+
+    /// Folders in which files are meant, from the project's folder.
+    #[must_use]
+    pub fn folders(&self) -> Vec<String> {
+        let Self::Files(patterns) = self else { return Vec::new() };
+        let folder = |pattern: &String| {
+            let plain: Vec<&str> = pattern.split('/').take_while(|part| !part.contains('*')).collect();
+            let is_file = plain.len() == pattern.split('/').count();
+            plain[..plain.len() - usize::from(is_file)].join("/")
+        };
+        patterns.iter().map(folder).collect()
+    }
+}

@@ -1,0 +1,104 @@
+//! `/hooks/{id}`: messages of other systems that start agents. Each hook has a secret of its own in place of the server's token.
+
+use std::sync::Arc;
+
+use agent_triggers::{TriggerKind, Webhook};
+use axum::body::Body;
+use axum::extract::State;
+use axum::routing::post;
+use axum::{Json, Router};
+use http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+use weft_runs::Firing;
+
+use crate::access::bearer;
+use crate::app::App;
+use crate::body::{Path, read_up_to};
+use crate::problem::Problem;
+use crate::token::is_same;
+
+/// Header of a secret, beside `Authorization`.
+const SECRET: &str = "x-hook-secret";
+
+/// Headers by which systems name a message, so that one that comes again is known.
+const MESSAGE_ID: [&str; 3] = ["webhook-id", "idempotency-key", "x-github-delivery"];
+
+/// Longest name of a message.
+const MAX_ID: usize = 256;
+
+pub(crate) fn router() -> Router<Arc<App>> {
+    Router::new().route("/hooks/{hook}", post(answer))
+}
+
+async fn answer(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<Value>), Problem> {
+    let webhook = hook(&app, &id)?;
+    check_secret(&webhook, &headers)?;
+    let body = read_up_to(body, webhook.max_body, &app).await?;
+    let body = match serde_json::from_slice(&body) {
+        Ok(value) => value,
+        Err(_) => Value::String(String::from_utf8_lossy(&body).into_owned()),
+    };
+    let message = message_id(&headers);
+    let _one_at_a_time = app.answering.lock().await;
+    if let Some(run) = answered(&app, &id, message.clone()).await? {
+        return Ok((StatusCode::OK, Json(json!({"run": run, "repeated": true}))));
+    }
+    let mut payload = json!({"body": body});
+    if let Some(message) = &message {
+        payload["message_id"] = message.as_str().into();
+    }
+    let run = app.runs.fire_trigger(&id, Firing { cause: "webhook", payload }).await?.id;
+    if let Some(message) = message {
+        let of = run.clone();
+        app.with_project(move |project| {
+            Ok(project.update_trigger(&id, move |record| record.with_message(&message, &of))?)
+        })
+        .await?;
+    }
+    Ok((StatusCode::ACCEPTED, Json(json!({"run": run}))))
+}
+
+/// The webhook of an id.
+fn hook(app: &App, id: &str) -> Result<Webhook, Problem> {
+    let project = app.project();
+    let entry = project.trigger(id).ok().filter(|entry| entry.trigger.enabled);
+    match entry.map(|entry| &entry.trigger.kind) {
+        Some(TriggerKind::Webhook(webhook)) => Ok(webhook.clone()),
+        _ => Err(Problem::not_found("unknown_hook", "this server has no such hook")),
+    }
+}
+
+fn check_secret(webhook: &Webhook, headers: &HeaderMap) -> Result<(), Problem> {
+    let Some(secret) = std::env::var(&webhook.secret).ok().filter(|secret| !secret.is_empty()) else {
+        log::error!("a hook is closed: {} is not set", webhook.secret);
+        let detail = "the secret of this hook is not set";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "missing_secret", detail));
+    };
+    let given = headers.get(SECRET).and_then(|given| given.to_str().ok()).or_else(|| bearer(headers));
+    if given.is_some_and(|given| is_same(given, &secret)) {
+        return Ok(());
+    }
+    let detail = "the secret is not that of this hook";
+    Err(Problem::new(StatusCode::UNAUTHORIZED, "bad_hook_secret", detail)
+        .with_help("send it as `Authorization: Bearer SECRET` or `X-Hook-Secret: SECRET`"))
+}
+
+/// The sender's name of a message.
+fn message_id(headers: &HeaderMap) -> Option<String> {
+    let named = MESSAGE_ID.into_iter().find_map(|name| headers.get(name)?.to_str().ok());
+    named.filter(|id| !id.is_empty() && id.len() <= MAX_ID).map(str::to_owned)
+}
+
+/// The run that a message has begun before.
+async fn answered(app: &App, hook: &str, message: Option<String>) -> Result<Option<String>, Problem> {
+    let (Some(message), hook) = (message, hook.to_owned()) else { return Ok(None) };
+    app.with_project(move |project| {
+        Ok(project.trigger_record(&hook)?.answered(&message).map(ToString::to_string))
+    })
+    .await
+}
