@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use agent_types::{
-    Budget, Clock, EventBroadcast, EventSink, EventSubscription, Recorder, ResumeLog, RunId, SystemClock,
+    Budget, CallId, Clock, EventBroadcast, EventLocation, EventSink, EventSubscription, Recorder, ResumeLog,
+    RunId, SystemClock,
 };
 use llm_provider::{LlmProvider, LlmRequest};
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use tool_registry::{IntoTool, Services, Snapshot, TaskBoard, ToolContext, ToolSource, UsageMeter};
+use tool_registry::{IntoTool, Services, Snapshot, TaskBoard, TaskCall, ToolContext, ToolSource, UsageMeter};
 
 use crate::driver::answer_schema::AnswerSchema;
 use crate::driver::calls::typed;
@@ -144,6 +145,32 @@ impl Agent {
     #[must_use]
     pub fn tasks(&self) -> Option<Arc<TaskBoard>> {
         self.services.get::<TaskBoard>()
+    }
+
+    /// Continues a task that another process began, on this board; `false` where its tool is gone or cannot continue.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn resume_task(
+        &self,
+        board: &TaskBoard,
+        call: &TaskCall,
+        run: Arc<dyn EventSink>,
+        log: ResumeLog,
+        saved: Option<Value>,
+    ) -> bool {
+        let snapshot = self.offered();
+        let Some(tool) = snapshot.get(call.tool.as_str()).filter(|tool| tool.resumes()) else { return false };
+        let id = CallId::new(call.task.trim_start_matches("task-"));
+        let (clock, budget) = (Arc::clone(&self.clock), Budget::new(self.profile.limits()));
+        let cx = ToolContext::new(id, call.tool.clone(), clock, budget, run, EventLocation::default())
+            .with_cancel(self.cancel.child_token())
+            .with_services(self.services.clone())
+            .with_values(Arc::clone(&self.values))
+            .with_resume(Some(log))
+            .with_saved(saved);
+        board.resume(tool.clone(), call.clone(), cx);
+        true
     }
 
     /// Returns `true` for an event that triggers the agent: `subscribed_event_types` of its profile name it, and the

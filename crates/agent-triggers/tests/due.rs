@@ -78,27 +78,27 @@ fn times_are_due_once_and_missed_ones_by_their_policy() {
 #[test]
 fn what_is_wrong_with_a_file_is_reported_with_its_place() {
     for (trigger, line, column, message) in [
-        ("\"cron\":\n\"0 25 * * *\"", 3, 12, "`0 25 * * *` is not a cron expression: "),
+        ("\"cron\":\n\"0 25 * * *\"", 3, 13, "`0 25 * * *` is not a cron expression: "),
         (
             "\"cron\": \"0 8 * * *\",\n\"time_zone\": \"Asia/Shangai\"",
             3,
-            27,
+            28,
             "unknown time zone `Asia/Shangai`; did you mean `Asia/Shanghai`?",
         ),
         ("\"corn\": \"\"", 2, 6, "unknown field `corn`, expected one of "),
-        ("\"every_ms\": 10", 2, 15, "`every_ms` is at least 1000"),
-        ("\"files\": [\"../x\"]", 2, 17, "`../x` leaves the project, or is not a path with `/`"),
+        ("\"every_ms\": 10", 2, 16, "`every_ms` is at least 1000"),
+        ("\"files\": [\"../x\"]", 2, 18, "`../x` leaves the project, or is not a path with `/`"),
         (
             "\"webhook\": {\"secret\": \"plain\"}",
             2,
-            29,
+            30,
             "a secret is not written out; `{$secret.NAME}` takes it from the environment",
         ),
-        ("\"message\": \"x\"", 2, 15, "`t` needs one of `cron`, `every_ms`, `files` and `webhook`"),
+        ("\"message\": \"x\"", 2, 16, "`t` needs one of `cron`, `every_ms`, `files` and `webhook`"),
         (
             "\"every_ms\": 1000, \"files\": [\"a\"]",
             2,
-            33,
+            34,
             "`t` needs one of `cron`, `every_ms`, `files` and `webhook`",
         ),
     ] {

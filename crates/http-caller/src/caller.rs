@@ -59,6 +59,17 @@ pub struct HttpAnswer {
     pub warnings: Vec<String>,
 }
 
+impl HttpAnswer {
+    /// An answer of an [unshaped](Endpoint::unshaped) endpoint after `select` and `template` of the endpoint itself.
+    ///
+    /// # Errors
+    /// An answer on which the path would take too long.
+    pub fn shaped(self, endpoint: &Endpoint) -> Result<Self, HttpError> {
+        let (body, warnings) = endpoint.response.shape(self.status, self.body)?;
+        Ok(Self { body, warnings, ..self })
+    }
+}
+
 /// Installs a TLS provider for the process, unless there is one: clients of other libraries need it too.
 pub fn install_tls() {
     // A provider that the process installed before serves as well.

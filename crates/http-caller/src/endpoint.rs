@@ -134,6 +134,12 @@ impl Endpoint {
         self.url.origin().origin().ascii_serialization()
     }
 
+    /// The same endpoint, whose answers stay as the server gives them.
+    #[must_use]
+    pub fn unshaped(&self) -> Self {
+        Self { response: self.response.unshaped(), ..self.clone() }
+    }
+
     /// Longest time of a whole call.
     #[must_use]
     pub const fn timeout(&self) -> Duration {

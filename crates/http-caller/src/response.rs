@@ -54,6 +54,11 @@ impl ResponseShape {
         })
     }
 
+    /// The same without selection and template.
+    pub(crate) const fn unshaped(&self) -> Self {
+        Self { select: None, template: None, max_bytes: self.max_bytes }
+    }
+
     /// Returns the value for the caller, and the missing parts.
     ///
     /// # Errors

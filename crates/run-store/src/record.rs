@@ -125,6 +125,8 @@ pub struct RunFilter {
     pub workflow: Option<String>,
     /// Only those of this thread.
     pub thread: Option<String>,
+    /// Only those that were started or forked from this run.
+    pub parent: Option<RunId>,
     /// Only those that began before.
     pub before: Option<Timestamp>,
     /// So many at most; `None` means all.
@@ -138,6 +140,7 @@ impl RunFilter {
             && same(&self.agent, &record.new.agent)
             && same(&self.workflow, &record.new.workflow)
             && same(&self.thread, &record.new.thread)
+            && (self.parent.is_none() || self.parent == record.new.parent)
             && self.before.is_none_or(|before| record.started < before)
     }
 }

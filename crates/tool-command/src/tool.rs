@@ -202,6 +202,9 @@ impl CommandCall {
             return Err(ToolError::failed(message).with_code("command_failed"));
         }
         let output = text(&ended.output);
+        // Programs end their last line, and a value has none.
+        let output =
+            output.strip_suffix('\n').map_or(&*output, |output| output.trim_end_matches('\r')).to_owned();
         let value = || serde_json::from_str::<Value>(&output);
         match self.output {
             OutputFormat::Text => Ok(ToolOutput::Text(output)),

@@ -66,17 +66,17 @@ async fn arguments_are_given_by_stdin_or_one_by_one() {
     assert!(!root.join("x").exists(), "no shell reads a value");
     let with_default = json!({"command": ["sh", "-c", "echo $1", "sh", "{n}"],
         "parameters": {"type": "object", "properties": {"n": {"type": "integer", "default": 3}}}});
-    assert_eq!(text(root, &with_default, json!({})).await, "3\n");
+    assert_eq!(text(root, &with_default, json!({})).await, "3");
 }
 
 #[tokio::test]
 async fn the_environment_holds_what_is_listed() {
     let folder = tempfile::tempdir().unwrap();
     let list = json!({"command": ["env"], "env": {"MODE": "a b"}});
-    assert_eq!(text(folder.path(), &list, json!({})).await, "MODE=a b\n");
+    assert_eq!(text(folder.path(), &list, json!({})).await, "MODE=a b");
     // A secret is given, and masked in everything that comes back.
     let secret = json!({"command": ["env"], "env": {"KEY": "k:{$secret.CARGO_PKG_NAME}"}});
-    assert_eq!(text(folder.path(), &secret, json!({})).await, "KEY=k:***\n");
+    assert_eq!(text(folder.path(), &secret, json!({})).await, "KEY=k:***");
     let failing = json!({"command": ["sh", "-c", "echo key $KEY >&2; exit 3"], "env": {"KEY": "{$secret.CARGO_PKG_NAME}"}});
     let CallEnd::Failed(error) = end(folder.path(), &failing, json!({})).await else { panic!() };
     assert_eq!(
@@ -123,7 +123,7 @@ async fn children_end_with_the_call() {
     };
     // A program that ends itself, one that takes too long, one that writes too much, and a call that is cancelled.
     let ended = file(&leaves_a_child(&mark, "echo done"), json!({}));
-    assert_eq!(text(folder.path(), &ended, json!({})).await, "done\n");
+    assert_eq!(text(folder.path(), &ended, json!({})).await, "done");
     let slow = file(&leaves_a_child(&mark, "sleep 60"), json!({"timeout_ms": 200}));
     let limit = Duration::from_millis(200);
     assert_eq!(end(folder.path(), &slow, json!({})).await, CallEnd::TimedOut { limit });

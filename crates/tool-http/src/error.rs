@@ -1,6 +1,6 @@
 //! Errors of tool files.
 
-use agent_types::InvalidToolId;
+use agent_types::{InvalidToolId, Problem};
 use http_caller::ConfigError;
 use tool_registry::files::SyntaxError;
 use tool_schema::{ParametersError, ToolSetError};
@@ -21,6 +21,9 @@ pub enum HttpToolError {
     /// The parameters cannot be offered.
     #[error(transparent)]
     Parameters(#[from] ParametersError),
+    /// A part of `async` that does not fit.
+    #[error("async.{0}")]
+    Async(Problem),
     /// The endpoint cannot be used.
     #[error(transparent)]
     Endpoint(#[from] ConfigError),
@@ -35,6 +38,7 @@ impl HttpToolError {
             Self::Id(error) => error.code(),
             Self::Schema(error) => error.code(),
             Self::Parameters(error) => error.code(),
+            Self::Async(problem) => problem.code,
             Self::Endpoint(error) => error.problems.first().map_or("bad_tool_file", |problem| problem.code),
         }
     }

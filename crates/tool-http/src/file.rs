@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tool_registry::files::from_json;
 
+use crate::async_config::AsyncConfig;
 use crate::error::HttpToolError;
 
 /// A `*.tool.json` file: an HTTP endpoint that a model may call. A key that is not known is an error.
@@ -33,6 +34,9 @@ pub struct HttpToolFile {
     /// Retries of a failed call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryConfig>,
+    /// Work that continues after the answer: the call is a task, whose result is polled.
+    #[serde(default, rename = "async", skip_serializing_if = "Option::is_none")]
+    pub asynchronous: Option<AsyncConfig>,
 }
 
 impl HttpToolFile {
@@ -54,6 +58,7 @@ impl HttpToolFile {
             response: None,
             auth: None,
             retry: None,
+            asynchronous: None,
         }
     }
 

@@ -7,11 +7,15 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod async_config;
 mod error;
+mod failure;
 mod file;
+mod polling;
 mod provider;
 mod tool;
 
+pub use async_config::{AsyncConfig, StateConfig};
 pub use error::HttpToolError;
 pub use file::HttpToolFile;
 pub use provider::{HttpFormat, HttpTools};

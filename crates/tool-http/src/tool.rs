@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use agent_types::{Annotations, EventBody, ToolDefinition};
 use async_trait::async_trait;
-use http_caller::{CallValues, Endpoint, HttpCaller, HttpError, Scope};
+use http_caller::{CallValues, Endpoint, HttpCaller, Scope};
 use serde_json::{Map, Value, json};
-use tool_registry::{
-    FaultOrigin, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandler, ToolKind, ToolOutput, ToolSettings,
-};
+use tool_registry::{Answer, Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput, ToolSettings};
 use tool_schema::{OfferedParameters, no_parameters};
 
 use crate::error::HttpToolError;
+use crate::failure::tool_error;
 use crate::file::HttpToolFile;
+use crate::polling::Polling;
 
 /// Beginning of a secret's name in a template.
 const SECRET: &str = "{$secret.";
@@ -37,8 +37,12 @@ pub fn http_tool(file: &HttpToolFile, caller: &HttpCaller) -> Result<Tool, HttpT
         idempotent: endpoint.is_idempotent(),
         open_world: true,
     };
-    let settings = ToolSettings::default().with_timeout(endpoint.timeout());
-    let handler = HttpHandler { endpoint, caller: caller.clone(), defaults };
+    let polling = file.asynchronous.as_ref().map(|config| Polling::new(config, file)).transpose()?;
+    let settings = match &polling {
+        Some(polling) => ToolSettings::default().with_timeout(polling.limit).with_answer(Answer::Handle),
+        None => ToolSettings::default().with_timeout(endpoint.timeout()),
+    };
+    let handler = HttpHandler { endpoint, caller: caller.clone(), defaults, polling };
     Ok(Tool::new(definition, HTTP, handler).with_settings(settings).with_parts(parts(file)).checked()?)
 }
 
@@ -55,6 +59,7 @@ fn parts(file: &HttpToolFile) -> Vec<(String, Value)> {
     if !secrets.is_empty() {
         parts.push(("secrets".to_owned(), json!(secrets)));
     }
+    parts.extend(file.asynchronous.as_ref().map(|polled| ("async".to_owned(), json!(polled))));
     parts.extend(file.auth.as_ref().map(|auth| ("auth".to_owned(), json!(auth))));
     if !file.context.is_empty() {
         parts.push(("context".to_owned(), json!(file.context)));
@@ -66,6 +71,8 @@ struct HttpHandler {
     endpoint: Endpoint,
     caller: HttpCaller,
     defaults: Map<String, Value>,
+    /// Work that continues after the answer.
+    polling: Option<Polling>,
 }
 
 #[async_trait]
@@ -79,7 +86,14 @@ impl ToolHandler for HttpHandler {
             arguments.entry(name.as_str()).or_insert_with(|| value.clone());
         }
         let values = CallValues { arguments: &arguments, context: &cx.values };
-        let answer = self.caller.call(&self.endpoint, values).await.map_err(|error| tool_error(&error))?;
+        let answer = match &self.polling {
+            Some(polling) => {
+                let first = self.endpoint.unshaped();
+                let start = self.caller.call(&first, values);
+                polling.result(&self.endpoint, &self.caller, start, cx).await?
+            }
+            None => self.caller.call(&self.endpoint, values).await.map_err(|error| tool_error(&error))?,
+        };
         for message in answer.warnings {
             cx.emit(EventBody::AgentWarning { kind: "http_answer".into(), message });
         }
@@ -88,27 +102,8 @@ impl ToolHandler for HttpHandler {
             body => ToolOutput::Json(body),
         })
     }
-}
 
-/// The same failure in the words of tools.
-fn tool_error(error: &HttpError) -> ToolError {
-    let kind = match error {
-        HttpError::BadArgument { .. } | HttpError::BadHeaderValue { .. } => ToolErrorKind::InvalidArguments,
-        HttpError::Timeout { .. } => ToolErrorKind::Timeout,
-        HttpError::MissingContext { .. }
-        | HttpError::MissingSecret { .. }
-        | HttpError::SecretNotAllowed { .. }
-        | HttpError::Blocked { .. } => ToolErrorKind::Refused,
-        _ => ToolErrorKind::Failed,
-    };
-    let mut failed =
-        ToolError::new(kind, error.to_string()).with_code(error.code()).retryable(error.is_retryable());
-    if let HttpError::Status { retry_after, status, .. } = error {
-        failed.retry_after = *retry_after;
-        failed = failed.with_origin(FaultOrigin { status: Some(*status), ..FaultOrigin::default() });
-    }
-    match error.help() {
-        Some(help) => failed.with_detail(help),
-        None => failed,
+    fn resumes(&self) -> bool {
+        self.polling.is_some()
     }
 }

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::dependency::Dep;
 use crate::output::{ToolError, ToolErrorKind};
+use crate::tasks::TaskRuns;
 
 /// Most bytes of pieces that one call may give.
 const MAX_CHUNK_BYTES: usize = 1024 * 1024;
@@ -48,6 +49,8 @@ pub struct ToolContext {
     pub values: Arc<Map<String, Value>>,
     /// Recorded events of the call from before the run was interrupted.
     pub resume: Option<Arc<ResumeLog>>,
+    /// What a task stored before its process ended.
+    pub saved: Option<Arc<Value>>,
     sink: Arc<dyn EventSink>,
     place: EventLocation,
     /// Bytes of pieces given so far, shared by all copies.
@@ -78,6 +81,7 @@ impl ToolContext {
             services: Services::new(),
             values: Arc::default(),
             resume: None,
+            saved: None,
             sink,
             place,
             given: Arc::default(),
@@ -97,6 +101,22 @@ impl ToolContext {
     pub fn with_resume(mut self, log: Option<ResumeLog>) -> Self {
         self.resume = log.map(Arc::new);
         self
+    }
+
+    /// The same with what its task stored in another process.
+    #[must_use]
+    pub fn with_saved(mut self, saved: Option<Value>) -> Self {
+        self.saved = saved.map(Arc::new);
+        self
+    }
+
+    /// Stores what a task needs to resume in another process; nothing outside of a task.
+    pub fn save(&self, saved: &Value) {
+        if self.kept.is_some()
+            && let Some(runs) = self.services.get::<dyn TaskRuns>()
+        {
+            runs.save(self.run(), saved);
+        }
     }
 
     /// The same with values that the model can neither see nor set.

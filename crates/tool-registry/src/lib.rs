@@ -65,7 +65,7 @@ pub use provider::{
 };
 pub use registry::{Registry, RegistryChange, RegistryError, Snapshot, ToolSource, Unresolved};
 pub use selection::{DynamicTools, Selected, Selection};
-pub use tasks::{TaskBoard, TaskResult, TaskRuns, TaskState, TaskStatus};
+pub use tasks::{TaskBoard, TaskCall, TaskResult, TaskRuns, TaskState, TaskStatus};
 pub use tool::{Answer, Tool, ToolHandler, ToolRetry, ToolSettings, Visibility};
 pub use tool_macros::tool;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use agent_types::{EventBody, EventSink, Recorder, RunId, RunStatus, ToolId};
 use indexmap::IndexMap;
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -20,7 +20,7 @@ use crate::tool::Tool;
 const MAX_TASKS: usize = 256;
 
 /// State of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskState {
     /// It has not begun.
@@ -100,10 +100,27 @@ struct Tasks {
     ended: Arc<Notify>,
 }
 
-/// Store for the events of tasks: each task is a run of its own, inside the run of the call that started it.
+/// Call that a task executes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskCall {
+    /// Id of the task.
+    pub task: String,
+    /// The tool.
+    pub tool: ToolId,
+    /// Its arguments.
+    pub arguments: Map<String, Value>,
+}
+
+/// Store of tasks: each task is a run of its own, inside the run of the call that started it.
 pub trait TaskRuns: Send + Sync + fmt::Debug {
     /// Begins the run of a task; `None` if it cannot be stored.
-    fn begin(&self, parent: &RunId, tool: &ToolId) -> Option<Arc<dyn EventSink>>;
+    fn begin(&self, parent: &RunId, call: &TaskCall) -> Option<Arc<dyn EventSink>>;
+
+    /// Stores what the task of a run needs to resume in another process.
+    fn save(&self, run: &RunId, saved: &Value);
+
+    /// Stores the outcome of the task of a run.
+    fn end(&self, run: &RunId, state: TaskState, result: &Value);
 }
 
 /// Tasks of one agent. Cheap to clone; running tasks are dropped with the last copy.
@@ -136,32 +153,59 @@ impl TaskBoard {
             tasks.entries.shift_remove(&oldest);
         }
         let id = format!("task-{}", cx.call);
+        // The run of the call may end, or wait, before the task does.
+        let call = TaskCall { task: id.clone(), tool: tool.id().clone(), arguments };
+        let kept = cx.services.get::<dyn TaskRuns>().and_then(|runs| runs.begin(cx.run(), &call));
+        let sink = kept.unwrap_or_else(|| Recorder::new(RunId::generate(), Arc::clone(&cx.clock)));
+        cx = cx.in_own_run(sink);
+        cx.emit(started(&tool));
+        self.execute(&mut tasks, tool, call, cx);
+        Some(id)
+    }
+
+    /// Continues a task that another process began; `cx` has the sink and the log of its run.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn resume(&self, tool: Tool, call: TaskCall, cx: ToolContext) {
+        self.execute(&mut self.0.lock(), tool, call, cx);
+    }
+
+    /// Adds a task that has ended elsewhere.
+    pub fn restore(&self, call: TaskCall, state: TaskState, result: Value) {
+        let (tool, output, cancel) = (call.tool, Arc::default(), CancellationToken::new());
+        let entry = Entry { tool, state, output, result: Some(result), cancel };
+        self.0.lock().entries.insert(call.task, entry);
+    }
+
+    fn execute(&self, tasks: &mut Tasks, tool: Tool, call: TaskCall, mut cx: ToolContext) {
+        let TaskCall { task, arguments, .. } = call;
         let output = Arc::new(Output::default());
         let cancel = cx.cancel.child_token();
         cx.cancel = cancel.clone();
-        // The run of the call may end, or wait, before the task does.
-        let kept = cx.services.get::<dyn TaskRuns>().and_then(|runs| runs.begin(cx.run(), tool.id()));
-        let sink = kept.unwrap_or_else(|| Recorder::new(RunId::generate(), Arc::clone(&cx.clock)));
-        cx = cx.in_own_run(sink);
         cx.kept = Some(Arc::clone(&output));
         let entry =
             Entry { tool: tool.id().clone(), state: TaskState::Running, output, result: None, cancel };
-        tasks.entries.insert(id.clone(), entry);
+        tasks.entries.insert(task.clone(), entry);
         // The task holds the board weakly, or neither would ever be dropped.
         let board = Arc::downgrade(&self.0);
-        let task = id.clone();
         tasks.running.spawn(async move {
-            cx.emit(started(&tool));
-            let outcome = tool.invoke_now(arguments, cx.clone()).await;
-            cx.emit(finished(&outcome.end));
+            let end = tool.invoke_now(arguments, cx.clone()).await.end;
+            let last = finished(&end);
+            let (state, result) = outcome(end);
+            if let Some(runs) = cx.services.get::<dyn TaskRuns>() {
+                runs.end(cx.run(), state, &result);
+            }
+            cx.emit(last);
             drop(cx);
             if let Some(board) = board.upgrade() {
                 let mut tasks = board.lock();
-                settle(&mut tasks, &task, outcome.end);
+                if let Some(entry) = tasks.entries.get_mut(&task) {
+                    (entry.state, entry.result) = (state, Some(result));
+                }
                 tasks.ended.notify_waiters();
             }
         });
-        Some(id)
     }
 
     /// Status of a task.
@@ -262,9 +306,9 @@ fn finished(end: &CallEnd) -> EventBody {
     EventBody::RunFinished { status, exit: None, kind: None, partial: None, message }
 }
 
-fn settle(tasks: &mut Tasks, task: &str, end: CallEnd) {
-    let Some(entry) = tasks.entries.get_mut(task) else { return };
-    let (state, result) = match end {
+/// State and result of a task that ended so.
+fn outcome(end: CallEnd) -> (TaskState, Value) {
+    match end {
         CallEnd::Ok(output) => (TaskState::Done, output.value()),
         CallEnd::Failed(error) => (TaskState::Failed, error.message_for_model.into()),
         CallEnd::Panicked { .. } => (TaskState::Failed, crate::output::INTERNAL_ERROR.into()),
@@ -272,6 +316,5 @@ fn settle(tasks: &mut Tasks, task: &str, end: CallEnd) {
             (TaskState::Failed, format!("no answer within {} ms", limit.as_millis()).into())
         }
         CallEnd::Cancelled => (TaskState::Cancelled, "cancelled".into()),
-    };
-    (entry.state, entry.result) = (state, Some(result));
+    }
 }

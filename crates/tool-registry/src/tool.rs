@@ -41,6 +41,12 @@ pub trait ToolHandler: Send + Sync {
     fn has_inner_run(&self) -> bool {
         false
     }
+
+    /// Returns `true` if a task of it continues in another process, by the log of its run or by what it stored
+    /// ([`ToolContext::save`]).
+    fn resumes(&self) -> bool {
+        self.has_inner_run()
+    }
 }
 
 /// Way in which a tool is offered to a model.
@@ -364,6 +370,12 @@ impl Tool {
     #[must_use]
     pub fn has_inner_run(&self) -> bool {
         self.handler().has_inner_run()
+    }
+
+    /// Returns `true` if a task of it continues in another process.
+    #[must_use]
+    pub fn resumes(&self) -> bool {
+        self.handler().resumes()
     }
 
     pub(crate) fn handler(&self) -> &dyn ToolHandler {

@@ -142,7 +142,10 @@ impl Server {
         let sessions = app.runs.clone();
         app.tasks.spawn(async move { sessions.resume_sessions().await });
         let triggers = app.runs.clone();
-        app.tasks.spawn(async move { triggers.run_triggers().await });
+        app.tasks.spawn(async move {
+            triggers.resume_waiting().await;
+            triggers.run_triggers().await;
+        });
         let router = router(&app);
         let connections = Connections::new(app.options.settings.max_connections);
         loop {

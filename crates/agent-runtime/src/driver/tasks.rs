@@ -52,6 +52,7 @@ pub(super) fn ended_tasks(context: &RunContext, conversation: &Conversation) -> 
         let word = match state {
             TaskState::Done => "is done",
             TaskState::Cancelled => "was cancelled",
+            TaskState::Lost => "is lost",
             _ => "failed",
         };
         let text = format!("the task {} of {} {word}: {}", open.task, open.tool, excerpt(&value));

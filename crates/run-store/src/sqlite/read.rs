@@ -28,6 +28,7 @@ pub(super) fn runs(db: &Connection, filter: &RunFilter) -> Result<Vec<RunRecord>
         ("agent", filter.agent.clone()),
         ("workflow", filter.workflow.clone()),
         ("thread", filter.thread.clone()),
+        ("parent", filter.parent.as_ref().map(ToString::to_string)),
     ];
     for (column, value) in texts {
         if let Some(value) = value {

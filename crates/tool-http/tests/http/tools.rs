@@ -124,7 +124,7 @@ fn what_is_wrong_with_a_file_is_told_with_a_way_out() {
         ),
         (
             |file| file["retri"] = 1.into(),
-            "bad_tool_file: unknown field `retri`, expected one of `name`, `description`, `parameters`, `endpoint`, `context`, `response`, `auth`, `retry`; did you mean `retry`?",
+            "bad_tool_file: unknown field `retri`, expected one of `name`, `description`, `parameters`, `endpoint`, `context`, `response`, `auth`, `retry`, `async`; did you mean `retry`?",
         ),
         (
             |file| file["endpoint"]["url"] = "https://a.test/{citty}".into(),

@@ -21,3 +21,4 @@ mod seat;
 mod serving;
 mod shown;
 mod tools;
+mod triggers;

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use agent_runtime::{Agent, AgentState, exit_status};
-use agent_types::{Clock, EventSink, ResumeLog, RunId, RunStatus, ToolId};
+use agent_types::{Clock, EventSink, ResumeLog, RunId, RunStatus};
 use executors_flow_system::{
     Entry, Handled, Orchestrator, OrchestratorError, Resume, TurnContext, UserMessage, entries_of_run,
 };
 use run_store::{NewRun, Store};
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use tool_registry::{TaskBoard, TaskRuns};
+use tool_registry::{TaskBoard, TaskCall, TaskRuns, TaskState};
 use weft_project::{Project, ProjectError};
 
 use super::launch::Prepared;
@@ -147,10 +148,31 @@ struct StoredTasks {
 }
 
 impl TaskRuns for StoredTasks {
-    fn begin(&self, parent: &RunId, tool: &ToolId) -> Option<Arc<dyn EventSink>> {
+    fn begin(&self, parent: &RunId, call: &TaskCall) -> Option<Arc<dyn EventSink>> {
+        let tool = &call.tool;
         let workflow = (tool.namespace() == Some("workflow")).then(|| tool.name().to_owned());
-        let new = NewRun { workflow, parent: Some(parent.clone()), ..NewRun::new(RunId::generate()) };
+        let (parent, plan) = (Some(parent.clone()), json!(call));
+        let new = NewRun { workflow, parent, plan, ..NewRun::new(RunId::generate()) };
         let run = self.store.begin(new, Arc::clone(&self.clock)).ok()?;
         Some(run)
     }
+
+    fn save(&self, run: &RunId, saved: &Value) {
+        self.store.put(&saved_key(run), Some(saved));
+    }
+
+    fn end(&self, run: &RunId, state: TaskState, result: &Value) {
+        self.store.put(&saved_key(run), None);
+        self.store.put(&ended_key(run), Some(&json!({"state": state, "result": result})));
+    }
+}
+
+/// Key of what the task of a run needs to resume.
+pub(super) fn saved_key(run: &RunId) -> String {
+    format!("tasks/{run}/saved")
+}
+
+/// Key of the outcome of the task of a run.
+pub(super) fn ended_key(run: &RunId) -> String {
+    format!("tasks/{run}/ended")
 }

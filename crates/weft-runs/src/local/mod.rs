@@ -11,6 +11,7 @@ mod known;
 mod launch;
 mod open;
 mod queue;
+mod restore;
 mod resume;
 mod retry;
 mod seats;

@@ -12,6 +12,7 @@ use super::agent::{OpenAgent, session_work};
 use super::begin::kept;
 use super::launch::Prepared;
 use super::open::{fork_agent_run, fork_workflow_run, resume_agent_run, resume_workflow_run, skip_replies};
+use super::restore::restore_tasks;
 use super::threads::ThreadHold;
 use super::version::version;
 use super::workflow::workflow_work;
@@ -63,9 +64,11 @@ impl LocalRuns {
         let board = self.0.tasks.take(open.sink.sink().run());
         if open.plan.in_session {
             let orchestrator = self.orchestrator(&project, ApprovalMode::Ask)?;
+            restore_tasks(&project, open.sink.sink().run(), orchestrator.agent(), &board)?;
             return Ok(session_work(orchestrator, open, hold, board, cancel));
         }
-        let agent = open.plan.prepared(self.agent(&project, &open.plan.agent)?).with(board);
+        let agent = open.plan.prepared(self.agent(&project, &open.plan.agent)?).with(Arc::clone(&board));
+        restore_tasks(&project, open.sink.sink().run(), &agent, &board)?;
         self.agent_work(project, agent, open, hold, cancel)
     }
 

@@ -178,10 +178,10 @@ impl LocalRuns {
         let mut changed: BTreeSet<String> = watch.ready().into_iter().collect();
         changed.insert(path);
         let project = self.project();
-        for entry in project.triggers().filter(|entry| entry.trigger.enabled) {
+        for entry in project.triggers() {
             let files: Vec<&String> =
                 changed.iter().filter(|path| entry.trigger.kind.is_of_file(path)).collect();
-            if !files.is_empty() {
+            if entry.trigger.enabled && !files.is_empty() {
                 let firing = Firing { cause: "files", payload: json!({"files": files}) };
                 // What kept its run from beginning is logged and kept.
                 let _ = self.fire(entry, firing).await;
@@ -193,9 +193,10 @@ impl LocalRuns {
     async fn hand_on_events(&self) {
         let project = self.project();
         let listening = project.agents().filter(|file| !file.profile.subscribed_event_types.is_empty());
-        for agent in listening.map(|file| file.profile.id.as_str()) {
+        let listening: Vec<String> = listening.map(|file| file.profile.id.clone()).collect();
+        for agent in listening {
             for _ in 0..MAX_EVENTS {
-                match self.hand_on_event(agent).await {
+                match self.hand_on_event(&agent).await {
                     Ok(Some(run)) => log::debug!("{run} was started by an event"),
                     Ok(None) => break,
                     Err(error) => {

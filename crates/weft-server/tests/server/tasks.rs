@@ -78,3 +78,55 @@ async fn work_of_a_run_that_is_cancelled_ends_too() {
     let inner = inner.unwrap()["run"].as_str().unwrap();
     server.until(inner, "cancelled").await;
 }
+
+/// The folder of a server that was left as a crash leaves it, served anew.
+async fn again(mut server: Running) -> Running {
+    server.handle.abandon();
+    server.ended().await;
+    serve_with(server.folder, |_| ())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workflow_of_a_server_that_ended_is_resumed() {
+    let server = at_work(&[]);
+    let long = std::fs::read_to_string(server.folder.path().join("workflows/sleep.json")).unwrap();
+    write(
+        server.folder.path(),
+        "workflows/nap.json",
+        &long.replace("400", "2500").replace("\"sleep\"", "\"nap\""),
+    );
+    let agent = json!({"id": "napper", "name": "Napper",
+        "tool_ids_inventory": [{"id": "workflow:nap", "stream": "handle"}]});
+    write(server.folder.path(), "agents/napper.json", &agent.to_string());
+    script(&server, "nap", "It says kiwi.");
+    let server = again(server).await;
+    let run = server.begin(&json!({"agent": "napper", "message": "Begin."})).await;
+    server.until(&run, "waiting").await;
+    let server = again(server).await;
+    let done = server.until(&run, "ok").await;
+    assert_eq!(done["text"], "It says kiwi.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_cannot_be_resumed_is_lost_and_its_agent_hears_of_it() {
+    let settings = "script = \"script.jsonl\"\n[store]\nsync = \"normal\"\n[commands]\nallow = [\"sleep\"]\n";
+    let nap = json!({"name": "nap", "description": "d", "command": ["sleep", "60"], "read_only": true});
+    let agent = json!({"id": "clerk", "name": "Clerk",
+        "tool_ids_inventory": [{"id": "command:nap", "stream": "handle"}]});
+    let call = "<ACTION><tool name=\"command:nap\"></tool></ACTION>";
+    let lines = [
+        json!({"text": call}),
+        json!({"text": "It is under way."}),
+        json!({"text": "It is lost.", "request": {"contains": ["is lost: its outcome is unknown"]}}),
+    ];
+    let server = crate::common::serve(&[
+        ("weft.toml", settings),
+        ("tools/nap.command.json", &nap.to_string()),
+        ("agents/clerk.json", &agent.to_string()),
+        ("script.jsonl", &lines.map(|line| line.to_string()).join("\n")),
+    ]);
+    let run = server.begin(&json!({"agent": "clerk", "message": "Begin."})).await;
+    server.until(&run, "waiting").await;
+    let server = again(server).await;
+    assert_eq!(server.until(&run, "ok").await["text"], "It is lost.");
+}

@@ -1,0 +1,186 @@
+//! Work of a server that continues after its answer: where it is polled, and when it is done.
+
+use std::future::Future;
+use std::time::Duration;
+
+use agent_types::Problem;
+use http_caller::{
+    AuthConfig, CallConfig, CallValues, Endpoint, EndpointConfig, HttpAnswer, HttpCaller, HttpError,
+    JsonQuery, ResponseConfig, Scope,
+};
+use serde_json::{Map, Value, json};
+use tool_registry::{ToolContext, ToolError, ToolErrorKind};
+
+use crate::async_config::{AsyncConfig, StateConfig};
+use crate::error::HttpToolError;
+use crate::failure::tool_error;
+use crate::file::HttpToolFile;
+
+/// Pause between two requests where neither the file nor the server names one, in milliseconds.
+const INTERVAL_MS: u64 = 2000;
+
+/// Time limit of the work where the file has none, in milliseconds.
+const LIMIT_MS: u64 = 3_600_000;
+
+/// Status of work that continues.
+const ACCEPTED: u16 = 202;
+
+/// Values in an answer, parsed.
+#[derive(Debug, Clone)]
+struct State {
+    path: JsonQuery,
+    values: Vec<Value>,
+}
+
+impl State {
+    fn parse(config: Option<&StateConfig>, key: &str) -> Result<Option<Self>, HttpToolError> {
+        let Some(StateConfig { path, values }) = config else { return Ok(None) };
+        Ok(Some(Self { path: query(path, &format!("{key}.path"))?, values: values.clone() }))
+    }
+
+    fn holds(&self, body: &Value) -> bool {
+        self.path.all(body).is_ok_and(|found| found.iter().any(|value| self.values.contains(value)))
+    }
+}
+
+fn query(text: &str, key: &str) -> Result<JsonQuery, HttpToolError> {
+    JsonQuery::parse(text).map_err(|error| {
+        let message = format!("`{text}` is not a valid JSONPath: {error}");
+        HttpToolError::Async(Problem::error("bad_select", message).path(key))
+    })
+}
+
+/// Polling of a tool.
+#[derive(Debug, Clone)]
+pub(crate) struct Polling {
+    place: Option<JsonQuery>,
+    interval: Duration,
+    pub(crate) limit: Duration,
+    pending: Option<State>,
+    failed: Option<State>,
+    auth: Option<AuthConfig>,
+    response: ResponseConfig,
+    timeout_ms: Option<u64>,
+}
+
+impl Polling {
+    pub(crate) fn new(config: &AsyncConfig, file: &HttpToolFile) -> Result<Self, HttpToolError> {
+        Ok(Self {
+            place: config.poll.as_deref().map(|text| query(text, "poll")).transpose()?,
+            interval: Duration::from_millis(config.interval_ms.unwrap_or(INTERVAL_MS)),
+            limit: Duration::from_millis(config.limit_ms.unwrap_or(LIMIT_MS)),
+            pending: State::parse(config.pending.as_ref(), "pending")?,
+            failed: State::parse(config.failed.as_ref(), "failed")?,
+            auth: file.auth.clone(),
+            response: file.response.clone().unwrap_or_default(),
+            timeout_ms: file.endpoint.timeout_ms,
+        })
+    }
+
+    /// The result of the work that a request starts; of work that another process started, what it stored is polled.
+    pub(crate) async fn result(
+        &self,
+        endpoint: &Endpoint,
+        caller: &HttpCaller,
+        start: impl Future<Output = Result<HttpAnswer, HttpError>> + Send,
+        cx: &ToolContext,
+    ) -> Result<HttpAnswer, ToolError> {
+        if let Some(place) = cx.saved.as_deref().and_then(|saved| saved.get("poll")?.as_str()) {
+            return self.poll(place, self.interval, caller, cx).await;
+        }
+        if cx.resume.is_some() && !endpoint.is_idempotent() {
+            let message = "its outcome is unknown, because the process ended while the request was sent";
+            return Err(ToolError::new(ToolErrorKind::Failed, message).with_code("unknown_outcome"));
+        }
+        let answer = start.await.map_err(|error| tool_error(&error))?;
+        if !self.continues(&answer)? {
+            return answer.shaped(endpoint).map_err(|error| tool_error(&error));
+        }
+        let place = self.place(&answer, &endpoint.origin())?;
+        cx.save(&json!({"poll": place}));
+        self.poll(&place, self.pause(&answer), caller, cx).await
+    }
+
+    /// Polls until the work is done.
+    async fn poll(
+        &self,
+        place: &str,
+        first: Duration,
+        caller: &HttpCaller,
+        cx: &ToolContext,
+    ) -> Result<HttpAnswer, ToolError> {
+        let endpoint = self.endpoint(place)?;
+        let (unshaped, none) = (endpoint.unshaped(), Map::new());
+        let mut pause = first;
+        loop {
+            cx.clock.sleep(pause).await;
+            let values = CallValues { arguments: &none, context: &cx.values };
+            pause = match caller.call(&unshaped, values).await {
+                Ok(answer) if self.continues(&answer)? => self.pause(&answer),
+                Ok(answer) => return answer.shaped(&endpoint).map_err(|error| tool_error(&error)),
+                // The server may be back before the limit.
+                Err(error) if error.is_retryable() => self.interval,
+                Err(error) => return Err(tool_error(&error)),
+            };
+        }
+    }
+
+    /// Returns `true` if an answer says that the work continues.
+    ///
+    /// # Errors
+    /// It says that the work failed.
+    fn continues(&self, answer: &HttpAnswer) -> Result<bool, ToolError> {
+        if self.failed.as_ref().is_some_and(|failed| failed.holds(&answer.body)) {
+            let message = format!("the work failed: {}", excerpt(&answer.body));
+            return Err(ToolError::new(ToolErrorKind::Failed, message).with_code("http_work_failed"));
+        }
+        Ok(match &self.pending {
+            Some(pending) => pending.holds(&answer.body),
+            None => answer.status == ACCEPTED,
+        })
+    }
+
+    /// The address to poll.
+    fn place(&self, answer: &HttpAnswer, origin: &str) -> Result<String, ToolError> {
+        let named = match &self.place {
+            Some(path) => {
+                path.all(&answer.body).ok().and_then(|found| Some(found.first()?.as_str()?.to_owned()))
+            }
+            None => answer.headers.get("location").and_then(Value::as_str).map(str::to_owned),
+        };
+        match named {
+            Some(place) if place.starts_with("https://") || place.starts_with("http://") => Ok(place),
+            Some(place) if place.starts_with('/') && !place.starts_with("//") => {
+                Ok(format!("{origin}{place}"))
+            }
+            Some(_) | None => {
+                let message = "the server accepted the work and names no address to poll";
+                Err(ToolError::new(ToolErrorKind::Failed, message).with_code("http_no_poll"))
+            }
+        }
+    }
+
+    /// The pause that an answer asks for.
+    fn pause(&self, answer: &HttpAnswer) -> Duration {
+        let named = answer.headers.get("retry-after").and_then(Value::as_str);
+        named.and_then(|seconds| seconds.trim().parse().ok()).map_or(self.interval, Duration::from_secs)
+    }
+
+    fn endpoint(&self, place: &str) -> Result<Endpoint, ToolError> {
+        let url = place.replace('{', "{{").replace('}', "}}");
+        let endpoint = EndpointConfig { url, timeout_ms: self.timeout_ms, ..EndpointConfig::default() };
+        let (auth, response) = (self.auth.clone(), self.response.clone());
+        let config = CallConfig { endpoint, auth, retry: None, response };
+        Endpoint::new(&config, &Scope::new(&json!({}), &[])).map_err(|error| {
+            let message = format!("the server names an address that cannot be polled: {error}");
+            ToolError::new(ToolErrorKind::Failed, message).with_code("http_no_poll")
+        })
+    }
+}
+
+/// The beginning of a body.
+fn excerpt(body: &Value) -> String {
+    const MOST: usize = 300;
+    let text = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
+    text[..text.floor_char_boundary(MOST)].to_owned()
+}
