@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::{
+use agent_types::{BudgetLimits, 
     Budget, CallId, Clock, EventBroadcast, EventLocation, EventSink, EventSubscription, Recorder, ResumeLog,
     RunId, SystemClock,
 };

@@ -343,6 +343,7 @@ impl AgentMachine {
                 end,
                 retries: _,
                 fault: _,
+                output: _,
             } = result;
             if let Some(waits) = waits {
                 inside.push((index, waits));
