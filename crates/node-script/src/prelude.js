@@ -35,8 +35,9 @@
     "[object Promise]": "is a Promise; nothing here waits, return the value itself",
   };
 
-  function write(value, path, depth) {
-    if (depth > 128) fail(path, "is nested deeper than 128 levels, or holds itself");
+  // One function for all values: each level of a value takes one frame of the stack.
+  const open = [];
+  function write(value, path) {
     if (value !== null && typeof value === "object" && typeof value.toJSON === "function") value = value.toJSON();
     switch (typeof value) {
       case "string":
@@ -51,31 +52,35 @@
           fail(path, "is a whole number of more than 64 bits; return it as text");
         return value.toString();
       case "object":
-        return value === null ? "null" : writeMembers(value, path, depth);
+        break;
       case "undefined":
         return fail(path, "is undefined; return null, or leave it out");
       default:
         return fail(path, `is a ${typeof value}, which JSON does not have`);
     }
-  }
-
-  function writeMembers(value, path, depth) {
+    if (value === null) return "null";
+    if (open.includes(value)) fail(path, "holds itself");
+    if (open.length >= 128) fail(path, "is nested deeper than 128 levels");
     const parts = [];
+    open.push(value);
     if (isArray(value)) {
-      for (let index = 0; index < value.length; index++) parts.push(write(value[index], `${path}[${index}]`, depth + 1));
+      for (let index = 0; index < value.length; index++) parts.push(write(value[index], `${path}[${index}]`));
+      open.pop();
       return `[${parts.join(",")}]`;
     }
     const kind = classOf(value);
     if (kind in ofClass) fail(path, ofClass[kind]);
     if (kind !== "[object Object]") fail(path, `is ${kind.slice(8, -1)}, which JSON does not have`);
-    for (const key of keys(value)) parts.push(`${stringify(key)}:${write(value[key], `${path}.${key}`, depth + 1)}`);
+    for (const key of keys(value)) parts.push(`${stringify(key)}:${write(value[key], `${path}.${key}`)}`);
+    open.pop();
     return `{${parts.join(",")}}`;
   }
 
   function show(value) {
     if (typeof value === "string") return value;
     try {
-      return write(value, "", 0);
+      open.length = 0;
+      return write(value, "");
     } catch {
       try {
         return String(value);
@@ -93,6 +98,9 @@
     warn: line("warn"),
     error: line("error"),
   };
-  return (value) =>
-    value === undefined ? fail("the result", "is undefined; end the code with `return`") : write(value, "result", 0);
+  return (value) => {
+    if (value === undefined) fail("the result", "is undefined; end the code with `return`");
+    open.length = 0;
+    return write(value, "result");
+  };
 });

@@ -14,8 +14,8 @@ use crate::values::to_js;
 /// Name of the code in stacks.
 pub(crate) const FILE: &str = "script.js";
 
-/// Stack of the code, in bytes: a quarter of what a thread for blocking work has.
-const STACK: usize = 512 * 1024;
+/// Stack of the code, in bytes: half of what a thread for blocking work has.
+const STACK: usize = 1024 * 1024;
 
 /// Lines of the log that a script writes at most, and the bytes of each.
 const MAX_LINES: u32 = 1_000;

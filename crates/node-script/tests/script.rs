@@ -77,6 +77,15 @@ fn values_go_in_and_out() {
 }
 
 #[test]
+fn deep_values_are_written() {
+    let code = "let a = 1; for (let i = 0; i < 120; i++) a = {a}; return a";
+    let outcome = run(&workflow(&json!({"code": code}), &json!({}))).0;
+    assert_eq!(outcome.error, None);
+    let shared = "const a = [1]; return [a, a]";
+    check(shared, json!({}), json!([[1], [1]]));
+}
+
+#[test]
 fn values_that_json_does_not_have_are_reported() {
     for (code, message) in [
         ("", "the result is undefined; end the code with `return`"),
@@ -88,7 +97,8 @@ fn values_that_json_does_not_have_are_reported() {
         ("return new Map()", "result is a Map; return Object.fromEntries(…)"),
         ("return (async () => 1)()", "result is a Promise"),
         ("return 2n ** 64n", "more than 64 bits"),
-        ("const a = []; a.push(a); return a", "holds itself"),
+        ("const a = []; a.push(a); return a", "result[0] holds itself"),
+        ("let a = 1; for (let i = 0; i < 200; i++) a = [a]; return a", "nested deeper than 128 levels"),
     ] {
         check_failure(json!({"code": code}), "script_error", message);
     }
