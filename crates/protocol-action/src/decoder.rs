@@ -54,6 +54,8 @@ pub struct Decoder {
     partial: Vec<u8>,
     bad: Vec<Span>,
     closed: bool,
+    /// Length of the text that is certain to stand before the end of the block.
+    settled: usize,
 }
 
 impl std::fmt::Debug for Decoder {
@@ -78,6 +80,7 @@ impl Decoder {
             partial: Vec::new(),
             bad: Vec::new(),
             closed: false,
+            settled: 0,
         }
     }
 
@@ -94,6 +97,7 @@ impl Decoder {
             self.append(bytes);
             let src = Source { text: &self.text, end: None };
             self.machine.run(src, self.vocabulary.as_ref());
+            self.settle();
         }
         self.events()
     }
@@ -112,6 +116,7 @@ impl Decoder {
             self.note_bad_bytes();
             let src = Source { text: &self.text, end: Some(finish) };
             self.machine.finish(src, self.vocabulary.as_ref(), &self.native);
+            self.settle();
         }
         self.events()
     }
@@ -125,6 +130,17 @@ impl Decoder {
     /// The text read so far, invalid bytes replaced: what spans refer to.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The text read so far without what stands behind its block, or may yet turn out to: what can be shown as it was
+    /// written. It only grows.
+    pub fn settled_text(&self) -> &str {
+        self.text.get(..self.settled).unwrap_or_default()
+    }
+
+    /// The reader may step back over blanks.
+    fn settle(&mut self) {
+        self.settled = self.settled.max(self.machine.settled());
     }
 
     fn events(&self) -> Events<'_> {

@@ -196,6 +196,17 @@ impl Machine {
         }
     }
 
+    /// End of the part of the text that is certain to stand before the end of the block.
+    pub(crate) fn settled(&self) -> usize {
+        let certain = match &self.state {
+            _ if self.blocks > 0 => self.block_end,
+            State::Value(value) => value.limit(),
+            State::BareNext { end } | State::DoubledClose { end } => *end,
+            _ => self.at,
+        };
+        self.out.settled(certain)
+    }
+
     fn step(&mut self, src: Source<'_>, vocabulary: &dyn Vocabulary) -> Flow {
         if matches!(self.state, State::Prose) {
             return self.prose_step(src);

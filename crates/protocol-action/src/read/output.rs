@@ -46,6 +46,8 @@ pub(crate) struct Output {
     queue: Vec<Item>,
     scratch: String,
     held: Option<usize>,
+    /// Position in the input from which on events are held back.
+    held_from: usize,
     lines: Lines,
     second_blocks: usize,
 }
@@ -156,6 +158,12 @@ impl Output {
     /// Holds back events from here on.
     pub(crate) fn hold(&mut self) {
         self.held = Some(self.queue.len());
+        self.held_from = self.segment_end();
+    }
+
+    /// The position before which nothing is held back; `certain` where nothing is.
+    pub(crate) fn settled(&self, certain: usize) -> usize {
+        self.held.map_or(certain, |_| self.held_from.min(certain))
     }
 
     pub(crate) fn release(&mut self) {

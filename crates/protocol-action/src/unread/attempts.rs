@@ -139,15 +139,17 @@ impl<'a> Search<'a> {
         Some(Attempt { kind: UnreadKind::Opener, tool, start })
     }
 
-    /// Returns `true` for the tag of a tool that holds its parameters, is closed at once, or begins a line and
-    /// is closed.
+    /// Returns `true` for the tag of a tool that holds its parameters or nothing but elements, is closed at once, or
+    /// begins a line and is closed.
     fn is_call(&mut self, id: ShapeId, tag: &OpenTag, at: usize) -> bool {
         let mut named = attributes(self.src, tag).into_iter().map(|one| &self.src.text[one.name]);
         if tag.self_closed || named.any(|name| self.vocabulary.field(id, name).is_some()) {
             return true;
         }
         let name = self.src.text[tag.name.clone()].to_owned();
-        self.leads(id, self.window(tag.after))
+        let inner = self.window(tag.after);
+        self.leads(id, inner)
+            || holds_elements(inner, &name)
             || self.begins_line(at) && self.close(&name).is_some_and(|close| close >= tag.after)
     }
 
@@ -186,8 +188,8 @@ impl<'a> Search<'a> {
         if let Some(&known) = self.closes.get(name) {
             return known;
         }
-        let (text, wanted) = (self.src.text.to_ascii_lowercase(), name.to_ascii_lowercase());
-        let last = text.rfind(&format!("</{wanted}"));
+        let mut closes = self.src.text.rmatch_indices("</");
+        let last = closes.find_map(|(at, _)| closes_tag(&self.src.text[at..], name).then_some(at));
         self.closes.insert(name.to_owned(), last);
         last
     }
@@ -196,4 +198,26 @@ impl<'a> Search<'a> {
         let before = self.src.text[..at].trim_end_matches([' ', '\t']);
         before.is_empty() || before.ends_with('\n')
     }
+}
+
+/// Returns `true` when a text begins with the close tag of a name, in any case, also with blanks before the name.
+fn closes_tag(text: &str, name: &str) -> bool {
+    let rest = text.strip_prefix("</").map(str::trim_start);
+    let split = rest.and_then(|rest| rest.split_at_checked(name.len()));
+    split.is_some_and(|(closed, behind)| closed.eq_ignore_ascii_case(name) && word(behind).is_none())
+}
+
+/// Returns `true` when a tag holds nothing but elements, up to its close tag or to the end of the text.
+fn holds_elements(inner: &str, name: &str) -> bool {
+    let mut rest = inner.trim_start();
+    let mut elements = 0;
+    while let Some(child) = rest.strip_prefix('<').and_then(word) {
+        let after = &rest[child.len() + 1..];
+        let mut closes = after.match_indices("</").map(|(close, _)| close);
+        let close = closes.find(|close| closes_tag(&after[*close..], child));
+        let Some(end) = close.and_then(|close| Some(close + after[close..].find('>')? + 1)) else { break };
+        elements += 1;
+        rest = after[end..].trim_start();
+    }
+    elements > 0 && (rest.is_empty() || closes_tag(rest, name))
 }

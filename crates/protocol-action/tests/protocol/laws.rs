@@ -283,6 +283,26 @@ proptest! {
         }
     }
 
+    /// The settled text is a prefix that grows, and ends with the block.
+    #[test]
+    fn what_is_settled_ends_with_the_block(text in any_reply(), finish in finish(), sizes in prop::collection::vec(1_usize..9, 1..6)) {
+        let mut decoder = Decoder::new(Arc::new(tools()), Options::default());
+        let (mut rest, mut sizes, mut lengths) = (text.as_bytes(), sizes.iter().cycle(), vec![0]);
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
+            rest = behind;
+            decoder.push(piece).for_each(drop);
+            prop_assert!(text.starts_with(decoder.settled_text()));
+            lengths.push(decoder.settled_text().len());
+        }
+        decoder.close(finish).for_each(drop);
+        lengths.push(decoder.settled_text().len());
+        let parsed = decoder.finish(finish);
+        let block = parsed.segments.iter().find(|segment| segment.kind == SegmentKind::Block);
+        prop_assert_eq!(*lengths.last().unwrap(), block.map_or(text.len(), |block| block.span.end));
+        prop_assert!(lengths.is_sorted(), "{:?}", lengths);
+    }
+
     #[test]
     fn bytes_that_are_no_text_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..60), sizes in prop::collection::vec(1_usize..5, 1..4)) {
         let mut whole = b"<ACTION><write_file><path>".to_vec();

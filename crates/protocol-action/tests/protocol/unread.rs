@@ -66,6 +66,12 @@ fn bare_tags() {
     check("<response>\n<search><query>a</query></search>\n</response>", "dialect", "search", "<response>");
     check("Good.\nsearch:\n<query>dock</query>", "bare_tag", "search", "search:");
     check("<search\n  <query>dock</query>\n/>", "bare_tag", "search", "<search");
+    check("<ping><x>ok</x></ ping>", "bare_tag", "ping", "<ping>");
+    check("Some text <ping><arg1>value1</arg1></ping> more text", "bare_tag", "ping", "<ping>");
+    check("So: <ping><a><b>1</b></a></ping>", "bare_tag", "ping", "<ping>");
+    check("Some text <ping>\n <a>1</a>\n <b>2</b>", "bare_tag", "ping", "<ping>");
+    is_a_mention("The <ping> tag stands beside <b>bold</b> words.");
+    is_a_mention("Say <ping>hello <b>world</b></ping> twice.");
     is_a_mention("The <search> tag finds pages, and <query> says which.");
     is_a_mention("<details><summary>More</summary>text</details>");
     is_a_mention("`<search><query>a</query></search>` is how I would search.");
