@@ -114,17 +114,17 @@ fn object(fields: &[(Typed, bool)]) -> Typed {
 }
 
 /// A tool's parameters, and arguments that fit.
-fn call() -> impl Strategy<Value = (Value, Value)> {
+pub(super) fn call() -> impl Strategy<Value = (Value, Value)> {
     vec((value(), any::<bool>()), 0..4)
         .prop_map(|fields| object(&fields))
         .prop_flat_map(|tool| (Just(tool.schema), tool.values))
 }
 
-fn tool_set(name: &str, schema: &Value) -> ToolSet {
+pub(super) fn tool_set(name: &str, schema: &Value) -> ToolSet {
     ToolSet::of_tools([OfferedTool::new(name, "", schema.clone()).unwrap()]).unwrap()
 }
 
-fn required(tools: &ToolSet, format: GrammarFormat) -> String {
+pub(super) fn required(tools: &ToolSet, format: GrammarFormat) -> String {
     let options = GrammarOptions { call: CallChoice::Required, ..GrammarOptions::default() };
     grammar_with(tools, format, options).text
 }
