@@ -2,15 +2,9 @@
 
 use std::sync::Arc;
 
-<<<<<<< ours
-use agent_types::{BudgetLimits, 
-    Budget, CallId, Clock, EventBroadcast, EventLocation, EventSink, EventSubscription, Recorder, ResumeLog,
-    RunId, SystemClock,
-=======
 use agent_types::{
-    Budget, BudgetLimits, Clock, EventBroadcast, EventSink, EventSubscription, Recorder, ResumeLog, RunId,
-    SystemClock,
->>>>>>> theirs
+    Budget, BudgetLimits, CallId, Clock, EventBroadcast, EventLocation, EventSink, EventSubscription, Recorder,
+    ResumeLog, RunId, SystemClock,
 };
 use llm_provider::{LlmProvider, LlmRequest};
 use schemars::JsonSchema;

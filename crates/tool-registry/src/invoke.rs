@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::context::ToolContext;
 use crate::output::{ToolError, ToolErrorKind, ToolOutput};
+use crate::own_folders::OwnFolders;
 use crate::tasks::{TaskBoard, TaskState};
 use crate::tool::{Answer, Tool};
 
@@ -76,6 +77,7 @@ impl Tool {
         let started = cx.clock.elapsed();
         cx.deadline = Some(started + limit);
         let (clock, cancel) = (cx.clock.clone(), cx.cancel.clone());
+        let own = cx.services.get::<OwnFolders>().unwrap_or_default();
         let inside = cancel.child_token();
         cx.cancel = inside.clone();
         let mut call = Box::pin(async {
@@ -95,7 +97,7 @@ impl Tool {
         let end = match select(AssertUnwindSafe(call.as_mut()).catch_unwind(), stopped).await {
             Either::Left((Ok(Ok(output)), _)) => CallEnd::Ok(output),
             Either::Left((Ok(Err(error)), _)) if error.kind == ToolErrorKind::Cancelled => CallEnd::Cancelled,
-            Either::Left((Ok(Err(error)), _)) => CallEnd::Failed(error),
+            Either::Left((Ok(Err(error)), _)) => CallEnd::Failed(own.in_error(error)),
             Either::Left((Err(panic), _)) => CallEnd::Panicked { message: panic_message(&*panic) },
             Either::Right((end, _)) => {
                 inside.cancel();

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::context::ToolContext;
 use crate::invoke::{CallEnd, CallOutcome};
 use crate::output::{ToolError, ToolErrorKind};
+use crate::own_folders::OwnFolders;
 use crate::provider::BrokenTool;
 use crate::registry::{Registry, Snapshot, Unresolved};
 use crate::tool::Tool;
@@ -76,6 +77,7 @@ pub trait ToolInvoker: Send + Sync + fmt::Debug {
             Ok(tool) => tool.invoke(arguments, cx).await,
             Err(error) => {
                 let error = ToolError::new(ToolErrorKind::Refused, error.to_string()).with_code(error.code());
+                let error = cx.services.get::<OwnFolders>().unwrap_or_default().in_error(error);
                 CallOutcome { end: CallEnd::Failed(error), took: std::time::Duration::ZERO }
             }
         }

@@ -39,6 +39,7 @@ mod invoker;
 mod kind;
 mod meter;
 mod output;
+mod own_folders;
 mod pattern;
 #[cfg(feature = "process")]
 pub mod process;
@@ -59,6 +60,7 @@ pub use invoker::{EnclosingCall, ToolInvoker, ToolLookupError};
 pub use kind::ToolKind;
 pub use meter::UsageMeter;
 pub use output::{FaultOrigin, INTERNAL_ERROR, Part, ToolError, ToolErrorKind, ToolOutput};
+pub use own_folders::OwnFolders;
 pub use pattern::fits_pattern;
 pub use provider::{
     BrokenTool, Changes, Fault, FilePlace, FileTools, Providers, Reach, Resolution, ToolFormat, ToolProvider,

@@ -16,7 +16,7 @@ use tool_command::{CommandFormat, CommandTools};
 use tool_http::{HttpFormat, HttpTools};
 use tool_knowledge::KnowledgeTools;
 use tool_registry::files::{FileError, PassedOver};
-use tool_registry::{Providers, Reach, Snapshot, ToolProvider};
+use tool_registry::{OwnFolders, Providers, Reach, Snapshot, ToolProvider};
 use tool_system::{BlobSource, EventPublisher, SystemTools};
 use workflow_engine::{NodeCatalog, Services};
 
@@ -409,7 +409,7 @@ impl Project {
 
     /// An agent with what the project gives each of them.
     pub(crate) fn equipped(&self, agent: Agent) -> Result<Agent, ProjectError> {
-        let agent = agent.with_clock(Arc::clone(&self.clock));
+        let agent = agent.with_clock(Arc::clone(&self.clock)).with(Arc::new(self.own_folders()));
         let Some(store) = self.store()? else { return Ok(agent) };
         let private = state::private(store, agent.profile());
         Ok(agent
@@ -434,11 +434,21 @@ impl Project {
 
     /// These services, with what the project keeps in their place where it keeps anything.
     pub(crate) fn stored_services(&self, services: Services) -> Result<Services, ProjectError> {
+        let services = services.with(Arc::new(self.own_folders()));
         let Some(store) = self.store()? else { return Ok(services) };
         Ok(services
             .with::<dyn BlobSource>(Arc::new(StoreBlobs(store.clone())))
             .with::<dyn EventPublisher>(Arc::new(self.events(store)))
             .with(Arc::new(state::world(store))))
+    }
+
+    /// Folders that no message for a model names.
+    #[must_use]
+    pub fn own_folders(&self) -> OwnFolders {
+        let root = std::path::absolute(self.root()).unwrap_or_else(|_| self.root().to_owned());
+        let real = root.canonicalize().ok().filter(|real| *real != root);
+        let folders = real.iter().fold(OwnFolders::default().with(&root, ""), |all, real| all.with(real, ""));
+        std::env::home_dir().iter().fold(folders, |folders, home| folders.with(home, "~"))
     }
 
     fn events(&self, store: &Store) -> StoredEvents {

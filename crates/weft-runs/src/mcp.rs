@@ -72,6 +72,11 @@ impl ProjectMcp {
         self.runs.project()
     }
 
+    /// An error for the client, which is not shown the folders of the server.
+    fn failed(&self, error: &dyn std::fmt::Display) -> ToolError {
+        self.project().own_folders().in_error(ToolError::failed(error.to_string()))
+    }
+
     fn services(&self) -> Result<Services, ProjectError> {
         let project = self.project();
         let file = self.agent.as_deref().map(|agent| project.agent_file(agent)).transpose()?;
@@ -114,18 +119,18 @@ impl ToolSource for ProjectMcp {
 impl CallRunner for ProjectMcp {
     async fn begin(&self, call: ClientCall) -> Result<StartedCall, ToolError> {
         let ClientCall { tool, arguments, peer, cancel: given_up, .. } = call;
-        let services = self.services().map_err(|error| ToolError::failed(error.to_string()))?.with(peer);
+        let services = self.services().map_err(|error| self.failed(&error))?.with(peer);
         // A call whose request is dropped ends as well.
         let guard = given_up.clone().drop_guard();
         let request = CallRequest { tool, arguments, services, values: Map::new(), given_up };
         // A client that waits for an answer is not put into a queue.
         let started = self.runs.call_now(request).await;
-        let CallHandle { events, outcome, .. } =
-            started.map_err(|error| ToolError::failed(error.to_string()))?;
+        let CallHandle { events, outcome, .. } = started.map_err(|error| self.failed(&error))?;
+        let own = self.project().own_folders();
         let outcome = async move {
             let _guard = guard;
             let ended = outcome.await;
-            ended.map_err(|error| ToolError::failed(error.to_string()))
+            ended.map_err(|error| own.in_error(ToolError::failed(error.to_string())))
         };
         Ok(StartedCall { events: events.readable(), outcome: outcome.boxed() })
     }
@@ -177,8 +182,8 @@ impl ResourceSource for ProjectMcp {
         });
         let mut resources: Vec<ResourceInfo> = workflows.collect();
         let filter = RunFilter { limit: Some(LISTED_RUNS), ..RunFilter::default() };
-        let runs = match project.store().map_err(|error| ToolError::failed(error.to_string()))? {
-            Some(store) => store.runs(&filter).map_err(|error| ToolError::failed(error.to_string()))?,
+        let runs = match project.store().map_err(|error| self.failed(&error))? {
+            Some(store) => store.runs(&filter).map_err(|error| self.failed(&error))?,
             None => Vec::new(),
         };
         resources.extend(runs.into_iter().map(|record| {
@@ -219,7 +224,7 @@ impl ResourceSource for ProjectMcp {
         }
         let Some(run) = uri.strip_prefix(RUNS) else { return Ok(None) };
         let shown = run_as_json(&project, &RunId::new(run));
-        Ok(shown.map_err(|error| ToolError::failed(error.to_string()))?.map(|run| part(run.to_string())))
+        Ok(shown.map_err(|error| self.failed(&error))?.map(|run| part(run.to_string())))
     }
 
     fn complete(&self, uri_template: &str, name: &str, beginning: &str) -> Vec<String> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Semaphore;
 
-use crate::output::{ToolError, ToolErrorKind, ToolOutput};
+use crate::output::{INTERNAL_ERROR, ToolError, ToolErrorKind, ToolOutput};
 
 /// Threads that functions may hold at once. Further calls wait, within their own time.
 const MAX_THREADS: usize = 64;
@@ -67,6 +67,8 @@ pub async fn on_a_thread(
     match joined {
         Ok(Ok(result)) => result,
         Ok(Err(panic)) => resume_unwind(panic),
-        Err(error) => Err(ToolError::new(ToolErrorKind::Failed, error.to_string())),
+        Err(error) => {
+            Err(ToolError::new(ToolErrorKind::Failed, INTERNAL_ERROR).with_detail(error.to_string()))
+        }
     }
 }
