@@ -1,7 +1,5 @@
 //! `agent:LlmDecisionWithTools`: tools, prompt, request and reading in one.
 
-use std::collections::HashSet;
-
 use agent_types::Observation;
 use async_trait::async_trait;
 use llm_provider::Message;
@@ -14,8 +12,8 @@ use crate::agent_env::AgentEnv;
 use crate::chat::Said;
 use crate::define::{list, made, read, setting, text};
 use crate::format::{self, Form};
-use crate::parse::{self, ToRead};
-use crate::request::{self, LlmRequestConfig, Replied, given};
+use crate::parse;
+use crate::request::{self, LlmRequestConfig, given};
 use agent_runtime::prompt::text::framed;
 use protocol_action::neutralize;
 
@@ -39,7 +37,9 @@ impl LlmDecisionWithTools {
             .output("history", list("the conversation with this decision").with_category("ChatHistory"))
             .output(
                 "text",
-                text("the text as it comes, as the model writes it").stream().with_category("StreamChunk"),
+                text("the text as it comes, as the model writes it, up to the end of its calls")
+                    .stream()
+                    .with_category("StreamChunk"),
             )
             .config(
                 "tools",
@@ -77,23 +77,7 @@ impl Node for LlmDecisionWithTools {
         let taught = if llm.is_native(&ctx, &env)? { Snapshot::default() } else { offering.taught() };
         let messages = form.messages(&ctx, &env, &inputs, &taught)?;
         let replied = request::request(&ctx, &env, llm, messages.clone(), &offering).await?;
-        let Replied { response, parsed, tools, suspects, prefix, protocol, was_unread } = &replied;
-        let (protocol, was_unread) = (*protocol, *was_unread);
-        let (max_calls, echoes) = (llm.max_calls, HashSet::new());
-        let set = tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?;
-        let reply = ToRead {
-            response,
-            parsed,
-            tools,
-            set: &set,
-            max_calls,
-            echoes,
-            suspects,
-            prefix,
-            protocol,
-            was_unread,
-        };
-        let mut decided = parse::read(&ctx, &env, &reply);
+        let mut decided = parse::read(&ctx, &env, &replied);
         let said = messages.iter().filter(|said| !said.is_own_system()).map(Said::value);
         let mut history: Vec<Value> = said.collect();
         history.push(decided.reply.clone());

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use agent_types::OBSERVATION_PREFIX;
+use agent_types::{CallId, OBSERVATION_PREFIX, Observation, ObservationCode};
 use async_trait::async_trait;
 use llm_provider::{Attachment, Message, NativeCall};
 use node_library::Template;
-use protocol_action::neutralize;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tool_registry::Snapshot;
@@ -17,8 +16,8 @@ use crate::agent_env::AgentEnv;
 use crate::chat::{self, Said};
 use crate::define::{any, as_text, list, made, read, setting};
 use crate::request::ids_of;
-use agent_runtime::Language;
-use agent_runtime::prompt::text::{Protocol, framed, system_text};
+use agent_runtime::prompt::text::{Protocol, result_messages, system_text};
+use agent_runtime::{CallRecord, Language, Turn};
 
 /// Puts instructions, tools, the conversation and what tools gave into messages.
 pub(crate) struct FormatPrompt(NodeDefinition);
@@ -109,7 +108,9 @@ impl Form {
                 messages.push(Said::user(&query, Vec::new()));
             }
         }
-        append_observed(&mut messages, &observed, &env.frame());
+        if !observed.is_empty() {
+            append_observed(&mut messages, &observed, &env.frame());
+        }
         Ok(messages)
     }
 
@@ -170,44 +171,55 @@ fn observed_item(item: &Value) -> Observed {
 
 /// Appends the observations to the conversation: as the results of native calls if the last reply holds some.
 fn append_observed(messages: &mut Vec<Said>, observed: &[Observed], frame: &str) {
-    if observed.is_empty() {
-        return;
-    }
-    let calls = match messages.last().map(|said| &said.message) {
+    let native = match messages.last().map(|said| &said.message) {
         Some(Message::Assistant { calls, .. }) => calls.clone(),
         Some(_) | None => Vec::new(),
     };
-    let line = |own: &Observed| match own.text.strip_prefix(OBSERVATION_PREFIX) {
-        Some(_) => neutralize(&own.text).into_owned(),
-        None => format!("{OBSERVATION_PREFIX}{}", neutralize(&own.text)),
+    let position = |own: &Observed| own.native.filter(|at| *at < native.len());
+    let calls = if native.is_empty() || observed.iter().any(|own| position(own).is_some()) {
+        let known = observed.iter().map(|own| record(position(own), &own.text, own.attachments.clone()));
+        let is_missing = |at| !observed.iter().any(|own| position(own) == Some(at));
+        let missing = (0..native.len()).filter(|at| is_missing(*at)).map(|at| {
+            let text = format!("Error - Tool {} was not run", native[at].name);
+            record(Some(at), &text, Vec::new())
+        });
+        known.chain(missing).collect()
+    } else {
+        together(&native, observed)
     };
-    let (of_calls, others): (Vec<_>, Vec<_>) =
-        observed.iter().partition(|own| own.native.is_some_and(|at| at < calls.len()));
-    messages.extend(results(&calls, &of_calls, &others));
-    let shown: &[&Observed] = if calls.is_empty() || !of_calls.is_empty() { &others } else { &[] };
-    let images: Vec<Attachment> = observed.iter().flat_map(|own| own.attachments.iter().cloned()).collect();
-    if !shown.is_empty() || !images.is_empty() {
-        let lines: Vec<String> = shown.iter().map(|own| line(own)).collect();
-        let what = if lines.is_empty() { "images of results" } else { "results" };
-        messages.push(Said::results(Message::user_with(framed(what, &lines, frame), images)));
-    }
+    let turn = Turn { native, calls, ..Turn::default() };
+    let mut results = Vec::new();
+    result_messages(&turn, Protocol::Native, frame, &mut results);
+    messages.extend(results.into_iter().map(Said::results));
 }
 
-/// Results of native calls, one each. Results without a call id stand together with the last call.
-fn results(calls: &[NativeCall], of_calls: &[&Observed], others: &[&Observed]) -> Vec<Said> {
-    let last = calls.len().saturating_sub(1);
-    let plain = |text: &str| text.strip_prefix(OBSERVATION_PREFIX).unwrap_or(text).to_owned();
-    let result = |(at, call): (usize, &NativeCall)| {
-        let own = of_calls.iter().find(|own| own.native == Some(at));
-        let text = match own {
-            Some(own) => plain(&own.text),
-            None if !of_calls.is_empty() => format!("Error - Tool {} was not run", call.name),
-            None if at == last => others.iter().map(|own| plain(&own.text)).collect::<Vec<_>>().join("\n"),
-            None => "the results of these calls stand together with the last one".to_owned(),
-        };
-        Said::results(Message::Tool { call: call.id.clone(), name: call.name.clone(), text })
-    };
-    calls.iter().enumerate().map(result).collect()
+/// Results without a call id stand together with the last native call.
+fn together(native: &[NativeCall], observed: &[Observed]) -> Vec<CallRecord> {
+    let all = observed.iter().map(|own| plain(&own.text)).collect::<Vec<_>>().join("\n");
+    let images = observed.iter().flat_map(|own| own.attachments.iter().cloned()).collect();
+    let elsewhere =
+        |at| record(Some(at), "the results of these calls stand together with the last one", Vec::new());
+    let last = native.len() - 1;
+    (0..last).map(elsewhere).chain([record(Some(last), &all, images)]).collect()
+}
+
+fn plain(text: &str) -> &str {
+    text.strip_prefix(OBSERVATION_PREFIX).unwrap_or(text)
+}
+
+/// Record of a call of which only the result is known.
+fn record(native: Option<usize>, text: &str, attachments: Vec<Attachment>) -> CallRecord {
+    let text = plain(text).to_owned();
+    let (call, code) = (None, ObservationCode::Note);
+    CallRecord {
+        id: CallId::new(""),
+        tool: String::new(),
+        arguments: Map::new(),
+        edited: None,
+        native,
+        attachments,
+        observation: Some(Observation { call, tool: String::new(), code, text }),
+    }
 }
 
 impl FormatPrompt {

@@ -1,6 +1,6 @@
 //! `agent:ParseLlmDecision`: from a reply to calls that may run, or to what is wrong with them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use agent_runtime::driver::ask::read_whole;
@@ -13,18 +13,15 @@ use agent_runtime::prompt::text::Protocol;
 use agent_types::Observation;
 use async_trait::async_trait;
 use llm_provider::StandardResponse;
-use protocol_action::Parsed;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tool_registry::Snapshot;
-use tool_schema::ToolSet;
 use workflow_engine::{Inputs, Node, NodeContext, NodeError, Outputs};
 use workflow_model::NodeDefinition;
 
 use crate::agent_env::AgentEnv;
 use crate::chat;
 use crate::define::{any, as_text, list, text};
-use crate::request::{AFTER_UNREAD, NATIVE, ids_of};
+use crate::request::{AFTER_UNREAD, NATIVE, Replied, ids_of};
 use crate::sink::NodeSink;
 
 /// Reads a reply against the tools that were offered.
@@ -68,38 +65,14 @@ impl Decided {
     }
 }
 
-/// A reply with the options for reading it.
-pub(crate) struct ToRead<'r> {
-    pub(crate) response: &'r StandardResponse,
-    pub(crate) parsed: &'r Parsed,
-    /// Offered tools.
-    pub(crate) tools: &'r Snapshot,
-    pub(crate) set: &'r ToolSet,
-    pub(crate) max_calls: usize,
-    /// Places of calls that stand in foreign texts.
-    pub(crate) echoes: HashSet<usize>,
-    pub(crate) suspects: &'r UntrustedTexts,
-    /// Prefix of the ids of its calls.
-    pub(crate) prefix: &'r str,
-    /// Form in which the tools were offered.
-    pub(crate) protocol: Protocol,
-    /// The last observation reported a call that was not read: another one is the answer.
-    pub(crate) was_unread: bool,
-}
-
 /// Reads a reply and emits its contents.
-pub(crate) fn read(ctx: &NodeContext, env: &AgentEnv<'_>, reply: &ToRead<'_>) -> Decided {
+pub(crate) fn read(ctx: &NodeContext, env: &AgentEnv<'_>, reply: &Replied) -> Decided {
     let sink = NodeSink::new(ctx, env, None);
     let trace = sink.trace(sink.log(false, HashMap::new()));
-    let ids = CallIds { first: 1, prefix: reply.prefix };
-    let reading = Reading {
-        tools: reply.tools,
-        set: reply.set,
-        ids,
-        suspects: reply.suspects,
-        protocol: reply.protocol,
-    };
-    let mut decided = read_reply(reply.response, reply.parsed, &reading);
+    let ids = CallIds { first: 1, prefix: &reply.prefix };
+    let Replied { response, parsed, tools, set, suspects, protocol, .. } = reply;
+    let mut decided =
+        read_reply(response, parsed, &Reading { tools, set, ids, suspects, protocol: *protocol });
     trace.perform_all(reply_events(&decided));
     if let Some(unread) = decided.unread.take() {
         trace.perform_all(unread_events(&unread, reply.was_unread));
@@ -114,7 +87,7 @@ pub(crate) fn read(ctx: &NodeContext, env: &AgentEnv<'_>, reply: &ToRead<'_>) ->
     result
 }
 
-fn given(reply: &Reply, read: &ToRead<'_>) -> Decided {
+fn given(reply: &Reply, read: &Replied) -> Decided {
     let request = |(position, call): (usize, &ReadyCall)| {
         let mut value = json!({"call": call.id, "tool": call.tool, "arguments": *call.arguments});
         if position >= read.max_calls {
@@ -203,20 +176,18 @@ impl Node for ParseLlmDecision {
         };
         let set = Arc::new(tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?);
         let response = response_of(value);
-        let parsed = read_whole(&set, &response);
         let number = |value: &Value| value.as_u64().and_then(|number| usize::try_from(number).ok());
         let echoes = value.get("echoes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let prefix = env.call_prefix();
         let has = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or(false);
-        let reply = ToRead {
-            response: &response,
-            parsed: &parsed,
-            tools: &tools,
-            set: &set,
+        let reply = Replied {
+            parsed: read_whole(&set, &response),
+            response,
+            tools,
+            set,
             max_calls: value.get("maxToolCalls").and_then(number).unwrap_or(CALLS_PER_DECISION),
             echoes: echoes.iter().filter_map(number).collect(),
-            suspects: &UntrustedTexts::default(),
-            prefix: value.get("callPrefix").and_then(Value::as_str).unwrap_or(&prefix),
+            suspects: UntrustedTexts::default(),
+            prefix: value.get("callPrefix").map_or_else(|| env.call_prefix(), as_text),
             protocol: if has(NATIVE) { Protocol::Native } else { Protocol::Text },
             was_unread: has(AFTER_UNREAD),
         };

@@ -1,13 +1,13 @@
 //! `agent:LlmApiRequest`: one request to a model that may call tools.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use agent_types::{BudgetKey, OBSERVATION_PREFIX, ObservationCode, Usage};
 use async_trait::async_trait;
 use futures::StreamExt;
 use llm_provider::{
-    LlmError, LlmEvent, LlmProvider, LlmRequest, Message, ModelParameters, ModelSource, StandardResponse,
+    LlmError, LlmProvider, LlmRequest, Message, ModelParameters, ModelSource, StandardResponse,
 };
 use protocol_action::Parsed;
 use serde_json::{Map, Value};
@@ -20,12 +20,16 @@ use crate::agent_env::AgentEnv;
 use crate::chat::{self, Said};
 use crate::define::{any, list, made, object, read, setting, text};
 use crate::sink::NodeSink;
-use agent_runtime::driver::ask::{Answer, AskContext, NoAnswer, Question, ask, finished, started};
+use agent_runtime::driver::ask::{
+    Answer, AskContext, NoAnswer, Question, TextReader, ask, finished, started,
+};
+use agent_runtime::driver::stop::{is_cut_safe, stop_at};
 use agent_runtime::machine::{CALLS_PER_DECISION, CallIds};
 use agent_runtime::prompt::constraint::GrammarConstraint;
 use agent_runtime::prompt::injection_guard::UntrustedTexts;
 use agent_runtime::prompt::text::{Protocol, direct, lang, specs, system_text};
 use agent_runtime::prompt::window::digest_of;
+use agent_runtime::requests::record_of_whole;
 use agent_runtime::resume::{RunLog, record_of_cost};
 use agent_runtime::{AgentProfile, Language};
 use agent_runtime::{DeliberationFault, ReplyStream, replayed};
@@ -42,7 +46,7 @@ pub(crate) struct LlmRequestConfig {
     profile: Option<String>,
     prompt: Option<String>,
     parameters: ModelParameters,
-    pub(crate) max_calls: usize,
+    max_calls: usize,
     more: Option<DynamicTools>,
 }
 
@@ -193,6 +197,12 @@ pub(crate) struct Replied {
     pub(crate) parsed: Parsed,
     /// Offered tools.
     pub(crate) tools: Snapshot,
+    /// The same for the reader.
+    pub(crate) set: Arc<ToolSet>,
+    /// Calls that it may make.
+    pub(crate) max_calls: usize,
+    /// Places of calls that were found to stand in foreign texts.
+    pub(crate) echoes: HashSet<usize>,
     /// Foreign texts among the messages that look like calls.
     pub(crate) suspects: UntrustedTexts,
     /// Prefix of the ids of its calls.
@@ -216,11 +226,11 @@ pub(crate) const AFTER_UNREAD: &str = "afterUnread";
 
 impl Replied {
     /// It as the value that other nodes read: the reply, what was offered, and what was noticed.
-    pub(crate) fn value(&self, max_calls: usize) -> Value {
+    fn value(&self) -> Value {
         let mut value = serde_json::to_value(&self.response).unwrap_or_default();
         value["role"] = "assistant".into();
         value["tools"] = self.tools.tools().map(|tool| tool.id().as_str()).collect();
-        value["maxToolCalls"] = max_calls.into();
+        value["maxToolCalls"] = self.max_calls.into();
         value["callPrefix"] = self.prefix.as_str().into();
         for (name, holds) in [(NATIVE, self.protocol == Protocol::Native), (AFTER_UNREAD, self.was_unread)] {
             if holds {
@@ -268,20 +278,21 @@ pub(crate) async fn request(
     let protocol = if specs.is_empty() { Protocol::Text } else { Protocol::Native };
     let was_unread = messages.last().and_then(Said::foreign).is_some_and(is_unread_note);
     let tools = offering.all()?;
-    let set = tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?;
+    let set = Arc::new(tools.tool_set().map_err(|error| NodeError::fatal(error.to_string()))?);
     let sent: Vec<Message> = messages.into_iter().map(|said| said.message).collect();
     let grammar = if specs.is_empty() {
         GrammarConstraint::new(model.info(), &tools)
     } else {
         GrammarConstraint::default()
     };
-    let request = LlmRequest::new(sent)
+    let mut request = LlmRequest::new(sent)
         .with_tools(specs)
         .with_parameters(llm.parameters.clone())
         .with_constraint(grammar.constraint);
-    let Answer { response, parsed, .. } = answer(ctx, env, &*model, request, &Arc::new(set)).await?;
-    let prefix = env.call_prefix();
-    Ok(Replied { response, parsed, tools, suspects, prefix, protocol, was_unread })
+    request.stop_at = stop_at(protocol, &tools);
+    let Answer { response, parsed, .. } = answer(ctx, env, &*model, request, &set).await?;
+    let (prefix, max_calls, echoes) = (env.call_prefix(), llm.max_calls, HashSet::new());
+    Ok(Replied { response, parsed, tools, set, max_calls, echoes, suspects, prefix, protocol, was_unread })
 }
 
 /// The answer of the log, or a new one.
@@ -324,9 +335,15 @@ pub(crate) async fn answer_within(
     let trace = sink.trace(Arc::clone(log));
     let known = log.next_reply();
     let is_known = known.is_some();
-    trace.emit(started(&model.info().name, &request, digest_of(&request.messages)));
+    let beginning = started(&model.info().name, &request, digest_of(&request.messages));
+    if ctx.sink().persister().is_some() {
+        trace.emit_kept(beginning, || record_of_whole(&request));
+    } else {
+        trace.emit(beginning);
+    }
     let asked = request.tokens() as u64;
-    let has_text = ctx.has_stream(TEXT);
+    let protocol = if request.tools.is_empty() { Protocol::Text } else { Protocol::Native };
+    let output = ctx.has_stream(TEXT).then_some(TextOutput(ctx));
     let reply = async {
         let stream: ReplyStream = if let Some((response, _)) = known {
             replayed(response)
@@ -336,7 +353,7 @@ pub(crate) async fn answer_within(
             let stream = model.stream(request).await?;
             Box::pin(stream.map(|event| event.map_err(DeliberationFault::from)))
         };
-        Ok(Box::pin(stream.then(|event| spread(ctx, has_text, event))) as ReplyHere<'_>)
+        Ok(stream.inspect(|_| ctx.heartbeat()))
     };
     let prefix = env.call_prefix();
     let question = Question { tools: set, ids: CallIds { first: 1, prefix: &prefix } };
@@ -346,35 +363,36 @@ pub(crate) async fn answer_within(
         count(ctx, model, usage, is_known);
         usage
     };
-    let emits_pieces = !env.in_turn;
-    let room =
-        AskContext { clock, cancel, winds_down: false, emits_pieces, count: &count_broken, cuts: None };
+    let room = AskContext {
+        clock,
+        cancel,
+        winds_down: false,
+        emits_pieces: !env.in_turn,
+        count: &count_broken,
+        cuts: is_cut_safe(model.info(), protocol, &budget).then_some(asked),
+        reader: output.as_ref().map(|output| output as &dyn TextReader),
+    };
     let answer = ask(room, reply, &question, &trace).await.map_err(|none| failed(model, none))?;
     trace.emit_kept(finished(&answer), || record_of_cost(0));
     log.resume_with_news();
     count(ctx, model, answer.response.usage, is_known);
-    if has_text {
+    if output.is_some() {
         ctx.mark(TEXT, answer.response.finish.as_str()).await?;
     }
     Ok(answer)
 }
 
-/// Reply that is forwarded as it comes.
-type ReplyHere<'r> =
-    std::pin::Pin<Box<dyn futures::Stream<Item = Result<LlmEvent, DeliberationFault>> + Send + 'r>>;
+/// Stream output of a node, which has the text of the reply as it comes.
+struct TextOutput<'n>(&'n NodeContext);
 
-/// Forwards pieces to the readers of the stream output.
-async fn spread(
-    ctx: &NodeContext,
-    has_text: bool,
-    event: Result<LlmEvent, DeliberationFault>,
-) -> Result<LlmEvent, DeliberationFault> {
-    ctx.heartbeat();
-    if let (Ok(LlmEvent::Text(piece)), true) = (&event, has_text) {
-        // That there is such an output was looked at before.
-        let _ = ctx.chunk(TEXT, piece.as_str()).await;
+#[async_trait]
+impl TextReader for TextOutput<'_> {
+    async fn read(&self, piece: &str) {
+        if !piece.is_empty() {
+            // That there is such an output was looked at before.
+            let _ = self.0.chunk(TEXT, piece).await;
+        }
     }
-    event
 }
 
 /// Counts a reply, in the run and in the budget.
@@ -442,7 +460,9 @@ impl LlmApiRequest {
         )
         .output(
             TEXT,
-            text("the text as it comes, as the model writes it").stream().with_category("StreamChunk"),
+            text("the text as it comes, as the model writes it, up to the end of its calls")
+                .stream()
+                .with_category("StreamChunk"),
         );
         Self(with_settings(definition))
     }
@@ -469,6 +489,6 @@ impl Node for LlmApiRequest {
             Some(_) | None => chat::read(inputs.required("messages")?)?,
         };
         let replied = request(&ctx, &env, llm, messages, &offering).await?;
-        Ok(Outputs::value(replied.value(llm.max_calls)))
+        Ok(Outputs::value(replied.value()))
     }
 }

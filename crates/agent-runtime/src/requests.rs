@@ -1,8 +1,9 @@
-//! Requests of an agent's turns as the log of a run keeps them.
+//! Requests to models as the log of a run keeps them.
 //!
-//! A request is recorded with its `agent.llm.started`: the messages that the request before it in the same window did not
-//! have, and tools and parameters where they changed. What requests share is thus kept once, and the store makes blobs of
-//! long messages. [`RequestReader`] puts a request together again.
+//! The request of a turn is recorded with its `agent.llm.started`: the messages that the request before it in the same
+//! window did not have, and tools and parameters where they changed. What requests share is thus kept once, and the store
+//! makes blobs of long messages. A node of a workflow knows no request before its own and records it whole, and the
+//! request for a summary is recorded with its `agent.compacted`. [`RequestReader`] puts a request together again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -14,7 +15,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::prompt::window::Shown;
+use crate::machine::{REQUEST, SUMMARY};
+use crate::prompt::window::{Shown, digest_of};
 use crate::resume::RunLog;
 
 /// Names of the values that are recorded with a request: messages that it shares with the request before it, tools and
@@ -22,6 +24,9 @@ use crate::resume::RunLog;
 const SHARED: &str = "shared";
 const SETTINGS: &str = "settings";
 const MESSAGE: &str = "message";
+/// Members of the request for a summary beside those of a request.
+const MODEL: &str = "model";
+const DIGEST: &str = "digest";
 
 /// Part of a window that the log of its run has.
 #[derive(Debug, Clone, Default)]
@@ -50,6 +55,20 @@ impl Logged {
     }
 }
 
+/// Data recorded with a request that no other one of its log is known to begin.
+#[must_use]
+pub fn record_of_whole(request: &LlmRequest) -> ReplayData {
+    Logged::default().record(request)
+}
+
+/// The request for a summary, as it is recorded with the summary.
+pub(crate) fn summary_request(model: &str, request: &LlmRequest) -> Value {
+    let mut value = serde_json::to_value(request).unwrap_or_default();
+    value[MODEL] = model.into();
+    value[DIGEST] = digest_of(&request.messages).into();
+    value
+}
+
 /// Data recorded with a request, where the log is persisted. Before a resumed run is live, the request is recorded whole:
 /// it may stand in the log already, and then this record is dropped.
 pub(crate) fn record_of_request(
@@ -60,7 +79,7 @@ pub(crate) fn record_of_request(
     log.persister()?;
     match window.0.as_mut().filter(|_| log.is_live()) {
         Some(window) => Some(window.logged.record(request)),
-        None => Some(Logged::default().record(request)),
+        None => Some(record_of_whole(request)),
     }
 }
 
@@ -73,13 +92,17 @@ pub struct RequestPlace {
     /// The call that the agent answers, where another agent called it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The turn, from 1.
+    /// The turn, from 1; of a node outside of an agent, the number of its request in the run.
     pub turn: u32,
+    /// The request asks for a summary of the older part of the conversation.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub summary: bool,
 }
 
 impl fmt::Display for RequestPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "turn {}", self.turn)?;
+        let what = if self.summary { "the summary in turn" } else { "turn" };
+        write!(f, "{what} {}", self.turn)?;
         if let Some(call) = &self.call {
             write!(f, " of call {call}")?;
         }
@@ -118,13 +141,17 @@ pub struct RecordedRequest {
 /// let places = reader.finish().unwrap_err();
 /// assert!(places.is_empty(), "nothing was recorded");
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RequestReader {
     wanted: RequestPlace,
     /// Requests so far, by the span of their agent's run.
     requests: HashMap<Option<u64>, Said>,
     found: Option<RecordedRequest>,
     places: BTreeSet<RequestPlace>,
+    /// Requests so far, by the node that sent them outside of an agent.
+    of_nodes: HashMap<String, u32>,
+    /// Places of the events that are needed, by their numbers.
+    needed: HashMap<u64, RequestPlace>,
 }
 
 /// Contents of the last request of an agent's run.
@@ -138,21 +165,50 @@ impl RequestReader {
     /// A reader for the last request of this place.
     #[must_use]
     pub fn new(wanted: RequestPlace) -> Self {
-        Self { wanted, requests: HashMap::new(), found: None, places: BTreeSet::new() }
+        Self { wanted, ..Self::default() }
     }
 
     /// Returns `true` for an event to [`add`](Self::add), with its large values in place.
     pub fn needs(&mut self, kept: &StoredEvent) -> bool {
-        let Some(place) = place_of(kept) else { return false };
-        let RequestPlace { path, call, turn } = &self.wanted;
-        let needs = place.path == *path && place.call == *call && place.turn <= *turn;
-        self.places.insert(place);
+        let Some(place) = self.place_of(kept) else { return false };
+        let RequestPlace { path, call, turn, summary } = &self.wanted;
+        let is_there = place.path == *path && place.call == *call && place.summary == *summary;
+        let needs = is_there && place.turn <= *turn;
+        self.places.insert(place.clone());
+        if needs {
+            self.needed.insert(kept.event.seq, place);
+        }
         needs
     }
 
-    /// Takes the next request, in the order of the log.
+    /// Place of an event that has a request.
+    fn place_of(&mut self, kept: &StoredEvent) -> Option<RequestPlace> {
+        let summary = match &kept.event.body {
+            EventBody::AgentLlmStarted { .. } if has(kept, SHARED) => false,
+            EventBody::AgentCompacted { .. } if has(kept, SUMMARY) => true,
+            _ => return None,
+        };
+        let place = &kept.event.place;
+        let (path, call) = (place.path.as_ref(), place.call.as_ref());
+        let (path, call) = (path.map(ToString::to_string), call.map(ToString::to_string));
+        let turn = match (place.turn, &path) {
+            (Some(turn), _) => turn,
+            (None, Some(node)) => {
+                let requests = self.of_nodes.entry(node.clone()).or_default();
+                *requests += 1;
+                *requests
+            }
+            (None, None) => return None,
+        };
+        Some(RequestPlace { path, call, turn, summary })
+    }
+
+    /// Takes a needed event, in the order of the log.
     pub fn add(&mut self, kept: &StoredEvent) {
-        let EventBody::AgentLlmStarted { model, messages, digest } = &kept.event.body else { return };
+        let Some(place) = self.needed.remove(&kept.event.seq) else { return };
+        let EventBody::AgentLlmStarted { model, messages, digest } = &kept.event.body else {
+            return self.add_summary(kept, place);
+        };
         let said = self.requests.entry(kept.event.place.parent).or_default();
         for (name, value) in kept.record.iter().flat_map(|record| &record.values) {
             match &**name {
@@ -169,10 +225,24 @@ impl RequestReader {
         if said.messages.len() != *messages {
             return;
         }
-        if let Some(place) = place_of(kept).filter(|place| *place == self.wanted) {
+        if place == self.wanted {
             let (seq, model, digest) = (kept.event.seq, model.clone(), digest.clone());
             self.found = Some(RecordedRequest { seq, place, model, digest, request: said.request() });
         }
+    }
+
+    fn add_summary(&mut self, kept: &StoredEvent, place: RequestPlace) {
+        let mut values = kept.record.iter().flat_map(|record| &record.values);
+        let summary = values.find(|(name, _)| **name == *SUMMARY).and_then(|(_, value)| value.get(REQUEST));
+        let Some(Value::Object(mut request)) = summary.cloned().filter(|_| place == self.wanted) else {
+            return;
+        };
+        let mut text = |name| match request.remove(name) {
+            Some(Value::String(text)) => text,
+            Some(_) | None => String::new(),
+        };
+        let (model, digest) = (text(MODEL), text(DIGEST));
+        self.found = Some(RecordedRequest { seq: kept.event.seq, place, model, digest, request });
     }
 
     /// The request.
@@ -193,14 +263,7 @@ impl Said {
     }
 }
 
-/// Place of an event that has a request.
-fn place_of(kept: &StoredEvent) -> Option<RequestPlace> {
-    let is_kept = kept.record.as_ref()?.values.iter().any(|(name, _)| **name == *SHARED);
-    if !is_kept || !matches!(kept.event.body, EventBody::AgentLlmStarted { .. }) {
-        return None;
-    }
-    let place = &kept.event.place;
-    let (path, call) = (place.path.as_ref(), place.call.as_ref());
-    let (path, call) = (path.map(ToString::to_string), call.map(ToString::to_string));
-    Some(RequestPlace { path, call, turn: place.turn? })
+/// Returns `true` when something of this name is recorded with an event.
+fn has(kept: &StoredEvent, wanted: &str) -> bool {
+    kept.record.iter().flat_map(|record| &record.values).any(|(name, _)| **name == *wanted)
 }

@@ -103,7 +103,10 @@ fn read(
     call: Option<&str>,
     turn: u32,
 ) -> Result<RecordedRequest, BTreeSet<RequestPlace>> {
-    let place = RequestPlace { path: None, call: call.map(str::to_owned), turn };
+    read_at(store, run, RequestPlace { call: call.map(str::to_owned), turn, ..RequestPlace::default() })
+}
+
+fn read_at(store: &Store, run: &str, place: RequestPlace) -> Result<RecordedRequest, BTreeSet<RequestPlace>> {
     let mut reader = RequestReader::new(place);
     let mut events = store.events(&RunId::new(run), 0, usize::MAX).unwrap();
     store.put_values_back(&mut events).unwrap();
@@ -189,6 +192,13 @@ async fn a_request_behind_a_compaction_is_whole() {
     let events = store.events(&RunId::new("r"), 0, usize::MAX).unwrap();
     assert!(events.iter().any(|kept| kept.event.body.name() == "agent.compacted"));
     assert!(recorded(&events, "shared").iter().filter(|shared| ***shared == 0).count() > 1);
+    let places = read(&store, "r", None, 9).unwrap_err();
+    let asked = places.iter().find(|place| place.summary).expect("the place of the summary");
+    assert!(asked.to_string().starts_with("the summary in turn "), "{asked}");
+    let summary = read_at(&store, "r", asked.clone()).unwrap();
+    let said = summary.request["messages"].to_string();
+    assert!(said.contains("Sum up the conversation") && said.contains("seen: a"), "{said}");
+    assert_eq!((summary.model.as_str(), summary.digest.len()), ("scripted", 16));
 }
 
 #[tokio::test]

@@ -39,6 +39,27 @@ fn a_reply_is_given_whole_and_as_it_comes() {
 }
 
 #[test]
+fn nothing_behind_a_block_reaches_the_stream() {
+    let read = "I look. <ACTION><say><say>a</say></say></ACTION>";
+    let streamed = |chunks: &Value, native: bool| {
+        let world = World::on(&[chunks.clone()], native);
+        let workflow =
+            one("agent:LlmApiRequest", &json!({"messages": messages(), "tools": ["say"]}), &json!({}));
+        world.run(&workflow, json!({})).ok().output("text")
+    };
+    for behind in ["Observation: it says 7.\nIt is 7.", " ", "\n<ACTION><pay><say>x</say></pay></ACTION>"] {
+        let whole = format!("{read}{behind}");
+        let letters: Vec<String> = whole.chars().map(String::from).collect();
+        for chunks in [json!({"chunks": [whole]}), json!({"chunks": letters})] {
+            assert_eq!(streamed(&chunks, false), json!(read), "{chunks}");
+        }
+    }
+    let native = json!({"chunks": ["I look."], "tool_calls": [{"name": "say", "arguments": {"say": "a"}}]});
+    assert_eq!(streamed(&native, true), json!("I look."));
+    assert_eq!(streamed(&json!({"chunks": ["All", " is <", "b"]}), false), json!("All is <b"));
+}
+
+#[test]
 fn tools_are_taught_once() {
     let taught = |world: &World| world.sent(0).join("\n").matches("Does say.").count();
     // By the request itself,

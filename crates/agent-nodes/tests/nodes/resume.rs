@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use agent_nodes::LlmNodeConfig;
 use agent_runtime::ApprovalMode;
+use agent_runtime::requests::{RequestPlace, RequestReader};
 use agent_types::{
     EventBody, EventSink, ResumeLog, RunId, RunStatus, StoredEvent, SystemClock, UnsequencedEvent,
 };
@@ -34,6 +35,32 @@ fn go(world: &World, run: &Arc<StoredRun>, log: Option<ResumeLog>) -> RunOutcome
         run.close().await.unwrap();
         outcome
     })
+}
+
+#[test]
+fn the_log_has_the_request_of_each_node() {
+    let store = Store::memory().unwrap();
+    let run = store.begin(NewRun::new(RunId::new("r")), Arc::new(SystemClock)).unwrap();
+    let world = world(0);
+    go(&world, &run, None);
+    let mut events = store.events(&RunId::new("r"), 0, usize::MAX).unwrap();
+    store.put_values_back(&mut events).unwrap();
+    let started = events.iter().filter(|kept| kept.event.body.name() == "agent.llm.started");
+    let paths: Vec<String> =
+        started.map(|kept| kept.event.place.path.as_deref().unwrap().to_owned()).collect();
+    let sent = world.model.requests.lock().unwrap();
+    assert_eq!((paths.len(), sent.len()), (4, 4));
+    for (path, request) in paths.into_iter().zip(&*sent) {
+        let place = RequestPlace { path: Some(path), turn: 1, ..RequestPlace::default() };
+        let mut reader = RequestReader::new(place);
+        events.iter().for_each(|kept| {
+            if reader.needs(kept) {
+                reader.add(kept);
+            }
+        });
+        let recorded = Value::Object(reader.finish().unwrap().request);
+        assert_eq!(recorded, serde_json::to_value(request).unwrap());
+    }
 }
 
 fn world(skip: usize) -> World {

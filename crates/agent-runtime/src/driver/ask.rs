@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_types::{Clock, EventBody, EventLocation, Usage, estimate_tokens};
+use async_trait::async_trait;
 use futures::future::{Either, select};
 use futures::{FutureExt, Stream, StreamExt};
 use llm_provider::{Finish, LlmError, LlmEvent, LlmRequest, StandardResponse, retry_message};
@@ -67,6 +68,15 @@ pub struct AskContext<'r> {
     /// A reply that continues behind its block is cut there: the tokens of the request, to count it by. Absent where
     /// tokens are limited, as the server counts them only at the end.
     pub cuts: Option<u64>,
+    /// Reader of the text beside the events.
+    pub reader: Option<&'r dyn TextReader>,
+}
+
+/// Reader of the text of a reply as it comes, as the model writes it, up to the end of its block.
+#[async_trait]
+pub trait TextReader: Sync {
+    /// Takes the next piece; the reply waits for that.
+    async fn read(&self, piece: &str);
 }
 
 impl std::fmt::Debug for AskContext<'_> {
@@ -153,7 +163,11 @@ pub async fn ask<S: Replies>(
         }
     };
     let dropped = decoder.drop_behind_calls(&mut response);
-    let parsed = decoder.finish(&response);
+    decoder.end(&response);
+    if let Some(reader) = context.reader {
+        reader.read(decoder.settled_piece()).await;
+    }
+    let parsed = decoder.decoder.finish(finish_reason(&response.finish));
     Ok(Answer { response, parsed, dropped })
 }
 
@@ -203,7 +217,12 @@ async fn read<S: Replies>(
             return Err(LlmError::Stream { message: "it ended without an answer".into() }.into());
         };
         match event? {
-            LlmEvent::Text(text) => decoder.text(&text),
+            LlmEvent::Text(text) => {
+                decoder.text(&text);
+                if let Some(reader) = context.reader {
+                    reader.read(decoder.settled_piece()).await;
+                }
+            }
             LlmEvent::Reasoning(text) => decoder.reasoning(text),
             LlmEvent::ToolCall { index, arguments, .. } => decoder.native(index, arguments),
             LlmEvent::Heartbeat => {}
@@ -229,6 +248,8 @@ struct ReplyDecoder<'t> {
     is_behind_block: bool,
     /// Bytes that have come.
     came: usize,
+    /// Bytes of the text that its reader has.
+    read: usize,
     /// Something stands behind the block.
     is_made_up: bool,
     /// A native call has begun: text behind it is not for the user either, and is kept here.
@@ -311,6 +332,7 @@ impl<'t> ReplyDecoder<'t> {
             behind_call: None,
             reasoning,
             came: 0,
+            read: 0,
         }
     }
 
@@ -352,6 +374,13 @@ impl<'t> ReplyDecoder<'t> {
                 _ => {}
             }
         }
+    }
+
+    /// The settled text that the reader of the text does not have.
+    fn settled_piece(&mut self) -> &str {
+        let settled = self.decoder.settled_text();
+        let read = std::mem::replace(&mut self.read, settled.len());
+        settled.get(read..).unwrap_or_default()
     }
 
     fn reasoning(&mut self, text: String) {
@@ -401,11 +430,9 @@ impl<'t> ReplyDecoder<'t> {
         Some(behind).filter(|behind| !behind.trim().is_empty())
     }
 
-    fn finish(mut self, response: &StandardResponse) -> Parsed {
+    fn end(&mut self, response: &StandardResponse) {
         self.decoder.add_native(natives(response));
-        let finish = finish_reason(&response.finish);
-        self.close(finish);
-        self.decoder.finish(finish)
+        self.close(finish_reason(&response.finish));
     }
 
     /// The text for the user of a reply that broke off.

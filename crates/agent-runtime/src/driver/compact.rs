@@ -1,6 +1,6 @@
 //! Compaction of the older part of a long conversation.
 
-use agent_types::{Usage, estimate_tokens};
+use agent_types::{EventSink, Usage, estimate_tokens};
 use futures::future::{Either, select};
 use llm_provider::{LlmRequest, Message, complete};
 
@@ -9,6 +9,7 @@ use super::results::shorten_end;
 use crate::history::{Exchange, visible};
 use crate::machine::{Conversation, Summary};
 use crate::profile::Language;
+use crate::requests::summary_request;
 use crate::resume::PastSummary;
 
 /// Purpose of a request for a summary.
@@ -115,7 +116,7 @@ pub(crate) async fn compaction(
     let upto = cut(history, memory.and_then(|memory| memory.keep).unwrap_or(KEEP), tokens, need)?;
     if let Some(PastSummary { text, by, usage, .. }) = driver.context.log.summary(conversation.turn()) {
         driver.count(usage);
-        return Some(Summary { text, upto, by, usage });
+        return Some(Summary { text, upto, by, usage, request: None });
     }
     driver.context.log.resume();
     let (safe, cancelled) =
@@ -123,7 +124,10 @@ pub(crate) async fn compaction(
     let Either::Left((Ok(()), _)) = select(safe, cancelled).await else { return None };
     // A summary takes a quarter of the window at most; four bytes are at least one token.
     let limit = room.map_or(usize::MAX, |room| room.most);
-    let (summary, usage) = summary(driver, history, upto, limit.saturating_mul(3)).await;
+    let asking = summary_of(driver, transcript(history, upto, limit.saturating_mul(3)));
+    let is_kept = driver.context.log.persister().is_some();
+    let request = is_kept.then(|| summary_request(&driver.model.info().name, &asking));
+    let (summary, usage) = summary(driver, asking).await;
     let (mut text, by) = match summary {
         Some(text) => (text, "summary"),
         // Nobody waits for a summary, and the whole is better than excerpts.
@@ -141,7 +145,7 @@ pub(crate) async fn compaction(
     if !pointers.is_empty() {
         text.extend(["\n\nStored results, read with system:read_blob: ", &pointers.join(", ")]);
     }
-    Some(Summary { text, upto, by: by.to_owned(), usage })
+    Some(Summary { text, upto, by: by.to_owned(), usage, request })
 }
 
 /// Pointers to stored results in the older part, the newest last.
@@ -163,13 +167,8 @@ fn pointers(history: &[Exchange], upto: usize) -> Vec<String> {
     found.split_off(found.len().saturating_sub(MAX_POINTERS))
 }
 
-/// Asks the model for a summary of the older part; returns its tokens with it.
-async fn summary(
-    driver: &Driver,
-    history: &[Exchange],
-    upto: usize,
-    limit: usize,
-) -> (Option<String>, Usage) {
+/// The request for a summary of the older part.
+fn summary_of(driver: &Driver, transcript: String) -> LlmRequest {
     let instruction = match driver.context.profile.language.unwrap_or_default() {
         Language::En => {
             "Sum up the conversation below for whoever carries it on: what was asked, what was found, what was decided, what is open. Keep names, numbers and identifiers. Write the summary alone."
@@ -178,8 +177,12 @@ async fn summary(
             "为接手者概括以下对话：提出了什么、查到了什么、决定了什么、还有什么未完成。保留名称、数字和标识。只写概括。"
         }
     };
-    let messages = vec![Message::system(instruction), Message::user(transcript(history, upto, limit))];
-    let request = LlmRequest { purpose: Some(PURPOSE), ..LlmRequest::new(messages) };
+    let messages = vec![Message::system(instruction), Message::user(transcript)];
+    LlmRequest { purpose: Some(PURPOSE), ..LlmRequest::new(messages) }
+}
+
+/// Asks the model for a summary; returns its tokens with it.
+async fn summary(driver: &Driver, request: LlmRequest) -> (Option<String>, Usage) {
     let answering = complete(&*driver.model, request);
     let cancelled = std::pin::pin!(driver.context.cancel.cancelled());
     let answer = match select(std::pin::pin!(answering), cancelled).await {

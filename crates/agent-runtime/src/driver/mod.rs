@@ -14,5 +14,6 @@ pub(crate) mod parts;
 pub(crate) mod request;
 mod results;
 pub(crate) mod session;
+pub mod stop;
 mod tasks;
 pub mod trace;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use agent_types::BudgetKey;
 use llm_provider::{LlmProvider, ModelParameters};
 use tool_registry::ToolSource;
 
@@ -10,6 +9,7 @@ use super::answer_schema::AnswerSchema;
 use super::context::RunContext;
 use super::deliberate::Deliberator;
 use super::offer::ToolOffer;
+use super::stop::is_metered;
 use crate::guardrail::Guardrail;
 use crate::machine::Rules;
 use crate::prompt::text::Protocol;
@@ -48,13 +48,7 @@ impl Driver {
             judges_values: self.answers.is_some(),
             corrections: budget.limits().corrections,
             is_replaced: self.is_replaced,
-            is_metered: self.is_metered(),
+            is_metered: is_metered(budget),
         }
-    }
-
-    /// Tokens or dollars are limited.
-    pub(super) fn is_metered(&self) -> bool {
-        let budget = &self.context.budget;
-        budget.is_limited(BudgetKey::Tokens) || budget.is_limited(BudgetKey::CostMicros)
     }
 }

@@ -8,15 +8,13 @@ use super::ask::{Answer, AskContext, NoAnswer, Question, ask, finished, started}
 use super::deliberate::{Account, Deliberation, DeliberationFault, replayed};
 use super::offer::ToolOffer;
 use super::parts::Driver;
+use super::stop::{is_cut_safe, stop_at};
 use super::trace::Trace;
 use crate::machine::{CallIds, Conversation, Input, NoReply, Reading, read_reply};
 use crate::profile::AgentProfile;
 use crate::prompt::text::{self, Protocol};
 use crate::prompt::window::{Shown, View, Window};
 use crate::resume::{PastTooLong, record_of_cost};
-
-/// End of a block, behind which nothing of use can stand.
-const BLOCK_END: &str = "</ACTION>";
 
 /// A request, ready to be sent.
 pub(crate) struct Requested {
@@ -78,9 +76,7 @@ pub(crate) fn request(
     if protocol == Protocol::Text && request.response_schema.is_none() {
         request.constraint = constraint(driver, offer, trace);
     }
-    if protocol == Protocol::Text && !offer.tools.is_empty() {
-        request.stop_at = Some(BLOCK_END);
-    }
+    request.stop_at = stop_at(protocol, &offer.tools);
     Requested { request, record: None, digest: window.digest(), tokens: window.tokens() }
 }
 
@@ -146,7 +142,9 @@ pub(super) async fn answer(
         winds_down: deliberator.winds_down(),
         emits_pieces: true,
         count: &count_broken,
-        cuts: is_cut_safe(driver).then_some(asked),
+        cuts: (!driver.is_replaced && is_cut_safe(driver.model.info(), driver.protocol, &context.budget))
+            .then_some(asked),
+        reader: None,
     };
     match requested.record {
         Some(record) => trace.emit_kept(beginning, || record),
@@ -180,14 +178,6 @@ pub(super) async fn answer(
     };
     let reply = Box::new(read_reply(&response, &parsed, &reading));
     Ok(Input::Replied { reply, usage: response.usage })
-}
-
-/// Returns `true` when a reply may be cut behind its block. A model that reasons may still say that all of it was
-/// reasoning, native calls may follow, and a budget of tokens needs the usage that stands at the end.
-fn is_cut_safe(driver: &Driver) -> bool {
-    let info = driver.model.info();
-    let is_known = info.cuts_replies || info.scripted;
-    is_known && driver.protocol == Protocol::Text && !driver.is_replaced && !driver.is_metered()
 }
 
 fn no_reply(driver: &Driver, none: NoAnswer) -> NoReply {

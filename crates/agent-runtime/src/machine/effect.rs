@@ -14,6 +14,9 @@ use crate::input::AgentInput;
 /// Name of the value that is recorded with the event of a summary.
 pub const SUMMARY: &str = "summary";
 
+/// Member of that value with the request for the summary.
+pub const REQUEST: &str = "request";
+
 /// Name of the value that is recorded with the end of a task.
 pub const WOKEN: &str = "woken";
 
@@ -62,6 +65,9 @@ pub struct Summary {
     pub by: String,
     /// Tokens of its author.
     pub usage: Usage,
+    /// Request that asked for it, for the log of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Value>,
 }
 
 /// Event to emit, or work whose result is an input.

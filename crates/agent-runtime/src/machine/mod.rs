@@ -23,7 +23,8 @@ pub use agent_machine::AgentMachine;
 pub use approval::{approval_digest, definition_digests, question};
 pub use calls::CallBatch;
 pub use effect::{
-    Answer, At, Block, CallOrder, Effect, Emission, Grant, Input, Judgement, NoReply, SUMMARY, Summary, WOKEN,
+    Answer, At, Block, CallOrder, Effect, Emission, Grant, Input, Judgement, NoReply, REQUEST, SUMMARY,
+    Summary, WOKEN,
 };
 pub use emit::{message, observed, reply_events, unread_events};
 pub use end::{End, Limit};

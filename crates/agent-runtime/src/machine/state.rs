@@ -7,7 +7,7 @@ use agent_types::{CallId, EventBody, ExitReason, Observation, ObservationCode, T
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::effect::{Effect, SUMMARY, Summary};
+use super::effect::{Effect, REQUEST, SUMMARY, Summary};
 use super::emit::recorded;
 use super::loop_guard::{LoopGuard, Repetition};
 use super::observe;
@@ -190,8 +190,11 @@ impl Conversation {
 
     /// Replaces the older part of the conversation for the model; returns the event of that.
     pub(crate) fn compact(&mut self, summary: Summary) -> Effect {
-        let Summary { text, upto, by, usage } = summary;
-        let record = json!({"text": text, "usage": usage});
+        let Summary { text, upto, by, usage, request } = summary;
+        let mut record = json!({"text": text, "usage": usage});
+        if let Some(request) = request {
+            record[REQUEST] = request;
+        }
         self.run.usage += usage;
         self.history.push(Exchange::Summary { text, upto });
         recorded(EventBody::AgentCompacted { by }, SUMMARY, record)

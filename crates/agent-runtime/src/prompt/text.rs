@@ -129,6 +129,15 @@ fn turn_messages(turn: &Turn, protocol: Protocol, frame: &str, messages: &mut Ve
         if !text.trim().is_empty() {
             messages.push(Message::assistant(text));
         }
+    } else {
+        messages.push(Message::Assistant { text: turn.text.clone(), calls: turn.native.clone() });
+    }
+    result_messages(turn, protocol, frame, messages);
+}
+
+/// Messages of the results of a turn, behind that of its reply.
+pub fn result_messages(turn: &Turn, protocol: Protocol, frame: &str, messages: &mut Vec<Message>) {
+    if protocol == Protocol::Text || turn.native.is_empty() {
         let lines: Vec<String> = turn.observations().map(observed).collect();
         if !lines.is_empty() {
             let text = framed("results", &lines, frame);
@@ -136,7 +145,6 @@ fn turn_messages(turn: &Turn, protocol: Protocol, frame: &str, messages: &mut Ve
         }
         return;
     }
-    messages.push(Message::Assistant { text: turn.text.clone(), calls: turn.native.clone() });
     for (index, native) in turn.native.iter().enumerate() {
         let call = turn.calls.iter().find(|call| call.native == Some(index));
         let text = match call.and_then(|call| call.observation.as_ref()) {

@@ -440,7 +440,8 @@ fn an_answer_of_a_schema_is_checked() {
 
 #[test]
 fn a_long_conversation_is_compacted_once() {
-    let summary = Summary { text: "s".into(), upto: 1, by: "summary".into(), usage: Usage::default() };
+    let (by, usage) = ("summary".into(), Usage::default());
+    let summary = Summary { text: "s".into(), upto: 1, by, usage, request: None };
     check(
         machine(),
         &[

@@ -10,4 +10,7 @@ pub(crate) struct RequestArguments {
     /// The turn is one of the agent that this node runs.
     #[arg(long, value_name = "PATH", requires = "request")]
     pub(crate) path: Option<String>,
+    /// The request for the summary of the older part of the conversation in that turn.
+    #[arg(long, requires = "request")]
+    pub(crate) summary: bool,
 }

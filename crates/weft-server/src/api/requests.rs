@@ -19,7 +19,8 @@ pub(super) fn operations() -> Vec<Operation> {
         get("/api/runs/{run}/requests/{turn}", "The request that a turn sent to the model", request)
             .query(&[
                 ("call", "the turn of the agent that answers this call"),
-                ("path", "the turn of the agent that this node runs"),
+                ("path", "the turn of the agent that this node runs, or the number of this node's request"),
+                ("summary", "`true`: the request for the summary of the older part of the conversation"),
             ])
             .gives::<RecordedRequest>(),
     ]
@@ -29,14 +30,16 @@ pub(super) fn operations() -> Vec<Operation> {
 struct PlaceQuery {
     call: Option<String>,
     path: Option<String>,
+    #[serde(default)]
+    summary: bool,
 }
 
 async fn request(
     State(app): State<Arc<App>>,
     Path((run, turn)): Path<(String, u32)>,
-    Query(PlaceQuery { call, path }): Query<PlaceQuery>,
+    Query(PlaceQuery { call, path, summary }): Query<PlaceQuery>,
 ) -> Result<Json<RecordedRequest>, Problem> {
     let store = app.store.clone();
-    let place = RequestPlace { path, call, turn };
+    let place = RequestPlace { path, call, turn, summary };
     app.blocking(move || Ok(Json(recorded_request(&store, &RunId::new(run), place)?))).await
 }

@@ -21,8 +21,9 @@ pub(super) fn show(
 ) -> Result<Exit, Failure> {
     let project = context.project(None)?;
     let store = store(&project)?;
-    let RequestArguments { call, path } = arguments;
-    let recorded = recorded_request(store, &chosen(store, run)?, RequestPlace { path, call, turn })?;
+    let RequestArguments { call, path, summary } = arguments;
+    let place = RequestPlace { path, call, turn, summary };
+    let recorded = recorded_request(store, &chosen(store, run)?, place)?;
     match context.output {
         Output::Json | Output::Jsonl => output::json(&recorded)?,
         Output::Text => print(recorded)?,
