@@ -365,8 +365,6 @@ impl<'d> Reader<'d> {
             endpoint: Some(endpoint),
             description: None,
             parameters: None,
-            task: None,
-            approval: None,
         });
     }
 
