@@ -47,7 +47,7 @@ impl LocalRuns {
             return known_run(self, known);
         }
         let begun = begin_message(self, request, run).await;
-        if let (Err(_), Some(key)) = (&begun, key) {
+        if let Some(key) = key.filter(|_| begun.is_err()) {
             release(self, key).await;
         }
         begun
