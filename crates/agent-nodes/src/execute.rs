@@ -63,7 +63,7 @@ impl Node for ExecuteTool {
     }
 }
 
-/// What is kept of a result.
+/// Parts of a result that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keeps {
     /// Its observation, as a model reads it.

@@ -16,7 +16,7 @@ use crate::agent_env::AgentEnv;
 use crate::define::{any, as_text, made, prepared, read, required, setting, text};
 use crate::request::{answer_within, log_of};
 
-/// Answers that are asked for: the first, and one more that is told what was wrong with it.
+/// Answers that are asked for: the first, and a correction of it.
 const ANSWERS: usize = 2;
 
 /// A request for a value.

@@ -24,8 +24,8 @@
 struct Readme;
 
 mod chat;
-mod datetime;
 mod chinese;
+mod datetime;
 mod define;
 mod files;
 mod flow;

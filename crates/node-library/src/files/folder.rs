@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Largest file that is written, in bytes, what stood there before included.
 const MAX_WRITTEN: u64 = 64 * 1024 * 1024;
 
-/// What a write does with a file that exists.
+/// Treatment of a file that exists by a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteMode {
     /// It is left alone, and the write fails.

@@ -19,8 +19,16 @@ pub(super) fn register(catalog: &mut NodeCatalog) {
 /// The way of merging.
 enum Merge {
     Concat,
-    Join { left: Expression, right: Option<Expression>, keeps_left: bool },
+    Join(Box<Join>),
     Zip { fill: bool },
+}
+
+/// Keys of a join.
+struct Join {
+    left: Expression,
+    /// The key on the right side, where it is another one.
+    right: Option<Expression>,
+    keeps_left: bool,
 }
 
 fn merge() -> Listed {
@@ -62,7 +70,8 @@ fn read(config: &Map<String, Value>) -> Result<Merge, Vec<Problem>> {
             let required = || vec![Problem::setting("key", "with `join` this setting is required")];
             let left = expression(config, "key")?.ok_or_else(required)?;
             let keeps_left = config.get("join").and_then(Value::as_str) == Some("left");
-            Ok(Merge::Join { left, right: expression(config, "rightKey")?, keeps_left })
+            let right = expression(config, "rightKey")?;
+            Ok(Merge::Join(Box::new(Join { left, right, keeps_left })))
         }
         Some("zip") => Ok(Merge::Zip { fill: config.get("fill").and_then(Value::as_bool).unwrap_or(false) }),
         // The check of the workflow reports other modes.
@@ -74,7 +83,8 @@ async fn work(ctx: &NodeContext, inputs: &Inputs) -> Result<Outputs, NodeError> 
     let merged = match made::<Merge>(ctx)? {
         Merge::Concat => concat(inputs)?,
         Merge::Zip { fill } => zip(items(inputs, "left")?, items(inputs, "right")?, *fill),
-        Merge::Join { left, right, keeps_left } => {
+        Merge::Join(keys) => {
+            let Join { left, right, keeps_left } = &**keys;
             let (lefts, rights) = (items(inputs, "left")?, items(inputs, "right")?);
             let left_keys = values(ctx, inputs, lefts, left).await?;
             let right_keys = values(ctx, inputs, rights, right.as_ref().unwrap_or(left)).await?;

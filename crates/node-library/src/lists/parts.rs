@@ -43,7 +43,7 @@ fn group() -> Listed {
 /// Items of a part unless the settings say otherwise.
 const SIZE: usize = 10;
 
-/// Where a list is cut.
+/// Cuts of a list.
 enum Cut {
     Every(usize),
     /// At items for which it is true; they are left out.

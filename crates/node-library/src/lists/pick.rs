@@ -58,7 +58,7 @@ fn map() -> Listed {
     }
 }
 
-/// The key by which items are told apart; the item itself without one.
+/// The key by which items are distinguished; the item itself without one.
 struct Key(Option<Expression>);
 
 fn distinct() -> Listed {
