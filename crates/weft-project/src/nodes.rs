@@ -108,6 +108,24 @@ fn marked(exchange: &Exchange, key: &str) -> Value {
     value
 }
 
+/// Parameters of the tools that are nodes of a workflow, by the ids of the file. Those of other programs are known when
+/// they are called.
+fn parameters_for(project: &Project, workflow: &Workflow) -> BTreeMap<String, Value> {
+    let named: Vec<&str> =
+        workflow.tools_of_nodes().filter(|named| named.setting == "tool").map(|named| named.id).collect();
+    if named.is_empty() {
+        return BTreeMap::new();
+    }
+    let (providers, services) = (project.providers(), project.services());
+    let is_announced =
+        |id: &str| providers.owner(id).is_some_and(|owner| owner.changes() == Changes::Announced);
+    let known = named.into_iter().filter(|id| !is_announced(id)).filter_map(|id| {
+        let tool = providers.resolve(&project.canonical_id(id), &services).ok()?;
+        Some((id.to_owned(), tool.definition().parameters.clone()))
+    });
+    known.collect()
+}
+
 impl Project {
     /// Services of nodes: models, the client of requests, tools, conversations.
     pub(crate) fn services(&self) -> Services {
@@ -136,7 +154,7 @@ impl Project {
         let world = world
             .with_agents(self.is_project().then_some(&*agents))
             .with_bases(self.is_project().then_some(&*bases));
-        let parameters = self.parameters_for(workflow);
+        let parameters = parameters_for(self, workflow);
         let world = world.with_parameters(&parameters);
         match &tools {
             Some(tools) => look(&world.with_tools(tools)),
@@ -172,24 +190,6 @@ impl Project {
             known.extend(named);
             known
         })
-    }
-
-    /// Parameters of the tools that are nodes of a workflow, by the ids of the file. Those of other programs are known when
-    /// they are called.
-    fn parameters_for(&self, workflow: &Workflow) -> BTreeMap<String, Value> {
-        let named: Vec<&str> =
-            workflow.tools_of_nodes().filter(|named| named.setting == "tool").map(|named| named.id).collect();
-        if named.is_empty() {
-            return BTreeMap::new();
-        }
-        let (providers, services) = (self.providers(), self.services());
-        let is_announced =
-            |id: &str| providers.owner(id).is_some_and(|owner| owner.changes() == Changes::Announced);
-        let known = named.into_iter().filter(|id| !is_announced(id)).filter_map(|id| {
-            let tool = providers.resolve(&self.canonical_id(id), &services).ok()?;
-            Some((id.to_owned(), tool.definition().parameters.clone()))
-        });
-        known.collect()
     }
 
     /// The same for a run of a workflow by itself: with values that no model sees or sets, with what the calls of its

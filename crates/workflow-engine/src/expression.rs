@@ -1,6 +1,7 @@
 //! Expressions in CEL: typed, total, without side effects, each evaluation within a budget.
 
 mod budget;
+mod error;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -9,6 +10,8 @@ use cel::common::ast::{EntryExpr, Expr, IdedExpr};
 use cel::objects::{Key, Map as CelMap};
 use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
 use serde_json::Value;
+
+pub use error::ExpressionError;
 
 /// Operators and brackets of an expression at most: each may be a level of its tree.
 const MAX_SIGNS: usize = 2000;
@@ -23,57 +26,6 @@ const SPARE: usize = 64 * 1024;
 
 /// The functions of CEL, built once.
 static STANDARD: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
-
-/// Reason why an expression is unusable.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ExpressionError {
-    /// It is not written in CEL.
-    #[error("`{source_text}` is not a valid expression: {message}")]
-    Syntax {
-        /// The expression.
-        source_text: String,
-        /// Message of the parser.
-        message: String,
-    },
-    /// It uses an undefined name.
-    #[error("`{source_text}` uses `{name}`, which is not there")]
-    UnknownName {
-        /// The expression.
-        source_text: String,
-        /// The name, with its members as far as they are wrong.
-        name: String,
-        /// The name that was probably meant.
-        suggest: Option<String>,
-    },
-    /// It has no value for these inputs.
-    #[error("`{source_text}` cannot be evaluated: {message}")]
-    Evaluation {
-        /// The expression.
-        source_text: String,
-        /// Reason of the failure.
-        message: String,
-        /// Set if the reason is a member that a value does not have.
-        missing: bool,
-    },
-}
-
-impl ExpressionError {
-    /// Returns `true` if the expression failed because a value does not have a member.
-    #[must_use]
-    pub const fn is_missing(&self) -> bool {
-        matches!(self, Self::Evaluation { missing: true, .. })
-    }
-
-    /// Name that was probably meant.
-    #[must_use]
-    pub fn suggestion(&self) -> Option<String> {
-        match self {
-            Self::UnknownName { suggest, .. } => suggest.clone(),
-            Self::Syntax { .. } | Self::Evaluation { .. } => None,
-        }
-    }
-}
 
 /// The names that an expression may use. A name with members may be used only with one of them.
 #[derive(Debug, Clone, Default)]

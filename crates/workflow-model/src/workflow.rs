@@ -276,7 +276,9 @@ impl Workflow {
             });
             let own = setting(TOOL).filter(|_| node.node_type == TOOL_NODE).map(|id| (TOOL, id));
             let named = lists.chain(own);
-            named.filter_map(|(setting, id)| Some(NamedTool { node: node.id.as_str(), setting, id: id.as_str()? }))
+            named.filter_map(|(setting, id)| {
+                Some(NamedTool { node: node.id.as_str(), setting, id: id.as_str()? })
+            })
         })
     }
 

@@ -27,7 +27,7 @@ impl Builder<'_, '_> {
             let node = NodeIx::try_from(node).unwrap_or(NodeIx::MAX);
             if matches!(self.graph.nodes[node as usize].kind, NodeKind::Plain | NodeKind::Bypass(_)) {
                 self.check_config(node);
-                self.check_tool_node(node);
+                check_tool_node(self, node);
             }
             self.check_named_slots(node);
         }
@@ -94,41 +94,6 @@ impl Builder<'_, '_> {
         self.problem(Problem::error(code, message).at(path).slot(key).suggest(near));
     }
 
-    /// Inputs of a node that is a tool must be parameters of the tool, and those that it requires must be given.
-    fn check_tool_node(&mut self, node: NodeIx) {
-        let own = &self.graph.nodes[node as usize];
-        let spec = self.graph.spec(own);
-        let Some(known) = self.world.parameters.filter(|_| spec.node_type == TOOL_NODE) else { return };
-        let Some(id) = spec.config_values.get(TOOL).and_then(Value::as_str) else { return };
-        let Some(schema) = known.get(id) else { return };
-        let inputs: Vec<String> =
-            own.inputs.iter().map(|input| self.graph.name(input.slot).to_string()).collect();
-        let fixed = spec.config_values.get(ARGUMENTS).and_then(Value::as_object);
-        let given: Vec<String> =
-            inputs.iter().cloned().chain(fixed.into_iter().flat_map(|fixed| fixed.keys().cloned())).collect();
-        let (id, whole) = (id.to_owned(), inputs.iter().any(|name| name == ARGUMENTS));
-        let properties = schema.get("properties").and_then(Value::as_object);
-        let names: Vec<&str> =
-            properties.into_iter().flat_map(|own| own.keys().map(String::as_str)).collect();
-        let is_open = schema.get("additionalProperties").is_some_and(|rule| *rule != Value::Bool(false));
-        for name in
-            given.iter().filter(|name| *name != ARGUMENTS && !is_open && !names.contains(&name.as_str()))
-        {
-            let near = self.nearest(name, names.iter().copied());
-            let path = self.path_of(node);
-            let message = format!("`{name}` is not a parameter of `{id}`");
-            self.problem(Problem::error(ProblemCode::UnknownSlot, message).at(path).slot(name).suggest(near));
-        }
-        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-        let missing =
-            required.filter_map(Value::as_str).filter(|name| !whole && given.iter().all(|own| own != name));
-        for name in missing {
-            let path = self.path_of(node);
-            let message = format!("`{id}` requires the parameter `{name}`, and nothing gives it");
-            self.problem(Problem::error(ProblemCode::MissingInput, message).at(path).slot(name));
-        }
-    }
-
     /// Slots named by `lazy` and `cache.key`.
     fn check_named_slots(&mut self, node: NodeIx) {
         let spec = self.graph.spec(&self.graph.nodes[node as usize]);
@@ -189,6 +154,39 @@ impl Builder<'_, '_> {
                 self.problem(Problem::error(ProblemCode::BadValue, message).slot(&variable.name));
             }
         }
+    }
+}
+
+/// Inputs of a node that is a tool must be parameters of the tool, and those that it requires must be given.
+fn check_tool_node(builder: &mut Builder<'_, '_>, node: NodeIx) {
+    let own = &builder.graph.nodes[node as usize];
+    let spec = builder.graph.spec(own);
+    let Some(known) = builder.world.parameters.filter(|_| spec.node_type == TOOL_NODE) else { return };
+    let Some(id) = spec.config_values.get(TOOL).and_then(Value::as_str) else { return };
+    let Some(schema) = known.get(id) else { return };
+    let inputs: Vec<String> =
+        own.inputs.iter().map(|input| builder.graph.name(input.slot).to_string()).collect();
+    let fixed = spec.config_values.get(ARGUMENTS).and_then(Value::as_object);
+    let given: Vec<String> =
+        inputs.iter().cloned().chain(fixed.into_iter().flat_map(|fixed| fixed.keys().cloned())).collect();
+    let (id, whole) = (id.to_owned(), inputs.iter().any(|name| name == ARGUMENTS));
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let names: Vec<&str> = properties.into_iter().flat_map(|own| own.keys().map(String::as_str)).collect();
+    let is_open = schema.get("additionalProperties").is_some_and(|rule| *rule != Value::Bool(false));
+    for name in given.iter().filter(|name| *name != ARGUMENTS && !is_open && !names.contains(&name.as_str()))
+    {
+        let near = builder.nearest(name, names.iter().copied());
+        let path = builder.path_of(node);
+        let message = format!("`{name}` is not a parameter of `{id}`");
+        builder.problem(Problem::error(ProblemCode::UnknownSlot, message).at(path).slot(name).suggest(near));
+    }
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    let missing =
+        required.filter_map(Value::as_str).filter(|name| !whole && given.iter().all(|own| own != name));
+    for name in missing {
+        let path = builder.path_of(node);
+        let message = format!("`{id}` requires the parameter `{name}`, and nothing gives it");
+        builder.problem(Problem::error(ProblemCode::MissingInput, message).at(path).slot(name));
     }
 }
 
