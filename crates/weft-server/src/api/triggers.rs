@@ -14,7 +14,7 @@ use serde_json::Value;
 use weft_project::Project;
 use weft_runs::Firing;
 
-use super::runs::{Accepted, accepted};
+use super::accepted::{Accepted, accepted};
 use super::{Operation, get, post};
 use crate::app::App;
 use crate::body::{OptionalBody, Path};

@@ -93,7 +93,8 @@ fn title_of(app: &App, widget: &WidgetSettings) -> String {
     let of_agent = || {
         let project = app.project();
         let file = project.agents().find(|file| file.profile.id == widget.agent);
-        file.and_then(|file| file.profile.name.clone()).unwrap_or_else(|| widget.agent.clone())
+        let name = file.map(|file| file.profile.name.clone()).filter(|name| !name.is_empty());
+        name.unwrap_or_else(|| widget.agent.clone())
     };
     widget.title.clone().unwrap_or_else(of_agent)
 }
