@@ -1,5 +1,5 @@
 //! Records of loops: read from the log of a run, page by page.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,6 +1,6 @@
 //! What a record takes from the events of its pass.
 
-use agent_types::{EventBody, StoredEvent, Usage};
+use agent_types::{CallId, EventBody, StoredEvent, Usage};
 
 use super::record::{PassCall, PassFailure, PassRecord, PassReply};
 use super::short::short_text;
@@ -51,7 +51,7 @@ impl PassRecord {
 
     /// Counts a node that has ended. What is inside a call counts with the node that made the call.
     fn end_node(&mut self, kept: &StoredEvent) {
-        if kept.event.place.call.as_ref().map(|call| call.as_str()) == self.call.as_deref() {
+        if kept.event.place.call.as_ref().map(CallId::as_str) == self.call.as_deref() {
             self.nodes += 1;
             add_usage(&mut self.usage, kept.record.as_ref().and_then(|record| record.usage));
         }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use agent_types::{EventBody, EventLocation, LoopEnd, PassDecision, RunId, StoredEvent, Timestamp, Usage};
+use agent_types::{
+    CallId, EventBody, EventLocation, LoopEnd, PassDecision, RunId, StoredEvent, Timestamp, Usage,
+};
 use run_store::Store;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -203,9 +205,9 @@ impl LoopReader {
         }
         let path = place.path.as_deref()?;
         let (pass, _) = path.rsplit_once("]/")?;
-        let own = place.call.as_ref().map_or("", |call| call.as_str());
+        let own = place.call.as_ref().map_or("", CallId::as_str);
         let around = own.rmatch_indices('.').map(|(at, _)| &own[..at]);
-        let parent = place.parent_call.as_ref().map(|call| call.as_str());
+        let parent = place.parent_call.as_ref().map(CallId::as_str);
         let calls = [own].into_iter().chain(around).chain(parent).chain([""]);
         let mut keys = calls.map(|call| format!("{call}:{pass}]"));
         let key = keys.find(|key| self.passes.contains_key(key))?;
@@ -218,7 +220,7 @@ fn millis(from: Timestamp, to: Timestamp) -> u64 {
 }
 
 fn loop_key(place: &EventLocation, path: &str) -> String {
-    format!("{}:{path}", place.call.as_ref().map_or("", |call| call.as_str()))
+    format!("{}:{path}", place.call.as_ref().map_or("", CallId::as_str))
 }
 
 fn pass_key(place: &EventLocation, path: &str, number: u64) -> String {
