@@ -31,7 +31,7 @@ pub fn parameters_of(workflow: &Workflow) -> Value {
     let mut required = Vec::new();
     for (name, slot) in parameter_slots(workflow) {
         properties.insert(name.clone(), Value::Object(property_of(slot)));
-        if slot.is_required() && slot.default_value().is_none_or(Value::is_null) {
+        if slot.is_required() && slot.default_value().is_none() {
             required.push(name.clone());
         }
     }

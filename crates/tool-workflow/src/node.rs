@@ -4,7 +4,7 @@ use agent_types::{ToolDefinition, ToolId, nearest};
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use tool_registry::{Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
-use workflow_model::{ConfigDefinition, NoWorkflows, NodeDefinition, SlotDefinition, Workflow};
+use workflow_model::{ConfigDefinition, NoWorkflows, NodeDefinition, SlotDefinition, Workflow, type_default};
 
 use crate::definition::definition_of;
 use crate::workflow::{WorkflowRuntime, WorkflowToolError, handler};
@@ -266,11 +266,19 @@ fn wrapped(definition: &NodeDefinition, count: &dyn Fn(&str) -> u64) -> Value {
     let edge = |from: (&str, &str), to: (&str, &str)| json!({"source": from.0, "sourceHandle": from.1, "target": to.0, "targetHandle": to.1});
     let mut interface_inputs = Map::new();
     let mut edges = Vec::new();
+    // A call may leave out what the node would run without: the slot has an empty value of its own then.
+    let mut own = Map::new();
     for (name, slot) in definition.inputs.iter().filter(|(_, slot)| !slot.is_stream) {
         let inputs = if slot.multi { usize::try_from(count(name)).unwrap_or(usize::MAX) } else { 1 };
         for input in (0..inputs).map(|at| item_name(name, at)) {
             edges.push(edge(("in", &input), (INNER, name)));
             interface_inputs.insert(input, interface(slot));
+        }
+        if !slot.required && !slot.optional && !slot.multi && slot.default.is_none() {
+            match type_default(slot.data_flow_type) {
+                Value::Null => interface_inputs[name.as_str()]["config"] = json!({"default": null}),
+                empty => _ = own.insert(name.clone(), empty),
+            }
         }
     }
     edges.extend(definition.outputs.keys().map(|name| edge((INNER, name), ("out", name))));
@@ -282,7 +290,7 @@ fn wrapped(definition: &NodeDefinition, count: &dyn Fn(&str) -> u64) -> Value {
         "interfaceOutputs": outputs.collect::<Map<_, _>>(),
         "nodes": [
             {"id": "in", "type": "core:GroupInput"},
-            {"id": INNER, "type": definition.node_type},
+            {"id": INNER, "type": definition.node_type, "inputValues": own},
             {"id": "out", "type": "core:GroupOutput"}
         ],
         "edges": edges,

@@ -9,6 +9,7 @@ use crate::node::Node;
 use crate::policy::Bypass;
 use crate::slot::{DataFlowType, Slot};
 use crate::structural::GROUP_OUTPUT;
+use crate::types::write_implied_defaults;
 use crate::workflow::{LoadError, Presence, Workflow, read_list, read_slots};
 
 /// The id of the node that takes mapped results. Ids with a `$` belong to the machinery and have no events.
@@ -18,7 +19,8 @@ const RESULTS: &str = "$out";
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Payload {
-    /// The workflow. Mapped results became edges into a `core:GroupOutput`.
+    /// The workflow. Mapped results became edges into a `core:GroupOutput`, and the defaults that ComfyTavern implies stand
+    /// in its interface.
     pub workflow: Workflow,
     /// Arguments, where the payload gives them; the reference writes them into the defaults of the interface.
     pub arguments: Map<String, Value>,
@@ -59,6 +61,7 @@ impl Payload {
                 add_result(&mut workflow, &name, edge);
             }
         }
+        write_implied_defaults(&mut workflow);
         Some(Self { workflow, arguments })
     }
 }

@@ -221,10 +221,16 @@ impl Slot {
         self.required == Some(true)
     }
 
-    /// The default, as the file states it.
+    /// The default, as the file states it. Null is the default of a slot of any type alone: a typed one takes no null.
     #[must_use]
     pub fn default_value(&self) -> Option<&Value> {
-        self.config.get("default")
+        self.config.get("default").filter(|value| !value.is_null() || self.data_flow_type.is_any())
+    }
+
+    /// The value of an input that nothing gives: its default; null for a trigger, which has no value; else none.
+    #[must_use]
+    pub fn absent_value(&self) -> Option<Value> {
+        self.default_value().cloned().or_else(|| self.is_trigger().then_some(Value::Null))
     }
 
     /// The values the slot proposes, in file order. A bare value is its own suggestion.

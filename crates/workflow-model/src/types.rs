@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::definition::SlotDefinition;
 use crate::slot::{DataFlowType, Slot, suggestions_of};
+use crate::workflow::Workflow;
 
 /// Returns `true` if a value of one type fits into a slot of the other without a common category.
 #[must_use]
@@ -25,19 +26,24 @@ pub(crate) fn slots_fit(from: &SlotDefinition, to: &SlotDefinition) -> bool {
     type_fits(from.data_flow_type, to.data_flow_type) || wild(from) || wild(to) || shared()
 }
 
-/// The value of an input that nothing else gives: its default, its first suggestion, or that of its type.
-#[must_use]
-pub fn effective_default(slot: &Slot) -> Value {
-    if slot.is_stream {
-        return Value::Null;
+/// Writes the values that ComfyTavern gives to inputs which nothing else gives into the file, as their defaults: the first
+/// suggestion, or the empty value of the type. Returns the names of the inputs. Here such an input is absent.
+pub fn write_implied_defaults(workflow: &mut Workflow) -> Vec<String> {
+    let mut written = Vec::new();
+    for (name, slot) in &mut workflow.interface_inputs {
+        let value = implied_default(slot);
+        let is_needed = !slot.is_required() && !slot.is_stream && slot.default_value().is_none();
+        if is_needed && !value.is_null() {
+            slot.config.insert("default".to_owned(), value);
+            written.push(name.clone());
+        }
     }
-    if let Some(default) = slot.default_value() {
-        return default.clone();
-    }
-    match suggestions_of(&slot.config).into_iter().next() {
-        Some(suggestion) => suggestion.value,
-        None => type_default(slot.data_flow_type),
-    }
+    written
+}
+
+fn implied_default(slot: &Slot) -> Value {
+    let first = suggestions_of(&slot.config).into_iter().next();
+    first.map_or_else(|| type_default(slot.data_flow_type), |suggestion| suggestion.value)
 }
 
 /// The empty value of a type.

@@ -325,7 +325,8 @@ fn the_graph_runs_through_groups() {
     assert_eq!(sources(3), sources(2));
     let text = graph.find_name("text").unwrap();
     assert_eq!(sources(4), [Source::Node(2, text)]);
-    assert_eq!(sources(1), [Source::Value(json!("s").into())]);
+    let absent = graph.find_name("b").unwrap();
+    assert_eq!(sources(1), [Source::Absent(absent)], "a suggestion is not a default");
     assert_eq!(graph.scopes[0].outputs[&out].sources, [Source::Node(4, text)]);
     assert_eq!(graph.scopes[0].output_nodes, ["go".into()]);
 }

@@ -24,7 +24,9 @@ pub(crate) fn comfytavern(folder: &Path, weft: &Path) -> Result<Outcome> {
                 notes.is_empty().then(|| "taken without a note".to_owned())
             }
             Ok(_) => {
-                (read(&written)? != read(&file)?).then(|| "what was written is not what was read".to_owned())
+                let (mut written, file) = (read(&written)?, read(&file)?);
+                drop_implied_defaults(&mut written, &file);
+                (written != file).then(|| "what was written is not what was read".to_owned())
             }
         };
         record(&mut outcome, id, fault);
@@ -58,6 +60,23 @@ fn import(weft: &Path, kind: &str, file: &Path, to: &Scratch) -> Result<Result<V
     Ok(Ok(checked["notes"].as_array().cloned().unwrap_or_default()))
 }
 
+/// Takes the defaults of inputs out that the import has written and the file does not have.
+fn drop_implied_defaults(written: &mut Value, file: &Value) {
+    let inputs = written.get_mut("interfaceInputs").and_then(Value::as_object_mut);
+    for (name, slot) in inputs.into_iter().flatten() {
+        let own = &file["interfaceInputs"][name];
+        let Some(slot) = slot.as_object_mut().filter(|_| own["config"]["default"].is_null()) else {
+            continue;
+        };
+        if let Some(config) = slot.get_mut("config").and_then(Value::as_object_mut) {
+            config.shift_remove("default");
+        }
+        if own.get("config").is_none() {
+            slot.shift_remove("config");
+        }
+    }
+}
+
 fn record(outcome: &mut Outcome, id: String, fault: Option<String>) {
     match fault {
         None => outcome.passed += 1,
@@ -67,14 +86,14 @@ fn record(outcome: &mut Outcome, id: String, fault: Option<String>) {
     }
 }
 
-fn listed(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn listed(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     files.sort();
     Ok(files)
 }
 
-fn stem(file: &Path) -> String {
+pub(super) fn stem(file: &Path) -> String {
     file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 

@@ -9,7 +9,7 @@ mod modular;
 use std::fmt;
 
 use serde_json::{Map, Value, json};
-use workflow_model::{LoadError, Payload, Workflow, reference_notes};
+use workflow_model::{LoadError, Payload, Workflow, reference_notes, write_implied_defaults};
 
 use crate::error::ImportError;
 use crate::fields::{Fields, Ledger};
@@ -93,7 +93,8 @@ pub fn from_modular_value(id: &str, file: &Value) -> Result<ImportedWorkflows, I
     import(file, |file| modular::read(id, file))
 }
 
-/// Reads a `ComfyTavern` workflow in its storage or full form, which stays whole, or an execution payload.
+/// Reads a `ComfyTavern` workflow in its storage or full form, which stays whole, or an execution payload. The defaults that
+/// it implies for inputs which nothing gives are written into the interface.
 ///
 /// # Errors
 /// The text is neither of them.
@@ -103,14 +104,19 @@ pub fn from_comfytavern(id: &str, text: &str) -> Result<ImportedWorkflows, Impor
         let first = value["nodes"].get(0);
         let is_payload = value.get("outputInterfaceMappings").is_some()
             || first.is_some_and(|node| node.get("fullType").is_some());
-        let workflow = if is_payload {
+        let (workflow, written) = if is_payload {
             take_payload(file);
-            Payload::from_value(value.clone())?.workflow
+            (Payload::from_value(value.clone())?.workflow, Vec::new())
         } else {
             file.take();
-            Workflow::from_value(value.clone())?
+            let mut workflow = Workflow::from_value(value.clone())?;
+            let written = write_implied_defaults(&mut workflow);
+            (workflow, written)
         };
-        let notes = reference_notes(&workflow).into_iter();
+        let written = written.into_iter().map(|name| {
+            format!("interfaceInputs.{name} had no default; the one that ComfyTavern implies is written")
+        });
+        let notes = reference_notes(&workflow).into_iter().chain(written);
         let notes = notes.map(|message| ImportNote { node: None, message }).collect();
         Ok((vec![(id.to_owned(), workflow)], notes))
     })

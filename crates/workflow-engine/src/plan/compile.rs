@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use agent_types::Problem;
 use serde_json::{Map, Value};
+use workflow_model::Analysis;
 use workflow_model::graph::{Graph, NodeKind, ScopeKind};
-use workflow_model::{Analysis, effective_default};
 
 use super::data::{Argument, PlanData};
 use crate::error::PlanError;
@@ -53,7 +53,7 @@ fn arguments(graph: &Graph<'_>) -> Vec<Argument> {
         name: name.as_str().into(),
         data_flow_type: slot.data_flow_type,
         required: slot.is_required() && slot.default_value().is_none(),
-        default: Arc::new(effective_default(slot)),
+        default: slot.absent_value().map(Arc::new),
     });
     arguments.collect()
 }

@@ -66,7 +66,7 @@ pub(crate) struct Argument {
     pub(crate) name: Arc<str>,
     pub(crate) data_flow_type: DataFlowType,
     pub(crate) required: bool,
-    pub(crate) default: Arc<Value>,
+    pub(crate) default: Option<Arc<Value>>,
 }
 
 /// Nodes that run in one frame.
@@ -208,11 +208,14 @@ pub(crate) enum Entry {
     Item,
     /// Number of remaining passes.
     Remaining,
+    /// An input of that name that nothing gives.
+    Absent(NameIx),
 }
 
 /// A result of a scope.
 pub(crate) struct ResultPlan {
     pub(crate) name: Arc<str>,
+    pub(crate) data_flow_type: DataFlowType,
     pub(crate) multi: bool,
     pub(crate) origins: Vec<Origin>,
 }

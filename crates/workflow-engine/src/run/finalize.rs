@@ -51,7 +51,11 @@ pub(super) async fn finalize(mut run: RunState<'_>) -> RunOutcome {
             abandon(&mut run, key, &last.cause, last.why);
         }
     }
-    let outputs = outputs(&run);
+    let (outputs, fault) = outputs(&run);
+    if let Some(message) = fault.filter(|_| last.status == RunStatus::Ok) {
+        let error = RunError::new(NodeErrorKind::Failed.as_str(), message);
+        (last.status, last.error) = (RunStatus::Error, Some(error));
+    }
     if !is_waiting && !run.options.nested {
         emit_finished(&mut run, &last, &outputs);
     }
@@ -130,7 +134,7 @@ fn unsettled_paths(run: &RunState<'_>) -> Vec<String> {
 /// The nodes that stand for the results end with the run.
 fn end_results(run: &mut RunState<'_>, cause: &Arc<str>) {
     let is_complete = run.graph.frames().at(0).is_some_and(super::graph_state::frame::Frame::is_complete);
-    let has_results = !outputs(run).is_empty() || run.plan.scopes[0].results.is_empty();
+    let has_results = !outputs(run).0.is_empty() || run.plan.scopes[0].results.is_empty();
     for path in &run.plan.output_nodes {
         let place =
             EventLocation { path: Some(Arc::clone(path)), parent: Some(0), ..EventLocation::default() };
@@ -153,12 +157,16 @@ fn end_results(run: &mut RunState<'_>, cause: &Arc<str>) {
     }
 }
 
-fn outputs(run: &RunState<'_>) -> Map<String, Value> {
+/// The results of the run, and what is wrong with the first one that is not of its type, which is left out.
+fn outputs(run: &RunState<'_>) -> (Map<String, Value>, Option<String>) {
     let wanted = |name: &str| run.options.want.as_ref().is_none_or(|want| want.iter().any(|own| own == name));
-    let results = run.plan.scopes[0].results.iter().filter(|result| wanted(&result.name));
-    results
-        .filter_map(|result| {
-            Some((result.name.to_string(), (*run.graph.frames().result(0, result)?).clone()))
-        })
-        .collect()
+    let (mut values, mut fault) = (Map::new(), None);
+    for result in run.plan.scopes[0].results.iter().filter(|result| wanted(&result.name)) {
+        match run.graph.frames().result(0, result) {
+            Ok(Some(value)) => _ = values.insert(result.name.to_string(), (*value).clone()),
+            Ok(None) => {}
+            Err(message) => fault = fault.or(Some(message)),
+        }
+    }
+    (values, fault)
 }

@@ -51,8 +51,9 @@ impl fmt::Debug for RunHandle {
 
 /// Starts a run on the tokio runtime of the caller.
 ///
-/// `inputs` are the arguments by name. Missing ones take their default; a required one without a default, or a name
-/// that the workflow does not declare, ends the run with the kind `missing_input` before any node starts.
+/// `inputs` are the arguments by name. Absent ones take their default, and stay absent without one; a required one without
+/// a default, a value of another type, or a name that the workflow does not declare, ends the run with the kind
+/// `missing_input` before any node starts.
 ///
 /// # Panics
 /// Outside a tokio runtime.
@@ -242,26 +243,22 @@ fn emit(sink: &dyn EventSink, body: EventBody) {
     sink.record(&mut vec![agent_types::UnsequencedEvent::new(EventLocation::default(), body)]);
 }
 
-/// The value of each declared argument, all faults together.
-fn arguments(plan: &PlanData, mut inputs: Map<String, Value>) -> Result<Vec<Arc<Value>>, Box<RunError>> {
+/// The value of each declared argument, all faults together. What is absent takes its default, and stays absent without.
+fn arguments(
+    plan: &PlanData,
+    mut inputs: Map<String, Value>,
+) -> Result<Vec<Option<Arc<Value>>>, Box<RunError>> {
     let mut faults = Vec::new();
     let mut values = Vec::with_capacity(plan.arguments.len());
     for argument in &plan.arguments {
-        let value = match inputs.remove(&*argument.name) {
-            Some(value) if !value.is_null() || argument.data_flow_type.is_any() => {
-                let converted = convert(&Arc::new(value), argument.data_flow_type);
-                converted.unwrap_or_else(|fault| {
-                    faults.push(format!("the input `{}` {fault}", argument.name));
-                    Arc::default()
-                })
-            }
-            Some(_) | None if argument.required => {
+        let given = inputs.remove(&*argument.name).map(Arc::new).or_else(|| argument.default.clone());
+        match given.map(|value| convert(&value, argument.data_flow_type)).transpose() {
+            Ok(None) if argument.required => {
                 faults.push(format!("the required input `{}` was not given", argument.name));
-                Arc::default()
             }
-            Some(_) | None => Arc::clone(&argument.default),
-        };
-        values.push(value);
+            Ok(value) => values.push(value),
+            Err(fault) => faults.push(format!("the input `{}` {fault}", argument.name)),
+        }
     }
     for unknown in inputs.keys() {
         let names = plan.arguments.iter().map(|argument| &*argument.name);

@@ -38,7 +38,7 @@ enum Woken {
 pub(super) async fn drive(
     shared: &Arc<RunShared>,
     nodes: &[Arc<dyn Node>],
-    arguments: Vec<Arc<Value>>,
+    arguments: Vec<Option<Arc<Value>>>,
     options: RunOptions,
 ) -> RunOutcome {
     let mut scheduler = Scheduler { run: RunState::new(shared, nodes, arguments, options) };

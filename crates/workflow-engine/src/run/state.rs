@@ -89,7 +89,7 @@ impl<'p> RunState<'p> {
     pub(super) fn new(
         shared: &'p Arc<RunShared>,
         nodes: &'p [Arc<dyn Node>],
-        arguments: Vec<Arc<Value>>,
+        arguments: Vec<Option<Arc<Value>>>,
         options: RunOptions,
     ) -> Self {
         let plan = &*shared.plan;

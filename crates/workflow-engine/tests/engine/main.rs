@@ -7,6 +7,7 @@
     reason = "helpers of tests: a wrong case may panic"
 )]
 
+mod boundaries;
 mod branches;
 mod caching;
 mod common;

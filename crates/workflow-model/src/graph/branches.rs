@@ -155,7 +155,7 @@ fn open_circles(builder: &mut Builder<'_, '_>) {
 fn before(builder: &Builder<'_, '_>, node: &GraphNode, source: &Source) -> Option<NodeIx> {
     match source {
         Source::Node(from, _) => builder.graph.holder_in(*from, node.scope).or(Some(*from)),
-        Source::Entry(..) | Source::Value(_) | Source::Fallback(_) => None,
+        Source::Entry(..) | Source::Value(_) | Source::Fallback(_) | Source::Absent(_) => None,
     }
 }
 
@@ -237,7 +237,7 @@ impl<'b, 'a, 'w> Conditions<'b, 'a, 'w> {
         let after = self.builder.graph.nodes[node as usize].after.iter().copied();
         let sources = self.sources(node).into_iter().filter_map(|source| match source {
             Source::Node(from, _) => Some(*from),
-            Source::Entry(..) | Source::Value(_) | Source::Fallback(_) => None,
+            Source::Entry(..) | Source::Value(_) | Source::Fallback(_) | Source::Absent(_) => None,
         });
         sources.chain(after).filter(|from| self.known[*from as usize].is_none()).collect()
     }
@@ -296,6 +296,7 @@ impl<'b, 'a, 'w> Conditions<'b, 'a, 'w> {
         let graph = &self.builder.graph;
         match source {
             Source::Value(_) | Source::Fallback(_) => Condition::Always,
+            Source::Absent(name) => Condition::at_run_time(*name),
             Source::Entry(scope, _) => match graph.scopes[*scope as usize].kind {
                 ScopeKind::Zone => Condition::Always,
                 ScopeKind::Root | ScopeKind::Call => self.argument(source),
@@ -321,7 +322,7 @@ impl<'b, 'a, 'w> Conditions<'b, 'a, 'w> {
         let Source::Entry(scope, name) = source else { return Condition::Always };
         let graph = &self.builder.graph;
         let slot = graph.scopes[*scope as usize].inputs.get(&**graph.name(*name));
-        let is_given = slot.is_none_or(|slot| slot.is_required() || slot.default_value().is_some());
+        let is_given = slot.is_none_or(|slot| slot.is_required() || slot.absent_value().is_some());
         if is_given { Condition::Always } else { Condition::at_run_time(*name) }
     }
 

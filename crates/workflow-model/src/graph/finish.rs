@@ -40,7 +40,9 @@ impl<'a> Builder<'a, '_> {
             let spec = &held.nodes[self.graph.nodes[node as usize].index as usize];
             let inputs = self.inputs_of(node, spec, wires);
             self.graph.nodes[node as usize].inputs = inputs;
-            if workflow_setting(&spec.node_type).is_none() || self.definitions[node as usize].is_some() {
+            let is_call = matches!(self.graph.nodes[node as usize].kind, NodeKind::Call { .. });
+            let embeds = workflow_setting(&spec.node_type).is_some();
+            if !embeds || is_call || self.definitions[node as usize].is_some() {
                 self.check_missing(node);
             }
             if matches!(self.graph.nodes[node as usize].kind, NodeKind::Bypass(_)) {
@@ -97,7 +99,7 @@ impl<'a> Builder<'a, '_> {
                 fallback = Some(Arc::clone(value));
                 false
             }
-            Source::Node(..) | Source::Entry(..) | Source::Value(_) => true,
+            Source::Node(..) | Source::Entry(..) | Source::Value(_) | Source::Absent(_) => true,
         });
         let strict = !shape.optional && !shape.lazy && !sources.is_empty() && fallback.is_none();
         Input {

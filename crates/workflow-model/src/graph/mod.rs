@@ -265,6 +265,8 @@ pub enum Source {
     Value(Arc<Value>),
     /// A constant that counts where no other source of the slot gives a value.
     Fallback(Arc<Value>),
+    /// An input of a group that nothing gives: what takes it is skipped.
+    Absent(NameIx),
 }
 
 /// Nodes that run in one frame: the workflow, a called group, or the body of a zone.

@@ -68,7 +68,7 @@ impl Graph<'_> {
         let sources = node.inputs.iter().flat_map(|input| &input.sources);
         let sources = sources.filter_map(|source| match source {
             Source::Node(node, _) => Some(*node),
-            Source::Entry(..) | Source::Value(_) | Source::Fallback(_) => None,
+            Source::Entry(..) | Source::Value(_) | Source::Fallback(_) | Source::Absent(_) => None,
         });
         let holder = self.scopes[node.scope as usize].owner;
         let mut needs: Vec<NodeIx> = sources.chain(node.after.iter().copied()).chain(holder).collect();

@@ -12,7 +12,6 @@ use super::{ScopeIx, Source};
 use crate::definition::SlotDefinition;
 use crate::problem::ProblemCode;
 use crate::slot::DataFlowType;
-use crate::types::effective_default;
 
 /// Something that an edge leads back to.
 enum Want {
@@ -181,12 +180,11 @@ impl<'w> Builder<'_, 'w> {
                     return;
                 }
                 let preset = node.input_values.get(name);
-                let value = preset.cloned().or_else(|| {
-                    let can_default = !slot.is_required() || slot.default_value().is_some();
-                    can_default.then(|| effective_default(&slot))
-                });
-                if let Some(value) = value {
-                    found.push((Source::Value(Arc::new(value)), SlotRef::from(SlotDefinition::from(&slot))));
+                let definition = SlotRef::from(SlotDefinition::from(&slot));
+                if let Some(value) = preset.cloned().or_else(|| slot.absent_value()) {
+                    found.push((Source::Value(Arc::new(value)), definition));
+                } else if !slot.is_required() {
+                    found.push((Source::Absent(self.graph.names.intern(name)), definition));
                 } else {
                     let message = format!("the required input `{name}` has no edge, value or default");
                     let problem = Problem::error(ProblemCode::MissingInput, message);

@@ -240,7 +240,7 @@ impl<'w> Builder<'_, 'w> {
     /// Returns `true` if a source is visible in a scope: it is in that scope or in an enclosing one.
     fn reaches(&mut self, source: &Source, scope: ScopeIx, node: Option<NodeIx>, ends: &Ends<'_>) -> bool {
         let reached = match source {
-            Source::Value(_) | Source::Fallback(_) => true,
+            Source::Value(_) | Source::Fallback(_) | Source::Absent(_) => true,
             Source::Entry(entry, _) => self.is_inside(scope, *entry),
             Source::Node(from, _) => {
                 let home = self.graph.nodes[*from as usize].scope;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use workflow_model::graph::{BypassSource, Graph, GraphNode, Input, NameIx, NodeKind, ScopeKind, Source};
-use workflow_model::{DataFlowType, NamedTool, Problem, ProblemCode, ZoneSpec, effective_default};
+use workflow_model::{DataFlowType, NamedTool, Problem, ProblemCode, ZoneSpec};
 
 use super::needed::mark_needed;
 use super::settings::{PreparedSettings, is_detailed, key_ref};
@@ -51,6 +51,7 @@ impl ScopeDraft {
 #[derive(PartialEq, Eq, Hash)]
 enum EntryKey {
     Name(NameIx),
+    Absent(NameIx),
     Outer(SlotIx),
 }
 
@@ -268,6 +269,7 @@ impl<'g> Layout<'g> {
                 self.node_slot(*node as usize, *name)
             }
             Source::Entry(home, name) if *home as usize == scope => return self.entry_origin(scope, *name),
+            Source::Absent(name) => self.entry_slot(scope, EntryKey::Absent(*name), Entry::Absent(*name)),
             Source::Node(..) | Source::Entry(..) => return self.captured(scope, source),
         };
         Some(Origin::Slot(slot))
@@ -304,9 +306,10 @@ impl<'g> Layout<'g> {
                 let owner = &self.graph.nodes[graph_scope.owner? as usize];
                 if let Some(place) = owner.inputs.iter().position(|input| input.slot == name) {
                     Entry::Input(index(place))
-                } else {
-                    let default = effective_default(graph_scope.inputs.get(&*text)?);
+                } else if let Some(default) = graph_scope.inputs.get(&*text)?.absent_value() {
                     return Some(Origin::Value(Arc::new(default)));
+                } else {
+                    Entry::Absent(name)
                 }
             }
             ScopeKind::Zone => match &*text {
@@ -359,7 +362,8 @@ impl<'g> Layout<'g> {
             let draft = &mut self.drafts[scope];
             draft.join(slots(&origins));
             let name = Arc::clone(graph.name(*name));
-            draft.plan.results.push(ResultPlan { name, multi: output.slot.multi, origins });
+            let (data_flow_type, multi) = (output.slot.data_flow_type, output.slot.multi);
+            draft.plan.results.push(ResultPlan { name, data_flow_type, multi, origins });
         }
         let next: Vec<Origin> = graph.scopes[scope]
             .next

@@ -16,7 +16,6 @@ use crate::stream::Stream;
 /// Frames, queues and causes.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SavedGraph {
-    arguments: Vec<Arc<Value>>,
     causes: Vec<Arc<str>>,
     frames: Vec<Frame<SavedSlot>>,
     free: Vec<u32>,
@@ -75,7 +74,6 @@ impl GraphState<'_> {
     pub(crate) fn to_saved(&self, wait: impl Iterator<Item = Key>) -> SavedGraph {
         let saved = |frame: &Frame| frame.clone().map_slots(|(_, slot)| SavedSlot::from_slot(slot));
         SavedGraph {
-            arguments: self.arguments.clone(),
             causes: self.causes.to_saved(),
             frames: self.frames.all().iter().map(saved).collect(),
             free: self.frames.free().to_vec(),
@@ -87,7 +85,6 @@ impl GraphState<'_> {
 
     /// Takes the state that a checkpoint has, with its nodes known by their paths.
     pub(crate) fn restore(&mut self, saved: SavedGraph) {
-        self.arguments = saved.arguments;
         self.causes = Causes::restored(saved.causes);
         let frames = saved.frames.into_iter().map(|frame| {
             let scope = &self.plan.scopes[frame.standing().scope as usize];

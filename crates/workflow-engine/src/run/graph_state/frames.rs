@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::frame::{Frame, Key, NodeState, Slot, Standing, StreamSlot};
 use super::inputs::origin_value;
+use crate::convert::convert;
 use crate::outputs::Outputs;
 use crate::plan::data::{LocalIx, NodePlan, Origin, PlanData, ResultPlan, ScopePlan, SlotIx};
 
@@ -172,26 +173,36 @@ impl<'p> Frames<'p> {
     }
 
     /// Returns the results of a frame, by name. Results of a branch that was not taken are left out.
-    pub(crate) fn results(&self, at: u32) -> Outputs {
-        let Some(frame) = self.at(at) else { return Outputs::none() };
+    ///
+    /// # Errors
+    /// A value is not of the type that the result declares.
+    pub(crate) fn results(&self, at: u32) -> Result<Outputs, String> {
+        let Some(frame) = self.at(at) else { return Ok(Outputs::none()) };
         let mut outputs = Outputs::none();
         for result in &self.plan.scopes[frame.standing().scope as usize].results {
-            if let Some(value) = self.result(at, result) {
+            if let Some(value) = self.result(at, result)? {
                 outputs = outputs.with_shared(result.name.to_string(), value);
             }
         }
-        outputs
+        Ok(outputs)
     }
 
     /// Returns one result of a frame, if a branch to it was taken.
-    pub(crate) fn result(&self, at: u32, result: &ResultPlan) -> Option<Arc<Value>> {
-        let frame = self.at(at)?;
-        let mut values = result.origins.iter().filter_map(|origin| origin_value(frame, origin));
+    ///
+    /// # Errors
+    /// The value is not of the type that the result declares.
+    pub(crate) fn result(&self, at: u32, result: &ResultPlan) -> Result<Option<Arc<Value>>, String> {
+        let Some(frame) = self.at(at) else { return Ok(None) };
+        let values = result.origins.iter().filter_map(|origin| origin_value(frame, origin));
+        let mut typed = values.map(|value| {
+            let typed = convert(&value, result.data_flow_type);
+            typed.map_err(|fault| format!("the output `{}` {fault}", result.name))
+        });
         if !result.multi {
-            return values.next();
+            return typed.next().transpose();
         }
-        let all: Vec<Value> = values.map(|value| (*value).clone()).collect();
-        (!all.is_empty()).then(|| Arc::new(Value::Array(all)))
+        let all = typed.map(|value| Ok((*value?).clone())).collect::<Result<Vec<Value>, String>>()?;
+        Ok((!all.is_empty()).then(|| Arc::new(Value::Array(all))))
     }
 
     /// The value of an origin in a frame.

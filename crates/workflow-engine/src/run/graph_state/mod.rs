@@ -36,7 +36,8 @@ pub(crate) enum FollowUp {
 /// Frames, slots and queues of one run.
 pub(crate) struct GraphState<'p> {
     plan: &'p PlanData,
-    arguments: Vec<Arc<Value>>,
+    /// Arguments, none where one is absent.
+    arguments: Vec<Option<Arc<Value>>>,
     frames: Frames<'p>,
     queues: Queues,
     causes: Causes,
@@ -45,7 +46,7 @@ pub(crate) struct GraphState<'p> {
 }
 
 impl<'p> GraphState<'p> {
-    pub(crate) fn new(plan: &'p PlanData, arguments: Vec<Arc<Value>>) -> Self {
+    pub(crate) fn new(plan: &'p PlanData, arguments: Vec<Option<Arc<Value>>>) -> Self {
         Self {
             plan,
             arguments,

@@ -48,9 +48,18 @@ impl GraphState<'_> {
         }
     }
 
+    /// An input that nothing gives: what takes it is skipped.
+    fn absent(&mut self, name: &str) -> Slot {
+        Slot::Skipped(self.causes.number(format!("input:{name}").into()))
+    }
+
     fn entry_value(&mut self, entry: Entry, container: Option<Key>, opening: &Opening<'_>) -> Slot {
         let value = match entry {
-            Entry::Argument(at) => Some(Arc::clone(&self.arguments[at as usize])),
+            Entry::Argument(at) => match &self.arguments[at as usize] {
+                Some(value) => Some(Arc::clone(value)),
+                None => return self.absent(&self.plan.arguments[at as usize].name),
+            },
+            Entry::Absent(name) => return self.absent(&self.plan.names[name as usize]),
             Entry::Outer(slot) => {
                 let Some(frame) = container.and_then(|container| self.frame(container)) else {
                     return Slot::Skipped(NONE);

@@ -93,7 +93,14 @@ pub(in crate::run) fn frame_complete(run: &mut RunState<'_>, key: Key) -> Option
     if run.zones.is_zone(container) {
         return pass_complete(run, container, key.frame);
     }
-    let outputs = run.graph.frames().results(key.frame);
+    let outputs = match run.graph.frames().results(key.frame) {
+        Ok(outputs) => outputs,
+        Err(message) => {
+            let path = Some(run.graph.frames().path(container));
+            let error = RunError { path, ..RunError::new(NodeErrorKind::Failed.as_str(), message) };
+            return call_failed(run, container, key.frame, error);
+        }
+    };
     run.zones.take_call(container);
     run.graph.frames_mut().retire(key.frame);
     let attempt = run.zones.attempt_of(container);

@@ -177,7 +177,7 @@ pub(super) fn pass_complete(run: &mut RunState<'_>, key: Key, frame: u32) -> Opt
     let (plan, pass) = (zone.plan(run.plan), zone.pass_in(frame)?);
     let results = run.graph.frames().results(frame);
     let next = next_state(run, frame, zone, plan);
-    let (results, next) = match next.map(|next| (results, next)) {
+    let (results, next) = match results.and_then(|results| Ok((results, next?))) {
         Ok(both) => both,
         Err(message) => {
             let error = zone_error(run, key, NodeErrorKind::Failed, message);
