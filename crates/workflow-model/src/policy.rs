@@ -5,6 +5,23 @@ use serde_json::{Map, Value};
 
 use crate::file::field::Scalar;
 
+/// Members of a node that say how it runs, whatever its type is.
+pub(crate) const RULES: [&str; 13] = [
+    "bypass",
+    "cache",
+    "cancelRest",
+    "effect",
+    "first",
+    "group",
+    "idleMs",
+    "lazy",
+    "onError",
+    "retry",
+    "skipIf",
+    "timeoutMs",
+    "totalMs",
+];
+
 /// Number of attempts and the backoff between them.
 #[derive(Debug, Clone, PartialEq, JsonSchema)]
 #[schemars(rename_all = "camelCase")]

@@ -91,6 +91,23 @@ pub(crate) fn workflow_setting(node_type: &str) -> Option<&'static str> {
     }
 }
 
+/// Names of the settings of a loop zone.
+pub(crate) const ZONE_SETTINGS: [&str; 13] = [
+    "mode",
+    "state",
+    "condition",
+    "times",
+    "maxIterations",
+    "onMax",
+    "test",
+    "parallel",
+    "onItemError",
+    "onPassError",
+    "collect",
+    "skipIf",
+    "body",
+];
+
 fn loop_zone() -> NodeDefinition {
     use DataFlowType::{Array, Integer, Object, String};
     NodeDefinition::new(

@@ -5,8 +5,10 @@ use serde_json::{Map, Value};
 
 use crate::file::report::describe;
 use crate::node::Node;
+use crate::policy::RULES;
 use crate::problem::ProblemCode;
 use crate::slot::DataFlowType;
+use crate::structural;
 
 /// Most passes at once, whatever a file says: each has values of its own.
 const MAX_PARALLEL: usize = 256;
@@ -185,6 +187,7 @@ impl ZoneSpec {
         if self.mode == ZoneMode::Times && !from.map.contains_key("times") {
             from.fault("times", "mode `times` needs a number of passes".to_owned());
         }
+        self.check_unused(from);
         let mut seen = std::collections::HashSet::new();
         for state in &self.state {
             if is_reserved(&state.key) {
@@ -195,6 +198,35 @@ impl ZoneSpec {
             if !seen.insert(&state.key) {
                 from.fault("state", format!("the key `{}` stands there twice", state.key));
             }
+        }
+    }
+}
+
+impl ZoneSpec {
+    /// Reports settings that count for another mode.
+    fn check_unused(&self, from: &mut Settings<'_>) {
+        let map = from.map;
+        let (is_each, is_times) = (self.mode == ZoneMode::Each, self.mode == ZoneMode::Times);
+        let unused = [
+            ("times", !is_times, "with mode `times`"),
+            ("parallel", !is_each, "with mode `each`"),
+            ("onItemError", !is_each, "with mode `each`"),
+            ("onPassError", is_each, "with the modes beside `each`"),
+            ("test", self.condition.is_none(), "with a `condition`"),
+            ("onMax", self.max_iterations.is_none(), "with `maxIterations`"),
+        ];
+        let is_set = |key: &str| map.get(key).is_some_and(|value| !value.is_null());
+        for (key, _, when) in unused.into_iter().filter(|(key, is_unused, _)| *is_unused && is_set(key)) {
+            let message = format!("`{key}` counts {when}; it is not used");
+            from.problems.push(Problem::warning(ProblemCode::BadValue, message).at(from.path).slot(key));
+        }
+        let names = structural::ZONE_SETTINGS;
+        let unknown = |key: &&String| !names.contains(&key.as_str()) && !RULES.contains(&key.as_str());
+        for key in map.keys().filter(unknown) {
+            let near = agent_types::nearest(key, names);
+            let message = format!("unknown setting `{key}`; it is not used");
+            let problem = Problem::warning(ProblemCode::BadValue, message);
+            from.problems.push(problem.at(from.path).slot(key).suggest(near));
         }
     }
 }

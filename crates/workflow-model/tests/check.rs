@@ -389,3 +389,44 @@ fn zones_that_contain_themselves_are_reported() {
         assert!(problems.iter().any(|problem| problem.code == "cycle"), "{problems:?}");
     }
 }
+
+#[test]
+fn what_does_nothing_where_it_stands_is_warned_of() {
+    let config = json!({"mode": "add", "mod": 1, "x": 2, "retry": {"max": 1}});
+    let math = json!({"id": "m", "type": "t:Math", "configValues": config, "inputValues": {"a": 1, "b": 2},
+        "cancelRest": true});
+    check(
+        graph(&[math], &[]),
+        &["? bad_value m mod → mode", "? bad_value m x", "? bad_value m retry", "? bad_value m cancelRest"],
+    );
+    let config = json!({"mode": "until", "condition": "index > 2", "times": 3, "parallel": 2, "onItemError": "drop",
+        "colect": [], "timeoutMs": 5});
+    check(
+        graph(&[zone(config)], &[]),
+        &[
+            "? bad_value L times",
+            "? bad_value L parallel",
+            "? bad_value L onItemError",
+            "? bad_value L colect → collect",
+            "? bad_value L timeoutMs",
+        ],
+    );
+    check(
+        graph(&[zone(json!({"mode": "times", "times": 2, "test": "before", "onMax": "fail"}))], &[]),
+        &["? bad_value L test", "? bad_value L onMax"],
+    );
+}
+
+#[test]
+fn the_branch_of_a_failure_is_the_output_error() {
+    let upper = |on_error: &str| json!({"id": "u", "type": "t:Upper", "inputValues": {"text": "x"}, "onError": on_error});
+    let file = |on_error| graph(&[upper(on_error), node("c", "t:Const")], &[("u.onError", "c.value")]);
+    check(file("branch"), &["! unknown_slot u onError → error"]);
+    let (types, others) = (Types::default(), project(&[]));
+    let workflow = workflow(file("fail"));
+    let problems = analyze(&workflow, &World::new(&types, &others)).problems;
+    assert!(
+        problems[0].message.contains("`\"onError\": \"branch\"` gives it the output `error`"),
+        "{problems:?}"
+    );
+}

@@ -9,7 +9,7 @@ use super::build::Builder;
 use super::{NodeIx, NodeKind, World};
 use crate::definition::ConfigDefinition;
 use crate::file::report::describe;
-use crate::policy::Cache;
+use crate::policy::{Cache, RULES};
 use crate::problem::ProblemCode;
 use crate::workflow::{NamedTool, TOOL, TOOL_NODE, Workflow};
 
@@ -29,6 +29,7 @@ impl Builder<'_, '_> {
                 self.check_config(node);
                 check_tool_node(self, node);
             }
+            self.check_rules(node);
             self.check_named_slots(node);
         }
         self.check_tools(workflow);
@@ -51,8 +52,16 @@ impl Builder<'_, '_> {
                 found.push((modes.config_key.clone(), message, near.map(str::to_owned)));
             }
         }
-        let unknown: Vec<String> =
-            config.keys().filter(|key| !definition.config.contains_key(*key)).cloned().collect();
+        let chooses_mode =
+            |key: &String| definition.modes.as_ref().is_some_and(|modes| modes.config_key == *key);
+        let is_known = |key: &String| definition.config.contains_key(key) || chooses_mode(key);
+        // A type that declares no settings says nothing about them.
+        let is_declared = !definition.config.is_empty();
+        let unknown: Vec<String> = config
+            .keys()
+            .filter(|key| is_declared && !is_known(key) && !RULES.contains(&key.as_str()))
+            .cloned()
+            .collect();
         let named = [MODEL, AGENT, BASE].into_iter().filter(|key| definition.config.contains_key(*key));
         let named: Vec<(&str, String)> =
             named.filter_map(|key| Some((key, config.get(key)?.as_str()?.to_owned()))).collect();
@@ -63,15 +72,37 @@ impl Builder<'_, '_> {
         for (key, name) in named {
             self.check_named(node, key, &name);
         }
-        // Files keep things of their editor among the settings: only what looks like a slip is worth a word.
         for key in unknown {
-            if let Some(near) = self.nearest(&key, definition.config.keys().map(String::as_str)) {
-                let path = self.path_of(node);
-                let message = format!("unknown setting `{key}`; it is not used");
-                self.problem(
-                    Problem::warning(ProblemCode::BadValue, message).at(path).slot(key).suggest(Some(near)),
-                );
-            }
+            let near = self.nearest(&key, definition.config.keys().map(String::as_str));
+            let path = self.path_of(node);
+            let message = format!("unknown setting `{key}`; it is not used");
+            self.problem(Problem::warning(ProblemCode::BadValue, message).at(path).slot(key).suggest(near));
+        }
+    }
+
+    /// Reports rules of a node that stand where they are not read, or do nothing.
+    fn check_rules(&mut self, node: NodeIx) {
+        let graph_node = &self.graph.nodes[node as usize];
+        let (spec, is_zone) = (self.graph.spec(graph_node), matches!(graph_node.kind, NodeKind::Zone { .. }));
+        let declares =
+            |key: &str| self.definitions[node as usize].is_some_and(|own| own.config.contains_key(key));
+        let misplaced = spec.config_values.keys().filter(|key| RULES.contains(&key.as_str()));
+        let misplaced = misplaced.filter(|key| !declares(key) && !(is_zone && *key == "skipIf"));
+        let mut found: Vec<(String, String)> = misplaced
+            .map(|key| {
+                (
+                    key.clone(),
+                    format!("`{key}` belongs beside `type`, not into `configValues`; it is not used"),
+                )
+            })
+            .collect();
+        if spec.cancel_rest && !spec.first {
+            let message = "`cancelRest` counts with `\"first\": true`; it is not used";
+            found.push(("cancelRest".to_owned(), message.to_owned()));
+        }
+        for (key, message) in found {
+            let path = self.path_of(node);
+            self.problem(Problem::warning(ProblemCode::BadValue, message).at(path).slot(key));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_types::Problem;
+use agent_types::{Problem, nearest};
 
 use super::build::Builder;
 use super::drafts::SlotRef;
@@ -10,8 +10,10 @@ use super::expose::RESULTS;
 use super::levels::{Boundary, Role};
 use super::{ScopeIx, Source};
 use crate::definition::SlotDefinition;
+use crate::policy::OnError;
 use crate::problem::ProblemCode;
 use crate::slot::DataFlowType;
+use crate::structural::ERROR_SLOT;
 
 /// Something that an edge leads back to.
 enum Want {
@@ -216,11 +218,18 @@ impl<'w> Builder<'_, 'w> {
 
     fn no_output(&mut self, level: usize, node: usize, slot: Option<&str>, names: &[String]) {
         let path = self.path_in(level, node);
-        let message = match slot {
+        let mut message = match slot {
             Some(slot) => format!("it has no output `{slot}`"),
             None => "it has no output".to_owned(),
         };
+        let spec = &self.graph.workflows[self.levels[level].workflow].nodes[node];
+        let branches = spec.on_error == Some(OnError::Branch);
+        let means_error = slot.is_some_and(|slot| nearest(slot, [ERROR_SLOT, "onError"]).is_some());
         let near = slot.and_then(|slot| self.nearest(slot, names.iter().map(String::as_str)));
+        let near = near.or_else(|| (branches && means_error).then(|| ERROR_SLOT.to_owned()));
+        if !branches && means_error {
+            message.push_str("; `\"onError\": \"branch\"` gives it the output `error`");
+        }
         self.problem(Problem::error(ProblemCode::UnknownSlot, message).at(path).suggest(near).slot_of(slot));
     }
 

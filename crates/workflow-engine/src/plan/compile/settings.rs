@@ -118,7 +118,9 @@ fn check_cache(
         return;
     }
     policy.cache = None;
-    let message = if single {
+    let message = if single && policy.effect {
+        "it has an effect: nothing is kept, and it happens each time"
+    } else if single {
         "its type is not pure: nothing is kept"
     } else {
         "only results of single nodes are kept"
