@@ -12,6 +12,7 @@ mod protocol;
 mod scenarios;
 mod schemas;
 mod streams;
+mod templates;
 mod texts;
 
 use std::collections::HashMap;
@@ -114,7 +115,8 @@ pub(crate) fn all(data: &Path, weft: &Path) -> Result<Vec<Set>> {
     }
     if let Some(files) = folder("comfytavern-workflows") {
         let payloads = files.join("payloads");
-        sets.push(Set::by_commands("workflow files", files::comfytavern, files));
+        sets.push(Set::by_commands("workflow files", files::comfytavern, files.clone()));
+        sets.push(Set::by_commands("templates", templates::imported, files));
         if payloads.is_dir() {
             sets.push(Set::by_commands("payloads of ComfyTavern", payloads::comfytavern, payloads));
         }
