@@ -1,4 +1,4 @@
-//! What a record takes from the events of its pass.
+//! Parts of a record that come from the events of its pass.
 
 use agent_types::{CallId, EventBody, StoredEvent, Usage};
 

@@ -121,7 +121,7 @@ pub struct PassCall {
     pub call: String,
     /// The tool.
     pub tool: String,
-    /// How it ended; absent while it is open.
+    /// Outcome; absent while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ToolStatus>,
     /// Duration in milliseconds.
