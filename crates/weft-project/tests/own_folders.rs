@@ -3,15 +3,18 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
+use agent_runtime::{Agent, AgentProfile};
 use agent_types::ToolDefinition;
+use llm_provider::ScriptedModel;
 use serde_json::{Value, json};
 use tool_registry::{Tool, ToolContext, ToolError, ToolHandler, ToolKind, ToolOutput};
 use weft_project::{Project, ProjectOptions};
 
 const SETTINGS: &str = r#"
-script = "script.jsonl"
 [models.locked]
+provider = "openai"
 base_url = "http://127.0.0.1:9/v1"
 model = "m"
 api_key_file = "keys/locked"
@@ -38,14 +41,11 @@ impl ToolHandler for Careless {
     }
 }
 
-fn project(root: &Path, calls: &[&str]) -> Project {
+fn project(root: &Path) -> Project {
     for folder in ["agents", "workflows"] {
         fs::create_dir_all(root.join(folder)).unwrap();
     }
     fs::write(root.join("weft.toml"), SETTINGS).unwrap();
-    let calls = calls.iter().map(|call| format!("<ACTION>{call}</ACTION>"));
-    let lines = calls.chain(["Done.".to_owned()]).map(|text| json!({"text": text}).to_string());
-    fs::write(root.join("script.jsonl"), lines.collect::<Vec<_>>().join("\n")).unwrap();
     let agent = json!({"id": "a", "tool_ids_inventory": ["workflow:locked", "node:agent:LlmApiRequest"]});
     fs::write(root.join("agents/a.json"), agent.to_string()).unwrap();
     fs::write(root.join("workflows/locked.json"), LOCKED).unwrap();
@@ -59,10 +59,15 @@ async fn no_failure_names_a_folder_of_the_process() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("shop");
     let node = "<node:agent:LlmApiRequest><messages>Hi.</messages></node:agent:LlmApiRequest>";
-    let project = project(&root, &["<careless/>", "<workflow:locked/>", node]);
+    let project = project(&root);
+    let calls = ["<careless/>", "<workflow:locked/>", node].map(|call| format!("<ACTION>{call}</ACTION>"));
+    let lines = calls.into_iter().chain(["Done.".to_owned()]).map(|text| json!({"text": text}).to_string());
+    let model = ScriptedModel::from_jsonl(&lines.collect::<Vec<_>>().join("\n")).unwrap();
     let definition = ToolDefinition::new("careless".parse().unwrap(), "Fails.", json!({"type": "object"}));
     let careless = Tool::new(definition, ToolKind::NATIVE, Careless(root.display().to_string()));
-    let outcome = project.agent("a").unwrap().tool(careless).run("Go.").await.unwrap();
+    let tools = project.tools_of(project.agent_file("a").unwrap()).unwrap();
+    let agent = Agent::from_profile(AgentProfile::new("a"), Arc::new(model), tools).tool(careless);
+    let outcome = agent.with(Arc::new(project.own_folders())).run("Go.").await.unwrap();
     let history = serde_json::to_string(&outcome.history).unwrap();
     assert!(!history.contains(&*folder.path().to_string_lossy()), "{history}");
     assert!(history.contains("careless failed: data/x.csv: no access, in ."), "{history}");

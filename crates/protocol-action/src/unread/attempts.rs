@@ -140,7 +140,7 @@ impl<'a> Search<'a> {
     }
 
     /// Returns `true` for the tag of a tool that holds its parameters or nothing but elements, is closed at once, or
-    /// begins a line and is closed.
+    /// begins a line and is closed or cut in an element.
     fn is_call(&mut self, id: ShapeId, tag: &OpenTag, at: usize) -> bool {
         let mut named = attributes(self.src, tag).into_iter().map(|one| &self.src.text[one.name]);
         if tag.self_closed || named.any(|name| self.vocabulary.field(id, name).is_some()) {
@@ -150,7 +150,8 @@ impl<'a> Search<'a> {
         let inner = self.window(tag.after);
         self.leads(id, inner)
             || holds_elements(inner, &name)
-            || self.begins_line(at) && self.close(&name).is_some_and(|close| close >= tag.after)
+            || self.begins_line(at)
+                && (is_cut_in_element(inner) || self.close(&name).is_some_and(|close| close >= tag.after))
     }
 
     /// Returns `true` when a text begins with arguments of a tool: a tag, JSON, or a name before its value.
@@ -205,6 +206,12 @@ fn closes_tag(text: &str, name: &str) -> bool {
     let rest = text.strip_prefix("</").map(str::trim_start);
     let split = rest.and_then(|rest| rest.split_at_checked(name.len()));
     split.is_some_and(|(closed, behind)| closed.eq_ignore_ascii_case(name) && word(behind).is_none())
+}
+
+/// Returns `true` when a text is cut inside of the element that it begins with.
+fn is_cut_in_element(inner: &str) -> bool {
+    let child = inner.trim_start().strip_prefix('<').and_then(word);
+    child.is_some() && inner.contains('>') && !inner.contains("</")
 }
 
 /// Returns `true` when a tag holds nothing but elements, up to its close tag or to the end of the text.

@@ -70,6 +70,8 @@ fn bare_tags() {
     check("Some text <ping><arg1>value1</arg1></ping> more text", "bare_tag", "ping", "<ping>");
     check("So: <ping><a><b>1</b></a></ping>", "bare_tag", "ping", "<ping>");
     check("Some text <ping>\n <a>1</a>\n <b>2</b>", "bare_tag", "ping", "<ping>");
+    check("<ping><path>src/file.ts", "bare_tag", "ping", "<ping>");
+    is_a_mention("Of <ping><path>src/file.ts much was said.");
     is_a_mention("The <ping> tag stands beside <b>bold</b> words.");
     is_a_mention("Say <ping>hello <b>world</b></ping> twice.");
     is_a_mention("The <search> tag finds pages, and <query> says which.");

@@ -93,7 +93,7 @@ fn damage_is_refused_by_name() {
     check(&put("\n    <$filter><a>1</a><b>2</b></$filter>"), "refused invalid_argument");
     check(&whole.replace("put>", "putt>"), "refused unknown_tool");
     check(&whole[..whole.len() - 20], "refused truncated");
-    check("<ACTION>\n</ACTION>", "text");
+    check("<ACTION>\n</ACTION>", "refused empty_action");
 }
 
 #[test]
