@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::event::Event;
-use crate::read::{Machine, Source};
+use crate::read::{Machine, Source, settled};
 use crate::{Code, Diagnostic, FinishReason, NativeCall, Options, Parsed, Span, Vocabulary};
 
 /// Reads a whole reply.
@@ -140,7 +140,7 @@ impl Decoder {
 
     /// The reader may step back over blanks.
     fn settle(&mut self) {
-        self.settled = self.settled.max(self.machine.settled());
+        self.settled = self.settled.max(settled(&self.machine));
     }
 
     fn events(&self) -> Events<'_> {

@@ -196,17 +196,6 @@ impl Machine {
         }
     }
 
-    /// End of the part of the text that is certain to stand before the end of the block.
-    pub(crate) fn settled(&self) -> usize {
-        let certain = match &self.state {
-            _ if self.blocks > 0 => self.block_end,
-            State::Value(value) => value.limit(),
-            State::BareNext { end } | State::DoubledClose { end } => *end,
-            _ => self.at,
-        };
-        self.out.settled(certain)
-    }
-
     fn step(&mut self, src: Source<'_>, vocabulary: &dyn Vocabulary) -> Flow {
         if matches!(self.state, State::Prose) {
             return self.prose_step(src);
@@ -244,4 +233,15 @@ impl Machine {
         self.block.call = None;
         self.state = State::Recover;
     }
+}
+
+/// End of the part of the text that is certain to stand before the end of the block.
+pub(crate) fn settled(machine: &Machine) -> usize {
+    let certain = match &machine.state {
+        _ if machine.blocks > 0 => machine.block_end,
+        State::Value(value) => value.limit(),
+        State::BareNext { end } | State::DoubledClose { end } => *end,
+        _ => machine.at,
+    };
+    machine.out.settled(certain)
 }

@@ -31,7 +31,7 @@ fn put(members: &str) -> String {
     block(&format!("<put>\n    <path>notes/x</path>\n    <n>42</n>{members}\n  </put>"))
 }
 
-/// What the reader makes of a text: `read`, or the code of what it refused, repaired or did not read.
+/// Result of the reader for a text: `read`, or the code of what it refused, repaired or did not read.
 fn made_of(tools: &ToolSet, text: &str) -> String {
     let parsed = parse(text, tools);
     if let Some(error) = parsed.errors().next() {
