@@ -37,7 +37,7 @@ pub struct Due {
     pub next: Option<Timestamp>,
 }
 
-/// What a record has not seen at a moment. A trigger without times is never due, nor is one that is not enabled.
+/// Firings that a record has not seen at a moment. A trigger without times is never due, nor is one that is not enabled.
 #[must_use]
 pub fn due(trigger: &Trigger, record: &TriggerRecord, now: Timestamp) -> Due {
     let seen = record.seen.unwrap_or(now);

@@ -1,4 +1,4 @@
-//! What is kept of triggers.
+//! Records of triggers.
 
 use agent_types::{RunId, Timestamp};
 use schemars::JsonSchema;
@@ -47,7 +47,7 @@ struct Answered {
     run: RunId,
 }
 
-/// What is kept of a trigger.
+/// Record of a trigger.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggerRecord {
     /// The moment up to which its times are seen to.

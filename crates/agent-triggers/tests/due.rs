@@ -1,4 +1,4 @@
-//! When triggers are due.
+//! Moments at which triggers are due.
 
 use agent_triggers::{TriggerFile, TriggerRecord, due};
 use agent_types::Timestamp;

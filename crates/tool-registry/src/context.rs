@@ -49,7 +49,7 @@ pub struct ToolContext {
     pub values: Arc<Map<String, Value>>,
     /// Recorded events of the call from before the run was interrupted.
     pub resume: Option<Arc<ResumeLog>>,
-    /// What a task stored before its process ended.
+    /// State that a task stored before its process ended.
     pub saved: Option<Arc<Value>>,
     sink: Arc<dyn EventSink>,
     place: EventLocation,

@@ -41,7 +41,7 @@ impl SecretFault {
 }
 
 impl Project {
-    /// Secrets in the files of tools, workflows and flows that the settings do not let go where the files send them.
+    /// Secrets in the files of tools, workflows and flows that the settings do not allow where the files send them.
     #[must_use]
     pub fn refused_secrets(&self) -> Vec<SecretFault> {
         let mut files = self.providers().files();

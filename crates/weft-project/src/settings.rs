@@ -63,7 +63,7 @@ pub struct Settings {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SecretSettings {
-    /// Where each of them may go: hosts, such as `WEATHER_KEY = ["api.example.com"]` (without a port every port is meant),
+    /// The hosts that each of them may go to, such as `WEATHER_KEY = ["api.example.com"]` (without a port every port is meant),
     /// and programs, such as `"command:git"`. A secret that is not listed goes nowhere.
     pub allow: BTreeMap<String, Vec<SecretRule>>,
 }

@@ -129,7 +129,7 @@ impl Project {
         self.project_triggers().broken.iter().cloned().map(ProjectError::Trigger).collect()
     }
 
-    /// What the store keeps of a trigger; nothing in a folder without a project.
+    /// Stored record of a trigger; nothing in a folder without a project.
     ///
     /// # Errors
     /// The store cannot be used.

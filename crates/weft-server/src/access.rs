@@ -15,6 +15,7 @@ use crate::connection::Connection;
 use crate::openai;
 use crate::problem::Problem;
 use crate::token::Token;
+use crate::widget::Limits;
 
 /// Content security policy of the page: it may load from and connect to this server alone.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -36,6 +37,8 @@ pub(crate) struct Access {
     hosts: Vec<String>,
     origins: Vec<String>,
     token: Option<Token>,
+    /// Messages of users of embedded chats.
+    pub(crate) limits: Arc<Limits>,
 }
 
 /// Checks that a client must pass.
@@ -52,7 +55,7 @@ enum Gate {
 impl Access {
     pub(crate) fn new(bound: SocketAddr, settings: &ServerSettings, token: Option<Token>) -> Self {
         let lower = |texts: &[String]| texts.iter().map(|text| text.to_ascii_lowercase()).collect();
-        Self { bound, hosts: lower(&settings.hosts), origins: lower(&settings.origins), token }
+        Self { bound, hosts: lower(&settings.hosts), origins: lower(&settings.origins), token, limits: Arc::default() }
     }
 
     /// Returns `true` when a text is the token, or none is required.

@@ -16,7 +16,6 @@ use crate::mcp::McpServers;
 use crate::options::ServerOptions;
 use crate::problem::Problem;
 use crate::runs_runtime::RunsRuntime;
-use crate::widget::Limits;
 
 /// A project that is served.
 #[derive(Debug)]
@@ -41,11 +40,15 @@ pub(crate) struct App {
     pub(crate) closed: CancellationToken,
     /// Servers for clients of the Model Context Protocol.
     pub(crate) mcp: McpServers,
-    /// Messages of users of embedded chats.
-    pub(crate) widgets: Limits,
-    /// One message of a webhook at a time, so that none is answered twice.
+    pub(crate) locks: Locks,
+}
+
+/// Work of which one is done at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Locks {
+    /// A message of a webhook, so that none is answered twice.
     pub(crate) answering: tokio::sync::Mutex<()>,
-    /// One save at a time, so that what a save was made of is what it replaces.
+    /// A save, so that what a save was made of is what it replaces.
     pub(crate) saving: tokio::sync::Mutex<()>,
 }
 
@@ -87,9 +90,7 @@ impl App {
             tasks: TaskTracker::new(),
             closing,
             closed,
-            widgets: Limits::default(),
-            answering: tokio::sync::Mutex::new(()),
-            saving: tokio::sync::Mutex::new(()),
+            locks: Locks::default(),
         }
     }
 

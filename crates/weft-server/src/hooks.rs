@@ -44,7 +44,7 @@ async fn answer(
         Err(_) => Value::String(String::from_utf8_lossy(&body).into_owned()),
     };
     let message = message_id(&headers);
-    let _one_at_a_time = app.answering.lock().await;
+    let _one_at_a_time = app.locks.answering.lock().await;
     if let Some(run) = answered(&app, &id, message.clone()).await? {
         return Ok((StatusCode::OK, Json(json!({"run": run, "repeated": true}))));
     }

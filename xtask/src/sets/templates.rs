@@ -18,7 +18,7 @@ use crate::workspace;
 const GUIDE: &str = "docs/guide/workflows.md";
 /// A cell where nothing is left to do.
 const NOTHING: &str = "–";
-/// What a template was imported with, where that says more than that it was.
+/// Notes of a template's import, where it was not imported whole.
 const WITH_NOTES: &str = "with notes";
 
 /// Puts each template through import, check and run, and compares its row of the guide.

@@ -29,9 +29,9 @@ struct Request {
     is_idle: bool,
 }
 
-/// Owner of an answer, by its id.
+/// Request that an answer belongs to, by its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
+enum Asked {
     /// The request that it came on, or no request that was sent.
     This,
     /// Another request that waits.
@@ -61,15 +61,15 @@ impl InFlight {
         let Some(id) = id_of(&answer) else { return Some(answer) };
         let mut open = self.0.lock();
         match open.owner(id, on) {
-            Owner::This => Some(answer),
-            Owner::Other => {
+            Asked::This => Some(answer),
+            Asked::Other => {
                 log::debug!(target: "mcp", "the answer to {id} came on {on}");
                 let other = open.requests.remove(&id.to_string());
                 // It may have been given up.
                 let _ = other.map(|other| other.answer.send(answer));
                 None
             }
-            Owner::Past => {
+            Asked::Past => {
                 log::warn!(target: "mcp", "one more answer to {id} came on {on}");
                 None
             }
@@ -82,23 +82,23 @@ impl InFlight {
         answer: ServerJsonRpcMessage,
         on: &RequestId,
     ) -> Option<ServerJsonRpcMessage> {
-        let is_past = id_of(&answer).is_some_and(|id| self.0.lock().owner(id, on) == Owner::Past);
+        let is_past = id_of(&answer).is_some_and(|id| self.0.lock().owner(id, on) == Asked::Past);
         if is_past { Some(answer) } else { self.own(answer, on) }
     }
 }
 
 impl Open {
-    fn owner(&self, id: &RequestId, of: &RequestId) -> Owner {
+    fn owner(&self, id: &RequestId, of: &RequestId) -> Asked {
         let text = id.to_string();
         if text == of.to_string() {
-            return Owner::This;
+            return Asked::This;
         }
         if self.requests.contains_key(&text) {
-            return Owner::Other;
+            return Asked::Other;
         }
         match text.parse::<i64>() {
-            Ok(number) if (0..=self.highest).contains(&number) => Owner::Past,
-            Ok(_) | Err(_) => Owner::This,
+            Ok(number) if (0..=self.highest).contains(&number) => Asked::Past,
+            Ok(_) | Err(_) => Asked::This,
         }
     }
 

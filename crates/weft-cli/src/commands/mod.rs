@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: Arguments, providers: Vec<MakeProvider>) -> Result<
     }
 }
 
-/// Warns of secrets in some files that the settings do not let go where the files send them.
+/// Warns of secrets in some files that the settings do not allow where the files send them.
 fn warn_of_secrets(context: &Context, project: &Project, is_checked: impl Fn(&Path) -> bool) {
     let faults = project.refused_secrets();
     let faults = faults.iter().filter(|fault| is_checked(&fault.path));

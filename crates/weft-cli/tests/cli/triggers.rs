@@ -19,7 +19,7 @@ fn value(served: &Served, method: &str, path: &str, body: &str) -> (u16, Value) 
     (status, serde_json::from_str(&answer).unwrap_or(Value::Null))
 }
 
-/// What a path of the server gives, once it fits.
+/// The answer at a path of the server, once it fits.
 fn until(served: &Served, path: &str, fits: impl Fn(&Value) -> bool) -> Value {
     for _ in 0..300 {
         let (_, shown) = value(served, "GET", path, "");

@@ -157,7 +157,7 @@ impl LocalRuns {
         next
     }
 
-    /// What is due of a trigger. It is seen to before it fires, so that it fires once.
+    /// Due firings of a trigger. They are recorded before it fires, so that it fires once.
     async fn due_of(&self, entry: AgentTrigger, now: Timestamp) -> Result<agent_triggers::Due, RunsError> {
         self.with_project(move |project| {
             let id = entry.trigger.id.as_str();

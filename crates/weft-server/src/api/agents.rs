@@ -173,7 +173,7 @@ async fn change(
     headers: HeaderMap,
     change: impl FnOnce(&Edits<'_>, &str) -> Result<weft_project::ProfileChange, Problem> + Send + 'static,
 ) -> Result<Tagged, Problem> {
-    let _saving = app.saving.lock().await;
+    let _saving = app.locks.saving.lock().await;
     let owner = Arc::clone(app);
     app.blocking(move || {
         // What the file is now counts, not what it was when it was last looked at.

@@ -188,7 +188,7 @@ async fn save(
     JsonBody(value): JsonBody<Value>,
 ) -> Result<Response, Problem> {
     let workflow = read_workflow(value)?;
-    let _saving = app.saving.lock().await;
+    let _saving = app.locks.saving.lock().await;
     let owner = Arc::clone(&app);
     app.blocking(move || {
         let project = owner.project();

@@ -3,7 +3,7 @@
 //! A user's browser draws a random key; the conversation is named by the digest of it. Who has the key reaches that
 //! conversation and nothing else, so that nothing must be stored, and the server's own token is never sent to a site.
 
-mod feed;
+mod events;
 mod files;
 mod key;
 mod limit;
@@ -50,7 +50,7 @@ struct MessageBody {
 }
 
 #[derive(Debug, Deserialize)]
-struct FeedQuery {
+struct EventsQuery {
     after: Option<usize>,
 }
 
@@ -122,7 +122,7 @@ async fn say(
         let detail = format!("a message has 1 to {MAX_TEXT} bytes");
         return Err(Problem::bad_request("bad_message", detail));
     }
-    if !app.widgets.admits(user.thread(), widget.messages_per_minute, app.clock.elapsed()) {
+    if !app.access.limits.admits(user.thread(), widget.messages_per_minute, app.clock.elapsed()) {
         let detail = format!("{} messages a minute are taken", widget.messages_per_minute);
         return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_messages", detail));
     }
@@ -137,10 +137,10 @@ async fn say(
 async fn follow(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
-    Query(query): Query<FeedQuery>,
+    Query(query): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let widget = settings(&app, &name)?;
     let user = user(&headers, &name)?;
-    Ok(feed::stream(&app, widget.agent, user, query.after.unwrap_or(0)).into_response())
+    Ok(events::stream(&app, widget.agent, user, query.after.unwrap_or(0)).into_response())
 }

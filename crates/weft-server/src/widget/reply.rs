@@ -24,7 +24,7 @@ struct Reply {
     content: Content,
 }
 
-/// Answer that streams the text of a run. The run goes on where the client leaves.
+/// Answer that streams the text of a run. The run continues where the client leaves.
 pub(super) fn stream(app: &Arc<App>, begun: RunHandle) -> impl IntoResponse {
     let reply = Reply { app: Arc::clone(app), events: Some(begun.events), content: Content::new(true, false) };
     let pieces = futures::stream::unfold(reply, |mut reply| async move {

@@ -80,7 +80,7 @@ async fn work_of_a_run_that_is_cancelled_ends_too() {
 }
 
 /// The folder of a server that was left as a crash leaves it, served anew.
-async fn again(mut server: Running) -> Running {
+async fn restarted(mut server: Running) -> Running {
     server.handle.abandon();
     server.ended().await;
     serve_with(server.folder, |_| ())
@@ -99,10 +99,10 @@ async fn a_workflow_of_a_server_that_ended_is_resumed() {
         "tool_ids_inventory": [{"id": "workflow:nap", "stream": "handle"}]});
     write(server.folder.path(), "agents/napper.json", &agent.to_string());
     script(&server, "nap", "It says kiwi.");
-    let server = again(server).await;
+    let server = restarted(server).await;
     let run = server.begin(&json!({"agent": "napper", "message": "Begin."})).await;
     server.until(&run, "waiting").await;
-    let server = again(server).await;
+    let server = restarted(server).await;
     let done = server.until(&run, "ok").await;
     assert_eq!(done["text"], "It says kiwi.");
 }
@@ -127,6 +127,6 @@ async fn work_that_cannot_be_resumed_is_lost_and_its_agent_hears_of_it() {
     ]);
     let run = server.begin(&json!({"agent": "clerk", "message": "Begin."})).await;
     server.until(&run, "waiting").await;
-    let server = again(server).await;
+    let server = restarted(server).await;
     assert_eq!(server.until(&run, "ok").await["text"], "It is lost.");
 }

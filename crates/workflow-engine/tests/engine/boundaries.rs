@@ -11,14 +11,14 @@ use workflow_model::{NoWorkflows, Workflow};
 use crate::common::{Seen, catalog, run_plan, run_with};
 use crate::groups::Project;
 
-/// What goes into the slot `x` of a boundary.
+/// Value of the slot `x` of a boundary, going in.
 #[derive(Clone)]
 enum In {
     Absent,
     Value(Value),
 }
 
-/// What comes out behind it.
+/// Value that comes out behind it.
 #[derive(Debug, PartialEq)]
 enum Out {
     Absent,

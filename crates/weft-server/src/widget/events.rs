@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(300);
 const SILENCE: u32 = 50;
 
 /// A user that follows the own conversation.
-struct Feed {
+struct Follower {
     app: Arc<App>,
     name: ThreadName,
     /// Messages that the user has received.
@@ -34,17 +34,17 @@ struct Feed {
 /// Answer that streams a conversation until the server ends.
 pub(super) fn stream(app: &Arc<App>, agent: String, user: UserKey, seen: usize) -> impl IntoResponse {
     let name = ThreadName::new(agent, user.thread());
-    let feed = Feed { app: Arc::clone(app), name, seen, state: None, is_first: true };
-    let pieces = futures::stream::unfold(feed, |mut feed| async move {
-        let piece = feed.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(piece)), feed))
+    let follower = Follower { app: Arc::clone(app), name, seen, state: None, is_first: true };
+    let pieces = futures::stream::unfold(follower, |mut follower| async move {
+        let piece = follower.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(piece)), follower))
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     (headers, Body::from_stream(pieces))
 }
 
-impl Feed {
-    /// The next messages and the state, when there are some; a comment now and then. `None` at the end of the server.
+impl Follower {
+    /// The next messages and the state, when there are some; a comment now and then. `None` at shutdown.
     async fn next(&mut self) -> Option<String> {
         for _ in 0..SILENCE {
             if !std::mem::take(&mut self.is_first) {
@@ -88,7 +88,7 @@ impl Feed {
     }
 }
 
-/// What a user sees of a message: the words, and who said them. Calls, notes and events are not theirs.
+/// Part of a message that its user sees: the words, and who said them. Calls, notes and events are not theirs.
 fn shown(message: &ChatMessage) -> Option<Value> {
     let is_said = matches!(message.role, "user" | "assistant") && !message.text.trim().is_empty();
     is_said.then(|| {
