@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use agent_types::{
-    Budget, BudgetLimits, CallId, Clock, EventBroadcast, EventLocation, EventSink, EventSubscription, Recorder,
-    ResumeLog, RunId, SystemClock,
+    Budget, BudgetLimits, CallId, Clock, EventBroadcast, EventLocation, EventSink, EventSubscription,
+    Recorder, ResumeLog, RunId, SystemClock,
 };
 use llm_provider::{LlmProvider, LlmRequest};
 use schemars::JsonSchema;

@@ -110,7 +110,10 @@ fn a_name_means_the_only_tool_of_that_name() {
     let providers = Providers::new()
         .with(Fixed::new(&["system"], &["system:time", "system:both", "system:first"]))
         .with(Fixed::new(&[], &["weather", "system:gone"]))
-        .with(Fixed::new(&["workflow"], &["workflow:both", "workflow:report", "workflow:weather", "workflow:first"]));
+        .with(Fixed::new(
+            &["workflow"],
+            &["workflow:both", "workflow:report", "workflow:weather", "workflow:first"],
+        ));
     for (written, meant) in [
         ("time", "system:time"),
         ("report", "workflow:report"),

@@ -153,7 +153,9 @@ impl Failure {
     /// Name of an entry of an inventory that is ignored.
     pub(crate) fn of_ignored_name(file: &AgentFile, message: String) -> Self {
         let failure = Self::new(Exit::Invalid, "bad_inventory_entry", message);
-        failure.at(&file.path, None, None).with_help("give a name of letters, digits, `_`, `-` and `.`, or leave it out")
+        failure
+            .at(&file.path, None, None)
+            .with_help("give a name of letters, digits, `_`, `-` and `.`, or leave it out")
     }
 
     pub(crate) fn of_store(error: &StoreError) -> Self {

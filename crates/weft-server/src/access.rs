@@ -55,7 +55,13 @@ enum Gate {
 impl Access {
     pub(crate) fn new(bound: SocketAddr, settings: &ServerSettings, token: Option<Token>) -> Self {
         let lower = |texts: &[String]| texts.iter().map(|text| text.to_ascii_lowercase()).collect();
-        Self { bound, hosts: lower(&settings.hosts), origins: lower(&settings.origins), token, limits: Arc::default() }
+        Self {
+            bound,
+            hosts: lower(&settings.hosts),
+            origins: lower(&settings.origins),
+            token,
+            limits: Arc::default(),
+        }
     }
 
     /// Returns `true` when a text is the token, or none is required.

@@ -42,7 +42,11 @@ fn a_webhook_and_a_published_event_wake_agents_of_a_server() {
     write(folder.path(), "weft.toml", SETTINGS);
     let first = json!({"id": "first", "name": "First", "tool_ids_inventory": ["system:publish_event"]});
     write(folder.path(), "agents/first.json", &first.to_string());
-    write(folder.path(), "agents/second.json", r#"{"id": "second", "name": "Second", "subscribed_event_types": ["paid"]}"#);
+    write(
+        folder.path(),
+        "agents/second.json",
+        r#"{"id": "second", "name": "Second", "subscribed_event_types": ["paid"]}"#,
+    );
     // The server's token is the secret of the hook, too.
     let hook = json!({"triggers": [{"id": "orders", "webhook": {"secret": "{$secret.WEFT_TOKEN}"}}]});
     write(folder.path(), "agents/first.triggers.json", &hook.to_string());
@@ -85,7 +89,8 @@ fn a_polled_task_survives_a_kill() {
     let report = json!({"name": "report", "description": "d", "async": {"interval_ms": 200},
         "endpoint": {"url": format!("http://{address}/jobs"), "method": "POST"}, "response": {"select": "$.report"}});
     write(folder.path(), "tools/report.tool.json", &report.to_string());
-    let clerk = json!({"id": "clerk", "name": "Clerk", "tool_ids_inventory": [{"id": "report", "approval": "auto"}]});
+    let clerk =
+        json!({"id": "clerk", "name": "Clerk", "tool_ids_inventory": [{"id": "report", "approval": "auto"}]});
     write(folder.path(), "agents/clerk.json", &clerk.to_string());
     let last = json!({"text": "It says kiwi.", "request": {"contains": ["is done: kiwi"]}});
     script(

@@ -26,7 +26,8 @@ struct Reply {
 
 /// Answer that streams the text of a run. The run continues where the client leaves.
 pub(super) fn stream(app: &Arc<App>, begun: RunHandle) -> impl IntoResponse {
-    let reply = Reply { app: Arc::clone(app), events: Some(begun.events), content: Content::new(true, false) };
+    let reply =
+        Reply { app: Arc::clone(app), events: Some(begun.events), content: Content::new(true, false) };
     let pieces = futures::stream::unfold(reply, |mut reply| async move {
         let piece = reply.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(piece)), reply))

@@ -51,7 +51,11 @@ async fn a_user_has_the_own_conversation_and_no_other() {
     let server = shop();
     let answer = say(&server, &key('a'), "Hi").await.expect(200);
     let text = answer.body;
-    assert!(text.contains("event: delta\ndata: {\"text\":\"Hello.\"}") && text.ends_with("event: end\ndata: {}\n\n"), "{text}");
+    assert!(
+        text.contains("event: delta\ndata: {\"text\":\"Hello.\"}")
+            && text.ends_with("event: end\ndata: {}\n\n"),
+        "{text}"
+    );
     let messages = received(&server, &key('a')).await;
     let said: Vec<_> = messages.iter().map(|message| (&message["author"], &message["text"])).collect();
     assert_eq!(said, [(&json!("user"), &json!("Hi")), (&json!("agent"), &json!("Hello."))]);
