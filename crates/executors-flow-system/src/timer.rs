@@ -85,12 +85,11 @@ impl Schedule {
         match CronTimes::parse(text, zone) {
             Ok(times) => Some(Self::Cron(times)),
             Err(error) => {
-                match &error {
-                    CronError::Zone { .. } => {
-                        problems.error(format!("{place}/time_zone"), "bad_time_zone", error.to_string());
-                    }
-                    _ => problems.error(format!("{place}/cron"), "bad_cron", error.to_string()),
-                }
+                let (key, code) = match &error {
+                    CronError::Zone { .. } => ("time_zone", "bad_time_zone"),
+                    _ => ("cron", "bad_cron"),
+                };
+                problems.error(format!("{place}/{key}"), code, error.to_string());
                 None
             }
         }
