@@ -104,12 +104,11 @@ impl Iterator for Bytes<'_> {
 
 impl Reading<'_> {
     fn next_byte(&mut self) -> Option<(u8, usize)> {
-        let next = match self.char.pop_front() {
-            Some(next) => next,
-            None => {
-                let next = self.ahead.pop_front().or_else(|| self.inner.next())?;
-                if next.0 == self.escape.first() { self.unescaped(next) } else { next }
-            }
+        let next = if let Some(next) = self.char.pop_front() {
+            next
+        } else {
+            let next = self.ahead.pop_front().or_else(|| self.inner.next())?;
+            if next.0 == self.escape.first() { self.unescaped(next) } else { next }
         };
         self.seen.json |= next.0 == Escape::Json.first();
         self.seen.url |= next.0 == Escape::Url.first();

@@ -250,7 +250,8 @@ mod tests {
                 "{path}"
             );
         }
-        let nested = (0..100).fold(large, |inner, _| json!({"a": inner}));
+        let nested =
+            (0..100).fold(large, |inner, _| Value::Object([("a".to_owned(), inner)].into_iter().collect()));
         for path in ["$..*", "$..a", "$..*..n"] {
             assert!(JsonQuery::parse(path).unwrap().all(&nested).is_err(), "{path}");
         }
