@@ -217,7 +217,7 @@ impl<'a> Builder<'a, '_> {
     }
 
     fn check_zone(&mut self, scope: usize) {
-        let Some(spec) = self.zone_spec(Self::scope_ix(scope)).cloned() else { return };
+        let Some(spec) = self.graph.zone_spec(Self::scope_ix(scope)).cloned() else { return };
         let Some(owner) = self.graph.scopes[scope].owner else { return };
         let path = self.path_of(owner);
         let outputs: Vec<String> =

@@ -125,7 +125,7 @@ impl<'w> Builder<'_, 'w> {
         slot: Option<&str>,
         found: &mut Vec<Found<'w>>,
     ) {
-        let Some(spec) = self.zone_spec(scope) else { return };
+        let Some(spec) = self.graph.zone_spec(scope) else { return };
         let own = [
             ("index", DataFlowType::Integer),
             ("item", DataFlowType::Wildcard),

@@ -9,7 +9,7 @@ use super::build::Builder;
 use super::drafts::Doubled;
 use super::levels::{Boundary, Role};
 use super::sources::{Found, sources_of_edge};
-use super::{NameIx, NodeIx, NodeKind, ScopeIx, ScopeKind, Source};
+use super::{Graph, NameIx, NodeIx, NodeKind, ScopeIx, ScopeKind, Source};
 use crate::definition::SlotDefinition;
 use crate::edge::Edge;
 use crate::problem::ProblemCode;
@@ -241,7 +241,7 @@ impl<'w> Builder<'_, 'w> {
     fn reaches(&mut self, source: &Source, scope: ScopeIx, node: Option<NodeIx>, ends: &Ends<'_>) -> bool {
         let reached = match source {
             Source::Value(_) | Source::Fallback(_) | Source::Absent(_) => true,
-            Source::Entry(entry, _) => self.is_inside(scope, *entry),
+            Source::Entry(entry, _) => self.graph.is_inside(scope, *entry),
             Source::Node(from, _) => {
                 let home = self.graph.nodes[*from as usize].scope;
                 let start = node.or(self.graph.scopes[scope as usize].owner.filter(|_| scope != home));
@@ -262,17 +262,6 @@ impl<'w> Builder<'_, 'w> {
             self.leaves_zone(path, ends.edge.source_slot(), &target);
         }
         reached
-    }
-
-    fn is_inside(&self, scope: ScopeIx, outer: ScopeIx) -> bool {
-        let mut at = Some(scope);
-        while let Some(scope) = at {
-            if scope == outer {
-                return true;
-            }
-            at = self.graph.scopes[scope as usize].owner.map(|owner| self.graph.nodes[owner as usize].scope);
-        }
-        false
     }
 
     fn wire_result(&mut self, ends: &Ends<'_>, scope: ScopeIx) {
@@ -311,7 +300,7 @@ impl<'w> Builder<'_, 'w> {
     }
 
     fn wire_next(&mut self, ends: &Ends<'_>, scope: ScopeIx) {
-        let Some(spec) = self.zone_spec(scope) else { return };
+        let Some(spec) = self.graph.zone_spec(scope) else { return };
         let slots: Vec<(String, crate::slot::DataFlowType)> = spec
             .state
             .iter()
@@ -384,14 +373,28 @@ impl<'w> Builder<'_, 'w> {
         let near = slot.and_then(|slot| self.nearest(slot, names.iter().map(String::as_str)));
         self.problem(Problem::error(ProblemCode::UnknownSlot, message).at(path).suggest(near).slot_of(slot));
     }
+}
+
+impl Graph<'_> {
+    /// Returns `true` for a scope within another one, and for that one itself.
+    fn is_inside(&self, scope: ScopeIx, outer: ScopeIx) -> bool {
+        let mut at = Some(scope);
+        while let Some(scope) = at {
+            if scope == outer {
+                return true;
+            }
+            at = self.scopes[scope as usize].owner.map(|owner| self.nodes[owner as usize].scope);
+        }
+        false
+    }
 
     /// The settings of the zone whose body a scope is.
     pub(super) fn zone_spec(&self, scope: ScopeIx) -> Option<&ZoneSpec> {
-        let scope = &self.graph.scopes[scope as usize];
+        let scope = &self.scopes[scope as usize];
         if scope.kind != ScopeKind::Zone {
             return None;
         }
-        match &self.graph.nodes[scope.owner? as usize].kind {
+        match &self.nodes[scope.owner? as usize].kind {
             NodeKind::Zone { spec, .. } => Some(spec),
             NodeKind::Plain | NodeKind::Muted | NodeKind::Bypass(_) | NodeKind::Call { .. } => None,
         }
