@@ -4,8 +4,8 @@ use agent_types::{EventBody, ExitReason, Problem};
 use serde_json::{Map, Value};
 
 use crate::config::{OnConflict, OnError, When};
+use crate::error::OrchestratorError;
 use crate::flows::{Action, ActionKind, Flow};
-use crate::orchestrator::OrchestratorError;
 use crate::session::Phase;
 use crate::step::{Step, USER_MESSAGE};
 use crate::turn::Turn;

@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value};
 
+use crate::error::OrchestratorError;
 use crate::flows::TargetKind;
-use crate::orchestrator::{Orchestrator, OrchestratorError, UserMessage};
+use crate::message::UserMessage;
+use crate::orchestrator::Orchestrator;
 use crate::turn_context::TurnContext;
 
 /// Kind of an action.

@@ -1,213 +1,24 @@
 //! Sessions: one message of each at a time, all of them in parallel.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
-use agent_runtime::{Agent, AgentError, PendingCall, RunOutcome};
-use agent_types::{Clock, ExitReason, Recorder, RunId, SystemClock, Timestamp, Usage};
-use futures::future::{Either, select};
-use parking_lot::Mutex;
-use serde::Serialize;
-use serde_json::{Map, Value};
-use tokio::sync::{Notify, OnceCell, OwnedMutexGuard};
+use agent_runtime::Agent;
+use agent_types::{Clock, Recorder, RunId, SystemClock};
+use tokio::sync::OwnedMutexGuard;
 
 use crate::conversation::Entry;
-use crate::flows::{ByIdError, Flows, TargetKind};
-use crate::seat::SeatError;
-use crate::session::SessionState;
-use crate::store::{MemorySessions, Session, SessionError, SessionStore};
+use crate::error::OrchestratorError;
+use crate::flows::{Flows, TargetKind};
+use crate::message::{Handled, UserMessage};
+use crate::shared::Shared;
+use crate::store::{MemorySessions, Session, SessionStore};
 use crate::turn::Turn;
 use crate::turn_context::TurnContext;
 use crate::words::Texts;
 
-/// Number of session locks above which unused ones are removed.
-const FEW: usize = 64;
-
-/// Message of a user.
-#[derive(Debug, Clone, Default, PartialEq)]
-#[non_exhaustive]
-pub struct UserMessage {
-    /// The text.
-    pub text: String,
-    /// An id of its own: the same message that comes twice is answered once.
-    pub id: Option<String>,
-    /// Context values: `{$ctx.name}`. The model can neither see nor set them.
-    pub values: Map<String, Value>,
-    /// Parameters of a flow or system action that is run by its id.
-    pub parameters: Map<String, Value>,
-}
-
-impl UserMessage {
-    /// A message.
-    #[must_use]
-    pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), ..Self::default() }
-    }
-
-    /// The same with an id: where it comes again within the session's last messages, it gets the same answer, and nothing runs.
-    #[must_use]
-    pub fn with_id(mut self, id: impl Into<String>) -> Self {
-        self.id = Some(id.into());
-        self
-    }
-
-    /// The same with parameters, for a flow or system action that is run by its id.
-    #[must_use]
-    pub fn with_parameters(mut self, parameters: Map<String, Value>) -> Self {
-        self.parameters = parameters;
-        self
-    }
-
-    /// The same with context values. `session` and `profile` are there without.
-    #[must_use]
-    pub fn with_values(mut self, values: Map<String, Value>) -> Self {
-        self.values = values;
-        self
-    }
-}
-
-impl From<&str> for UserMessage {
-    fn from(text: &str) -> Self {
-        Self::new(text)
-    }
-}
-
-/// Result of a message, or of a timer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct Handled {
-    /// The run.
-    pub run: RunId,
-    /// The session.
-    pub session: String,
-    /// Reason for which the run ended.
-    pub exit: ExitReason,
-    /// Reply, if there is one.
-    pub text: Option<String>,
-    /// The answer as a value, where the agent gave one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub value: Option<Value>,
-    /// `true` if the answer is incomplete.
-    pub partial: bool,
-    /// Tokens of the agent.
-    pub usage: Usage,
-    /// Calls of the agent that wait for approval or a result.
-    pub pending: Vec<PendingCall>,
-    /// The flow that answered.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flow: Option<String>,
-    /// The system action that answered.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub action: Option<String>,
-    /// The timer that went off.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timer: Option<String>,
-    /// `true` if the message had been answered before, and nothing was run.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub repeated: bool,
-    /// Error, in a sentence.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// Outcome of the agent's run, if it answered.
-    #[serde(skip)]
-    pub outcome: Option<RunOutcome>,
-}
-
-impl Handled {
-    /// The outcome of a run whose log says how it ended.
-    #[must_use]
-    pub fn recorded(run: RunId, session: &str, exit: ExitReason) -> Self {
-        Self {
-            run,
-            session: session.to_owned(),
-            exit,
-            text: None,
-            value: None,
-            partial: false,
-            usage: Usage::default(),
-            pending: Vec::new(),
-            flow: None,
-            action: None,
-            timer: None,
-            repeated: false,
-            error: None,
-            outcome: None,
-        }
-    }
-}
-
-/// Reason for which a message could not be handled at all. A failure while it is handled is in [`Handled`].
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OrchestratorError {
-    /// The agent cannot run.
-    #[error(transparent)]
-    Agent(#[from] AgentError),
-    /// The session cannot be read or kept.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// An action of a person does not apply.
-    #[error(transparent)]
-    Seat(#[from] SeatError),
-    /// A flow or system action cannot be run by its id.
-    #[error(transparent)]
-    ById(#[from] ByIdError),
-}
-
-impl OrchestratorError {
-    /// Returns `true` where an action of a person does not apply.
-    #[must_use]
-    pub const fn is_of_seat(&self) -> bool {
-        matches!(self, Self::Seat(_))
-    }
-
-    /// Returns `true` where a flow or system action cannot be run by its id.
-    #[must_use]
-    pub const fn is_of_id(&self) -> bool {
-        matches!(self, Self::ById(_))
-    }
-
-    /// Stable code for logs, tests and the wire.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Agent(error) => error.code(),
-            Self::Session(error) => error.code,
-            Self::Seat(error) => error.code(),
-            Self::ById(error) => error.code(),
-        }
-    }
-}
-
 /// Flows, an agent, and where sessions are kept. Cheap to clone; clones share the sessions.
 #[derive(Debug, Clone)]
 pub struct Orchestrator(Arc<Shared>);
-
-#[derive(Debug, Clone)]
-pub(crate) struct Shared {
-    pub(crate) flows: Flows,
-    pub(crate) agent: Agent,
-    pub(crate) store: Arc<dyn SessionStore>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) texts: Arc<Texts>,
-    sessions: Arc<Sessions>,
-}
-
-/// Locks of sessions, and the next timer of each.
-#[derive(Debug, Default)]
-struct Sessions {
-    locks: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
-    due: DueTimes,
-}
-
-/// Due time of the next timer of each session.
-#[derive(Debug, Default)]
-struct DueTimes {
-    known: OnceCell<()>,
-    times: Mutex<BTreeMap<String, Timestamp>>,
-    changed: Notify,
-}
 
 impl Orchestrator {
     /// Puts the three together. The agent must have been given [`Flows::offered`]; without flows all messages go to it.
@@ -313,7 +124,7 @@ impl Orchestrator {
     /// # Cancel safety
     /// Nothing is lost: the next call gives the same session.
     pub async fn next_due(&self) -> Result<String, OrchestratorError> {
-        self.wait_for_timer(|_| true).await
+        Ok(self.0.wait_for_timer(|_| true).await?)
     }
 
     /// Waits until a timer of this session is due.
@@ -324,91 +135,8 @@ impl Orchestrator {
     /// # Cancel safety
     /// As [`next_due`](Self::next_due).
     pub async fn until_due(&self, session: &str) -> Result<(), OrchestratorError> {
-        self.wait_for_timer(|other| other == session).await.map(drop)
-    }
-
-    async fn wait_for_timer(&self, is_meant: impl Fn(&str) -> bool) -> Result<String, OrchestratorError> {
-        let Shared { sessions, clock, store, .. } = &*self.0;
-        let due = &sessions.due;
-        due.known
-            .get_or_try_init(|| async {
-                let states = store.list().await?.into_iter();
-                let waiting = states.filter_map(|(session, state)| Some((session, state.next_due()?)));
-                due.times.lock().extend(waiting);
-                Ok::<(), SessionError>(())
-            })
-            .await?;
-        loop {
-            let mut changed = std::pin::pin!(due.changed.notified());
-            changed.as_mut().enable();
-            let Some((session, at)) = due.first(&is_meant) else {
-                changed.await;
-                continue;
-            };
-            let left = at.as_millis().saturating_sub(clock.now().as_millis());
-            let Some(left) = u64::try_from(left).ok().filter(|left| *left > 0) else { return Ok(session) };
-            match select(clock.sleep(Duration::from_millis(left)), changed).await {
-                Either::Left(_) | Either::Right(_) => {}
-            }
-        }
-    }
-}
-
-impl DueTimes {
-    /// The session whose timer goes off first, of those that are meant.
-    fn first(&self, is_meant: impl Fn(&str) -> bool) -> Option<(String, Timestamp)> {
-        let times = self.times.lock();
-        let meant = times.iter().filter(|(session, _)| is_meant(session));
-        meant.min_by_key(|(_, at)| **at).map(|(session, at)| (session.clone(), *at))
-    }
-}
-
-impl Shared {
-    fn lock(&self, session: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut locks = self.sessions.locks.lock();
-        if let Some(lock) = locks.get(session).and_then(Weak::upgrade) {
-            return lock;
-        }
-        // The map is as large as there are sessions at work, give or take a factor of two.
-        if locks.len() >= FEW && locks.len() == locks.capacity() {
-            locks.retain(|_, lock| lock.strong_count() > 0);
-        }
-        let lock = Arc::default();
-        locks.insert(session.to_owned(), Arc::downgrade(&lock));
-        lock
-    }
-
-    /// Keeps the state of a session. A state that another process has kept meanwhile stays, and what has changed here is
-    /// changed in it.
-    pub(crate) async fn save(&self, session: &str, kept: &mut Session) -> Result<(), SessionError> {
-        while let Some(other) = self.swap(session, kept).await? {
-            kept.rebase(other);
-        }
+        self.0.wait_for_timer(|other| other == session).await?;
         Ok(())
-    }
-
-    /// Keeps the state of a session, and the due time of its next timer, unless another process has kept a state
-    /// meanwhile, which is returned.
-    pub(crate) async fn swap(
-        &self,
-        session: &str,
-        kept: &mut Session,
-    ) -> Result<Option<SessionState>, SessionError> {
-        if let Some(other) = kept.swap(&*self.store, session).await? {
-            return Ok(Some(other));
-        }
-        let mut times = self.sessions.due.times.lock();
-        let before = times.get(session).copied();
-        let next = kept.state.next_due();
-        match next {
-            Some(at) => times.insert(session.to_owned(), at),
-            None => times.remove(session),
-        };
-        drop(times);
-        if before != next {
-            self.sessions.due.changed.notify_waiters();
-        }
-        Ok(None)
     }
 }
 

@@ -4,7 +4,8 @@ use agent_runtime::Exchange;
 use agent_types::Timestamp;
 
 use crate::conversation::{Author, Entry, Said};
-use crate::orchestrator::{Orchestrator, OrchestratorError};
+use crate::error::{OrchestratorError, SeatError};
+use crate::orchestrator::Orchestrator;
 use crate::session::{Phase, SessionState};
 use crate::store::Session;
 
@@ -38,40 +39,6 @@ pub enum SeatAction {
     },
     /// The profile of the user is deleted.
     ForgetProfile,
-}
-
-/// Reason for which an action of a person does not apply.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SeatError {
-    /// Another person has the session.
-    #[error("`{person}` has the session")]
-    Taken {
-        /// The person.
-        person: String,
-    },
-    /// The agent answers in the session.
-    #[error("the session was not handed off")]
-    NotHandedOff,
-    /// The session is closed.
-    #[error("the session is closed")]
-    Closed,
-    /// The session is not closed.
-    #[error("the session is not closed")]
-    NotClosed,
-}
-
-impl SeatError {
-    /// Stable code for logs, tests and the wire.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Taken { .. } => "session_taken",
-            Self::NotHandedOff => "not_handed_off",
-            Self::Closed => "session_closed",
-            Self::NotClosed => "not_closed",
-        }
-    }
 }
 
 impl Orchestrator {

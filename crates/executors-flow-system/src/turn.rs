@@ -13,12 +13,14 @@ use tool_registry::ToolContext;
 
 use crate::config::When;
 use crate::conversation::{Author, Entry, Said, entries_of_run};
+use crate::error::OrchestratorError;
 use crate::executor::Decision;
 use crate::flows::Trigger;
 use crate::knowledge::{Lookup, Prefetched, Underway};
 use crate::matcher::Hit;
-use crate::orchestrator::{Handled, OrchestratorError, Shared, UserMessage};
+use crate::message::{Handled, UserMessage};
 use crate::session::{Answered, Phase};
+use crate::shared::Shared;
 use crate::step::StepContext;
 use crate::store::Session;
 use crate::timer::{Timer, TimerStep};
