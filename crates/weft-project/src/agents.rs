@@ -3,19 +3,25 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use agent_runtime::{AgentProfile, ProfileError};
-use agent_types::nearest;
+use agent_runtime::{AgentProfile, InventoryEntry, ProfileError};
+use agent_types::{ToolId, nearest};
+use serde_json::Value;
 use tool_registry::files::{FileError, PassedOver, files_below};
 
 use crate::error::ProjectError;
 use crate::files::read_file;
-use crate::inventory::ignore_names;
 
 /// Folder of the agents.
 pub(crate) const FOLDER: &str = "agents";
 
 /// Ending of the files of triggers, which stand beside those of agents.
 pub(crate) const TRIGGERS: &str = ".triggers.json";
+
+/// Beginning of the ids of nodes.
+pub(crate) const NODE: &str = "node:";
+
+/// Key of the name that an entry is offered under.
+const NAME: &str = "name";
 
 /// A profile and its file.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +30,17 @@ pub struct AgentFile {
     pub path: PathBuf,
     /// Profile in the file, with canonical ids of tools.
     pub profile: AgentProfile,
+}
+
+impl AgentFile {
+    /// Names of entries that are ignored, as warnings.
+    pub fn ignored_names(&self) -> impl Iterator<Item = String> {
+        self.profile.tool_ids_inventory.iter().filter_map(|entry| {
+            let InventoryEntry::Detailed { id, extra, .. } = entry else { return None };
+            let name = extra.get(NAME).and_then(Value::as_str)?;
+            Some(format!("the name `{name}` of `{id}` is ignored: it cannot be the id of a tool"))
+        })
+    }
 }
 
 /// Agents by id. A file that is broken is known by its path and reported when it is needed.
@@ -109,6 +126,17 @@ impl ProjectAgents {
         }
         let near = nearest(id, self.agents.keys().map(String::as_str)).map(str::to_owned);
         Err(ProjectError::UnknownAgent { id: id.to_owned(), near })
+    }
+}
+
+/// Puts names that cannot be ids among the keys that are not known: their tools are offered under their own ids.
+fn ignore_names(profile: &mut AgentProfile) {
+    for entry in &mut profile.tool_ids_inventory {
+        let InventoryEntry::Detailed { id, name, extra, .. } = entry else { continue };
+        let cannot_be = |name: &mut String| !id.starts_with(NODE) && name.parse::<ToolId>().is_err();
+        if let Some(name) = name.take_if(cannot_be) {
+            extra.insert(NAME.to_owned(), name.into());
+        }
     }
 }
 

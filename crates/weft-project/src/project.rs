@@ -4,11 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use agent_nodes::MemoryThreads;
-use agent_runtime::Agent;
-use agent_types::{Clock, SystemClock};
+use agent_types::Clock;
 use executors_flow_system::Handlers;
 use http_caller::{HttpCaller, NetworkPolicy};
-use llm_provider::{LlmProvider, ModelConfig, ModelError, ModelSource, ScriptedModel};
 use mcp_bridge::McpClients;
 use run_store::{Store, StoreError};
 use tokio::sync::Notify;
@@ -16,56 +14,26 @@ use tool_command::{CommandFormat, CommandTools};
 use tool_http::{HttpFormat, HttpTools};
 use tool_knowledge::KnowledgeTools;
 use tool_registry::files::{FileError, PassedOver};
-use tool_registry::{OwnFolders, Providers, Reach, Snapshot, ToolProvider};
-use tool_system::{BlobSource, EventPublisher, SystemTools};
+use tool_registry::{Providers, Reach, Snapshot, ToolProvider};
+use tool_system::SystemTools;
 use workflow_engine::{NodeCatalog, Services};
 
 use crate::agents::{AgentFile, ProjectAgents};
-use crate::blobs::StoreBlobs;
-use crate::deliberation::WorkflowDeliberator;
 use crate::error::ProjectError;
 use crate::files::{SETTINGS, root_of};
 use crate::flows::ProjectFlows;
 use crate::lookalikes::lookalikes;
 use crate::models::ProjectModels;
-use crate::providers::MakeProvider;
+use crate::options::ProjectOptions;
 use crate::settings::Settings;
-use crate::state::{self, StoredEvents};
-use crate::triggers::ProjectTriggers;
+use crate::triggers::{AgentTrigger, ProjectTriggers};
 use crate::trust;
 use crate::workflows::ProjectWorkflows;
 
+mod equip;
 mod one_run;
 
 use one_run::{models_of, services_of};
-
-/// Options for opening a project.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ProjectOptions {
-    /// Replies, one a line, that are played in place of every model.
-    pub script: Option<PathBuf>,
-    /// The model that the environment names.
-    pub environment: Option<ModelConfig>,
-    /// Source of time.
-    pub clock: Arc<dyn Clock>,
-    /// Code that flows and system actions of `flows.json` name.
-    pub handlers: Handlers,
-    /// Kinds of tools beyond those that come with weft.
-    pub providers: Vec<MakeProvider>,
-}
-
-impl Default for ProjectOptions {
-    fn default() -> Self {
-        Self {
-            script: None,
-            environment: ModelConfig::from_env(),
-            clock: Arc::new(SystemClock),
-            handlers: Handlers::default(),
-            providers: Vec::new(),
-        }
-    }
-}
 
 /// A project: its settings, workflows and agents, and what is needed to run them. Clones share all of it.
 #[derive(Debug, Clone)]
@@ -368,100 +336,23 @@ impl Project {
         self.agents.get(id)
     }
 
-    /// An agent, ready to run: its model, and the tools of its inventories.
+    /// The triggers in order of id.
+    pub fn triggers(&self) -> impl Iterator<Item = &AgentTrigger> {
+        self.triggers.all()
+    }
+
+    /// The trigger of an id.
     ///
     /// # Errors
-    /// An unknown agent, a deliberation workflow with problems, a model that is not set, or inventories of which no entry
-    /// can be used. Else a tool that cannot be used is left out with a warning.
-    pub fn agent(&self, id: &str) -> Result<Agent, ProjectError> {
-        let file = match self.agent_file(id) {
-            Ok(file) => file,
-            Err(error) => return self.built_in_agent(id)?.ok_or(error),
-        };
-        let profile = file.profile.clone();
-        let tools = self.tools_of(file)?;
-        for warning in tools.warnings() {
-            log::warn!("agent `{id}`: {warning}");
-        }
-        let model = self.model_of(file);
-        let Some(workflow) = profile.core_deliberation_workflow_id.clone() else {
-            let agent = Agent::from_profile(profile, model?, tools.clone());
-            return self.equipped(agent.with_source(self.providers().follow(Arc::new(tools))));
-        };
-        let deliberator = WorkflowDeliberator::new(self, &workflow)?;
-        // Only long conversations need a model then, and they can be shortened without one.
-        let model = or_unset(model)?;
-        let agent = Agent::from_profile(profile, model, tools.clone());
-        let agent = agent.with_source(self.providers().follow(Arc::new(tools)));
-        self.equipped(agent.with_deliberator(Arc::new(deliberator)))
+    /// The id is unknown.
+    pub fn trigger(&self, id: &str) -> Result<&AgentTrigger, ProjectError> {
+        self.triggers.get(id)
     }
 
-    /// The model that an agent names, else the default one.
-    fn model_of(&self, file: &AgentFile) -> Result<Arc<dyn LlmProvider>, ProjectError> {
-        let entry = file.profile.llm.as_ref().and_then(|llm| llm.profile.as_deref());
-        self.models.model(entry).map_err(|source| match source {
-            source @ ModelError::Unknown { .. } => {
-                ProjectError::AgentModel { agent: file.profile.id.clone(), path: file.path.clone(), source }
-            }
-            source => source.into(),
-        })
-    }
-
-    /// An agent with what the project gives each of them.
-    pub(crate) fn equipped(&self, agent: Agent) -> Result<Agent, ProjectError> {
-        let agent = agent.with_clock(Arc::clone(&self.clock)).with(Arc::new(self.own_folders()));
-        let Some(store) = self.store()? else { return Ok(agent) };
-        let private = state::private(store, agent.profile());
-        Ok(agent
-            .with::<dyn BlobSource>(Arc::new(StoreBlobs(store.clone())))
-            .with::<dyn EventPublisher>(Arc::new(self.events(store)))
-            .with(Arc::new(state::world(store)))
-            .with(Arc::new(private)))
-    }
-
-    /// Services of the built-in tools outside of a run, for calls by hand: blobs, the shared state, events, and the
-    /// private state of an agent where one is named.
-    ///
-    /// # Errors
-    /// The store cannot be used.
-    pub fn tool_services(&self, agent: Option<&AgentFile>) -> Result<Services, ProjectError> {
-        let services = self.stored_services(Services::new())?;
-        Ok(match (agent, self.store()?) {
-            (Some(file), Some(store)) => services.with(Arc::new(state::private(store, &file.profile))),
-            _ => services,
-        })
-    }
-
-    /// These services, with what the project keeps in their place where it keeps anything.
-    pub(crate) fn stored_services(&self, services: Services) -> Result<Services, ProjectError> {
-        let services = services.with(Arc::new(self.own_folders()));
-        let Some(store) = self.store()? else { return Ok(services) };
-        Ok(services
-            .with::<dyn BlobSource>(Arc::new(StoreBlobs(store.clone())))
-            .with::<dyn EventPublisher>(Arc::new(self.events(store)))
-            .with(Arc::new(state::world(store))))
-    }
-
-    /// Folders that no message for a model names.
+    /// Files of triggers that cannot be used.
     #[must_use]
-    pub fn own_folders(&self) -> OwnFolders {
-        let root = std::path::absolute(self.root()).unwrap_or_else(|_| self.root().to_owned());
-        let real = root.canonicalize().ok().filter(|real| *real != root);
-        let folders = real.iter().fold(OwnFolders::default().with(&root, ""), |all, real| all.with(real, ""));
-        std::env::home_dir().iter().fold(folders, |folders, home| folders.with(home, "~"))
-    }
-
-    fn events(&self, store: &Store) -> StoredEvents {
-        let listeners = self.agents.all().map(|file| file.profile.clone());
-        StoredEvents::new(store, listeners, &self.clock, &self.event_signal)
-    }
-}
-
-/// The model, or one that cannot answer where none is set. A name without an entry is an error all the same.
-fn or_unset(model: Result<Arc<dyn LlmProvider>, ProjectError>) -> Result<Arc<dyn LlmProvider>, ProjectError> {
-    match model {
-        Err(error) if error.code() != "unknown_model" => Ok(Arc::new(ScriptedModel::new(Vec::new()))),
-        model => model,
+    pub fn broken_triggers(&self) -> Vec<ProjectError> {
+        self.triggers.broken().iter().cloned().map(ProjectError::Trigger).collect()
     }
 }
 

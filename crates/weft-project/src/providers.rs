@@ -1,43 +1,16 @@
 //! The tools of a project: a list of providers.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use executors_flow_system::FlowTools;
 use mcp_bridge::{McpClients, McpSettings, McpTools, MemoryPins, PinStore};
-use tool_registry::{BrokenTool, Providers, Reach, Tool, ToolProvider};
+use tool_registry::{BrokenTool, Providers, Reach, Tool};
 use tool_workflow::{NodeTools, WorkflowTools};
 
 use crate::error::ProjectError;
 use crate::flows::ProjectFlowTools;
 use crate::project::Project;
-
-type Make = dyn Fn(&Path) -> Result<Arc<dyn ToolProvider>, BrokenTool> + Send + Sync;
-
-/// Makes the provider of a kind of tools for the folder of a project.
-#[derive(Clone)]
-pub struct MakeProvider(Arc<Make>);
-
-impl fmt::Debug for MakeProvider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MakeProvider").finish_non_exhaustive()
-    }
-}
-
-impl MakeProvider {
-    /// A function of the project's folder; a provider that cannot be made keeps the project from being opened.
-    #[must_use]
-    pub fn new<P: ToolProvider + 'static>(
-        make: impl Fn(&Path) -> Result<P, BrokenTool> + Send + Sync + 'static,
-    ) -> Self {
-        Self(Arc::new(move |root| Ok(Arc::new(make(root)?))))
-    }
-
-    pub(crate) fn make(&self, root: &Path) -> Result<Arc<dyn ToolProvider>, BrokenTool> {
-        (self.0)(root)
-    }
-}
 
 impl Project {
     /// The providers of the project's tools. The first that has a tool of an id counts.

@@ -1,6 +1,6 @@
 //! Secrets that the files of a project name.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use http_caller::RefusedSecret;
 use serde_json::Value;
@@ -47,18 +47,19 @@ impl Project {
         let mut files = self.providers().files();
         files.extend(self.workflows().files().map(|file| file.path.clone()));
         files.insert(self.root().join("flows.json"));
-        files.into_iter().flat_map(|path| self.refused_in(path)).collect()
+        files.iter().flat_map(|path| refused_in(self, path)).collect()
     }
+}
 
-    fn refused_in(&self, path: PathBuf) -> Vec<SecretFault> {
-        // Files that cannot be read are reported by their kinds.
-        let Ok(text) = read_file(&path) else { return Vec::new() };
-        let Ok(file) = serde_json::from_str::<Value>(&text) else { return Vec::new() };
-        let fault = |secret: RefusedSecret| {
-            let placeholder = format!("{{$secret.{}}}", secret.name);
-            let line = text.lines().position(|line| line.contains(&placeholder)).map(|at| at + 1);
-            SecretFault { path: path.clone(), line, secret }
-        };
-        self.caller().refused_secrets(&file).into_iter().map(fault).collect()
-    }
+/// Secrets in a file that are not allowed where it sends them.
+fn refused_in(project: &Project, path: &Path) -> Vec<SecretFault> {
+    // Files that cannot be read are reported by their kinds.
+    let Ok(text) = read_file(path) else { return Vec::new() };
+    let Ok(file) = serde_json::from_str::<Value>(&text) else { return Vec::new() };
+    let fault = |secret: RefusedSecret| {
+        let placeholder = format!("{{$secret.{}}}", secret.name);
+        let line = text.lines().position(|line| line.contains(&placeholder)).map(|at| at + 1);
+        SecretFault { path: path.to_owned(), line, secret }
+    };
+    project.caller().refused_secrets(&file).into_iter().map(fault).collect()
 }

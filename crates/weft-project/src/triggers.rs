@@ -1,23 +1,15 @@
-//! Triggers of the agents of a project: their files, and what the store keeps of them.
+//! Triggers of the agents of a project: their files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use agent_triggers::{DeadLetter, Trigger, TriggerFile, TriggerRecord};
+use agent_triggers::{Trigger, TriggerFile};
 use agent_types::nearest;
-use serde_json::{Value, json};
 use tool_registry::files::{FileError, files_below, secrets_in};
 
 use crate::agents::{FOLDER, ProjectAgents, TRIGGERS};
 use crate::error::ProjectError;
 use crate::files::read_file;
-use crate::project::Project;
-
-/// Key of the events that reached no agent.
-const DEAD: &str = "events/dead";
-
-/// Events that are kept there at most; the oldest go first.
-const MAX_DEAD: usize = 200;
 
 /// A trigger with its agent and its file.
 #[derive(Debug, Clone)]
@@ -91,102 +83,23 @@ impl ProjectTriggers {
         Ok(())
     }
 
+    pub(crate) fn all(&self) -> impl Iterator<Item = &AgentTrigger> {
+        self.triggers.values()
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Result<&AgentTrigger, ProjectError> {
+        self.triggers.get(id).ok_or_else(|| ProjectError::UnknownTrigger {
+            id: id.to_owned(),
+            near: nearest(id, self.triggers.keys().map(String::as_str)).map(str::to_owned),
+        })
+    }
+
+    pub(crate) fn broken(&self) -> &[FileError] {
+        &self.broken
+    }
+
     /// Values of the secrets that the files name.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = String> {
         self.files.iter().flat_map(|path| secrets_in(path))
     }
-}
-
-fn key(id: &str) -> String {
-    format!("triggers/{id}")
-}
-
-fn record(kept: Option<Value>) -> TriggerRecord {
-    kept.and_then(|kept| serde_json::from_value(kept).ok()).unwrap_or_default()
-}
-
-impl Project {
-    /// The triggers in order of id.
-    pub fn triggers(&self) -> impl Iterator<Item = &AgentTrigger> {
-        self.project_triggers().triggers.values()
-    }
-
-    /// The trigger of an id.
-    ///
-    /// # Errors
-    /// The id is unknown.
-    pub fn trigger(&self, id: &str) -> Result<&AgentTrigger, ProjectError> {
-        let triggers = &self.project_triggers().triggers;
-        triggers.get(id).ok_or_else(|| ProjectError::UnknownTrigger {
-            id: id.to_owned(),
-            near: nearest(id, triggers.keys().map(String::as_str)).map(str::to_owned),
-        })
-    }
-
-    /// Files of triggers that cannot be used.
-    #[must_use]
-    pub fn broken_triggers(&self) -> Vec<ProjectError> {
-        self.project_triggers().broken.iter().cloned().map(ProjectError::Trigger).collect()
-    }
-
-    /// Stored record of a trigger; nothing in a folder without a project.
-    ///
-    /// # Errors
-    /// The store cannot be used.
-    pub fn trigger_record(&self, id: &str) -> Result<TriggerRecord, ProjectError> {
-        let Some(store) = self.store()? else { return Ok(TriggerRecord::default()) };
-        Ok(record(store.value(&key(id))?))
-    }
-
-    /// Changes what the store keeps of a trigger.
-    ///
-    /// # Errors
-    /// The store cannot be used.
-    pub fn update_trigger(
-        &self,
-        id: &str,
-        change: impl FnOnce(TriggerRecord) -> TriggerRecord + Send + 'static,
-    ) -> Result<(), ProjectError> {
-        let Some(store) = self.store()? else { return Ok(()) };
-        let change = move |old| Ok::<_, ProjectError>(json!(change(record(old))));
-        store.update(&key(id), change)??;
-        Ok(())
-    }
-
-    /// Events that reached no agent, the newest last.
-    ///
-    /// # Errors
-    /// The store cannot be used.
-    pub fn dead_letters(&self) -> Result<Vec<DeadLetter>, ProjectError> {
-        let Some(store) = self.store()? else { return Ok(Vec::new()) };
-        Ok(letters(store.value(DEAD)?))
-    }
-
-    /// Keeps an event that reached no agent.
-    ///
-    /// # Errors
-    /// The store cannot be used.
-    pub fn add_dead_letter(&self, letter: DeadLetter) -> Result<(), ProjectError> {
-        let Some(store) = self.store()? else { return Ok(()) };
-        Ok(add_dead_letter(store, letter)?)
-    }
-}
-
-fn letters(kept: Option<Value>) -> Vec<DeadLetter> {
-    kept.and_then(|kept| serde_json::from_value(kept).ok()).unwrap_or_default()
-}
-
-/// Keeps an event that reached no agent.
-pub(crate) fn add_dead_letter(
-    store: &run_store::Store,
-    letter: DeadLetter,
-) -> Result<(), run_store::StoreError> {
-    let change = move |old| {
-        let mut all = letters(old);
-        all.push(letter);
-        let first = all.len().saturating_sub(MAX_DEAD);
-        Ok::<_, run_store::StoreError>(json!(all[first..]))
-    };
-    store.update(DEAD, change)??;
-    Ok(())
 }

@@ -17,6 +17,7 @@ use tool_registry::{BrokenTool, Fault, Snapshot, Tool, ToolSource};
 
 use crate::agents::AgentFile;
 use crate::error::ProjectError;
+use crate::inventory::tool_of_agent;
 use crate::project::Project;
 
 /// Quiet period before a reload, so that files written together are read together.
@@ -303,7 +304,7 @@ impl Next<'_> {
             let old = self.current.get(&id);
             // A tool that does not change stays: a knowledge base is costly to make.
             let kept = old.filter(|_| providers.is_constant(&id));
-            match (kept.cloned().map_or_else(|| self.project.tool_of_agent(&id, self.file), Ok), old) {
+            match (kept.cloned().map_or_else(|| tool_of_agent(self.project, &id, self.file), Ok), old) {
                 (Ok(tool), _) => tools.push(tool),
                 (Err(ProjectError::UnknownToolId { .. } | ProjectError::UnknownTool { .. }), _) => {}
                 (Err(error), Some(old)) => {

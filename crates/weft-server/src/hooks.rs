@@ -56,7 +56,7 @@ async fn answer(
     if let Some(message) = message {
         let of = run.clone();
         app.with_project(move |project| {
-            Ok(project.update_trigger(&id, move |record| record.with_message(&message, &of))?)
+            Ok(project.trigger_store()?.update(&id, move |record| record.with_message(&message, &of))?)
         })
         .await?;
     }
@@ -98,7 +98,7 @@ fn message_id(headers: &HeaderMap) -> Option<String> {
 async fn answered(app: &App, hook: &str, message: Option<String>) -> Result<Option<String>, Problem> {
     let (Some(message), hook) = (message, hook.to_owned()) else { return Ok(None) };
     app.with_project(move |project| {
-        Ok(project.trigger_record(&hook)?.answered(&message).map(ToString::to_string))
+        Ok(project.trigger_store()?.record(&hook)?.answered(&message).map(ToString::to_string))
     })
     .await
 }

@@ -26,14 +26,14 @@ fn list(context: &Context) -> Result<Exit, Failure> {
     let mut all = Vec::new();
     for entry in project.triggers() {
         let trigger = &entry.trigger;
-        let record = project.trigger_record(&trigger.id)?;
+        let record = project.trigger_store()?.record(&trigger.id)?;
         all.push(json!({"id": trigger.id, "agent": entry.agent, "kind": trigger.kind.as_str(),
             "enabled": trigger.enabled, "next": due(trigger, &record, now).next, "runs": record.runs()}));
     }
     for file in project.agents() {
         for event in &file.profile.subscribed_event_types {
             let id = format!("{}:{}", file.profile.id, event.name());
-            let runs = project.trigger_record(&id)?.runs().to_vec();
+            let runs = project.trigger_store()?.record(&id)?.runs().to_vec();
             all.push(
                 json!({"id": id, "agent": file.profile.id, "kind": "event", "enabled": true, "runs": runs}),
             );
@@ -70,7 +70,7 @@ fn fire(context: &Context, arguments: &TriggerFireArguments) -> Result<Exit, Fai
 }
 
 fn dead(context: &Context) -> Result<Exit, Failure> {
-    let letters = context.project(None)?.dead_letters()?;
+    let letters = context.project(None)?.trigger_store()?.dead_letters()?;
     match context.output {
         Output::Json => output::json(&letters)?,
         Output::Jsonl => letters.iter().try_for_each(output::json)?,

@@ -7,10 +7,11 @@ use http_caller::HttpCaller;
 use llm_provider::{ModelSource, ScriptedModel};
 use workflow_engine::Services;
 
-use super::{Project, ProjectOptions};
+use super::Project;
 use crate::error::ProjectError;
 use crate::files::read_file;
 use crate::models::ProjectModels;
+use crate::options::ProjectOptions;
 use crate::settings::Settings;
 
 impl Project {

@@ -195,7 +195,7 @@ fn check_target(orchestrator: &Orchestrator, plan: &AgentPlan) -> Result<(), Run
 fn keep_firing(project: &Project, open: &OpenAgent) -> Result<(), RunsError> {
     let Some(TriggerCause { id, cause }) = &open.plan.trigger else { return Ok(()) };
     let run = TriggerRun::new(project.clock().now(), cause, Ok(open.sink.sink().run().clone()));
-    Ok(project.update_trigger(id, |record| record.with_run(run))?)
+    Ok(project.trigger_store()?.update(id, |record| record.with_run(run))?)
 }
 
 /// Refuses an event that does not start the agent.

@@ -130,8 +130,9 @@ impl LocalRuns {
         run: Result<RunId, String>,
     ) -> Result<(), RunsError> {
         let run = TriggerRun::new(self.0.clock.now(), cause, run);
-        let change =
-            move |project: &Arc<Project>| Ok(project.update_trigger(&id, |record| record.with_run(run))?);
+        let change = move |project: &Arc<Project>| {
+            Ok(project.trigger_store()?.update(&id, |record| record.with_run(run))?)
+        };
         self.with_project(change).await
     }
 
@@ -161,10 +162,10 @@ impl LocalRuns {
     async fn due_of(&self, entry: AgentTrigger, now: Timestamp) -> Result<agent_triggers::Due, RunsError> {
         self.with_project(move |project| {
             let id = entry.trigger.id.as_str();
-            let record = project.trigger_record(id)?;
+            let record = project.trigger_store()?.record(id)?;
             let due = due(&entry.trigger, &record, now);
             if let Some(seen) = due.seen.filter(|seen| record.seen_to() != Some(*seen)) {
-                project.update_trigger(id, move |record| record.up_to(seen))?;
+                project.trigger_store()?.update(id, move |record| record.up_to(seen))?;
             }
             Ok(due)
         })
@@ -211,14 +212,16 @@ impl LocalRuns {
     /// Starts an agent by the oldest event that waits for it. An event that cannot start it is a dead letter.
     async fn hand_on_event(&self, agent: &str) -> Result<Option<RunId>, RunsError> {
         let of = agent.to_owned();
-        let event = self.with_project(move |project| Ok(project.take_event(&of, None)?)).await?;
+        let event =
+            self.with_project(move |project| Ok(project.trigger_store()?.take_event(&of, None)?)).await?;
         let Some(event) = event else { return Ok(None) };
         let plan = AgentPlan { agent: agent.to_owned(), event: Some(event.clone()), ..AgentPlan::default() };
         let request = AgentRequest { plan, surroundings: RunEnv::AgentOnly, ..AgentRequest::default() };
         let begun = self.begin_agent(request).await;
         let of = agent.to_owned();
         if matches!(begun, Err(RunsError::QueueFull { .. } | RunsError::ShuttingDown)) {
-            self.with_project(move |project| Ok(project.put_event_back(&of, event)?)).await?;
+            self.with_project(move |project| Ok(project.trigger_store()?.put_event_back(&of, event)?))
+                .await?;
             return begun.map(|run| Some(run.id));
         }
         let run = begun.as_ref().map(|run| run.id.clone()).map_err(ToString::to_string);
@@ -226,7 +229,7 @@ impl LocalRuns {
         if let Some(reason) = fault(&begun) {
             let (at, PlannedEvent { name: event, payload, .. }) = (self.0.clock.now(), event);
             let letter = DeadLetter { at, event, payload, agent: Some(of), reason };
-            self.with_project(move |project| Ok(project.add_dead_letter(letter)?)).await?;
+            self.with_project(move |project| Ok(project.trigger_store()?.add_dead_letter(letter)?)).await?;
         }
         begun.map(|run| Some(run.id))
     }

@@ -63,7 +63,7 @@ async fn list(State(app): State<Arc<App>>) -> Result<Json<Vec<TriggerDetail>>, P
         let mut all = Vec::new();
         for entry in project.triggers() {
             let trigger = &entry.trigger;
-            let record = project.trigger_record(&trigger.id)?;
+            let record = project.trigger_store()?.record(&trigger.id)?;
             all.push(TriggerDetail {
                 id: trigger.id.clone(),
                 agent: entry.agent.clone(),
@@ -86,7 +86,7 @@ fn events(project: &Project) -> Result<Vec<TriggerDetail>, Problem> {
         events.map(move |event| (file.profile.id.clone(), format!("{}:{event}", file.profile.id)))
     });
     let detail = |(agent, id): (String, String)| {
-        let runs = project.trigger_record(&id)?.runs().to_vec();
+        let runs = project.trigger_store()?.record(&id)?.runs().to_vec();
         Ok::<_, Problem>(TriggerDetail { id, agent, kind: "event", enabled: true, next: None, runs })
     };
     subscribed.map(detail).collect()
@@ -102,5 +102,5 @@ async fn fire(
 }
 
 async fn dead(State(app): State<Arc<App>>) -> Result<Json<Vec<DeadLetter>>, Problem> {
-    app.with_project(|project| Ok(Json(project.dead_letters()?))).await
+    app.with_project(|project| Ok(Json(project.trigger_store()?.dead_letters()?))).await
 }

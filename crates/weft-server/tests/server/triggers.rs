@@ -89,7 +89,7 @@ async fn a_time_that_was_missed_fires_when_a_server_begins() {
     let mut options = weft_project::ProjectOptions::default();
     options.environment = None;
     let before = weft_project::Project::open(folder.path(), &options).unwrap();
-    before.update_trigger("hourly", move |record| record.up_to(seen)).unwrap();
+    before.trigger_store().unwrap().update("hourly", move |record| record.up_to(seen)).unwrap();
     drop(before);
     let server = serve_with(folder, |_| ());
     let fired = runs(&server, "hourly", 1).await;
