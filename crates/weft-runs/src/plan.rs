@@ -172,3 +172,9 @@ pub fn called_tool(record: &RunRecord) -> Option<&str> {
 pub fn retry_of(record: &RunRecord) -> Option<&str> {
     record.new.plan.get("retry_of")?.as_str()
 }
+
+/// Returns `true` for the record of a timer's run, which answers no message.
+pub(crate) fn is_timer(plan: &Value) -> bool {
+    let is_empty = plan.get("message") == Some(&"".into()) && plan.get("target").is_none();
+    plan.get("in_session") == Some(&true.into()) && is_empty
+}

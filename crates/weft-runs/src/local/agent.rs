@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 use tool_registry::{TaskBoard, TaskCall, TaskRuns, TaskState};
 use weft_project::{Project, ProjectError};
 
+use super::conversation::extend;
 use super::launch::Prepared;
-use super::threads::{ThreadHold, extend};
+use super::threads::ThreadHold;
 use super::{LocalRuns, Scripts};
 use crate::error::RunsError;
 use crate::outcome::RunOutcome;

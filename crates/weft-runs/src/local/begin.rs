@@ -2,40 +2,25 @@
 
 use std::sync::Arc;
 
-use agent_runtime::{Agent, SubscribedEvent};
 use agent_triggers::TriggerRun;
-use agent_types::{RunId, nearest};
-use executors_flow_system::{Orchestrator, OrchestratorError};
+use agent_types::RunId;
 use tokio_util::sync::CancellationToken;
 use weft_project::{Project, ProjectError};
 
 use super::agent::{OpenAgent, session_work};
+use super::checks::{check_event, check_interrupted, check_target, is_session};
+use super::conversation::waiting;
 use super::known::{claim, known_run, message_key, release};
 use super::launch::Prepared;
-use super::open::{begin_agent_run, begin_workflow_run, skip_conversation};
+use super::open::{Opening, begin_agent_run, begin_workflow_run, skip_conversation};
 use super::queue::{begin_queued, join};
-use super::threads::{Joined, MAX_QUEUE, ThreadHold, interrupted, waiting};
+use super::threads::{Joined, MAX_QUEUE, ThreadHold};
 use super::workflow::{typed, workflow_work};
 use super::{LocalRuns, Scripts};
 use crate::error::RunsError;
 use crate::handle::RunHandle;
-use crate::plan::{AgentPlan, FlowCall, TriggerCause};
-use crate::request::{AgentRequest, RunEnv, ThreadName, WorkflowRequest};
-use crate::sink::RunSink;
-
-/// The run that is opened: a new one, or one that has waited for its turn.
-pub(super) struct Opening {
-    pub(super) run: RunId,
-    /// Sink of a run that is recorded.
-    pub(super) sink: Option<RunSink>,
-    pub(super) cancel: CancellationToken,
-}
-
-impl Opening {
-    pub(super) fn new(run: RunId) -> Self {
-        Self { run, sink: None, cancel: CancellationToken::new() }
-    }
-}
+use crate::plan::TriggerCause;
+use crate::request::{AgentRequest, ThreadName, WorkflowRequest};
 
 impl LocalRuns {
     pub(super) async fn begin_agent(&self, request: AgentRequest) -> Result<RunHandle, RunsError> {
@@ -134,34 +119,6 @@ async fn begin_message(runs: &LocalRuns, request: AgentRequest, run: RunId) -> R
     Ok(runs.launch(admission, prepared))
 }
 
-/// Finds what keeps a message from being queued, and completes its record.
-pub(super) fn check_queued(
-    runs: &LocalRuns,
-    project: &Arc<Project>,
-    request: &mut AgentRequest,
-) -> Result<(), RunsError> {
-    let AgentRequest { plan, thread, surroundings, .. } = request;
-    plan.in_session = is_session(project, plan, *surroundings)?;
-    plan.queued = true;
-    check_interrupted(runs, project, plan, thread.as_deref())?;
-    let agent = plan.prepared(runs.agent(project, &plan.agent)?);
-    agent.check().map_err(ProjectError::from)?;
-    check_event(&agent, plan)
-}
-
-fn check_interrupted(
-    runs: &LocalRuns,
-    project: &Project,
-    plan: &AgentPlan,
-    thread: Option<&str>,
-) -> Result<(), RunsError> {
-    let Some(thread) = thread else { return Ok(()) };
-    match interrupted(runs, project, &ThreadName::new(&plan.agent, thread))? {
-        Some(run) => Err(RunsError::RunInterrupted { run: run.to_string() }),
-        None => Ok(()),
-    }
-}
-
 /// Stores the record of a prepared run, so that a run whose id is known survives a crash.
 pub(super) fn kept(prepared: Prepared) -> Result<Prepared, RunsError> {
     if let Some(store) = prepared.sink.store() {
@@ -170,47 +127,9 @@ pub(super) fn kept(prepared: Prepared) -> Result<Prepared, RunsError> {
     Ok(prepared)
 }
 
-/// Returns `true` when flows and system actions surround the agent. They take messages, not events.
-fn is_session(project: &Project, plan: &AgentPlan, surroundings: RunEnv) -> Result<bool, RunsError> {
-    if plan.target.is_some() {
-        return Ok(true);
-    }
-    match surroundings {
-        RunEnv::Session => Ok(true),
-        RunEnv::AgentOnly => Ok(false),
-        RunEnv::OfProject => Ok(plan.event.is_none()
-            && project.flows_file()?.is_some()
-            && project.flows_agent()? == plan.agent),
-    }
-}
-
-/// Refuses a flow or system action that cannot be run by its id, before its run begins.
-fn check_target(orchestrator: &Orchestrator, plan: &AgentPlan) -> Result<(), RunsError> {
-    let Some(FlowCall { id, kind, parameters }) = &plan.target else { return Ok(()) };
-    let checked = orchestrator.flows().check_call(*kind, id, parameters);
-    Ok(checked.map_err(OrchestratorError::from)?)
-}
-
 /// Keeps the run in the record of the trigger that began it.
 fn keep_firing(project: &Project, open: &OpenAgent) -> Result<(), RunsError> {
     let Some(TriggerCause { id, cause }) = &open.plan.trigger else { return Ok(()) };
     let run = TriggerRun::new(project.clock().now(), cause, Ok(open.sink.sink().run().clone()));
     Ok(project.trigger_store()?.update(id, |record| record.with_run(run))?)
-}
-
-/// Refuses an event that does not start the agent.
-fn check_event(agent: &Agent, plan: &AgentPlan) -> Result<(), RunsError> {
-    let Some(event) = &plan.event else { return Ok(()) };
-    // A trigger names its agent itself.
-    if plan.trigger.is_some() || agent.listens_to(&event.name, &event.payload) {
-        return Ok(());
-    }
-    let subscribed = &agent.profile().subscribed_event_types;
-    let names: Vec<&str> = subscribed.iter().map(SubscribedEvent::name).collect();
-    Err(RunsError::NotSubscribed {
-        agent: plan.agent.clone(),
-        event: event.name.clone(),
-        listed: names.contains(&event.name.as_str()),
-        near: nearest(&event.name, names.iter().copied()).map(str::to_owned),
-    })
 }

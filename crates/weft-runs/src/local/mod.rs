@@ -6,6 +6,8 @@ mod answer;
 mod begin;
 mod calls;
 mod cancel;
+mod checks;
+mod conversation;
 mod events;
 mod known;
 mod launch;
@@ -259,7 +261,7 @@ impl RunService for LocalRuns {
     }
 
     async fn thread(&self, name: &ThreadName, action: ThreadAction) -> Result<ThreadInfo, RunsError> {
-        self.thread_info(name, action).await
+        conversation::thread_info(self, name, action).await
     }
 
     fn subscribe(&self, run: &RunId) -> Option<EventSubscription> {

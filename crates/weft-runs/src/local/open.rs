@@ -8,13 +8,14 @@ use agent_runtime::{AgentState, Exchange};
 use agent_types::{EventBody, ResumeLog, RunId, Timestamp};
 use run_store::{NewRun, RunFilter, Store, StoreError};
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 use weft_project::{Project, replies};
 use workflow_engine::Plan;
 use workflow_model::Workflow;
 
 use super::agent::OpenAgent;
-use super::begin::Opening;
-use super::threads::{Threads, history_before};
+use super::conversation::history_before;
+use super::threads::Threads;
 use super::version::version;
 use super::workflow::{OpenWorkflow, typed_text};
 use crate::error::RunsError;
@@ -23,6 +24,20 @@ use crate::request::{ForkRequest, NodeValue, ThreadName, Version};
 use crate::sink::RunSink;
 
 const DAY: Duration = Duration::from_hours(24);
+
+/// The run that is opened: a new one, or one that has waited for its turn.
+pub(super) struct Opening {
+    pub(super) run: RunId,
+    /// Sink of a run that is recorded.
+    pub(super) sink: Option<RunSink>,
+    pub(super) cancel: CancellationToken,
+}
+
+impl Opening {
+    pub(super) fn new(run: RunId) -> Self {
+        Self { run, sink: None, cancel: CancellationToken::new() }
+    }
+}
 
 /// Begins a run: kept where the project keeps runs.
 pub(super) fn begin(project: &Project, new: NewRun) -> Result<RunSink, RunsError> {

@@ -10,10 +10,11 @@ use tokio_util::sync::CancellationToken;
 use weft_project::Project;
 
 use super::admission::{Admission, admit_later, note_queued};
-use super::begin::{Opening, check_queued};
+use super::checks::check_queued;
+use super::conversation::{extend, waiting};
 use super::launch::{Ended, Executed, Launched, Prepared, execute, track};
-use super::open::{StoredAgentRun, begin, new_agent_run, skip_replies};
-use super::threads::{Joined, QueueEnd, ThreadHold, Ticket, extend, waiting};
+use super::open::{Opening, StoredAgentRun, begin, new_agent_run, skip_replies};
+use super::threads::{Joined, QueueEnd, ThreadHold, Ticket};
 use super::{LocalRuns, events};
 use crate::error::RunsError;
 use crate::handle::RunHandle;

@@ -9,21 +9,19 @@ use agent_types::RunId;
 use executors_flow_system::Orchestrator;
 use parking_lot::Mutex;
 use run_store::{RunFilter, RunPhase};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use weft_project::Project;
 
 use super::LocalRuns;
 use super::agent::of_session;
-use super::begin::Opening;
 use super::cancel::end_cancelled;
 use super::launch::Prepared;
-use super::open::begin_agent_run;
+use super::open::{Opening, begin_agent_run};
 use super::queue::resume_in_turn;
 use crate::error::RunsError;
 use crate::handle::RunHandle;
 use crate::outcome::RunOutcome;
-use crate::plan::AgentPlan;
+use crate::plan::{AgentPlan, is_timer};
 use crate::request::ThreadName;
 
 /// Interval of checks for interrupted messages.
@@ -41,12 +39,6 @@ struct Made {
     of: Arc<Project>,
     approval: ApprovalMode,
     orchestrator: Orchestrator,
-}
-
-/// Returns `true` for the record of a timer's run, which answers no message.
-pub(super) fn is_timer(plan: &Value) -> bool {
-    let is_empty = plan.get("message") == Some(&"".into()) && plan.get("target").is_none();
-    plan.get("in_session") == Some(&true.into()) && is_empty
 }
 
 impl LocalRuns {

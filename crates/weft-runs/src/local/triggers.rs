@@ -73,17 +73,38 @@ pub fn trigger_request(entry: &AgentTrigger, firing: &Firing) -> AgentRequest {
 impl LocalRuns {
     /// Fires triggers when they are due, until the service shuts down.
     pub async fn run_triggers(&self) {
-        let mut changes = self.0.files.changes();
+        Triggers { runs: self }.run().await;
+    }
+
+    /// Begins the run of a trigger, and keeps that it fired.
+    ///
+    /// # Errors
+    /// The trigger is unknown, or its run cannot begin.
+    pub async fn fire_trigger(&self, id: &str, firing: Firing) -> Result<RunHandle, RunsError> {
+        let entry = self.project().trigger(id)?.clone();
+        Triggers { runs: self }.fire(&entry, firing).await
+    }
+}
+
+/// The triggers of the project, which begin runs.
+struct Triggers<'r> {
+    runs: &'r LocalRuns,
+}
+
+impl Triggers<'_> {
+    /// Fires triggers when they are due, until the service shuts down.
+    async fn run(&self) {
+        let mut changes = self.runs.0.files.changes();
         let mut watch = self.watch();
         loop {
             let next = self.fire_due().await;
             self.hand_on_events().await;
-            let project = self.project();
-            let left = next.map(|next| next.as_millis() - self.0.clock.now().as_millis());
+            let project = self.runs.project();
+            let left = next.map(|next| next.as_millis() - self.runs.0.clock.now().as_millis());
             let left = left.map(|left| Duration::from_millis(u64::try_from(left).unwrap_or_default()));
             tokio::select! {
-                () = self.0.options.closing.cancelled() => return,
-                () = self.0.clock.sleep(left.unwrap_or(POLL).min(POLL)) => {}
+                () = self.runs.0.options.closing.cancelled() => return,
+                () = self.runs.0.clock.sleep(left.unwrap_or(POLL).min(POLL)) => {}
                 changed = changes.changed() => {
                     if changed.is_ok() {
                         watch = self.watch();
@@ -99,21 +120,13 @@ impl LocalRuns {
     }
 
     fn watch(&self) -> Option<PathWatch> {
-        let watch = self.project().watch_triggers();
+        let watch = self.runs.project().watch_triggers();
         watch.inspect_err(|error| log::warn!("triggers of files do not fire: {error}")).ok().flatten()
     }
 
     /// Begins the run of a trigger, and keeps that it fired.
-    ///
-    /// # Errors
-    /// The trigger is unknown, or its run cannot begin.
-    pub async fn fire_trigger(&self, id: &str, firing: Firing) -> Result<RunHandle, RunsError> {
-        let entry = self.project().trigger(id)?.clone();
-        self.fire(&entry, firing).await
-    }
-
     async fn fire(&self, entry: &AgentTrigger, firing: Firing) -> Result<RunHandle, RunsError> {
-        let begun = self.begin_agent(trigger_request(entry, &firing)).await;
+        let begun = self.runs.begin_agent(trigger_request(entry, &firing)).await;
         // A run that has begun is in the record already.
         if let Some(error) = fault(&begun) {
             log::warn!("the trigger `{}` starts no run: {error}", entry.trigger.id);
@@ -129,17 +142,17 @@ impl LocalRuns {
         cause: &'static str,
         run: Result<RunId, String>,
     ) -> Result<(), RunsError> {
-        let run = TriggerRun::new(self.0.clock.now(), cause, run);
+        let run = TriggerRun::new(self.runs.0.clock.now(), cause, run);
         let change = move |project: &Arc<Project>| {
             Ok(project.trigger_store()?.update(&id, |record| record.with_run(run))?)
         };
-        self.with_project(change).await
+        self.runs.with_project(change).await
     }
 
     /// Fires what is due; gives the next moment.
     async fn fire_due(&self) -> Option<Timestamp> {
-        let now = self.0.clock.now();
-        let project = self.project();
+        let now = self.runs.0.clock.now();
+        let project = self.runs.project();
         let mut next = None;
         for entry in project.triggers() {
             let due = match self.due_of(entry.clone(), now).await {
@@ -160,25 +173,26 @@ impl LocalRuns {
 
     /// Due firings of a trigger. They are recorded before it fires, so that it fires once.
     async fn due_of(&self, entry: AgentTrigger, now: Timestamp) -> Result<agent_triggers::Due, RunsError> {
-        self.with_project(move |project| {
-            let id = entry.trigger.id.as_str();
-            let record = project.trigger_store()?.record(id)?;
-            let due = due(&entry.trigger, &record, now);
-            if let Some(seen) = due.seen.filter(|seen| record.seen_to() != Some(*seen)) {
-                project.trigger_store()?.update(id, move |record| record.up_to(seen))?;
-            }
-            Ok(due)
-        })
-        .await
+        self.runs
+            .with_project(move |project| {
+                let id = entry.trigger.id.as_str();
+                let record = project.trigger_store()?.record(id)?;
+                let due = due(&entry.trigger, &record, now);
+                if let Some(seen) = due.seen.filter(|seen| record.seen_to() != Some(*seen)) {
+                    project.trigger_store()?.update(id, move |record| record.up_to(seen))?;
+                }
+                Ok(due)
+            })
+            .await
     }
 
     /// Fires the triggers of files that changed together.
     async fn fire_files(&self, path: Option<String>, watch: Option<&mut PathWatch>) {
         let Some((path, watch)) = path.zip(watch) else { return };
-        self.0.clock.sleep(QUIET).await;
+        self.runs.0.clock.sleep(QUIET).await;
         let mut changed: BTreeSet<String> = watch.ready().into_iter().collect();
         changed.insert(path);
-        let project = self.project();
+        let project = self.runs.project();
         for entry in project.triggers() {
             let files: Vec<&String> =
                 changed.iter().filter(|path| entry.trigger.kind.is_of_file(path)).collect();
@@ -192,7 +206,7 @@ impl LocalRuns {
 
     /// Hands events to the agents that they wait for.
     async fn hand_on_events(&self) {
-        let project = self.project();
+        let project = self.runs.project();
         let listening = project.agents().filter(|file| !file.profile.subscribed_event_types.is_empty());
         let listening: Vec<String> = listening.map(|file| file.profile.id.clone()).collect();
         for agent in listening {
@@ -212,24 +226,29 @@ impl LocalRuns {
     /// Starts an agent by the oldest event that waits for it. An event that cannot start it is a dead letter.
     async fn hand_on_event(&self, agent: &str) -> Result<Option<RunId>, RunsError> {
         let of = agent.to_owned();
-        let event =
-            self.with_project(move |project| Ok(project.trigger_store()?.take_event(&of, None)?)).await?;
+        let event = self
+            .runs
+            .with_project(move |project| Ok(project.trigger_store()?.take_event(&of, None)?))
+            .await?;
         let Some(event) = event else { return Ok(None) };
         let plan = AgentPlan { agent: agent.to_owned(), event: Some(event.clone()), ..AgentPlan::default() };
         let request = AgentRequest { plan, surroundings: RunEnv::AgentOnly, ..AgentRequest::default() };
-        let begun = self.begin_agent(request).await;
+        let begun = self.runs.begin_agent(request).await;
         let of = agent.to_owned();
         if matches!(begun, Err(RunsError::QueueFull { .. } | RunsError::ShuttingDown)) {
-            self.with_project(move |project| Ok(project.trigger_store()?.put_event_back(&of, event)?))
+            self.runs
+                .with_project(move |project| Ok(project.trigger_store()?.put_event_back(&of, event)?))
                 .await?;
             return begun.map(|run| Some(run.id));
         }
         let run = begun.as_ref().map(|run| run.id.clone()).map_err(ToString::to_string);
         self.keep_run(format!("{agent}:{}", event.name), "event", run).await?;
         if let Some(reason) = fault(&begun) {
-            let (at, PlannedEvent { name: event, payload, .. }) = (self.0.clock.now(), event);
+            let (at, PlannedEvent { name: event, payload, .. }) = (self.runs.0.clock.now(), event);
             let letter = DeadLetter { at, event, payload, agent: Some(of), reason };
-            self.with_project(move |project| Ok(project.trigger_store()?.add_dead_letter(letter)?)).await?;
+            self.runs
+                .with_project(move |project| Ok(project.trigger_store()?.add_dead_letter(letter)?))
+                .await?;
         }
         begun.map(|run| Some(run.id))
     }

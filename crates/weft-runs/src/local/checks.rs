@@ -1,0 +1,85 @@
+//! Checks of a message before its run begins.
+
+use std::sync::Arc;
+
+use agent_runtime::{Agent, SubscribedEvent};
+use agent_types::nearest;
+use executors_flow_system::{Orchestrator, OrchestratorError};
+use weft_project::{Project, ProjectError};
+
+use super::LocalRuns;
+use super::conversation::interrupted;
+use crate::error::RunsError;
+use crate::plan::{AgentPlan, FlowCall};
+use crate::request::{AgentRequest, RunEnv, ThreadName};
+
+/// Finds what keeps a message from being queued, and completes its record.
+pub(super) fn check_queued(
+    runs: &LocalRuns,
+    project: &Arc<Project>,
+    request: &mut AgentRequest,
+) -> Result<(), RunsError> {
+    let AgentRequest { plan, thread, surroundings, .. } = request;
+    plan.in_session = is_session(project, plan, *surroundings)?;
+    plan.queued = true;
+    check_interrupted(runs, project, plan, thread.as_deref())?;
+    let agent = plan.prepared(runs.agent(project, &plan.agent)?);
+    agent.check().map_err(ProjectError::from)?;
+    check_event(&agent, plan)
+}
+
+/// Refuses a message of a conversation whose run was interrupted.
+pub(super) fn check_interrupted(
+    runs: &LocalRuns,
+    project: &Project,
+    plan: &AgentPlan,
+    thread: Option<&str>,
+) -> Result<(), RunsError> {
+    let Some(thread) = thread else { return Ok(()) };
+    match interrupted(runs, project, &ThreadName::new(&plan.agent, thread))? {
+        Some(run) => Err(RunsError::RunInterrupted { run: run.to_string() }),
+        None => Ok(()),
+    }
+}
+
+/// Returns `true` when flows and system actions surround the agent. They take messages, not events.
+pub(super) fn is_session(
+    project: &Project,
+    plan: &AgentPlan,
+    surroundings: RunEnv,
+) -> Result<bool, RunsError> {
+    if plan.target.is_some() {
+        return Ok(true);
+    }
+    match surroundings {
+        RunEnv::Session => Ok(true),
+        RunEnv::AgentOnly => Ok(false),
+        RunEnv::OfProject => Ok(plan.event.is_none()
+            && project.flows_file()?.is_some()
+            && project.flows_agent()? == plan.agent),
+    }
+}
+
+/// Refuses a flow or system action that cannot be run by its id, before its run begins.
+pub(super) fn check_target(orchestrator: &Orchestrator, plan: &AgentPlan) -> Result<(), RunsError> {
+    let Some(FlowCall { id, kind, parameters }) = &plan.target else { return Ok(()) };
+    let checked = orchestrator.flows().check_call(*kind, id, parameters);
+    Ok(checked.map_err(OrchestratorError::from)?)
+}
+
+/// Refuses an event that does not start the agent.
+pub(super) fn check_event(agent: &Agent, plan: &AgentPlan) -> Result<(), RunsError> {
+    let Some(event) = &plan.event else { return Ok(()) };
+    // A trigger names its agent itself.
+    if plan.trigger.is_some() || agent.listens_to(&event.name, &event.payload) {
+        return Ok(());
+    }
+    let subscribed = &agent.profile().subscribed_event_types;
+    let names: Vec<&str> = subscribed.iter().map(SubscribedEvent::name).collect();
+    Err(RunsError::NotSubscribed {
+        agent: plan.agent.clone(),
+        event: event.name.clone(),
+        listed: names.contains(&event.name.as_str()),
+        near: nearest(&event.name, names.iter().copied()).map(str::to_owned),
+    })
+}
