@@ -58,6 +58,19 @@ impl ProjectFlows {
     }
 }
 
+/// The flows of `before`, where `flows.json` has changed and cannot be used any more.
+pub(crate) fn last_good_flows(now: &Project, before: &Project) -> Option<ProjectFlows> {
+    let fault = now.flows().err()?.to_string();
+    before.flows().ok().flatten()?;
+    let good = before.project_flows();
+    if good.fault.as_ref() != Some(&fault) {
+        log::warn!("flows.json cannot be used, and its last good version is: {fault}");
+    }
+    // What was checked stays as it was, also where it is the files around it that have changed.
+    let (path, file, checked) = (good.path.clone(), good.file.clone(), good.checked.clone());
+    Some(ProjectFlows { path, file, checked, fault: Some(fault) })
+}
+
 /// The tools of a project without those of its `flows.json`.
 struct Tools<'p>(&'p Project);
 
@@ -131,22 +144,6 @@ impl Project {
     #[must_use]
     pub fn flows_fault(&self) -> Option<&str> {
         self.project_flows().fault.as_deref()
-    }
-
-    /// Goes by the flows of `before` where the file has changed and cannot be used any more.
-    pub(crate) fn keep_good_flows(&mut self, before: &Self) {
-        let Err(error) = self.flows().map(drop) else { return };
-        if !matches!(before.flows(), Ok(Some(_))) {
-            return;
-        }
-        let good = before.project_flows();
-        // What was checked stays as it was, also where it is the files around it that have changed.
-        let (file, checked) = (good.file.clone(), good.checked.clone());
-        let fault = error.to_string();
-        if good.fault.as_ref() != Some(&fault) {
-            log::warn!("flows.json cannot be used, and its last good version is: {fault}");
-        }
-        self.set_flows(ProjectFlows { path: good.path.clone(), file, checked, fault: Some(fault) });
     }
 
     /// `flows.json` as it is written; `None` if the file is missing.

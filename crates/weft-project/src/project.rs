@@ -21,7 +21,7 @@ use workflow_engine::{NodeCatalog, Services};
 use crate::agents::{AgentFile, ProjectAgents};
 use crate::error::ProjectError;
 use crate::files::{SETTINGS, root_of};
-use crate::flows::ProjectFlows;
+use crate::flows::{ProjectFlows, last_good_flows};
 use crate::lookalikes::lookalikes;
 use crate::models::ProjectModels;
 use crate::options::ProjectOptions;
@@ -149,7 +149,9 @@ impl Project {
         now.triggers = Arc::new(ProjectTriggers::read(&self.root, &agents)?);
         now.agents = Arc::new(agents.with_canonical_ids(|id| now.canonical_id(id)));
         now.flows = Arc::new(ProjectFlows::read(&self.root)?);
-        now.keep_good_flows(self);
+        if let Some(flows) = last_good_flows(&now, self) {
+            now.flows = Arc::new(flows);
+        }
         Ok(now)
     }
 
@@ -274,10 +276,6 @@ impl Project {
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
-    }
-
-    pub(crate) fn set_flows(&mut self, flows: ProjectFlows) {
-        self.flows = Arc::new(flows);
     }
 
     pub(crate) fn project_flows(&self) -> &ProjectFlows {
