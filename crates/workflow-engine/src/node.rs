@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use agent_types::Problem;
 use async_trait::async_trait;
+use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 use workflow_model::{Definitions, NodeDefinition};
@@ -58,7 +59,7 @@ pub trait Node: Send + Sync {
 /// Types of nodes by full name.
 #[derive(Default, Clone)]
 pub struct NodeCatalog {
-    nodes: IndexMap<String, Arc<dyn Node>>,
+    nodes: IndexMap<String, Arc<dyn Node>, RandomState>,
     /// Descriptions of types in other languages, by the code of the language and the type.
     descriptions: HashMap<(&'static str, &'static str), &'static str>,
 }

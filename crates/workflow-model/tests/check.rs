@@ -319,7 +319,7 @@ fn the_graph_runs_through_groups() {
     let graph = analysis.graph;
     let paths: Vec<&str> = graph.nodes.iter().map(|node| &*node.path).collect();
     assert_eq!(paths, ["c", "x", "g/u", "g/v", "h/u", "h/v"]);
-    let sources = |node: usize| graph.nodes[node].inputs[0].sources.clone();
+    let sources = |node: usize| graph.nodes[node].inputs[0].sources.to_vec();
     let out = graph.find_name("out").unwrap();
     assert_eq!(sources(2), [Source::Node(0, out)]);
     assert_eq!(sources(3), sources(2));

@@ -74,6 +74,8 @@ pub(crate) struct Argument {
 pub(crate) struct ScopePlan {
     pub(crate) nodes: Vec<NodePlan>,
     pub(crate) inputs: Vec<InputPlan>,
+    /// Sources of all inputs, one input behind the other.
+    pub(crate) origins: Vec<Origin>,
     pub(crate) outs: Vec<OutPlan>,
     /// In-edges of each node.
     pub(crate) counts: Vec<u32>,
@@ -137,24 +139,15 @@ pub(crate) struct InputPlan {
     pub(crate) lazy: bool,
     /// Without a value the node is skipped.
     pub(crate) strict: bool,
-    pub(crate) from: From,
+    /// Range of its sources among those of the scope.
+    pub(crate) from: (u32, u32),
     pub(crate) fallback: Option<Arc<Value>>,
 }
 
-/// Source of an input's value.
-pub(crate) enum From {
-    Nothing,
-    One(Origin),
-    Many(Box<[Origin]>),
-}
-
-impl From {
-    pub(crate) fn origins(&self) -> &[Origin] {
-        match self {
-            Self::Nothing => &[],
-            Self::One(origin) => std::slice::from_ref(origin),
-            Self::Many(origins) => origins,
-        }
+impl InputPlan {
+    /// Returns `true` if an edge or a constant leads to it.
+    pub(crate) fn is_wired(&self) -> bool {
+        self.from.0 < self.from.1
     }
 }
 
@@ -168,6 +161,7 @@ pub(crate) enum Origin {
 /// Conditions under which a node runs once all that leads to it is known.
 #[derive(Clone, Copy)]
 pub(crate) struct Needs<'p> {
+    pub(crate) scope: &'p ScopePlan,
     pub(crate) inputs: &'p [InputPlan],
     pub(crate) gates: &'p [Vec<SlotIx>],
     /// It runs with the first edge that is taken.
@@ -225,6 +219,7 @@ impl PlanData {
     pub(crate) fn needs<'p>(&'p self, scope: &'p ScopePlan, node: &NodePlan) -> Needs<'p> {
         let details = self.details.get(node.details as usize);
         Needs {
+            scope,
             inputs: scope.inputs(node),
             gates: details.map_or(&[], |details| &details.gates),
             first: details.is_some_and(|details| details.policy.first),
@@ -272,6 +267,11 @@ impl ScopePlan {
 
     pub(crate) fn inputs(&self, node: &NodePlan) -> &[InputPlan] {
         &self.inputs[node.inputs.0 as usize..node.inputs.1 as usize]
+    }
+
+    /// Sources of an input's value, in order.
+    pub(crate) fn origins(&self, input: &InputPlan) -> &[Origin] {
+        &self.origins[input.from.0 as usize..input.from.1 as usize]
     }
 }
 

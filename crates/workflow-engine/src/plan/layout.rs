@@ -52,7 +52,7 @@ impl PlanData {
             for input in scope.inputs(node) {
                 name(input.slot).hash(hasher);
                 (input.stream, input.lazy, input.multi).hash(hasher);
-                for origin in input.from.origins() {
+                for origin in scope.origins(input) {
                     hash_origin(origin, hasher);
                 }
             }

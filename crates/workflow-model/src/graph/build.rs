@@ -20,8 +20,8 @@ pub(super) struct Builder<'a, 'w> {
     pub(super) world: World<'w>,
     pub(super) graph: Graph<'a>,
     pub(super) levels: Vec<Level>,
-    /// Wires into each node, until its inputs are made of them.
-    pub(super) wires: Vec<Vec<WireIn>>,
+    /// Wires into nodes, until their inputs are made of them.
+    pub(super) wires: Vec<WireIn>,
     /// The type of each node, where there is one.
     pub(super) definitions: Vec<Option<&'w NodeDefinition>>,
     /// Slots of groups and zones that are bypassed, and so have no body that would say them.

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use agent_types::Problem;
 use indexmap::IndexMap;
 
-use super::Source;
+use super::Sources;
 use crate::definition::SlotDefinition;
 use crate::slot::{DataFlowType, Slot};
 use crate::workflow::Workflow;
@@ -15,7 +15,7 @@ use crate::zone::{ZoneMode, ZoneSpec};
 pub(super) struct Doubled {
     pub(super) problem: Problem,
     /// The sources of each edge.
-    pub(super) wires: Vec<Vec<Source>>,
+    pub(super) wires: Vec<Sources>,
 }
 
 /// Slots of a group or zone whose body is not looked at.

@@ -9,33 +9,35 @@ use serde_json::Value;
 use super::build::Builder;
 use super::drafts::Doubled;
 use super::wires::{Shape, WireIn};
-use super::{Input, NameIx, NodeIx, NodeKind, ScopeKind, Source, WorkflowRef};
+use super::{Input, NameIx, NodeIx, NodeKind, ScopeKind, Source, Sources, WorkflowRef};
 use crate::node::Node;
 use crate::problem::ProblemCode;
 use crate::structural::{GROUP_INPUT, workflow_setting};
 use crate::zone::{OnItemError, ZoneMode, is_reserved};
 
-/// The wires of each slot, in the order in which they come.
-fn by_slot(wires: Vec<WireIn>) -> Vec<(NameIx, Vec<WireIn>)> {
-    let Some(first) = wires.first().map(|wire| wire.slot) else { return Vec::new() };
-    if wires.iter().all(|wire| wire.slot == first) {
-        return vec![(first, wires)];
+/// Brings the wires of each slot together, in the order in which the slots come.
+fn group_by_slot(wires: &mut [WireIn]) {
+    if wires.windows(2).all(|pair| pair[0].slot == pair[1].slot) {
+        return;
     }
-    let mut groups: Vec<(NameIx, Vec<WireIn>)> = Vec::new();
-    for wire in wires {
-        match groups.iter_mut().find(|(slot, _)| *slot == wire.slot) {
-            Some((_, group)) => group.push(wire),
-            None => groups.push((wire.slot, vec![wire])),
-        }
+    let mut places: HashMap<NameIx, usize> = HashMap::new();
+    for wire in &*wires {
+        let next = places.len();
+        places.entry(wire.slot).or_insert(next);
     }
-    groups
+    wires.sort_by_key(|wire| places[&wire.slot]);
 }
 
 impl<'a> Builder<'a, '_> {
     pub(super) fn finish_nodes(&mut self) {
+        let mut wires = std::mem::take(&mut self.wires);
+        wires.sort_by_key(|wire| wire.target);
+        let mut left = wires.as_mut_slice();
         for node in 0..self.graph.nodes.len() {
             let node = NodeIx::try_from(node).unwrap_or(NodeIx::MAX);
-            let wires = std::mem::take(&mut self.wires[node as usize]);
+            let own = left.iter().take_while(|wire| wire.target == node).count();
+            let (wires, behind) = left.split_at_mut(own);
+            left = behind;
             let held = self.held_of(node);
             let spec = &held.nodes[self.graph.nodes[node as usize].index as usize];
             let inputs = self.inputs_of(node, spec, wires);
@@ -57,10 +59,11 @@ impl<'a> Builder<'a, '_> {
         self.graph.workflows[self.graph.nodes[node as usize].workflow as usize].clone()
     }
 
-    fn inputs_of(&mut self, node: NodeIx, spec: &Node, wires: Vec<WireIn>) -> Vec<Input> {
-        let groups = by_slot(wires);
-        let mut inputs: Vec<Input> =
-            groups.into_iter().map(|(slot, group)| self.wired_input(node, spec, slot, group)).collect();
+    fn inputs_of(&mut self, node: NodeIx, spec: &Node, wires: &mut [WireIn]) -> Vec<Input> {
+        group_by_slot(wires);
+        let is_same = |one: &WireIn, other: &WireIn| one.slot == other.slot;
+        let mut inputs = Vec::with_capacity(wires.chunk_by(is_same).count());
+        inputs.extend(wires.chunk_by_mut(is_same).map(|group| self.wired_input(node, spec, group)));
         for (name, value) in &spec.input_values {
             let wired =
                 self.graph.find_name(name).is_some_and(|slot| inputs.iter().any(|input| input.slot == slot));
@@ -71,8 +74,8 @@ impl<'a> Builder<'a, '_> {
         inputs
     }
 
-    fn wired_input(&mut self, node: NodeIx, spec: &Node, slot: NameIx, mut group: Vec<WireIn>) -> Input {
-        let shape = group[0].shape;
+    fn wired_input(&mut self, node: NodeIx, spec: &Node, group: &mut [WireIn]) -> Input {
+        let WireIn { slot, shape, .. } = group[0];
         let name = Arc::clone(self.graph.name(slot));
         if !shape.multi && !spec.first && group.len() > 1 {
             let path = self.path_of(node);
@@ -85,14 +88,15 @@ impl<'a> Builder<'a, '_> {
             self.doubled.push(Doubled { problem, wires });
         }
         if group.len() > 1 {
-            let order = self.edge_order(spec, &name, &group);
+            let order = self.edge_order(spec, &name, group);
             let place = |wire: &WireIn| {
                 (order.get(&wire.edge).copied().unwrap_or(usize::MAX), wire.ordinal, wire.edge)
             };
             group.sort_by_key(place);
         }
         let typed = group.iter().all(|wire| wire.typed);
-        let mut sources: Vec<Source> = group.into_iter().flat_map(|wire| wire.sources).collect();
+        let mut sources: Sources =
+            group.iter_mut().flat_map(|wire| std::mem::take(&mut wire.sources)).collect();
         let mut fallback = self.own_value(node, spec, &name);
         sources.retain(|source| match source {
             Source::Fallback(value) => {
@@ -157,7 +161,7 @@ impl<'a> Builder<'a, '_> {
             stream: shape.stream,
             lazy: false,
             strict: false,
-            sources: Vec::new(),
+            sources: Sources::new(),
             fallback: Some(Arc::new(value.clone())),
         })
     }

@@ -1,5 +1,6 @@
 //! Levels of the graph: nodes of the workflow itself, of embedded groups, and of loop bodies.
 
+use std::cell::LazyCell;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub(super) struct Level {
     pub(super) boundary: Boundary,
     /// Result for each node of the file.
     pub(super) places: Vec<Role>,
-    pub(super) ids: foldhash::HashMap<Box<str>, u32>,
+    pub(super) ids: foldhash::HashMap<Arc<str>, u32>,
     /// Edges into groups and results of this level, by node and slot.
     pub(super) into: HashMap<(u32, String), Vec<u32>>,
     /// The ids of the workflows around this one, outermost first.
@@ -135,48 +136,56 @@ impl<'a, 'w> Builder<'a, 'w> {
             into: HashMap::new(),
             ancestry: task.ancestry,
         });
-        let first = self.name_nodes(index, &held);
-        let mut zones = self.zones_of(index, &held, &first);
-        let scopes = self.add_zone_scopes(&held, &first);
-        let ordered = nodes_with_order_edges(&held);
+        self.graph.nodes.reserve(n_nodes);
+        let ids = self.name_nodes(index, &held);
+        let mut zones = self.zones_of(index, &held, &ids);
+        let scopes = self.add_zone_scopes(&held, &ids);
+        let ordered = LazyCell::new(|| nodes_with_order_edges(&held));
         // Zones first and outer ones before inner ones, so that the path of every node is known from the start.
         let depths = self.depths(index, &mut zones);
-        let is_zone = |node: &usize| held.nodes[*node].node_type == LOOP_ZONE;
-        let mut order: Vec<usize> = (0..n_nodes).filter(|node| first[*node] && is_zone(node)).collect();
+        let mut order: Vec<usize> = (0..n_nodes).filter(|node| scopes[*node].is_some()).collect();
         order.sort_by_key(|node| depths[*node]);
-        order.extend((0..n_nodes).filter(|node| first[*node] && !is_zone(node)));
+        order.extend((0..n_nodes).filter(|node| scopes[*node].is_none()));
         for node in order {
+            let Some(id) = &ids[node] else { continue };
             let spec = &held.nodes[node];
-            let scope = zones[node].map_or(self.levels[index].scope, |zone| scopes[&zone]);
-            let zone_scope = scopes.get(&node).copied();
-            let own_order = ordered.contains(spec.id.as_str());
-            let definition = self.world.definitions.definition(&spec.node_type);
-            let new = Placing { level: index, node, spec, definition, scope, zone_scope, own_order };
+            let zone = zones[node].and_then(|zone| scopes[zone]);
+            let new = Placing {
+                level: index,
+                node,
+                id,
+                spec,
+                definition: self.world.definitions.definition(&spec.node_type),
+                scope: zone.unwrap_or(self.levels[index].scope),
+                zone_scope: scopes[node],
+                own_order: spec.node_type == NODE_GROUP && ordered.contains(spec.id.as_str()),
+            };
             self.place_node(&new, tasks);
         }
     }
 
-    /// Fills the table of ids; false for a node whose id is taken.
-    fn name_nodes(&mut self, level: usize, held: &Workflow) -> Vec<bool> {
-        let mut first = Vec::with_capacity(held.nodes.len());
+    /// Fills the table of ids and returns them; none for a node whose id is taken.
+    fn name_nodes(&mut self, level: usize, held: &Workflow) -> Vec<Option<Arc<str>>> {
+        let mut ids = Vec::with_capacity(held.nodes.len());
         for (index, node) in held.nodes.iter().enumerate() {
             let number = u32::try_from(index).unwrap_or(u32::MAX);
-            let entry = self.levels[level].ids.entry(node.id.as_str().into());
-            let is_new = matches!(entry, Entry::Vacant(_));
-            entry.or_insert(number);
-            if !is_new {
-                let path = self.path_in(level, index);
-                let message = format!("two nodes have the id `{}`", node.id);
-                self.problem(Problem::error(ProblemCode::DuplicateNode, message).at(path));
+            let id: Arc<str> = node.id.as_str().into();
+            if let Entry::Vacant(place) = self.levels[level].ids.entry(Arc::clone(&id)) {
+                place.insert(number);
+                ids.push(Some(id));
+                continue;
             }
-            first.push(is_new);
+            let path = self.path_in(level, index);
+            let message = format!("two nodes have the id `{}`", node.id);
+            self.problem(Problem::error(ProblemCode::DuplicateNode, message).at(path));
+            ids.push(None);
         }
-        first
+        ids
     }
 
     /// For each node the zone around it, found through frames and other parents.
-    fn zones_of(&mut self, level: usize, held: &Workflow, first: &[bool]) -> Vec<Option<usize>> {
-        let parents = self.parents_of(level, held, first);
+    fn zones_of(&mut self, level: usize, held: &Workflow, ids: &[Option<Arc<str>>]) -> Vec<Option<usize>> {
+        let parents = self.parents_of(level, held, ids);
         let mut known: Vec<Option<Option<usize>>> = vec![None; held.nodes.len()];
         let mut chain = Vec::new();
         for start in 0..held.nodes.len() {
@@ -205,10 +214,10 @@ impl<'a, 'w> Builder<'a, 'w> {
         known.into_iter().map(Option::flatten).collect()
     }
 
-    fn parents_of(&mut self, level: usize, held: &Workflow, first: &[bool]) -> Vec<Option<usize>> {
+    fn parents_of(&mut self, level: usize, held: &Workflow, ids: &[Option<Arc<str>>]) -> Vec<Option<usize>> {
         let mut parents = Vec::with_capacity(held.nodes.len());
         for (index, node) in held.nodes.iter().enumerate() {
-            let Some(parent) = node.parent_node.as_deref().filter(|_| first[index]) else {
+            let Some(parent) = node.parent_node.as_deref().filter(|_| ids[index].is_some()) else {
                 parents.push(None);
                 continue;
             };
@@ -234,15 +243,15 @@ impl<'a, 'w> Builder<'a, 'w> {
         self.problem(problem.at(path));
     }
 
-    fn add_zone_scopes(&mut self, held: &Workflow, first: &[bool]) -> HashMap<usize, ScopeIx> {
-        let mut scopes = HashMap::new();
-        for (index, node) in held.nodes.iter().enumerate() {
-            if first[index] && node.node_type == LOOP_ZONE {
-                scopes.insert(index, Self::scope_ix(self.graph.scopes.len()));
+    /// The scope of the body of each zone.
+    fn add_zone_scopes(&mut self, held: &Workflow, ids: &[Option<Arc<str>>]) -> Vec<Option<ScopeIx>> {
+        let scopes = held.nodes.iter().zip(ids).map(|(node, id)| {
+            (id.is_some() && node.node_type == LOOP_ZONE).then(|| {
                 self.graph.scopes.push(scope(None, ScopeKind::Zone));
-            }
-        }
-        scopes
+                Self::scope_ix(self.graph.scopes.len() - 1)
+            })
+        });
+        scopes.collect()
     }
 
     /// Nesting depth of each node's zones. Zones by `parentNode` nest as deep as groups in groups, no deeper.
@@ -274,8 +283,8 @@ impl<'a, 'w> Builder<'a, 'w> {
         // In a zone of this level the path of the zone stands before that of the node, groups included.
         let prefix =
             if new.scope == self.levels[new.level].scope { &*self.levels[new.level].prefix } else { "" };
-        let id = new.spec.id.as_str();
-        let path: Arc<str> = if prefix.is_empty() { id.into() } else { format!("{prefix}{id}").into() };
+        let id = new.id;
+        let path: Arc<str> = if prefix.is_empty() { Arc::clone(id) } else { format!("{prefix}{id}").into() };
         let zone_kind = self.graph.scopes[new.scope as usize].kind;
         let place = match new.spec.node_type.as_str() {
             FRAME => Role::Nothing,
@@ -438,7 +447,6 @@ impl<'a, 'w> Builder<'a, 'w> {
             workflow: u32::try_from(self.levels[new.level].workflow).unwrap_or(u32::MAX),
             index: u32::try_from(new.node).unwrap_or(u32::MAX),
         });
-        self.wires.push(Vec::new());
         self.definitions.push(new.definition);
         index
     }
@@ -448,6 +456,8 @@ impl<'a, 'w> Builder<'a, 'w> {
 struct Placing<'s, 'w> {
     level: usize,
     node: usize,
+    /// Its id.
+    id: &'s Arc<str>,
     spec: &'s Node,
     /// Its type, where there is one.
     definition: Option<&'w NodeDefinition>,

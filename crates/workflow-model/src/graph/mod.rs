@@ -26,6 +26,7 @@ use std::sync::Arc;
 use agent_types::Problem;
 use indexmap::IndexMap;
 use serde_json::Value;
+use smallvec::SmallVec;
 
 use crate::definition::{Definitions, NodeDefinition, SlotDefinition, WorkflowSource};
 use crate::node::Node;
@@ -249,7 +250,7 @@ pub struct Input {
     /// without it.
     pub strict: bool,
     /// Sources of its values, in order. Empty for a value that only the file gives.
-    pub sources: Vec<Source>,
+    pub sources: Sources,
     /// The value that counts when no source gives one.
     pub fallback: Option<Arc<Value>>,
 }
@@ -268,6 +269,9 @@ pub enum Source {
     /// An input of a group that nothing gives: what takes it is skipped.
     Absent(NameIx),
 }
+
+/// Sources of one value; nearly always there is one.
+pub type Sources = SmallVec<[Source; 1]>;
 
 /// Nodes that run in one frame: the workflow, a called group, or the body of a zone.
 #[derive(Debug)]

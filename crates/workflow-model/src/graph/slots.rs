@@ -84,7 +84,7 @@ impl<'w> Builder<'_, 'w> {
         Some((name, slot))
     }
 
-    fn output_slot(&self, node: NodeIx, name: &str) -> Option<SlotRef<'w>> {
+    pub(super) fn output_slot(&self, node: NodeIx, name: &str) -> Option<SlotRef<'w>> {
         let graph_node = &self.graph.nodes[node as usize];
         let spec = self.graph.spec(graph_node);
         if name == ERROR_SLOT && spec.on_error == Some(OnError::Branch) {
@@ -229,13 +229,12 @@ fn zone_input(spec: &ZoneSpec, name: &str) -> Option<SlotDefinition> {
 
 /// The slot of a name that is not declared, where the type has such slots.
 fn dynamic_slot(rule: DynamicSlots, config: &Map<String, Value>, name: &str) -> Option<SlotDefinition> {
-    let slot = match rule {
+    is_dynamic(rule, config, name).then(|| match rule {
         DynamicSlots::StreamsNamedIn(_) => anything().stream(),
         DynamicSlots::None | DynamicSlots::Any | DynamicSlots::NamedIn(_) | DynamicSlots::KeysOf(_) => {
             anything()
         }
-    };
-    is_dynamic(rule, config, name).then_some(slot)
+    })
 }
 
 /// Returns `true` if an undeclared name is accepted as a dynamic slot.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use agent_types::{Problem, nearest};
+use smallvec::{SmallVec, smallvec};
 
 use super::build::Builder;
 use super::drafts::SlotRef;
 use super::expose::RESULTS;
 use super::levels::{Boundary, Role};
-use super::{ScopeIx, Source};
+use super::{NameIx, NodeIx, ScopeIx, Source, Sources};
 use crate::definition::SlotDefinition;
 use crate::policy::OnError;
 use crate::problem::ProblemCode;
@@ -18,25 +19,26 @@ use crate::structural::ERROR_SLOT;
 /// Something that an edge leads back to.
 enum Want {
     /// An output slot of a node of a level; without a name the main one.
-    Slot { level: usize, node: usize, slot: Option<String> },
+    Slot { level: usize, node: usize, slot: Option<NameIx> },
     /// An argument of a level.
-    Argument { level: usize, name: String },
+    Argument { level: usize, name: NameIx },
 }
 
 /// A source and what is known of its type.
 pub(super) type Found<'w> = (Source, SlotRef<'w>);
+/// Sources of one edge; nearly always there is one.
+pub(super) type AllFound<'w> = SmallVec<[Found<'w>; 1]>;
 
 impl<'w> Builder<'_, 'w> {
     /// Sources of an output slot; several where a group takes several.
-    pub(super) fn sources_of(&mut self, level: usize, node: usize, slot: Option<&str>) -> Vec<Found<'w>> {
+    pub(super) fn sources_of(&mut self, level: usize, node: usize, slot: Option<NameIx>) -> AllFound<'w> {
         if let Role::Node(source) = self.levels[level].places[node]
-            && let Some((name, definition)) = self.output_of(source, slot)
+            && let Some((name, definition)) = self.output_at(source, slot)
         {
-            let name = self.graph.names.intern(&name);
-            return vec![(Source::Node(source, name), definition)];
+            return smallvec![(Source::Node(source, name), definition)];
         }
-        let mut stack = vec![Want::Slot { level, node, slot: slot.map(str::to_owned) }];
-        let mut found = Vec::new();
+        let mut stack = vec![Want::Slot { level, node, slot }];
+        let mut found = AllFound::new();
         let mut steps = 100 + 4 * self.levels.len();
         while let Some(want) = stack.pop() {
             if steps == 0 {
@@ -52,7 +54,7 @@ impl<'w> Builder<'_, 'w> {
                 Want::Slot { level, node, slot } => {
                     self.follow_slot(level, node, slot, &mut stack, &mut found);
                 }
-                Want::Argument { level, name } => self.follow_argument(level, &name, &mut stack, &mut found),
+                Want::Argument { level, name } => self.follow_argument(level, name, &mut stack, &mut found),
             }
             stack[before..].reverse();
         }
@@ -65,32 +67,44 @@ impl<'w> Builder<'_, 'w> {
         &mut self,
         level: usize,
         node: usize,
-        slot: Option<String>,
+        slot: Option<NameIx>,
         stack: &mut Vec<Want>,
-        found: &mut Vec<Found<'w>>,
+        found: &mut AllFound<'w>,
     ) {
+        let text = slot.map(|slot| Arc::clone(self.graph.name(slot)));
+        let text = text.as_deref();
         match self.levels[level].places[node] {
             Role::Node(source) => {
-                if let Some((name, definition)) = self.output_of(source, slot.as_deref()) {
-                    let name = self.graph.names.intern(&name);
+                if let Some((name, definition)) = self.output_at(source, slot) {
                     found.push((Source::Node(source, name), definition));
                 } else {
                     let names = self.output_names(source);
-                    self.no_output(level, node, slot.as_deref(), &names);
+                    self.no_output(level, node, text, &names);
                 }
             }
-            Role::Flat { level: child } => self.follow_result(level, node, child, slot.as_deref(), stack),
+            Role::Flat { level: child } => self.follow_result(level, node, child, text, stack),
             Role::GroupInput => {
                 let first = self.arguments(level).next().cloned();
-                match slot.or(first) {
+                match slot.or_else(|| first.map(|first| self.graph.names.intern(&first))) {
                     Some(name) => stack.push(Want::Argument { level, name }),
                     None => self.no_output(level, node, None, &[]),
                 }
             }
-            Role::LoopState(scope) => self.follow_state(level, node, scope, slot.as_deref(), found),
-            Role::GroupOutput(_) | Role::LoopNext(_) => self.no_output(level, node, slot.as_deref(), &[]),
+            Role::LoopState(scope) => self.follow_state(level, node, scope, text, found),
+            Role::GroupOutput(_) | Role::LoopNext(_) => self.no_output(level, node, text, &[]),
             Role::Nothing => {}
         }
+    }
+
+    /// The output slot of that name; no name is the main one.
+    fn output_at(&mut self, node: NodeIx, name: Option<NameIx>) -> Option<(NameIx, SlotRef<'w>)> {
+        if let Some(name) = name {
+            let slot = self.output_slot(node, self.graph.name(name))?;
+            return Some((name, slot));
+        }
+        let main = self.output_names(node).into_iter().next()?;
+        let slot = self.output_slot(node, &main)?;
+        Some((self.graph.names.intern(&main), slot))
     }
 
     /// A result of a group that is wired straight through.
@@ -123,7 +137,7 @@ impl<'w> Builder<'_, 'w> {
         node: usize,
         scope: ScopeIx,
         slot: Option<&str>,
-        found: &mut Vec<Found<'w>>,
+        found: &mut AllFound<'w>,
     ) {
         let Some(spec) = self.graph.zone_spec(scope) else { return };
         let own = [
@@ -147,14 +161,15 @@ impl<'w> Builder<'_, 'w> {
     fn follow_argument(
         &mut self,
         level: usize,
-        name: &str,
+        argument: NameIx,
         stack: &mut Vec<Want>,
-        found: &mut Vec<Found<'w>>,
+        found: &mut AllFound<'w>,
     ) {
         let boundary = self.levels[level].boundary;
         if let Boundary::Body { level: outer } = boundary {
-            return stack.push(Want::Argument { level: outer, name: name.to_owned() });
+            return stack.push(Want::Argument { level: outer, name: argument });
         }
+        let name = &*Arc::clone(self.graph.name(argument));
         let Some(slot) =
             self.graph.workflows[self.levels[level].workflow].interface_inputs.get(name).cloned()
         else {
@@ -162,9 +177,8 @@ impl<'w> Builder<'_, 'w> {
         };
         match boundary {
             Boundary::Root | Boundary::Call { .. } | Boundary::Body { .. } => {
-                let name = self.graph.names.intern(name);
                 let definition = SlotRef::from(SlotDefinition::from(&slot));
-                found.push((Source::Entry(self.levels[level].scope, name), definition));
+                found.push((Source::Entry(self.levels[level].scope, argument), definition));
             }
             Boundary::Flat { level: outer, index } => {
                 let key = (u32::try_from(index).unwrap_or(u32::MAX), name.to_owned());
@@ -198,13 +212,9 @@ impl<'w> Builder<'_, 'w> {
     }
 
     /// Follows an edge of a level from its beginning.
-    fn want_source(&self, level: usize, edge: u32, stack: &mut Vec<Want>) {
-        let workflow = &self.graph.workflows[self.levels[level].workflow];
-        let edge = &workflow.edges[edge as usize];
-        // An edge from nowhere is reported where edges are gone through.
-        if let Some(node) = self.levels[level].ids.get(edge.source.as_str()) {
-            let slot = edge.source_slot().map(str::to_owned);
-            stack.push(Want::Slot { level, node: *node as usize, slot });
+    fn want_source(&mut self, level: usize, edge: u32, stack: &mut Vec<Want>) {
+        if let Some((node, slot)) = source_of_edge(self, level, edge) {
+            stack.push(Want::Slot { level, node, slot });
         }
     }
 
@@ -247,11 +257,15 @@ impl<'w> Builder<'_, 'w> {
 }
 
 /// Sources of an edge of a level.
-pub(super) fn sources_of_edge(builder: &mut Builder<'_, '_>, level: usize, edge: u32) -> Vec<Source> {
-    let workflow = &builder.graph.workflows[builder.levels[level].workflow];
+pub(super) fn sources_of_edge(builder: &mut Builder<'_, '_>, level: usize, edge: u32) -> Sources {
+    let Some((node, slot)) = source_of_edge(builder, level, edge) else { return Sources::new() };
+    builder.sources_of(level, node, slot).into_iter().map(|(source, _)| source).collect()
+}
+
+/// The node and slot where an edge of a level begins; none for an edge from nowhere, which is reported with the edges.
+fn source_of_edge(builder: &mut Builder<'_, '_>, level: usize, edge: u32) -> Option<(usize, Option<NameIx>)> {
+    let workflow = builder.graph.workflows[builder.levels[level].workflow].clone();
     let edge = &workflow.edges[edge as usize];
-    let Some(node) = builder.levels[level].ids.get(edge.source.as_str()).copied() else { return Vec::new() };
-    let slot = edge.source_slot().map(str::to_owned);
-    let found = builder.sources_of(level, node as usize, slot.as_deref());
-    found.into_iter().map(|(source, _)| source).collect()
+    let node = builder.levels[level].ids.get(edge.source.as_str()).copied()?;
+    Some((node as usize, builder.output_name(edge)))
 }

@@ -4,20 +4,25 @@ use std::sync::Arc;
 
 use agent_types::Problem;
 use serde_json::{Map, Value};
+use smallvec::SmallVec;
 
 use super::build::Builder;
 use super::drafts::Doubled;
 use super::levels::{Boundary, Role};
-use super::sources::{Found, sources_of_edge};
-use super::{Graph, NameIx, NodeIx, NodeKind, ScopeIx, ScopeKind, Source};
+use super::sources::{AllFound, sources_of_edge};
+use super::{Graph, NameIx, NodeIx, NodeKind, ScopeIx, ScopeKind, Source, Sources};
 use crate::definition::SlotDefinition;
 use crate::edge::Edge;
 use crate::problem::ProblemCode;
 use crate::types::{slots_fit, type_fits};
 use crate::zone::ZoneSpec;
 
+/// Edges whose ends are looked up together, so that their texts come from memory side by side.
+const TOGETHER: usize = 64;
+
 /// An edge into an input slot, followed back to what gives its value.
 pub(super) struct WireIn {
+    pub(super) target: NodeIx,
     pub(super) slot: NameIx,
     pub(super) ordinal: Option<u32>,
     /// Level and index of the edge.
@@ -25,7 +30,7 @@ pub(super) struct WireIn {
     pub(super) shape: Shape,
     /// The types of all sources fit that of the slot.
     pub(super) typed: bool,
-    pub(super) sources: Vec<Source>,
+    pub(super) sources: Sources,
 }
 
 /// Values that a slot accepts.
@@ -52,12 +57,22 @@ impl Shape {
     }
 }
 
+/// The ends of an edge, as far as they are there.
+struct FoundEnds {
+    /// Level and node.
+    source: Option<(usize, usize)>,
+    /// The output slot, if the edge names one.
+    output: Option<NameIx>,
+    target: Option<usize>,
+}
+
 /// An edge with its ends found.
 struct Ends<'e> {
     level: usize,
     index: usize,
     edge: &'e Edge,
     source: (usize, usize),
+    output: Option<NameIx>,
     target: usize,
 }
 
@@ -65,9 +80,16 @@ impl<'w> Builder<'_, 'w> {
     pub(super) fn add_wires(&mut self) {
         for level in 0..self.levels.len() {
             let workflow = self.graph.workflows[self.levels[level].workflow].clone();
-            for (index, edge) in workflow.edges.iter().enumerate() {
-                if let Some((source, target)) = self.ends_of(level, edge) {
-                    self.add_wire(&Ends { level, index, edge, source, target });
+            for (chunk, edges) in workflow.edges.chunks(TOGETHER).enumerate() {
+                let found: SmallVec<[FoundEnds; TOGETHER]> =
+                    edges.iter().map(|edge| self.ends_of(level, edge)).collect();
+                for (index, (edge, found)) in (chunk * TOGETHER..).zip(edges.iter().zip(found)) {
+                    let FoundEnds { source, output, target } = found;
+                    if let (Some(source), Some(target)) = (source, target) {
+                        self.add_wire(&Ends { level, index, edge, source, output, target });
+                    } else {
+                        self.unknown_ends(level, edge, &found);
+                    }
                 }
             }
             for index in 0..workflow.nodes.len() {
@@ -100,8 +122,7 @@ impl<'w> Builder<'_, 'w> {
     }
 
     /// The nodes at the ends. Bodies see the nodes around their zone too.
-    fn ends_of(&mut self, level: usize, edge: &Edge) -> Option<((usize, usize), usize)> {
-        let target = self.levels[level].ids.get(edge.target.as_str()).copied();
+    fn ends_of(&mut self, level: usize, edge: &Edge) -> FoundEnds {
         let mut at = level;
         let source = loop {
             match (self.levels[at].ids.get(edge.source.as_str()), self.levels[at].boundary) {
@@ -110,17 +131,26 @@ impl<'w> Builder<'_, 'w> {
                 (None, Boundary::Root | Boundary::Flat { .. } | Boundary::Call { .. }) => break None,
             }
         };
-        if source.is_none() {
-            if let Some(target) = target {
-                self.count_as_wired(level, target as usize, edge.target_slot());
+        let target = self.levels[level].ids.get(edge.target.as_str()).map(|node| *node as usize);
+        FoundEnds { source, output: self.output_name(edge), target }
+    }
+
+    /// The output slot that an edge names.
+    pub(super) fn output_name(&mut self, edge: &Edge) -> Option<NameIx> {
+        edge.source_slot().map(|slot| self.graph.names.intern(slot))
+    }
+
+    fn unknown_ends(&mut self, level: usize, edge: &Edge, found: &FoundEnds) {
+        if found.source.is_none() {
+            if let Some(target) = found.target {
+                self.count_as_wired(level, target, edge.target_slot());
             }
-            self.unknown_end(level, edge, &edge.source, target.map(|node| (node, edge.target_slot())));
+            self.unknown_end(level, edge, &edge.source, found.target.map(|node| (node, edge.target_slot())));
         }
-        if target.is_none() {
-            let other = self.levels[level].ids.get(edge.source.as_str()).copied();
-            self.unknown_end(level, edge, &edge.target, other.map(|node| (node, edge.source_slot())));
+        if found.target.is_none() {
+            let other = found.source.filter(|(at, _)| *at == level);
+            self.unknown_end(level, edge, &edge.target, other.map(|(_, node)| (node, edge.source_slot())));
         }
-        Some((source?, target? as usize))
     }
 
     /// An edge from nowhere is reported as such; its slot is not reported as empty too.
@@ -130,25 +160,32 @@ impl<'w> Builder<'_, 'w> {
         {
             let slot = self.graph.names.intern(&found.name);
             let shape = Shape::from_slot(&found.slot);
-            self.wires[target as usize].push(WireIn {
+            self.wires.push(WireIn {
+                target,
                 slot,
                 ordinal: found.ordinal,
                 edge: (0, 0),
                 shape,
                 typed: true,
-                sources: Vec::new(),
+                sources: Sources::new(),
             });
         }
     }
 
     /// The problem stands at the end that is there.
-    fn unknown_end(&mut self, level: usize, edge: &Edge, missing: &str, other: Option<(u32, Option<&str>)>) {
+    fn unknown_end(
+        &mut self,
+        level: usize,
+        edge: &Edge,
+        missing: &str,
+        other: Option<(usize, Option<&str>)>,
+    ) {
         let workflow = self.graph.workflows[self.levels[level].workflow].clone();
         let near = self.nearest(missing, workflow.nodes.iter().map(|node| node.id.as_str()));
         let message = format!("an edge names the node `{missing}`, which is not there");
         let mut problem = Problem::error(ProblemCode::UnknownNode, message).suggest(near);
         if let Some((node, slot)) = other {
-            problem = problem.at(self.path_in(level, node as usize)).slot_of(slot);
+            problem = problem.at(self.path_in(level, node)).slot_of(slot);
         } else if let Some(id) = &edge.id {
             problem.message.extend([" (edge `", id, "`)"]);
         }
@@ -187,7 +224,7 @@ impl<'w> Builder<'_, 'w> {
             let names = self.input_names(target);
             return self.no_input(ends, &names);
         };
-        let sources = self.sources_of(ends.source.0, ends.source.1, ends.edge.source_slot());
+        let sources = self.sources_of(ends.source.0, ends.source.1, ends.output);
         let scope = self.graph.nodes[target as usize].scope;
         let typed = sources.iter().all(|(_, from)| type_fits(from.data_flow_type, found.slot.data_flow_type));
         let sources = self.join(sources, (scope, Some(target)), &found.slot, ends);
@@ -197,25 +234,18 @@ impl<'w> Builder<'_, 'w> {
             self.graph.spec(&self.graph.nodes[target as usize]).lazy.iter().any(|name| *name == *found.name);
         let as_u32 = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         let edge = (as_u32(ends.level), as_u32(ends.index));
-        self.wires[target as usize].push(WireIn {
-            slot,
-            ordinal: found.ordinal,
-            edge,
-            shape,
-            typed,
-            sources,
-        });
+        self.wires.push(WireIn { target, slot, ordinal: found.ordinal, edge, shape, typed, sources });
     }
 
     /// Checks that values may come from there to here, and notes what waits for what.
     fn join(
         &mut self,
-        sources: Vec<Found<'w>>,
+        sources: AllFound<'w>,
         (scope, node): (ScopeIx, Option<NodeIx>),
         slot: &SlotDefinition,
         ends: &Ends<'_>,
-    ) -> Vec<Source> {
-        let mut joined = Vec::with_capacity(sources.len());
+    ) -> Sources {
+        let mut joined = Sources::with_capacity(sources.len());
         for (source, from) in sources {
             if !self.reaches(&source, scope, node, ends) {
                 continue;
@@ -289,10 +319,10 @@ impl<'w> Builder<'_, 'w> {
             let names: Vec<String> = names.map(|name| self.graph.name(*name).to_string()).collect();
             return self.no_input(ends, &names);
         };
-        let sources = self.sources_of(ends.source.0, ends.source.1, ends.edge.source_slot());
+        let sources = self.sources_of(ends.source.0, ends.source.1, ends.output);
         let sources = self.join(sources, (scope, None), &slot, ends);
         let taken = &mut self.graph.scopes[scope as usize].outputs[&name].sources;
-        let before = (!taken.is_empty() && !slot.multi).then(|| taken.clone());
+        let before = (!taken.is_empty() && !slot.multi).then(|| Sources::from(&taken[..]));
         taken.extend(sources.iter().cloned());
         if let Some(before) = before {
             self.doubled.push(Doubled { problem: self.duplicate(ends), wires: vec![before, sources] });
@@ -313,11 +343,11 @@ impl<'w> Builder<'_, 'w> {
             return self.no_input(ends, &names);
         };
         let slot = SlotDefinition::new(*kind, "");
-        let sources = self.sources_of(ends.source.0, ends.source.1, ends.edge.source_slot());
+        let sources = self.sources_of(ends.source.0, ends.source.1, ends.output);
         let sources = self.join(sources, (scope, None), &slot, ends);
         let name = self.graph.names.intern(name);
         let taken = self.graph.scopes[scope as usize].next.entry(name).or_default();
-        let before = (!taken.is_empty()).then(|| taken.clone());
+        let before = (!taken.is_empty()).then(|| Sources::from(&taken[..]));
         taken.extend(sources.iter().cloned());
         if let Some(before) = before {
             self.doubled.push(Doubled { problem: self.duplicate(ends), wires: vec![before, sources] });
@@ -336,7 +366,7 @@ impl<'w> Builder<'_, 'w> {
         let edges = self.levels[ends.level].into.get(&key).map_or(&[][..], Vec::as_slice);
         let before =
             edges.iter().take_while(|edge| **edge as usize != ends.index).copied().collect::<Vec<_>>();
-        let sources = self.sources_of(ends.source.0, ends.source.1, ends.edge.source_slot());
+        let sources = self.sources_of(ends.source.0, ends.source.1, ends.output);
         if !slot.multi && !before.is_empty() {
             let before = before.iter().flat_map(|edge| sources_of_edge(self, ends.level, *edge)).collect();
             let own = sources.iter().map(|(source, _)| source.clone()).collect();

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use workflow_model::graph::{BypassSource, Graph, GraphNode, Input, NameIx, NodeKind, ScopeKind, Source};
 use workflow_model::{DataFlowType, NamedTool, Problem, ProblemCode, ZoneSpec};
 
@@ -14,7 +15,7 @@ use crate::error::PlanError;
 use crate::node::{Node, NodeCatalog};
 use crate::plan::csr::Csr;
 use crate::plan::data::{
-    BypassPlan, Details, Entry, From, InputPlan, Kind, LocalIx, NONE, NodePlan, Origin, OutPlan, PlanData,
+    BypassPlan, Details, Entry, InputPlan, Kind, LocalIx, NONE, NodePlan, Origin, OutPlan, PlanData,
     ResultPlan, ScopePlan, SlotIx, TypePlan, slots,
 };
 use crate::plan::order::topological_order;
@@ -63,7 +64,7 @@ pub(super) struct Layout<'g> {
     /// Index of each node of the graph within its scope.
     local: Vec<LocalIx>,
     /// Used outputs of each node of the graph.
-    slots: Vec<Vec<(NameIx, SlotIx)>>,
+    slots: Vec<SmallVec<[(NameIx, SlotIx); 2]>>,
     types: Vec<TypePlan>,
     /// The code of each type.
     code: Vec<Arc<dyn Node>>,
@@ -97,7 +98,7 @@ impl<'g> Layout<'g> {
             settled,
             drafts,
             local,
-            slots: vec![Vec::new(); graph.nodes.len()],
+            slots: vec![SmallVec::new(); graph.nodes.len()],
             types: Vec::new(),
             code: Vec::new(),
             type_index: HashMap::new(),
@@ -170,7 +171,8 @@ impl<'g> Layout<'g> {
         for input in &node.inputs {
             let plan = self.input(scope, local, input);
             if rereads {
-                self.drafts[scope].join(slots(plan.from.origins()));
+                let read: Vec<SlotIx> = slots(self.drafts[scope].plan.origins(&plan)).collect();
+                self.drafts[scope].join(read);
             }
             self.drafts[scope].plan.inputs.push(plan);
         }
@@ -192,19 +194,14 @@ impl<'g> Layout<'g> {
     }
 
     fn input(&mut self, scope: usize, local: LocalIx, input: &Input) -> InputPlan {
-        let mut origins = Vec::with_capacity(input.sources.len());
+        let start = index(self.drafts[scope].plan.origins.len());
         for source in &input.sources {
             let Some(origin) = self.origin(scope, source) else { continue };
             if let Origin::Slot(slot) = origin {
                 self.wait(scope, local, slot, input, source);
             }
-            origins.push(origin);
+            self.drafts[scope].plan.origins.push(origin);
         }
-        let from = match <[Origin; 1]>::try_from(origins) {
-            Ok([origin]) => From::One(origin),
-            Err(origins) if origins.is_empty() => From::Nothing,
-            Err(origins) => From::Many(origins.into()),
-        };
         InputPlan {
             slot: input.slot,
             data_flow_type: input.data_flow_type,
@@ -213,7 +210,7 @@ impl<'g> Layout<'g> {
             stream: input.stream,
             lazy: input.lazy,
             strict: input.strict,
-            from,
+            from: (start, index(self.drafts[scope].plan.origins.len())),
             fallback: input.fallback.clone(),
         }
     }

@@ -54,7 +54,7 @@ pub(super) fn mark_needed(
 fn sinks(scope: &ScopePlan) -> Vec<LocalIx> {
     let mut taken = vec![false; scope.nodes.len()];
     for input in scope.inputs.iter().filter(|input| input.lazy) {
-        scope.owners_of(slots(input.from.origins())).for_each(|owner| taken[owner as usize] = true);
+        scope.owners_of(slots(scope.origins(input))).for_each(|owner| taken[owner as usize] = true);
     }
     for (node, taken) in taken.iter_mut().enumerate() {
         let waits = |out: &OutPlan| {

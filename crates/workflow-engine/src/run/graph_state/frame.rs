@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::plan::data::{From, InputPlan, LocalIx, NONE, Needs, ScopePlan, SlotIx, slots};
+use crate::plan::data::{InputPlan, LocalIx, NONE, Needs, Origin, ScopePlan, SlotIx, slots};
 use crate::stream::Stream;
 
 /// A start of a node: which frame, which use of that frame, which node.
@@ -287,7 +287,8 @@ impl Frame {
     /// Decides on a node some of whose edges were skipped: each of its slots must have a value, unless the node makes
     /// sense without; edges of order alone count as one more slot.
     fn turn_with_skips(&mut self, at: usize, needs: Needs<'_>) -> Turn {
-        let empty = needs.inputs.iter().filter(|input| input.strict).map(|input| self.skipped(&input.from));
+        let strict = needs.inputs.iter().filter(|input| input.strict);
+        let empty = strict.map(|input| self.skipped(needs.scope.origins(input)));
         let closed = needs.gates.iter().map(|gate| self.all_skipped(gate.iter().copied()));
         if let Some(cause) = empty.chain(closed).find_map(|cause| cause) {
             self.cause[at] = (0, cause);
@@ -296,14 +297,13 @@ impl Frame {
         let arrived = self.arrived[at];
         let out_of_order = arrived & ORDER_SKIPPED != 0 && arrived & ORDER_TAKEN == 0;
         // A container that only its body leads to.
-        let is_wired = |input: &InputPlan| !input.lazy && !matches!(input.from, From::Nothing);
+        let is_wired = |input: &InputPlan| !input.lazy && input.is_wired();
         let unreached = arrived & TAKEN == 0 && !needs.inputs.iter().any(is_wired);
         if out_of_order || unreached { Turn::Skip } else { Turn::Ready }
     }
 
     /// The cause why none of these gives a value; `None` if one does.
-    fn skipped(&self, from: &From) -> Option<u32> {
-        let origins = from.origins();
+    fn skipped(&self, origins: &[Origin]) -> Option<u32> {
         self.all_skipped(slots(origins)).filter(|_| slots(origins).count() == origins.len())
     }
 

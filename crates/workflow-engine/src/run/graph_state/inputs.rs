@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::frame::{Frame, Slot};
 use crate::convert::convert;
 use crate::inputs::Given;
-use crate::plan::data::{From, InputPlan, LocalIx, Origin, PlanData, SlotIx};
+use crate::plan::data::{InputPlan, LocalIx, Origin, PlanData, SlotIx};
 
 /// The values of inputs, checked against their types.
 ///
@@ -19,7 +19,7 @@ pub(crate) fn collect_inputs(plan: &PlanData, frame: &Frame, node: LocalIx) -> R
     let first = if needs.first { frame.deciding(node) } else { None };
     let mut given = Vec::with_capacity(needs.inputs.len());
     for input in needs.inputs {
-        let value = collect_input(frame, input, first);
+        let value = collect_input(frame, input, scope.origins(input), first);
         given
             .push(value.map_err(|fault| format!("the input `{}` {fault}", plan.names[input.slot as usize]))?);
     }
@@ -27,25 +27,31 @@ pub(crate) fn collect_inputs(plan: &PlanData, frame: &Frame, node: LocalIx) -> R
 }
 
 /// Of a slot for one value `first` counts where it is among its sources, else the first that is taken.
-fn collect_input(frame: &Frame, input: &InputPlan, first: Option<SlotIx>) -> Result<Given, String> {
-    if input.lazy && !matches!(input.from, From::Nothing) {
+fn collect_input(
+    frame: &Frame,
+    input: &InputPlan,
+    origins: &[Origin],
+    first: Option<SlotIx>,
+) -> Result<Given, String> {
+    if input.lazy && input.is_wired() {
         return Ok(Given::Lazy);
     }
-    if let (true, From::One(Origin::Slot(slot))) = (input.stream, &input.from)
+    if let (true, [Origin::Slot(slot)]) = (input.stream, origins)
         && let Slot::Stream(slot) = frame.slot(*slot)
     {
         return Ok(Given::Stream(Arc::clone(&slot.stream)));
     }
-    if input.multi && !matches!(input.from, From::Nothing) {
-        let taken = input.from.origins().iter().filter_map(|origin| origin_value(frame, origin));
-        let taken = taken.map(|value| typed(input, value)).collect::<Result<Vec<_>, _>>()?;
+    if input.multi && input.is_wired() {
+        let mut taken = Vec::with_capacity(origins.len());
+        for value in origins.iter().filter_map(|origin| origin_value(frame, origin)) {
+            taken.push(typed(input, value)?);
+        }
         return match input.fallback.clone().filter(|_| taken.is_empty()) {
             Some(value) => many(input, value),
             None => Ok(Given::Many(taken)),
         };
     }
     let is_first = |origin: &&Origin| matches!(origin, Origin::Slot(slot) if Some(*slot) == first);
-    let origins = input.from.origins();
     let value = origins.iter().find(is_first).and_then(|origin| origin_value(frame, origin));
     let value = value.or_else(|| origins.iter().find_map(|origin| origin_value(frame, origin)));
     match value.or_else(|| input.fallback.clone()) {

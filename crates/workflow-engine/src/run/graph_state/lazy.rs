@@ -37,9 +37,10 @@ impl GraphState<'_> {
             return false;
         };
         let Some(frame) = self.frame(key) else { return false };
-        let given = input.from.origins().iter().find_map(|origin| origin_value(frame, origin));
+        let origins = scope.origins(input);
+        let given = origins.iter().find_map(|origin| origin_value(frame, origin));
         let unknown: Vec<SlotIx> =
-            slots(input.from.origins()).filter(|slot| matches!(frame.slot(*slot), Slot::Unknown)).collect();
+            slots(origins).filter(|slot| matches!(frame.slot(*slot), Slot::Unknown)).collect();
         let (None, Some(first)) = (&given, unknown.first()) else {
             // Without a receiver the node has been dropped.
             let _ = reply.send(given.or_else(|| input.fallback.clone()));
