@@ -232,6 +232,23 @@ impl State {
         self.chunks.push_back((attempt, item));
     }
 
+    /// Returns `true` if no reader is left but one that has started.
+    fn has_one_reader(&self) -> bool {
+        self.expected == 0 && self.readers.iter().flatten().count() == 1
+    }
+
+    /// Moves the first chunks out of the ring.
+    fn hand_over(&mut self, count: usize, to: &mut VecDeque<StreamItem>) {
+        let kept = self.joined.is_some();
+        for (_, item) in self.chunks.drain(..count) {
+            if let (true, StreamItem::Chunk(text)) = (kept, &item) {
+                self.forgotten += text.len();
+            }
+            to.push_back(item);
+        }
+        self.first += count as u64;
+    }
+
     /// Drops what all that have started have read, and what only those hold back that have not.
     fn make_room(&mut self) {
         let slowest = self.readers.iter().flatten().map(|reader| reader.next).min();
@@ -358,7 +375,12 @@ impl StreamReader {
         let as_place = |number: u64| usize::try_from(number.saturating_sub(first)).unwrap_or(usize::MAX);
         let (from, to) = (as_place(position), as_place(seen));
         if from < to {
-            self.held.extend(state.chunks.iter().take(to).skip(from).map(|(_, item)| item.clone()));
+            if from == 0 && state.has_one_reader() {
+                // Nothing else needs them: they are handed over as they are.
+                state.hand_over(to, &mut self.held);
+            } else {
+                self.held.extend(state.chunks.iter().take(to).skip(from).map(|(_, item)| item.clone()));
+            }
             state.readers[*place] = Some(Position { next: seen, waker: None, reading });
             state.make_room();
             let writer = state.wake_writer().next();
