@@ -32,20 +32,20 @@ const DIGEST: &str = "digest";
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Logged {
     messages: usize,
-    settings: Arc<Value>,
+    /// Tools and parameters of the request before, without its messages.
+    settings: Option<LlmRequest>,
 }
 
 impl Logged {
     fn record(&mut self, request: &LlmRequest) -> ReplayData {
-        let settings = LlmRequest { messages: Arc::default(), ..request.clone() };
-        let mut settings = serde_json::to_value(settings).unwrap_or_default();
-        if let Value::Object(members) = &mut settings {
-            members.remove("messages");
-        }
         let mut values = vec![(Arc::from(SHARED), Arc::new(self.messages.into()))];
-        if *self.settings != settings {
-            self.settings = Arc::new(settings);
-            values.push((Arc::from(SETTINGS), Arc::clone(&self.settings)));
+        if self.settings.as_ref().is_none_or(|before| !has_same_settings(before, request)) {
+            let settings = self.settings.insert(LlmRequest { messages: Arc::default(), ..request.clone() });
+            let mut settings = serde_json::to_value(settings).unwrap_or_default();
+            if let Value::Object(members) = &mut settings {
+                members.remove("messages");
+            }
+            values.push((Arc::from(SETTINGS), Arc::new(settings)));
         }
         for message in request.messages.get(self.messages..).unwrap_or_default() {
             values.push((Arc::from(MESSAGE), Arc::new(serde_json::to_value(message).unwrap_or_default())));
@@ -67,6 +67,16 @@ pub(crate) fn summary_request(model: &str, request: &LlmRequest) -> Value {
     value[MODEL] = model.into();
     value[DIGEST] = digest_of(&request.messages).into();
     value
+}
+
+/// Returns `true` if two requests differ in their messages at most, as far as the log has them.
+fn has_same_settings(one: &LlmRequest, other: &LlmRequest) -> bool {
+    let LlmRequest { messages: _, tools, parameters, response_schema, constraint, stop_at: _, purpose } = one;
+    *tools == other.tools
+        && *parameters == other.parameters
+        && *response_schema == other.response_schema
+        && *constraint == other.constraint
+        && *purpose == other.purpose
 }
 
 /// Data recorded with a request, where the log is persisted. Before a resumed run is live, the request is recorded whole:
