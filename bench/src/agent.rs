@@ -60,14 +60,19 @@ impl LlmProvider for Instant {
     }
 }
 
-/// Adds, and notes the CPU time of each call.
+/// Times of calls.
+type Times = Arc<Mutex<Vec<Duration>>>;
+
+/// Adds, and notes the CPU time of each call where it is asked for: reading it is a system call.
 #[derive(Clone, Default)]
-struct Add(Arc<Mutex<Vec<Duration>>>);
+struct Add(Option<Times>);
 
 #[async_trait]
 impl ToolHandler for Add {
     async fn call(&self, arguments: Map<String, Value>, _: &ToolContext) -> Result<ToolOutput, ToolError> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(cpu());
+        if let Some(times) = &self.0 {
+            times.lock().unwrap_or_else(PoisonError::into_inner).push(cpu());
+        }
         let number = |name: &str| arguments.get(name).and_then(Value::as_i64).unwrap_or_default();
         Ok(ToolOutput::Json((number("a") + number("b")).into()))
     }
@@ -174,11 +179,11 @@ pub(crate) fn run() -> Result<()> {
 
 /// What a turn costs at the beginning and at the end of a long run.
 fn flatness(runtime: &tokio::runtime::Runtime, turns: usize) -> Result<(Figure, Figure)> {
-    let add = Add::default();
-    let agent = agent(turns, add.clone())?;
+    let times = Times::default();
+    let agent = agent(turns, Add(Some(Arc::clone(&times))))?;
     let outcome = runtime.block_on(agent.run("Add."))?;
     ensure!(outcome.text == "done", "the long run ended with {}", outcome.exit);
-    let times = add.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let times = times.lock().unwrap_or_else(PoisonError::into_inner);
     let part = |from: usize| {
         let spent = times[from + PART - 1].saturating_sub(times[from]);
         Figure::Nanos(spent.as_secs_f64() * 1e9 / (count(PART) - 1.0))
