@@ -17,6 +17,7 @@ import type {
   RecordedRequest,
   RunDetail,
   RunSummary,
+  SessionInfo,
   Thread,
   ToolDetail,
   ToolSummary,
@@ -28,19 +29,6 @@ import type {
 import { token } from "./token.ts";
 
 export type * from "./types.gen.ts";
-
-// STUB until the types are generated.
-export interface SessionInfo {
-  session: string;
-  agent: string;
-  with: "agent" | "person" | "closed";
-  since?: string;
-  action?: string;
-  reason?: string;
-  person?: string;
-  waiting_ms?: number;
-  profile: Record<string, unknown>;
-}
 
 /** A refusal of the server, or that it cannot be reached. */
 export class ApiError extends Error {

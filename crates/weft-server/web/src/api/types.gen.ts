@@ -160,6 +160,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/dead-letters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Events that reached no agent */
+        get: operations["get_dead-letters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/flows/{flow}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run a flow or a system action by its id */
+        post: operations["post_flows_flow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/meta": {
         parameters: {
             query?: never;
@@ -297,6 +331,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/loops": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Its loops and their passes, in the order in which they ended; those that are open come last */
+        get: operations["get_runs_run_loops"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/requests/{turn}": {
         parameters: {
             query?: never;
@@ -342,6 +393,176 @@ export interface paths {
         put?: never;
         /** Continue a failed or cancelled run from its failure, as a new run */
         post: operations["post_runs_run_retry"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sessions; those that wait for a person first, the longest before the others */
+        get: operations["get_sessions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/{session}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A session with its conversation */
+        get: operations["get_sessions_session"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/{session}/close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Close it */
+        post: operations["post_sessions_session_close"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/{session}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Messages and states of a session as they come */
+        get: operations["get_sessions_session_events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/{session}/give-back": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let the agent answer again */
+        post: operations["post_sessions_session_give-back"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/{session}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Answer as a person */
+        post: operations["post_sessions_session_messages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/{session}/notes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Note something that the user does not see */
+        post: operations["post_sessions_session_notes"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/{session}/profile": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Delete what is known of the user */
+        delete: operations["delete_sessions_session_profile"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/{session}/reopen": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Open it again */
+        post: operations["post_sessions_session_reopen"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/{session}/take": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Answer in place of the agent from now on */
+        post: operations["post_sessions_session_take"];
         delete?: never;
         options?: never;
         head?: never;
@@ -410,6 +631,40 @@ export interface paths {
         put?: never;
         /** Check arguments */
         post: operations["post_tools_tool_check"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/triggers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Triggers of the project */
+        get: operations["get_triggers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/triggers/{trigger}/fire": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Fire a trigger now */
+        post: operations["post_triggers_trigger_fire"];
         delete?: never;
         options?: never;
         head?: never;
@@ -508,6 +763,13 @@ export interface components {
     schemas: {
         /** @description A run that was started or resumed. */
         Accepted: {
+            /**
+             * Format: uint
+             * @description Messages before it in its conversation, the one that is answered included.
+             */
+            place?: number | null;
+            /** @description Set where the message had come before with the same id. */
+            repeated: boolean;
             /** @description Its id. */
             run: string;
         };
@@ -657,12 +919,22 @@ export interface components {
             /** @description The tool. */
             tool: string;
         };
-        /** @description Something that was said or done. */
+        /** @description A message of a conversation. */
         ChatMessage: {
+            /** @description Time at which it was said. */
+            at?: string | null;
+            /** @description Author of the message. */
+            author: string;
             /** @description Calls of an assistant, with what came of them. */
             calls: components["schemas"]["ChatCall"][];
+            /** @description Set for the reply of a flow or an action that failed. */
+            failed: boolean;
+            /** @description Name of the author: of a person, or the id of the agent, flow, action or timer. */
+            name?: string | null;
             /** @description `user assistant event note summary`. */
             role: string;
+            /** @description The run that it belongs to. */
+            run?: string | null;
             /** @description The text. */
             text: string;
         };
@@ -680,6 +952,19 @@ export interface components {
             ok: boolean;
             /** @description Arguments that do not fit. */
             problems: unknown;
+        };
+        /** @description An event that reached no agent. */
+        DeadLetter: {
+            /** @description The agent that it was meant for, where one was. */
+            agent?: string | null;
+            /** @description Time at which it was given up. */
+            at: components["schemas"]["Timestamp"];
+            /** @description Name of the event. */
+            event: string;
+            /** @description Payload of the event. */
+            payload: unknown;
+            /** @description Reason. */
+            reason: string;
         };
         /** @description An event from outside. */
         EventBody: {
@@ -702,6 +987,51 @@ export interface components {
         };
         /** @description Reason why an agent run ended. */
         ExitReason: "completed" | "max_turns" | "budget_exceeded" | "loop_detected" | "self_correction_failed" | "awaiting_approval" | "awaiting_result" | "tool_error" | "cancelled" | "handed_off" | "closed" | "flow_completed" | "flow_silent" | "guardrail_blocked" | "llm_failed" | "needs_reconciliation";
+        /** @description Data of a firing by hand. */
+        FireBody: {
+            /**
+             * @description Data for the agent.
+             * @default null
+             */
+            payload: unknown;
+        };
+        /** @description Call of a flow or a system action. */
+        FlowBody: {
+            /**
+             * @description Reaction to a run of the session that executes: `queue`, `steer` or `reject`.
+             * @default queue
+             */
+            busy: components["schemas"]["WhenBusy"];
+            /**
+             * @description Values that tools may use and no model sees or sets.
+             * @default {}
+             */
+            context: {
+                [key: string]: unknown;
+            };
+            /**
+             * @description Values of its parameters.
+             * @default {}
+             */
+            inputs: {
+                [key: string]: unknown;
+            };
+            /**
+             * @description `flow` or `system_action`, where both have the id.
+             * @default null
+             */
+            kind: string | null;
+            /**
+             * @description Id of the call, as the header `Idempotency-Key`: one that comes again has the run of the first.
+             * @default null
+             */
+            message_id: string | null;
+            /**
+             * @description The session that it acts in. Default: one that is gone with the run.
+             * @default null
+             */
+            session: string | null;
+        };
         /** @description From where a run is forked. */
         ForkBody: {
             /**
@@ -725,6 +1055,44 @@ export interface components {
         };
         /** @description Reason why a loop zone ended. */
         LoopEnd: "condition" | "max" | "break" | "times" | "items" | "error" | "cancelled";
+        /** @description Record of a loop or of one of its passes. */
+        LoopEntry: components["schemas"]["PassRecord"] | components["schemas"]["LoopRecord"];
+        /** @description A loop that has ended. */
+        LoopRecord: {
+            /** @description Last carried values, in short. */
+            after: {
+                [key: string]: unknown;
+            };
+            /** @description First carried values, in short. */
+            before: {
+                [key: string]: unknown;
+            };
+            /** @description The tool call that the loop runs in. */
+            call?: string | null;
+            /** @description Path of the loop. */
+            loop: string;
+            /** @description `until`, `while`, `times` or `each`. */
+            mode: string;
+            /**
+             * Format: uint64
+             * @description Duration in milliseconds.
+             */
+            ms: number;
+            /**
+             * Format: uint64
+             * @description Number of passes.
+             */
+            passes: number;
+            /**
+             * Format: uint64
+             * @description Number of its last event.
+             */
+            seq: number;
+            /** @description Tokens of all passes. */
+            usage?: components["schemas"]["Usage"] | null;
+            /** @description Reason why it ended. */
+            why: components["schemas"]["LoopEnd"];
+        };
         /** @description Description of the server, which needs no token. */
         Meta: {
             /**
@@ -732,6 +1100,8 @@ export interface components {
              * @description Version of this interface.
              */
             api: number;
+            /** @description Fault of `flows.json` as it is now: its last good version is used. */
+            flows_fault?: string | null;
             /** @description Address of the guide to models. */
             guide: string;
             /** @description Always `weft`. */
@@ -748,6 +1118,11 @@ export interface components {
             /** @description Decision on calls that need an approval. */
             approve?: components["schemas"]["Approve"];
             /**
+             * @description Reaction to a run of the conversation that executes: `queue`, `steer` or `reject`.
+             * @default queue
+             */
+            busy: components["schemas"]["WhenBusy"];
+            /**
              * @description Values that tools may use and no model sees or sets.
              * @default {}
              */
@@ -763,6 +1138,8 @@ export interface components {
             };
             /** @description Message to the agent. */
             message?: string | null;
+            /** @description Id of the message, as the header `Idempotency-Key`: one that comes again has the run of the first. */
+            message_id?: string | null;
             /** @description The schema that an agent's answer must fit. */
             output_schema?: unknown;
             /** @description The conversation that it belongs to. */
@@ -813,6 +1190,98 @@ export interface components {
             /** @description The tool whose call waits. */
             tool?: components["schemas"]["ToolId"] | null;
             workflow?: string | null;
+        };
+        /** @description Call in a pass. */
+        PassCall: {
+            /** @description The blob with its whole result. */
+            blob?: string | null;
+            /** @description Its id. */
+            call: string;
+            /**
+             * Format: uint64
+             * @description Duration in milliseconds.
+             */
+            ms?: number | null;
+            /** @description Beginning of the observation. */
+            observation?: string | null;
+            /** @description Outcome; absent while it is open. */
+            status?: components["schemas"]["ToolStatus"] | null;
+            /** @description The tool. */
+            tool: string;
+        };
+        /** @description Decision with which a pass of a loop zone ended. */
+        PassDecision: "next" | "condition" | "break" | "continue" | "error" | "cancelled";
+        /** @description Failure of a node in a pass. */
+        PassFailure: {
+            /** @description Its message. */
+            message: string;
+            /** @description Path of the node. */
+            path: string;
+        };
+        /** @description A pass of a loop. */
+        PassRecord: {
+            /** @description Carried values at its end, in short. */
+            after?: {
+                [key: string]: unknown;
+            } | null;
+            /** @description Carried values at its begin, in short. */
+            before: {
+                [key: string]: unknown;
+            };
+            /** @description The tool call that the loop runs in. */
+            call?: string | null;
+            /** @description Calls and what was observed of them, in short. */
+            calls?: components["schemas"]["PassCall"][];
+            /** @description Keys of the carried values that it changed. */
+            changed?: string[];
+            /** @description Decision with which it ended. */
+            decision?: components["schemas"]["PassDecision"] | null;
+            /** @description Failures of nodes. */
+            failures?: components["schemas"]["PassFailure"][];
+            /** @description The item of mode `each`, in short. */
+            item?: unknown;
+            /**
+             * Format: uint64
+             * @description Replies, calls and failures beyond those listed.
+             */
+            left_out?: number;
+            /** @description Path of the loop. */
+            loop: string;
+            /**
+             * Format: uint64
+             * @description Duration in milliseconds; absent while it is open.
+             */
+            ms?: number | null;
+            /**
+             * Format: uint64
+             * @description Nodes that have ended in it.
+             */
+            nodes: number;
+            /**
+             * Format: uint64
+             * @description Number of the pass, from 0.
+             */
+            pass: number;
+            /** @description Replies of models, in short. */
+            replies?: components["schemas"]["PassReply"][];
+            /**
+             * Format: uint64
+             * @description Number of its last event; of its first one while it is open.
+             */
+            seq: number;
+            /** @description Begin of the pass. */
+            started: components["schemas"]["Timestamp"];
+            /** @description Tokens that its nodes used. */
+            usage?: components["schemas"]["Usage"] | null;
+        };
+        /** @description Reply of a model in a pass. */
+        PassReply: {
+            /** @description Reason why the model stopped. */
+            finish: string;
+            /** @description Beginning of its text. */
+            text: string;
+            /** @description Tokens. */
+            usage: components["schemas"]["Usage"];
         };
         /** @description Positions of the nodes of a workflow. */
         Placed: {
@@ -886,9 +1355,11 @@ export interface components {
              * @description Number of its `agent.llm.started`.
              */
             seq: number;
+            /** @description The request asks for a summary of the older part of the conversation. */
+            summary?: boolean;
             /**
              * Format: uint32
-             * @description The turn, from 1.
+             * @description The turn, from 1; of a node outside of an agent, the number of its request in the run.
              */
             turn: number;
         };
@@ -987,15 +1458,98 @@ export interface components {
         /** @description Message to a session. */
         SayBody: {
             /**
+             * @description Reaction to a run of the conversation that executes: `queue`, `steer` or `reject`.
+             * @default queue
+             */
+            busy: components["schemas"]["WhenBusy"];
+            /**
              * @description Values that tools may use and no model sees or sets.
              * @default {}
              */
             context: {
                 [key: string]: unknown;
             };
+            /** @description Id of the message, as the header `Idempotency-Key`: one that comes again has the run of the first. */
+            message_id?: string | null;
             /** @description The text. */
             text: string;
         };
+        /** @description The person who acts, and the reason. */
+        SeatBody: {
+            /**
+             * @description Name of the person. Default: `person`.
+             * @default null
+             */
+            person: string | null;
+            /**
+             * @description Reason for taking the session.
+             * @default null
+             */
+            reason: string | null;
+        };
+        /** @description Text that a person says or notes. */
+        SeatTextBody: {
+            /** @description Name of the person. Default: `person`. */
+            person?: string | null;
+            /** @description The text. */
+            text: string;
+        };
+        /** @description A session with its conversation. */
+        SessionDetail: {
+            /** @description The system action that handed it over or closed it; `person` where a person did. */
+            action?: string | null;
+            /** @description The agent that answers in it. */
+            agent: string;
+            /** @description The conversation, notes included. */
+            messages: components["schemas"]["ChatMessage"][];
+            /** @description The person who has taken it. */
+            person?: string | null;
+            /** @description Profile of the user. */
+            profile: {
+                [key: string]: unknown;
+            };
+            /** @description Reason of the handoff. */
+            reason?: string | null;
+            /** @description Its id, which is that of its thread. */
+            session: string;
+            /** @description Time since which that is so, where it is not the agent. */
+            since?: string | null;
+            /**
+             * Format: uint64
+             * @description Time that the user has waited for a person, in milliseconds; absent where nothing waits for an answer.
+             */
+            waiting_ms?: number | null;
+            /** @description Party that answers. */
+            with: components["schemas"]["SessionParty"];
+        };
+        /** @description A session as it is kept. */
+        SessionInfo: {
+            /** @description The system action that handed it over or closed it; `person` where a person did. */
+            action?: string | null;
+            /** @description The agent that answers in it. */
+            agent: string;
+            /** @description The person who has taken it. */
+            person?: string | null;
+            /** @description Profile of the user. */
+            profile: {
+                [key: string]: unknown;
+            };
+            /** @description Reason of the handoff. */
+            reason?: string | null;
+            /** @description Its id, which is that of its thread. */
+            session: string;
+            /** @description Time since which that is so, where it is not the agent. */
+            since?: string | null;
+            /**
+             * Format: uint64
+             * @description Time that the user has waited for a person, in milliseconds; absent where nothing waits for an answer.
+             */
+            waiting_ms?: number | null;
+            /** @description Party that answers. */
+            with: components["schemas"]["SessionParty"];
+        };
+        /** @description Party that answers in a session. */
+        SessionParty: "agent" | "person" | "closed";
         /** @description A conversation, in short. */
         Thread: {
             /** @description Its name. */
@@ -1143,7 +1697,13 @@ export interface components {
              */
             v: number;
         } & ({
-            data: Record<string, never>;
+            data: {
+                /**
+                 * Format: uint64
+                 * @description Messages before it in its conversation, the one that is answered included.
+                 */
+                place?: number | null;
+            };
             /** @constant */
             type: "run.queued";
         } | {
@@ -1266,16 +1826,23 @@ export interface components {
         } | {
             data: {
                 mode: string;
+                state?: {
+                    [key: string]: unknown;
+                } | null;
             };
             /** @constant */
             type: "loop.entered";
         } | {
-            data: Record<string, never>;
+            data: {
+                item?: unknown;
+            };
             /** @constant */
             type: "loop.iter.started";
         } | {
             data: {
                 changed: string[];
+                decision?: components["schemas"]["PassDecision"] | null;
+                values?: unknown[];
             };
             /** @constant */
             type: "loop.iter.finished";
@@ -1494,6 +2061,32 @@ export interface components {
             /** @constant */
             type: "log.line";
         });
+        /** @description A trigger with its firings. */
+        TriggerDetail: {
+            /** @description The agent that it starts. */
+            agent: string;
+            /** @description Set when it fires by itself. */
+            enabled: boolean;
+            /** @description Its id; of an event that an agent listens to, `AGENT:EVENT`. */
+            id: string;
+            /** @description Its cause: `cron every files webhook event`. */
+            kind: string;
+            /** @description The next moment at which it fires. */
+            next?: components["schemas"]["Timestamp"] | null;
+            /** @description Its last firings, the newest last. */
+            runs: components["schemas"]["TriggerRun"][];
+        };
+        /** @description A firing of a trigger. */
+        TriggerRun: {
+            /** @description Time of the firing. */
+            at: components["schemas"]["Timestamp"];
+            /** @description Its cause: `schedule missed files webhook manual event`. */
+            cause: string;
+            /** @description Reason for which none could begin. */
+            error?: string | null;
+            /** @description The run; absent where none could begin. */
+            run?: string | null;
+        };
         /** @description Tokens that a model read and wrote. */
         Usage: {
             /**
@@ -1531,6 +2124,8 @@ export interface components {
             /** @description Errors and warnings. */
             problems: unknown[];
         };
+        /** @description Reaction to a message that comes while a run of its conversation executes. */
+        WhenBusy: "queue" | "steer" | "reject";
         /** @description A workflow with its file. */
         WorkflowDetail: {
             /** @description Description of the workflow. */
@@ -1581,15 +2176,25 @@ export type CallSummary = components['schemas']['CallSummary'];
 export type ChatCall = components['schemas']['ChatCall'];
 export type ChatMessage = components['schemas']['ChatMessage'];
 export type Checked = components['schemas']['Checked'];
+export type DeadLetter = components['schemas']['DeadLetter'];
 export type EventBody = components['schemas']['EventBody'];
 export type ExitReason = components['schemas']['ExitReason'];
+export type FireBody = components['schemas']['FireBody'];
+export type FlowBody = components['schemas']['FlowBody'];
 export type ForkBody = components['schemas']['ForkBody'];
 export type LoopEnd = components['schemas']['LoopEnd'];
+export type LoopEntry = components['schemas']['LoopEntry'];
+export type LoopRecord = components['schemas']['LoopRecord'];
 export type Meta = components['schemas']['Meta'];
 export type NewRunBody = components['schemas']['NewRunBody'];
 export type Node = components['schemas']['Node'];
 export type NodeErrorKind = components['schemas']['NodeErrorKind'];
 export type OpenAsk = components['schemas']['OpenAsk'];
+export type PassCall = components['schemas']['PassCall'];
+export type PassDecision = components['schemas']['PassDecision'];
+export type PassFailure = components['schemas']['PassFailure'];
+export type PassRecord = components['schemas']['PassRecord'];
+export type PassReply = components['schemas']['PassReply'];
 export type Placed = components['schemas']['Placed'];
 export type PlacedNode = components['schemas']['PlacedNode'];
 export type Problem = components['schemas']['Problem'];
@@ -1601,6 +2206,11 @@ export type RunId = components['schemas']['RunId'];
 export type RunStatus = components['schemas']['RunStatus'];
 export type RunSummary = components['schemas']['RunSummary'];
 export type SayBody = components['schemas']['SayBody'];
+export type SeatBody = components['schemas']['SeatBody'];
+export type SeatTextBody = components['schemas']['SeatTextBody'];
+export type SessionDetail = components['schemas']['SessionDetail'];
+export type SessionInfo = components['schemas']['SessionInfo'];
+export type SessionParty = components['schemas']['SessionParty'];
 export type Thread = components['schemas']['Thread'];
 export type Timestamp = components['schemas']['Timestamp'];
 export type ToolDetail = components['schemas']['ToolDetail'];
@@ -1610,8 +2220,11 @@ export type ToolSchema = components['schemas']['ToolSchema'];
 export type ToolStatus = components['schemas']['ToolStatus'];
 export type ToolSummary = components['schemas']['ToolSummary'];
 export type TraceEvent = components['schemas']['TraceEvent'];
+export type TriggerDetail = components['schemas']['TriggerDetail'];
+export type TriggerRun = components['schemas']['TriggerRun'];
 export type Usage = components['schemas']['Usage'];
 export type Validated = components['schemas']['Validated'];
+export type WhenBusy = components['schemas']['WhenBusy'];
 export type WorkflowDetail = components['schemas']['WorkflowDetail'];
 export type WorkflowSummary = components['schemas']['WorkflowSummary'];
 export type $defs = Record<string, never>;
@@ -2019,6 +2632,71 @@ export interface operations {
             };
         };
     };
+    "get_dead-letters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeadLetter"][];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_flows_flow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description percent-encoded, slashes too */
+                flow: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["FlowBody"];
+            };
+        };
+        responses: {
+            /** @description done */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Accepted"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_meta: {
         parameters: {
             query?: never;
@@ -2316,13 +2994,54 @@ export interface operations {
             };
         };
     };
+    get_runs_run_loops: {
+        parameters: {
+            query?: {
+                /** @description from the `Link` of the page before */
+                cursor?: string;
+                /** @description so many at about, 50 where nothing is said */
+                limit?: string;
+                /** @description only the loop at this path */
+                loop?: string;
+            };
+            header?: never;
+            path: {
+                /** @description percent-encoded, slashes too */
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoopEntry"][];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_runs_run_requests_turn: {
         parameters: {
             query?: {
                 /** @description the turn of the agent that answers this call */
                 call?: string;
-                /** @description the turn of the agent that this node runs */
+                /** @description the turn of the agent that this node runs, or the number of this node's request */
                 path?: string;
+                /** @description `true`: the request for the summary of the older part of the conversation */
+                summary?: string;
             };
             header?: never;
             path: {
@@ -2410,6 +3129,355 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Accepted"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_sessions: {
+        parameters: {
+            query?: {
+                /** @description `true`: only those where the user waits for a person */
+                waiting?: string;
+                /** @description only those where `agent`, `person` or none (`closed`) answers */
+                with?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionInfo"][];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_sessions_session: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description percent-encoded, slashes too */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionDetail"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_sessions_session_close: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description percent-encoded, slashes too */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["SeatBody"];
+            };
+        };
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionInfo"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_sessions_session_events: {
+        parameters: {
+            query?: {
+                /** @description messages that are known; the header `Last-Event-ID` says the same */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                /** @description percent-encoded, slashes too */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": unknown;
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post_sessions_session_give-back": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description percent-encoded, slashes too */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["SeatBody"];
+            };
+        };
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionInfo"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_sessions_session_messages: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description percent-encoded, slashes too */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["SeatTextBody"];
+            };
+        };
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionInfo"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_sessions_session_notes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description percent-encoded, slashes too */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["SeatTextBody"];
+            };
+        };
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionInfo"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_sessions_session_profile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description percent-encoded, slashes too */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionInfo"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_sessions_session_reopen: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description percent-encoded, slashes too */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["SeatBody"];
+            };
+        };
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionInfo"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_sessions_session_take: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description percent-encoded, slashes too */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["SeatBody"];
+            };
+        };
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionInfo"];
                 };
             };
             /** @description refused */
@@ -2549,6 +3617,71 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Checked"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_triggers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TriggerDetail"][];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_triggers_trigger_fire: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description percent-encoded, slashes too */
+                trigger: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["FireBody"];
+            };
+        };
+        responses: {
+            /** @description done */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Accepted"];
                 };
             };
             /** @description refused */
