@@ -14,6 +14,8 @@ pub(crate) const DESCRIPTIONS: &[(&str, &str)] = &[
     ("agent:ParseLlmDecision", "解析模型的答复：文本、所调用的工具，以及其中的错误。"),
     ("agent:SaveHistory", "把用户的话和答复追加到对话并保存。"),
     ("agent:Summarize", "让语言模型把文本缩短。"),
+    ("core:Knowledge", "在项目的知识库中检索与查询相符的段落。"),
+    ("core:Tool", "运行项目中的任意一个工具；其参数就是节点的输入。"),
 ];
 
 #[cfg(test)]

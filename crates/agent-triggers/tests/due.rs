@@ -1,5 +1,7 @@
 //! Moments at which triggers are due.
 
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
 use agent_triggers::{TriggerFile, TriggerRecord, due};
 use agent_types::Timestamp;
 

@@ -29,10 +29,8 @@ pub(crate) fn take_out(body: &mut EventBody, blobs: &mut Blobs) {
                 Arc::make_mut(outputs).values_mut().for_each(|value| replace(value, blobs));
             }
         }
-        EventBody::LoopEntered { state: Some(state), .. } => {
-            if state.values().any(|value| is_heavy(value)) {
-                Arc::make_mut(state).values_mut().for_each(|value| replace(value, blobs));
-            }
+        EventBody::LoopEntered { state: Some(state), .. } if state.values().any(|value| is_heavy(value)) => {
+            Arc::make_mut(state).values_mut().for_each(|value| replace(value, blobs));
         }
         EventBody::LoopIterStarted { item: Some(item) } => replace(item, blobs),
         EventBody::LoopIterFinished { values, .. } => {

@@ -1,5 +1,6 @@
 //! Tools of command files, with real programs.
 #![cfg(unix)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -137,11 +138,11 @@ async fn children_end_with_the_call() {
     let cancel = cx.cancel.clone();
     let call = tool.invoke(serde_json::Map::new(), cx);
     let (outcome, ()) = tokio::join!(call, async move {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        SystemClock.sleep(Duration::from_millis(200)).await;
         cancel.cancel();
     });
     assert_eq!(outcome.end, CallEnd::Cancelled);
-    tokio::time::sleep(Duration::from_millis(1300)).await;
+    SystemClock.sleep(Duration::from_millis(1300)).await;
     assert!(!mark.exists(), "a child outlived its call");
 }
 

@@ -104,7 +104,7 @@ async fn a_session_is_kept_with_the_thread_of_its_agent() {
     assert_eq!(orchestrator.handle("s", "Is that so?").await.unwrap().text.as_deref(), Some("Yes, Ann."));
     assert_eq!(
         project.store().unwrap().unwrap().messages("assistant/s").unwrap().len(),
-        2,
-        "the flow is not in it"
+        4,
+        "what the flow said is in it, too"
     );
 }

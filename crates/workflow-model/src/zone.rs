@@ -210,7 +210,6 @@ impl ZoneSpec {
         let unused = [
             ("times", !is_times, "with mode `times`"),
             ("parallel", !is_each, "with mode `each`"),
-            ("onItemError", !is_each, "with mode `each`"),
             ("onPassError", is_each, "with the modes beside `each`"),
             ("test", self.condition.is_none(), "with a `condition`"),
             ("onMax", self.max_iterations.is_none(), "with `maxIterations`"),

@@ -64,9 +64,10 @@ impl InFlight {
             Asked::This => Some(answer),
             Asked::Other => {
                 log::debug!(target: "mcp", "the answer to {id} came on {on}");
-                let other = open.requests.remove(&id.to_string());
-                // It may have been given up.
-                let _ = other.map(|other| other.answer.send(answer));
+                if let Some(other) = open.requests.remove(&id.to_string()) {
+                    // It may have been given up.
+                    drop(other.answer.send(answer));
+                }
                 None
             }
             Asked::Past => {

@@ -140,10 +140,7 @@ fn edit() -> impl Strategy<Value = (prop::sample::Index, Edit)> {
 /// The text with a change; the same where a character would be cut.
 fn edited(text: &str, (at, edit): &(prop::sample::Index, Edit)) -> String {
     let at = at.index(text.len());
-    let (start, rest) = match text.split_at_checked(at) {
-        Some(parts) => parts,
-        None => return text.to_owned(),
-    };
+    let Some((start, rest)) = text.split_at_checked(at) else { return text.to_owned() };
     match edit {
         Edit::Insert(piece) => format!("{start}{piece}{rest}"),
         Edit::Remove(length) => rest.get(*length..).map_or(text.to_owned(), |rest| format!("{start}{rest}")),

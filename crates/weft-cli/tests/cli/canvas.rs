@@ -213,7 +213,7 @@ fn the_nodes_are_known() {
     let nodes = weft(folder.path(), &["node", "list", "--output", "json"]).ok().json();
     let agents =
         nodes.as_array().unwrap().iter().filter(|node| node["id"].as_str().unwrap().starts_with("agent:"));
-    assert_eq!(agents.count(), 9);
+    assert_eq!(agents.count(), 12);
     let shown = weft(folder.path(), &["node", "show", "agent:ExecuteTool", "--output", "json"]).ok().json();
     let outputs: Vec<&String> = shown["outputs"].as_object().unwrap().keys().collect();
     assert_eq!(outputs, ["results", "observation", "status", "stream"]);

@@ -6,7 +6,7 @@ use crate::common::{desk, weft, write};
 
 /// A loop, then nodes whose main outputs have types of their own.
 const TYPED: &str = r#"{
-  "interfaceInputs": {"name": {"dataFlowType": "STRING", "default": "Ann"}},
+  "interfaceInputs": {"name": {"dataFlowType": "STRING", "config": {"default": "Ann"}}},
   "interfaceOutputs": {"v": {"dataFlowType": "WILDCARD"}},
   "nodes": [
     {"id": "in", "type": "core:GroupInput"},

@@ -51,7 +51,13 @@ impl Drop for Served {
 
 impl Served {
     pub(crate) fn start(folder: &Path, token: &str, more: &[&str]) -> Self {
+        Self::start_in(folder, token, more, &[])
+    }
+
+    /// The same with further variables of the environment.
+    pub(crate) fn start_in(folder: &Path, token: &str, more: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut serve = command(folder);
+        serve.envs(variables.iter().copied());
         serve.args(["--output", "json", "serve", "--port", "0"]).args(more).env("WEFT_TOKEN", token);
         let mut child = serve.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -70,7 +76,7 @@ impl Served {
     }
 
     /// The whole answer to a request with further lines in its head.
-    fn ask_with(&self, method: &str, path: &str, lines: &str, body: &str) -> String {
+    pub(crate) fn ask_with(&self, method: &str, path: &str, lines: &str, body: &str) -> String {
         let mut stream = self.send(method, path, lines, body);
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();

@@ -12,6 +12,9 @@ use weft_harness::StubServer;
 use crate::common::{weft, write};
 use crate::serving::{Served, TOKEN};
 
+/// Secret of the hook.
+const HOOK_KEY: &str = "a-secret-of-the-hook";
+
 const SETTINGS: &str = "script = \"script.jsonl\"\n";
 
 fn value(served: &Served, method: &str, path: &str, body: &str) -> (u16, Value) {
@@ -47,14 +50,14 @@ fn a_webhook_and_a_published_event_wake_agents_of_a_server() {
         "agents/second.json",
         r#"{"id": "second", "name": "Second", "subscribed_event_types": ["paid"]}"#,
     );
-    // The server's token is the secret of the hook, too.
-    let hook = json!({"triggers": [{"id": "orders", "webhook": {"secret": "{$secret.WEFT_TOKEN}"}}]});
+    let hook = json!({"triggers": [{"id": "orders", "webhook": {"secret": "{$secret.HOOK_KEY}"}}]});
     write(folder.path(), "agents/first.triggers.json", &hook.to_string());
     let call = "<ACTION><tool name=\"system:publish_event\"><event>paid</event></tool></ACTION>";
     script(folder.path(), &[json!({"text": call}), json!({"text": "Published."})]);
-    let served = Served::start(folder.path(), TOKEN, &[]);
-    let (status, answer) = value(&served, "POST", "/hooks/orders", r#"{"total": 3}"#);
-    assert_eq!(status, 202, "{answer}");
+    let served = Served::start_in(folder.path(), TOKEN, &[], &[("HOOK_KEY", HOOK_KEY)]);
+    let line = format!("x-hook-secret: {HOOK_KEY}\r\n");
+    let answer = served.ask_with("POST", "/hooks/orders", &line, r#"{"total": 3}"#);
+    assert!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
     let woken = until(&served, "/api/triggers", |all| {
         let event = all.as_array().and_then(|all| all.iter().find(|entry| entry["id"] == "second:paid"));
         event.is_some_and(|event| event["runs"].as_array().is_some_and(|runs| runs.len() == 1))

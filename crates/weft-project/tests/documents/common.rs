@@ -36,8 +36,12 @@ pub(crate) fn edge(from: (&str, &str), to: (&str, &str)) -> Value {
 /// A workflow whose result is a template over its inputs: `(name, type, required)`.
 pub(crate) fn echo(description: &str, inputs: &[(&str, &str, bool)], template: &str) -> Value {
     let slots = inputs.iter().map(|(name, kind, required)| {
-        let slot =
+        let mut slot =
             json!({"dataFlowType": kind, "required": required, "description": format!("about {name}")});
+        // What may be absent has a default, or the node that reads it would be skipped.
+        if !required && *kind == "STRING" {
+            slot["config"] = json!({"default": ""});
+        }
         ((*name).to_owned(), slot)
     });
     let mut edges: Vec<Value> = inputs.iter().map(|(name, ..)| edge(("in", name), ("say", name))).collect();

@@ -371,7 +371,7 @@ async fn a_socket_says_something_and_follows_its_run() {
     socket.say(&frame).await;
     let frames = socket.until("run.finished").await;
     assert_eq!((&frames[0]["type"], &frames[0]["message_id"]), (&json!("accepted"), &json!("m1")));
-    assert!(events(&frames).iter().any(|event| event["text"] == "Hello."), "{frames:?}");
+    assert!(events(&frames).iter().any(|event| event["data"]["text"] == "Hello."), "{frames:?}");
     socket.say(&frame).await;
     let again = socket.until("run.finished").await;
     assert_eq!((&again[0]["repeated"], &again[0]["run"]), (&json!(true), &frames[0]["run"]));

@@ -87,7 +87,7 @@ impl Builder<'_, '_> {
         let declares =
             |key: &str| self.definitions[node as usize].is_some_and(|own| own.config.contains_key(key));
         let misplaced = spec.config_values.keys().filter(|key| RULES.contains(&key.as_str()));
-        let misplaced = misplaced.filter(|key| !declares(key) && !(is_zone && *key == "skipIf"));
+        let misplaced = misplaced.filter(|key| !(declares(key) || is_zone && *key == "skipIf"));
         let mut found: Vec<(String, String)> = misplaced
             .map(|key| {
                 (

@@ -38,6 +38,7 @@ pub(super) fn all(context: &Context) -> Vec<Finding> {
     findings.extend(agents(&project));
     findings.extend(triggers(&project));
     findings.extend(flows(&project));
+    findings.extend(widgets(&project));
     findings.extend(
         project.refused_secrets().iter().map(|fault| {
             Finding::warning(format!("secret {}", fault.secret.name), Failure::of_secret(fault))
@@ -260,6 +261,23 @@ fn flows(project: &Project) -> Option<Finding> {
         }),
         Err(error) => Some(Finding::wrong("flows.json", error.into())),
     }
+}
+
+/// Embedded chats: the agent of each exists.
+fn widgets(project: &Project) -> Vec<Finding> {
+    let widgets = project.settings().widgets.iter();
+    let checked = widgets.map(|(name, widget)| {
+        let what = format!("widget {name}");
+        let is_of_flows = || project.flows_agent().ok() == Some(widget.agent.as_str());
+        match project.agent_file(&widget.agent) {
+            Err(error) if !is_of_flows() => Finding::wrong(what, error.into()),
+            Ok(_) | Err(_) if widget.origins.is_empty() => {
+                Finding::well(what, "a page of its own".to_owned())
+            }
+            Ok(_) | Err(_) => Finding::well(what, counted(widget.origins.len(), "origin")),
+        }
+    });
+    checked.collect()
 }
 
 fn store(project: &Project) -> Finding {
