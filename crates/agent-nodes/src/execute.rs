@@ -148,6 +148,7 @@ impl Work<'_> {
     async fn run(&self) -> Result<Done, NodeError> {
         let mut answers: HashMap<String, Value> = HashMap::new();
         let mut waited = self.ctx.has_asked();
+        let mut put: HashMap<String, usize> = HashMap::new();
         loop {
             let log = self.sink.log(waited, answers.clone());
             // A round counts what the ones before it have done again, as another process would.
@@ -160,7 +161,13 @@ impl Work<'_> {
                     return Ok(done);
                 }
                 Round::PendingInner(asked) => {
-                    let named = asked.into_iter().map(|(id, question)| (id.clone(), question.named(id)));
+                    // A question that is put again, since its answer does not fit, is another one.
+                    let named = asked.into_iter().map(|(id, question)| {
+                        let times = put.entry(id.clone()).or_default();
+                        *times += 1;
+                        let name = if *times == 1 { id.clone() } else { format!("{id}#{times}") };
+                        (id, question.named(name))
+                    });
                     let (ids, questions): (Vec<String>, Vec<Question>) = named.unzip();
                     let values = self.ctx.ask_all(questions).await?;
                     budget.take_back();

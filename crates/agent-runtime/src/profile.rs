@@ -365,7 +365,7 @@ impl AgentProfile {
             if is_new { id } else { name.to_owned() }
         };
         let skills = std::mem::take(&mut self.skill_workflow_ids_inventory).into_iter();
-        self.skill_workflow_ids_inventory = skills.map(|entry| entry.canonical(&skill)).collect();
+        self.skill_workflow_ids_inventory = skills.map(|entry| entry.canonical(skill)).collect();
         if let Some(policy) = &mut self.approval {
             // A name that an inventory gives to a tool of its own stays in force.
             for (id, choice) in policy.tools.clone() {

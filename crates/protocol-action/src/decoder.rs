@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::doubt::Doubt;
 use crate::event::Event;
-use crate::read::{Machine, Source, settled};
+use crate::read::{Machine, Source, has_block, settled};
 use crate::{Code, Diagnostic, FinishReason, NativeCall, Options, Parsed, Span, Vocabulary};
 
 /// Reads a whole reply.
@@ -56,6 +57,7 @@ pub struct Decoder {
     closed: bool,
     /// Length of the text that is certain to stand before the end of the block.
     settled: usize,
+    doubt: Doubt,
 }
 
 impl std::fmt::Debug for Decoder {
@@ -81,6 +83,7 @@ impl Decoder {
             bad: Vec::new(),
             closed: false,
             settled: 0,
+            doubt: Doubt::default(),
         }
     }
 
@@ -140,7 +143,10 @@ impl Decoder {
 
     /// The reader may step back over blanks.
     fn settle(&mut self) {
-        self.settled = self.settled.max(settled(&self.machine));
+        let certain = settled(&self.machine);
+        let is_open = !self.closed && !has_block(&self.machine);
+        let certain = if is_open { self.doubt.limit(&self.text, certain) } else { certain };
+        self.settled = self.settled.max(certain);
     }
 
     fn events(&self) -> Events<'_> {

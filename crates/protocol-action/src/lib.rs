@@ -23,6 +23,7 @@
 mod call;
 mod decoder;
 mod diagnostic;
+mod doubt;
 pub mod encode;
 mod event;
 pub mod json;

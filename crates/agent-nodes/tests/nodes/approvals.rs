@@ -120,9 +120,9 @@ fn a_call_that_needs_a_person_waits_with_the_node() {
 #[test]
 fn changed_arguments_that_do_not_fit_leave_the_call_waiting() {
     let lasting = Lasting::new();
-    lasting.go(&World::new(&[]), &workflow(), true);
+    let first = lasting.go(&World::new(&[]), &workflow(), true);
     let wrong = json!({"approve": true, "arguments": {"say": 5}});
-    lasting.store.answer(&lasting.run, "node", &wrong).unwrap();
+    lasting.store.answer(&lasting.run, &first.asks[0].ask, &wrong).unwrap();
     let world = World::new(&[]);
     let outcome = lasting.go(&world, &workflow(), false);
     assert_eq!(outcome.status, RunStatus::Waiting);

@@ -41,7 +41,7 @@ pub(crate) async fn run(driver: &Driver, state: &mut AgentState, input: AgentInp
         learned: None,
         driver,
     };
-    let end = session.within_wall_time(Input::Begin(input)).await;
+    let end = Box::pin(session.within_wall_time(Input::Begin(input))).await;
     let Session { machine, window, root, .. } = session;
     if end.exit == ExitReason::Cancelled {
         cancel_tasks(&driver.context, machine.conversation()).await;

@@ -235,6 +235,11 @@ impl Machine {
     }
 }
 
+/// Returns `true` once a block has ended.
+pub(crate) const fn has_block(machine: &Machine) -> bool {
+    machine.blocks > 0
+}
+
 /// End of the part of the text that is certain to stand before the end of the block.
 pub(crate) fn settled(machine: &Machine) -> usize {
     let certain = match &machine.state {

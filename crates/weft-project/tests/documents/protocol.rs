@@ -211,7 +211,7 @@ fn tools_and_skills_are_listed_with_names_and_parameters() {
         "- <payload> (any",
         "## Skills\n- <skill_greet_player><player_id>…</player_id></skill_greet_player>: Greeting — Greets a player.",
         "  - <player_id> (string, required): about player_id",
-        "  - <greeting_context> (string): about greeting_context",
+        "  - <greeting_context> (string",
         "<image_analysis_data>…</image_analysis_data>",
         ": Image description — Describes an image.",
         "  - <image_analysis_data> (object, required, elements, or JSON in CDATA)",
