@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use agent_types::{RunId, TraceEvent};
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, Stream, StreamExt};
+use tokio_util::sync::CancellationToken;
 
 use crate::error::RunsError;
 use crate::outcome::RunOutcome;
@@ -68,6 +69,11 @@ impl RunEvents {
     #[must_use]
     pub fn new(events: impl Stream<Item = Result<Vec<TraceEvent>, RunsError>> + Send + 'static) -> Self {
         Self(events.boxed())
+    }
+
+    /// The same events until the run is left.
+    pub(crate) fn until(self, left: CancellationToken) -> Self {
+        Self(self.0.take_until(left.cancelled_owned()).boxed())
     }
 
     /// The same events as a stream that ends where the store cannot be read.

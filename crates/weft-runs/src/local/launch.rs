@@ -107,12 +107,13 @@ pub(super) fn track(
         runs.0.tasks.note(&run);
     }
     let (send, done) = oneshot::channel();
-    let events = events::new(&run, &sink, sink.subscribe(BEHIND));
+    let left = CancellationToken::new();
+    let events = events::new(&run, &sink, sink.subscribe(BEHIND)).until(left.clone());
     let over = CancellationToken::new();
     let live = Live { sink: sink.clone(), cancel, thread, is_queued, over: over.clone() };
     runs.live().insert(run.clone(), live);
-    let left = RunsError::Left { run: run.to_string() };
-    let outcome = Outcome::new(async move { done.await.unwrap_or(Err(left)) });
+    let error = RunsError::Left { run: run.to_string() };
+    let outcome = Outcome::new(async move { done.await.unwrap_or(Err(error)) });
     let handle = RunHandle::new(run.clone(), events, outcome);
     let own = runs.clone();
     runs.spawn(async move {
@@ -122,6 +123,7 @@ pub(super) fn track(
             Either::Right(((), executing)) => {
                 sink.leave();
                 drop(executing);
+                left.cancel();
                 None
             }
         };

@@ -116,7 +116,7 @@ async fn messages_queue_in_order_up_to_a_limit() {
     let refused = server.post(PATH, &json!({"text": "x", "busy": "reject"})).await.expect(409);
     assert_eq!(refused.code(), "thread_busy");
     let queued = server.events(&runs[3]).await;
-    assert_eq!((&queued[0]["type"], &queued[0]["place"]), (&json!("run.queued"), &json!(3)));
+    assert_eq!((&queued[0]["type"], &queued[0]["data"]["place"]), (&json!("run.queued"), &json!(3)));
     server.post(&format!("/api/runs/{}/cancel", runs[15]), &json!({})).await.expect(202);
     server.until(&runs[16], "ok").await;
     server.until(&runs[15], "cancelled").await;
