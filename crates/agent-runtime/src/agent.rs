@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent_types::{
     Budget, BudgetLimits, CallId, Clock, EventBroadcast, EventLocation, EventSink, EventSubscription,
-    Recorder, ResumeLog, RunId, SystemClock,
+    FormerInputs, Recorder, ResumeLog, RunId, SystemClock,
 };
 use llm_provider::{LlmProvider, LlmRequest};
 use schemars::JsonSchema;
@@ -356,6 +356,10 @@ impl Agent {
         run.driver.context.cancel = cx.cancel.child_token();
         if let Some(mode) = cx.services.get::<ApprovalMode>() {
             run.driver.context.approval = *mode;
+        }
+        if cx.services.get::<FormerInputs>().is_some() {
+            let services = std::mem::take(&mut run.driver.context.services);
+            run.driver.context.services = services.with(Arc::new(FormerInputs));
         }
         run.driver.context.inside = Some(cx.call.clone());
         run.driver.context.budget = budget;

@@ -63,7 +63,7 @@ pub use recorder::{
     UnsequencedEvent,
 };
 pub use redact::Redactor;
-pub use services::{ContextValues, Services};
+pub use services::{ContextValues, FormerInputs, Services};
 pub use system_clock::SystemClock;
 pub use timestamp::Timestamp;
 pub use tool_definition::{DefinitionDigests, ToolDefinition, ToolWords};

@@ -11,6 +11,11 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, Default)]
 pub struct ContextValues(pub Arc<Map<String, Value>>);
 
+/// Mark of runs that began when an input without a default had an empty value, among the services of nodes and tools:
+/// workflows in them run with these values until they end.
+#[derive(Debug, Clone, Copy)]
+pub struct FormerInputs;
+
 /// Services by type. A trait object is found under its trait.
 ///
 /// ```

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agent_types::{
-    BudgetLimits, ContextValues, EventBody, EventPersister, EventSink, InvalidToolId, RunId, RunStatus,
-    Services, ToolDefinition, ToolId, UnsequencedEvent,
+    BudgetLimits, ContextValues, EventBody, EventPersister, EventSink, FormerInputs, InvalidToolId, RunId,
+    RunStatus, Services, ToolDefinition, ToolId, UnsequencedEvent,
 };
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -17,7 +17,7 @@ use tool_registry::{
 use tool_schema::ToolSetError;
 use workflow_engine::{NodeCatalog, OnWaiting, Plan, PlanError, RunError, RunOptions};
 use workflow_model::structural::GROUP_OUTPUT;
-use workflow_model::{LoadError, Workflow, WorkflowSource};
+use workflow_model::{FormerDefaults, LoadError, Workflow, WorkflowSource, write_former_defaults};
 
 use crate::definition::definition_of;
 
@@ -101,27 +101,59 @@ pub fn workflow_tool(
     runtime: &WorkflowRuntime,
 ) -> Result<Tool, WorkflowToolError> {
     let included = Included { source: workflows, used: Mutex::default() };
-    let (definition, handler) = handler(format!("workflow:{id}").parse()?, workflow, &included, runtime)?;
+    let (definition, mut handler) = handler(format!("workflow:{id}").parse()?, workflow, &included, runtime)?;
     let own = (format!("workflow {id}"), without_layout(workflow));
-    let parts = included.used.into_inner().into_iter().chain([own]);
+    let used = included.used.into_inner();
+    let parts: Vec<_> =
+        used.iter().map(|(id, used)| (format!("workflow {id}"), without_layout(used))).chain([own]).collect();
+    let catalog = Arc::clone(&runtime.catalog);
+    handler.former = Some(Former { workflow: workflow.clone(), used, catalog });
     Ok(Tool::new(definition, WORKFLOW, handler).with_parts(parts).checked()?)
 }
 
 /// Source of workflows that notes which of them are used.
 struct Included<'s> {
     source: &'s dyn WorkflowSource,
-    used: Mutex<BTreeMap<String, Value>>,
+    used: Mutex<BTreeMap<String, Arc<Workflow>>>,
 }
 
 impl WorkflowSource for Included<'_> {
     fn workflow(&self, id: &str) -> Option<Arc<Workflow>> {
         let found = self.source.workflow(id)?;
-        self.used.lock().insert(format!("workflow {id}"), without_layout(&found));
+        self.used.lock().insert(id.to_owned(), Arc::clone(&found));
         Some(found)
     }
 
     fn workflow_ids(&self) -> Vec<String> {
         self.source.workflow_ids()
+    }
+}
+
+/// Source of the plan that runs of [`FormerInputs`] need.
+struct Former {
+    workflow: Workflow,
+    /// Workflows inside it.
+    used: BTreeMap<String, Arc<Workflow>>,
+    catalog: Arc<NodeCatalog>,
+}
+
+impl Former {
+    /// The plan, with arguments as it takes them: a typed input that was null counted as absent.
+    fn plan(&self, arguments: &mut Map<String, Value>) -> Result<Plan, PlanError> {
+        let mut workflow = self.workflow.clone();
+        write_former_defaults(&mut workflow);
+        workflow.drop_nulls(arguments);
+        Plan::new(&workflow, &self.catalog, &FormerDefaults(self))
+    }
+}
+
+impl WorkflowSource for Former {
+    fn workflow(&self, id: &str) -> Option<Arc<Workflow>> {
+        self.used.get(id).cloned()
+    }
+
+    fn workflow_ids(&self) -> Vec<String> {
+        self.used.keys().cloned().collect()
     }
 }
 
@@ -153,7 +185,7 @@ pub(crate) fn handler(
     definition.annotations.read_only = !plan.has_effect();
     let single = workflow.interface_outputs.len() == 1;
     let live = live_slots(workflow);
-    Ok((definition, WorkflowHandler { plan, services: runtime.services.clone(), single, live }))
+    Ok((definition, WorkflowHandler { plan, services: runtime.services.clone(), single, live, former: None }))
 }
 
 /// The slots whose pieces are those of a stream among the results.
@@ -213,11 +245,20 @@ pub(crate) struct WorkflowHandler {
     /// `true` if the workflow declares exactly one output.
     single: bool,
     live: Arc<[(String, String)]>,
+    former: Option<Former>,
 }
 
 #[async_trait]
 impl ToolHandler for WorkflowHandler {
-    async fn call(&self, arguments: Map<String, Value>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn call(
+        &self,
+        mut arguments: Map<String, Value>,
+        cx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let former = self.former.as_ref().filter(|_| cx.services.get::<FormerInputs>().is_some());
+        let former = former.map(|former| former.plan(&mut arguments)).transpose();
+        let former = former.map_err(|error| ToolError::failed(error.to_string()))?;
+        let plan = former.as_ref().unwrap_or(&self.plan);
         let Some(budget) = cx.budget.child(BudgetLimits::default()) else {
             let levels = cx.budget.max_depth();
             let message = format!("limit of {levels} levels reached");
@@ -233,7 +274,7 @@ impl ToolHandler for WorkflowHandler {
         options.on_waiting = OnWaiting::End;
         options.budget = Some(budget);
         options.cancel = Some(cx.cancel.child_token());
-        let outcome = workflow_engine::run(&self.plan, arguments, options).outcome().await;
+        let outcome = workflow_engine::run(plan, arguments, options).outcome().await;
         if let Some(meter) = cx.services.get::<UsageMeter>() {
             meter.add(outcome.usage);
         }

@@ -8,15 +8,17 @@ use std::sync::Arc;
 
 use agent_nodes::InTurn;
 use agent_runtime::{Deliberation, DeliberationFault, Deliberator, ReplyStream};
-use agent_types::ContextValues;
-use agent_types::{EventBody, EventPersister, EventSink, RunId, RunStatus, ToolId, UnsequencedEvent};
+use agent_types::{
+    ContextValues, EventBody, EventPersister, EventSink, FormerInputs, RunId, RunStatus, ToolId,
+    UnsequencedEvent,
+};
 use async_trait::async_trait;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::future::{Either, select};
 use futures::{FutureExt, StreamExt};
 use llm_provider::{Finish, LlmEvent, StandardResponse};
 use serde_json::{Map, Value};
-use workflow_engine::{OnWaiting, Plan, RunOptions, RunOutcome, Services};
+use workflow_engine::{OnWaiting, Plan, RunOptions, RunOutcome};
 use workflow_model::{DataFlowType, Workflow};
 
 use crate::error::ProjectError;
@@ -38,7 +40,7 @@ pub(crate) struct WorkflowDeliberator {
     output: String,
     /// The nodes whose pieces are those of the reply, where it comes piece by piece.
     live: Arc<[(Arc<str>, Arc<str>)]>,
-    services: Services,
+    project: Project,
 }
 
 impl fmt::Debug for WorkflowDeliberator {
@@ -79,7 +81,18 @@ impl WorkflowDeliberator {
             plan,
             output,
             live: live.into(),
-            services: project.services(),
+            project: project.clone(),
+        })
+    }
+
+    /// The plan for a run in which absent inputs have the values that earlier versions gave them.
+    fn former_plan(&self) -> Result<Plan, DeliberationFault> {
+        let planned = self.project.workflows().get(&self.id);
+        let planned =
+            planned.and_then(|(_, workflow)| self.project.plan_with_former_defaults(&self.id, &workflow));
+        planned.map_err(|error| DeliberationFault::Failed {
+            kind: error.code().to_owned(),
+            message: error.to_string(),
         })
     }
 
@@ -134,7 +147,8 @@ impl Deliberator for WorkflowDeliberator {
         let arguments = self.arguments(&turn).await;
         let (pieces, reader) = unbounded();
         let sink = LiveSink { inner: turn.sink(), live: Arc::clone(&self.live), pieces };
-        let services = self.services.clone().with(Arc::new(InTurn::new(&turn)));
+        let former = turn.services().get::<FormerInputs>().map(|_| self.former_plan()).transpose()?;
+        let services = self.project.services().with(Arc::new(InTurn::new(&turn)));
         let mut options = RunOptions::new()
             .with_services(services.with(Arc::new(ContextValues(Arc::clone(turn.values())))))
             .with_clock(Arc::clone(turn.clock()))
@@ -145,7 +159,7 @@ impl Deliberator for WorkflowDeliberator {
         options.budget = Some(turn.budget()?);
         options.cancel = Some(turn.cancel_token());
         options.resume = turn.resume().map(Box::new);
-        let run = workflow_engine::run(&self.plan, arguments, options);
+        let run = workflow_engine::run(former.as_ref().unwrap_or(&self.plan), arguments, options);
         let reply = Reply {
             outcome: run.outcome().boxed(),
             reader,

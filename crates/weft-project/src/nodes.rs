@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use agent_nodes::{AgentLookupError, AgentSource, LlmNodeConfig, MemoryThreads, ThreadError, Threads};
 use agent_runtime::{Agent, ApprovalMode, Exchange};
-use agent_types::ContextValues;
+use agent_types::{ContextValues, FormerInputs};
 use async_trait::async_trait;
 use node_library::FilesFolder;
 use run_store::Store;
 use serde_json::{Map, Value};
 use tool_registry::{Changes, Tool, ToolInvoker, ToolLookupError};
 use workflow_engine::{Plan, Services};
-use workflow_model::{AvailableTools, Workflow, World};
+use workflow_model::{AvailableTools, FormerDefaults, Workflow, World, write_former_defaults};
 
 use crate::error::ProjectError;
 use crate::project::Project;
@@ -170,6 +170,21 @@ impl Project {
         Ok(self.in_world(id, workflow, |world| Plan::in_world(workflow, self.catalog(), world))?)
     }
 
+    /// A workflow for a run that began when an input without a default had an empty value: it has its
+    /// [former defaults](workflow_model::write_former_defaults), as have the workflows inside it.
+    ///
+    /// # Errors
+    /// Everything that keeps it from running.
+    pub fn plan_with_former_defaults(&self, id: &str, workflow: &Workflow) -> Result<Plan, ProjectError> {
+        let mut workflow = workflow.clone();
+        write_former_defaults(&mut workflow);
+        let plan = self.in_world(id, &workflow, |world| {
+            let workflows = FormerDefaults(world.workflows);
+            Plan::in_world(&workflow, self.catalog(), &World { workflows: &workflows, ..*world })
+        });
+        Ok(plan?)
+    }
+
     /// Ids that `availableTools` of a workflow may name; `None` in a folder without a project, where they are unknown.
     fn tools_for(&self, workflow: &Workflow) -> Option<Vec<String>> {
         self.is_project().then(|| {
@@ -193,7 +208,8 @@ impl Project {
     }
 
     /// The same for a run of a workflow by itself: with values that no model sees or sets, with what the calls of its
-    /// nodes work on, and with the answer to calls that require approval.
+    /// nodes work on, and with the answer to calls that require approval. `former` has the absent inputs of workflow tools
+    /// as earlier versions had them.
     ///
     /// # Errors
     /// The store cannot be used.
@@ -201,9 +217,13 @@ impl Project {
         &self,
         values: Map<String, Value>,
         approval: ApprovalMode,
+        former: Option<FormerInputs>,
     ) -> Result<Services, ProjectError> {
         let values = Arc::new(values);
-        let services = self.stored_services(LlmNodeConfig::in_memory().services)?;
+        let mut services = self.stored_services(LlmNodeConfig::in_memory().services)?;
+        if let Some(former) = former {
+            services = services.with(Arc::new(former));
+        }
         let surroundings = LlmNodeConfig { services, values: Arc::clone(&values), approval };
         Ok(self.services().with(Arc::new(ContextValues(values))).with(Arc::new(surroundings)))
     }

@@ -81,7 +81,7 @@ async fn call(project: &Project, tool: &str, available: Value) -> String {
         "edges": [{"id": "e", "source": "run", "sourceHandle": "observation", "target": "out", "targetHandle": "said"}],
     });
     let workflow = workflow_model::Workflow::from_value(workflow).unwrap();
-    let services = project.workflow_services(Map::new(), ApprovalMode::None).unwrap();
+    let services = project.workflow_services(Map::new(), ApprovalMode::None, None).unwrap();
     let plan = project.plan("w", &workflow).unwrap();
     let outcome = plan.run(Map::new(), RunOptions::new().with_services(services)).outcome().await;
     outcome.outputs["said"].as_str().unwrap_or_default().to_owned()

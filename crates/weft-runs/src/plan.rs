@@ -1,7 +1,9 @@
 //! Records of runs besides their events: all that is required to resume them.
 
+use std::sync::Arc;
+
 use agent_runtime::{Agent, AgentInput, Exchange};
-use agent_types::RunId;
+use agent_types::{FormerInputs, RunId};
 use executors_flow_system::TargetKind;
 use llm_provider::Attachment;
 use run_store::RunRecord;
@@ -27,6 +29,9 @@ pub struct WorkflowPlan {
     /// The run that it is a retry of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
+    /// Set for a run that began when an input without a default had an empty value; it keeps these values.
+    #[serde(flatten, with = "input_rule")]
+    pub former_inputs: bool,
 }
 
 /// Record of an agent's run.
@@ -76,6 +81,9 @@ pub struct AgentPlan {
     /// The run that it is a retry of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
+    /// Set for a run that began when an input without a default had an empty value; it keeps these values.
+    #[serde(flatten, with = "input_rule")]
+    pub former_inputs: bool,
 }
 
 /// A flow or system action that is run by its id.
@@ -120,6 +128,9 @@ impl AgentPlan {
     /// The agent as a run of this plan needs it.
     pub(crate) fn prepared(&self, agent: Agent) -> Agent {
         let mut agent = agent.with_values(self.values.clone());
+        if self.former_inputs {
+            agent = agent.with(Arc::new(FormerInputs));
+        }
         if let Some(instructions) = &self.instructions {
             agent = agent.with_instructions(instructions);
         }
@@ -148,6 +159,26 @@ impl AgentPlan {
 impl WorkflowPlan {
     pub(crate) fn from_record(record: &RunRecord) -> Result<Self, RunsError> {
         read(record, "a workflow")
+    }
+}
+
+/// The mark of records of runs whose absent inputs are absent; those of earlier versions have none.
+mod input_rule {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Mark {
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        absent_inputs: bool,
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub(super) fn serialize<S: Serializer>(former: &bool, to: S) -> Result<S::Ok, S::Error> {
+        Mark { absent_inputs: !former }.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+        Ok(!Mark::deserialize(from)?.absent_inputs)
     }
 }
 

@@ -52,7 +52,7 @@ pub use policy::{Bypass, Cache, OnError, Retry};
 pub use problem::ProblemCode;
 pub use schema::workflow_schema;
 pub use slot::{DataFlowType, Slot, Suggestion};
-pub use types::{type_default, write_implied_defaults};
+pub use types::{FormerDefaults, type_default, write_former_defaults, write_implied_defaults};
 pub use workflow::{AvailableTools, LoadError, NamedTool, Variable, Workflow};
 pub use zone::{
     DEFAULT_MAX_ITERATIONS, OnItemError, OnMax, OnPassError, StateKey, TestAt, ZoneMode, ZoneSpec,

@@ -1,8 +1,10 @@
 //! Compatibility of slot types.
 
-use serde_json::Value;
+use std::sync::Arc;
 
-use crate::definition::SlotDefinition;
+use serde_json::{Map, Value};
+
+use crate::definition::{SlotDefinition, WorkflowSource};
 use crate::slot::{DataFlowType, Slot, suggestions_of};
 use crate::workflow::Workflow;
 
@@ -41,6 +43,49 @@ pub fn write_implied_defaults(workflow: &mut Workflow) -> Vec<String> {
     written
 }
 
+/// Writes the values of absent inputs as they were when an input without a default had an empty value: as
+/// [`write_implied_defaults`], and null for a slot of any type.
+pub fn write_former_defaults(workflow: &mut Workflow) {
+    write_implied_defaults(workflow);
+    for slot in workflow.interface_inputs.values_mut() {
+        let takes_null = slot.data_flow_type.is_any() && !slot.is_stream;
+        if takes_null && !slot.is_required() && slot.default_value().is_none() {
+            slot.config.insert("default".to_owned(), Value::Null);
+        }
+    }
+}
+
+impl Workflow {
+    /// Removes the nulls of typed inputs, which counted as absent when [`write_former_defaults`] held.
+    pub fn drop_nulls(&self, inputs: &mut Map<String, Value>) {
+        let slots = &self.interface_inputs;
+        inputs.retain(|name, value| {
+            !value.is_null() || slots.get(name).is_none_or(|slot| slot.data_flow_type.is_any())
+        });
+    }
+}
+
+/// The workflows of another source with their [former defaults](write_former_defaults).
+pub struct FormerDefaults<'w>(pub &'w dyn WorkflowSource);
+
+impl WorkflowSource for FormerDefaults<'_> {
+    fn workflow(&self, id: &str) -> Option<Arc<Workflow>> {
+        let mut workflow = self.0.workflow(id)?;
+        write_former_defaults(Arc::make_mut(&mut workflow));
+        Some(workflow)
+    }
+
+    fn workflow_ids(&self) -> Vec<String> {
+        self.0.workflow_ids()
+    }
+}
+
+impl std::fmt::Debug for FormerDefaults<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("FormerDefaults").finish_non_exhaustive()
+    }
+}
+
 fn implied_default(slot: &Slot) -> Value {
     let first = suggestions_of(&slot.config).into_iter().next();
     first.map_or_else(|| type_default(slot.data_flow_type), |suggestion| suggestion.value)
@@ -54,7 +99,7 @@ pub fn type_default(kind: DataFlowType) -> Value {
         DataFlowType::Integer => Value::from(0),
         DataFlowType::Float => Value::from(0.0),
         DataFlowType::Boolean => Value::from(false),
-        DataFlowType::Object => Value::Object(serde_json::Map::new()),
+        DataFlowType::Object => Value::Object(Map::new()),
         DataFlowType::Array => Value::Array(Vec::new()),
         DataFlowType::Binary | DataFlowType::Wildcard | DataFlowType::ConvertibleAny => Value::Null,
     }

@@ -210,6 +210,7 @@ impl ZoneSpec {
         let unused = [
             ("times", !is_times, "with mode `times`"),
             ("parallel", !is_each, "with mode `each`"),
+            ("onItemError", !is_each, "with mode `each` (the other modes use `onPassError`)"),
             ("onPassError", is_each, "with the modes beside `each`"),
             ("test", self.condition.is_none(), "with a `condition`"),
             ("onMax", self.max_iterations.is_none(), "with `maxIterations`"),

@@ -94,7 +94,7 @@ pub(crate) fn messages(events: &[TraceEvent]) -> Vec<String> {
 #[track_caller]
 pub(crate) fn run(project: &Project, id: &str, inputs: &Value) -> (Value, Vec<TraceEvent>) {
     let (_, workflow) = project.workflows().get(id).unwrap();
-    let services = project.workflow_services(Map::new(), ApprovalMode::All).unwrap();
+    let services = project.workflow_services(Map::new(), ApprovalMode::All, None).unwrap();
     let plan = project.plan(id, &workflow).unwrap();
     block_on(async {
         let mut options = RunOptions::new().with_services(services);

@@ -16,7 +16,7 @@ use workflow_model::Workflow;
 use super::agent::OpenAgent;
 use super::conversation::history_before;
 use super::threads::Threads;
-use super::version::version;
+use super::version::{plan_of, version};
 use super::workflow::{OpenWorkflow, typed_text};
 use crate::error::RunsError;
 use crate::plan::{AgentPlan, WorkflowPlan};
@@ -89,12 +89,13 @@ pub(super) fn begin_workflow_run(
     let kept = WorkflowPlan {
         id: id.to_owned(),
         workflow: workflow.to_value(),
-        inputs: inputs.clone(),
-        values: values.clone(),
+        inputs,
+        values,
         retry_of: None,
+        former_inputs: false,
     };
     let sink = begin(project, new_workflow_run(&kept))?;
-    Ok(OpenWorkflow { sink, log: None, id: id.to_owned(), plan, inputs, values })
+    Ok(OpenWorkflow { sink, log: None, plan, kept })
 }
 
 pub(super) fn new_workflow_run(plan: &WorkflowPlan) -> NewRun {
@@ -149,13 +150,12 @@ pub(super) fn resume_workflow_run(
     wanted: Version,
 ) -> Result<OpenWorkflow, RunsError> {
     let store = project.required_store(run)?;
-    let kept = WorkflowPlan::from_record(&store.known(run)?)?;
+    let mut kept = WorkflowPlan::from_record(&store.known(run)?)?;
     let workflow = version(project, store, &kept, (run, u64::MAX), wanted)?;
-    let plan = project.plan(&kept.id, &workflow)?;
+    let plan = plan_of(project, run, &mut kept, &workflow)?;
     let (stored, log) = store.resume_where(run, |state| plan.fits(state), Arc::clone(project.clock()))?;
     let sink = RunSink::Stored(stored, store.clone());
-    let WorkflowPlan { id, inputs, values, .. } = kept;
-    Ok(OpenWorkflow { sink, log: Some(log), id, plan, inputs, values })
+    Ok(OpenWorkflow { sink, log: Some(log), plan, kept })
 }
 
 /// Begins a workflow's run with what another one did, with other values for some of its nodes.
@@ -163,19 +163,18 @@ pub(super) fn fork_workflow_run(project: &Project, request: &ForkRequest) -> Res
     let ForkRequest { of, at, changes, version: wanted } = request;
     let store = project.required_store(of)?;
     let record = store.known(of)?;
-    let kept = WorkflowPlan { retry_of: None, ..WorkflowPlan::from_record(&record)? };
+    let mut kept = WorkflowPlan { retry_of: None, ..WorkflowPlan::from_record(&record)? };
     // Where they end is found before their types are known.
     let untyped = changes.keys().map(|path| (path.clone(), Value::Null)).collect();
     let upto = store.place_to_fork(of, *at, &untyped)?;
     let workflow = version(project, store, &kept, (of, upto), *wanted)?;
-    let plan = project.plan(&kept.id, &workflow)?;
+    let plan = plan_of(project, of, &mut kept, &workflow)?;
     let changes = &typed_changes(&plan, changes)?;
     let new = new_workflow_run(&kept);
     let clock = Arc::clone(project.clock());
     let (stored, log) = store.fork(of, new, upto, changes, |state| plan.fits(state), clock)?;
     let sink = RunSink::Stored(stored, store.clone());
-    let WorkflowPlan { id, inputs, values, .. } = kept;
-    Ok(OpenWorkflow { sink, log: Some(log), id, plan, inputs, values })
+    Ok(OpenWorkflow { sink, log: Some(log), plan, kept })
 }
 
 /// Values for nodes, texts typed by the main outputs of their nodes.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent_runtime::ApprovalMode;
-use agent_types::RunId;
+use agent_types::{FormerInputs, RunId};
 use run_store::StoreError;
 use tokio_util::sync::CancellationToken;
 use weft_project::Project;
@@ -14,7 +14,7 @@ use super::launch::Prepared;
 use super::open::{fork_agent_run, fork_workflow_run, resume_agent_run, resume_workflow_run, skip_replies};
 use super::restore::restore_tasks;
 use super::threads::ThreadHold;
-use super::version::version;
+use super::version::{plan_of, version};
 use super::workflow::workflow_work;
 use super::{LocalRuns, Scripts};
 use crate::error::RunsError;
@@ -63,7 +63,11 @@ impl LocalRuns {
     ) -> Result<Prepared, RunsError> {
         let board = self.0.tasks.take(open.sink.sink().run());
         if open.plan.in_session {
-            let orchestrator = self.orchestrator(&project, ApprovalMode::Ask)?;
+            let mut orchestrator = self.orchestrator(&project, ApprovalMode::Ask)?;
+            if open.plan.former_inputs {
+                let agent = orchestrator.agent().clone().with(Arc::new(FormerInputs));
+                orchestrator = project.orchestrator(agent)?.sharing(&orchestrator);
+            }
             restore_tasks(&project, open.sink.sink().run(), orchestrator.agent(), &board)?;
             return Ok(session_work(orchestrator, open, hold, board, cancel));
         }
@@ -129,7 +133,7 @@ pub(super) fn check_resumable(project: &Project, run: &RunId, wanted: Version) -
         let plan = AgentPlan::from_record(&record)?;
         return if plan.in_session { Ok(()) } else { Ok(project.agent(&plan.agent).map(drop)?) };
     }
-    let kept = WorkflowPlan::from_record(&record)?;
+    let mut kept = WorkflowPlan::from_record(&record)?;
     let workflow = version(project, store, &kept, (run, u64::MAX), wanted)?;
-    Ok(project.plan(&kept.id, &workflow).map(drop)?)
+    plan_of(project, run, &mut kept, &workflow).map(drop)
 }

@@ -15,7 +15,7 @@ use super::agent::OpenAgent;
 use super::begin::kept;
 use super::conversation::{cut_behind, history_before, newest};
 use super::open::{new_agent_run, new_workflow_run, skip_replies};
-use super::version::workflow_of;
+use super::version::{plan_of, workflow_of};
 use super::workflow::{OpenWorkflow, workflow_work};
 use crate::error::RunsError;
 use crate::handle::RunHandle;
@@ -106,15 +106,14 @@ fn retry_workflow(project: &Project, record: &RunRecord) -> Result<OpenWorkflow,
     // A file outside of the project has no version of now.
     let current = project.workflows().get(&was.id).map_or_else(|_| Arc::new(before.clone()), |found| found.1);
     check_unchanged(store, of, &before, &current)?;
-    let plan = project.plan(&was.id, &current)?;
-    let kept = WorkflowPlan { workflow: current.to_value(), retry_of: Some(of.clone()), ..was };
+    let mut kept = WorkflowPlan { workflow: current.to_value(), retry_of: Some(of.clone()), ..was };
+    let plan = plan_of(project, of, &mut kept, &current)?;
     let new = new_workflow_run(&kept);
     let clock = Arc::clone(project.clock());
     let fits = |state: &str| plan.fits(state);
     let (stored, log) = store.retry(of, new, fits, workflow_engine::standing, clock)?;
     let sink = RunSink::Stored(stored, store.clone());
-    let WorkflowPlan { id, inputs, values, .. } = kept;
-    Ok(OpenWorkflow { sink, log: Some(log), id, plan, inputs, values })
+    Ok(OpenWorkflow { sink, log: Some(log), plan, kept })
 }
 
 /// Refuses a workflow in which a node has changed that has finished: it is not run again, so its result would be that of another node.

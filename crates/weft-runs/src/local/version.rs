@@ -6,7 +6,8 @@ use std::sync::Arc;
 use agent_types::RunId;
 use run_store::Store;
 use weft_project::Project;
-use workflow_model::{Workflow, changed_nodes};
+use workflow_engine::Plan;
+use workflow_model::{Workflow, changed_nodes, write_former_defaults};
 
 use crate::error::RunsError;
 use crate::plan::WorkflowPlan;
@@ -40,6 +41,29 @@ pub(super) fn version(
     } else {
         Err(RunsError::PlanChanged { nodes: nodes.into_iter().collect() })
     }
+}
+
+/// The plan of a run that is resumed. A run of an earlier version keeps the values that its absent inputs had.
+pub(super) fn plan_of(
+    project: &Project,
+    run: &RunId,
+    kept: &mut WorkflowPlan,
+    workflow: &Workflow,
+) -> Result<Plan, RunsError> {
+    if !kept.former_inputs {
+        return Ok(project.plan(&kept.id, workflow)?);
+    }
+    workflow.drop_nulls(&mut kept.inputs);
+    let mut former = workflow.clone();
+    write_former_defaults(&mut former);
+    let lost = former.interface_inputs.iter().find(|(name, slot)| {
+        !slot.is_required() && slot.absent_value().is_none() && !kept.inputs.contains_key(*name)
+    });
+    if let Some((name, _)) = lost {
+        let message = format!("its input `{name}` was empty, which is absent in this version");
+        return Err(RunsError::not_resumable(run, message));
+    }
+    Ok(project.plan_with_former_defaults(&kept.id, workflow)?)
 }
 
 /// The workflow as it was.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent_runtime::ApprovalMode;
-use agent_types::{Problem, ResumeLog};
+use agent_types::{FormerInputs, Problem, ResumeLog};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use tool_schema::{CompiledSchema, Typed};
@@ -15,6 +15,7 @@ use workflow_model::{DataFlowType, Workflow};
 use super::launch::Prepared;
 use crate::error::RunsError;
 use crate::outcome::RunOutcome;
+use crate::plan::WorkflowPlan;
 use crate::sink::RunSink;
 
 /// A workflow's run that is opened and not executed yet.
@@ -23,11 +24,9 @@ pub(super) struct OpenWorkflow {
     pub(super) sink: RunSink,
     /// Events that it has emitted so far.
     pub(super) log: Option<ResumeLog>,
-    pub(super) id: String,
     pub(super) plan: Plan,
-    pub(super) inputs: Map<String, Value>,
-    /// Values that no model sees or sets.
-    pub(super) values: Map<String, Value>,
+    /// Its record.
+    pub(super) kept: WorkflowPlan,
 }
 
 /// The work of a workflow's run.
@@ -37,9 +36,11 @@ pub(super) fn workflow_work(
     approval: ApprovalMode,
     cancel: CancellationToken,
 ) -> Result<Prepared, RunsError> {
-    let OpenWorkflow { sink, log, id, plan, inputs, values } = open;
+    let OpenWorkflow { sink, log, plan, kept } = open;
+    let WorkflowPlan { id, inputs, values, former_inputs, .. } = kept;
+    let former = former_inputs.then_some(FormerInputs);
     let mut options = RunOptions::new()
-        .with_services(project.workflow_services(values, approval)?)
+        .with_services(project.workflow_services(values, approval, former)?)
         .with_clock(Arc::clone(project.clock()))
         .with_sink(sink.sink());
     options.workflow = Some(id);

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use super::graph_state::frame::Key;
+use super::workers::mailbox::Question;
 
 /// Names of the values that are kept with a question.
 const NAME: &str = "name";
@@ -53,18 +54,38 @@ struct Asked {
     is_outcome: bool,
     /// Questions of the attempt that runs, in their order, by name where they have one.
     attempt: Vec<(Option<Arc<str>>, Arc<str>)>,
+    /// The calls that recorded questions are about.
+    #[serde(skip)]
+    calls: HashMap<Arc<str>, (Option<ToolId>, Option<Arc<Map<String, Value>>>)>,
     /// Questions without a name that the attempt has put since the node resumed.
     #[serde(skip)]
     repeated: usize,
 }
 
 impl Asked {
-    /// The question of the attempt with a name, or the next one without.
-    fn known(&mut self, name: Option<&str>) -> Option<Arc<str>> {
-        let mut same = self.attempt.iter().filter(|(own, _)| own.as_deref() == name);
-        let known = same.nth(if name.is_none() { self.repeated } else { 0 }).map(|(_, ask)| Arc::clone(ask));
-        self.repeated += usize::from(name.is_none());
-        known
+    /// The question of the attempt with the name of this one, or the next one without a name.
+    fn known(&mut self, question: &Question) -> Option<Arc<str>> {
+        let name = question.name.as_ref();
+        if name.is_some()
+            && let Some((_, ask)) = self.attempt.iter().find(|(own, _)| own.as_ref() == name)
+        {
+            return Some(Arc::clone(ask));
+        }
+        let mut unnamed = self.attempt.iter_mut().filter(|(own, _)| own.is_none());
+        let Some(name) = name else {
+            let next = unnamed.nth(self.repeated);
+            self.repeated += 1;
+            return next.map(|(_, ask)| Arc::clone(ask));
+        };
+        // Earlier versions recorded no names: the next question about the same call has its name from now on.
+        let calls = &self.calls;
+        let (own, ask) = unnamed.find(|(_, ask)| {
+            calls
+                .get(ask)
+                .is_none_or(|(tool, arguments)| *tool == question.tool && *arguments == question.arguments)
+        })?;
+        *own = Some(Arc::clone(name));
+        Some(Arc::clone(ask))
     }
 
     fn add(&mut self, name: Option<Arc<str>>, ask: Arc<str>) {
@@ -121,20 +142,24 @@ impl Asks {
 
     /// The id of a question that a node puts: the one that it had in this attempt before the run resumed, or a new one,
     /// which is the node's path, with a number unless it is its only one so far.
-    pub(crate) fn identify(&mut self, path: &Arc<str>, name: Option<&Arc<str>>, several: bool) -> Arc<str> {
+    pub(crate) fn identify(&mut self, path: &Arc<str>, question: &Question, several: bool) -> Arc<str> {
         let asked = self.asked.entry(Arc::clone(path)).or_default();
-        if let Some(known) = asked.known(name.map(|name| &**name)) {
+        if let Some(known) = asked.known(question) {
             return known;
         }
         let is_first = asked.count == 0 && !asked.is_outcome && !several;
         let ask = if is_first { Arc::clone(path) } else { format!("{path}#{}", asked.count).into() };
-        asked.add(name.cloned(), Arc::clone(&ask));
+        asked.add(question.name.clone(), Arc::clone(&ask));
         ask
     }
 
     /// Notes a recorded question.
-    pub(crate) fn note(&mut self, path: &Arc<str>, name: Option<Arc<str>>, ask: &Arc<str>) {
+    pub(crate) fn note(&mut self, path: &Arc<str>, record: Option<&ReplayData>, ask: &Arc<str>) {
         let asked = self.asked.entry(Arc::clone(path)).or_default();
+        let name = name_of(record);
+        if let Some(call) = call_of(record).filter(|_| name.is_none()) {
+            asked.calls.insert(Arc::clone(ask), (call.tool, call.arguments));
+        }
         if asked.attempt.iter().all(|(_, known)| known != ask) {
             asked.add(name, Arc::clone(ask));
         }
@@ -246,7 +271,7 @@ pub(crate) fn record_of(ask: &AskSummary, name: Option<Arc<str>>) -> Option<Box<
 }
 
 /// The name of a recorded question among those of its node.
-pub(crate) fn name_of(record: Option<&ReplayData>) -> Option<Arc<str>> {
+fn name_of(record: Option<&ReplayData>) -> Option<Arc<str>> {
     value_of(record, NAME)?.as_str().map(Arc::from)
 }
 

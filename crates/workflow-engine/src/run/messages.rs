@@ -110,7 +110,7 @@ fn ask(
     let several = questions.len() > 1;
     let mut is_open = false;
     for (question, reply) in questions {
-        let ask = run.asks.identify(&path, question.name.as_ref(), several);
+        let ask = run.asks.identify(&path, &question, several);
         if let Some(value) = run.asks.take_answer(&ask) {
             // Without a receiver the node has been dropped already.
             let _ = reply.send(value);

@@ -78,6 +78,27 @@ fn a_node_that_does_not_repeat_its_first_question_is_given_the_answer_of_its_sec
 }
 
 #[test]
+fn an_answer_to_a_question_that_an_earlier_version_recorded_without_its_name_is_taken() {
+    let workflow = flow(&[("c", "calls", json!({"ask": "each"}))], &[], &[("c", "c.out")]);
+    let plan = Plan::new(&workflow, &catalog(), &NoWorkflows).unwrap();
+    let whole = Arc::new(Log::default());
+    let outcome = run(&plan, &whole, None, options());
+    let first = Arc::clone(&outcome.asks[0].ask);
+    whole.answered(&first, &json!("a"));
+    let length = whole.state().events.len();
+    let (left, mut resume) = whole.cut(length, false);
+    for kept in left.state().events.iter_mut().chain(&mut resume.events) {
+        if let Some(record) = &mut kept.record {
+            record.values.retain(|(name, _)| **name != *"name");
+        }
+    }
+    let outcome = run(&plan, &left, Some(resume), options());
+    assert_ne!(outcome.asks[0].ask, first, "it is not asked again");
+    let (log, outcome) = answered(&plan, left, &[json!("b"), json!("c")], false);
+    assert_eq!(Value::Object(outcome.outputs), json!({"c": ["a", "b", "c"]}), "{:?}", log.state());
+}
+
+#[test]
 fn a_further_attempt_asks_anew() {
     let config = json!({"retry": {"max": 2}});
     let workflow = flow(&[("q", "asks", config)], &[], &[("q", "q.out")]);

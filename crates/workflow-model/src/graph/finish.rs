@@ -13,7 +13,7 @@ use super::{Input, NameIx, NodeIx, NodeKind, ScopeKind, Source, Sources, Workflo
 use crate::node::Node;
 use crate::problem::ProblemCode;
 use crate::structural::{GROUP_INPUT, workflow_setting};
-use crate::zone::{OnItemError, ZoneMode, is_reserved};
+use crate::zone::{ZoneMode, is_reserved};
 
 /// Brings the wires of each slot together, in the order in which the slots come.
 fn group_by_slot(wires: &mut [WireIn]) {
@@ -254,10 +254,6 @@ impl<'a> Builder<'a, '_> {
         if spec.parallel > 1 && carries {
             let message = "values carried from pass to pass need passes one after the other";
             self.problem(Problem::error(ProblemCode::BadValue, message).at(&path).slot("parallel"));
-        }
-        if spec.mode != ZoneMode::Each && spec.on_item_error != OnItemError::Fail {
-            let message = "`onItemError` counts with mode `each` only; use `onPassError`";
-            self.problem(Problem::warning(ProblemCode::BadValue, message).at(&path).slot("onItemError"));
         }
     }
 

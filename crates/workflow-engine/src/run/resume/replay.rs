@@ -20,7 +20,7 @@ use super::restart::resume_node;
 use crate::error::RunError;
 use crate::outputs::{Outputs, StopScope};
 use crate::plan::data::Kind;
-use crate::run::asks::{AskedCall, OpenAsk, call_of, name_of};
+use crate::run::asks::{AskedCall, OpenAsk, call_of};
 use crate::run::graph_state::frame::{Key, NodeState};
 use crate::run::graph_state::inputs::collect_inputs;
 use crate::run::lifecycle::{abandon, begin, cancel_node, end_readers};
@@ -195,7 +195,7 @@ fn redo_node(run: &mut RunState<'_>, key: Key, kept: &StoredEvent) {
                 // It is asked again when the run resumes.
                 return run.asks.note_outcome(path, ask);
             }
-            run.asks.note(path, name_of(record), ask);
+            run.asks.note(path, record, ask);
             redo_ask(run, key, place, (ask, prompt.as_deref(), call_of(record)));
         }
         _ => {}
