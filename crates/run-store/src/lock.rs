@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent_types::RunId;
 use parking_lot::Mutex;
@@ -15,6 +16,9 @@ use crate::private::{make_folder, refuse_link};
 
 /// Ending of the lock files.
 const SUFFIX: &str = ".lock";
+
+/// Attempts to take a lock, and the pause between two: a question, a sweep or an end holds the file for a moment.
+const ATTEMPTS: (u32, Duration) = (50, Duration::from_millis(1));
 
 /// Locks of the runs that are being executed.
 #[derive(Debug, Clone)]
@@ -44,11 +48,14 @@ impl RunLocks {
     /// The lock is held already.
     pub(crate) fn take(&self, run: &RunId) -> Result<RunLock, StoreError> {
         let busy = || StoreError::RunBusy { run: run.to_string() };
+        if self.here.lock().contains(run) {
+            return Err(busy());
+        }
         let file = match &self.folder {
             Some(folder) => {
                 make_folder(folder).map_err(|error| StoreError::file(folder, &error))?;
                 let path = folder.join(file_name(run));
-                let locked = lock_file(&path).map_err(|error| StoreError::file(&path, &error))?;
+                let locked = lock_soon(&path).map_err(|error| StoreError::file(&path, &error))?;
                 Some(locked.ok_or_else(busy)?)
             }
             None => None,
@@ -61,12 +68,8 @@ impl RunLocks {
 
     /// Returns `true` while a process executes the run.
     pub(crate) fn is_taken(&self, run: &RunId) -> bool {
-        let has_file = |folder: &PathBuf| folder.join(file_name(run)).exists();
-        // A question leaves no file behind.
-        if !self.folder.as_ref().is_none_or(has_file) {
-            return self.here.lock().contains(run);
-        }
-        self.take(run).is_err()
+        let is_locked = |folder: &PathBuf| is_locked(&folder.join(file_name(run)));
+        self.here.lock().contains(run) || self.folder.as_ref().is_some_and(is_locked)
     }
 
     /// Forgets a run that is gone.
@@ -99,6 +102,25 @@ impl RunLocks {
     pub(crate) fn files(&self) -> usize {
         let files = self.folder.as_ref().and_then(|folder| std::fs::read_dir(folder).ok());
         files.map_or(0, Iterator::count)
+    }
+}
+
+/// The file at a path, locked; `None` where another holds it for longer than a moment.
+fn lock_soon(path: &Path) -> std::io::Result<Option<File>> {
+    for _ in 1..ATTEMPTS.0 {
+        if let Some(file) = lock_file(path)? {
+            return Ok(Some(file));
+        }
+        std::thread::sleep(ATTEMPTS.1);
+    }
+    lock_file(path)
+}
+
+/// Returns `true` while another holds the file at a path. Leaves no file behind, and two questions are not in each other's way.
+fn is_locked(path: &Path) -> bool {
+    match refuse_link(path).and_then(|()| File::open(path)) {
+        Ok(file) => file.try_lock_shared().is_err(),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     }
 }
 
@@ -177,6 +199,28 @@ mod tests {
         let exists = |run: &RunId| folder.path().join(file_name(run)).exists();
         assert_eq!((exists(&kept), exists(&held), exists(&gone), locks.files()), (true, true, false, 3));
         drop(lock);
+    }
+
+    #[test]
+    fn a_run_can_be_taken_while_others_ask_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunId::generate();
+        let over = std::sync::atomic::AtomicBool::new(false);
+        // As many processes.
+        let [taker, asker] = [(); 2].map(|()| RunLocks::new(Some(folder.path().to_owned())));
+        let (run, over) = (&run, &over);
+        std::thread::scope(|scope| {
+            for asker in [&taker, &asker] {
+                scope.spawn(move || {
+                    while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                        asker.is_taken(run);
+                    }
+                });
+            }
+            let taken: Vec<bool> = (0..200).map(|_| taker.take(run).is_ok()).collect();
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(!taken.contains(&false));
+        });
     }
 
     #[test]
