@@ -3,6 +3,7 @@
 use agent_types::{Timestamp, nearest};
 use croner::Cron;
 use croner::parser::{CronParser, Seconds};
+use jiff::Zoned;
 use jiff::tz::TimeZone;
 
 /// Fault of a cron expression or its time zone.
@@ -38,6 +39,7 @@ pub enum CronError {
 pub struct CronTimes {
     cron: Box<Cron>,
     zone: TimeZone,
+    text: String,
 }
 
 impl CronTimes {
@@ -48,16 +50,31 @@ impl CronTimes {
     pub fn parse(expression: &str, zone: Option<&str>) -> Result<Self, CronError> {
         let cron = CronParser::builder().seconds(Seconds::Optional).build().parse(expression);
         let cron = cron.map_err(|error| CronError::Expression(error.to_string()))?;
+        let text = format!("{expression} {}", zone.unwrap_or("UTC"));
         let zone = zone.map_or(Ok(TimeZone::UTC), zone_of)?;
-        Ok(Self { cron: Box::new(cron), zone })
+        Ok(Self { cron: Box::new(cron), zone, text })
     }
 
     /// The first of the moments after one, if there is any.
     #[must_use]
     pub fn next_after(&self, moment: Timestamp) -> Option<Timestamp> {
-        let moment = jiff::Timestamp::from_millisecond(moment.as_millis()).ok()?.to_zoned(self.zone.clone());
-        let next = self.cron.find_next_occurrence(&moment, false).ok()?;
+        let next = self.cron.find_next_occurrence(&self.zoned(moment)?, false).ok()?;
         Some(Timestamp::from_millis(next.timestamp().as_millisecond()))
+    }
+
+    /// The last of the moments before one, if there is any.
+    pub(crate) fn last_before(&self, moment: Timestamp) -> Option<Timestamp> {
+        let last = self.cron.find_previous_occurrence(&self.zoned(moment)?, false).ok()?;
+        Some(Timestamp::from_millis(last.timestamp().as_millisecond()))
+    }
+
+    /// The expression and its time zone.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    fn zoned(&self, moment: Timestamp) -> Option<Zoned> {
+        Some(jiff::Timestamp::from_millisecond(moment.as_millis()).ok()?.to_zoned(self.zone.clone()))
     }
 }
 

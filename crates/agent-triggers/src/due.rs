@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use agent_types::Timestamp;
 
+use crate::cron::CronTimes;
 use crate::file::{Missed, Trigger};
 use crate::kind::TriggerKind;
 use crate::record::TriggerRecord;
@@ -43,11 +44,7 @@ pub fn due(trigger: &Trigger, record: &TriggerRecord, now: Timestamp) -> Due {
     let seen = record.seen.unwrap_or(now);
     let past = match &trigger.kind {
         _ if !trigger.enabled => return Due::default(),
-        TriggerKind::Cron(times) => {
-            let next = |moment: &Timestamp| times.next_after(*moment);
-            let moments = std::iter::successors(times.next_after(seen), next).take_while(|at| *at <= now);
-            Past::counted(moments.take(MAX_COUNT), trigger.max_missed)
-        }
+        TriggerKind::Cron(times) => Past::of_times(times, seen, now, trigger.max_missed),
         TriggerKind::Every(every) => Past::of_interval(seen, *every, now, trigger.max_missed),
         TriggerKind::Files(_) | TriggerKind::Webhook(_) => return Due::default(),
     };
@@ -70,17 +67,22 @@ struct Past {
 }
 
 impl Past {
-    fn counted(moments: impl Iterator<Item = Timestamp>, most: usize) -> Self {
-        let mut past = Self { count: 0, newest: VecDeque::new() };
-        for moment in moments {
-            past.count += 1;
-            past.newest.push_back(moment);
-            // One on time stands beside those that were missed.
-            if past.newest.len() > most + 1 {
-                past.newest.pop_front();
-            }
+    fn of_times(times: &CronTimes, seen: Timestamp, now: Timestamp, most: usize) -> Self {
+        let next = |moment: &Timestamp| times.next_after(*moment);
+        let moments = std::iter::successors(times.next_after(seen), next).take_while(|at| *at <= now);
+        let mut newest: VecDeque<Timestamp> = moments.take(MAX_COUNT + 1).collect();
+        let count = newest.len().min(MAX_COUNT);
+        if newest.len() > MAX_COUNT {
+            // Those are the oldest.
+            let before = |moment: &Timestamp| times.last_before(*moment);
+            let last = times.last_before(now.plus(Duration::from_secs(1)));
+            let moments = std::iter::successors(last, before).skip_while(|at| *at > now);
+            newest = moments.take(MAX_COUNT).collect();
+            newest.make_contiguous().reverse();
         }
-        past
+        // One on time stands beside those that were missed.
+        newest.drain(..count.saturating_sub(most.saturating_add(1)));
+        Self { count, newest }
     }
 
     fn of_interval(seen: Timestamp, every: Duration, now: Timestamp, most: usize) -> Self {
@@ -102,7 +104,7 @@ impl Past {
             Missed::Skip => vec![Tick { at: last, missed: 0 }],
             Missed::Once => vec![Tick { at: last, missed }],
             Missed::All => {
-                let most = trigger.max_missed + usize::from(is_on_time);
+                let most = trigger.max_missed.saturating_add(usize::from(is_on_time));
                 let surplus = self.newest.len().saturating_sub(most);
                 let tick = |at: &Timestamp| Tick { at: *at, missed: usize::from(!is_on_time || *at != last) };
                 self.newest.iter().skip(surplus).map(tick).collect()

@@ -17,6 +17,9 @@ const SHORTEST_MS: u64 = 1000;
 /// Missed moments that are made up for, where the file has no limit.
 const MAX_MISSED: usize = 10;
 
+/// Largest limit of missed moments.
+const MOST_MISSED: usize = 1000;
+
 /// Limit of a webhook's body where the file has none, in KiB.
 const MAX_BODY_KIB: usize = 256;
 
@@ -104,7 +107,7 @@ struct TriggerConfig {
     /// Handling of moments at which no server was there.
     #[serde(default)]
     missed: Missed,
-    /// Missed moments that `all` makes up for at most. Default: 10.
+    /// Missed moments that `all` makes up for at most, up to 1000. Default: 10.
     #[serde(default)]
     max_missed: Option<usize>,
     /// Set to `false`, it does not fire by itself.
@@ -158,6 +161,9 @@ impl TryFrom<TriggerConfig> for Trigger {
         let (Some(kind), None) = (kinds.next(), kinds.next()) else {
             return Err(format!("`{id}` needs one of `cron`, `every_ms`, `files` and `webhook`"));
         };
+        if config.max_missed.is_some_and(|most| most > MOST_MISSED) {
+            return Err(format!("`max_missed` is at most {MOST_MISSED}"));
+        }
         Ok(Self {
             id,
             kind,

@@ -42,12 +42,32 @@ impl TriggerKind {
         }
     }
 
+    /// Times at which it fires, as text; empty where it has none.
+    pub(crate) fn times(&self) -> String {
+        match self {
+            Self::Cron(times) => times.as_str().to_owned(),
+            Self::Every(every) => format!("{} ms", every.as_millis()),
+            Self::Files(_) | Self::Webhook(_) => String::new(),
+        }
+    }
+
     /// Returns `true` if a file, by its path from the project's folder, is meant.
     #[must_use]
     pub fn is_of_file(&self, path: &str) -> bool {
         let Self::Files(patterns) = self else { return false };
         let names: Vec<&str> = path.split('/').collect();
         patterns.iter().any(|pattern| fits_pattern(&pattern.split('/').collect::<Vec<_>>(), &names))
+    }
+
+    /// Returns `true` if files are meant in folders of any name: a pattern begins with a wildcard, as `**/*.md` does.
+    #[must_use]
+    pub fn is_of_any_folder(&self) -> bool {
+        let Self::Files(patterns) = self else { return false };
+        let is_open = |pattern: &String| match pattern.split_once('/') {
+            Some((first, _)) => first.contains('*'),
+            None => pattern == "**",
+        };
+        patterns.iter().any(is_open)
     }
 
     /// Folders in which files are meant, from the project's folder.

@@ -5,11 +5,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::due::{Due, due};
+use crate::file::Trigger;
+
 /// Runs that a record lists at most.
 const MAX_RUNS: usize = 50;
-
-/// Ids of messages that a record remembers at most.
-const MAX_MESSAGES: usize = 256;
 
 /// A firing of a trigger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,13 +40,6 @@ impl TriggerRun {
     }
 }
 
-/// A message of a webhook that was answered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Answered {
-    id: String,
-    run: RunId,
-}
-
 /// Record of a trigger.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggerRecord {
@@ -56,9 +49,9 @@ pub struct TriggerRecord {
     /// Its last firings, the newest last.
     #[serde(default)]
     runs: Vec<TriggerRun>,
-    /// Messages that were answered, the newest last.
-    #[serde(default)]
-    messages: Vec<Answered>,
+    /// The times that were seen to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    times: Option<String>,
 }
 
 impl TriggerRecord {
@@ -81,6 +74,34 @@ impl TriggerRecord {
         self
     }
 
+    /// What is due at a moment, and the record in which that is seen to.
+    ///
+    /// A trigger whose times were changed, or that was not enabled before, begins at that moment and has missed nothing.
+    #[must_use]
+    pub fn claimed(mut self, trigger: &Trigger, now: Timestamp) -> (Self, Due) {
+        let times = if trigger.enabled { trigger.kind.times() } else { String::new() };
+        if self.times.as_ref().is_some_and(|before| *before != times) {
+            self.seen = Some(now);
+        }
+        self.times = Some(times);
+        let due = due(trigger, &self, now);
+        self.seen = due.seen.or(self.seen);
+        (self, due)
+    }
+
+    /// Returns `true` if another record has seen the same times up to the same moment.
+    #[must_use]
+    pub fn is_seen_as(&self, other: &Self) -> bool {
+        (self.seen, &self.times) == (other.seen, &other.times)
+    }
+
+    /// The same with the times of another record seen to.
+    #[must_use]
+    pub fn seen_as(mut self, other: &Self) -> Self {
+        (self.seen, self.times) = (other.seen, other.times.clone());
+        self
+    }
+
     /// The same with one more firing.
     #[must_use]
     pub fn with_run(mut self, run: TriggerRun) -> Self {
@@ -90,25 +111,10 @@ impl TriggerRecord {
         self
     }
 
-    /// The same with a message that was answered.
-    #[must_use]
-    pub fn with_message(mut self, id: &str, run: &RunId) -> Self {
-        self.messages.push(Answered { id: id.to_owned(), run: run.clone() });
-        let surplus = self.messages.len().saturating_sub(MAX_MESSAGES);
-        self.messages.drain(..surplus);
-        self
-    }
-
     /// Its last firings, the newest last.
     #[must_use]
     pub fn runs(&self) -> &[TriggerRun] {
         &self.runs
-    }
-
-    /// The run that a message has begun.
-    #[must_use]
-    pub fn answered(&self, message: &str) -> Option<&RunId> {
-        self.messages.iter().find(|answered| answered.id == message).map(|answered| &answered.run)
     }
 }
 

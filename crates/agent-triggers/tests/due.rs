@@ -69,6 +69,14 @@ fn times_are_due_once_and_missed_ones_by_their_policy() {
             "02T08:05:00",
             "02T07:50:00+1 02T08:00:00+1 next 02T08:10:00",
         ),
+        // More than are counted: the newest fire.
+        (
+            r#""cron": "* * * * * *", "missed": "all", "max_missed": 2"#,
+            "02T07:00:00",
+            "03T07:00:00",
+            "03T06:59:58+1 03T06:59:59+1 03T07:00:00 next 03T07:00:01",
+        ),
+        (r#""cron": "* * * * * *""#, "02T07:00:00", "03T07:00:00", "03T07:00:00+9999 next 03T07:00:01"),
         (r#""cron": "0 0 30 2 *""#, "02T07:00:00", "03T07:00:00", "next never"),
         (r#""every_ms": 60000, "enabled": false"#, "02T07:00:00", "03T07:00:00", "next never"),
         (r#""files": ["inbox/*"]"#, "02T07:00:00", "03T07:00:00", "next never"),
@@ -89,6 +97,7 @@ fn what_is_wrong_with_a_file_is_reported_with_its_place() {
         ),
         ("\"corn\": \"\"", 2, 6, "unknown field `corn`, expected one of "),
         ("\"every_ms\": 10", 2, 16, "`every_ms` is at least 1000"),
+        ("\"every_ms\": 1000, \"max_missed\": 1001", 2, 38, "`max_missed` is at most 1000"),
         ("\"files\": [\"../x\"]", 2, 18, "`../x` leaves the project, or is not a path with `/`"),
         (
             "\"webhook\": {\"secret\": \"plain\"}",
@@ -130,4 +139,38 @@ fn files_are_meant_by_pattern() {
         assert_eq!(kind.is_of_file(path), expected, "{path}");
     }
     assert_eq!(kind.folders(), ["inbox", "data", ""]);
+    assert!(!kind.is_of_any_folder());
+    for (pattern, expected) in
+        [("**/*.md", true), ("**", true), ("*/a.md", true), ("*.md", false), ("docs/**", false)]
+    {
+        let text = format!(r#"{{"triggers": [{{"id": "t", "files": ["{pattern}"]}}]}}"#);
+        let file = TriggerFile::from_json(&text).unwrap();
+        assert_eq!(file.triggers[0].kind.is_of_any_folder(), expected, "{pattern}");
+    }
+}
+
+#[test]
+fn a_trigger_whose_times_change_has_missed_nothing() {
+    let trigger = |text: &str| {
+        let file = TriggerFile::from_json(&format!("{{\"triggers\": [{{\"id\": \"t\", {text}}}]}}"));
+        file.unwrap().triggers.remove(0)
+    };
+    let record = TriggerRecord::seen(time("02T07:00:00"));
+    let steps = [
+        // A record from before times were kept.
+        (r#""cron": "0 8 * * *""#, "02T07:30:00", 0),
+        (r#""cron": "0 8 * * *""#, "03T09:00:00", 1),
+        (r#""cron": "0 7 * * *""#, "05T09:00:00", 0),
+        (r#""cron": "0 7 * * *", "time_zone": "Europe/Oslo""#, "07T09:00:00", 0),
+        (r#""cron": "0 7 * * *", "time_zone": "Europe/Oslo", "enabled": false"#, "08T09:00:00", 0),
+        (r#""cron": "0 7 * * *", "time_zone": "Europe/Oslo""#, "10T09:00:00", 0),
+        (r#""cron": "0 7 * * *", "time_zone": "Europe/Oslo""#, "11T09:00:00", 1),
+        (r#""every_ms": 60000"#, "12T09:00:00", 0),
+        (r#""every_ms": 60000"#, "12T09:01:00", 1),
+    ];
+    steps.iter().fold(record, |record, (text, now, expected)| {
+        let (record, due) = record.claimed(&trigger(text), time(now));
+        assert_eq!(due.ticks.len(), *expected, "{text} {now}");
+        record
+    });
 }

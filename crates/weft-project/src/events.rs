@@ -1,10 +1,11 @@
 //! Events between agents, and those that reached none.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent_runtime::AgentProfile;
 use agent_triggers::DeadLetter;
-use agent_types::{Clock, RunId};
+use agent_types::{Clock, RunId, Timestamp};
 use async_trait::async_trait;
 use run_store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,46 @@ impl PlannedEvent {
     #[must_use]
     pub fn new(name: impl Into<String>, payload: Value) -> Self {
         Self { name: name.into(), payload, depth: 0 }
+    }
+}
+
+/// Time after which an event whose run has not begun is free again: the process that claimed it has ended.
+const CLAIM: Duration = Duration::from_mins(1);
+
+/// An event that waits for an agent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct WaitingEvent {
+    #[serde(flatten)]
+    pub(crate) event: PlannedEvent,
+    /// The run that is about to begin by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    claim: Option<EventClaim>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct EventClaim {
+    run: RunId,
+    at: Timestamp,
+}
+
+impl WaitingEvent {
+    pub(crate) fn is_free(&self, now: Timestamp) -> bool {
+        self.claim.as_ref().is_none_or(|claim| claim.at.plus(CLAIM) <= now)
+    }
+
+    /// The run that claimed it, or was about to.
+    pub(crate) fn run(&self) -> Option<&RunId> {
+        self.claim.as_ref().map(|claim| &claim.run)
+    }
+
+    /// Claims it for a run.
+    pub(crate) fn claim(&mut self, run: RunId, at: Timestamp) {
+        self.claim = Some(EventClaim { run, at });
+    }
+
+    /// Gives it back.
+    pub(crate) fn release(&mut self) {
+        self.claim = None;
     }
 }
 
@@ -109,7 +150,7 @@ pub(crate) fn waiting_key(agent: &str) -> String {
 }
 
 /// The events that the store keeps under such a key.
-pub(crate) fn waiting(kept: Option<Value>) -> Vec<PlannedEvent> {
+pub(crate) fn waiting(kept: Option<Value>) -> Vec<WaitingEvent> {
     kept.and_then(|kept| serde_json::from_value(kept).ok()).unwrap_or_default()
 }
 
@@ -130,9 +171,10 @@ impl EventPublisher for StoredEvents {
             let added = new.clone();
             let change = move |old| {
                 let mut events = waiting(old);
-                events.push(added);
+                events.push(WaitingEvent { event: added, claim: None });
                 let surplus = events.len().saturating_sub(MAX_WAITING);
-                let dropped: Vec<PlannedEvent> = events.drain(..surplus).collect();
+                let unclaimed = events.extract_if(.., |event| event.claim.is_none()).take(surplus);
+                let dropped: Vec<PlannedEvent> = unclaimed.map(|waiting| waiting.event).collect();
                 // The caller waits for it below.
                 let _ = sender.send(dropped);
                 Ok::<_, ToolError>(json!(events))

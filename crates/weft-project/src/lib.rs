@@ -54,7 +54,7 @@ pub use secrets::SecretFault;
 pub use server_settings::ServerSettings;
 pub use settings::{NetworkSettings, SecretSettings, Settings, StoreSettings, SyncSetting};
 pub use tool_registry::process::kill_programs;
-pub use trigger_store::TriggerStore;
+pub use trigger_store::{ClaimedDue, TriggerStore};
 pub use triggers::AgentTrigger;
 pub use trust::trust;
 pub use watch::{LiveTools, ProjectWatch};

@@ -1,16 +1,29 @@
 //! Records of triggers in the store, events that wait for agents, and events that reached none.
 
-use agent_triggers::{DeadLetter, TriggerRecord};
+use agent_triggers::{DeadLetter, Due, Trigger, TriggerRecord};
+use agent_types::{RunId, Timestamp};
 use run_store::{Store, StoreError};
 use serde_json::{Value, json};
 
 use crate::error::ProjectError;
-use crate::events::{DEAD, PlannedEvent, add_dead_letter, letters, waiting, waiting_key};
+use crate::events::{DEAD, PlannedEvent, WaitingEvent, add_dead_letter, letters, waiting, waiting_key};
 use crate::project::Project;
 
 /// Records of triggers, and events, in the store of a project. In a folder without a project nothing is kept.
 #[derive(Debug, Clone, Copy)]
 pub struct TriggerStore<'p>(Option<&'p Store>);
+
+/// What is due of a trigger, taken by one caller.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ClaimedDue {
+    /// The firings, and the next moment.
+    pub due: Due,
+    /// The moment up to which the trigger was seen to.
+    before: Option<Timestamp>,
+    /// Its record since.
+    after: TriggerRecord,
+}
 
 impl Project {
     /// The part of the store that holds triggers and events.
@@ -65,41 +78,144 @@ impl TriggerStore<'_> {
         Ok(add_dead_letter(store, letter)?)
     }
 
-    /// Takes the oldest event that waits for an agent, of this name where one is given. No two callers get the same.
+    /// Takes what is due of a trigger. It is recorded before it fires, so that no two callers get the same.
     ///
     /// # Errors
     /// The store cannot be used.
-    pub fn take_event(&self, agent: &str, name: Option<&str>) -> Result<Option<PlannedEvent>, ProjectError> {
-        let Some(store) = self.0 else { return Ok(None) };
-        if waiting(store.value(&waiting_key(agent))?).is_empty() {
-            return Ok(None);
+    pub fn claim_due(&self, trigger: &Trigger, now: Timestamp) -> Result<ClaimedDue, ProjectError> {
+        let before = self.record(&trigger.id)?;
+        let (after, due) = before.clone().claimed(trigger, now);
+        let mut claimed = ClaimedDue { due, before: before.seen_to(), after };
+        if !before.is_seen_as(&claimed.after)
+            && !self.swap_seen(&trigger.id, before, claimed.after.clone())?
+        {
+            // Another process was faster, and fires it.
+            claimed.due.ticks.clear();
         }
-        let name = name.map(str::to_owned);
+        Ok(claimed)
+    }
+
+    /// Puts the firings of a claim behind a moment back, unless more was claimed meanwhile.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn put_due_back(
+        &self,
+        id: &str,
+        claimed: &ClaimedDue,
+        from: Option<Timestamp>,
+    ) -> Result<(), ProjectError> {
+        let Some(from) = from.or(claimed.before) else { return Ok(()) };
+        self.swap_seen(id, claimed.after.clone(), claimed.after.clone().up_to(from)).map(drop)
+    }
+
+    /// Replaces the moment up to which a trigger is seen to; gives whether it was still the one before.
+    fn swap_seen(&self, id: &str, before: TriggerRecord, after: TriggerRecord) -> Result<bool, ProjectError> {
+        let Some(store) = self.0 else { return Ok(true) };
+        let change = move |old| {
+            let record = record_of(old);
+            if record.is_seen_as(&before) { Ok(json!(record.seen_as(&after))) } else { Err(()) }
+        };
+        Ok(store.update(&key(id), change)?.is_ok())
+    }
+
+    /// Takes the oldest event of a name that waits for an agent. No two callers get the same.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn take_event(
+        &self,
+        agent: &str,
+        name: &str,
+        now: Timestamp,
+    ) -> Result<Option<PlannedEvent>, ProjectError> {
+        let name = name.to_owned();
+        let take = move |events: &mut Vec<WaitingEvent>| {
+            let found =
+                events.iter().position(|waiting| waiting.is_free(now) && waiting.event.name == name)?;
+            Some(events.remove(found).event)
+        };
+        if self.has_free_event(agent, now)? { self.change_events(agent, take) } else { Ok(None) }
+    }
+
+    /// Claims the oldest event that waits for an agent for a run that begins now. It stays in the store until
+    /// [`finish_event`](Self::finish_event), and is free again where its process ends before.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn claim_event(
+        &self,
+        agent: &str,
+        run: &RunId,
+        now: Timestamp,
+    ) -> Result<Option<PlannedEvent>, ProjectError> {
+        let run = run.clone();
+        let claim = move |events: &mut Vec<WaitingEvent>| {
+            let waiting = events.iter_mut().find(|waiting| waiting.is_free(now))?;
+            waiting.claim(run, now);
+            Some(waiting.event.clone())
+        };
+        if self.has_free_event(agent, now)? { self.change_events(agent, claim) } else { Ok(None) }
+    }
+
+    /// Removes the event that a run has claimed.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn finish_event(&self, agent: &str, run: &RunId) -> Result<(), ProjectError> {
+        let run = run.clone();
+        let finish = move |events: &mut Vec<WaitingEvent>| {
+            events.retain(|waiting| waiting.run() != Some(&run));
+            Some(())
+        };
+        self.change_events(agent, finish).map(drop)
+    }
+
+    /// Gives back the event that a run has claimed and could not begin by; it keeps its place.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn release_event(&self, agent: &str, run: &RunId) -> Result<(), ProjectError> {
+        let run = run.clone();
+        let release = move |events: &mut Vec<WaitingEvent>| {
+            events.iter_mut().find(|waiting| waiting.run() == Some(&run))?.release();
+            Some(())
+        };
+        self.change_events(agent, release).map(drop)
+    }
+
+    /// Returns `true` if an event of an agent is free. Removes those whose run began before its process ended.
+    fn has_free_event(&self, agent: &str, now: Timestamp) -> Result<bool, ProjectError> {
+        let Some(store) = self.0 else { return Ok(false) };
+        let mut is_any = false;
+        for waiting in
+            waiting(store.value(&waiting_key(agent))?).iter().filter(|waiting| waiting.is_free(now))
+        {
+            match waiting.run().map(|run| (run, store.known(run))) {
+                None | Some((_, Err(StoreError::UnknownRun { .. }))) => is_any = true,
+                Some((run, Ok(_))) => self.finish_event(agent, run)?,
+                Some((_, Err(error))) => return Err(error.into()),
+            }
+        }
+        Ok(is_any)
+    }
+
+    /// Changes the events that wait for an agent; nothing is changed where the change gives nothing.
+    fn change_events<T: Send + 'static>(
+        &self,
+        agent: &str,
+        change: impl FnOnce(&mut Vec<WaitingEvent>) -> Option<T> + Send + 'static,
+    ) -> Result<Option<T>, ProjectError> {
+        let Some(store) = self.0 else { return Ok(None) };
         let (sender, receiver) = std::sync::mpsc::channel();
         let change = move |old| {
             let mut events = waiting(old);
-            let found = events.iter().position(|event| name.as_ref().is_none_or(|name| *name == event.name));
+            let result = change(&mut events).ok_or(())?;
             // The caller waits for it below.
-            let _ = sender.send(found.map(|index| events.remove(index)));
-            Ok::<_, StoreError>(json!(events))
+            let _ = sender.send(result);
+            Ok::<_, ()>(json!(events))
         };
-        store.update(&waiting_key(agent), change)??;
-        Ok(receiver.try_recv().ok().flatten())
-    }
-
-    /// Puts an event back that was taken and could not be seen to, before all others.
-    ///
-    /// # Errors
-    /// The store cannot be used.
-    pub fn put_event_back(&self, agent: &str, event: PlannedEvent) -> Result<(), ProjectError> {
-        let Some(store) = self.0 else { return Ok(()) };
-        let change = move |old| {
-            let mut events = waiting(old);
-            events.insert(0, event);
-            Ok::<_, StoreError>(json!(events))
-        };
-        store.update(&waiting_key(agent), change)??;
-        Ok(())
+        Ok(store.update(&waiting_key(agent), change)?.ok().and_then(|_| receiver.try_recv().ok()))
     }
 }
 
@@ -109,4 +225,60 @@ fn key(id: &str) -> String {
 
 fn record_of(kept: Option<Value>) -> TriggerRecord {
     kept.and_then(|kept| serde_json::from_value(kept).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(1_000_000_000_000 + seconds * 1000)
+    }
+
+    fn pulse() -> Trigger {
+        let text = r#"{"triggers": [{"id": "pulse", "every_ms": 1000, "missed": "all"}]}"#;
+        agent_triggers::TriggerFile::from_json(text).unwrap().triggers.remove(0)
+    }
+
+    #[test]
+    fn a_firing_is_claimed_once_and_can_be_put_back() {
+        let (store, trigger) = (Store::memory().unwrap(), pulse());
+        let triggers = TriggerStore(Some(&store));
+        let ticks = |now| triggers.claim_due(&trigger, moment(now)).unwrap().due.ticks.len();
+        assert_eq!(ticks(0), 0);
+        let claimed = triggers.claim_due(&trigger, moment(3)).unwrap();
+        assert_eq!((claimed.due.ticks.len(), ticks(3)), (3, 0));
+        // The first began, and the queue was full behind it.
+        triggers.put_due_back("pulse", &claimed, Some(claimed.due.ticks[0].at)).unwrap();
+        assert_eq!((ticks(3), ticks(3)), (2, 0));
+        // What was read before another claimed is claimed no more.
+        let before = triggers.record("pulse").unwrap();
+        assert_eq!(ticks(4), 1);
+        assert!(!triggers.swap_seen("pulse", before.clone(), before.up_to(moment(4))).unwrap());
+        // Nor is it put back then.
+        triggers.put_due_back("pulse", &claimed, None).unwrap();
+        assert_eq!(ticks(4), 0);
+    }
+
+    #[test]
+    fn an_event_stays_until_its_run_has_begun() {
+        let store = Store::memory().unwrap();
+        let triggers = TriggerStore(Some(&store));
+        let kept = json!([{"name": "first", "payload": 1}, {"name": "second", "payload": 2}]);
+        store.put(&waiting_key("clerk"), Some(&kept));
+        let [one, two, three] = [RunId::generate(), RunId::generate(), RunId::generate()];
+        let claim =
+            |run, now| triggers.claim_event("clerk", run, moment(now)).unwrap().map(|event| event.name);
+        assert_eq!(claim(&one, 0).as_deref(), Some("first"));
+        assert_eq!(claim(&two, 0).as_deref(), Some("second"));
+        assert_eq!(claim(&three, 30), None);
+        triggers.release_event("clerk", &one).unwrap();
+        assert_eq!(claim(&three, 30).as_deref(), Some("first"));
+        triggers.finish_event("clerk", &three).unwrap();
+        // The process of the other one ended before its run began.
+        assert_eq!(triggers.take_event("clerk", "second", moment(59)).unwrap(), None);
+        assert_eq!(claim(&one, 60).as_deref(), Some("second"));
+        triggers.finish_event("clerk", &one).unwrap();
+        assert_eq!(claim(&two, 600), None);
+    }
 }

@@ -46,8 +46,6 @@ pub(crate) struct App {
 /// Work of which one is done at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
-    /// A message of a webhook, so that none is answered twice.
-    pub(crate) answering: tokio::sync::Mutex<()>,
     /// A save, so that what a save was made of is what it replaces.
     pub(crate) saving: tokio::sync::Mutex<()>,
 }

@@ -9,6 +9,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use weft_runs::Firing;
 
 use crate::access::bearer;
@@ -43,24 +44,19 @@ async fn answer(
         Ok(value) => value,
         Err(_) => Value::String(String::from_utf8_lossy(&body).into_owned()),
     };
-    let message = message_id(&headers);
-    let _one_at_a_time = app.locks.answering.lock().await;
-    if let Some(run) = answered(&app, &id, message.clone()).await? {
-        return Ok((StatusCode::OK, Json(json!({"run": run, "repeated": true}))));
-    }
-    let mut payload = json!({"body": body});
-    if let Some(message) = &message {
-        payload["message_id"] = message.as_str().into();
-    }
-    let run = app.runs.fire_trigger(&id, Firing { cause: "webhook", payload }).await?.id;
-    if let Some(message) = message {
-        let of = run.clone();
-        app.with_project(move |project| {
-            Ok(project.trigger_store()?.update(&id, move |record| record.with_message(&message, &of))?)
-        })
-        .await?;
-    }
-    Ok((StatusCode::ACCEPTED, Json(json!({"run": run}))))
+    let firing = Firing::webhook(body, message_id(&headers));
+    let (send, begun) = oneshot::channel();
+    let own = Arc::clone(&app);
+    // A sender that leaves does not stop what it began.
+    app.tasks.spawn(async move {
+        let _ = send.send(own.runs.fire_trigger(&id, firing).await);
+    });
+    let run = begun.await.map_err(|_| Problem::internal("a request failed: its task ended"))??;
+    Ok(if run.repeated {
+        (StatusCode::OK, Json(json!({"run": run.id, "repeated": true})))
+    } else {
+        (StatusCode::ACCEPTED, Json(json!({"run": run.id})))
+    })
 }
 
 /// The webhook of an id.
@@ -92,13 +88,4 @@ fn check_secret(webhook: &Webhook, headers: &HeaderMap) -> Result<(), Problem> {
 fn message_id(headers: &HeaderMap) -> Option<String> {
     let named = MESSAGE_ID.into_iter().find_map(|name| headers.get(name)?.to_str().ok());
     named.filter(|id| !id.is_empty() && id.len() <= MAX_ID).map(str::to_owned)
-}
-
-/// The run that a message has begun before.
-async fn answered(app: &App, hook: &str, message: Option<String>) -> Result<Option<String>, Problem> {
-    let (Some(message), hook) = (message, hook.to_owned()) else { return Ok(None) };
-    app.with_project(move |project| {
-        Ok(project.trigger_store()?.record(&hook)?.answered(&message).map(ToString::to_string))
-    })
-    .await
 }

@@ -114,7 +114,8 @@ fn answer(context: &Context, arguments: &AgentRunArguments) -> Result<Exit, Fail
     project.agent(&arguments.id)?;
     if let Some(event) = plan.event.as_mut().filter(|_| arguments.payload.is_none()) {
         // An event that another agent published has its own payload.
-        let waiting = project.trigger_store()?.take_event(&arguments.id, Some(&event.name))?;
+        let waiting =
+            project.trigger_store()?.take_event(&arguments.id, &event.name, project.clock().now())?;
         event.payload = waiting.map(|waiting| waiting.payload).unwrap_or_default();
     }
     let thread = arguments.thread.clone();

@@ -24,7 +24,15 @@ use crate::request::{AgentRequest, ThreadName, WorkflowRequest};
 
 impl LocalRuns {
     pub(super) async fn begin_agent(&self, request: AgentRequest) -> Result<RunHandle, RunsError> {
-        let run = RunId::generate();
+        self.begin_agent_as(request, RunId::generate()).await
+    }
+
+    /// The same with the id of the run.
+    pub(super) async fn begin_agent_as(
+        &self,
+        request: AgentRequest,
+        run: RunId,
+    ) -> Result<RunHandle, RunsError> {
         let key = message_key(&request);
         if let Some(key) = &key
             && let Some(known) = claim(self, key, &run).await?

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_triggers::{DeadLetter, Tick, TriggerRun, due};
+use agent_triggers::{DeadLetter, Tick, TriggerRun};
 use agent_types::{RunId, Timestamp};
 use serde_json::{Value, json};
 use weft_project::{AgentTrigger, PathWatch, PlannedEvent, Project};
@@ -31,13 +31,29 @@ pub struct Firing {
     pub cause: &'static str,
     /// Data for the agent.
     pub payload: Value,
+    /// The sender's id of the message: one that comes again has the run of the first.
+    pub message_id: Option<String>,
 }
 
 impl Firing {
     /// A firing by a user.
     #[must_use]
     pub const fn manual(payload: Value) -> Self {
-        Self { cause: "manual", payload }
+        Self::new("manual", payload)
+    }
+
+    const fn new(cause: &'static str, payload: Value) -> Self {
+        Self { cause, payload, message_id: None }
+    }
+
+    /// A message of another system, with the id that it gave it.
+    #[must_use]
+    pub fn webhook(body: Value, message_id: Option<String>) -> Self {
+        let mut payload = json!({"body": body});
+        if let Some(message) = &message_id {
+            payload["message_id"] = message.as_str().into();
+        }
+        Self { message_id, ..Self::new("webhook", payload) }
     }
 
     fn of_tick(tick: &Tick) -> Self {
@@ -46,7 +62,7 @@ impl Firing {
         if tick.missed > 0 {
             payload["missed"] = tick.missed.into();
         }
-        Self { cause, payload }
+        Self::new(cause, payload)
     }
 }
 
@@ -57,9 +73,10 @@ impl Firing {
 #[must_use]
 pub fn trigger_request(entry: &AgentTrigger, firing: &Firing) -> AgentRequest {
     let trigger = &entry.trigger;
-    let is_time = matches!(firing.cause, "schedule" | "missed") || firing.payload.is_null();
+    let is_time = is_time(firing.cause) || firing.payload.is_null();
     let cause = TriggerCause { id: trigger.id.clone(), cause: firing.cause.to_owned() };
     let mut plan = AgentPlan { agent: entry.agent.clone(), trigger: Some(cause), ..AgentPlan::default() };
+    plan.message_id = firing.message_id.as_ref().map(|message| format!("hook:{}/{message}", trigger.id));
     match &trigger.message {
         Some(message) if is_time => plan.message.clone_from(message),
         message => {
@@ -95,8 +112,12 @@ impl Triggers<'_> {
     /// Fires triggers when they are due, until the service shuts down.
     async fn run(&self) {
         let mut changes = self.runs.0.files.changes();
-        let mut watch = self.watch();
+        let (mut watch, mut is_changed) = (None, true);
         loop {
+            if watch.is_some() || is_changed {
+                watch = self.watch(watch.take()).await;
+            }
+            is_changed = false;
             let next = self.fire_due().await;
             self.hand_on_events().await;
             let project = self.runs.project();
@@ -105,22 +126,23 @@ impl Triggers<'_> {
             tokio::select! {
                 () = self.runs.0.options.closing.cancelled() => return,
                 () = self.runs.0.clock.sleep(left.unwrap_or(POLL).min(POLL)) => {}
-                changed = changes.changed() => {
-                    if changed.is_ok() {
-                        watch = self.watch();
-                    }
-                }
+                Ok(()) = changes.changed() => is_changed = true,
                 () = project.event_published() => {}
                 path = next_file(watch.as_mut()) => self.fire_files(path, watch.as_mut()).await,
-            }
-            if let Some(watch) = &mut watch {
-                watch.refresh(&project);
             }
         }
     }
 
-    fn watch(&self) -> Option<PathWatch> {
-        let watch = self.runs.project().watch_triggers();
+    /// Follows the files that triggers name now. What was followed before stays so, and no change that waits is lost.
+    async fn watch(&self, before: Option<PathWatch>) -> Option<PathWatch> {
+        let follow = move |project: &Arc<Project>| match before {
+            None => Ok(project.watch_triggers()?),
+            Some(mut watch) => {
+                watch.refresh(project);
+                Ok(Some(watch))
+            }
+        };
+        let watch = self.runs.with_project(follow).await;
         watch.inspect_err(|error| log::warn!("triggers of files do not fire: {error}")).ok().flatten()
     }
 
@@ -130,6 +152,9 @@ impl Triggers<'_> {
         // A run that has begun is in the record already.
         if let Some(error) = fault(&begun) {
             log::warn!("the trigger `{}` starts no run: {error}", entry.trigger.id);
+            if is_time(firing.cause) && is_deferred(&begun) {
+                return begun;
+            }
             self.keep_run(entry.trigger.id.clone(), firing.cause, Err(error)).await?;
         }
         begun
@@ -155,35 +180,33 @@ impl Triggers<'_> {
         let project = self.runs.project();
         let mut next = None;
         for entry in project.triggers() {
-            let due = match self.due_of(entry.clone(), now).await {
-                Ok(due) => due,
-                Err(error) => {
-                    log::warn!("the trigger `{}` does not fire: {error}", entry.trigger.id);
-                    continue;
-                }
-            };
-            for tick in &due.ticks {
-                // What kept its run from beginning is logged and kept.
-                let _ = self.fire(entry, Firing::of_tick(tick)).await;
+            match self.fire_ticks(entry, now).await {
+                Ok(own) => next = [next, own].into_iter().flatten().min(),
+                Err(error) => log::warn!("the trigger `{}` does not fire: {error}", entry.trigger.id),
             }
-            next = [next, due.next].into_iter().flatten().min();
         }
         next
     }
 
-    /// Due firings of a trigger. They are recorded before it fires, so that it fires once.
-    async fn due_of(&self, entry: AgentTrigger, now: Timestamp) -> Result<agent_triggers::Due, RunsError> {
-        self.runs
-            .with_project(move |project| {
-                let id = entry.trigger.id.as_str();
-                let record = project.trigger_store()?.record(id)?;
-                let due = due(&entry.trigger, &record, now);
-                if let Some(seen) = due.seen.filter(|seen| record.seen_to() != Some(*seen)) {
-                    project.trigger_store()?.update(id, move |record| record.up_to(seen))?;
-                }
-                Ok(due)
-            })
-            .await
+    /// Fires what is due of a trigger; gives its next moment. What finds no place among the runs is due later.
+    async fn fire_ticks(&self, entry: &AgentTrigger, now: Timestamp) -> Result<Option<Timestamp>, RunsError> {
+        let trigger = entry.trigger.clone();
+        let claim = move |project: &Arc<Project>| Ok(project.trigger_store()?.claim_due(&trigger, now)?);
+        let claimed = self.runs.with_project(claim).await?;
+        let (next, mut fired) = (claimed.due.next, None);
+        for tick in claimed.due.ticks.clone() {
+            // What else kept its run from beginning is logged and kept.
+            if is_deferred(&self.fire(entry, Firing::of_tick(&tick)).await) {
+                let id = entry.trigger.id.clone();
+                let put_back = move |project: &Arc<Project>| {
+                    Ok(project.trigger_store()?.put_due_back(&id, &claimed, fired)?)
+                };
+                self.runs.with_project(put_back).await?;
+                break;
+            }
+            fired = Some(tick.at);
+        }
+        Ok(next)
     }
 
     /// Fires the triggers of files that changed together.
@@ -197,7 +220,7 @@ impl Triggers<'_> {
             let files: Vec<&String> =
                 changed.iter().filter(|path| entry.trigger.kind.is_of_file(path)).collect();
             if entry.trigger.enabled && !files.is_empty() {
-                let firing = Firing { cause: "files", payload: json!({"files": files}) };
+                let firing = Firing::new("files", json!({"files": files}));
                 // What kept its run from beginning is logged and kept.
                 let _ = self.fire(entry, firing).await;
             }
@@ -225,33 +248,45 @@ impl Triggers<'_> {
 
     /// Starts an agent by the oldest event that waits for it. An event that cannot start it is a dead letter.
     async fn hand_on_event(&self, agent: &str) -> Result<Option<RunId>, RunsError> {
-        let of = agent.to_owned();
-        let event = self
-            .runs
-            .with_project(move |project| Ok(project.trigger_store()?.take_event(&of, None)?))
-            .await?;
-        let Some(event) = event else { return Ok(None) };
+        let (run, claimant, of) = (RunId::generate(), agent.to_owned(), agent.to_owned());
+        let (own, now) = (run.clone(), self.runs.0.clock.now());
+        let claim =
+            move |project: &Arc<Project>| Ok(project.trigger_store()?.claim_event(&claimant, &own, now)?);
+        let Some(event) = self.runs.with_project(claim).await? else { return Ok(None) };
         let plan = AgentPlan { agent: agent.to_owned(), event: Some(event.clone()), ..AgentPlan::default() };
         let request = AgentRequest { plan, surroundings: RunEnv::AgentOnly, ..AgentRequest::default() };
-        let begun = self.runs.begin_agent(request).await;
-        let of = agent.to_owned();
-        if matches!(begun, Err(RunsError::QueueFull { .. } | RunsError::ShuttingDown)) {
-            self.runs
-                .with_project(move |project| Ok(project.trigger_store()?.put_event_back(&of, event)?))
-                .await?;
+        let begun = self.runs.begin_agent_as(request, run.clone()).await;
+        if is_deferred(&begun) {
+            let release =
+                move |project: &Arc<Project>| Ok(project.trigger_store()?.release_event(&of, &run)?);
+            self.runs.with_project(release).await?;
             return begun.map(|run| Some(run.id));
         }
-        let run = begun.as_ref().map(|run| run.id.clone()).map_err(ToString::to_string);
-        self.keep_run(format!("{agent}:{}", event.name), "event", run).await?;
-        if let Some(reason) = fault(&begun) {
+        let kept = fault(&begun).map_or_else(|| Ok(run.clone()), Err);
+        let id = format!("{agent}:{}", event.name);
+        let letter = kept.clone().err().map(|reason| {
             let (at, PlannedEvent { name: event, payload, .. }) = (self.runs.0.clock.now(), event);
-            let letter = DeadLetter { at, event, payload, agent: Some(of), reason };
-            self.runs
-                .with_project(move |project| Ok(project.trigger_store()?.add_dead_letter(letter)?))
-                .await?;
-        }
+            DeadLetter { at, event, payload, agent: Some(of.clone()), reason }
+        });
+        let finish = move |project: &Arc<Project>| {
+            let store = project.trigger_store()?;
+            letter.map_or(Ok(()), |letter| store.add_dead_letter(letter))?;
+            Ok(store.finish_event(&of, &run)?)
+        };
+        self.runs.with_project(finish).await?;
+        self.keep_run(id, "event", kept).await?;
         begun.map(|run| Some(run.id))
     }
+}
+
+/// Returns `true` for the cause of a moment.
+fn is_time(cause: &str) -> bool {
+    matches!(cause, "schedule" | "missed")
+}
+
+/// Returns `true` for a run that may begin later.
+const fn is_deferred(begun: &Result<RunHandle, RunsError>) -> bool {
+    matches!(begun, Err(RunsError::QueueFull { .. } | RunsError::ShuttingDown))
 }
 
 /// Reason for which a run could not begin.

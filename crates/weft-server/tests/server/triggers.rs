@@ -43,6 +43,10 @@ async fn a_webhook_starts_its_agent_once_a_message() {
     let first = send("orders", &named, r#"{"total": 12}"#).await.expect(202).json();
     let again = send("orders", &named, r#"{"total": 12}"#).await.expect(200).json();
     assert_eq!((&again["run"], &again["repeated"]), (&first["run"], &json!(true)));
+    let same = [SECRET, ("idempotency-key", "m2")];
+    let (one, other) = tokio::join!(send("orders", &same, "{}"), send("orders", &same, "{}"));
+    assert_eq!(one.json()["run"], other.json()["run"]);
+    assert_ne!(one.json()["run"], first["run"]);
     let run = first["run"].as_str().unwrap();
     assert_eq!(server.until(run, "ok").await["agent"], "plain");
     let events = server.events(run).await;
@@ -50,15 +54,15 @@ async fn a_webhook_starts_its_agent_once_a_message() {
     let bearer = ("authorization", concat!("Bearer ", env!("CARGO_PKG_NAME")));
     let other = server.send("POST", "/hooks/orders", &[bearer], "plain text").await.expect(202).json();
     assert_ne!(other["run"], first["run"]);
-    let runs = runs(&server, "orders", 2).await;
-    assert_eq!(runs.iter().map(|run| &run["cause"]).collect::<Vec<_>>(), ["webhook", "webhook"]);
+    let runs = runs(&server, "orders", 3).await;
+    assert_eq!(runs.iter().map(|run| &run["cause"]).collect::<Vec<_>>(), ["webhook"; 3]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn times_and_files_start_their_agent() {
     let list = json!([{"id": "pulse", "every_ms": 1000, "message": "Is all well?"},
-        {"id": "inbox", "files": ["inbox/*.txt"]}, {"id": "off", "every_ms": 1000, "enabled": false}]);
-    let server = serve(&[PLAIN, ("agents/plain.triggers.json", &triggers(&list))]);
+        {"id": "inbox", "files": ["inbox/*.txt"]}, {"id": "notes", "files": ["**/*.note"]}, {"id": "off", "every_ms": 1000, "enabled": false}]);
+    let server = serve(&[PLAIN, ("agents/plain.triggers.json", &triggers(&list)), ("deep/er/old.md", "no")]);
     let pulse = runs(&server, "pulse", 1).await;
     assert_eq!(pulse[0]["cause"], "schedule");
     let shown = server.until(pulse[0]["run"].as_str().unwrap(), "ok").await;
@@ -71,6 +75,8 @@ async fn times_and_files_start_their_agent() {
     let run = inbox[0]["run"].as_str().unwrap();
     let events = server.events(run).await;
     assert!(events.iter().any(|event| event.to_string().contains("event inbox")), "{events:?}");
+    write(server.folder.path(), "deep/er/new.note", "yes");
+    runs(&server, "notes", 1).await;
     let fired = server.post("/api/triggers/off/fire", &json!({})).await.expect(202).json();
     assert_eq!(runs(&server, "off", 1).await[0]["run"], fired["run"]);
     assert_eq!(
