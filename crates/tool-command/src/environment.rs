@@ -34,6 +34,8 @@ pub(crate) struct Environment {
 pub(crate) struct Filled {
     pub(crate) variables: Vec<(String, OsString)>,
     pub(crate) masks: Redactor,
+    /// Bytes of the longest secret.
+    pub(crate) longest: usize,
 }
 
 impl Environment {
@@ -93,7 +95,8 @@ impl Environment {
             }
             variables.push((name.clone(), value.into()));
         }
-        Ok(Filled { variables, masks: Redactor::of_any_length(secrets) })
+        let longest = secrets.iter().map(String::len).max().unwrap_or(0);
+        Ok(Filled { variables, masks: Redactor::of_any_length(secrets), longest })
     }
 }
 

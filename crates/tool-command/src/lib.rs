@@ -8,6 +8,7 @@
 struct Readme;
 
 mod argument;
+mod covered;
 mod environment;
 mod error;
 mod file;

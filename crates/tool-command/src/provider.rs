@@ -1,11 +1,14 @@
 //! The tools of a project's files, `tools/*.command.json`, as a provider.
 
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 use tool_registry::{BrokenTool, Fault, FilePlace, FileTools, Tool, ToolFormat, ToolKind};
 
 use crate::error::CommandToolError;
 use crate::file::CommandToolFile;
 use crate::policy::CommandPolicy;
-use crate::tool::{COMMAND, NAMESPACE, command_tool};
+use crate::tool::{COMMAND, FILES, NAMESPACE, command_tool};
 
 /// Provider of the tools of `tools/*.command.json`; their ids are `command:NAME`.
 pub type CommandTools = FileTools<CommandFormat>;
@@ -39,6 +42,16 @@ impl ToolFormat for CommandFormat {
         let file = CommandToolFile::from_json(text).map_err(|error| broken(&error.into()))?;
         let named = |error| broken(&error).with_id(format!("{NAMESPACE}:{}", file.name));
         command_tool(&file, &self.0).map_err(named)
+    }
+
+    fn folders(&self, tool: &Tool) -> Vec<PathBuf> {
+        let files = tool.parts().get(FILES).and_then(Value::as_object);
+        let cwd = tool.parts().get("cwd").and_then(Value::as_str).unwrap_or_default();
+        let root = self.0.root();
+        let folders = files.into_iter().flat_map(|files| files.keys()).flat_map(|name| {
+            [root.join(name), root.join(cwd).join(name)].map(|path| path.parent().map(Path::to_owned))
+        });
+        folders.flatten().filter(|folder| folder != root && folder.starts_with(root)).collect()
     }
 
     fn help(&self) -> &'static str {

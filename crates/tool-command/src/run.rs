@@ -3,14 +3,17 @@
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
+use agent_types::{Clock, SystemClock};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tool_registry::process::ProcessGroup;
 
-/// Bytes of the error output that are kept: the last ones.
-const MAX_ERRORS: usize = 4 * 1024;
+/// Time for reading on after the end of the program, where a process that it left behind holds its output open.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// Bytes that are read at once.
 const PIECE: usize = 8 * 1024;
@@ -30,6 +33,8 @@ pub struct CommandRun {
     pub input: Vec<u8>,
     /// Limit of its output, in bytes.
     pub max_output: usize,
+    /// Bytes of its error output that are kept: the last ones.
+    pub max_errors: usize,
 }
 
 /// End of a program.
@@ -41,6 +46,8 @@ pub struct CommandEnd {
     pub output: Vec<u8>,
     /// The last of its error output.
     pub errors: Vec<u8>,
+    /// Set where there was more of it.
+    pub errors_cut: bool,
 }
 
 /// Failure of running a program.
@@ -100,7 +107,8 @@ fn is_executable(file: &Path) -> bool {
 }
 
 impl CommandRun {
-    /// Runs the program to its end. With its end, and with that of this future, all of its children end too.
+    /// Runs the program to its end. With its end, and with that of this future, the processes of its group end too. What a
+    /// process outside of the group writes later is not waited for.
     ///
     /// # Errors
     /// It cannot be started, or it wrote more than it may.
@@ -124,9 +132,18 @@ impl CommandRun {
             drop(group);
             Ok(status)
         };
-        let (output, errors) = (whole(stdout, self.max_output), last(stderr));
-        let (status, output, errors, ()) = tokio::try_join!(ended, output, errors, written)?;
-        Ok(CommandEnd { status, output, errors })
+        let (mut output, mut errors) = (Vec::new(), Last { limit: self.max_errors, ..Last::default() });
+        let status = {
+            let piped = async {
+                tokio::try_join!(
+                    whole(stdout, self.max_output, &mut output),
+                    last(stderr, &mut errors),
+                    written
+                )
+            };
+            until_end(ended, piped).await?
+        };
+        Ok(CommandEnd { status, output, errors: errors.bytes, errors_cut: errors.is_cut })
     }
 
     fn start(&self) -> Result<Child, CommandFault> {
@@ -143,26 +160,59 @@ impl CommandRun {
     }
 }
 
-/// All of a stream, up to a limit.
-async fn whole(stream: Option<impl AsyncRead + Unpin>, limit: usize) -> Result<Vec<u8>, CommandFault> {
-    let Some(stream) = stream else { return Ok(Vec::new()) };
-    let mut bytes = Vec::new();
-    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-    stream.take(most).read_to_end(&mut bytes).await.map_err(CommandFault::Io)?;
-    if bytes.len() > limit { Err(CommandFault::TooLong { limit }) } else { Ok(bytes) }
+/// The end of a program, once its pipes are read to their ends, or as far as they are a little later.
+async fn until_end<T>(
+    ended: impl Future<Output = Result<ExitStatus, CommandFault>>,
+    piped: impl Future<Output = Result<T, CommandFault>>,
+) -> Result<ExitStatus, CommandFault> {
+    let (mut ended, mut piped) = (pin!(ended), pin!(piped));
+    let status = tokio::select! {
+        biased;
+        read = &mut piped => {
+            read?;
+            return ended.await;
+        }
+        status = &mut ended => status?,
+    };
+    tokio::select! {
+        biased;
+        read = piped => read.map(|_| status),
+        () = SystemClock.sleep(LINGER) => Ok(status),
+    }
 }
 
-/// The last of a stream.
-async fn last(stream: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, CommandFault> {
-    let Some(mut stream) = stream else { return Ok(Vec::new()) };
-    let (mut kept, mut piece) = (Vec::new(), vec![0; PIECE]);
+/// All of a stream, up to a limit.
+async fn whole(
+    stream: Option<impl AsyncRead + Unpin>,
+    limit: usize,
+    bytes: &mut Vec<u8>,
+) -> Result<(), CommandFault> {
+    let Some(stream) = stream else { return Ok(()) };
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    let mut stream = stream.take(most);
+    while stream.read_buf(bytes).await.map_err(CommandFault::Io)? > 0 {}
+    if bytes.len() > limit { Err(CommandFault::TooLong { limit }) } else { Ok(()) }
+}
+
+/// The last bytes of a stream.
+#[derive(Debug, Default)]
+struct Last {
+    bytes: Vec<u8>,
+    limit: usize,
+    is_cut: bool,
+}
+
+async fn last(stream: Option<impl AsyncRead + Unpin>, kept: &mut Last) -> Result<(), CommandFault> {
+    let Some(mut stream) = stream else { return Ok(()) };
+    let mut piece = vec![0; PIECE];
     loop {
         let read = stream.read(&mut piece).await.map_err(CommandFault::Io)?;
         if read == 0 {
-            return Ok(kept);
+            return Ok(());
         }
-        kept.extend_from_slice(&piece[..read]);
-        let surplus = kept.len().saturating_sub(MAX_ERRORS);
-        kept.drain(..surplus);
+        kept.bytes.extend_from_slice(&piece[..read]);
+        let surplus = kept.bytes.len().saturating_sub(kept.limit);
+        kept.is_cut |= surplus > 0;
+        kept.bytes.drain(..surplus);
     }
 }

@@ -1,9 +1,10 @@
 //! The tool of a file.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use agent_types::{Annotations, Problem, Redactor, ToolDefinition, ToolId};
+use agent_types::{Annotations, Problem, ToolDefinition, ToolId};
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use tool_registry::files::is_safe_id;
@@ -13,7 +14,8 @@ use tool_registry::{
 use tool_schema::{OfferedParameters, no_parameters};
 
 use crate::argument::{Argument, Names, filled};
-use crate::environment::Environment;
+use crate::covered::CoveredFiles;
+use crate::environment::{Environment, Filled};
 use crate::error::CommandToolError;
 use crate::file::{CommandToolFile, OutputFormat};
 use crate::policy::CommandPolicy;
@@ -31,8 +33,11 @@ const TIMEOUT_MS: u64 = 30_000;
 /// Limit of the output where the file has none, in KiB.
 const MAX_OUTPUT_KIB: u32 = 256;
 
-/// Longest script that an approval covers, in bytes.
-const MAX_SCRIPT: u64 = 1024 * 1024;
+/// Bytes of the error output that are shown, before they are cut to what a model reads.
+const MAX_ERRORS: usize = 4 * 1024;
+
+/// Forms of a secret are at most so many times as long as it is.
+const FORM: usize = 6;
 
 /// Standard input of a program.
 #[derive(Debug, Clone)]
@@ -93,21 +98,21 @@ pub fn command_tool(file: &CommandToolFile, policy: &CommandPolicy) -> Result<To
     };
     let timeout = Duration::from_millis(file.timeout_ms.unwrap_or(TIMEOUT_MS));
     let settings = ToolSettings::default().with_timeout(timeout);
-    let parts = parts(file, policy);
+    let parts = parts(file, &call.covered);
     Ok(Tool::new(definition, COMMAND, call).with_settings(settings).with_parts(parts).checked()?)
 }
 
-/// Parts of what a call does: the keys of the file, and the text of a script of the project.
-fn parts(file: &CommandToolFile, policy: &CommandPolicy) -> Vec<(String, Value)> {
+/// Part of the files that a call runs, by name.
+pub(crate) const FILES: &str = "files";
+
+/// Parts of what a call does: the keys of the file, and the digests of the files that it runs.
+fn parts(file: &CommandToolFile, covered: &CoveredFiles) -> Vec<(String, Value)> {
     let shown = ["command", "stdin", "cwd", "env", "env_from", "read_only"];
     let all = json!(file);
     let mut parts: Vec<(String, Value)> =
         shown.iter().filter_map(|key| Some(((*key).to_owned(), all.get(key)?.clone()))).collect();
-    let script = file.command.first().filter(|program| program.contains('/'));
-    let script = script.map(|program| policy.root().join(program));
-    let script = script.filter(|path| path.metadata().is_ok_and(|meta| meta.len() <= MAX_SCRIPT));
-    if let Some(text) = script.and_then(|path| std::fs::read_to_string(path).ok()) {
-        parts.push(("script".to_owned(), text.into()));
+    if !covered.digests().is_empty() {
+        parts.push((FILES.to_owned(), json!(covered.digests())));
     }
     parts
 }
@@ -115,6 +120,7 @@ fn parts(file: &CommandToolFile, policy: &CommandPolicy) -> Vec<(String, Value)>
 struct CommandCall {
     program: String,
     arguments: Vec<Argument>,
+    covered: Arc<CoveredFiles>,
     stdin: Stdin,
     root: PathBuf,
     cwd: Option<String>,
@@ -163,7 +169,9 @@ impl CommandCall {
         let max_output = usize::try_from(file.max_output_kib.unwrap_or(MAX_OUTPUT_KIB)).unwrap_or(usize::MAX);
         let (root, cwd) = (policy.root().to_owned(), file.cwd.clone());
         let (output, max_output) = (file.output, max_output.saturating_mul(1024));
-        Ok(Self { program, arguments, stdin, root, cwd, environment, defaults, output, max_output })
+        let folder = cwd.as_ref().map_or_else(|| root.clone(), |cwd| root.join(cwd));
+        let covered = CoveredFiles::new(&root, &folder, &program, &arguments, file.read_only).into();
+        Ok(Self { program, arguments, covered, stdin, root, cwd, environment, defaults, output, max_output })
     }
 
     /// The working folder, which a link cannot lead out of the project.
@@ -192,11 +200,28 @@ impl CommandCall {
         }
     }
 
-    fn answer(&self, ended: &CommandEnd, masks: &Redactor) -> Result<ToolOutput, ToolError> {
+    /// Checks the files that the call runs, on a thread that may wait for the disk.
+    async fn check_files(&self) -> Result<(), ToolError> {
+        let (covered, program) = (Arc::clone(&self.covered), self.program.clone());
+        let checked = tokio::task::spawn_blocking(move || covered.check(&program)).await;
+        checked.map_err(|error| {
+            ToolError::failed(format!("the files of the command cannot be read: {error}"))
+                .with_code("command_failed")
+        })?
+    }
+
+    fn answer(
+        &self,
+        ended: &CommandEnd,
+        Filled { masks, longest, .. }: &Filled,
+    ) -> Result<ToolOutput, ToolError> {
         let text = |bytes: &[u8]| masks.mask(&String::from_utf8_lossy(bytes)).into_owned();
         if !ended.status.success() {
             let errors = text(&ended.errors);
-            let said = if errors.trim().is_empty() { text(&ended.output) } else { errors };
+            // Where the beginning was cut off, the end of a secret may stand there, which no mask finds.
+            let begin = if ended.errors_cut { errors.len().min(longest * FORM) } else { 0 };
+            let errors = &errors[errors.ceil_char_boundary(begin)..];
+            let said = if errors.trim().is_empty() { text(&ended.output) } else { errors.to_owned() };
             let (program, status) = (&self.program, ended.status);
             let message = format!("`{program}` failed ({status}): {}", tail(said.trim()));
             return Err(ToolError::failed(message).with_code("command_failed"));
@@ -236,17 +261,19 @@ impl ToolHandler for CommandCall {
         for (name, value) in &self.defaults {
             arguments.entry(name.as_str()).or_insert_with(|| value.clone());
         }
-        let filled_environment = self.environment.filled()?;
+        let mut filled_environment = self.environment.filled()?;
         let program = find_program(&self.program, &self.root);
         let run = CommandRun {
             program: program.ok_or_else(|| self.fault(&CommandFault::Missing))?,
             arguments: filled(&self.arguments, &arguments)?,
             folder: self.folder()?,
-            variables: filled_environment.variables,
+            variables: std::mem::take(&mut filled_environment.variables),
             input: self.stdin.bytes(&arguments),
             max_output: self.max_output,
+            max_errors: MAX_ERRORS + FORM * filled_environment.longest,
         };
+        self.check_files().await?;
         let ended = run.run().await.map_err(|fault| self.fault(&fault))?;
-        self.answer(&ended, &filled_environment.masks)
+        self.answer(&ended, &filled_environment)
     }
 }

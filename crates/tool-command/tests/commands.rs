@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tool_command::{
     CommandFormat, CommandPolicy, CommandToolError, CommandToolFile, CommandTools, command_tool,
 };
-use tool_registry::{CallEnd, Reach, Services, Tool, ToolContext, ToolErrorKind, ToolProvider};
+use tool_registry::{CallEnd, Reach, Services, Tool, ToolContext, ToolErrorKind, ToolOutput, ToolProvider};
 
 /// Programs that the cases may run.
 const PROGRAMS: [&str; 6] = ["cat", "env", "sh", "wc", "pwd", "tools/report.sh"];
@@ -168,10 +168,74 @@ fn a_call_is_an_effect_and_its_approval_covers_the_script() {
     std::fs::write(folder.path().join("tools/report.sh"), "echo one").unwrap();
     let tool = made(folder.path(), &json!({"command": ["tools/report.sh", "-v"]})).unwrap();
     assert!(tool.definition().annotations.effect && tool.approval() == ApprovalDefault::Ask);
-    assert_eq!(tool.parts()["script"], "echo one");
+    let digest = "5d103558eaead1115ccc8d98a33ccff8bb622fde768a7cfcef2cc9f7cf455f49";
+    assert_eq!(tool.parts()["files"], json!({"tools/report.sh": digest}));
     assert_eq!(tool.parts()["command"], json!(["tools/report.sh", "-v"]));
     let reads = made(folder.path(), &json!({"command": ["wc"], "read_only": true})).unwrap();
     assert_eq!(reads.approval(), ApprovalDefault::Auto);
+}
+
+#[tokio::test]
+async fn a_file_that_changed_since_its_approval_does_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let write = |name: &str, content: &[u8]| std::fs::write(root.join(name), content).unwrap();
+    std::fs::create_dir(root.join("sub")).unwrap();
+    for (name, file) in [
+        ("pay.sh", json!({"command": ["sh", "pay.sh"]})),
+        ("sub/pay.sh", json!({"command": ["sh", "./pay.sh"], "cwd": "sub"})),
+    ] {
+        // Neither the size nor the encoding of a script keeps it from being covered.
+        let mut script = b"echo paid; exit 0\n# \xff".to_vec();
+        script.resize(2 << 20, b'x');
+        write(name, &script);
+        let tool = made(root, &file).unwrap();
+        let call = async || tool.invoke(serde_json::Map::new(), context(&tool)).await.end;
+        assert_eq!(call().await, CallEnd::Ok(ToolOutput::Text("paid".into())));
+        script[5] = b'q';
+        write(name, &script);
+        let CallEnd::Failed(error) = call().await else { panic!("{name}") };
+        assert_eq!((error.kind, error.code), (ToolErrorKind::Refused, Some("command_changed")));
+        assert_eq!(text(root, &file, json!({})).await, "qaid");
+    }
+    // A file that was missing when the call was approved.
+    let tool = made(root, &json!({"command": ["sh", "late.sh"]})).unwrap();
+    write("late.sh", b"echo late");
+    let CallEnd::Failed(error) = tool.invoke(serde_json::Map::new(), context(&tool)).await.end else {
+        panic!()
+    };
+    assert_eq!(error.code, Some("command_changed"));
+    // Data of a call that changes nothing.
+    write("data", b"1");
+    let tool = made(root, &json!({"command": ["cat", "data"], "read_only": true})).unwrap();
+    write("data", b"2");
+    assert_eq!(
+        tool.invoke(serde_json::Map::new(), context(&tool)).await.end,
+        CallEnd::Ok(ToolOutput::Text("2".into()))
+    );
+}
+
+#[tokio::test]
+async fn a_process_that_is_left_behind_does_not_hold_the_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = json!({"command": ["sh", "-c", "setsid sleep 20 & echo done"], "env_from": ["PATH"],
+        "timeout_ms": 10_000});
+    assert_eq!(text(folder.path(), &file, json!({})).await, "done");
+}
+
+#[tokio::test]
+async fn a_secret_is_masked_before_errors_are_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = env!("CARGO_PKG_NAME");
+    for more in 0..2 * name.len() {
+        let script =
+            format!("for i in $(seq 3000); do printf %s \"$KEY\" >&2; done; printf %{more}s >&2; exit 1");
+        let file = json!({"command": ["sh", "-c", script], "env_from": ["PATH"],
+            "env": {"KEY": "{$secret.CARGO_PKG_NAME}"}});
+        let CallEnd::Failed(error) = end(folder.path(), &file, json!({})).await else { panic!() };
+        let (_, shown) = error.message_for_model.split_once("): ").unwrap();
+        assert!(shown.len() > 100 && shown.trim().chars().all(|c| c == '*'), "{shown}");
+    }
 }
 
 #[test]

@@ -19,6 +19,9 @@ use crate::file::HttpToolFile;
 /// Pause between two requests where neither the file nor the server names one, in milliseconds.
 const INTERVAL_MS: u64 = 2000;
 
+/// Shortest pause that a server may ask for.
+const SHORTEST: Duration = Duration::from_millis(250);
+
 /// Time limit of the work where the file has none, in milliseconds.
 const LIMIT_MS: u64 = 3_600_000;
 
@@ -86,7 +89,7 @@ impl Polling {
         cx: &ToolContext,
     ) -> Result<HttpAnswer, ToolError> {
         if let Some(place) = cx.saved.as_deref().and_then(|saved| saved.get("poll")?.as_str()) {
-            return self.poll(place, self.interval, caller, cx).await;
+            return self.poll(place, self.interval, (endpoint, caller), cx).await;
         }
         if cx.resume.is_some() && !endpoint.is_idempotent() {
             let message = "its outcome is unknown, because the process ended while the request was sent";
@@ -98,7 +101,7 @@ impl Polling {
         }
         let place = self.place(&answer, &endpoint.origin())?;
         cx.save(&json!({"poll": place}));
-        self.poll(&place, self.pause(&answer), caller, cx).await
+        self.poll(&place, self.pause(&answer), (endpoint, caller), cx).await
     }
 
     /// Polls until the work is done.
@@ -106,14 +109,16 @@ impl Polling {
         &self,
         place: &str,
         first: Duration,
-        caller: &HttpCaller,
+        (started, caller): (&Endpoint, &HttpCaller),
         cx: &ToolContext,
     ) -> Result<HttpAnswer, ToolError> {
-        let endpoint = self.endpoint(place)?;
+        let endpoint = self.endpoint(place, &started.origin())?;
         let (unshaped, none) = (endpoint.unshaped(), Map::new());
         let mut pause = first;
+        let begun = cx.clock.elapsed();
         loop {
-            cx.clock.sleep(pause).await;
+            let left = self.limit.saturating_sub(cx.clock.elapsed().saturating_sub(begun));
+            cx.clock.sleep(pause.min(left.max(SHORTEST))).await;
             let values = CallValues { arguments: &none, context: &cx.values };
             pause = match caller.call(&unshaped, values).await {
                 Ok(answer) if self.continues(&answer)? => self.pause(&answer),
@@ -163,19 +168,33 @@ impl Polling {
     /// The pause that an answer asks for.
     fn pause(&self, answer: &HttpAnswer) -> Duration {
         let named = answer.headers.get("retry-after").and_then(Value::as_str);
-        named.and_then(|seconds| seconds.trim().parse().ok()).map_or(self.interval, Duration::from_secs)
+        let seconds = named.and_then(|seconds| seconds.trim().parse().ok());
+        seconds.map_or(self.interval, |seconds| Duration::from_secs(seconds).max(SHORTEST))
     }
 
-    fn endpoint(&self, place: &str) -> Result<Endpoint, ToolError> {
+    /// The request that polls an address which the server named. Credentials stay with the origin of the tool's endpoint.
+    fn endpoint(&self, place: &str, origin: &str) -> Result<Endpoint, ToolError> {
         let url = place.replace('{', "{{").replace('}', "}}");
         let endpoint = EndpointConfig { url, timeout_ms: self.timeout_ms, ..EndpointConfig::default() };
-        let (auth, response) = (self.auth.clone(), self.response.clone());
-        let config = CallConfig { endpoint, auth, retry: None, response };
-        Endpoint::new(&config, &Scope::new(&json!({}), &[])).map_err(|error| {
-            let message = format!("the server names an address that cannot be polled: {error}");
-            ToolError::new(ToolErrorKind::Failed, message).with_code("http_no_poll")
-        })
+        let mut config = CallConfig { endpoint, auth: None, retry: None, response: self.response.clone() };
+        let parsed = |config: &CallConfig| {
+            Endpoint::new(config, &Scope::new(&json!({}), &[])).map_err(|error| refused(&error.to_string()))
+        };
+        let plain = parsed(&config)?;
+        if origin.starts_with("https:") && !plain.origin().starts_with("https:") {
+            return Err(refused("it is not encrypted, and the tool's endpoint is"));
+        }
+        if plain.origin() != origin {
+            return Ok(plain);
+        }
+        config.auth.clone_from(&self.auth);
+        parsed(&config)
     }
+}
+
+fn refused(reason: &str) -> ToolError {
+    let message = format!("the server names an address that cannot be polled: {reason}");
+    ToolError::new(ToolErrorKind::Failed, message).with_code("http_no_poll")
 }
 
 /// The beginning of a body.
@@ -183,4 +202,39 @@ fn excerpt(body: &Value) -> String {
     const MOST: usize = 300;
     let text = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
     text[..text.floor_char_boundary(MOST)].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn polling() -> Polling {
+        let file = json!({"name": "t", "description": "d", "endpoint": {"url": "https://a.test/x"},
+            "auth": {"type": "bearer", "token": "{$secret.T}"}});
+        Polling::new(&AsyncConfig::default(), &HttpToolFile::from_json(&file.to_string()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn credentials_stay_with_the_origin() {
+        let polling = polling();
+        let has_auth = |place: &str, origin: &str| {
+            let endpoint = polling.endpoint(place, origin).map_err(|error| error.message_for_model);
+            endpoint.map(|endpoint| format!("{endpoint:?}").contains("auth: Some"))
+        };
+        for (place, origin, expected) in [
+            ("https://a.test/1", "https://a.test", true),
+            ("https://a.test:443/1", "https://a.test", true),
+            ("https://a.test:444/1", "https://a.test", false),
+            ("https://b.test/1", "https://a.test", false),
+            ("http://a.test/1", "http://a.test", true),
+            ("https://a.test/1", "http://a.test", false),
+        ] {
+            assert_eq!(has_auth(place, origin), Ok(expected), "{place} {origin}");
+        }
+        let error = has_auth("http://a.test/1", "https://a.test").unwrap_err();
+        assert_eq!(
+            error,
+            "the server names an address that cannot be polled: it is not encrypted, and the tool's endpoint is"
+        );
+    }
 }

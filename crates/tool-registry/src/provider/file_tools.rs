@@ -1,6 +1,6 @@
 //! Tools of a project's files, one a file, as a provider.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,6 +33,11 @@ pub trait ToolFormat: Send + Sync + fmt::Debug {
     /// # Errors
     /// The file holds no tool that can be used. The id and the place inside the file are stated where they are known.
     fn tool(&self, text: &str) -> Result<Tool, BrokenTool>;
+
+    /// Folders of further files that a tool is made of.
+    fn folders(&self, _: &Tool) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// Fix for a file that cannot be used, where its fault has none.
     fn help(&self) -> &'static str;
@@ -160,7 +165,9 @@ impl<F: ToolFormat + 'static> ToolProvider for FileTools<F> {
     }
 
     fn changes(&self) -> Changes {
-        Changes::Files(vec![self.root.join(FOLDER)])
+        let tools = self.tools.values();
+        let further: BTreeSet<PathBuf> = tools.flat_map(|file| self.format.folders(&file.tool)).collect();
+        Changes::Files([self.root.join(FOLDER)].into_iter().chain(further).collect())
     }
 
     fn reloaded(&self) -> Option<Result<Arc<dyn ToolProvider>, BrokenTool>> {
